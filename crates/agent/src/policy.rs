@@ -321,7 +321,7 @@ mod tests {
         let said = refused(&limited, &[], &[], |ask| {
             (ask.takes, ask.borne, ask.ceiling) = (burden(400, 0), burden(200, 0), limited.ceiling(&host));
         });
-        let expected = "it would take about 0.40 cores and 0 MiB, and 0.30 cores and 1024 MiB are left of 0.50 cores and 1024 MiB";
+        let expected = "estimated cost: 0.40 cores and 0 MiB; available: 0.30 cores and 1024 MiB of 0.50 cores and 1024 MiB";
         assert_eq!(said, expected);
     }
 

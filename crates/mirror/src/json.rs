@@ -39,7 +39,7 @@ pub fn rule_from_json(value: &Value) -> Result<FlowRule, String> {
     };
     // Rejects a match with other content, which would not round-trip.
     let is_rule = read_rule(&rule.to_string()).as_ref() == Ok(&rule);
-    is_rule.then_some(rule).ok_or_else(|| "match or actions are none".to_owned())
+    is_rule.then_some(rule).ok_or_else(|| "match or actions are missing".to_owned())
 }
 
 fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {

@@ -131,7 +131,7 @@ pub fn prove(
     }
     proof.copies();
     if proof.terms.are_too_many() {
-        let what = "the rules have more than 128 conditions that are not modelled".to_owned();
+        let what = "the rules have more than 128 conditions that are not modeled".to_owned();
         proof.tell(ProofFault::Doubt, (0, 0), &PacketRegion::default(), what);
     }
     if proof.found.is_empty() { Ok(proof.proved) } else { Err(proof.found) }
@@ -176,7 +176,7 @@ impl ProofRun<'_> {
                 let above: Vec<PacketCube> =
                     switch.rules.iter().filter(is_above).map(|rule| rule.matched.cube).collect();
                 let port = both.get(MatchField::InPort).value as u32;
-                let what = format!("either of two rules decides: {one}; {other}");
+                let what = format!("two rules of equal priority match: {one}; {other}");
                 if let Some(either) = PacketRegion::from(both).without_all(&above) {
                     self.tell(ProofFault::Overlap, (place, port), &either, what);
                 }
@@ -213,7 +213,7 @@ impl ProofRun<'_> {
         {
             let before = effects(new, &earlier.effects);
             if before != left {
-                let what = format!("it did {} and does now {}", words(&before), words(&left));
+                let what = format!("before: {}; after: {}", words(&before), words(&left));
                 self.tell(ProofFault::Changed, at, &earlier.region, what);
             }
         }

@@ -274,7 +274,7 @@ impl OutletAddress {
             name => self.options.push((name.into(), value.into())),
         }
         if self.secret.as_ref().is_some_and(|secret| secret.reveal().is_empty()) {
-            return Err(format!("{name}={value} holds nothing"));
+            return Err(format!("{name}={value} is empty"));
         }
         Ok(())
     }

@@ -124,7 +124,7 @@ fn serve(mut connection: TcpStream, answer: &dyn Fn(&ScrapeRequest) -> ScrapeRes
         None => ScrapeResponse::text("400 Bad Request", "no request\n".into()),
         // DNS rebinding: a page of another origin whose name was resolved to this machine.
         Some(request) if is_local && !is_loopback(&request.host) => {
-            ScrapeResponse::text("421 Misdirected Request", "this is another host\n".into())
+            ScrapeResponse::text("421 Misdirected Request", "unknown host name\n".into())
         }
         Some(request) => answer(&request),
     };

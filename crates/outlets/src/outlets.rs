@@ -257,7 +257,7 @@ impl Sink for OutletSink {
                 thread::sleep(Duration::from_millis(2));
             }
             if thread.is_finished() && thread.join().is_err() {
-                outlet.tally.problem("its thread has failed: please report that as a bug");
+                outlet.tally.problem("its thread failed; please report this as a bug");
             }
         }
         Ok(())

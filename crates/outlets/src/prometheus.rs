@@ -73,13 +73,13 @@ impl MetricsBoard {
 fn own(state: &BoardState, page: &mut MetricsPage) {
     let RunVitals { packets, bytes, lost_packets, unseen_bytes, flows, tuples, rows } = state.vitals;
     for (name, help, value) in [
-        ("netalytics_packets_total", "packets looked at", packets),
-        ("netalytics_packet_bytes_total", "their bytes on the wire", bytes),
+        ("netalytics_packets_total", "packets read", packets),
+        ("netalytics_packet_bytes_total", "bytes of these packets on the wire", bytes),
         ("netalytics_lost_packets_total", "packets lost before they could be read", lost_packets),
-        ("netalytics_unseen_bytes_total", "bytes that were acknowledged and not captured", unseen_bytes),
-        ("netalytics_tuples_total", "tuples made of the packets", tuples),
+        ("netalytics_unseen_bytes_total", "bytes acknowledged but not captured", unseen_bytes),
+        ("netalytics_tuples_total", "tuples produced", tuples),
         ("netalytics_rows_total", "rows of results", rows),
-        ("netalytics_points_left_out_total", "points that are not on this page", state.results.left_out()),
+        ("netalytics_points_left_out_total", "points omitted from this page", state.results.left_out()),
     ] {
         page.counter(name, help, &[], value as f64);
     }
@@ -92,7 +92,7 @@ fn own(state: &BoardState, page: &mut MetricsPage) {
 fn health(to: &str, tally: &OutletCounters, page: &mut MetricsPage) {
     let delivered = tally.so_far(to.to_owned());
     let made = delivered.rows as f64;
-    page.counter("netalytics_outlet_rows_total", "rows made for other programs", &[("to", to)], made);
+    page.counter("netalytics_outlet_rows_total", "rows passed to the outlet", &[("to", to)], made);
     let sent = delivered.sent as f64;
     page.counter("netalytics_outlet_sent_rows_total", "rows delivered", &[("to", to)], sent);
     for (cause, rows) in &delivered.lost {

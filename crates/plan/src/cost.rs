@@ -72,7 +72,7 @@ impl ResourceUsage {
     #[must_use]
     pub fn excess(self, borne: ResourceUsage, max: ResourceUsage) -> Option<String> {
         let left = max.less(borne);
-        (!self.fits(left)).then(|| format!("it would take about {self}, and {left} are left of {max}"))
+        (!self.fits(left)).then(|| format!("estimated cost: {self}; available: {left} of {max}"))
     }
 }
 
@@ -99,14 +99,14 @@ mod tests {
                 burden(1200, 400),
                 burden(700, 48),
                 Some(
-                    "it would take about 1.20 cores and 400 MiB, and 0.30 cores and 2000 MiB are left of 1.00 cores and 2048 MiB",
+                    "estimated cost: 1.20 cores and 400 MiB; available: 0.30 cores and 2000 MiB of 1.00 cores and 2048 MiB",
                 ),
             ),
             (
                 burden(1, 400),
                 burden(2000, 2000),
                 Some(
-                    "it would take about 0.00 cores and 400 MiB, and 0.00 cores and 48 MiB are left of 1.00 cores and 2048 MiB",
+                    "estimated cost: 0.00 cores and 400 MiB; available: 0.00 cores and 48 MiB of 1.00 cores and 2048 MiB",
                 ),
             ),
         ] {

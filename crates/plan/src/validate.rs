@@ -34,25 +34,25 @@ fn ensure(holds: bool, or: impl FnOnce() -> String) -> Result<(), String> {
 fn monitor(spec: &MonitorSpec) -> Result<(), String> {
     let fits =
         |of: &AddressMatch| of.net.is_none_or(|(ip, prefix)| prefix <= if ip.is_ipv4() { 32 } else { 128 });
-    ensure(spec.clients.iter().chain(&spec.servers).all(fits), || "a network that is none".into())?;
-    ensure(spec.limit.nanos.is_none_or(|ns| ns >= 0), || "a limit of time below zero".into())?;
+    ensure(spec.clients.iter().chain(&spec.servers).all(fits), || "an invalid network".into())?;
+    ensure(spec.limit.nanos.is_none_or(|ns| ns >= 0), || "a negative time limit".into())?;
     let share = if let SampleMode::Fraction(share) = spec.sample { share } else { 0.5 };
-    ensure(share > 0.0 && share < 1.0, || format!("{share} is no share of the flows"))
+    ensure(share > 0.0 && share < 1.0, || format!("{share} is not a share of the flows"))
 }
 
 /// The parsers of the monitor must equal the inputs and provide their columns.
 fn inputs(spec: &MonitorSpec, dataflow: &Dataflow) -> Result<(), String> {
-    ensure(!dataflow.inputs.is_empty(), || "there is no input".into())?;
+    ensure(!dataflow.inputs.is_empty(), || "no input".into())?;
     ensure(spec.parsers.len() == dataflow.inputs.len(), || {
-        "parsers and inputs are not as many as each other".into()
+        "the numbers of parsers and inputs differ".into()
     })?;
     for (parser, input) in spec.parsers.iter().zip(&dataflow.inputs) {
         let name = &input.schema.name;
-        ensure(parser.schema == input.schema, || format!("the input {name} is no parser's"))?;
+        ensure(parser.schema == input.schema, || format!("input {name} belongs to no parser"))?;
         let is_there = |id: &FieldId| usize::from(id.0) < input.schema.fields.len();
-        ensure(parser.columns.iter().all(is_there), || format!("a column that {name} has not"))?;
+        ensure(parser.columns.iter().all(is_there), || format!("an unknown column of {name}"))?;
         ensure(input.columns.iter().all(|id| parser.columns.contains(id)), || {
-            format!("a column of {name} that its parser does not fill")
+            format!("a column of {name} that its parser does not produce")
         })?;
     }
     let fields: usize = dataflow.inputs.iter().map(|input| input.schema.fields.len()).sum();
@@ -65,7 +65,7 @@ fn dataflow(dataflow: &Dataflow, note: &mut dyn FnMut(Result<(), String>)) {
     for (i, input) in inputs.iter().enumerate() {
         let own = |column: Column| match usize::from(column.input) == i {
             true => field(inputs, &[], column),
-            false => Err("what filters an input reads another".into()),
+            false => Err("the filter of an input reads another input".into()),
         };
         note(input.filter.iter().try_for_each(|p| types::condition(p, &own)));
     }
@@ -78,7 +78,7 @@ fn dataflow(dataflow: &Dataflow, note: &mut dyn FnMut(Result<(), String>)) {
     note(shown.copied().try_for_each(|column| all(column).map(|_| ())));
     note(ensure(rows.select.as_ref().is_none_or(|list| !list.is_empty()), || "no column is shown".into()));
     note(ensure(rows.order.is_empty() || rows.rows_max.is_some(), || {
-        "an order of rows without an end".into()
+        "an order of rows without a limit".into()
     }));
 }
 
@@ -106,12 +106,11 @@ fn field<'a>(
 ) -> Result<&'a Field, String> {
     if let Some(place) = column.computed_place() {
         let found = computed.get(place).map(|computed| &computed.field);
-        return found.ok_or_else(|| format!("computed column {place} is not there, or not yet"));
+        return found.ok_or_else(|| format!("computed column {place} is undefined"));
     }
-    let input =
-        inputs.get(usize::from(column.input)).ok_or_else(|| "an input that is not there".to_owned())?;
-    ensure(input.columns.contains(&column.field), || "a column that is not there".into())?;
-    input.schema.fields.get(usize::from(column.field.0)).ok_or_else(|| "a column that is not there".into())
+    let input = inputs.get(usize::from(column.input)).ok_or_else(|| "an unknown input".to_owned())?;
+    ensure(input.columns.contains(&column.field), || "an unknown column".into())?;
+    input.schema.fields.get(usize::from(column.field.0)).ok_or_else(|| "an unknown column".into())
 }
 
 /// Checks computed columns, which may read preceding ones and other columns; `field` returns the field of the latter.
@@ -122,7 +121,7 @@ fn computations<'a>(
     for (place, computed) in list.iter().enumerate() {
         let before = |column: Column| match column.computed_place() {
             Some(of) if of < place => Ok(&list[of].field),
-            Some(_) => Err("a computed column of one that is not computed before it".to_owned()),
+            Some(_) => Err("a computed column uses a later one".to_owned()),
             None => field(column),
         };
         let name = &computed.field.name;
@@ -136,11 +135,11 @@ fn computations<'a>(
             (Some(DataType::I64), DataType::F64) => !is_same,
             (found, declared) => found == Some(declared),
         };
-        ensure(fits, || format!("{name} is not of the type that it says"))?;
+        ensure(fits, || format!("{name} has another type than declared"))?;
         let is_open =
             computed.field.data_type == DataType::Text && computed.field.redact == RedactionRule::Keep;
         ensure(!is_open || !is_secret(&computed.expr, &before), || {
-            format!("{name} would show what is redacted")
+            format!("{name} would show redacted text")
         })?;
     }
     Ok(())

@@ -30,10 +30,10 @@ pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
         return Ok(None);
     };
     let ([input], Some(taps)) = (&plan.dataflow.inputs[..], TapColumns::of(&parser.schema)) else {
-        return Err("tap.… of several agents goes with one parser: leave the others out of PARSE");
+        return Err("tap.… of several agents needs exactly one parser in PARSE");
     };
     if plan.monitor.taps != TapSelection::default() {
-        return Err("tap.… needs both taps of a flow, and TAPS asks for others: leave TAPS out");
+        return Err("tap.… needs both taps of a flow: omit TAPS");
     }
     if plan.monitor.sample == SampleMode::Auto {
         return Err(

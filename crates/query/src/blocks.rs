@@ -88,12 +88,12 @@ pub const BLOCKS: &[BlockDoc] = &[
     doc(
         ProcessorBlock::Diff,
         "diff",
-        "value := the difference of two times: connection end - start, or response - request",
+        "sets value to a difference of times: connection end - start, or response - request",
     ),
     doc(
         ProcessorBlock::Group,
         "group",
-        "one result for each value of the group= columns; without aggregates: the statistics",
+        "one row per value of the group= columns; without aggregates: the statistics",
     ),
     doc(ProcessorBlock::Count, "count", "tuples"),
     doc(ProcessorBlock::Sum, "sum", "sum of the values"),
@@ -102,10 +102,10 @@ pub const BLOCKS: &[BlockDoc] = &[
     doc(ProcessorBlock::Max, "max", "largest value"),
     doc(ProcessorBlock::Stddev, "stddev", "sample standard deviation of the values (n - 1)"),
     doc(ProcessorBlock::Rate, "rate", "tuples per second"),
-    doc(ProcessorBlock::Distinct, "distinct", "how many different values a column has"),
+    doc(ProcessorBlock::Distinct, "distinct", "number of distinct values of a column"),
     doc(ProcessorBlock::Quantile, "quantile", "quantiles of the values, within 1 % relative error"),
-    doc(ProcessorBlock::Hist, "hist", "histogram of the values by logarithmic buckets, 1 % relative error"),
-    doc(ProcessorBlock::Cdf, "cdf", "the same, cumulated, as shares of the total"),
+    doc(ProcessorBlock::Hist, "hist", "histogram of the values in logarithmic buckets, 1 % relative error"),
+    doc(ProcessorBlock::Cdf, "cdf", "cumulative histogram, as shares of the total"),
     doc(ProcessorBlock::Success, "success", "share of responses without an error"),
     doc(ProcessorBlock::Ratio, "ratio", "share of tuples for which the condition of= is true"),
     doc(
@@ -116,17 +116,17 @@ pub const BLOCKS: &[BlockDoc] = &[
     doc(
         ProcessorBlock::Share,
         "share",
-        "the group's part of all tuples of the window, with value= of the sum of all values",
+        "the group's share of all tuples in the window; with value=, of the sum of all values",
     ),
     doc(
         ProcessorBlock::TopK,
         "top-k",
-        "only the k largest groups, by by=, else by the aggregate before it, else by count",
+        "the k largest groups by by=, otherwise by the aggregate before it, otherwise by count",
     ),
     doc(
         ProcessorBlock::WorkloadProfile,
         "workload-profile",
-        "a report on the whole workload: operations, mix, sizes, patterns, errors, hottest objects; stands alone",
+        "report on the workload: operations, mix, sizes, patterns, errors, hottest objects; not combined with other blocks",
     ),
     doc(
         ProcessorBlock::ServiceMap,
@@ -138,23 +138,27 @@ pub const BLOCKS: &[BlockDoc] = &[
 /// All arguments.
 pub const ARGS: &[ArgDoc] = &[
     arg("group", "columns to group by, as in group=client_ip, url", "the parser's key"),
-    arg("value", "columns to aggregate", "with diff the difference, else the parser's measure"),
-    arg("key", "column that top-k ranks, or that distinct counts the values of", "the parser's key"),
+    arg("value", "columns to aggregate", "with diff, the difference; otherwise the parser's measure"),
+    arg("key", "column ranked by top-k, or whose values distinct counts", "the parser's key"),
     arg("by", "result column that top-k ranks by, as in by=p99", "the aggregate before top-k"),
     arg(
         "of",
         "conditions of ratio, as in of=(status >= 500) AS failed, (hit = true)",
-        "none: ratio needs it",
+        "none: required by ratio",
     ),
-    arg("k", "how many groups top-k keeps, or workload-profile shows of its longest lists", "10"),
+    arg("k", "number of groups of top-k, or of entries in the lists of workload-profile", "10"),
     arg("q", "quantiles, as in q=0.5, 0.99", "0.5, 0.95, 0.99"),
     arg("w", "length of the windows, as in w=10s", "one window, the whole run"),
-    arg("slide", "distance of the windows' starts; w is a multiple of it", "w: windows do not overlap"),
-    arg("lateness", "how long after its end a window still takes tuples", "1s"),
-    arg("groups_max", "most groups that are counted exactly", "100000; workload-profile 10000 a list"),
+    arg("slide", "interval between the starts of windows; must divide w", "w: windows do not overlap"),
+    arg("lateness", "time after its end for which a window accepts tuples", "1s"),
+    arg(
+        "groups_max",
+        "maximum number of groups that are counted exactly",
+        "100000; 10000 per list of workload-profile",
+    ),
     arg(
         "near",
-        "how many times its size from the end of the one before a sequential read or write may begin",
+        "maximum distance of a sequential read or write from the end of the previous one, in multiples of its size",
         "2",
     ),
 ];
@@ -219,7 +223,7 @@ pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<PlacedBloc
             Ok(block) if placed.iter().any(|p| p.block == block.block) => {
                 errors.push(Diagnostic::new(
                     span,
-                    format!("`{}` stands twice in one chain", block.block.name()),
+                    format!("`{}` occurs twice in one chain", block.block.name()),
                 ));
             }
             Ok(block) => placed.push(block),
@@ -274,7 +278,7 @@ fn one(text: &str, span: TextSpan) -> Result<PlacedBlock, Diagnostic> {
     let synonym = SYNONYMS.iter().find(|(said, _)| *said == lower).map(|(_, block)| *block);
     let synonym = synonym.or(is_percentile.then_some("quantile"));
     let guess = synonym.or_else(|| nearest(&lower, BLOCKS.iter().map(|b| b.name)));
-    let error = Diagnostic::new(span, format!("no processor is called {}", quoted(text)));
+    let error = Diagnostic::new(span, format!("unknown processor {}", quoted(text)));
     Err(match guess {
         Some("quantile") => error.hint(quantile_hint(&lower)),
         Some(block) => error.hint(format!("did you mean `{block}`?")),

@@ -79,7 +79,7 @@ fn check_as(
     heeds_budget: bool,
 ) -> Result<CheckedQuery, Vec<Diagnostic>> {
     if text.len() > QUERY_BYTES_MAX {
-        let message = format!("the query has {} bytes; at most {QUERY_BYTES_MAX} are read", text.len());
+        let message = format!("the query has {} bytes, more than the limit of {QUERY_BYTES_MAX}", text.len());
         return Err(vec![Diagnostic::new(TextSpan::new(0, 0), message)]);
     }
     let (ast, mut errors) = parse(text);

@@ -20,7 +20,7 @@ const COLUMNS_BEFORE: usize = 60;
 /// All errors, one paragraph each.
 ///
 /// ```text
-/// error: no parser is called `htp_get`
+/// error: unknown parser `htp_get`
 ///   PARSE htp_get FROM * TO h1:80
 ///         ^^^^^^^ did you mean `http_get`?
 /// ```

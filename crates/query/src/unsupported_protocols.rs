@@ -17,7 +17,7 @@ struct UnsupportedProtocol {
     why: Option<&'static str>,
 }
 
-const ENCRYPTED: Option<&str> = Some("is encrypted, and not readable without keys");
+const ENCRYPTED: Option<&str> = Some("is encrypted and cannot be read without keys");
 
 const PROTOCOLS: &[UnsupportedProtocol] = &[
     of(&["dns", "mdns"], "DNS", "dns"),
@@ -25,7 +25,7 @@ const PROTOCOLS: &[UnsupportedProtocol] = &[
     UnsupportedProtocol { said: &["tls", "ssl"], name: "TLS", application: "tls", why: ENCRYPTED },
     UnsupportedProtocol {
         said: &["https"],
-        name: "HTTPS is HTTP inside of TLS, which",
+        name: "HTTPS is HTTP over TLS, which",
         application: "tls",
         why: ENCRYPTED,
     },
@@ -98,14 +98,14 @@ pub(crate) fn hint(word: &str, schemas: &[Arc<Schema>]) -> Option<String> {
         PROTOCOLS.iter().find(|p| p.said.contains(&word.as_str()))?;
     if let Some(meant) = parser(application) {
         return Some(match why {
-            Some(why) if word != "ssl" => format!("{name} {why}; `{}` reads how it begins", meant.name),
+            Some(why) if word != "ssl" => format!("{name} {why}; `{}` reads its handshake", meant.name),
             _ => format!("did you mean `{}`?", meant.name),
         });
     }
-    let reason = why.map_or_else(|| "is not read yet".to_owned(), str::to_owned);
+    let reason = why.map_or_else(|| "is not supported yet".to_owned(), str::to_owned);
     let flows = parser("flow").filter(|flow| flow.find("application").is_some());
     let instead =
-        flows.map(|_| format!("; its flows are there: PARSE flow WHERE application = '{application}'"));
+        flows.map(|_| format!("; to count its flows: PARSE flow WHERE application = '{application}'"));
     Some(format!("{name} {reason}{}", instead.unwrap_or_default()))
 }
 
@@ -126,17 +126,25 @@ mod tests {
         for (word, without, with) in [
             (
                 "dns",
-                "DNS is not read yet; its flows are there: PARSE flow WHERE application = 'dns'",
-                "DNS is not read yet",
+                "DNS is not supported yet; to count its flows: PARSE flow WHERE application = 'dns'",
+                "DNS is not supported yet",
             ),
-            ("Postgres", "PostgreSQL is not read yet; its flows", "PostgreSQL is not read yet"),
+            (
+                "Postgres",
+                "PostgreSQL is not supported yet; to count its flows",
+                "PostgreSQL is not supported yet",
+            ),
             (
                 "HTTPS",
-                "HTTPS is HTTP inside of TLS, which is encrypted",
-                "which is encrypted, and not readable without keys; `tls` reads",
+                "HTTPS is HTTP over TLS, which is encrypted",
+                "which is encrypted and cannot be read without keys; `tls` reads",
             ),
-            ("ssl", "TLS is encrypted, and not readable without keys; its flows", "did you mean `tls`?"),
-            ("resp", "Redis is not read yet", "did you mean `redis`?"),
+            (
+                "ssl",
+                "TLS is encrypted and cannot be read without keys; to count its flows",
+                "did you mean `tls`?",
+            ),
+            ("resp", "Redis is not supported yet", "did you mean `redis`?"),
             ("mariadb", "did you mean `mysql_query`?", "did you mean `mysql_query`?"),
         ] {
             for (schemas, expected) in [(some.as_slice(), without), (more.as_slice(), with)] {

@@ -157,7 +157,7 @@ pub struct OwnedRules {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SwitchError {
     /// A program is missing.
-    #[error("{program} does not run: {why}")]
+    #[error("cannot run {program}: {why}")]
     NoProgram {
         /// Name of the program.
         program: String,
@@ -165,7 +165,7 @@ pub enum SwitchError {
         why: String,
     },
     /// Rejected or unreachable.
-    #[error("{program} says: {said}")]
+    #[error("{program} failed: {said}")]
     Refused {
         /// Name of the program.
         program: String,
@@ -173,7 +173,7 @@ pub enum SwitchError {
         said: String,
     },
     /// Timeout.
-    #[error("{program} has not answered for {seconds} s")]
+    #[error("{program} did not respond for {seconds} s")]
     Silent {
         /// Name of the program.
         program: String,

@@ -85,11 +85,11 @@ impl CleanupProcess {
                 return Ok(());
             }
             if self.waiting.try_wait()?.is_some() {
-                return Err(std::io::Error::other("it has ended at once"));
+                return Err(std::io::Error::other("it ended immediately"));
             }
             thread::sleep(LOOK);
         }
-        Err(std::io::Error::other("it does not wait"))
+        Err(std::io::Error::other("it does not wait for the lock"))
     }
 }
 

@@ -115,7 +115,8 @@ pub fn datapaths(url: &str, token: Option<&str>) -> Result<Vec<String>, SwitchEr
     let mut controller = SwitchController::new(url, "", token, &[]);
     controller.base.truncate(controller.base.len() - 1);
     let listed = controller.ask("GET", "", None)?;
-    let strange = || SwitchError::NotUnderstood(format!("{} has no list of switches", controller.base));
+    let strange =
+        || SwitchError::NotUnderstood(format!("{}: the response has no list of switches", controller.base));
     let listed = listed.as_array().ok_or_else(strange)?;
     let number = |switch: &Value| switch.get("datapath").and_then(Value::as_str).map(str::to_owned);
     Ok(listed.iter().filter_map(number).collect())
@@ -145,7 +146,8 @@ impl SwitchBackend for SwitchController {
 
     fn list(&mut self) -> Result<ObservedSwitch, SwitchError> {
         let switch = self.ask("GET", "", None)?;
-        let strange = || SwitchError::NotUnderstood(format!("{} has no list of ports", self.base));
+        let strange =
+            || SwitchError::NotUnderstood(format!("{}: the response has no list of ports", self.base));
         let listed = switch.get("ports").and_then(Value::as_array).ok_or_else(strange)?;
         let port = |port: &Value| {
             let number = u32::try_from(port.get("number")?.as_u64()?).ok()?;
@@ -202,7 +204,7 @@ impl SwitchBackend for SwitchController {
             return Ok(());
         }
         Err(SwitchError::Cannot(format!(
-            "the setting no-flood of port {port} ({name}), which its owner has to make"
+            "the setting no-flood of port {port} ({name}), which the switch's owner must set"
         )))
     }
 

@@ -158,7 +158,7 @@ impl DesiredInputs<'_> {
             return Ok(number);
         }
         let way = CopyPath { site, monitor: tap.monitor.clone(), to: tap.to.clone() };
-        let gone = || InstallError::Unknown(format!("the port to monitor {} is gone", tap.monitor));
+        let gone = || InstallError::Unknown(format!("the port to monitor {} no longer exists", tap.monitor));
         let ends = self.ports.made.get(&way).ok_or_else(|| failed(&self.sites[site], gone()))?;
         let near = ends.near.number;
         let (CopyRoute::Switch(_, end), Some(far)) = (&tap.to, &ends.far) else {
@@ -201,7 +201,7 @@ fn islands(switches: usize, cables: &[SwitchLink]) -> Vec<usize> {
 /// Number of a port.
 fn number(site: &SwitchSite, seen: &ObservedSwitch, name: &str) -> Result<u32, JobStartError> {
     let found = seen.ports.iter().find(|port| port.1 == name).map(|port| port.0);
-    found.ok_or_else(|| failed(site, InstallError::Unknown(format!("it has no port {name}"))))
+    found.ok_or_else(|| failed(site, InstallError::Unknown(format!("port {name} does not exist"))))
 }
 
 /// A switch with its requested objects and those of others.

@@ -168,9 +168,9 @@ pub fn find(sites: &[SwitchSite], name: &str) -> Result<usize, JobStartError> {
 }
 
 fn end(sites: &[SwitchSite], site: usize) -> Result<std::net::IpAddr, JobStartError> {
-    sites[site].tunnel_address.ok_or_else(|| {
-        failed(&sites[site], InstallError::Unknown("it has no address at which tunnels could end".to_owned()))
-    })
+    sites[site]
+        .tunnel_address
+        .ok_or_else(|| failed(&sites[site], InstallError::Unknown("no address for tunnels".to_owned())))
 }
 
 /// Error of a switch.

@@ -413,7 +413,7 @@ impl RuleReconciler {
             }
             for name in orphans.held {
                 let released = backend.release_port(&name);
-                note("sends floods again to port", name, released);
+                note("re-enabled flooding to port", name, released);
             }
         }
         self.repaired.len() > before

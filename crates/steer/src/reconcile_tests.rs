@@ -139,7 +139,7 @@ fn others_stay_when_a_switch_does_not_answer_to_one_that_starts() {
     let ([near, far], mut carrier) = at_work();
     is_silent(&far, true);
     let refused = carrier.start(job(3, "near", "tcp,tp_dst=82", 7)).expect_err("one is away");
-    assert_eq!(refused.to_string(), "switch far: the switch has not answered for 10 s");
+    assert_eq!(refused.to_string(), "switch far: the switch did not respond for 10 s");
     assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2].into(), 0));
     carrier.renew();
     is_silent(&far, false);

@@ -184,7 +184,8 @@ fn what_is_too_much_is_refused_with_its_reason() {
     for _ in 0..2 {
         assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
     }
-    let why = "it would take about 0.01 cores and 1 MiB, and 0.01 cores and 1022 MiB are left of 0.03 cores and 1024 MiB";
+    let why =
+        "estimated cost: 0.01 cores and 1 MiB; available: 0.01 cores and 1022 MiB of 0.03 cores and 1024 MiB";
     let costly = AdmissionError::TooCostly { agent: "a".into(), why: why.into() };
     assert_eq!(submit(&mut server, request("", JobLifetime::Standing)), Err(costly));
     // Another host can, and the first is named.

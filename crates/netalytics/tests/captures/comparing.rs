@@ -167,7 +167,7 @@ fn checks_end_as_they_should() {
     ends(PAGES, &[], 2, "--assert");
     ends("PARSE http", &["--assert", "rows > 0"], 2, "add PROCESS");
     ends("PARSE http PROCESS (count), (success)", &["--assert", "rows > 0"], 2, "apply to one result");
-    ends("PARSE htp PROCESS (count)", &["--assert", "rows > 0"], 2, "no parser is called");
+    ends("PARSE htp PROCESS (count)", &["--assert", "rows > 0"], 2, "unknown parser");
     let baseline = &["--baseline", SHOP, "--assert"];
     ends(PAGES, &[&baseline[..], &["p99 <= 1.01 * baseline.p99"]].concat(), 0, "ok");
     ends(PAGES, &[&baseline[..], &["p99 < 0.9 * baseline.p99"]].concat(), 1, "baseline_p99_ns");

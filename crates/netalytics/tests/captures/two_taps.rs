@@ -131,7 +131,7 @@ fn one_without_the_other_is_refused() {
     for (query, flags, why) in [
         ("PARSE http SELECT tap.network_time", vec![], "--server-tap FILE closer to the servers"),
         ("PARSE http", vec!["--server-tap", shop], "uses no column that needs two taps"),
-        ("PARSE http SELECT tap.other", vec!["--server-tap", shop], "two taps do not measure `tap.other`"),
+        ("PARSE http SELECT tap.other", vec!["--server-tap", shop], "`tap` has no field `tap.other`"),
         ("PARSE dns SELECT tap.seen", vec![], "tap"),
         ("PARSE http SELECT tap.seen", vec!["--server-tap", "/nowhere.pcap"], "/nowhere.pcap"),
     ] {

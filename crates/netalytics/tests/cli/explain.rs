@@ -51,7 +51,7 @@ fn what_is_wrong_with_a_plan_for_a_network_is_told() {
     );
     check(&["explain", &bounded("cpu=50%"), "--network", &network], 0, &[]);
     for verb in [&["explain"][..], &["query", "-r", "none.pcap"]] {
-        check(&[verb, &[&bounded("cpu=5%")]].concat(), 2, &["this query runs in none"]);
+        check(&[verb, &[&bounded("cpu=5%")]].concat(), 2, &["this query has no network"]);
     }
     let nobody = "PARSE http FROM 9.9.9.8 TO 9.9.9.9:80";
     check(&["explain", nobody, "--network", &network], 2, &["neither such servers nor their clients"]);

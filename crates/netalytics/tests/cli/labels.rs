@@ -125,7 +125,7 @@ fn a_job_that_a_host_cannot_bear_is_refused_with_numbers() {
     let _agent = Process::start(&[&agent[..], &["--demo", "captures/shop/in.pcap"]].concat());
     server.await_agents(1);
     let why = server.refuses(&["jobs", "start", "PARSE http PROCESS (rate)", "--standing"]);
-    let numbers = "it would take about 0.01 cores and 48 MiB, and 0.00 cores and 1024 MiB are left of 0.00 cores and 1024 MiB";
+    let numbers = "estimated cost: 0.01 cores and 48 MiB; available: 0.00 cores and 1024 MiB of 0.00 cores and 1024 MiB";
     assert!(why.contains("agent small has no capacity for it") && why.contains(numbers), "{why}");
 }
 

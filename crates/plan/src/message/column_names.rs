@@ -73,18 +73,18 @@ impl ColumnPlaces<'_> {
     /// Decodes a column.
     pub fn read(self, column: Option<&proto::ColumnProto>, lacks: &mut UnmetRequirements) -> Option<Column> {
         let Some(of) = column.and_then(|column| column.of.as_ref()) else {
-            return lacks.malformed("a column is missing, or of a kind that is not known here");
+            return lacks.malformed("a column is missing or of an unknown kind");
         };
         match (of, self) {
             // The index is checked later for the plan as a whole.
             (proto::ColumnKindProto::Computed(place), _) => match u16::try_from(*place) {
                 Ok(place) => Some(Column::computed(usize::from(place))),
-                Err(_) => lacks.malformed("a computed column that there is not"),
+                Err(_) => lacks.malformed("an unknown computed column"),
             },
             (proto::ColumnKindProto::Input(column), ColumnPlaces::Inputs(schemas)) => {
                 let input = usize::try_from(column.input).ok().and_then(|input| schemas.get(input));
                 let Some(schema) = input else {
-                    return lacks.malformed(format!("input {} is not there", column.input));
+                    return lacks.malformed(format!("unknown input {}", column.input));
                 };
                 let field = named(schema.as_deref()?, &column.name, lacks)?;
                 Some(Column { input: u16::try_from(column.input).ok()?, field })
@@ -101,7 +101,7 @@ impl ColumnPlaces<'_> {
                     None => lacks.word("column of results", name),
                 }
             }
-            _ => lacks.malformed("a column of an input stands for one of a result, or the other way round"),
+            _ => lacks.malformed("a column of an input is used for one of a result, or vice versa"),
         }
     }
 }
@@ -123,6 +123,6 @@ fn result(
     let place = wanted.and_then(|wanted| shown.iter().position(|column| *column == wanted));
     match place.and_then(|place| u16::try_from(place).ok()) {
         Some(field) => Some(Column { input: 0, field: FieldId(field) }),
-        None => lacks.malformed("a column of a result that there is not"),
+        None => lacks.malformed("an unknown column of a result"),
     }
 }

@@ -65,7 +65,7 @@ fn read_one(
 ) -> Option<ComputedField> {
     let data_type = DataType::read(&sent.data_type, lacks);
     let unit = Unit::read(&sent.unit, lacks);
-    let expr = match lacks.required(&sent.value, "what a column is computed of") {
+    let expr = match lacks.required(&sent.value, "the expression of a computed column") {
         Some(value) => read_value(value, places, lacks)?,
         None => return None,
     };

@@ -40,7 +40,7 @@ pub fn read_condition(
 ) -> Option<Predicate> {
     match read(sent, places, lacks)? {
         StackItem::Condition(predicate) => Some(predicate),
-        StackItem::Value(_) => lacks.malformed("a value stands for a condition"),
+        StackItem::Value(_) => lacks.malformed("a value is used as a condition"),
     }
 }
 
@@ -52,7 +52,7 @@ pub fn read_value(
 ) -> Option<Expr> {
     match read(sent, places, lacks)? {
         StackItem::Value(expr) => Some(expr),
-        StackItem::Condition(_) => lacks.malformed("a condition stands for a value"),
+        StackItem::Condition(_) => lacks.malformed("a condition is used as a value"),
     }
 }
 
@@ -376,7 +376,7 @@ fn read_literal(sent: &proto::LiteralProto, lacks: &mut UnmetRequirements) -> Op
             let (ip, prefix) = read_net(v, lacks)?;
             Literal::Net(ip, prefix)
         }
-        None => return lacks.malformed("a literal is missing, or of a kind that is not known here"),
+        None => return lacks.malformed("a literal is missing or of an unknown kind"),
     })
 }
 
@@ -392,7 +392,7 @@ pub fn address(ip: IpAddr) -> Vec<u8> {
 pub fn read_address(bytes: &[u8], lacks: &mut UnmetRequirements) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
     let ip = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| IpAddr::V6(Ipv6Addr::from(octets))));
-    ip.ok().or_else(|| lacks.malformed("an address that is none"))
+    ip.ok().or_else(|| lacks.malformed("an invalid address"))
 }
 
 /// Encodes a network.
@@ -405,6 +405,6 @@ pub fn read_net(sent: &proto::NetProto, lacks: &mut UnmetRequirements) -> Option
     let ip = read_address(&sent.address, lacks)?;
     match u8::try_from(sent.prefix) {
         Ok(prefix) if prefix <= if ip.is_ipv4() { 32 } else { 128 } => Some((ip, prefix)),
-        _ => lacks.malformed("a network that is none"),
+        _ => lacks.malformed("an invalid network"),
     }
 }

@@ -138,7 +138,7 @@ fn read(form: FinalReportProto, lacks: &mut UnmetRequirements) -> Option<Monitor
         (word, _) => return lacks.word("end", word),
     };
     if form.sampling_lowest.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
-        return lacks.malformed("a sampling rate that is none");
+        return lacks.malformed("an invalid sampling rate");
     }
     let fault = |fault: FaultProto| InputFault {
         path: fault.path,

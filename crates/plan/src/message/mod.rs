@@ -107,7 +107,7 @@ fn read(
     lacks: &mut UnmetRequirements,
 ) -> Option<Plan> {
     lacks.head((message.version, &message.needs), (FORM, &FEATURES))?;
-    let monitor = lacks.required(&message.monitor, "what monitors do");
+    let monitor = lacks.required(&message.monitor, "the specification of monitors");
     let monitor = monitor.and_then(|sent| monitor::read_monitor(sent, registry, lacks));
     let dataflow = lacks.required(&message.dataflow, "the dataflow");
     let dataflow = dataflow.and_then(|sent| dataflow::read_dataflow(sent, registry, lacks));

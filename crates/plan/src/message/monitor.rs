@@ -97,6 +97,6 @@ fn read_address(sent: &proto::AddressMatchProto, lacks: &mut UnmetRequirements) 
     };
     match sent.port.map(u16::try_from).transpose() {
         Ok(port) => Some(AddressMatch { net, port }),
-        Err(_) => lacks.malformed("a port that is none"),
+        Err(_) => lacks.malformed("an invalid port"),
     }
 }

@@ -229,7 +229,7 @@ fn topics(form: &JobOrderProto, lacks: &mut UnmetRequirements) -> Option<Vec<Str
     let topics = form.topics.iter().flat_map(|topics| topics.split(' '));
     let topics: Vec<String> = topics.filter(|topic| !topic.is_empty()).map(str::to_owned).collect();
     if form.needs.iter().any(|need| need == TOPICS) == topics.is_empty() {
-        return lacks.malformed("topics that are not whole");
+        return lacks.malformed("incomplete topics");
     }
     lacks.at_most("topics", topics.len(), NAMES_MAX)?;
     Some(topics)
@@ -244,7 +244,7 @@ fn taps(
     lacks: &mut UnmetRequirements,
 ) -> Option<TapTable> {
     if own.len() + others.len() != count.unwrap_or(0) as usize {
-        return lacks.malformed("a table of addresses that is not whole");
+        return lacks.malformed("an incomplete table of addresses");
     }
     lacks.at_most("addresses of taps", own.len().max(others.len()), ADDRESSES_MAX)?;
     let mut read = |sent: &[Vec<u8>]| -> Option<Vec<IpAddr>> {

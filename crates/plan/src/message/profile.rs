@@ -39,7 +39,7 @@ pub fn read_profile(
 ) -> Option<ProfileSpec> {
     let predicate =
         |sent: &Option<proto::ExpressionProto>, lacks: &mut UnmetRequirements| -> Option<Predicate> {
-            read_condition(lacks.required(sent, "which operations read and write")?, places, lacks)
+            read_condition(lacks.required(sent, "operations that read and write")?, places, lacks)
         };
     // `None` if something is missing; `Some(None)` without such a column.
     let column =

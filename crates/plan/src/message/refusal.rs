@@ -165,18 +165,18 @@ impl fmt::Display for UnmetRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnmetRequirement::Form { needed, known } => {
-                write!(f, "the message needs version {needed} of its form, and {known} is known here")
+                write!(f, "the message needs format version {needed}; this program supports {known}")
             }
-            UnmetRequirement::Feature(name) => write!(f, "{name:?} is not known here"),
-            UnmetRequirement::Parser(name) => write!(f, "there is no parser {name:?} here"),
+            UnmetRequirement::Feature(name) => write!(f, "unknown name {name:?}"),
+            UnmetRequirement::Parser(name) => write!(f, "unknown parser {name:?}"),
             UnmetRequirement::Version { parser, needed, known } => {
-                write!(f, "{parser} is wanted in version {needed}, and is in version {known} here")
+                write!(f, "parser {parser}: version {needed} required, version {known} available")
             }
             UnmetRequirement::Column { parser, column } => {
-                write!(f, "{parser} has no column {column:?} here")
+                write!(f, "parser {parser} has no column {column:?}")
             }
-            UnmetRequirement::Word { list, word } => write!(f, "there is no {list} {word:?} here"),
-            UnmetRequirement::TooMany { what, max } => write!(f, "there are more than {max} {what}"),
+            UnmetRequirement::Word { list, word } => write!(f, "unknown {list} {word:?}"),
+            UnmetRequirement::TooMany { what, max } => write!(f, "more than {max} {what}"),
             UnmetRequirement::Malformed(what) => write!(f, "malformed: {what}"),
         }
     }

@@ -56,7 +56,7 @@ impl<'a> SchemaCatalog<'a> {
             return None;
         };
         let Ok(needed) = u16::try_from(sent.version) else {
-            return lacks.malformed("a schema's version that is none");
+            return lacks.malformed("an invalid schema version");
         };
         if needed != own.version {
             let parser = own.name.to_string();

@@ -50,7 +50,7 @@ pub fn read_selection(
         Some(having) => read_condition(having, places, lacks).map(Some),
         None => Some(None),
     };
-    lacks.at_most("keys of an order", sent.order_by.len(), KEYS_MAX)?;
+    lacks.at_most("sort keys", sent.order_by.len(), KEYS_MAX)?;
     let order_by: Vec<Option<SortKey>> =
         sent.order_by.iter().map(|key| read_key(key, places, lacks)).collect();
     let rows_max = match sent.rows_max.map(usize::try_from).transpose() {

@@ -77,23 +77,20 @@ fn what_newer_senders_need_is_refused() {
     check(|m| m.version = 0, &["malformed: the message has no version"]);
     check(
         |m| (m.version, m.needs) = (FORM + 1, vec!["sessions".into()]),
-        &["\"sessions\" is not known here", "the message needs version 2 of its form, and 1 is known here"],
+        &["unknown name \"sessions\"", "the message needs format version 2; this program supports 1"],
     );
     check(
         |m| m.needs = vec!["sessions".into(), "seances".into()],
-        &["\"sessions\" is not known here", "\"seances\" is not known here"],
+        &["unknown name \"sessions\"", "unknown name \"seances\""],
     );
-    check(|m| steps(m)[0].name = "is_near".into(), &["there is no operation \"is_near\" here"]);
-    check(|m| steps(m)[0].numbers.push(1), &["there is no operation \"is_ge\" here"]);
-    check(
-        |m| steps(m)[0].literals[0].of = None,
-        &["malformed: a literal is missing, or of a kind that is not known here"],
-    );
+    check(|m| steps(m)[0].name = "is_near".into(), &["unknown operation \"is_near\""]);
+    check(|m| steps(m)[0].numbers.push(1), &["unknown operation \"is_ge\""]);
+    check(|m| steps(m)[0].literals[0].of = None, &["malformed: a literal is missing or of an unknown kind"]);
 }
 
 #[test]
 fn what_cannot_be_is_refused() {
-    check(|m| m.monitor = None, &["malformed: what monitors do is missing"]);
+    check(|m| m.monitor = None, &["malformed: the specification of monitors is missing"]);
     check(|m| steps(m).clear(), &["malformed: an expression has no end"]);
     check(|m| steps(m)[0].operands = u32::MAX, &["malformed: an operator lacks operands"]);
     check(
@@ -105,16 +102,16 @@ fn what_cannot_be_is_refused() {
     );
     check(
         |m| steps(m)[0].literals[0].of = Some(proto::LiteralKindProto::Text("500".into())),
-        &["malformed: status is compared with what it is not"],
+        &["malformed: status is compared with a value of another type"],
     );
-    check(|m| m.dataflow.as_mut().expect("a dataflow").inputs.clear(), &["malformed: input 0 is not there"]);
+    check(|m| m.dataflow.as_mut().expect("a dataflow").inputs.clear(), &["malformed: unknown input 0"]);
     check(
         |m| m.monitor.as_mut().expect("a monitor").parsers.clear(),
-        &["malformed: parsers and inputs are not as many as each other"],
+        &["malformed: the numbers of parsers and inputs differ"],
     );
     check(
         |m| m.dataflow.as_mut().expect("a dataflow").inputs[0].columns.clear(),
-        &["malformed: a column that is not there"],
+        &["malformed: an unknown column"],
     );
 }
 
@@ -126,7 +123,7 @@ fn lists_have_an_end() {
             let input = input(m);
             m.dataflow.as_mut().expect("a dataflow").inputs = vec![input; INPUTS_MAX + 1];
         },
-        &["there are more than 64 inputs"],
+        &["more than 64 inputs"],
     );
     check(
         |m| {
@@ -138,12 +135,12 @@ fn lists_have_an_end() {
             let operands = steps(m).len() as u32;
             steps(m).push(proto::StepProto { name: "and".into(), operands, ..proto::StepProto::default() });
         },
-        &["there are more than 1024 regular expressions"],
+        &["more than 1024 regular expressions"],
     );
     let refused = read_by_us(&vec![0; BYTES_MAX + 1]).expect_err("too long");
-    assert_eq!(refused.to_string(), "there are more than 1048576 bytes");
+    assert_eq!(refused.to_string(), "more than 1048576 bytes");
     check(|m| m.needs = (0..1000).map(|i| i.to_string()).collect(), &{
-        let all: Vec<String> = (0..LACKS_MAX).map(|i| format!("\"{i}\" is not known here")).collect();
+        let all: Vec<String> = (0..LACKS_MAX).map(|i| format!("unknown name \"{i}\"")).collect();
         all.leak().iter().map(String::as_str).collect::<Vec<_>>()
     });
 }
@@ -169,9 +166,9 @@ fn nobody_gets_around_redaction() {
         read_by_us(&encode(&plan)).map(|read| assert_eq!(read, plan)).map_err(|e| e.to_string())
     };
     assert_eq!(lower(tuple::RedactionRule::Fold(tuple::HASH)), Ok(()));
-    assert_eq!(lower(tuple::RedactionRule::Keep), Err("malformed: small would show what is redacted".into()));
+    assert_eq!(lower(tuple::RedactionRule::Keep), Err("malformed: small would show redacted text".into()));
     let other = tuple::TextFold { name: "nothing", fold: |_, _, _| {} };
-    assert_eq!(lower(tuple::RedactionRule::Fold(other)), Err("there is no fold \"nothing\" here".into()));
+    assert_eq!(lower(tuple::RedactionRule::Fold(other)), Err("unknown fold \"nothing\"".into()));
 }
 
 fn order() -> JobOrder {

@@ -31,14 +31,14 @@ pub fn check<'a>(
     for aggregated in &pipeline.aggregates {
         let aggregate = &aggregated.aggregate;
         if aggregate.takes_value() {
-            let value = pipeline.values.get(aggregated.value).ok_or("a value that is not there")?;
+            let value = pipeline.values.get(aggregated.value).ok_or("an unknown value")?;
             let number = field(value.column)?;
             let is_number = matches!(number.data_type, DataType::U64 | DataType::I64 | DataType::F64);
-            ensure(is_number, || format!("{} is no number", number.name))?;
+            ensure(is_number, || format!("{} is not a number", number.name))?;
         }
         match aggregate {
             AggregateFunction::Quantile(q) => {
-                ensure((0.0..=1.0).contains(q), || format!("{q} is no quantile"))?
+                ensure((0.0..=1.0).contains(q), || format!("{q} is not a quantile"))?
             }
             AggregateFunction::Distinct(column) => _ = field(*column)?,
             AggregateFunction::Success(predicate) | AggregateFunction::Ratio(predicate) => {
@@ -48,8 +48,8 @@ pub fn check<'a>(
         }
     }
     if let Some(top) = pipeline.top_k {
-        let by = pipeline.aggregates.get(top.by).ok_or("a ranking by what is not computed")?;
-        ensure(!by.aggregate.is_distribution(), || "a distribution has no rank".into())?;
+        let by = pipeline.aggregates.get(top.by).ok_or("a ranking by a missing aggregate")?;
+        ensure(!by.aggregate.is_distribution(), || "a distribution cannot be ranked".into())?;
         ensure((1..=K_MAX).contains(&top.k), || format!("the first {} groups", top.k))?;
     }
     selection(pipeline, field)
@@ -99,19 +99,17 @@ fn selection<'a>(
     let own = |column: Column| {
         let place = usize::from(column.field.0);
         let field = schema.fields.get(place).filter(|_| column.input == 0);
-        field.ok_or_else(|| "a column that results have not".to_owned())
+        field.ok_or_else(|| "an unknown column of results".to_owned())
     };
     computations(computed, &own)?;
     let all = |column: Column| match column.computed_place() {
-        Some(place) => {
-            computed.get(place).map(|c| &c.field).ok_or_else(|| "a column that is not there".into())
-        }
+        Some(place) => computed.get(place).map(|c| &c.field).ok_or_else(|| "an unknown column".into()),
         None => own(column),
     };
     having.iter().try_for_each(|having| types::condition(having, &all))?;
     for key in order_by {
         let field = all(key.column)?;
-        ensure(field.data_type != DataType::Json, || "a distribution has no order".into())?;
+        ensure(field.data_type != DataType::Json, || "a distribution cannot be ordered".into())?;
     }
     ensure(rows_max.is_none_or(|max| (1..=K_MAX).contains(&max)), || "a number of rows".into())
 }

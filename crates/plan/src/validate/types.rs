@@ -30,12 +30,12 @@ pub fn condition(predicate: &Predicate, fields: FieldLookup<'_, '_>) -> Result<(
 fn is_text(field: &Field) -> Result<(), String> {
     match field.data_type {
         DataType::Text | DataType::Json | DataType::Hashes => Ok(()),
-        _ => Err(format!("{} is no text", field.name)),
+        _ => Err(format!("{} is not text", field.name)),
     }
 }
 
 fn pattern(regex: &crate::expr::RegexPattern) -> Result<(), String> {
-    regex.compile().map(|_| ()).map_err(|_| "a pattern is no regular expression, or too large".into())
+    regex.compile().map(|_| ()).map_err(|_| "an invalid or too large regular expression".into())
 }
 
 fn compared(field: &Field, op: ComparisonOperator, literal: &Literal) -> Result<(), String> {
@@ -48,7 +48,7 @@ fn compared(field: &Field, op: ComparisonOperator, literal: &Literal) -> Result<
         (DataType::Ip, Literal::Net(..)) => matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne),
         _ => false,
     };
-    if fits { Ok(()) } else { Err(format!("{} is compared with what it is not", field.name)) }
+    if fits { Ok(()) } else { Err(format!("{} is compared with a value of another type", field.name)) }
 }
 
 /// The type of a value; `None` if it is always null.
@@ -57,7 +57,7 @@ pub fn value(expr: &Expr, fields: FieldLookup<'_, '_>) -> Result<Option<DataType
     Ok(Some(match expr {
         Expr::Column(column) => match fields(*column)?.data_type {
             DataType::U64 => DataType::I64,
-            DataType::Json | DataType::Hashes => return Err("something is computed of a list".into()),
+            DataType::Json | DataType::Hashes => return Err("an expression uses a list".into()),
             same => same,
         },
         Expr::Literal(literal) => literal_type(literal)?,
@@ -120,12 +120,14 @@ fn literal_type(literal: &Literal) -> Result<DataType, String> {
 fn arithmetic(a: Option<DataType>, op: ArithmeticOperator, b: Option<DataType>) -> Result<DataType, String> {
     let is_number = |t: &DataType| matches!(t, DataType::I64 | DataType::F64);
     if !a.iter().chain(&b).all(is_number) {
-        return Err("arithmetic of what is no number".into());
+        return Err("arithmetic on a value that is not a number".into());
     }
     let is_whole = ![a, b].contains(&Some(DataType::F64)) && op != ArithmeticOperator::Ratio;
     match (is_whole, op) {
         (true, _) => Ok(DataType::I64),
-        (false, ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr) => Err("bits of real numbers".into()),
+        (false, ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr) => {
+            Err("bit operators on real numbers".into())
+        }
         (false, _) => Ok(DataType::F64),
     }
 }
@@ -133,7 +135,7 @@ fn arithmetic(a: Option<DataType>, op: ArithmeticOperator, b: Option<DataType>) 
 fn wanted(found: Option<DataType>, wanted: DataType) -> Result<(), String> {
     match found.is_none_or(|found| found == wanted) {
         true => Ok(()),
-        false => Err("a function of what it is not for".into()),
+        false => Err("a function of a wrong argument type".into()),
     }
 }
 

@@ -83,7 +83,7 @@ impl PlanningProblem<'_> {
             });
         }
         match parts.is_empty() {
-            true => none("no spare host of their pod on which programs can be started has room for one"),
+            true => none("no spare host of the pod that can start programs has capacity for one"),
             false => (parts, None),
         }
     }

@@ -47,13 +47,13 @@ impl fmt::Display for BudgetExceeded {
         match self {
             BudgetExceeded::Cpu { host, needs, most } => write!(
                 f,
-                "the monitor on {host} would take {:.2} % of its cores, and BUDGET allows {:.4} %",
+                "the monitor on {host} needs {:.2} % of its cores; BUDGET allows {:.4} %",
                 needs * 100.0,
                 // 0.29 × 100 is not exactly 29.
                 (most * 1e6).round() / 1e4
             ),
             BudgetExceeded::Bandwidth { needs, most } => {
-                write!(f, "copies and results would take {needs:.2} Mb/s, and BUDGET allows {most} Mb/s")
+                write!(f, "copies and results need {needs:.2} Mb/s; BUDGET allows {most} Mb/s")
             }
         }
     }

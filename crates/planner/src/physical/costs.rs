@@ -151,12 +151,12 @@ impl PlanCosts {
         let parsers = monitor.parse_ns.iter().map(|(name, ns)| (name.as_str(), *ns));
         for (name, value) in times.into_iter().chain(parsers) {
             if !(value.is_finite() && value >= 0.0) {
-                return Err(format!("{name} is a number from 0 on, not {value}"));
+                return Err(format!("{name} must be a number of at least 0, not {value}"));
             }
         }
         for (name, value) in amounts {
             if !(value.is_finite() && value > 0.0) {
-                return Err(format!("{name} is a number above 0, not {value}"));
+                return Err(format!("{name} must be a number above 0, not {value}"));
             }
         }
         Ok(costs)

@@ -136,7 +136,7 @@ impl ModeChooser<'_> {
                 continue;
             }
             if offer.loses_exchanges {
-                let why = format!("exchanges may be missing from the answer: {}", offer.lacks.join("; "));
+                let why = format!("exchanges may be missing from the result: {}", offer.lacks.join("; "));
                 self.pass_over(&name(Some(&offer), MonitorLocation::Hosts), why);
                 continue;
             }
@@ -168,7 +168,7 @@ impl ModeChooser<'_> {
     fn words(&self, plan: &PhysicalPlan) -> String {
         let PlanResources { monitor_cores, switch_cores, copied, .. } = plan.taken;
         let copied: f64 = copied.0.iter().sum();
-        let lacking = if plan.lacks.is_empty() { "" } else { ", and the answer lacks something" };
+        let lacking = if plan.lacks.is_empty() { "" } else { ", and the result is incomplete" };
         format!("{:.4} cores and {copied:.2} Mb/s of copies{lacking}", monitor_cores + switch_cores)
     }
 
@@ -284,14 +284,14 @@ fn what_of(plan: &PhysicalPlan) -> String {
 }
 
 const REORDERED: &str =
-    "a tunnel may reorder copies, and connections are lost where the packets between are not copied";
+    "a tunnel may reorder copies; connections are lost if packets in between are not copied";
 
 const SNIFFER: &str = "monitors at the switches' ports; nothing is copied";
 
 impl fmt::Display for PlanningError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PlanningError::NoFlows(why) => write!(f, "nothing can be covered: {}", why.join("; ")),
+            PlanningError::NoFlows(why) => write!(f, "no flow can be captured: {}", why.join("; ")),
             PlanningError::NoWay(ways) => {
                 f.write_str("no way can be gone:")?;
                 ways.iter().try_for_each(|RejectedMode { what, why }| write!(f, "\n  {what}: {why}"))

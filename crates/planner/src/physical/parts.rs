@@ -88,7 +88,7 @@ impl PlanningProblem<'_> {
             let name = &site.switches[*switch].name;
             if *monitor == NOBODY {
                 let none = format!(
-                    "no host at {name} that is spare and can start a monitor has room for one: {cores:.3} cores, {memory_gb} GB and {mbps:.1} Mb/s"
+                    "{name}: no spare host that can start monitors has capacity for one: {cores:.3} cores, {memory_gb} GB and {mbps:.1} Mb/s"
                 );
                 elsewhere.push((*switch, *cores, none));
                 continue;
@@ -96,7 +96,7 @@ impl PlanningProblem<'_> {
             let host = placed.monitors[*monitor as usize].host;
             // Two monitors cannot share a port.
             if hosts.values().any(|other| *other == host) {
-                return Err(format!("{name} and another switch would have one host for their monitors"));
+                return Err(format!("{name} and another switch would share one host for their monitors"));
             }
             hosts.insert(*switch, host);
         }
@@ -175,7 +175,7 @@ impl PlanningProblem<'_> {
             }
             (SwitchAccess::Controller { .. }, PacketPath::Mirror { .. }) => {
                 return Err(format!(
-                    "a mirror of ports needs the database of {}, and there is its controller only",
+                    "a port mirror needs the database of {}; the network file has only its controller",
                     of.name
                 ));
             }
@@ -231,14 +231,10 @@ impl PlanningProblem<'_> {
         let memory_gb = self.ask.costs.monitor.memory_gb;
         let free_gb = has.memory_gb * (1.0 - has.memory_used);
         if cores > free_cores {
-            return Err(format!(
-                "the monitor on {at} would take {cores:.3} cores, and {free_cores:.3} are free there"
-            ));
+            return Err(format!("the monitor on {at} needs {cores:.3} cores; {free_cores:.3} are free"));
         }
         if memory_gb > free_gb {
-            return Err(format!(
-                "the monitor on {at} would take {memory_gb} GB, and {free_gb:.3} are free there"
-            ));
+            return Err(format!("the monitor on {at} needs {memory_gb} GB; {free_gb:.3} are free"));
         }
         Ok(MonitorPart {
             name: monitor(name),
@@ -291,8 +287,7 @@ pub(super) fn rules_on(
     compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", site.switches[switch].name))
 }
 
-pub(super) const TWICE: &str =
-    "no port says which end serves: a packet between two of these hosts is counted at both their switches";
+pub(super) const TWICE: &str = "TO has no port, so the server side is unknown: packets between two of these hosts are counted at both switches";
 
 /// The specification restricted to some flows of a query.
 fn narrowed(spec: &MonitorSpec, parts: &[SwitchFlows]) -> MonitorSpec {

@@ -57,7 +57,7 @@ impl PlanningProblem<'_> {
         let after = model::network(&site, &parts, true);
         let proved = prove(&before, &after, &wanted, &|rule| rule.cookie.is_of(0));
         let proved = proved.map_err(|found| match found.first() {
-            Some(example) => format!("the rules would do something else: {example}"),
+            Some(example) => format!("the rules would have another effect: {example}"),
             None => "the rules could not be proved".to_owned(),
         })?;
         Ok(CopyProof::Holds(proved.classes))

@@ -224,7 +224,7 @@ fn copies_go_to_an_interface_of_this_machine() {
     assert_eq!(plan.taken.copied.0.iter().sum::<f64>(), 0.0, "no link has them");
     assert!(matches!(plan.proof, CopyProof::Holds(1..)));
     let text = to_text(&plan);
-    assert!(text.contains("3 rules, copies to an interface that is made for them (65279 here)"), "{text}");
+    assert!(text.contains("3 rules, copies to a new interface (65279 here)"), "{text}");
 }
 
 /// The network with tunnels between leaves, and without one spare host.
@@ -296,7 +296,7 @@ fn tunnels_share_links() {
         to_text(&plan)
     );
     let why = of(1000).expect_err("both are too much for the link down to the first leaf").to_string();
-    assert!(why.contains("none behind another switch"), "{why}");
+    assert!(why.contains("none at another switch"), "{why}");
 }
 
 #[test]
@@ -306,17 +306,14 @@ fn where_no_tunnel_can_be_is_told() {
             .plan(CONNECTIONS)
             .expect_err(expected)
             .to_string();
-        assert!(why.contains("no host at leaf3") && why.contains(expected), "{why}");
+        assert!(why.contains("leaf3: no spare host") && why.contains(expected), "{why}");
     };
     let text = with_tunnels(&without_sniffers(), "spare3");
-    check(&text.replace("tunnel = ", "# "), "tunnels cannot begin there");
-    check(
-        &text.replace("tunnel = \"10.60.1.200\"", ""),
-        "none behind another switch to which a tunnel could lead",
-    );
-    check(&text.replace("mbps = 10000", "mbps = 1"), "none behind another switch");
+    check(&text.replace("tunnel = ", "# "), "tunnels cannot start there");
+    check(&text.replace("tunnel = \"10.60.1.200\"", ""), "none at another switch reachable by a tunnel");
+    check(&text.replace("mbps = 10000", "mbps = 1"), "none at another switch");
     let controlled = "controller = \"http://x\"\ndatapath = \"1\"";
-    check(&text.replace("ovsdb = \"unix:/run/leaf3/db.sock\"", controlled), "tunnels cannot begin there");
+    check(&text.replace("ovsdb = \"unix:/run/leaf3/db.sock\"", controlled), "tunnels cannot start there");
 }
 
 /// Text and JSON state whether a proof was needed and whether it exists.
@@ -342,7 +339,7 @@ fn what_is_proved_is_told() {
         assert!(to_text(&plan).contains(words), "{}", to_text(&plan));
     };
     check(&with(3), query, "holds", "no others do, forwarding is unchanged (");
-    check(&with(25), query, "too many hosts", "not here, as many hosts are covered");
+    check(&with(25), query, "too many hosts", "deferred, because many hosts are covered");
     check(SITE, CONNECTIONS, "not needed", "nothing is copied, so there is nothing to prove");
 }
 
@@ -417,7 +414,7 @@ fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
     let copied: f64 = all.taken.copied.0.iter().sum();
     case.budget.bandwidth_mbps = Some(copied / 2.0);
     let why = case.plan(CONNECTIONS).expect_err("too much").to_string();
-    assert!(why.contains("Mb/s, and BUDGET allows"), "{why}");
+    assert!(why.contains("Mb/s; BUDGET allows"), "{why}");
     // The incomplete mode is within the limits.
     case.exact = false;
     assert_eq!(case.plan(CONNECTIONS).expect("a plan").choice.mode, Some(MirrorMode::ENDS));
@@ -432,7 +429,7 @@ fn what_is_expected_counts_instead_of_what_is_supposed() {
     let mut case = PlanTestCase::new(&without_sniffers());
     case.expected = vec![ExpectedTraffic::parse("10.60.1.3:80=2Gbps").expect("traffic")];
     let why = case.plan(PAGES).expect_err("more than the link of a host").to_string();
-    assert!(why.contains("no host at leaf1"), "{why}");
+    assert!(why.contains("leaf1: no spare host"), "{why}");
     case.expected = vec![ExpectedTraffic::parse("10.60.1.3:80=8Mbps").expect("traffic")];
     let plan = case.plan(PAGES).expect("a plan");
     assert!(!plan.covered[0].rates.supposed);
@@ -453,9 +450,9 @@ fn what_cannot_be_done_is_told() {
     };
     let text = without_sniffers();
     check(&text, "PARSE http FROM 9.9.9.8 TO 9.9.9.9:80", "neither such servers nor their clients");
-    check(&text.replace("spare = true", ""), PAGES, "no host at leaf1 that is spare");
+    check(&text.replace("spare = true", ""), PAGES, "leaf1: no spare host");
     check(&text.replace("ovsdb", "#"), PAGES, "leaf1 cannot be reached");
-    check(&text, "PARSE packet PROCESS (count)", "no port says which end serves");
+    check(&text, "PARSE packet PROCESS (count)", "the server side is unknown");
     check("", PAGES, "no host");
 }
 
@@ -487,7 +484,7 @@ fn a_budget_knows_aggregators() {
     // It uses 0.05 of four cores.
     let none = of(AggregatorMode::Auto, cpu(0.012)).expect("a plan without one");
     assert_eq!(none.aggregators, []);
-    assert!(none.unaggregated.as_ref().is_some_and(|why| why.contains("has room for one")));
+    assert!(none.unaggregated.as_ref().is_some_and(|why| why.contains("has capacity for one")));
     let most = (without.taken.results_mbps + with.taken.results_mbps) / 2.0;
     let bandwidth = NetworkBudget { bandwidth_mbps: Some(most), ..NetworkBudget::default() };
     of(AggregatorMode::Auto, bandwidth).expect("what is merged is within it");

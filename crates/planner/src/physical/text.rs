@@ -106,7 +106,7 @@ fn switch(out: &mut String, part: &SwitchPart) {
                     let to = part.landing.as_ref().map_or("another switch", |landing| landing.name.as_str());
                     format!("a tunnel ({TUNNEL} here) to port {} of {to}", end.port)
                 }
-                _ => format!("an interface that is made for them ({INTERFACE} here)"),
+                _ => format!("a new interface ({INTERFACE} here)"),
             };
             let count = part.rules.len();
             let rules = if count == 1 { "rule" } else { "rules" };
@@ -125,7 +125,7 @@ fn proof(proof: CopyProof) -> String {
     match proof {
         CopyProof::NotNeeded => "nothing is copied, so there is nothing to prove".to_owned(),
         CopyProof::TooManyHosts => {
-            "not here, as many hosts are covered: each switch is proved when its rules are installed"
+            "deferred, because many hosts are covered: each switch is proved when its rules are installed"
                 .to_owned()
         }
         CopyProof::Holds(classes) => format!(

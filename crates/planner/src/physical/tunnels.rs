@@ -33,11 +33,11 @@ impl PlanningProblem<'_> {
         taken: &BTreeMap<usize, HostId>,
     ) -> Result<HostId, String> {
         if mode.which == PacketSelection::Port {
-            return Err("a mirror of ports is not sent through a tunnel".to_owned());
+            return Err("port mirrors are not sent through tunnels".to_owned());
         }
         if !self.has_tunnels(switch) {
             return Err(
-                "tunnels cannot begin there: that needs ovsdb and tunnel in the network file".to_owned()
+                "tunnels cannot start there: this needs ovsdb and tunnel in the network file".to_owned()
             );
         }
         let (mbps, packets) = copied(mode, &self.at[&switch].1, self.ask.costs);
@@ -57,8 +57,7 @@ impl PlanningProblem<'_> {
         let order = |host: &HostId| (self.is_other_pod(switch, at(*host)), load.used(*host));
         let fit = load.network.all_hosts().filter(fits);
         let nearest = fit.min_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
-        let host = nearest
-            .ok_or_else(|| "and none behind another switch to which a tunnel could lead".to_owned())?;
+        let host = nearest.ok_or_else(|| "and none at another switch reachable by a tunnel".to_owned())?;
         load.place(host, &need);
         load.carry_from_rack(rack, host, mbps);
         Ok(host)

@@ -58,7 +58,7 @@ fn what_one_end_can_tell_is_left_to_it() {
 fn what_cannot_be_asked_is_said() {
     for (text, why) in [
         ("PARSE http, tcp_conn_time PROCESS (group-count: group=tap.seen)", "one parser"),
-        ("PARSE http TAPS client SELECT tap.seen", "leave TAPS out"),
+        ("PARSE http TAPS client SELECT tap.seen", "omit TAPS"),
         ("PARSE http SAMPLE auto SELECT tap.seen", "SAMPLE 0.1"),
     ] {
         let refused = both_taps(&plan(text)).expect_err(text);

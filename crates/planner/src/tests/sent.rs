@@ -155,8 +155,8 @@ fn all_that_lacks_is_told_at_once() {
     assert_eq!(refused.lacks, expected);
     assert_eq!(
         refused.to_string(),
-        "http has no column \"host\" here; http has no column \"url\" here; there is no parser \"http_get\" here; \
-         tcp_conn_time is wanted in version 1, and is in version 7 here"
+        "parser http has no column \"host\"; parser http has no column \"url\"; unknown parser \"http_get\"; \
+         parser tcp_conn_time: version 1 required, version 7 available"
     );
 }
 

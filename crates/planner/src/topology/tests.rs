@@ -206,23 +206,23 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
     check(
         "at = \"leaf2:1\"",
         "at = \"leaf9:1\"",
-        &format!("there is no switch \"leaf9\"; there are: {known}"),
+        &format!("unknown switch \"leaf9\"; known switches: {known}"),
     );
     check(
         "at = \"leaf2:1\"",
         "at = \"leaf2\"",
-        "\"leaf2\" is no port as leaf1:3, a switch and OpenFlow's number",
+        "\"leaf2\" is not a port such as leaf1:3: a switch and an OpenFlow port number",
     );
-    check("at = \"leaf2:1\"", "at = \"spine1:7\"", "hosts are on edge switches, and \"spine1\" is none");
-    check("\"leaf2:49\"", "\"leaf1:3\"", "port leaf1:3 is taken by host \"web1\"");
-    check("\"spine1:2\"", "\"leaf1:48\"", "a link goes between two tiers: edge, aggregation, core");
-    check("\"16GiB\"", "\"lots\"", "\"lots\" is no memory as 16GiB or 64GB");
-    check("used = 0.5", "used = 50", "used is a share from 0 to 1, not 50");
-    check("cores = 8", "cores = 0", "cores is a number above 0, not 0");
-    check("mbps = 1000\n", "mbps = nan\n", "mbps is a number above 0, not NaN");
-    check("\"10.0.1.2\"", "\"10.0.2.2\"", "10.0.2.2 is host \"db1\"'s already");
-    check("\"10.0.1.2\"", "\"web1\"", "\"web1\" is no address");
-    check("name = \"web1\"", "name = \"db1\"", "there is a host \"db1\" already");
+    check("at = \"leaf2:1\"", "at = \"spine1:7\"", "hosts must be on edge switches, which \"spine1\" is not");
+    check("\"leaf2:49\"", "\"leaf1:3\"", "port leaf1:3 is already used by host \"web1\"");
+    check("\"spine1:2\"", "\"leaf1:48\"", "a link must connect two tiers: edge, aggregation, core");
+    check("\"16GiB\"", "\"lots\"", "\"lots\" is not a memory size such as 16GiB or 64GB");
+    check("used = 0.5", "used = 50", "used must be a share from 0 to 1, not 50");
+    check("cores = 8", "cores = 0", "cores must be a number above 0, not 0");
+    check("mbps = 1000\n", "mbps = nan\n", "mbps must be a number above 0, not NaN");
+    check("\"10.0.1.2\"", "\"10.0.2.2\"", "address 10.0.2.2 is already used by host \"db1\"");
+    check("\"10.0.1.2\"", "\"web1\"", "\"web1\" is not an address");
+    check("name = \"web1\"", "name = \"db1\"", "host \"db1\" is defined twice");
     check(
         "name = \"far\"",
         "name = \"far\"\nbridge = \"b\"\ndatapath = \"1\"",
@@ -231,17 +231,17 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
     check(
         "name = \"far\"",
         "tunnel = \"far\"\nname = \"far\"",
-        "\"far\" is no address, vxlan://ADDRESS or gre://ADDRESS",
+        "\"far\" is not an address, vxlan://ADDRESS or gre://ADDRESS",
     );
     check(
         "name = \"far\"",
         "tunnel = \"stt://10.0.0.1\"\nname = \"far\"",
-        "\"stt://10.0.0.1\" is no address, vxlan://ADDRESS or gre://ADDRESS",
+        "\"stt://10.0.0.1\" is not an address, vxlan://ADDRESS or gre://ADDRESS",
     );
     check(
         "name = \"far\"",
         "name = \"far\"\novsdb = \"o\"\ncontroller = \"c\"",
-        "switch \"far\" has ovsdb, so neither controller nor datapath",
+        "switch \"far\" has ovsdb and must not have controller or datapath",
     );
 }
 
@@ -250,8 +250,8 @@ fn everything_that_is_wrong_is_told_at_once() {
     let text = FILE.replace("name = \"leaf2\"", "name = \"leaf1\"").replace("used = 0.5", "used = -1");
     let errors = NetworkSite::parse(&text).expect_err("two mistakes");
     let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert!(said[0].contains("there is a switch \"leaf1\" already"), "{said:#?}");
-    assert_eq!(said.iter().filter(|said| said.contains("no switch \"leaf2\"")).count(), 2, "{said:#?}");
+    assert!(said[0].contains("switch \"leaf1\" is defined twice"), "{said:#?}");
+    assert_eq!(said.iter().filter(|said| said.contains("unknown switch \"leaf2\"")).count(), 2, "{said:#?}");
     assert!(
         said.iter().any(|said| said.contains("not -1")) && errors.is_sorted_by_key(|e| e.line),
         "{said:#?}"

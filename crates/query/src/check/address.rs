@@ -67,9 +67,10 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), AddressError> {
         return match rest.strip_prefix(':') {
             Some(port) => Ok((host, Some(port))),
             None if rest.is_empty() => Ok((host, None)),
-            None => {
-                Err((format!("{} is no address", quoted(text)), Some("write [2001:db8::/32]:80".to_owned())))
-            }
+            None => Err((
+                format!("{} is not an address", quoted(text)),
+                Some("write [2001:db8::/32]:80".to_owned()),
+            )),
         };
     }
     let (address, prefix) = match text.split_once('/') {
@@ -98,16 +99,15 @@ fn port_number(text: &str, host: &str, port: &str) -> Result<u16, AddressError> 
     let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     match port.parse() {
         Ok(number @ 1..) if digits => Ok(number),
-        _ if port.contains('-') => Err((
-            format!("{} is no port", quoted(port)),
-            Some("name the ports one by one: h1:80, h1:81".to_owned()),
-        )),
+        _ if port.contains('-') => {
+            Err((format!("{} is not a port", quoted(port)), Some("list each port: h1:80, h1:81".to_owned())))
+        }
         _ if port.is_empty() => Err((
-            format!("{} has no port behind `:`", quoted(text)),
+            format!("{} has no port after `:`", quoted(text)),
             Some(format!("write {} or {}", quoted(host), quoted(&format!("{host}:80")))),
         )),
         _ => Err((
-            format!("{} is no port", quoted(port)),
+            format!("{} is not a port", quoted(port)),
             Some("a port is a number from 1 to 65535, or *".to_owned()),
         )),
     }
@@ -123,19 +123,19 @@ fn nets(host: &str, hosts: &dyn HostResolver) -> Result<Vec<NetworkPrefix>, Addr
     }
     let digits_and_dots = host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let hint = match host {
-        "" => Some("for any address write *".to_owned()),
+        "" => Some("write * for any address".to_owned()),
         port if digits_and_dots && !port.contains('.') => {
-            Some(format!("a port of any host is written *:{port}"))
+            Some(format!("write *:{port} for a port of any host"))
         }
-        _ if host.contains('%') => Some("leave out the zone: fe80::1".to_owned()),
+        _ if host.contains('%') => Some("omit the zone: fe80::1".to_owned()),
         v6 if v6.matches(':').count() > 1 => {
-            Some("an IPv6 address with a port is written [2001:db8::1]:80".to_owned())
+            Some("write an IPv6 address with a port as [2001:db8::1]:80".to_owned())
         }
         _ => None,
     };
     let address_like = host.is_empty() || digits_and_dots || host.contains(['/', ':', '%', '*', '[', ']']);
     if address_like {
-        return Err((format!("{} is no address", quoted(host)), hint));
+        return Err((format!("{} is not an address", quoted(host)), hint));
     }
     named(host, hosts)
 }
@@ -145,11 +145,11 @@ pub(super) fn named(host: &str, hosts: &dyn HostResolver) -> Result<Vec<NetworkP
     let addresses = hosts.addresses(host);
     if addresses.is_empty() {
         let known = || match one_of(hosts.names()).as_str() {
-            "" => "no names are known; write an address".to_owned(),
-            names => format!("known are {names}"),
+            "" => "no host names are known; write an address".to_owned(),
+            names => format!("known hosts: {names}"),
         };
         let hint = did_you_mean(host, hosts.names()).unwrap_or_else(known);
-        return Err((format!("no host is called {}", quoted(host)), Some(hint)));
+        return Err((format!("unknown host {}", quoted(host)), Some(hint)));
     }
     let full = |ip: &IpAddr| if ip.is_ipv4() { 32 } else { 128 };
     Ok(addresses.iter().map(|ip| ip.to_canonical()).map(|ip| (ip, full(&ip))).collect())
@@ -208,23 +208,23 @@ mod tests {
 
     #[test]
     fn errors() {
-        check_error("h3:80", "no host is called `h3`: known are h1, h2 or web-1.example.com");
+        check_error("h3:80", "unknown host `h3`: known hosts: h1, h2 or web-1.example.com");
         check_error("web1.example.com", "did you mean `web-1.example.com`?");
-        check_error("10.0.0.256:80", "`10.0.0.256` is no address");
+        check_error("10.0.0.256:80", "`10.0.0.256` is not an address");
         check_error("10.0.0.1:http", "a port is a number");
         check_error("10.0.0.1:0", "a port is a number");
         check_error("10.0.0.1:+80", "a port is a number");
         check_error("10.0.0.1:65536", "a port is a number");
-        check_error("10.0.0.1:80-90", "one by one");
-        check_error("10.0.0.1:", "has no port behind");
+        check_error("10.0.0.1:80-90", "list each port");
+        check_error("10.0.0.1:", "has no port after");
         check_error("80", "*:80");
-        check_error(":80", "for any address write *");
-        check_error("10.0.0.0/33", "is no address");
-        check_error("h1/24:80", "is no address");
+        check_error(":80", "write * for any address");
+        check_error("10.0.0.0/33", "is not an address");
+        check_error("h1/24:80", "is not an address");
         check_error("2001:db8:::1", "[2001:db8::1]:80");
-        check_error("fe80::1%eth0", "leave out the zone");
+        check_error("fe80::1%eth0", "omit the zone");
         check_error("[::1", "closing `]`");
-        check_error("[::1]80", "is no address");
+        check_error("[::1]80", "is not an address");
         check_error("[h1:80", "closing");
     }
 

@@ -14,7 +14,7 @@ impl ConditionChecker<'_, '_> {
         let is_number = inner.of.is_none_or(ValueType::is_number);
         if !is_number {
             let words = inner.of.map_or("null", ValueType::words);
-            return self.fail(Diagnostic::new(expr.span, format!("the negative of {words}")));
+            return self.fail(Diagnostic::new(expr.span, format!("cannot negate {words}")));
         }
         let zero =
             TypedExpr { of: inner.of, ..TypedExpr::new(Planned::Literal(Literal::I64(0)), ValueType::WHOLE) };
@@ -82,21 +82,20 @@ impl ConditionChecker<'_, '_> {
             .into_iter()
             .find(|(_, t)| !t.is_number() && t.unit != Unit::EpochNanoseconds)
         {
-            let message =
-                format!("`{sign}` goes with numbers; {} is {}", quoted(&self.text(of)), what.words());
+            let message = format!("`{sign}` needs numbers; {} is {}", quoted(&self.text(of)), what.words());
             let hint = (what.data_type == DataType::Text && op == ArithmeticOperator::Add)
-                .then(|| "texts stay apart: name several columns".to_owned());
+                .then(|| "texts cannot be joined; name several columns".to_owned());
             return self.fail(Diagnostic::new(of.span, message).maybe_hint(hint));
         }
         let x_words = x.words();
         let y_words = y.words();
-        let message = format!("`{sign}` of {x_words} and {y_words}");
+        let message = format!("`{sign}` cannot combine {x_words} and {y_words}");
         let durations =
             [x.unit, y.unit].contains(&Unit::Nanoseconds) && (x.is_plain_number() || y.is_plain_number());
         let hint = (durations && matches!(op, ArithmeticOperator::Add | ArithmeticOperator::Subtract))
             .then(|| "a number needs its unit, such as 100ms".to_owned());
         let bits = matches!(op, ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr)
-            .then(|| "bits are of whole numbers".to_owned());
+            .then(|| "bit operators need whole numbers".to_owned());
         self.fail(Diagnostic::new(expr.span, message).maybe_hint(hint.or(bits)))
     }
 }

@@ -38,7 +38,7 @@ pub enum AssertionScope {
 /// The schema for assertions about the number of rows.
 #[must_use]
 pub fn rows_schema() -> Arc<Schema> {
-    let field = Field::new("rows", DataType::U64, Unit::None, "how many rows there are");
+    let field = Field::new("rows", DataType::U64, Unit::None, "number of rows");
     let name = "rows".into();
     let doc = "the number of rows".into();
     let fields = vec![field];
@@ -78,7 +78,7 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
     let place = among.as_ref().map(|among| among.span);
     let among = among.and_then(|among| ConditionChecker::new(&scope, &mut errors).check(&among));
     if let (AssertionScope::Number, Some(place)) = (of, place) {
-        errors.push(Diagnostic::new(place, "`rows` is the number of all rows: leave out WHERE"));
+        errors.push(Diagnostic::new(place, "`rows` counts all rows: omit WHERE"));
     }
     match errors.is_empty() {
         true => Ok(Assertion { of, conditions, among, computed: computing.list() }),
@@ -96,10 +96,7 @@ pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
         AssertionScope::All => Ok(read),
         AssertionScope::Any | AssertionScope::Number => {
             let place = TextSpan::new(0, text.len());
-            Err(vec![Diagnostic::new(
-                place,
-                "each row is looked at by itself here: leave out any() and rows",
-            )])
+            Err(vec![Diagnostic::new(place, "WHERE evaluates single rows: omit any() and rows")])
         }
     }
 }
@@ -187,9 +184,9 @@ mod tests {
             ("p98 < 50ms", "p98", "have no column `p98`"),
             ("p99 < 50", "50", "a number needs its unit"),
             ("p99", "p99", "expected"),
-            ("", "", "too early"),
+            ("", "", "is incomplete"),
             ("p99 < 50ms LIMIT 3", "LIMIT", "the end of the assertion"),
-            ("rows > 0 WHERE rows > 1", "rows > 1", "leave out WHERE"),
+            ("rows > 0 WHERE rows > 1", "rows > 1", "omit WHERE"),
             ("baseline.p97 > 1ms", "baseline.p97", "no column"),
         ] {
             let errors = check_assertion(text, &results()).expect_err(text);

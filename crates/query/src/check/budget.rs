@@ -21,18 +21,18 @@ pub(super) fn budget(clause: Option<&ast::BudgetClause>, errors: &mut Vec<Diagno
             "cpu" => (&mut budget.cpu, share(text), CPU),
             "bandwidth" => (&mut budget.bandwidth_mbps, mbps(text), BANDWIDTH),
             _ => {
-                let what = format!("{} cannot be bounded", quoted(&bound.name.text));
+                let what = format!("{} cannot be limited", quoted(&bound.name.text));
                 errors.push(Diagnostic::new(bound.name.span, what).expected("cpu or bandwidth"));
                 continue;
             }
         };
         match value {
             None => {
-                let what = format!("{} is no bound of {name}", quoted(text));
+                let what = format!("{} is not a limit for {name}", quoted(text));
                 errors.push(Diagnostic::new(bound.value.span, what).expected(wanted));
             }
             Some(_) if place.is_some() => {
-                errors.push(Diagnostic::new(bound.name.span, format!("{name} is bounded twice")));
+                errors.push(Diagnostic::new(bound.name.span, format!("{name} is limited twice")));
             }
             some => *place = some,
         }
@@ -42,9 +42,8 @@ pub(super) fn budget(clause: Option<&ast::BudgetClause>, errors: &mut Vec<Diagno
 
 /// The error for BUDGET outside of a network.
 pub(crate) fn unheeded(clause: &ast::BudgetClause) -> Diagnostic {
-    let what = "BUDGET limits the load on a network, and this query runs in none";
-    Diagnostic::new(clause.span, what)
-        .hint("explain and query apply BUDGET with --network FILE; without it, remove BUDGET")
+    let what = "BUDGET limits the load on a network, but this query has no network";
+    Diagnostic::new(clause.span, what).hint("add --network FILE, or remove BUDGET")
 }
 
 fn share(text: &str) -> Option<f64> {

@@ -36,10 +36,9 @@ impl ConditionChecker<'_, '_> {
     fn compare(&mut self, left: &QueryExpr, op: ComparisonOperator, right: &QueryExpr) -> Option<Predicate> {
         match (literal_of(left), literal_of(right)) {
             (Some(_), Some(_)) => {
-                let error =
-                    Diagnostic::new(left.span.to(right.span), "two values are compared, and no field");
+                let error = Diagnostic::new(left.span.to(right.span), "the comparison has no field");
                 let is_quoted = matches!(&left.form, ExprForm::Atom(atom) if atom.quoted);
-                let hint = is_quoted.then(|| "names of fields stand without quotes".to_owned());
+                let hint = is_quoted.then(|| "write field names without quotes".to_owned());
                 self.fail(error.maybe_hint(hint))
             }
             (None, Some(value)) => self.compare_with(left, op, &value, left.span.to(right.span)),
@@ -121,7 +120,7 @@ impl ConditionChecker<'_, '_> {
     ) -> Option<()> {
         let equality = matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne);
         if matches!(field.data_type, DataType::Bool | DataType::Ip) && !equality {
-            let error = Diagnostic::new(place, format!("`{}` has no order", field.name));
+            let error = Diagnostic::new(place, format!("`{}` cannot be ordered", field.name));
             return self.fail(error.expected("= or !="));
         }
         Some(())
@@ -132,11 +131,9 @@ impl ConditionChecker<'_, '_> {
         let column = self.text_operand(value, pattern, word)?;
         let trailing = pattern.text.len() - pattern.text.trim_end_matches('\\').len();
         if trailing % 2 == 1 {
-            let error = Diagnostic::new(
-                pattern.span,
-                "the pattern ends with `\\`, which makes the next character literal",
-            );
-            return self.fail(error.hint("write \\\\ for the character itself"));
+            let error =
+                Diagnostic::new(pattern.span, "the pattern ends with `\\`, which must precede a character");
+            return self.fail(error.hint("write \\\\ for a backslash"));
         }
         Some(Predicate::Like { column, pattern: pattern.text.clone(), case })
     }
@@ -151,12 +148,11 @@ impl ConditionChecker<'_, '_> {
         let named = self.operand(value)?;
         let field = self.scope.field(named.column);
         if !matches!(field.data_type, DataType::Text | DataType::Hashes) {
-            let message = format!("`{word}` goes with text; `{}` is {}", field.name, kind(field));
+            let message = format!("`{word}` needs text; `{}` is {}", field.name, kind(field));
             return self.fail(Diagnostic::new(value.span, message));
         }
         if !pattern.quoted {
-            let error =
-                Diagnostic::new(pattern.span, format!("{} stands without quotes", quoted(&pattern.text)));
+            let error = Diagnostic::new(pattern.span, format!("{} needs quotes", quoted(&pattern.text)));
             return self.fail(error.hint(format!("write '{}'", pattern.text)));
         }
         Some(named.column)
@@ -221,7 +217,7 @@ impl ConditionChecker<'_, '_> {
     fn literals(&mut self, named: ResolvedField, value: &Atom) -> Option<Vec<Literal>> {
         let field = self.scope.field(named.column);
         if !value.quoted && value.text.eq_ignore_ascii_case("null") {
-            let error = Diagnostic::new(value.span, "nothing is equal to null, and nothing is unequal");
+            let error = Diagnostic::new(value.span, "a comparison with null is never true");
             return self.fail(error.hint("write `is null` or `is not null`"));
         }
         if field.data_type == DataType::Ip {
@@ -230,7 +226,7 @@ impl ConditionChecker<'_, '_> {
         match literal(field, named.unit_written, value) {
             Ok(literal) => Some(vec![literal]),
             Err(hint) => {
-                let message = format!("{} is no value of `{}`", quoted(&value.text), field.name);
+                let message = format!("{} is not a value of `{}`", quoted(&value.text), field.name);
                 self.fail(Diagnostic::new(value.span, message).expected(wanted(field)).maybe_hint(hint))
             }
         }
@@ -240,7 +236,7 @@ impl ConditionChecker<'_, '_> {
         let nets = match literal::net(&value.text) {
             Some(net) => Ok(vec![net]),
             None if value.text.contains(['/', ':']) => {
-                Err((format!("{} is no value of `{}`", quoted(&value.text), field.name), None))
+                Err((format!("{} is not a value of `{}`", quoted(&value.text), field.name), None))
             }
             None => address::named(&value.text, self.scope.hosts),
         };
@@ -343,7 +339,7 @@ fn why(bad: LiteralError, field: &Field) -> Option<String> {
     match (bad, field.unit) {
         (LiteralError::NoUnit, _) => Some("a number needs its unit".to_owned()),
         (LiteralError::TooLarge, _) => Some("it is too large".to_owned()),
-        (LiteralError::TooFine, Unit::Nanoseconds) => Some("nothing is finer than 1ns".to_owned()),
+        (LiteralError::TooFine, Unit::Nanoseconds) => Some("the resolution is 1ns".to_owned()),
         _ => None,
     }
 }
@@ -353,9 +349,9 @@ fn wanted(field: &Field) -> &'static str {
     match (field.data_type, field.unit) {
         (DataType::Text, _) => "text in quotes",
         (DataType::Bool, _) => "true or false",
-        (DataType::Ip, _) => "an address, a network such as 10.0.0.0/8 or a host's name",
+        (DataType::Ip, _) => "an address, a network such as 10.0.0.0/8 or a host name",
         (DataType::Hashes, _) => "`like '%0123456789abcdef%'` or `is null`",
-        (DataType::Json, _) => "`is null` or `is not null`: it has no other comparison",
+        (DataType::Json, _) => "`is null` or `is not null`: no other comparison is possible",
         (_, Unit::Nanoseconds) => "a duration such as 100ms or 1.5s",
         (_, Unit::EpochNanoseconds) => "a time such as '2026-01-31T12:00:00Z'",
         (_, Unit::Bytes) => "a size such as 1500, 10kB or 4KiB",

@@ -18,10 +18,9 @@ impl ConditionChecker<'_, '_> {
     pub(super) fn computed(&mut self, expr: &QueryExpr, name: Option<&Atom>) -> Option<ResolvedField> {
         let typed = self.value(expr)?;
         if typed.is_constant() && name.is_none() {
-            let message = format!("{} is a value, and no field", quoted(&self.text(expr)));
-            return self.fail(
-                Diagnostic::new(expr.span, message).expected("a field, or something computed of fields"),
-            );
+            let message = format!("{} is a value, not a field", quoted(&self.text(expr)));
+            return self
+                .fail(Diagnostic::new(expr.span, message).expected("a field, or an expression of fields"));
         }
         self.add(expr, typed, name)
     }
@@ -35,7 +34,7 @@ impl ConditionChecker<'_, '_> {
     ) -> Option<ResolvedField> {
         let text = self.text(expr);
         let Some(of) = typed.of else {
-            return self.fail(Diagnostic::new(expr.span, format!("{} is null, always", quoted(&text))));
+            return self.fail(Diagnostic::new(expr.span, format!("{} is always null", quoted(&text))));
         };
         let redact = match (of.data_type, typed.is_secret) {
             (DataType::Text, true) => RedactionRule::Fold(redact::HASH),
@@ -60,7 +59,7 @@ impl ConditionChecker<'_, '_> {
         match self.scope.computing.add(ComputedField { field, text, expr: typed.expr }) {
             Some(column) => Some(ResolvedField { column, unit_written }),
             None => {
-                let message = format!("more than {COMPUTED_MAX} columns are computed in one query");
+                let message = format!("the query computes more than {COMPUTED_MAX} columns");
                 self.fail(Diagnostic::new(expr.span, message))
             }
         }
@@ -103,7 +102,7 @@ impl ConditionChecker<'_, '_> {
         let ResolvedField { column, unit_written } = self.column(name)?;
         let field = self.scope.field(column);
         if matches!(field.data_type, DataType::Json | DataType::Hashes) {
-            let message = format!("nothing is computed of `{}`, which is {}", field.name, kind(field));
+            let message = format!("expressions cannot use `{}`, which is {}", field.name, kind(field));
             return self.fail(Diagnostic::new(name.span, message));
         }
         let is_secret = field.redact != RedactionRule::Keep;
@@ -151,7 +150,7 @@ impl ConditionChecker<'_, '_> {
         {
             return Some(of(DataType::Ip, Unit::None, Literal::Net(ip, bits)));
         }
-        let error = Diagnostic::new(atom.span, format!("{} is no value", quoted(text)));
+        let error = Diagnostic::new(atom.span, format!("{} is not a value", quoted(text)));
         self.fail(error.expected(
             "a number, a duration such as 100ms, a size such as 4KiB, an address, or text in quotes",
         ))
@@ -170,7 +169,7 @@ impl ConditionChecker<'_, '_> {
         let b = b?;
         let place = left.span.to(right.span);
         let (Some(a_of), Some(b_of)) = (a.of, b.of) else {
-            let error = Diagnostic::new(place, "nothing is equal to null, and nothing is unequal");
+            let error = Diagnostic::new(place, "a comparison with null is never true");
             return self.fail(error.hint("write `is null` or `is not null`"));
         };
         if a_of.with(b_of).is_none() {
@@ -182,7 +181,7 @@ impl ConditionChecker<'_, '_> {
         }
         self.is_ordered(&Field::new("", a_of.data_type, a_of.unit, ""), op, place)?;
         match (a.is_constant(), b.is_constant()) {
-            (true, true) => self.fail(Diagnostic::new(place, "two values are compared, and no field")),
+            (true, true) => self.fail(Diagnostic::new(place, "the comparison has no field")),
             (false, true) => self.compare_constant((left, a), op, b, right),
             (true, false) => self.compare_constant((right, b), mirrored(op), a, left),
             (false, false) => self.compare_columns(left.span.to(right.span), a, op, b),

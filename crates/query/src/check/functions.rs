@@ -29,37 +29,37 @@ pub const FUNCTIONS: &[FunctionDoc] = &[
     function(
         "trunc",
         "trunc(ts, 1m)",
-        "the time, duration, size or whole number, down to a multiple of the second",
+        "first argument (time, duration, size, or whole number) rounded down to a multiple of the second",
     ),
     function(
         "subnet",
         "subnet(client_ip, 24)",
-        "the network of an address, as text: `10.1.2.0/24`; of IPv6 /64, or the third argument",
+        "network of an address as text: `10.1.2.0/24`; for IPv6 /64, or the third argument",
     ),
     function(
         "url_query",
         "url_query(url, 'name')",
-        "the first value of that parameter in a URL or a query string, decoded",
+        "first value of a parameter in a URL or query string, decoded",
     ),
-    function("split", "split(path, '/', 2)", "the n-th piece between separators, from 1; -1 is the last"),
+    function("split", "split(path, '/', 2)", "n-th part between separators, from 1; -1 is the last"),
     function(
         "extract",
         "extract(url, 'id=([0-9]+)')",
-        "what the first group of a regular expression matches, or all of it without groups",
+        "match of the first group of a regular expression, or the whole match if it has no groups",
     ),
     function(
         "replace",
         "replace(path, '[0-9]+', 'N')",
-        "every match of a regular expression replaced; `$1` is its first group",
+        "text with every match of a regular expression replaced; `$1` is its first group",
     ),
-    function("lower", "lower(host)", "in small letters"),
+    function("lower", "lower(host)", "text in lower case"),
     function("upper", "upper(host)", "in capitals"),
-    function("length", "length(url)", "how many characters"),
-    function("coalesce", "coalesce(status, 0)", "the first that is not null"),
+    function("length", "length(url)", "number of characters"),
+    function("coalesce", "coalesce(status, 0)", "first argument that is not null"),
     function(
         "if",
         "if(status >= 500, 'bad', 'good')",
-        "the second where the condition is true, else the third",
+        "second argument if the condition is true, otherwise the third",
     ),
 ];
 
@@ -80,7 +80,7 @@ impl ConditionChecker<'_, '_> {
     /// `name(args)`.
     pub(super) fn call(&mut self, expr: &QueryExpr, name: &Atom, args: &[QueryExpr]) -> Option<TypedExpr> {
         let Some(function) = FUNCTIONS.iter().find(|f| f.name.eq_ignore_ascii_case(&name.text)) else {
-            let error = Diagnostic::new(name.span, format!("no function is called {}", quoted(&name.text)));
+            let error = Diagnostic::new(name.span, format!("unknown function {}", quoted(&name.text)));
             let names = FUNCTIONS.iter().map(|f| f.name);
             let is_it = |b: &BlockDoc| b.block.is_aggregate() && b.name.eq_ignore_ascii_case(&name.text);
             let block = BLOCKS.iter().any(is_it);
@@ -103,7 +103,7 @@ impl ConditionChecker<'_, '_> {
         if args.len() < least || args.len() > most {
             let error = Diagnostic::new(
                 expr.span,
-                format!("`{}` does not go with {} arguments", function.name, args.len()),
+                format!("`{}` does not accept {} arguments", function.name, args.len()),
             );
             return self.fail(error.expected(quoted(function.usage)));
         }
@@ -131,7 +131,7 @@ impl ConditionChecker<'_, '_> {
                 let place = self.literal_whole(&args[2], function)?;
                 if separator.text.is_empty() || place == 0 {
                     let span = if place == 0 { args[2].span } else { args[1].span };
-                    let message = if place == 0 { "pieces are counted from 1" } else { "nothing separates" };
+                    let message = if place == 0 { "parts are counted from 1" } else { "nothing separates" };
                     return self.fail(Diagnostic::new(span, message).expected(quoted(function.usage)));
                 }
                 TextFunction::Split(separator.text, place)
@@ -165,12 +165,14 @@ impl ConditionChecker<'_, '_> {
             _ => x.is_plain_number() && y.unit == Unit::None,
         };
         if !x.is_whole() || !y.is_whole() || !fits {
-            let message = format!("`trunc` of {} to multiples of {}", x.words(), y.words());
+            let message = format!("`trunc` cannot round {} to multiples of {}", x.words(), y.words());
             let error = Diagnostic::new(args[0].span.to(args[1].span), message);
-            return self.fail(error.expected("a time and a duration, or two of a kind: `trunc(ts, 1m)`"));
+            return self
+                .fail(error.expected("a time and a duration, or two values of one type: `trunc(ts, 1m)`"));
         }
         let Planned::Literal(Literal::I64(step @ 1..)) = step.expr else {
-            let error = Diagnostic::new(args[1].span, format!("{} is no step", quoted(&self.text(&args[1]))));
+            let error =
+                Diagnostic::new(args[1].span, format!("{} is not a step", quoted(&self.text(&args[1]))));
             return self.fail(error.expected("a constant above 0, such as 1m"));
         };
         Some(TypedExpr { expr: Planned::Trunc(Box::new(of.expr), step), of: Some(signed(x)), ..of })
@@ -180,18 +182,15 @@ impl ConditionChecker<'_, '_> {
         let function = &FUNCTIONS[1];
         let of = self.value(&args[0])?;
         if let Some(what) = of.of.filter(|of| of.data_type != DataType::Ip) {
-            let message = format!(
-                "`subnet` goes with an address; {} is {}",
-                quoted(&self.text(&args[0])),
-                what.words()
-            );
+            let message =
+                format!("`subnet` needs an address; {} is {}", quoted(&self.text(&args[0])), what.words());
             return self.fail(Diagnostic::new(args[0].span, message));
         }
         let mut bits = [0, SUBNET_V6];
         for (place, (arg, max)) in args[1..].iter().zip([32, 128]).enumerate() {
             let given = self.literal_whole(arg, function)?;
             if !(0..=max).contains(&given) {
-                let error = Diagnostic::new(arg.span, format!("{given} is no number of bits"));
+                let error = Diagnostic::new(arg.span, format!("{given} is not a number of bits"));
                 return self.fail(error.expected(format!("0 to {max}")));
             }
             bits[place] = given;
@@ -236,7 +235,7 @@ impl ConditionChecker<'_, '_> {
         match x.with(y) {
             Some(both) => Some(Some(both)),
             None => {
-                let message = format!("one column of {} and {}", x.words(), y.words());
+                let message = format!("one column cannot hold {} and {}", x.words(), y.words());
                 self.fail(Diagnostic::new(place, message).expected("values of one type"))
             }
         }
@@ -249,7 +248,7 @@ impl ConditionChecker<'_, '_> {
             Some(what) => {
                 let text = self.text(arg);
                 let message =
-                    format!("`{}` goes with text; {} is {}", function.name, quoted(&text), what.words());
+                    format!("`{}` needs text; {} is {}", function.name, quoted(&text), what.words());
                 self.fail(Diagnostic::new(arg.span, message))
             }
         }
@@ -260,7 +259,7 @@ impl ConditionChecker<'_, '_> {
             ExprForm::Atom(atom) if atom.quoted => Some(atom.clone()),
             _ => {
                 let error =
-                    Diagnostic::new(arg.span, format!("{} is no text in quotes", quoted(&self.text(arg))));
+                    Diagnostic::new(arg.span, format!("{} is not a text in quotes", quoted(&self.text(arg))));
                 self.fail(error.expected(quoted(function.usage)))
             }
         }
@@ -271,7 +270,7 @@ impl ConditionChecker<'_, '_> {
             Planned::Literal(Literal::I64(number)) => Some(number),
             _ => {
                 let error =
-                    Diagnostic::new(arg.span, format!("{} is no whole number", quoted(&self.text(arg))));
+                    Diagnostic::new(arg.span, format!("{} is not a whole number", quoted(&self.text(arg))));
                 self.fail(error.expected(quoted(function.usage)))
             }
         }
@@ -283,8 +282,8 @@ impl ConditionChecker<'_, '_> {
         let error = match regex.compile() {
             Ok(_) => return Some(regex),
             Err(regex::Error::CompiledTooBig(_)) => {
-                Diagnostic::new(pattern.span, "the pattern grows too large")
-                    .hint("repeat less, or fewer characters: {1,1000} of \\w is much")
+                Diagnostic::new(pattern.span, "the compiled pattern is too large")
+                    .hint("reduce repetitions such as \\w{1,1000}")
             }
             Err(_) => self.place_in_pattern(pattern),
         };
@@ -300,12 +299,12 @@ impl ConditionChecker<'_, '_> {
             Err(regex_syntax::Error::Translate(e)) => {
                 (e.span().start.offset..e.span().end.offset, e.kind().to_string())
             }
-            _ => (0..pattern.text.len(), "the pattern is not one".to_owned()),
+            _ => (0..pattern.text.len(), "the pattern is invalid".to_owned()),
         };
         let start = pattern.span.start + 1 + self.written(pattern, place.start);
         let end = pattern.span.start + 1 + self.written(pattern, place.end.max(place.start));
         let hint = match pattern.text[place.start..].starts_with("(?") {
-            true => Some("look-around and back-references would not be linear: there are none".to_owned()),
+            true => Some("look-around and back-references are not supported".to_owned()),
             false => None,
         };
         Diagnostic::new(TextSpan::new(start, end), format!("in the pattern: {what}")).maybe_hint(hint)

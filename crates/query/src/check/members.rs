@@ -39,18 +39,18 @@ pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec
 pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
     let (family, key) = name.split_once('.').unwrap_or((name, ""));
     if family.eq_ignore_ascii_case(TAPS.name) {
-        let error = Diagnostic::new(at.span, format!("two taps do not measure {}", quoted(name)));
+        let error = Diagnostic::new(at.span, format!("`tap` has no field {}", quoted(name)));
         return error.expected("tap.seen, tap.client_time, tap.server_time, tap.network_time or tap.request");
     }
     if ColumnFamily::key(key).is_some() {
-        let message = format!("more than {MEMBERS_MAX} fields of heads and labels in one query");
+        let message = format!("the query uses more than {MEMBERS_MAX} fields of heads and labels");
         return Diagnostic::new(at.span, message);
     }
     let (what, such_as) = match family.eq_ignore_ascii_case(LABELS.name) {
         true => ("label", "role"),
         false => ("field of a head", "x_request_id"),
     };
-    let error = Diagnostic::new(at.span, format!("{} names no {what}", quoted(name)));
+    let error = Diagnostic::new(at.span, format!("{} is not a name of a {what}", quoted(name)));
     error.expected(format!("`{family}.` and a name of letters, digits, - and _, such as {family}.{such_as}"))
 }
 
@@ -59,7 +59,7 @@ pub(super) fn hint(field: &str, schema: &Schema) -> Option<String> {
     let heads: Vec<&ColumnFamily> = schema.facts.families.iter().filter(|family| **family != TAPS).collect();
     let [first, .., last] = heads.as_slice() else { return None };
     let key = ColumnFamily::key(field.split_once('.').map_or(field, |(_, key)| key))?;
-    Some(format!("fields of heads are written `{}.{key}` and `{}.{key}`", first.name, last.name))
+    Some(format!("write fields of heads as `{}.{key}` and `{}.{key}`", first.name, last.name))
 }
 
 #[cfg(test)]
@@ -123,14 +123,14 @@ mod tests {
             Ok(&["mysql_query.label.role", "mysql_query.agent", "mysql_query.label.rack_id"]),
         );
         check("PARSE http SELECT Agent, label.rack-id", Ok(&["http.agent", "http.label.rack_id"]));
-        check("PARSE mysql_query WHERE label.a.b = 'x'", Err("names no label"));
+        check("PARSE mysql_query WHERE label.a.b = 'x'", Err("is not a name of a label"));
     }
 
     #[test]
     fn what_is_no_name_is_said() {
-        check("PARSE http WHERE request_header.a.b = 'x'", Err("names no field of a head"));
-        check("PARSE http WHERE request_header. = 'x'", Err("names no field of a head"));
-        check("PARSE http WHERE http.response_header.ä = 'x'", Err("names no field of a head"));
+        check("PARSE http WHERE request_header.a.b = 'x'", Err("is not a name of a field of a head"));
+        check("PARSE http WHERE request_header. = 'x'", Err("is not a name of a field of a head"));
+        check("PARSE http WHERE http.response_header.ä = 'x'", Err("is not a name of a field of a head"));
         check("PARSE mysql_query WHERE request_header.a = 'x'", Err("`http` has it"));
         check(
             "PARSE http WHERE x_forwarded_for = '1'",

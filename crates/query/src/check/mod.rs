@@ -110,7 +110,7 @@ fn parsers(names: &[Atom], schemas: &[Arc<Schema>], errors: &mut Vec<Diagnostic>
 }
 
 fn unknown_parser(name: &Atom, schemas: &[Arc<Schema>]) -> Diagnostic {
-    let error = Diagnostic::new(name.span, format!("no parser is called {}", quoted(&name.text)));
+    let error = Diagnostic::new(name.span, format!("unknown parser {}", quoted(&name.text)));
     let names = schemas.iter().map(|s| s.name.as_ref());
     match unsupported_protocols::hint(&name.text, schemas).or_else(|| did_you_mean(&name.text, names.clone()))
     {
@@ -146,14 +146,16 @@ fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> QueryLimit {
             Some(Ok(n @ 1..)) if u64::try_from(n).is_ok() => limit.packets.replace(n as u64).is_some(),
             Some(_) => {
                 errors.push(
-                    Diagnostic::new(atom.span, format!("{found} is no number of packets")).expected(WANTED),
+                    Diagnostic::new(atom.span, format!("{found} is not a number of packets"))
+                        .expected(WANTED),
                 );
                 false
             }
             None => match literal::duration_ns(&atom.text) {
                 Ok(nanos @ 1..) => limit.nanos.replace(nanos).is_some(),
                 bad => {
-                    let error = Diagnostic::new(atom.span, format!("{found} is no limit")).expected(WANTED);
+                    let error =
+                        Diagnostic::new(atom.span, format!("{found} is not a limit")).expected(WANTED);
                     let hint = || format!("write {0}s, {0}p or {0} rows", atom.text);
                     errors.push(error.maybe_hint((bad == Err(LiteralError::NoUnit)).then(hint)));
                     false
@@ -180,7 +182,7 @@ fn sample(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> SampleMode {
         (_, Ok(1.0)) => SampleMode::All,
         (_, Ok(p)) if p > 0.0 && p < 1.0 => SampleMode::Fraction(p),
         (word, share) => {
-            let found = Diagnostic::new(atom.span, format!("{} is no sampling rate", quoted(word)));
+            let found = Diagnostic::new(atom.span, format!("{} is not a sampling rate", quoted(word)));
             let error = found.expected("a share above 0 and up to 1, such as 0.1 or 1/1000, or auto, or *");
             let one_in = share.is_ok_and(|p| p > 1.0) && word.bytes().all(|b| b.is_ascii_digit());
             let hint = one_in.then(|| format!("write 1/{word} for one flow in {word}"));
@@ -197,7 +199,7 @@ fn taps(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> TapSelection {
     let known = WORDS.iter().find(|(word, _)| atom.text.eq_ignore_ascii_case(word));
     known.map_or_else(
         || {
-            let error = Diagnostic::new(atom.span, format!("{} says not which taps", quoted(&atom.text)));
+            let error = Diagnostic::new(atom.span, format!("{} is not a set of taps", quoted(&atom.text)));
             errors.push(error.expected("server, client or all"));
             TapSelection::default()
         },

@@ -8,7 +8,7 @@ use crate::{Diagnostic, iso_time};
 
 /// Expected syntax of SINCE and UNTIL.
 pub(crate) const MOMENT: &str =
-    "how long before the end, such as 2h, or a time such as '2026-11-22T10:00' or '2026-11-22 10:00+02:00'";
+    "a duration before the end, such as 2h, or a time such as '2026-11-22T10:00' or '2026-11-22 10:00+02:00'";
 
 /// The query's period, and the baseline period.
 pub(super) fn periods(
@@ -31,7 +31,7 @@ fn period(since: Option<&Atom>, until: Option<&Atom>, errors: &mut Vec<Diagnosti
         _ => false,
     };
     if let (true, Some(until)) = (is_empty, until) {
-        errors.push(Diagnostic::new(until.span, "UNTIL is not after SINCE: nothing lies between"));
+        errors.push(Diagnostic::new(until.span, "UNTIL is not after SINCE: the period is empty"));
     }
     period
 }
@@ -46,7 +46,7 @@ fn moment(atom: &Atom, errors: &mut Vec<Diagnostic>) -> Option<PeriodMoment> {
         (_, Some(ns)) => Some(PeriodMoment::At(ns)),
         (bad, None) => {
             let error =
-                Diagnostic::new(atom.span, format!("{} is no time", quoted(&atom.text))).expected(MOMENT);
+                Diagnostic::new(atom.span, format!("{} is not a time", quoted(&atom.text))).expected(MOMENT);
             let hint = || format!("write {text}h or {text}m");
             errors.push(error.maybe_hint((bad == Err(LiteralError::NoUnit)).then(hint)));
             None
@@ -63,10 +63,13 @@ fn check_baseline(
         errors.push(Diagnostic::new(baseline.span, message).hint(hint));
     };
     if ast.processors.is_empty() {
-        complain("BASELINE compares what PROCESS computes", "add PROCESS, as in PROCESS (diff-group)");
+        complain(
+            "BASELINE compares results of PROCESS, which is missing",
+            "add PROCESS, as in PROCESS (diff-group)",
+        );
     }
     if ast.since.is_none() {
-        complain("BASELINE compares a period", "say which by SINCE, as in SINCE 1h BASELINE 1d");
+        complain("BASELINE compares a period", "add SINCE, as in SINCE 1h BASELINE 1d");
     }
     let Some(earlier) = &baseline.earlier else {
         let period = period(baseline.since.as_ref(), baseline.until.as_ref(), errors);
@@ -75,8 +78,8 @@ fn check_baseline(
     match literal::duration_ns(earlier.text.trim()) {
         Ok(ns @ 1..) => Some(BaselinePeriod::Earlier(ns)),
         _ => {
-            let error = Diagnostic::new(earlier.span, format!("{} is no duration", quoted(&earlier.text)));
-            errors.push(error.expected("how much earlier, such as 1h or 1d, or SINCE and a time"));
+            let error = Diagnostic::new(earlier.span, format!("{} is not a duration", quoted(&earlier.text)));
+            errors.push(error.expected("an offset such as 1h or 1d, or SINCE and a time"));
             None
         }
     }

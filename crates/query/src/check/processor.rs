@@ -57,7 +57,7 @@ pub(super) fn list(
     let mut checked = Vec::new();
     if let Some(ast) = asts.get(PROCESSORS_MAX) {
         let message = format!("more than {PROCESSORS_MAX} processors in one query");
-        errors.push(Diagnostic::new(ast.name.span, message).hint("ask the others in queries of their own"));
+        errors.push(Diagnostic::new(ast.name.span, message).hint("use several queries"));
     }
     for ast in asts.iter().take(PROCESSORS_MAX) {
         let errors_before = errors.len();
@@ -106,9 +106,8 @@ fn parts_and_wholes(
         return None;
     }
     let only = schema.facts.whole?;
-    let message =
-        format!("`success` looks at tuples with {only} only, another processor of this query at all of them");
-    Some(Diagnostic::new(span, message).hint(format!("add WHERE {only}, or ask in two queries")))
+    let message = format!("`success` uses only tuples with {only}, another processor of this query uses all");
+    Some(Diagnostic::new(span, message).hint(format!("add WHERE {only}, or use two queries")))
 }
 
 /// Checks one processor.
@@ -173,8 +172,7 @@ impl<'a> ProcessorReader<'a> {
         for (i, arg) in ast.args.iter().enumerate() {
             let name = &arg.name;
             if !ARGS.iter().any(|known| is_called(arg, known.name)) {
-                let error =
-                    Diagnostic::new(name.span, format!("no argument is called {}", quoted(&name.text)));
+                let error = Diagnostic::new(name.span, format!("unknown argument {}", quoted(&name.text)));
                 let names = ARGS.iter().map(|a| a.name);
                 let synonym =
                     name.text.eq_ignore_ascii_case("window").then(|| "did you mean `w`?".to_owned());
@@ -195,8 +193,8 @@ impl<'a> ProcessorReader<'a> {
             && !self.has(block)
             && self.chain_is_whole
         {
-            let error = Diagnostic::new(arg.name.span, format!("`{}` is of no use here", arg.name.text));
-            self.errors.push(error.hint(format!("it goes with the block `{}`", block.name())));
+            let error = Diagnostic::new(arg.name.span, format!("`{}` has no effect here", arg.name.text));
+            self.errors.push(error.hint(format!("it belongs to the block `{}`", block.name())));
         }
     }
 
@@ -282,12 +280,14 @@ impl<'a> ProcessorReader<'a> {
         if !self.has(ProcessorBlock::Distinct) && self.chain_is_whole {
             let error = Diagnostic::new(
                 arg.name.span,
-                format!("nothing in {} uses a value", quoted(&self.ast.name.text)),
+                format!("no block in {} uses a value", quoted(&self.ast.name.text)),
             );
-            self.errors.push(error.hint(format!(
-                "add what to compute of it, as in {}",
-                quoted(&format!("sum-{}", self.ast.name.text))
-            )));
+            self.errors.push(
+                error.hint(format!(
+                    "add an aggregate, as in {}",
+                    quoted(&format!("sum-{}", self.ast.name.text))
+                )),
+            );
         }
         columns.to_vec()
     }
@@ -297,12 +297,12 @@ impl<'a> ProcessorReader<'a> {
         if let Some((arg, &[column, ..])) = given {
             if let [_, second, ..] = arg.values.as_slice() {
                 let error = Diagnostic::new(second.span, "`diff` has one value, the difference");
-                self.errors.push(error.hint("leave `diff` out, or ask in several processors"));
+                self.errors.push(error.hint("omit `diff`, or use several processors"));
             }
             let field = self.scope.field(column);
             if field.unit != Unit::Nanoseconds {
                 let message =
-                    format!("`diff` is a difference of times, and `{}` is {}", field.name, kind(field));
+                    format!("`diff` is a difference of times, but `{}` is {}", field.name, kind(field));
                 self.errors.push(Diagnostic::new(arg.values[0].span, message));
             }
             return Some(column);
@@ -310,10 +310,9 @@ impl<'a> ProcessorReader<'a> {
         let found = aliases::DIFFERENCES.iter().find_map(|name| self.scope.exact(name));
         if found.is_none() && self.scope.is_complete() {
             let place = self.place(ProcessorBlock::Diff).unwrap_or_default();
-            let message = "`diff` needs a parser that sees two times: a connection's start and end, or a request and its response";
-            self.errors.push(
-                Diagnostic::new(place, message).hint("add tcp_conn_time to PARSE, or leave `diff` out"),
-            );
+            let message = "`diff` needs a parser that records two times: a connection's start and end, or a request and its response";
+            self.errors
+                .push(Diagnostic::new(place, message).hint("add tcp_conn_time to PARSE, or omit `diff`"));
         }
         found
     }
@@ -329,7 +328,7 @@ impl<'a> ProcessorReader<'a> {
             .map(|p| p.block)
             .find(|b| b.needs_value() && !matches!(b, ProcessorBlock::Min | ProcessorBlock::Max));
         if numeric && field.unit == Unit::Nanoseconds && self.has(ProcessorBlock::Throughput) {
-            let message = format!("`throughput` of `{}`, which is {}", field.name, kind(field));
+            let message = format!("`throughput` cannot use `{}`, which is {}", field.name, kind(field));
             let error = Diagnostic::new(name.span, message);
             self.errors.push(error.expected("bytes, or another number that adds up"));
             return None;
@@ -338,13 +337,13 @@ impl<'a> ProcessorReader<'a> {
             return Some(column);
         }
         let block = offender.or(self.chain.first().map(|p| p.block)).map_or("", ProcessorBlock::name);
-        let error =
-            Diagnostic::new(name.span, format!("`{block}` of `{}`, which is {}", field.name, kind(field)));
+        let error = Diagnostic::new(
+            name.span,
+            format!("`{block}` cannot use `{}`, which is {}", field.name, kind(field)),
+        );
         self.errors.push(match ordered_only {
-            true => error.hint("points in time have a `min` and a `max` only"),
-            false => {
-                error.expected("a column of numbers").hint("`distinct` counts different values of any column")
-            }
+            true => error.hint("points in time support only `min` and `max`"),
+            false => error.expected("a column of numbers").hint("`distinct` accepts any column"),
         });
         None
     }
@@ -359,9 +358,9 @@ impl<'a> ProcessorReader<'a> {
         let key = self.arg("key").filter(|_| !key_is_group);
         let Some(place) = self.place(ProcessorBlock::Distinct) else {
             if let Some(key) = key.filter(|_| self.chain_is_whole) {
-                let error = Diagnostic::new(key.name.span, "`key=` is of no use here");
+                let error = Diagnostic::new(key.name.span, "`key=` has no effect here");
                 let hint = if group.is_empty() {
-                    "it goes with the block `top-k`"
+                    "it belongs to the block `top-k`"
                 } else {
                     "`group=` names the groups already"
                 };
@@ -399,7 +398,7 @@ impl<'a> ProcessorReader<'a> {
         let found = inputs.into_iter().find_map(of_input);
         if found.is_none() && self.scope.is_complete() {
             let names = one_of(self.scope.who_know(|facts| facts.success.is_some()));
-            let message = "`success` needs a parser whose tuples tell a success from a failure";
+            let message = "`success` needs a parser whose tuples record success or failure";
             self.errors.push(Diagnostic::new(place, message).hint(format!("those are {names}")));
         }
         found
@@ -499,7 +498,7 @@ impl<'a> ProcessorReader<'a> {
                     quantiles.push(q.abs());
                     continue;
                 }
-                _ => format!("{} is no quantile", quoted(&atom.text)),
+                _ => format!("{} is not a quantile", quoted(&atom.text)),
             };
             self.errors.push(
                 Diagnostic::new(atom.span, message).expected("numbers from 0 to 1, such as q=0.5, 0.99"),
@@ -512,11 +511,11 @@ impl<'a> ProcessorReader<'a> {
         let placed = self.chain.iter().find(|p| p.block == ProcessorBlock::TopK).copied()?;
         let given = self.whole_number("k", K_MAX);
         if let (Some(named), Some(arg)) = (placed.k, self.arg("k")) {
-            let message = format!("`top-{named}` says already how many");
-            self.errors.push(Diagnostic::new(arg.name.span, message).hint("leave one of them out"));
+            let message = format!("`top-{named}` already sets k");
+            self.errors.push(Diagnostic::new(arg.name.span, message).hint("omit one of them"));
         }
         if placed.k.is_some_and(|k| k == 0 || k as i128 > K_MAX) {
-            let error = Diagnostic::new(placed.span, "that many groups cannot be kept");
+            let error = Diagnostic::new(placed.span, "the number of groups is out of range");
             self.errors.push(error.expected(format!("a number from 1 to {K_MAX}")));
         }
         let k = placed.k.or(given).unwrap_or(K);
@@ -526,17 +525,17 @@ impl<'a> ProcessorReader<'a> {
         let by = by.or_else(|| {
             let first = self.chain.iter().find(|p| p.block.is_aggregate() || p.block == ProcessorBlock::TopK);
             if self.chain_is_whole && first.is_some_and(|p| p.block == ProcessorBlock::TopK) {
-                let error = Diagnostic::new(placed.span, "`top-k` before the aggregates: by which of them?");
-                let hint =
-                    "it ranks by the one before it, as in `group-sum-top-k`, or by the one that by= names";
+                let error =
+                    Diagnostic::new(placed.span, "`top-k` before all aggregates has nothing to rank by");
+                let hint = "put it after an aggregate, as in `group-sum-top-k`, or add by=";
                 self.errors.push(error.hint(hint));
             }
             None
         })?;
         if processor.aggregates.get(by).is_some_and(|a| a.aggregate.is_distribution()) {
-            let error = Diagnostic::new(placed.span, "a distribution has no rank");
+            let error = Diagnostic::new(placed.span, "a distribution cannot be ranked");
             self.errors
-                .push(error.hint("put `top-k` behind another aggregate, as in `group-count-top-k-hist`"));
+                .push(error.hint("put `top-k` after another aggregate, as in `group-count-top-k-hist`"));
         }
         Some(TopK { k, by })
     }
@@ -554,8 +553,8 @@ impl<'a> ProcessorReader<'a> {
         }
         let ranked = (0..columns.len()).filter(is_ranked).map(|place| columns[place].name.as_ref());
         let message = match found {
-            Some(_) => "a distribution has no rank".to_owned(),
-            None => format!("{} is nothing that {} computes", quoted(&name.text), quoted(&processor.name)),
+            Some(_) => "a distribution cannot be ranked".to_owned(),
+            None => format!("{} is not a result of {}", quoted(&name.text), quoted(&processor.name)),
         };
         let error = Diagnostic::new(name.span, message);
         self.errors.push(match did_you_mean(&name.text, ranked.clone()).filter(|_| found.is_none()) {
@@ -584,7 +583,7 @@ impl<'a> ProcessorReader<'a> {
                 if slide_ns > size_ns { "windows would leave gaps" } else { "windows would not line up" };
             self.errors.push(Diagnostic::new(place, message).expected("a `slide` that divides `w`"));
         } else if size_ns / slide_ns > OVERLAP_MAX {
-            let message = format!("every tuple would be in {} windows", size_ns / slide_ns);
+            let message = format!("each tuple would be in {} windows", size_ns / slide_ns);
             self.errors.push(Diagnostic::new(place, message).expected(format!("at most {OVERLAP_MAX}")));
         }
         Some(Window { size_ns, slide_ns, lateness_ns: lateness.map_or(Some(LATENESS_NS), |(_, l)| l)? })
@@ -598,7 +597,7 @@ impl<'a> ProcessorReader<'a> {
         {
             return Some(nanos);
         }
-        let error = Diagnostic::new(atom.span, format!("{} is no duration", quoted(&atom.text)));
+        let error = Diagnostic::new(atom.span, format!("{} is not a duration", quoted(&atom.text)));
         let hint = (result == Err(LiteralError::NoUnit)).then(|| format!("write {}s", atom.text));
         self.errors.push(error.expected("a duration such as 10s or 500ms").maybe_hint(hint));
         None
@@ -611,7 +610,7 @@ impl<'a> ProcessorReader<'a> {
         let number = literal::whole(&atom.text).ok().filter(|n| (1..=max).contains(n));
         if number.is_none() {
             let error =
-                Diagnostic::new(atom.span, format!("{} does not go with `{name}`", quoted(&atom.text)));
+                Diagnostic::new(atom.span, format!("{} is not valid for `{name}`", quoted(&atom.text)));
             self.errors.push(error.expected(format!("a whole number from 1 to {max}")));
         }
         number.and_then(|n| usize::try_from(n).ok())
@@ -623,10 +622,8 @@ impl<'a> ProcessorReader<'a> {
             match rows::column(named, self.scope, self.errors) {
                 Some(column) if columns.contains(&column) => {
                     let full = self.scope.full_name(column);
-                    self.errors.push(Diagnostic::new(
-                        name.span,
-                        format!("{} names `{full}` again", quoted(&name.text)),
-                    ));
+                    self.errors
+                        .push(Diagnostic::new(name.span, format!("{} repeats `{full}`", quoted(&name.text))));
                 }
                 Some(column) => columns.push(column),
                 None => {}

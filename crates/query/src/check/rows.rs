@@ -25,14 +25,14 @@ pub(super) fn rows(ast: &ast::ParsedQuery, scope: &NameScope<'_>, errors: &mut V
     }
     let spans = ast.select.iter().map(SelectItem::span);
     too_many(spans, "columns are selected", errors);
-    too_many(ast.order.iter().map(|(key, _)| key.span), "keys of an order", errors);
+    too_many(ast.order.iter().map(|(key, _)| key.span), "sort keys", errors);
     let select = (!ast.select.is_empty()).then(|| select(&ast.select, scope, errors));
     let order = order(&ast.order, scope, errors);
     let most = if ast.order.is_empty() { i64::MAX.into() } else { ROWS_MAX };
     let rows_max = count(&ast.rows, most, errors);
     if let (Some((first, _)), true) = (ast.order.first(), ast.rows.is_empty()) {
-        let error = Diagnostic::new(first.span, "ORDER BY of tuples without an end to their number");
-        errors.push(error.hint("add the number of rows: LIMIT 20 ROWS"));
+        let error = Diagnostic::new(first.span, "ORDER BY of tuples needs a limit of rows");
+        errors.push(error.hint("add a limit, as in LIMIT 20 ROWS"));
     }
     RawRows { select, order, rows_max }
 }
@@ -55,8 +55,8 @@ fn processed(ast: &ast::ParsedQuery, errors: &mut Vec<Diagnostic>) {
     let ordered =
         ast.order.first().map(|(key, _)| key.span).into_iter().chain(ast.rows.first().map(|rows| rows.span));
     errors.extend(ordered.map(|span| {
-        Diagnostic::new(span, "this orders tuples, and there is PROCESS")
-            .hint("results are ordered behind their processor")
+        Diagnostic::new(span, "this ORDER BY applies to tuples, but PROCESS returns results")
+            .hint("put ORDER BY after the processor")
     }));
 }
 
@@ -66,16 +66,15 @@ fn select(list: &[SelectItem], scope: &NameScope<'_>, errors: &mut Vec<Diagnosti
     for selected in list.iter().take(LISTED_MAX) {
         match selected {
             SelectItem::All(span) if all_at.is_some() => {
-                errors.push(Diagnostic::new(*span, "`*` is there twice"))
+                errors.push(Diagnostic::new(*span, "`*` occurs twice"))
             }
             SelectItem::All(_) => all_at = Some(columns.len()),
             SelectItem::Column(named) => {
                 let Some(column) = column(named, scope, errors) else { continue };
                 let place = named.name.as_ref().map_or(named.expr.span, |name| name.span);
                 if columns.iter().any(|c| shown_name(*c, scope) == shown_name(column, scope)) {
-                    let message = format!("two columns are called {}", quoted(&shown_name(column, scope)));
-                    errors
-                        .push(Diagnostic::new(place, message).hint("give one of them another name with AS"));
+                    let message = format!("two columns are named {}", quoted(&shown_name(column, scope)));
+                    errors.push(Diagnostic::new(place, message).hint("rename one of them with AS"));
                 } else {
                     columns.push(column);
                 }
@@ -154,7 +153,7 @@ fn count(atoms: &[Atom], most: i128, errors: &mut Vec<Diagnostic>) -> Option<u64
             Ok(n @ 1..) if n <= most => errors.push(Diagnostic::new(atom.span, "a second limit of rows")),
             _ => {
                 let error =
-                    Diagnostic::new(atom.span, format!("{} is no number of rows", quoted(&atom.text)));
+                    Diagnostic::new(atom.span, format!("{} is not a number of rows", quoted(&atom.text)));
                 errors.push(error.expected(format!("a whole number from 1 to {most}")));
             }
         }

@@ -38,7 +38,7 @@ impl ProcessorReader<'_> {
             let Some(key) = self.sort_key(expr, *direction, scope) else { continue };
             if keys.iter().any(|other| other.column == key.column) {
                 let text = &scope.text[expr.span.range()];
-                let message = format!("{} is sorted by already", quoted(text));
+                let message = format!("{} is already a sort key", quoted(text));
                 self.errors.push(Diagnostic::new(expr.span, message));
             } else {
                 keys.push(key);
@@ -55,7 +55,7 @@ impl ProcessorReader<'_> {
     ) -> Option<SortKey> {
         let column = ConditionChecker::new(scope, self.errors).operand(expr)?.column;
         if scope.field(column).data_type == DataType::Json {
-            self.errors.push(Diagnostic::new(expr.span, "a distribution has no order"));
+            self.errors.push(Diagnostic::new(expr.span, "a distribution cannot be ordered"));
             return None;
         }
         Some(SortKey { column, direction })
@@ -65,7 +65,7 @@ impl ProcessorReader<'_> {
         let atom = self.ast.rows_max.as_ref()?;
         let number = literal::whole(&atom.text).ok().filter(|n| (1..=K_MAX).contains(n));
         if number.is_none() {
-            let error = Diagnostic::new(atom.span, format!("{} is no number of rows", quoted(&atom.text)));
+            let error = Diagnostic::new(atom.span, format!("{} is not a number of rows", quoted(&atom.text)));
             self.errors.push(error.expected(format!("a whole number from 1 to {K_MAX}")));
         }
         number.and_then(|n| usize::try_from(n).ok())
@@ -80,7 +80,7 @@ impl ProcessorReader<'_> {
             (.., Some(_)) => "LIMIT n ROWS",
             _ => return,
         };
-        let error = Diagnostic::new(ast.name.span, format!("{clause} is of no use with `workload-profile`"));
+        let error = Diagnostic::new(ast.name.span, format!("{clause} has no effect with `workload-profile`"));
         self.errors
             .push(error.hint("its rows have different meanings; k= sets the number of hottest entries"));
     }

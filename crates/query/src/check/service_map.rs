@@ -29,8 +29,9 @@ impl ProcessorReader<'_> {
         let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
         let [schema] = self.scope.inputs else {
             if self.scope.is_complete() {
-                let error = Diagnostic::new(place, "`service-map` looks at one parser's tuples");
-                self.errors.push(error.hint("ask in a query each, or `netalytics map`, which asks of all"));
+                let error = Diagnostic::new(place, "`service-map` needs exactly one parser");
+                self.errors
+                    .push(error.hint("use one query per parser, or `netalytics map` for all protocols"));
             }
             return None;
         };

@@ -30,7 +30,7 @@ impl ProcessorReader<'_> {
         let groups_max = self.whole_number("groups_max", KEYS as i128).unwrap_or(KEYS);
         let [schema] = self.scope.inputs else {
             if self.scope.is_complete() {
-                self.errors.push(Diagnostic::new(place, "`workload-profile` looks at one parser's tuples"));
+                self.errors.push(Diagnostic::new(place, "`workload-profile` needs exactly one parser"));
             }
             return None;
         };
@@ -84,11 +84,11 @@ impl ProcessorReader<'_> {
         if self.chain.len() > 1 {
             let place = self.place(block).unwrap_or_default();
             let error = Diagnostic::new(place, format!("`{}` stands alone", block.name()));
-            self.errors.push(error.hint("write the other blocks as a processor of their own"));
+            self.errors.push(error.hint("put the other blocks into another processor"));
         }
         for name in useless {
             if let Some(arg) = self.arg(name) {
-                let message = format!("`{name}` is of no use with `{}`", block.name());
+                let message = format!("`{name}` has no effect with `{}`", block.name());
                 self.errors.push(Diagnostic::new(arg.name.span, message));
             }
         }
@@ -99,7 +99,7 @@ impl ProcessorReader<'_> {
         match literal::whole(&atom.text) {
             Ok(n @ 0..=NEAR_MAX) => n as u64,
             _ => {
-                let message = format!("{} does not go with `near`", quoted(&atom.text));
+                let message = format!("{} is not valid for `near`", quoted(&atom.text));
                 let error = Diagnostic::new(atom.span, message);
                 self.errors.push(error.expected(format!("a whole number from 0 to {NEAR_MAX}")));
                 NEAR

@@ -12,7 +12,7 @@ pub(crate) fn assertion(text: &str) -> (Option<(QueryExpr, Option<QueryExpr>)>, 
     let among = reader.eat_word("WHERE").and_then(|_| reader.condition_clause());
     let next = reader.peek(WordShape::Value);
     if next.kind != TokenKind::End && reader.errors.is_empty() {
-        reader.unexpected("the end of the assertion, or `WHERE` and which rows it is about");
+        reader.unexpected("the end of the assertion, or `WHERE` with a condition on rows");
     }
     (condition.map(|condition| (condition, among)), reader.errors)
 }

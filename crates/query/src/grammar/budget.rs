@@ -19,12 +19,12 @@ impl QueryReader<'_> {
             };
             let equals = self.peek(WordShape::Name);
             if equals.kind != TokenKind::Compare(ComparisonOperator::Eq) {
-                self.unexpected("`=` and how much, as in cpu=5%");
+                self.unexpected("`=` and a limit, as in cpu=5%");
                 break;
             }
             self.at = equals.span.end;
             let Some(value) = self.atom(WordShape::Value) else {
-                self.unexpected("how much, as 5% or 100Mbps");
+                self.unexpected("a limit such as 5% or 100Mbps");
                 break;
             };
             bounds.push(BudgetBound { name, value });

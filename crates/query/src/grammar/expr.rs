@@ -276,7 +276,7 @@ impl QueryReader<'_> {
 
     fn enter(&mut self, open: TextSpan, reading: &mut ExprProgress) -> Option<()> {
         if reading.depth >= NESTING_MAX {
-            let message = format!("more than {NESTING_MAX} brackets within each other");
+            let message = format!("brackets are nested more than {NESTING_MAX} deep");
             self.report(Diagnostic::new(open, message));
             return None;
         }

@@ -153,7 +153,7 @@ impl<'a> QueryReader<'a> {
         }
         let token = self.peek(WordShape::Value);
         if self.clause_of(&token).is_some() || token.kind == TokenKind::End {
-            self.report(Diagnostic::new(open, "this `(` is never closed").hint("add the missing `)`"));
+            self.report(Diagnostic::new(open, "this `(` is not closed").hint("add the missing `)`"));
         } else {
             self.unexpected(expected);
             self.skip_to(&[')']);
@@ -189,7 +189,7 @@ impl<'a> QueryReader<'a> {
         if token.kind == TokenKind::Word && RESERVED.iter().any(|r| r.eq_ignore_ascii_case(word)) {
             let message = format!("{} is not available yet", word.to_uppercase());
             self.report(
-                Diagnostic::new(token.span, message).hint("the word is reserved for a clause to come"),
+                Diagnostic::new(token.span, message).hint("the word is reserved for a future clause"),
             );
             self.at = token.span.end;
             self.skip_to(&[';']);
@@ -213,7 +213,7 @@ impl<'a> QueryReader<'a> {
     fn end_of_query(&mut self) {
         let token = self.peek(WordShape::Value);
         if token.kind != TokenKind::End {
-            self.report(Diagnostic::new(token.span, "one query at a time: nothing may follow `;`"));
+            self.report(Diagnostic::new(token.span, "text after `;`: only one query is allowed"));
         }
     }
 
@@ -279,9 +279,9 @@ impl<'a> QueryReader<'a> {
         let token = self.peek(WordShape::Value);
         let found = error::quoted(&self.text[token.span.range()]);
         let error = match token.kind {
-            TokenKind::End => Diagnostic::new(token.span, "the query ends too early").expected(expected),
+            TokenKind::End => Diagnostic::new(token.span, "the query is incomplete").expected(expected),
             TokenKind::Unterminated => {
-                Diagnostic::new(token.span, "this text is never closed").hint("add the missing quote")
+                Diagnostic::new(token.span, "this text has no closing quote").hint("add the missing quote")
             }
             TokenKind::Stray('‘' | '’' | '“' | '”' | '`') => {
                 Diagnostic::new(token.span, format!("unexpected {found}")).hint("quotes are ' or \"")

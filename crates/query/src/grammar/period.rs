@@ -28,7 +28,7 @@ impl QueryReader<'_> {
         }
         baseline.earlier = self.atom(WordShape::Value);
         if baseline.earlier.is_none() {
-            self.unexpected("how much earlier, such as 1d, or SINCE and a time");
+            self.unexpected("an offset such as 1d, or SINCE and a time");
         }
         baseline
     }

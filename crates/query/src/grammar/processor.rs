@@ -69,7 +69,7 @@ impl QueryReader<'_> {
         };
         if let Some(last) = args.last().and_then(|a| a.values.last()) {
             let error =
-                Diagnostic::new(name.span.to(last.span), "a processor with arguments stands in brackets");
+                Diagnostic::new(name.span.to(last.span), "write a processor with arguments in brackets");
             let written = &self.text[name.span.to(last.span).range()];
             self.report(error.hint(format!("write {}", crate::error::quoted(&format!("({written})")))));
         }

@@ -179,7 +179,7 @@ fn all_or_nothing() {
     // A rule on the remote switch has the same priority as the one at the tunnel end.
     let tunnel = CopyRoute::Switch(TunnelKind::Gre, far_port());
     let refused = fabric.start(job(tap(MirrorMode::FLOW, Some(80), "m", tunnel))).err().expect("an overlap");
-    assert!(refused.to_string().contains("either of two rules decides"), "{refused}");
+    assert!(refused.to_string().contains("two rules of equal priority match"), "{refused}");
     assert_eq!(both(&bed), before);
     // A monitor's host that does not exist.
     let nobody = CopyRoute::Host(TunnelKind::Vxlan, [10, 8, 0, 99].into());
@@ -188,7 +188,7 @@ fn all_or_nothing() {
     assert_eq!(both(&bed), before);
     // Unknown names.
     for (to, said) in [
-        (CopyRoute::Port("v99".to_owned()), "switch near: it has no port v99"),
+        (CopyRoute::Port("v99".to_owned()), "switch near: port v99 does not exist"),
         (
             CopyRoute::Switch(TunnelKind::Gre, PortPlace::new("south", "v1")),
             "switch south: the network has no switch of that name",

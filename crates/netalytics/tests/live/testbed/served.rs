@@ -289,6 +289,6 @@ fn a_server_has_its_agents_and_switches_answer() {
     let (status, refused) = served.api("POST", "/jobs", &json!({"query": QUERY, "network": true}));
     assert_ne!(status, 201, "{refused}");
     let why = refused["message"].as_str().expect("why").to_owned();
-    assert!(why.contains("has room for one: ") && why.contains(" cores"), "{why}");
+    assert!(why.contains("has capacity for one: ") && why.contains(" cores"), "{why}");
     assert_eq!(served.network()["jobs"], json!([]));
 }

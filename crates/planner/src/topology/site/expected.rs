@@ -24,9 +24,9 @@ impl ExpectedTraffic {
     /// A description of the error.
     pub fn parse(text: &str) -> Result<ExpectedTraffic, String> {
         let (to, rate) = text.rsplit_once('=').ok_or_else(|| format!("{text:?}: expected WHERE=RATE"))?;
-        let servers =
-            end(to).ok_or_else(|| format!("{to:?} is no end as 10.0.1.2:80, 10.0.1.0/24 or *:80"))?;
-        let mbps = mbps(rate).ok_or_else(|| format!("{rate:?} is no rate as 20Mbps"))?;
+        let servers = end(to)
+            .ok_or_else(|| format!("{to:?} is not an end such as 10.0.1.2:80, 10.0.1.0/24 or *:80"))?;
+        let mbps = mbps(rate).ok_or_else(|| format!("{rate:?} is not a rate such as 20Mbps"))?;
         Ok(ExpectedTraffic {
             clients: AddressMatch { net: None, port: None },
             servers,

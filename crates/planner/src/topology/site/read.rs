@@ -164,10 +164,10 @@ impl NetworkFileReader<'_> {
     fn switch(&mut self, entry: SwitchEntry) {
         let name = entry.name.get_ref().clone();
         if self.switches.iter().any(|switch| switch.name == name) {
-            self.complain(&entry.name, format!("there is a switch {name:?} already"));
+            self.complain(&entry.name, format!("switch {name:?} is defined twice"));
         }
         if entry.controller_token.is_some() && entry.controller.is_none() {
-            self.complain(&entry.name, format!("switch {name:?} has controller_token and no controller"));
+            self.complain(&entry.name, format!("switch {name:?} has controller_token but no controller"));
         }
         let token_file = entry.controller_token;
         let reached = match (entry.ovsdb, entry.controller, entry.datapath) {
@@ -177,7 +177,7 @@ impl NetworkFileReader<'_> {
             (Some(_), _, _) => {
                 self.complain(
                     &entry.name,
-                    format!("switch {name:?} has ovsdb, so neither controller nor datapath"),
+                    format!("switch {name:?} has ovsdb and must not have controller or datapath"),
                 );
                 SwitchAccess::Not
             }
@@ -205,11 +205,11 @@ impl NetworkFileReader<'_> {
             _ => (written, TunnelKind::Vxlan),
         };
         let Ok(address) = address.parse() else {
-            self.complain(text, format!("{written:?} is no address, vxlan://ADDRESS or gre://ADDRESS"));
+            self.complain(text, format!("{written:?} is not an address, vxlan://ADDRESS or gre://ADDRESS"));
             return None;
         };
         if let Some(other) = self.switches.iter().find(|switch| switch.tunnel == Some(address)) {
-            let what = format!("tunnels to {address} end at switch {:?} already", other.name);
+            let what = format!("tunnel address {address} is already used by switch {:?}", other.name);
             self.complain(text, what);
         }
         Some((address, kind))
@@ -227,7 +227,7 @@ impl NetworkFileReader<'_> {
         let says_what_it_has = cores.is_some() || memory.is_some() || *used.get_ref() > 0.0;
         if !starts.can() {
             if says_what_it_has {
-                let what = "cores, memory and used are of a switch's own host, which needs via or agent";
+                let what = "cores, memory and used describe a switch's own host and need via or agent";
                 self.complain(name, what.to_owned());
             }
             return None;
@@ -246,7 +246,8 @@ impl NetworkFileReader<'_> {
         let mut of = |text: &Spanned<String>| {
             let found = end(text.get_ref());
             if found.is_none() {
-                let what = format!("{:?} is no end as 10.0.1.2:80, 10.0.1.0/24, *:80 or *", text.get_ref());
+                let what =
+                    format!("{:?} is not an end such as 10.0.1.2:80, 10.0.1.0/24, *:80 or *", text.get_ref());
                 self.complain(text, what);
             }
             found
@@ -263,7 +264,7 @@ impl NetworkFileReader<'_> {
         for entry in entries {
             let name = entry.name.get_ref().clone();
             if !names.insert(name.clone()) {
-                self.complain(&entry.name, format!("there is a host {name:?} already"));
+                self.complain(&entry.name, format!("host {name:?} is defined twice"));
             }
             let mut addresses = Vec::new();
             for text in &entry.addresses {
@@ -274,7 +275,7 @@ impl NetworkFileReader<'_> {
                 && self.switches[at.switch].tier != SwitchTier::Edge
             {
                 let switch = &self.switches[at.switch].name;
-                let what = format!("hosts are on edge switches, and {switch:?} is none");
+                let what = format!("hosts must be on edge switches, which {switch:?} is not");
                 self.complain(&entry.at, what);
             }
             let has = self.has(&entry);
@@ -295,11 +296,11 @@ impl NetworkFileReader<'_> {
         owners: &mut BTreeMap<IpAddr, String>,
     ) -> Option<IpAddr> {
         let Ok(address) = text.get_ref().parse() else {
-            self.complain(text, format!("{:?} is no address", text.get_ref()));
+            self.complain(text, format!("{:?} is not an address", text.get_ref()));
             return None;
         };
         if let Some(other) = owners.insert(address, host.to_owned()) {
-            self.complain(text, format!("{address} is host {other:?}'s already"));
+            self.complain(text, format!("address {address} is already used by host {other:?}"));
         }
         Some(address)
     }
@@ -314,7 +315,7 @@ impl NetworkFileReader<'_> {
 
     fn memory(&mut self, text: &Spanned<String>) -> f64 {
         gigabytes(text.get_ref()).unwrap_or_else(|| {
-            self.complain(text, format!("{:?} is no memory as 16GiB or 64GB", text.get_ref()));
+            self.complain(text, format!("{:?} is not a memory size such as 16GiB or 64GB", text.get_ref()));
             1.0
         })
     }
@@ -322,7 +323,7 @@ impl NetworkFileReader<'_> {
     fn share(&mut self, number: &Spanned<f64>) -> f64 {
         let used = *number.get_ref();
         if !(0.0..=1.0).contains(&used) {
-            self.complain(number, format!("used is a share from 0 to 1, not {used}"));
+            self.complain(number, format!("used must be a share from 0 to 1, not {used}"));
         }
         used
     }
@@ -336,7 +337,7 @@ impl NetworkFileReader<'_> {
         ends.sort_by_key(|end| self.switches[end.switch].tier);
         let tiers = [&ends[0], &ends[1]].map(|end| self.switches[end.switch].tier);
         if tiers[0] == tiers[1] {
-            let what = "a link goes between two tiers: edge, aggregation, core";
+            let what = "a link must connect two tiers: edge, aggregation, core";
             self.complain(a, what.to_owned());
         }
         Some(SiteLink { ends: [ends[0], ends[1]], mbps })
@@ -347,17 +348,20 @@ impl NetworkFileReader<'_> {
         let said = text.get_ref();
         let parts = said.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
         let Some((name, port)) = parts else {
-            self.complain(text, format!("{said:?} is no port as leaf1:3, a switch and OpenFlow's number"));
+            self.complain(
+                text,
+                format!("{said:?} is not a port such as leaf1:3: a switch and an OpenFlow port number"),
+            );
             return None;
         };
         let Some(switch) = self.switches.iter().position(|switch| switch.name == name) else {
             let known: Vec<&str> = self.switches.iter().map(|switch| switch.name.as_str()).collect();
-            self.complain(text, format!("there is no switch {name:?}; there are: {}", known.join(", ")));
+            self.complain(text, format!("unknown switch {name:?}; known switches: {}", known.join(", ")));
             return None;
         };
         let at = SitePort { switch, port };
         if let Some(other) = self.taken.insert(at, whose.to_owned()) {
-            self.complain(text, format!("port {said} is taken by {other}"));
+            self.complain(text, format!("port {said} is already used by {other}"));
         }
         Some(at)
     }
@@ -365,7 +369,7 @@ impl NetworkFileReader<'_> {
     fn positive(&mut self, number: &Spanned<f64>, what: &str) -> f64 {
         let value = *number.get_ref();
         if !(value.is_finite() && value > 0.0) {
-            self.complain(number, format!("{what} is a number above 0, not {value}"));
+            self.complain(number, format!("{what} must be a number above 0, not {value}"));
         }
         value
     }

@@ -26,13 +26,13 @@ fn what_is_no_budget_is_told() {
     for (clause, word) in [
         ("BUDGET", "expected cpu=5%"),
         ("BUDGET cpu", "expected `=`"),
-        ("BUDGET cpu=", "expected how much"),
-        ("BUDGET cpu=5", "no bound of cpu"),
-        ("BUDGET cpu=0%", "no bound of cpu"),
+        ("BUDGET cpu=", "expected a limit"),
+        ("BUDGET cpu=5", "is not a limit for cpu"),
+        ("BUDGET cpu=0%", "is not a limit for cpu"),
         ("BUDGET bandwidth=100", "such as 100Mbps"),
-        ("BUDGET bandwidth=-1Mbps", "no bound of bandwidth"),
+        ("BUDGET bandwidth=-1Mbps", "is not a limit for bandwidth"),
         ("BUDGET memory=1GiB", "expected cpu or bandwidth"),
-        ("BUDGET cpu=5%, cpu=6%", "bounded twice"),
+        ("BUDGET cpu=5%, cpu=6%", "limited twice"),
         ("BUDGET cpu=5% BUDGET cpu=5%", "BUDGET is given twice"),
     ] {
         let said = budget(&format!("PARSE http_get {clause}")).expect_err(clause);
@@ -46,6 +46,6 @@ fn a_budget_that_nobody_heeds_is_an_error() {
     let text = "PARSE http_get BUDGET cpu=5%";
     let errors = crate::check(text, &schemas(), &()).expect_err("a budget");
     let said = render(&errors, text);
-    assert!(said.contains("this query runs in none") && said.contains("^^^^^^"), "{said}");
+    assert!(said.contains("this query has no network") && said.contains("^^^^^^"), "{said}");
     assert!(said.contains("--network FILE"), "{said}");
 }

@@ -164,36 +164,36 @@ fn errors_of_expressions() {
     };
     check("response_time + 5 > 1s", &[("response_time + 5", "a number needs its unit")]);
     check("response_time > status", &[("response_time > status", "a duration is compared with a number")]);
-    check("url + 1 = 2", &[("url", "`+` goes with numbers; `url` is text")]);
-    check("ts * 2 > 1", &[("ts * 2", "`*` of a point in time and a number")]);
-    check("ts + ts = 1", &[("ts + ts", "`+` of a point in time and a point in time")]);
-    check("response_time & 1", &[("response_time & 1", "bits are of whole numbers")]);
+    check("url + 1 = 2", &[("url", "`+` needs numbers; `url` is text")]);
+    check("ts * 2 > 1", &[("ts * 2", "`*` cannot combine a point in time and a number")]);
+    check("ts + ts = 1", &[("ts + ts", "`+` cannot combine a point in time and a point in time")]);
+    check("response_time & 1", &[("response_time & 1", "bit operators need whole numbers")]);
     check("status + 1", &[("status + 1", "a number, not a condition")]);
     check("status = 1 / 0", &[("1 / 0", "has no value")]);
     check("status = 9223372036854775807 + 1", &[("9223372036854775807 + 1", "has no value")]);
     check("lenght(url) > 1", &[("lenght", "did you mean `length`?")]);
-    check("p99(url) > 1", &[("p99", "no function is called `p99`")]);
+    check("p99(url) > 1", &[("p99", "unknown function `p99`")]);
     check("avg(status) > 1", &[("avg", "aggregates are processors")]);
     check("length(url, 1) > 1", &[("length(url, 1)", "`length(url)`")]);
-    check("length(status) > 1", &[("status", "`length` goes with text; `status` is a number")]);
+    check("length(status) > 1", &[("status", "`length` needs text; `status` is a number")]);
     check("trunc(ts, 5) > 1s", &[("ts, 5", "`trunc(ts, 1m)`")]);
     check("trunc(ts, response_time) > 1s", &[("response_time", "a constant above 0")]);
-    check("subnet(url, 24) = 'a'", &[("url", "`subnet` goes with an address")]);
+    check("subnet(url, 24) = 'a'", &[("url", "`subnet` needs an address")]);
     check("subnet(client_ip, 33) = 'a'", &[("33", "0 to 32")]);
     check("split(url, '', 1) = 'a'", &[("''", "nothing separates")]);
     check("split(url, '/', 0) = 'a'", &[("0", "counted from 1")]);
     check("extract(url, '(') = 'a'", &[("(", "in the pattern: unclosed group")]);
     check("if(status, 1, 2) = 1", &[("status", "not a condition")]);
-    check("if(status = 1, 1, 'a') = 1", &[("1, 'a'", "one column of a number and text")]);
+    check("if(status = 1, 1, 'a') = 1", &[("1, 'a'", "one column cannot hold a number and text")]);
     check("ulr || 'x' = 'a'", &[("|", "write `or`")]);
-    check("(status + 1 > 5", &[("(", "never closed")]);
+    check("(status + 1 > 5", &[("(", "is not closed")]);
     check("status + > 5", &[(">", "expected a value")]);
     check(
         "lower(client_ip) = 'a' and sttus = 1",
-        &[("client_ip", "goes with text"), ("sttus", "did you mean `status`?")],
+        &[("client_ip", "needs text"), ("sttus", "did you mean `status`?")],
     );
     let deep = format!("{}status{} = 1", "length(lower(".repeat(40), "))".repeat(40));
-    check(&deep, &[("(", "more than 64 brackets")]);
+    check(&deep, &[("(", "nested more than 64 deep")]);
     let long = format!("status{} = 1", " + 1".repeat(300));
     let said = crate::check(&format!("PARSE http WHERE {long}"), &super::schemas(), &super::hosts())
         .expect_err("too long");
@@ -203,15 +203,15 @@ fn errors_of_expressions() {
 #[test]
 fn errors_of_select_and_order() {
     let check = |rest: &str, errors: &[(&str, &str)]| check_errors(&format!("PARSE http {rest}"), errors);
-    check("SELECT url, path AS url", &[("url", "two columns are called `url`")]);
-    check("SELECT url, *, *", &[("*", "`*` is there twice")]);
+    check("SELECT url, path AS url", &[("url", "two columns are named `url`")]);
+    check("SELECT url, *, *", &[("*", "`*` occurs twice")]);
     check("SELECT ulr", &[("ulr", "did you mean `url`?")]);
-    check("SELECT 5", &[("5", "is a value, and no field")]);
-    check("SELECT null AS x", &[("null", "is null, always")]);
+    check("SELECT 5", &[("5", "is a value, not a field")]);
+    check("SELECT null AS x", &[("null", "is always null")]);
     check("SELECT", &[("", "a field, or an expression")]);
     check("SELECT url path", &[("path", "an operator, `AS name` or `,`")]);
     check("SELECT url PROCESS (count)", &[("url", "SELECT applies to tuples")]);
-    check("ORDER BY url PROCESS (count)", &[("url", "ordered behind their processor")]);
+    check("ORDER BY url PROCESS (count)", &[("url", "put ORDER BY after the processor")]);
     check("ORDER BY url", &[("url", "LIMIT 20 ROWS")]);
     check("ORDER url LIMIT 1 ROWS", &[("url", "expected `BY`")]);
     check("LIMIT 0 ROWS", &[("0", "from 1 to")]);

@@ -58,16 +58,19 @@ fn baselines_are_settled() {
 fn wrong_periods() {
     let check = |rest: &str, errors: &[(&str, &str)]| check_errors(&format!("PARSE http {rest}"), errors);
     check("SINCE 5", &[("5", "write 5h or 5m")]);
-    check("SINCE yesterday", &[("yesterday", "`yesterday` is no time: expected how long before the end")]);
-    check("SINCE", &[("", "how long before the end")]);
-    check("SINCE 0s", &[("0s", "is no time")]);
+    check(
+        "SINCE yesterday",
+        &[("yesterday", "`yesterday` is not a time: expected a duration before the end")],
+    );
+    check("SINCE", &[("", "a duration before the end")]);
+    check("SINCE 0s", &[("0s", "is not a time")]);
     check("SINCE 1h SINCE 2h", &[("SINCE", "SINCE is given twice")]);
     check("SINCE 1h UNTIL 2h", &[("2h", "UNTIL is not after SINCE")]);
     check("SINCE 2026-11-22 UNTIL 2026-11-22", &[("2026-11-22", "UNTIL is not after SINCE")]);
     check("SINSE 2h", &[("SINSE", "did you mean `SINCE`?")]);
-    check("BASELINE 1d PROCESS (count)", &[("BASELINE", "say which by SINCE")]);
+    check("BASELINE 1d PROCESS (count)", &[("BASELINE", "add SINCE")]);
     check("SINCE 1h BASELINE 1d", &[("BASELINE", "add PROCESS")]);
-    check("SINCE 1h BASELINE PROCESS (count)", &[("PROCESS", "how much earlier, such as 1d")]);
-    check("SINCE 1h BASELINE soon PROCESS (count)", &[("soon", "`soon` is no duration")]);
+    check("SINCE 1h BASELINE PROCESS (count)", &[("PROCESS", "an offset such as 1d")]);
+    check("SINCE 1h BASELINE soon PROCESS (count)", &[("soon", "`soon` is not a duration")]);
     check("SINCE 1h BASELINE SINCE 2h UNTIL 3h PROCESS (count)", &[("3h", "UNTIL is not after SINCE")]);
 }

@@ -64,11 +64,11 @@ fn rankings_by_name() {
     );
     check(
         "group-avg-count-top-k: by=url",
-        ("url", "is nothing that `group-avg-count-top-k` computes: expected avg_ns or count"),
+        ("url", "is not a result of `group-avg-count-top-k`: expected avg_ns or count"),
     );
-    check("group-count-hist-top-k: by=hist", ("hist", "a distribution has no rank: expected count"));
-    check("group-count: by=count", ("by", "it goes with the block `top-k`"));
-    check("top-k-group-avg", ("top-k", "by= names"));
+    check("group-count-hist-top-k: by=hist", ("hist", "a distribution cannot be ranked: expected count"));
+    check("group-count: by=count", ("by", "it belongs to the block `top-k`"));
+    check("top-k-group-avg", ("top-k", "add by="));
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn values_that_do_not_fit() {
     check("throughput", ("throughput", "needs `value=`: name the column, as in value=response_bytes"));
     check("throughput: value=response_time", ("response_time", "which is a duration: expected bytes"));
     check("diff: value=response_time, transfer_time", ("transfer_time", "`diff` has one value"));
-    check("sum: value=response_bytes, url", ("url", "`sum` of `url`, which is text"));
-    check("sum: value=response_bytes, response_bytes", ("response_bytes", "again"));
-    check("share: value=url", ("url", "`share` of `url`, which is text"));
+    check("sum: value=response_bytes, url", ("url", "`sum` cannot use `url`, which is text"));
+    check("sum: value=response_bytes, response_bytes", ("response_bytes", "repeats"));
+    check("share: value=url", ("url", "`share` cannot use `url`, which is text"));
     check("ratio", ("ratio", "needs `of=`"));
 }
 
@@ -169,17 +169,20 @@ fn wrong_selections() {
     check("(diff-group) ORDER BY cuont", &[("cuont", "did you mean `count`?")]);
     check("(diff-group) HAVING p99 > 10", &[("10", "a number needs its unit")]);
     check("(group-avg) HAVING avg > url", &[("avg > url", "a duration is compared with text")]);
-    check("(group-hist) ORDER BY hist", &[("hist", "a distribution has no order")]);
-    check("(group-count) ORDER BY count, count DESC", &[("count", "sorted by already")]);
+    check("(group-hist) ORDER BY hist", &[("hist", "a distribution cannot be ordered")]);
+    check("(group-count) ORDER BY count, count DESC", &[("count", "already a sort key")]);
     check("(group-count) ORDER count", &[("count", "expected `BY`")]);
-    check("(group-count) LIMIT 0 ROWS", &[("0", "is no number of rows")]);
-    check("(group-count) LIMIT x ROWS", &[("x", "is no number of rows")]);
-    check("(group-count) HAVING", &[("", "too early")]);
+    check("(group-count) LIMIT 0 ROWS", &[("0", "is not a number of rows")]);
+    check("(group-count) LIMIT x ROWS", &[("x", "is not a number of rows")]);
+    check("(group-count) HAVING", &[("", "is incomplete")]);
     check("(group-count) HAVIN count > 1", &[("HAVIN", "did you mean `HAVING`?")]);
     check("(group-count) HAVING count > 1 HAVING count > 2", &[("HAVING", "given twice for one processor")]);
     check("(group-grop) HAVING x > 1", &[("grop", "did you mean `group`?")]);
     check("(ratio: of=(url))", &[("url", "is text, not a condition")]);
-    check("(count: of=(status = 1))", &[("of", "it goes with the block `ratio`")]);
+    check("(count: of=(status = 1))", &[("of", "it belongs to the block `ratio`")]);
     check_errors("PARSE http HAVING count > 1", &[("HAVING", "belongs after a processor")]);
-    check_errors("PARSE http PROCESS workload-profile LIMIT 3 ROWS", &[("workload-profile", "is of no use")]);
+    check_errors(
+        "PARSE http PROCESS workload-profile LIMIT 3 ROWS",
+        &[("workload-profile", "has no effect")],
+    );
 }

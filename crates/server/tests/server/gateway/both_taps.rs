@@ -226,7 +226,7 @@ fn what_agents_cannot_be_asked_is_refused() {
     let center = Center::start(settings());
     let _crew = hosts.start(&center, 1);
     for (query, redact, why) in [
-        ("PARSE http TAPS all SELECT tap.seen", false, "leave TAPS out"),
+        ("PARSE http TAPS all SELECT tap.seen", false, "omit TAPS"),
         ("PARSE http SAMPLE auto SELECT tap.seen", false, "SAMPLE 0.1"),
         ("PARSE http, tcp_conn_time PROCESS (group-count: group=tap.seen)", false, "one parser"),
         ("PARSE http WHERE url LIKE '/a%' OR tap.seen = 'both' SELECT tap.seen", true, "url is redacted"),
