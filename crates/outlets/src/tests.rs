@@ -1,5 +1,8 @@
 //! The queue, the thread, and the counters, with a transport that fails on command.
 
+mod addresses;
+mod queues;
+
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
