@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Checks the Compose file and the Kubernetes manifests, each by its own validator, and their flags by the program:
-# deploy/check.sh [PROGRAM] (else target/release/netalytics, else target/debug/netalytics). Says loudly what it could not check.
+# deploy/check.sh [PROGRAM] (else target/release/netalytics, else target/debug/netalytics).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. crates/testkit/require.sh
 work=$PWD/target/deploy-check
 mkdir -p "$work"
 fail() { echo "deploy: $*" >&2; exit 1; }
-not_tested() { echo "*** deploy: NOT TESTED: $* ***" >&2; }
 
 # Each word of a command that a container is started with: service, tab, word.
 words=$work/words
 : >"$words"
 
 compose() {
-  command -v go >/dev/null || { not_tested "compose.yaml, without Go"; return 0; }
-  (cd deploy/check && go build -o "$work/compose" .) || { not_tested "compose.yaml: its validator cannot be built"; return 0; }
+  command -v go >/dev/null || { missing go "it builds the validator of compose.yaml"; return 0; }
+  (cd deploy/check && go build -o "$work/compose" .) || { missing compose-go "the validator of compose.yaml cannot be built"; return 0; }
   "$work/compose" deploy/compose.yaml >>"$words"
   # It refuses what it does not know.
   sed 's/cap_drop:/cap_drops:/' deploy/compose.yaml >"$work/wrong.yaml"
@@ -25,7 +25,7 @@ kubernetes() {
   local version=1.37.0 python=$work/venv/bin/python
   if ! "$python" -c "import importlib.metadata as m; assert m.version('kubernetes-validate') == '$version'" 2>/dev/null; then
     python3 -m venv "$work/venv" && "$work/venv/bin/pip" install --quiet --disable-pip-version-check "kubernetes-validate==$version" || {
-      not_tested "the manifests: kubernetes-validate cannot be installed"
+      missing pip "kubernetes-validate cannot be installed"
       return 0
     }
   fi
@@ -53,7 +53,7 @@ PY
 flags() {
   local program=${1:-}
   [ -n "$program" ] || program=$(find target/release/netalytics target/debug/netalytics -maxdepth 0 2>/dev/null | head -n 1 || true)
-  [ -n "$program" ] || { not_tested "the flags, without a program"; return 0; }
+  [ -n "$program" ] || fail "no program: cargo build, or deploy/check.sh PROGRAM"
   local name word said=() of=""
   try() {
     [ "${#said[@]}" = 0 ] || "$program" "${said[@]}" --help >/dev/null 2>"$work/said" || fail "$of: ${said[*]}: $(cat "$work/said")"

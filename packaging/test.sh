@@ -3,13 +3,14 @@
 # arguments. Builds missing packages first. Requires root, for chroot and runc.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. crates/testkit/require.sh
 work=$PWD/target/packages/test
 query='PARSE http PROCESS (diff-group: group=url_template)'
 expected=$PWD/captures/shop/expected-http-by-template.jsonl
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 if [ "$(id -u)" != 0 ]; then
-  echo "*** packaging: NOT TESTED: installing in a clean root needs root ***" >&2
+  missing root "chroot and runc require it"
   exit 0
 fi
 fresh() { rm -rf "${work:?}/$1" && mkdir -p "$work/$1"; }
@@ -49,7 +50,7 @@ deb() {
       >"$work/debootstrap.log" 2>&1 || {
       tail -n 3 "$work/debootstrap.log" >&2
       rm -rf "$root"
-      echo "*** packaging: NOT TESTED: no clean root can be made here ***" >&2
+      missing clean-root "debootstrap cannot create it"
       exit 0
     }
   fi

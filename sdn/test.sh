@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Runs the controller's tests: sdn/test.sh [TEST…]. Tests with Open vSwitch need root and print a message if they cannot
-# run.
+# Runs the controller's tests: sdn/test.sh [TEST…]. Tests with Open vSwitch require root.
 set -euo pipefail
 cd "$(dirname "$0")"
 ./install.sh

@@ -1,9 +1,8 @@
-"""The controller with Open vSwitch: four switches of the test bed, real connections, and copies compared with the server's own capture. Witnesses: tcpdump and ovs-ofctl. Requires root; prints a message if it cannot run."""
+"""The controller with Open vSwitch: four switches of the test bed, real connections, and copies compared with the server's own capture. Witnesses: tcpdump and ovs-ofctl. Requires root."""
 
 import collections
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -15,6 +14,8 @@ import unittest
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+from tests.require import require
 
 SDN = Path(__file__).parents[1]
 TESTBED = SDN.parent / "deploy" / "testbed.sh"
@@ -87,10 +88,10 @@ def frames(path):
     return found
 
 
-@unittest.skipUnless(os.geteuid() == 0 and all(map(shutil.which, ("ovs-vswitchd", "tcpdump", "curl", "ip"))), "*** NO root, Open vSwitch, tcpdump or curl: NOTHING has been checked ***")
 class Network(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        require("root", "ovs-vswitchd", "tcpdump", "curl", "ip")
         cls.folder = tempfile.TemporaryDirectory(prefix="sdn-", dir="/tmp")
         cls.addClassCleanup(cls.folder.cleanup)
         cls.bed, cls.openflow = f"{cls.folder.name}/bed", f"{cls.folder.name}/of"

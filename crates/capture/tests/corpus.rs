@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const CAPTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-
 /// Files with a different result than tshark, and the reason.
 const DIFFERENT: &[(&str, &str)] = &[
     ("captures/formats/gopacket-be-test102.pcapng", CUSTOM_BLOCKS),
@@ -77,26 +75,25 @@ fn read(path: &Path) -> (Totals, Vec<String>) {
 }
 
 /// Captures with a truth folder, by their path in the data.
-fn captures(folder: &Path, found: &mut BTreeMap<String, (PathBuf, PathBuf)>) {
+fn captures(corpus: &Path, folder: &Path, found: &mut BTreeMap<String, (PathBuf, PathBuf)>) {
     for entry in std::fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("its entries too").path();
         let name = path.to_string_lossy().into_owned();
         let summary = PathBuf::from(format!("{}.truth/summary.json", name.trim_end_matches(".gz")));
         if path.is_dir() && !name.ends_with(".truth") {
-            captures(&path, found);
+            captures(corpus, &path, found);
         } else if path.is_file() && summary.exists() && !name.ends_with(".bz2") {
-            found.insert(name[CAPTURES.len()..].trim_start_matches('/').to_owned(), (path, summary));
+            let name = path.strip_prefix(corpus).expect("in the corpus").display().to_string();
+            found.insert(name, (path, summary));
         }
     }
 }
 
 #[test]
 fn counted_as_tshark_counts() {
-    if testkit::corpus().is_none() {
-        return;
-    }
+    let Some(corpus) = testkit::corpus() else { return };
     let mut found = BTreeMap::new();
-    captures(Path::new(CAPTURES), &mut found);
+    captures(&corpus, &corpus, &mut found);
     assert!(found.len() > 300, "only {} captures", found.len());
     let mut wrong = Vec::new();
     for (name, (path, summary)) in &found {

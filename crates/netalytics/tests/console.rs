@@ -25,14 +25,9 @@ fn is_built_in() -> bool {
 
 #[test]
 fn the_page_does_what_it_is_for() {
-    if !testkit::programs::are_there(&["node", "npm", "chromium"]) {
-        return;
-    }
+    testkit::require!("node", "npm", "chromium");
     let built = Command::new(web().join("build.sh")).status().expect("bash");
-    if !built.success() {
-        testkit::loudly("the page could not be built: this test has checked NOTHING");
-        return;
-    }
+    testkit::require!("page" => built.success().then_some(()).ok_or("web/build.sh could not build it"));
     browse("run.mjs", &[]);
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("hostile.pcap");
@@ -48,9 +43,7 @@ fn browse(script: &str, before: &[&OsStr]) {
     let mut browse = Command::new("node");
     browse.arg(web().join("test").join(script)).arg(PROGRAM).args(before).arg(&pictures);
     if !is_built_in() {
-        testkit::loudly(
-            "the program was compiled before its page was built: the folder's is looked at (web/build.sh)",
-        );
+        testkit::print_uncaptured("page: the program was compiled before web/build.sh; the test uses --page");
         browse.arg("--page").arg(web().join("dist"));
     }
     let ran = browse.output().expect("node");

@@ -336,10 +336,8 @@ fn a_recording_holds_regular_files_only() {
 /// The Parquet library panics at this file; the backtrace is not shown.
 #[test]
 fn a_panic_shows_no_backtrace() {
-    let hostile = Path::new(ROOT).join("../shared/data/found/hostile.parquet");
-    if !hostile.exists() {
-        return testkit::loudly(&format!("NOT TESTED with {}, which is missing", hostile.display()));
-    }
+    let Some(corpus) = testkit::corpus() else { return };
+    let hostile = corpus.join("found/hostile.parquet");
     let folder = Folder::new();
     let recording = folder.path("recording");
     fs::create_dir_all(format!("{recording}/http")).expect("a folder");
@@ -430,9 +428,8 @@ fn rows_on_a_terminal_are_harmless() {
     for format in ["csv", "jsonl", "table"] {
         let program = format!("{BINARY} query '{query}' -r {capture} --format {format} -q --progress never");
         let mut script = Command::new("script");
-        let Ok(output) = script.args(["-qec", &program, "/dev/null"]).stdin(Stdio::null()).output() else {
-            return testkit::loudly("NO script(1): nothing is checked on a terminal");
-        };
+        script.args(["-qec", &program, "/dev/null"]).stdin(Stdio::null());
+        let output = testkit::require!("script" => script.output());
         let out = text(&output.stdout);
         assert!(out.contains("]0;t"), "{format}: {out:?}");
         let acts = |c: char| (c.is_control() && !"\r\n".contains(c)) || c == '\u{202e}';

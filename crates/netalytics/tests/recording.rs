@@ -126,13 +126,9 @@ fn the_same_answer_over_a_capture_and_over_its_recording() {
 /// Tuples in linked tables.
 #[test]
 fn the_same_answer_over_linked_tables() {
-    let data = Path::new(ROOT).join("../shared/data");
+    let Some(data) = testkit::corpus() else { return };
     let captures = ["live-captures/nfs.pcap.gz", "live-captures/nfs_lossy.pcap"].map(|name| data.join(name));
     for capture in captures {
-        if !capture.exists() {
-            eprintln!("*** recording: NOT TESTED with {}, which is missing ***", capture.display());
-            continue;
-        }
         let capture = capture.to_str().expect("UTF-8");
         for parser in ["nfs", "rpc"] {
             let queries = [
@@ -154,11 +150,8 @@ fn the_same_answer_over_linked_tables() {
 /// Without checksums there are three tables, and queries show the existing columns.
 #[test]
 fn check_sums_may_be_left_out() {
-    let nfs = Path::new(ROOT).join("../shared/data/live-captures/nfs.pcap.gz");
-    if !nfs.exists() {
-        eprintln!("*** recording: NOT TESTED with {}, which is missing ***", nfs.display());
-        return;
-    }
+    let Some(data) = testkit::corpus() else { return };
+    let nfs = data.join("live-captures/nfs.pcap.gz");
     let (folder, nfs) = (folder(), nfs.display().to_string());
     let recording = path(&folder, "recording");
     let off = ["--checksums", "off"];
@@ -191,14 +184,11 @@ fn tables_are_joined() {
     );
 }
 
-/// Captures with damage, losses and wrong clocks, if available.
+/// Captures with damage, losses and wrong clocks.
 #[test]
 fn other_captures() {
-    let data = Path::new(ROOT).join("../shared/data/captures/http");
-    if !data.is_dir() {
-        eprintln!("*** recording: NOT TESTED with other captures: {} is missing ***", data.display());
-        return;
-    }
+    let Some(data) = testkit::corpus() else { return };
+    let data = data.join("captures/http");
     for name in ["ppa-http_espn.pcapng", "wswiki-http_redirects.pcapng", "suricata-http-gap-double.pcap"] {
         let capture = data.join(name);
         same_answer(
@@ -488,14 +478,11 @@ fn packets_are_kept() {
         String::from_utf8_lossy(&output.stdout).trim().parse::<usize>().expect("a number")
     };
     assert_eq!(tcpdump(&format!("-r - < {whole}")), tcpdump(&format!("-r - tcp port 80 < {SHOP}")));
-    match Command::new("capinfos").args(["-M", "-c", "-E", &whole]).output() {
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && text.contains("ether"), "{text}");
-        }
-        Err(_) => eprintln!("*** recording: NOT TESTED with capinfos, which is not here ***"),
-    }
     check(&["query", query, "-r", SHOP, "-w", SHOP], 2, &["is an input"]);
+    testkit::require!("capinfos");
+    let output = Command::new("capinfos").args(["-M", "-c", "-E", &whole]).output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("ether"), "{text}");
 }
 
 /// docs/recording.md: its commands and Python code, run in order in one folder.
@@ -507,16 +494,16 @@ fn the_examples_of_the_documentation_run() {
     let python = python();
     let root = Path::new(ROOT).canonicalize().expect("it is there");
     std::os::unix::fs::symlink(root.join("captures"), folder.path().join("captures")).expect("a link");
-    let nfs = root.join("../shared/data/live-captures/nfs.pcap.gz");
-    std::os::unix::fs::symlink(&nfs, folder.path().join("nfs.pcap.gz")).expect("a link");
-    if !nfs.exists() {
-        eprintln!("*** recording: NOT TESTED: the examples with NFS; {} is missing ***", nfs.display());
+    let data = testkit::corpus();
+    if let Some(data) = &data {
+        let nfs = data.join("live-captures/nfs.pcap.gz");
+        std::os::unix::fs::symlink(nfs, folder.path().join("nfs.pcap.gz")).expect("a link");
     }
     let mut tried = (0, 0);
     for block in text.split("\n```").collect::<Vec<_>>().chunks(2) {
         let [_, block] = block else { continue };
         let (kind, code) = block.split_once('\n').expect("a block has lines");
-        if code.contains("nfs") && !nfs.exists() {
+        if code.contains("nfs") && data.is_none() {
             continue;
         }
         let (program, flag) = match (kind, &python) {
@@ -542,30 +529,7 @@ fn the_examples_of_the_documentation_run() {
 /// Parquet readers used by the examples.
 const READERS: &str = "duckdb==2.0.0 pandas==3.1.1 pyarrow==26.0.1 polars==2.1.0 numpy==2.4.6";
 
-/// A Python with these Parquet readers, installed once under target/; `None`, with a message, if impossible.
+/// A Python with these Parquet readers, installed once under target/.
 fn python() -> Option<PathBuf> {
-    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
-    let python = venv.join("bin/python");
-    let works = || {
-        let mut command = Command::new(&python);
-        let code = "import importlib.metadata as m, sys; assert all(m.version(n) == v for n, v in \
-                    (p.split('==') for p in sys.argv[1:])); import duckdb, pandas, pyarrow, polars";
-        command.args(["-c", code]).args(READERS.split(' ')).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if !works() {
-        let script = format!(
-            "python3 -m venv {venv} && {venv}/bin/pip install --quiet --disable-pip-version-check \
-             --only-binary :all: {READERS}",
-            venv = venv.display()
-        );
-        let _ = Command::new("sh").args(["-c", &script]).status();
-    }
-    let works = works();
-    if !works {
-        eprintln!(
-            "*** recording: NOT TESTED with DuckDB, pandas and polars, which could not be installed ***"
-        );
-    }
-    works.then_some(python)
+    testkit::programs::python(Path::new(env!("CARGO_TARGET_TMPDIR")), "readers", READERS)
 }

@@ -33,14 +33,9 @@ fn record(query: &str, capture: &str, folder: &TempDir, more: &[&str]) -> String
     recording
 }
 
-/// A capture that may be missing.
+/// A capture of the corpus.
 fn shared(name: &str) -> Option<String> {
-    let path = Path::new(ROOT).join("../shared/data").join(name);
-    if !path.exists() {
-        eprintln!("*** redaction: NOT TESTED with {name}, which is missing ***");
-        return None;
-    }
-    Some(path.display().to_string())
+    Some(testkit::corpus()?.join(name).display().to_string())
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::programs::are_there;
+use crate::require;
 
 /// The processes to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub struct TestCluster {
 }
 
 impl TestCluster {
-    /// Starts a cluster below `tmp`, or uses the one that runs in `NETALYTICS_CLUSTER_DIR`; `None` with a message if
-    /// the programs are unavailable. `name` identifies the test.
+    /// Starts a cluster below `tmp`, or uses the one that runs in `NETALYTICS_CLUSTER_DIR`; `None` if
+    /// the programs are unavailable and `ALLOW_MISSING` names them. `name` identifies the test.
     ///
     /// # Panics
     /// If the installed programs do not start.
@@ -211,23 +211,20 @@ fn programs() -> Option<PathBuf> {
     let given = std::env::var_os("NETALYTICS_KAFKA_DIR");
     let dir = given.map_or_else(|| root().join("target/kafka-flink"), PathBuf::from);
     let is_there = || dir.join("kafka/complete").exists() && dir.join("flink/complete").exists();
-    if !are_there(&["java", "curl", "python3"]) {
-        return None;
-    }
-    if !is_there() && are_there(&["mvn"]) {
+    require!("java", "curl", "python3");
+    if !is_there() {
+        require!("mvn");
         let _ = script().arg("install").arg(&dir).stdin(Stdio::null()).status();
     }
-    if !is_there() {
-        crate::loudly("KAFKA AND FLINK COULD NOT BE INSTALLED: this test has checked NOTHING");
-    }
-    is_there().then(|| dir.canonicalize().expect("it is there"))
+    require!("kafka-flink" => is_there().then_some(()).ok_or("deploy/kafka-flink.sh could not install them"));
+    Some(dir.canonicalize().expect("it exists"))
 }
 
 /// Independent implementations of Kafka's protocol and Avro, in Python.
 const WITNESSES: &str = "kafka-python==3.0.12 lz4==4.4.5 zstandard==0.25.0 fastavro==1.13.1";
 
-/// A Python with the packages kafka-python and fastavro, created once below `tmp`; `None` with a message if that is
-/// impossible.
+/// A Python with the packages kafka-python and fastavro, created once below `tmp`; `None` if that is
+/// impossible and `ALLOW_MISSING` names `pip`.
 #[must_use]
 pub fn python(tmp: &Path) -> Option<PathBuf> {
     crate::programs::python(tmp, "kafka-witnesses", WITNESSES)

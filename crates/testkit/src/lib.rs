@@ -2,7 +2,7 @@
 //!
 //! [`SentPacket`] is a packet, [`TcpDialogue`] two communicating endpoints, [`PacketMangler`] a network that drops, reorders,
 //! duplicates, and truncates, [`pcap_bytes`] the resulting file. Performance is not a goal. Only [`programs`],
-//! [`cluster`], and [`namespaces`] use external resources: time is set by the test, and randomness comes from a seed.
+//! [`require`](mod@require), [`cluster`], and [`namespaces`] use external resources: time is set by the test, and randomness comes from a seed.
 //!
 //! ```
 //! let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
@@ -26,14 +26,16 @@ pub mod packet;
 pub mod packet_mangler;
 pub mod pcap;
 pub mod programs;
+pub mod require;
 pub mod rng;
 pub mod xdr;
 
-pub use corpus::{captures_in, corpus, loudly, nothing_checked};
+pub use corpus::{captures_in, corpus};
 pub use dialogue::{DialogueEnd, TcpDialogue};
 pub use network_delay::{NetworkDelay, at_the_clients};
 pub use packet::{SentPacket, TransportCarrier, packets};
 pub use packet_mangler::PacketMangler;
 pub use pcap::{ByteOrder, TimestampPrecision, pcap_bytes};
+pub use require::print_uncaptured;
 pub use rng::SeededRng;
 pub use xdr::XdrWriter;

@@ -7,23 +7,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::require;
+
 /// Timeout for hanging programs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether programs are installed; reports missing ones visibly.
-pub fn are_there(programs: &[&str]) -> bool {
-    let missing = programs.iter().find(|program| {
-        let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
-        !found.is_ok_and(|found| found.status.success())
-    });
-    if let Some(program) = missing {
-        crate::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
-    }
-    missing.is_none()
-}
-
 /// A Python with these packages (`NAME==VERSION`, separated by spaces), created once in the folder `name` below `tmp`;
-/// `None` with a message if that is impossible.
+/// `None` if that is impossible and `ALLOW_MISSING` names `pip`.
+///
+/// # Panics
+/// If it is impossible otherwise.
 #[must_use]
 pub fn python(tmp: &Path, name: &str, packages: &str) -> Option<PathBuf> {
     static MAKING: Mutex<()> = Mutex::new(());
@@ -44,11 +37,8 @@ pub fn python(tmp: &Path, name: &str, packages: &str) -> Option<PathBuf> {
         );
         let _ = Command::new("sh").args(["-c", &script]).status();
     }
-    let works = works();
-    if !works {
-        crate::loudly(&format!("NO {packages}, which could not be installed: this test has checked NOTHING"));
-    }
-    works.then_some(python)
+    require!("pip" => works().then_some(()).ok_or_else(|| format!("{packages} could not be installed")));
+    Some(python)
 }
 
 /// A program that is killed on drop.
@@ -93,11 +83,9 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Result<T, String>) -> 
     }
 }
 
-/// Checks a page with Prometheus's linter, if installed.
+/// Checks a page with Prometheus's linter.
 pub fn lint(page: &str) {
-    if !are_there(&["promtool"]) {
-        return;
-    }
+    require!("promtool");
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())

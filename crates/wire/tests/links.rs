@@ -255,9 +255,7 @@ fn what_is_not_read_is_named() {
 
 #[test]
 fn tshark_reads_the_same() {
-    if Command::new("tshark").arg("-v").output().is_err() {
-        return testkit::nothing_checked("NO tshark");
-    }
+    testkit::require!("tshark");
     let mut by_link_type: BTreeMap<u16, Vec<Case>> = BTreeMap::new();
     for case in cases().into_iter().filter(|case| case.has_witness) {
         by_link_type.entry(case.link_type).or_default().push(case);

@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use bus::{Kafka, PartitionEnd, TopicAdmin};
 use testkit::cluster::{ClusterParts, TestCluster};
-use testkit::programs::{are_there, wait_for};
+use testkit::programs::wait_for;
 
 use crate::{TMP, read, texts, topic, write};
 
 #[test]
 fn brokers_with_certificates_and_passwords() {
-    if !are_there(&["openssl"]) {
-        return;
-    }
+    testkit::require!("openssl");
     let Some(cluster) = TestCluster::start(Path::new(TMP), "bus-secured", ClusterParts::Kafka(1)) else {
         return;
     };

@@ -100,8 +100,8 @@ pub fn send(orders: &str) -> Child {
     command.spawn().expect("`ip` runs")
 }
 
-/// Sends raw frames from the other namespace; false if no program to send them is available.
-pub fn send_frames(frames: &[Vec<u8>]) -> bool {
+/// Sends raw frames from the other namespace, with Python.
+pub fn send_frames(frames: &[Vec<u8>]) {
     const PROGRAM: &str = "import socket, sys\n\
         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
         s.bind(('e0', 0))\n\
@@ -109,7 +109,7 @@ pub fn send_frames(frames: &[Vec<u8>]) -> bool {
     let hex = |frame: &Vec<u8>| frame.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &peer(), "python3", "-c", PROGRAM]).args(frames.iter().map(hex));
-    command.status().is_ok_and(|status| status.success())
+    assert!(command.status().is_ok_and(|status| status.success()), "python3 sends frames");
 }
 
 pub fn end(mut child: Child) {
@@ -149,10 +149,7 @@ pub fn inside(name: &str, features: &[&str], body: impl FnOnce()) {
     if env::var_os(PEER).is_some() {
         return body();
     }
-    let Some(net) = Namespaces::make(name, features.contains(&"queues")) else {
-        eprintln!("\n*** {name}: NOT TESTED: network namespaces and AF_XDP need root and `ip` ***\n");
-        return;
-    };
+    let net = testkit::require!("namespaces" => Namespaces::make(name, features.contains(&"queues")));
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &net.monitor]).arg(env::current_exe().expect("our own path"));
     command.args(["--exact", name, "--nocapture"]).env(PEER, &net.peer);

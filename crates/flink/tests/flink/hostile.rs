@@ -160,9 +160,7 @@ fn a_secret_is_shown_to_the_gateway_alone() {
 /// Behind a TLS proxy with its own certificate.
 #[test]
 fn certificates_are_asked_for() {
-    if !programs::are_there(&["openssl", "socat"]) {
-        return;
-    }
+    testkit::require!("openssl", "socat");
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let cert = path("cert.pem");

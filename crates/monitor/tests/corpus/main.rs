@@ -1,6 +1,5 @@
 //! The complete data path against captures with independent truth: other projects' files and recordings of real
-//! servers, read from `../shared/data` next to the checkout. Without that folder, every test reports it and checks
-//! nothing.
+//! servers, read from `../shared/data` next to the checkout.
 
 mod accounting;
 mod applications;

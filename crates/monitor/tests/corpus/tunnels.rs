@@ -6,7 +6,6 @@ use std::process::Command;
 
 use capture::PacketBlock;
 use monitor::fragments::FragmentReassembler;
-use testkit::nothing_checked;
 use wire::{CapturedPacket, IpFragment, Packet, TransportHeader};
 
 use crate::support::{captures, run};
@@ -27,9 +26,7 @@ type Frames = BTreeMap<u64, String>;
 #[test]
 fn inner_packets_are_those_of_tshark() {
     let Some(root) = testkit::corpus() else { return };
-    if Command::new("tshark").arg("-v").output().is_err() {
-        return nothing_checked("NO tshark");
-    }
+    testkit::require!("tshark");
     let mut frames = 0;
     let mut wrong = Vec::new();
     for capture in captures(&root, FOLDERS) {

@@ -35,11 +35,6 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     programs::wait_for(what, || ready().ok_or_else(|| "nothing".to_owned()))
 }
 
-/// Whether a program is installed; prints a message if not.
-pub fn is_there(program: &str) -> bool {
-    programs::are_there(&[program])
-}
-
 /// `netalytics query` with packets from standard input, fed by the test.
 pub struct Query {
     child: Child,

@@ -1,13 +1,12 @@
 //! From results to packets: header fields by name, packets of the tuples that pass WHERE, and data of both sides of a
-//! flow. Compared with tshark if installed; prints a message otherwise.
+//! flow. Compared with tshark.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, corpus, loudly, pcap_bytes};
+use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, corpus, pcap_bytes};
 
 const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop/in.pcap");
 
@@ -31,16 +30,10 @@ fn rows(args: &[&str]) -> Vec<Value> {
     printed.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
-/// Output of tshark on a capture; `None` without tshark.
+/// Output of tshark on a capture; `None` without tshark, if `ALLOW_MISSING` names it.
 fn tshark(capture: &str, args: &[&str]) -> Option<String> {
     let output = Command::new("tshark").args(["-n", "-r", capture]).args(args).output();
-    match output {
-        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Err(_) => {
-            loudly("captures: NOT COMPARED with tshark, which is not here");
-            None
-        }
-    }
+    Some(String::from_utf8_lossy(&testkit::require!("tshark" => output).stdout).into_owned())
 }
 
 /// Available captures of the corpus.
@@ -155,10 +148,6 @@ fn packets_of_tuples_that_pass_are_kept() {
     ];
     let all = cases.into_iter().flat_map(|(name, query)| Some((captures(&[name]).pop()?, query)));
     for (capture, query) in all.chain([(SHOP.to_owned(), "PARSE http WHERE status >= 500")]) {
-        if !Path::new(&capture).is_file() {
-            loudly(&format!("{capture} is not here"));
-            continue;
-        }
         let args = ["query", query, "-r", &capture];
         let found = rows(&[&args[..], &["-w", &kept]].concat());
         assert!(!found.is_empty(), "{capture}: {query}");
@@ -281,10 +270,6 @@ fn conversations_are_those_of_tshark() {
         "mysql/packetbeat-mysql_long.pcap",
     ]);
     for capture in captures.iter().map(String::as_str).chain([SHOP]) {
-        if !Path::new(capture).is_file() {
-            loudly(&format!("{capture} is not here"));
-            continue;
-        }
         let query = "PARSE flow WHERE transport = 'tcp' and gaps = 0 and client_payload_bytes > 0";
         let flows = rows(&["query", query, "-r", capture]);
         assert!(!flows.is_empty(), "{capture}");

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use testkit::programs::{TestProgram, are_there, free_port};
+use testkit::programs::{TestProgram, free_port};
 
 use super::security::{Heard, Server};
 use super::service::wait;
@@ -95,9 +95,7 @@ fn the_documented_commands_run_under_the_documented_policy() {
 
 #[test]
 fn the_documented_scrape_job_reads_a_server_with_tls() {
-    if !are_there(&["prometheus"]) {
-        return;
-    }
+    testkit::require!("prometheus");
     let folder = Folder::new();
     let server = Server::start(&folder, "server", &[]);
     let token = folder.path("netalytics.token");

@@ -16,15 +16,8 @@ const PARTS: [&str; 3] = ["3", "11", "3"];
 
 #[test]
 fn replicas_follow_load_and_clients_notice_nothing() {
-    if !testkit::programs::are_there(&["nginx", "redis-server", "redis-cli", "python3", "curl"]) {
-        return;
-    }
-    if !Path::new("/usr/lib/nginx/modules/ngx_http_lua_module.so").exists() {
-        return testkit::loudly(
-            "NGINX HAS NO LUA HERE: nothing was scaled, and this test has checked NOTHING",
-        );
-    }
-    // Prints what is missing.
+    testkit::require!("nginx", "redis-server", "redis-cli", "python3", "curl");
+    testkit::require!("nginx-lua" => Path::new("/usr/lib/nginx/modules/ngx_http_lua_module.so").exists());
     let Some(net) = Net::new() else { return };
     drop(net);
     let folder = tempfile::Builder::new().prefix("autoscaling-").tempdir_in("/tmp").expect("a folder");

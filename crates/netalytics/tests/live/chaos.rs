@@ -12,7 +12,6 @@ use crate::bed::{Bed, Partition};
 use crate::capture::{signal, text};
 use crate::load::{CLIENTS, Counts, HOSTS, Load, Phase, QUERIES};
 use crate::net::shell;
-use crate::servers::are_installed;
 use crate::team::{SERVER_HOST, Team, children, is_alive, wait};
 
 const DISK_BYTES: u64 = 24 << 20;
@@ -30,11 +29,8 @@ type Step<'b> = (&'static str, fn(&mut Witness<'b>));
 
 #[test]
 fn what_is_lost_is_what_the_documentation_says() {
-    let programs =
-        ["nginx", "mariadbd", "mariadb", "memcached", "curl", "python3", "socat", "pgrep", "wrk", "faketime"];
-    if !are_installed(&programs) {
-        return;
-    }
+    testkit::require!("nginx", "mariadbd", "mariadb", "memcached", "curl", "python3", "socat", "pgrep");
+    testkit::require!("wrk", "faketime");
     let hosts: Vec<&str> =
         HOSTS.iter().map(|(host, _)| *host).chain(["spare", CLIENTS, SERVER_HOST]).collect();
     let Some(bed) = Bed::new(&hosts) else { return };

@@ -46,7 +46,7 @@ sys.stdin.read()
     BufReader::new(tun.stdout.take().expect("piped")).read_line(&mut line).expect("text");
     if line.trim() != "ready" {
         let _ = tun.wait();
-        return testkit::loudly("NO TUN INTERFACE: this test has checked NOTHING");
+        return testkit::require::missing("tun", "/dev/net/tun cannot be used");
     }
     ip(&format!("-n {} link set tun0 up", net.client)).expect("up");
     ip(&format!("-n {} addr add 10.9.6.1/24 dev tun0", net.client)).expect("an address");

@@ -13,7 +13,6 @@ use crate::testbed::TestBed;
 
 #[test]
 fn pages_and_statements_are_those_of_the_log_and_a_mistake_is_caught() {
-    // Prints what is missing.
     let Some(bed) = TestBed::new() else { return };
     let folder = tempfile::Builder::new().prefix("pages-").tempdir_in("/tmp").expect("a folder");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

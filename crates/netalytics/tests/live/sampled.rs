@@ -98,9 +98,7 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
             );
         }
         // The minimum of its rate depends on the machine.
-        None => testkit::loudly(
-            "NO FLOW OF THE LOAD WAS LOOKED AT: what is counted, scaled, was NOT held against logs",
-        ),
+        None => testkit::print_uncaptured("live: the sample has no flow of the load; no count was compared"),
     }
     assert!(asked.count("/monitored/sampled_out") > 0 && asked.count("/monitored/malformed") == 0);
     let changes = asked.summary.pointer("/sampling").and_then(Value::as_array).expect("changes");

@@ -26,12 +26,11 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// All of them. `None`, with a message, if one is not installed.
+    /// All of them. `None` if one is missing and `ALLOW_MISSING` names it.
     pub fn start(ns: &str) -> Option<Servers> {
-        are_installed(&["nginx", "mariadbd", "mariadb-install-db", "mariadb", "memcached", "curl", "wrk"])
-            .then(|| {
-                Servers::at(ns, SERVER, &std::env::temp_dir(), &[Kind::Nginx, Kind::Memcached, Kind::MariaDb])
-            })
+        testkit::require!("nginx", "mariadbd", "mariadb-install-db", "mariadb", "memcached", "curl", "wrk");
+        let kinds = [Kind::Nginx, Kind::Memcached, Kind::MariaDb];
+        Some(Servers::at(ns, SERVER, &std::env::temp_dir(), &kinds))
     }
 
     /// These servers at an address of a namespace, with their own folder in `folder`.
@@ -163,18 +162,6 @@ impl Kind {
             Kind::Memcached => 11211,
         }
     }
-}
-
-/// Whether these programs are installed; prints the first missing one.
-pub fn are_installed(programs: &[&str]) -> bool {
-    programs.iter().all(|program| {
-        let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
-        let is_there = found.is_ok_and(|found| found.status.success());
-        if !is_there {
-            testkit::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
-        }
-        is_there
-    })
 }
 
 /// Waits for a listener.

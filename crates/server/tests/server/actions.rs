@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use server::{JobId, NamedOutlets, ServiceLimits, WindowState};
-use testkit::programs::{TestProgram, are_there, free_port, wait_for};
+use testkit::programs::{TestProgram, free_port, wait_for};
 
 use crate::alerts::hook::Hook;
 use crate::client::Server;
@@ -47,9 +47,7 @@ fn carried_out(server: &Server, version: u64) -> Value {
 fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
     // The first two attempts fail.
     let Some(hook) = Hook::start(2) else { return };
-    if !are_there(&["redis-server", "redis-cli"]) {
-        return;
-    }
+    testkit::require!("redis-server", "redis-cli");
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let in_redis = |words: &[&str]| {
         let output = Command::new("redis-cli").args(["--raw", "-p", &port.to_string()]).args(words).output();

@@ -14,7 +14,7 @@ use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{DAMAGES, announce, fill, publish, segments, window};
 use crate::scrapes::standing;
-use testkit::programs::{TestProgram, are_there, free_port, wait_for};
+use testkit::programs::{TestProgram, free_port, wait_for};
 
 fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
     publish(server, job, &window(start, rows), WindowState::Closed);
@@ -294,9 +294,7 @@ fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
 
 #[test]
 fn redis_has_what_was_published_also_after_it_was_killed() {
-    if !are_there(&["redis-server", "redis-cli"]) {
-        return;
-    }
+    testkit::require!("redis-server", "redis-cli");
     let port = free_port();
     let start = || {
         let args = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"];

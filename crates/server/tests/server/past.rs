@@ -305,28 +305,9 @@ fn duckdb_reads_the_same_out_of_the_files() {
     assert_eq!(found, expected);
 }
 
-/// A Python with DuckDB, installed in the build folder; `None`, with a message, if unavailable.
+/// A Python with DuckDB, installed in the build folder.
 fn python() -> Option<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("duckdb");
-    let python = folder.join("bin/python");
-    let works = |python: &Path| {
-        Command::new(python).args(["-c", "import duckdb"]).output().is_ok_and(|ran| ran.status.success())
-    };
-    if works(&python) {
-        return Some(python);
-    }
-    let run = |program: &Path, args: &[&str]| {
-        Command::new(program).args(args).status().is_ok_and(|status| status.success())
-    };
-    let made = run(Path::new("python3"), &["-m", "venv", folder.to_str().expect("UTF-8")])
-        && run(&folder.join("bin/pip"), &["install", "--quiet", "duckdb==2.0.0"])
-        && works(&python);
-    if !made {
-        eprintln!(
-            "NOT CHECKED: DuckDB cannot be installed here; kept tuples were not held against what it reads"
-        );
-    }
-    made.then_some(python)
+    testkit::programs::python(Path::new(env!("CARGO_TARGET_TMPDIR")), "duckdb", "duckdb==2.0.0")
 }
 
 #[test]

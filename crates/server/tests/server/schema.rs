@@ -1,7 +1,7 @@
 //! Tests the API description: a client sends random requests and must receive only described responses, without server
 //! errors.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -97,28 +97,10 @@ pub fn field_names(schema: &Value, api: &Value) -> Vec<String> {
     own.chain(parts).collect()
 }
 
-/// The client program, installed in the build folder; `None`, with a message, if unavailable.
+/// The client program, installed in the build folder.
 fn client() -> Option<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(CLIENT);
-    let program = folder.join("bin/schemathesis");
-    if program.exists() {
-        return Some(program);
-    }
-    let run = |program: &str, args: &[&str]| {
-        let ran = Command::new(program).args(args).output();
-        ran.is_ok_and(|ran| ran.status.success())
-    };
-    let path = folder.to_str().expect("UTF-8");
-    let made = run("python3", &["-m", "venv", path])
-        && run(&format!("{path}/bin/pip"), &["install", "--quiet", CLIENT])
-        && program.exists();
-    if !made {
-        let _ = std::fs::remove_dir_all(&folder);
-        eprintln!(
-            "NOT CHECKED: {CLIENT} cannot be installed here; answers were not held against the API's description"
-        );
-    }
-    made.then_some(program)
+    let python = testkit::programs::python(Path::new(env!("CARGO_TARGET_TMPDIR")), "schemathesis", CLIENT)?;
+    Some(python.with_file_name("schemathesis"))
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
 use crate::history::{announce, publish, window};
-use testkit::programs::{TestProgram, are_there, free_port, lint, wait_for};
+use testkit::programs::{TestProgram, free_port, lint, wait_for};
 
 /// Value of the series that starts with `series`.
 fn value(page: &str, series: &str) -> Option<f64> {
@@ -181,9 +181,7 @@ fn number(port: u16, expression: &str) -> Option<f64> {
 
 #[test]
 fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
-    if !are_there(&["prometheus", "curl"]) {
-        return;
-    }
+    testkit::require!("prometheus", "curl");
     let server = Server::start(TestFleet::new(Way::Note));
     let job = standing(&server, &json!({ "query": "PARSE http PROCESS (group-hist: w=10s)" }));
     let schema = distribution(0, "[]").schema().clone();

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use steer::{NetworkMap, OpenVSwitch, PortPlace, SwitchFabric, SwitchSite};
 use testkit::namespaces::{TestNamespaces, ip, run};
-use testkit::programs::{TestProgram, are_there, wait_for};
+use testkit::programs::{TestProgram, wait_for};
 
 pub const BRIDGE: &str = "br0";
 /// Ports of hosts at the first switch, and of its monitor; the switch's names have a prefix `v`.
@@ -23,18 +23,6 @@ pub const CABLE: u32 = 20;
 /// A host of the tunnels' network, and its address.
 pub const TUNNEL_HOST: u32 = 77;
 pub const TUNNEL_HOST_ADDRESS: [u8; 4] = [10, 8, 0, 3];
-
-const PROGRAMS: [&str; 9] = [
-    "ovs-vswitchd",
-    "ovsdb-server",
-    "ovs-vsctl",
-    "ovs-ofctl",
-    "ip",
-    "ethtool",
-    "tcpdump",
-    "python3",
-    "flock",
-];
 
 /// See the module documentation.
 pub struct Bed {
@@ -57,12 +45,11 @@ impl Which {
 }
 
 impl Bed {
-    /// The bed in its initial state, with these rules on the first switch. `None`, with a message, if this machine does
-    /// not support it.
+    /// The bed in its initial state, with these rules on the first switch. `None` if this machine does not
+    /// support it and `ALLOW_MISSING` names `openvswitch`.
     pub fn new(rules: &[&str]) -> Option<MutexGuard<'static, Bed>> {
         static BED: OnceLock<Option<Mutex<Bed>>> = OnceLock::new();
-        let bed =
-            BED.get_or_init(|| are_there(&PROGRAMS).then(Bed::build).flatten().map(Mutex::new)).as_ref()?;
+        let bed = BED.get_or_init(|| Bed::build().map(Mutex::new)).as_ref()?;
         // Remains of a failed test are removed.
         let bed = bed.lock().unwrap_or_else(PoisonError::into_inner);
         for which in [Which::Near, Which::Far] {
@@ -88,15 +75,21 @@ impl Bed {
     }
 
     fn build() -> Option<Bed> {
+        testkit::require!(
+            "ovs-vswitchd",
+            "ovsdb-server",
+            "ovs-vsctl",
+            "ovs-ofctl",
+            "ip",
+            "ethtool",
+            "tcpdump",
+            "python3",
+            "flock"
+        );
         let spaces = TestNamespaces::new("st");
         let mut bed = Bed { folder: spaces.folder().to_owned(), spaces, daemons: Vec::new() };
-        match bed.try_build() {
-            Ok(()) => Some(bed),
-            Err(why) => {
-                testkit::loudly(&format!("NO OPEN VSWITCH ({why}): this test has checked NOTHING"));
-                None
-            }
-        }
+        testkit::require!("openvswitch" => bed.try_build());
+        Some(bed)
     }
 
     fn try_build(&mut self) -> Result<(), String> {

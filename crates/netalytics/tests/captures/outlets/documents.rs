@@ -6,7 +6,7 @@ use std::process::Command;
 use super::posts::Posts;
 use super::prometheus::Prometheus;
 use super::tls::Certificates;
-use super::{Server, file, free_port, is_there, wait_for};
+use super::{Server, file, free_port, wait_for};
 
 const TEXT: &str = include_str!("../../../../../docs/outlets.md");
 
@@ -74,9 +74,7 @@ fn expressions_for_a_dashboard_are_understood() {
 
 #[test]
 fn redis_has_the_ranking_that_is_asked_for() {
-    if !is_there("redis-server") || !is_there("redis-cli") {
-        return;
-    }
+    testkit::require!("redis-server", "redis-cli");
     let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
     let port = port.to_string();
     let _server = Server::start(Command::new("redis-server").args([
@@ -108,9 +106,7 @@ fn redis_has_the_ranking_that_is_asked_for() {
 
 #[test]
 fn posts_and_lines_arrive() {
-    if !is_there("python3") {
-        return;
-    }
+    testkit::require!("python3");
     let folder = tempfile::tempdir().expect("a folder");
     if let Some(certificates) = Certificates::make() {
         let port = free_port();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::posts::{Posts, rows};
-use super::{Server, file, free_port, is_there, wait_for};
+use super::{Server, file, free_port, wait_for};
 
 /// Processes of a server, and its address.
 struct Center {
@@ -93,9 +93,7 @@ impl Center {
 
 #[test]
 fn rows_of_a_job_come_whatever_is_killed() {
-    if !is_there("python3") || !is_there("curl") {
-        return;
-    }
+    testkit::require!("python3", "curl");
     let mut center = Center::start();
     let secret = file(center.folder.path(), "secret", "s3cret");
     let _agent = center.agent();

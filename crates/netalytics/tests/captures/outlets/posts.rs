@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 
-use super::{Done, PATIENCE, Query, Server, is_there, over_shop, shop};
+use super::{Done, PATIENCE, Query, Server, over_shop, shop};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures/outlets/receiver.py");
 
@@ -73,9 +73,7 @@ fn printed(done: &Done) -> Vec<Value> {
 
 #[test]
 fn a_receiver_that_knows_the_secret_gets_every_row() {
-    if !is_there("python3") {
-        return;
-    }
+    testkit::require!("python3");
     let folder = tempfile::tempdir().expect("a folder");
     let secret = super::file(folder.path(), "secret", "s3cret");
     let posts = Posts::start(Path::new("python3"), "webhook", 0, 2);
@@ -110,9 +108,7 @@ fn a_receiver_that_knows_the_secret_gets_every_row() {
 
 #[test]
 fn a_receiver_that_is_killed_and_comes_back() {
-    if !is_there("python3") {
-        return;
-    }
+    testkit::require!("python3");
     let (folder, packets) = (tempfile::tempdir().expect("a folder"), shop());
     let secret = super::file(folder.path(), "secret", "s3cret");
     let posts = Posts::start(Path::new("python3"), "webhook", 0, 0);
@@ -134,29 +130,10 @@ fn a_receiver_that_is_killed_and_comes_back() {
     assert_eq!(rows(&heard), printed(&done));
 }
 
-/// Python with OpenTelemetry's own definitions; `None`, with a message, if unavailable.
+/// Python with OpenTelemetry's own definitions.
 pub fn python() -> Option<std::path::PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("otlp-venv");
-    let python = folder.join("bin/python3");
-    let has = |python: &Path| {
-        let import = "import opentelemetry.proto.collector.metrics.v1.metrics_service_pb2";
-        Command::new(python)
-            .args(["-c", import])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    if !has(&python) {
-        let made = Command::new("python3").args(["-m", "venv"]).arg(&folder).status();
-        let pip =
-            ["-m", "pip", "install", "-q", "--disable-pip-version-check", "opentelemetry-proto==1.45.2"];
-        let installed = made.and_then(|_| Command::new(&python).args(pip).status());
-        if !installed.is_ok_and(|status| status.success()) || !has(&python) {
-            testkit::loudly("NO opentelemetry-proto for Python: this test has checked NOTHING");
-            return None;
-        }
-    }
-    Some(python)
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    testkit::programs::python(tmp, "otlp-venv", "opentelemetry-proto==1.45.2")
 }
 
 #[test]

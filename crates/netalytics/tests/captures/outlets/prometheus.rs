@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Query, Server, file, free_port, is_there, shop, wait_for};
+use super::{Query, Server, file, free_port, shop, wait_for};
 
 /// A running Prometheus.
 pub struct Prometheus {
@@ -15,11 +15,10 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Scrapes a target several times per second; `None`, with a message, if not installed.
+    /// Scrapes a target several times per second; `None` if it is missing and
+    /// `ALLOW_MISSING` names it.
     pub fn start(target: &str) -> Option<Prometheus> {
-        if !is_there("prometheus") {
-            return None;
-        }
+        testkit::require!("prometheus");
         let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
         let config = format!(
             "global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}\n\
@@ -111,9 +110,7 @@ fn prometheus_computes_what_we_do() {
 
 #[test]
 fn promtool_finds_nothing_wrong_with_the_text() {
-    if !is_there("promtool") {
-        return;
-    }
+    testkit::require!("promtool");
     let port = free_port();
     let to = format!("prometheus://127.0.0.1:{port}/m");
     let mut run = Query::start(

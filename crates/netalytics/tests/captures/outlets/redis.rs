@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Query, Server, free_port, is_there, over_shop, shop, wait_for};
+use super::{Query, Server, free_port, over_shop, shop, wait_for};
 
 fn start(port: u16) -> Server {
     let server = Server::start(
@@ -33,9 +33,7 @@ fn secret(folder: &std::path::Path) -> String {
 
 #[test]
 fn rankings_are_sorted_sets_and_tuples_are_entries() {
-    if !is_there("redis-server") || !is_there("redis-cli") {
-        return;
-    }
+    testkit::require!("redis-server", "redis-cli");
     let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
     let _server = start(port);
     let to = format!("redis://127.0.0.1:{port}/0#secret-file={}", secret(folder.path()));
@@ -85,9 +83,7 @@ fn rankings_are_sorted_sets_and_tuples_are_entries() {
 
 #[test]
 fn a_server_that_is_killed_and_comes_back() {
-    if !is_there("redis-server") || !is_there("redis-cli") {
-        return;
-    }
+    testkit::require!("redis-server", "redis-cli");
     let (port, folder, packets) = (free_port(), tempfile::tempdir().expect("a folder"), shop());
     let mut server = start(port);
     let to = format!("redis://127.0.0.1:{port}/0#secret-file={}", secret(folder.path()));

@@ -6,17 +6,15 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use super::posts::Posts;
-use super::{Done, Query, Server, free_port, is_there, over_shop, shop, wait_for};
+use super::{Done, Query, Server, free_port, over_shop, shop, wait_for};
 
 /// A trusted and a foreign certificate authority, and certificates of servers.
 pub struct Certificates(TempDir);
 
 impl Certificates {
-    /// `None`, with a message, without openssl.
+    /// `None` without openssl, if `ALLOW_MISSING` names it.
     pub fn make() -> Option<Certificates> {
-        if !is_there("openssl") {
-            return None;
-        }
+        testkit::require!("openssl");
         let made = Certificates(tempfile::tempdir().expect("a folder"));
         for authority in ["ours", "another"] {
             made.openssl(&format!(
@@ -133,9 +131,7 @@ fn refused(done: &Done, what: &str) {
 fn only_servers_that_are_who_they_should_be_get_rows() {
     let Some(certificates) = Certificates::make() else { return };
     for scheme in ["rediss", "webhook+https", "tcps"] {
-        if !is_there(if scheme == "rediss" { "redis-server" } else { "python3" }) {
-            continue;
-        }
+        testkit::require!("redis-server", "python3");
         for (certificate, authority, problem) in [
             ("right", "ours", ""),
             ("right", "another", "not signed by a trusted authority"),
@@ -161,9 +157,7 @@ fn only_servers_that_are_who_they_should_be_get_rows() {
 #[test]
 fn a_server_whose_certificate_is_renewed_gets_what_waited() {
     let Some(certificates) = Certificates::make() else { return };
-    if !is_there("redis-server") {
-        return;
-    }
+    testkit::require!("redis-server");
     let port = free_port();
     let server = start("rediss", &certificates, "expired", port);
     let to = to("rediss", port, &certificates, "ours");

@@ -21,10 +21,8 @@ impl Disk {
             "mv {dir} {aside} && mkdir {dir} && mount -t tmpfs -o size=32m netalytics-faults {dir} && cp -a {aside}/. {dir}/"
         );
         let mounted = Command::new("sh").args(["-c", &shell]).status().expect("a shell").success();
-        if !mounted {
-            testkit::loudly("NO RIGHT TO MOUNT: a full disk was NOT tried");
-        }
-        mounted.then(|| Disk(dir.to_owned()))
+        testkit::require!("mount" => mounted);
+        Some(Disk(dir.to_owned()))
     }
 
     fn fill(&self) {

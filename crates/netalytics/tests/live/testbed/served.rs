@@ -178,7 +178,8 @@ fn rules(network: &Value, switch: &str) -> Vec<Value> {
 
 #[test]
 fn a_server_has_its_agents_and_switches_answer() {
-    let Some(bed) = TestBed::new().filter(|_| testkit::programs::are_there(&["socat"])) else { return };
+    testkit::require!("socat");
+    let Some(bed) = TestBed::new() else { return };
     bed.run(&["up"], &[("SERVERS", "none")]);
     let network = by_agents(&fs::read_to_string(bed.path("network.toml")).expect("a network"));
     let mut served = Served { bed: &bed, port: free_port(), server: None, others: Vec::new() };

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::programs::{TestProgram, are_there, free_port};
+use testkit::programs::{TestProgram, free_port};
 
 use super::{closed, make, quiet, rule, until};
 use crate::client::Server;
@@ -18,9 +18,7 @@ struct Alertmanager {
 
 impl Alertmanager {
     fn start(port: u16) -> Option<Alertmanager> {
-        if !are_there(&["prometheus-alertmanager"]) {
-            return None;
-        }
+        testkit::require!("prometheus-alertmanager");
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("alertmanager.yml");
         std::fs::write(&config, "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n").expect("written");

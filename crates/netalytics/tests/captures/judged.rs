@@ -1,0 +1,320 @@
+//! Every parser has a capture in `captures/` and a test that compares its rows with those of another program: a server's
+//! log or tshark. Here are the tests of packets, connections, NFS, and ONC RPC; those of other protocols are in
+//! `captures.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{captures, rows, run, text};
+
+/// Parser, folder in `captures/`, file with the truth, and the test that compares them.
+const JUDGED: &[(&str, &str, &str, fn())] = &[
+    ("packet", "shop", "tshark-packets.tsv", packets_are_those_of_tshark),
+    ("tcp_pkt_size", "shop", "tshark-packets.tsv", packets_are_those_of_tshark),
+    ("tcp_flow_key", "shop", "tshark-packets.tsv", connections_are_those_of_tshark),
+    ("tcp_conn_time", "shop", "tshark-packets.tsv", connections_are_those_of_tshark),
+    ("flow", "shop", "tshark-packets.tsv", connections_are_those_of_tshark),
+    ("http", "shop", "nginx-access.log", super::shop_requests_are_those_of_nginx),
+    ("http_get", "shop", "nginx-access.log", get_requests_are_those_of_nginx),
+    ("mysql_query", "shop", "mariadb-queries.log", super::shop_statements_are_those_of_mariadb),
+    ("memcached", "shop", "memcached-commands.log", super::shop_commands_are_those_of_memcached),
+    ("memcached_get", "shop", "memcached-commands.log", gets_are_those_of_memcached),
+    ("redis", "redis", "commandstats.txt", super::redis_commands_are_those_of_the_server),
+    ("nfs", "nfs", "tshark.tsv", calls_are_those_of_tshark),
+    ("rpc", "nfs", "tshark.tsv", calls_are_those_of_tshark),
+    ("dns", "dns", "tshark.tsv", super::dns_answers_are_those_of_tshark),
+    ("tls", "tls", "openssl.log", super::tls_handshakes_are_those_of_openssl),
+];
+
+#[test]
+fn every_parser_has_a_capture_with_truth() {
+    let printed = text(&run(&["parsers", "--format", "jsonl"]).stdout);
+    let name = |line: &str| serde_json::from_str::<Value>(line).ok()?["parser"].as_str().map(str::to_owned);
+    let parsers: BTreeSet<String> = printed.lines().map(|line| name(line).expect("a parser")).collect();
+    let judged: BTreeSet<String> = JUDGED.iter().map(|(parser, ..)| (*parser).to_owned()).collect();
+    assert_eq!(parsers, judged, "parsers, and parsers with a capture in captures/");
+    for (parser, folder, truth, _) in JUDGED {
+        let folder = captures().join(folder);
+        assert!(folder.join("README.md").is_file(), "{parser}: how it was recorded");
+        assert!(folder.join(truth).is_file(), "{parser}: {truth}");
+        assert!(!rows(&format!("PARSE {parser}"), &folder.join("in.pcap")).is_empty(), "{parser}");
+    }
+}
+
+/// The repository stays small.
+#[test]
+fn captures_are_small() {
+    let folders = std::fs::read_dir(captures()).expect("a folder").map(|e| e.expect("an entry").path());
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).expect("a folder"));
+    let sizes = files.map(|file| file.and_then(|file| file.metadata()).expect("a file").len());
+    let sizes: Vec<u64> = sizes.collect();
+    assert!(sizes.iter().all(|size| *size < 1 << 20), "a file exceeds 1 MiB");
+    assert!(sizes.iter().sum::<u64>() < 5 << 20, "all files exceed 5 MiB");
+}
+
+/// Lines of a file in tab-separated columns.
+fn table(folder: &str, file: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(captures().join(folder).join(file)).expect("the truth of the capture");
+    text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+/// Rows of the shop's capture.
+fn of_shop(query: &str) -> Vec<Value> {
+    rows(query, &captures().join("shop/in.pcap"))
+}
+
+/// A decimal number of seconds in nanoseconds.
+fn nanos(seconds: &str) -> i64 {
+    let (whole, part) = seconds.split_once('.').expect("a fraction");
+    assert_eq!(part.len(), 9, "{seconds}");
+    format!("{whole}{part}").parse().expect("a number")
+}
+
+/// A number in decimal or, after `0x`, hexadecimal digits; `None` if empty.
+fn number(text: &str) -> Option<i64> {
+    let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| i64::from_str_radix(hex, 16));
+    (!text.is_empty()).then(|| parsed.expect("a number"))
+}
+
+/// A packet of `tshark-packets.tsv`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SharkPacket {
+    ts: i64,
+    stream: i64,
+    src: (String, i64),
+    dst: (String, i64),
+    bytes: i64,
+    payload: i64,
+    ttl: i64,
+    flags: i64,
+    seq: i64,
+    ack: i64,
+    window: i64,
+}
+
+fn shark_packets() -> Vec<SharkPacket> {
+    let packet = |f: Vec<String>| {
+        let number = |n: usize| number(&f[n]).expect("a number");
+        SharkPacket {
+            ts: nanos(&f[0]),
+            stream: number(1),
+            src: (f[2].clone(), number(3)),
+            dst: (f[4].clone(), number(5)),
+            bytes: number(6),
+            payload: number(7),
+            ttl: number(8),
+            flags: number(9),
+            seq: number(10),
+            ack: number(11),
+            window: number(12),
+        }
+    };
+    table("shop", "tshark-packets.tsv").into_iter().map(packet).collect()
+}
+
+/// An address and a port of a row.
+fn end(row: &Value, side: &str) -> (String, i64) {
+    let ip = row[format!("{side}_ip")].as_str().expect("an address").to_owned();
+    (ip, row[format!("{side}_port")].as_i64().expect("a port"))
+}
+
+/// A number of a row.
+fn of(row: &Value, field: &str) -> i64 {
+    row[field].as_i64().unwrap_or_else(|| panic!("{field}: {row}"))
+}
+
+#[test]
+fn packets_are_those_of_tshark() {
+    let (mut packets, mut sizes) = (of_shop("PARSE packet"), of_shop("PARSE tcp_pkt_size"));
+    let mut expected = shark_packets();
+    // Packets of one time are in any order.
+    let time = |row: &Value| (of(row, "ts"), row["id"].as_u64(), row["id"].as_str().map(str::to_owned));
+    packets.sort_by_key(time);
+    sizes.sort_by_key(time);
+    assert_eq!([packets.len(), sizes.len()], [expected.len(); 2]);
+    let mut found: Vec<SharkPacket> = packets
+        .iter()
+        .zip(&sizes)
+        .map(|(packet, size)| {
+            for field in ["ts", "id", "src_ip", "dst_ip", "packet_bytes"] {
+                assert_eq!(packet[field], size[field], "{packet} {size}");
+            }
+            SharkPacket {
+                ts: of(packet, "ts"),
+                stream: 0,
+                src: end(packet, "src"),
+                dst: end(packet, "dst"),
+                bytes: of(packet, "packet_bytes"),
+                payload: of(size, "payload_bytes"),
+                ttl: of(packet, "ttl"),
+                flags: of(packet, "tcp_flags"),
+                seq: of(packet, "seq"),
+                ack: of(packet, "ack"),
+                window: of(packet, "window"),
+            }
+        })
+        .collect();
+    expected.iter_mut().for_each(|packet| packet.stream = 0);
+    expected.sort();
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn connections_are_those_of_tshark() {
+    const SYN: i64 = 0x02;
+    const FIN: i64 = 0x01;
+    const ACK: i64 = 0x10;
+    let mut streams: BTreeMap<i64, Vec<SharkPacket>> = BTreeMap::new();
+    shark_packets().into_iter().for_each(|packet| streams.entry(packet.stream).or_default().push(packet));
+    let first: Vec<_> = streams.values().map(|of| (of[0].ts, of[0].src.clone(), of[0].dst.clone())).collect();
+    let keys = of_shop("PARSE tcp_flow_key");
+    let keys: Vec<_> = keys.iter().map(|row| (of(row, "ts"), end(row, "src"), end(row, "dst"))).collect();
+    assert_eq!(keys, first);
+    let (flows, times) = (of_shop("PARSE flow"), of_shop("PARSE tcp_conn_time"));
+    assert_eq!((flows.len(), times.len()), (streams.len(), 2 * streams.len()));
+    for packets in streams.values() {
+        let begun = &packets[0];
+        assert_eq!(begun.flags & (SYN | ACK), SYN, "connections are complete");
+        let row = flows.iter().find(|row| end(row, "client") == begun.src).expect("a flow");
+        let (up, down): (Vec<_>, Vec<_>) = packets.iter().partition(|packet| packet.src == begun.src);
+        let acked = up.iter().find(|packet| packet.flags & (SYN | ACK) == ACK).expect("the handshake ends");
+        let last = packets.last().expect("packets");
+        for (field, expected) in [
+            ("ts", begun.ts),
+            ("client_packets", up.len() as i64),
+            ("server_packets", down.len() as i64),
+            ("client_bytes", up.iter().map(|packet| packet.bytes).sum()),
+            ("server_bytes", down.iter().map(|packet| packet.bytes).sum()),
+            ("client_payload_bytes", up.iter().map(|packet| packet.payload).sum()),
+            ("server_payload_bytes", down.iter().map(|packet| packet.payload).sum()),
+            ("duration_ns", last.ts - begun.ts),
+            ("handshake_ns", acked.ts - begun.ts),
+        ] {
+            assert_eq!(of(row, field), expected, "{field}: {row}");
+        }
+        let fin = packets.iter().find(|packet| packet.flags & FIN != 0).expect("it ends with FIN");
+        let mut events = times.iter().filter(|row| end(row, "client") == begun.src);
+        let (start, ended) = (events.next().expect("a start"), events.next().expect("an end"));
+        assert_eq!((&start["event"], of(start, "ts")), (&Value::from("start"), begun.ts));
+        assert_eq!((&ended["event"], &ended["flag"]), (&Value::from("end"), &Value::from("FIN")));
+        assert_eq!((of(ended, "ts"), of(ended, "conn_time_ns")), (fin.ts, fin.ts - begun.ts));
+        assert_eq!(of(ended, "handshake_ns"), acked.ts - begun.ts);
+    }
+}
+
+/// URLs with the host of all requests, `shop.example`.
+#[test]
+fn get_requests_are_those_of_nginx() {
+    let log = std::fs::read_to_string(captures().join("shop/nginx-access.log")).expect("nginx's log");
+    let mut expected: Vec<String> = log
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .filter(|f| f[3] == "GET")
+        .map(|f| format!("{} {} shop.example{} {}", f[1], f[2], f[4], f[5]))
+        .collect();
+    let mut found: Vec<String> = of_shop("PARSE http_get")
+        .iter()
+        .map(|row| {
+            let (ip, port) = end(row, "client");
+            format!("{ip} {port} {} {}", row["url"].as_str().expect("a URL"), row["status"])
+        })
+        .collect();
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn gets_are_those_of_memcached() {
+    let log =
+        std::fs::read_to_string(captures().join("shop/memcached-commands.log")).expect("memcached's log");
+    let mut expected: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("get ")).collect();
+    let rows = of_shop("PARSE memcached_get");
+    let mut found: Vec<&str> = rows.iter().map(|row| row["cache_key"].as_str().expect("a key")).collect();
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+/// Name of an ONC RPC program and of its procedure, by RFC 1833 and RFC 1813.
+fn called(program: i64, procedure: i64) -> (&'static str, &'static str) {
+    const NFS: [&str; 22] = [
+        "NULL",
+        "GETATTR",
+        "SETATTR",
+        "LOOKUP",
+        "ACCESS",
+        "READLINK",
+        "READ",
+        "WRITE",
+        "CREATE",
+        "MKDIR",
+        "SYMLINK",
+        "MKNOD",
+        "REMOVE",
+        "RMDIR",
+        "RENAME",
+        "LINK",
+        "READDIR",
+        "READDIRPLUS",
+        "FSSTAT",
+        "FSINFO",
+        "PATHCONF",
+        "COMMIT",
+    ];
+    let procedure = usize::try_from(procedure).expect("a procedure");
+    match program {
+        100_000 => ("portmap", ["NULL", "SET", "UNSET", "GETPORT"][procedure]),
+        100_003 => ("nfs", NFS[procedure]),
+        100_005 => ("mount", ["NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT"][procedure]),
+        other => panic!("program {other}"),
+    }
+}
+
+/// tshark's replies: time, client port, transaction, program, version, procedure, status, seconds since the call.
+#[test]
+fn calls_are_those_of_tshark() {
+    let mut expected: Vec<Vec<String>> = table("nfs", "tshark.tsv")
+        .iter()
+        .map(|f| {
+            let (program, procedure) = called(number(&f[3]).expect("a program"), number(&f[5]).expect("one"));
+            let status = match (program, &*f[6]) {
+                ("nfs", "0") => "ok",
+                ("nfs", "2") => "noent",
+                ("nfs", "17") => "exist",
+                ("nfs", "66") => "notempty",
+                _ => "",
+            };
+            let xid = number(&f[2]).expect("a transaction").to_string();
+            let (ended, took) = (nanos(&f[0]).to_string(), nanos(&f[7]).to_string());
+            [&f[1], &*xid, program, &*f[4], procedure, status, &*ended, &*took].map(str::to_owned).to_vec()
+        })
+        .collect();
+    expected.sort_unstable();
+    for (parser, programs) in [("rpc", &["nfs", "mount", "portmap"][..]), ("nfs", &["nfs"])] {
+        let rows = rows(&format!("PARSE {parser}"), &captures().join("nfs/in.pcap"));
+        let field = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        let mut found: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| {
+                let status = if row["program"] == "nfs" { field(row, "status") } else { String::new() };
+                vec![
+                    of(row, "client_port").to_string(),
+                    of(row, "xid").to_string(),
+                    field(row, "program"),
+                    of(row, "version").to_string(),
+                    field(row, "procedure"),
+                    status,
+                    of(row, "ts_end").to_string(),
+                    // tshark's time ends with the last byte of a reply.
+                    (of(row, "response_time_ns") + of(row, "transfer_time_ns")).to_string(),
+                ]
+            })
+            .collect();
+        found.sort_unstable();
+        let expected: Vec<_> = expected.iter().filter(|f| programs.contains(&&*f[2])).cloned().collect();
+        assert_eq!(found, expected, "{parser}");
+    }
+}
