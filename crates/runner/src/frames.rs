@@ -147,3 +147,78 @@ fn counts(readings: &[VitalsReading], slice_level: u8) -> Vec<(String, u64)> {
         ("sample_ppm".to_owned(), sample_ppm(readings)),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(packets: u64, sample_rate: f64) -> VitalsReading {
+        VitalsReading { packets, sample_rate, ..VitalsReading::default() }
+    }
+
+    fn count(counts: &[(String, u64)], name: &str) -> u64 {
+        counts.iter().find(|(known, _)| known == name).map(|(_, n)| *n).expect(name)
+    }
+
+    #[test]
+    fn counters_of_all_workers_are_added_up() {
+        let counts = counts(&[reading(5, 1.0), reading(7, 1.0)], 3);
+        assert_eq!((count(&counts, "packets"), count(&counts, "slice_level")), (12, 3));
+        assert_eq!(count(&counts, "sample_ppm"), 1_000_000);
+        assert_eq!(count(&super::counts(&[], 0), "packets"), 0);
+    }
+
+    #[test]
+    fn the_sampling_rate_is_the_lowest_of_all_workers() {
+        assert_eq!(sample_ppm(&[reading(1, 0.5), reading(1, 0.25), reading(1, 1.0)]), 250_000);
+        assert_eq!(sample_ppm(&[reading(1, 1.0 / 3.0)]), 333_333);
+        assert_eq!(sample_ppm(&[]), 1_000_000);
+    }
+
+    /// Accepts this number of writes.
+    struct ClosedStream(usize);
+
+    impl Write for ClosedStream {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.0.checked_sub(1) {
+                Some(left) => {
+                    self.0 = left;
+                    Ok(bytes.len())
+                }
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_closed_stream_is_noticed_and_not_written_again() {
+        let mut stream = ClosedStream(0);
+        let mut frames = FrameWriter::new(&mut stream, None);
+        assert!(frames.is_unheard());
+        frames.report(ReportPart::default(), None, None);
+        assert_eq!(frames.failed.map(|error| error.kind()), Some(io::ErrorKind::BrokenPipe));
+        let mut open = ClosedStream(usize::MAX);
+        assert!(!FrameWriter::new(&mut open, None).is_unheard());
+    }
+
+    #[test]
+    fn a_stream_begins_with_its_start_and_reports_event_time() {
+        let mut bytes = Vec::new();
+        let mut frames = FrameWriter::new(&mut bytes, None);
+        assert!(frames.is_behind(Timestamp(5)));
+        frames.come_to(Timestamp(5), LossCount { seen: 9, lost: 1 });
+        assert!(!frames.is_behind(Timestamp(5)) && frames.is_behind(Timestamp(6)));
+        frames.report(ReportPart::default(), None, None);
+        let mut stream = bytes.as_slice();
+        assert!(matches!(MonitorFrame::read(&mut stream), Ok(Some(MonitorFrame::Started))));
+        let Ok(Some(MonitorFrame::Report(report))) = MonitorFrame::read(&mut stream) else {
+            panic!("a report");
+        };
+        assert!(!report.is_empty());
+        assert!(matches!(MonitorFrame::read(&mut stream), Ok(None)));
+    }
+}

@@ -236,4 +236,42 @@ mod tests {
             assert_eq!(line[3].starts_with("none"), limit.mark == LimitMark::None, "{name}");
         }
     }
+
+    #[test]
+    fn names_and_counters_are_unique() {
+        for (n, limit) in LIMITS.iter().enumerate() {
+            let same = |other: &MemoryLimit| other.name == limit.name || other.counter == limit.counter;
+            assert!(!LIMITS[..n].iter().any(same), "{}", limit.name);
+        }
+    }
+
+    #[test]
+    fn a_limit_without_its_counter_was_not_reached() {
+        let summary = json!({ "flows": { "closed": { "evicted": 3 }, "held_overflows": "x" } });
+        let reached: Vec<_> = reached(&summary).map(|(limit, count)| (limit.name, count)).collect();
+        assert_eq!(reached, [("flows", 3)]);
+        assert_eq!(super::reached(&Value::Null).count(), 0);
+    }
+
+    #[test]
+    fn notes_name_the_effect_and_the_flag() {
+        let note = |name| LIMITS.iter().find(|limit| limit.name == name).expect("a limit").note();
+        assert_eq!(note("sums"), "sums: sums cut to their type; their rows are approximate");
+        assert_eq!(
+            note("empty_windows"),
+            "empty_windows: empty windows without a row (--empty-windows-max raises the limit)"
+        );
+        assert_eq!(
+            note("message_heads"),
+            "message_heads: message heads cut; rows of that time are approximate"
+        );
+    }
+
+    #[test]
+    fn all_limits_are_in_json() {
+        let all = super::json(&json!({ "epochs_cut": 2 }));
+        assert_eq!(all.as_object().expect("an object").len(), LIMITS.len());
+        assert_eq!(all["results_bytes"], json!({ "flag": "--results-bytes-max", "count": 2 }));
+        assert_eq!(all["sums"], json!({ "flag": null, "count": 0 }));
+    }
 }

@@ -229,4 +229,58 @@ mod tests {
         let other = check(&limits, "PARSE http", RowWriting::AtOnce);
         assert_eq!((other.flows_max, other.results_bytes, other.held_bytes), (7, 8 << 20, 16 << 20));
     }
+
+    #[test]
+    fn joins_and_row_groups_reduce_the_windows() {
+        let windows = |query: &str, writing| check(&of(800), query, writing).window_bytes;
+        let count = "PARSE http PROCESS (count)";
+        let joined = "PARSE tcp_conn_time, http PROCESS (count)";
+        assert_eq!(windows(count, RowWriting::AtOnce), 300);
+        assert_eq!(windows(count, RowWriting::InRowGroups), 200);
+        assert_eq!(windows(joined, RowWriting::AtOnce), 200);
+        assert_eq!(windows(joined, RowWriting::InRowGroups), 100);
+    }
+
+    #[test]
+    fn tuples_use_the_share_of_windows_unless_they_are_sorted() {
+        let shares = |query: &str| {
+            let memory = check(&of(800), query, RowWriting::AtOnce);
+            (memory.results_bytes, memory.window_bytes)
+        };
+        assert_eq!(shares("PARSE http"), (200, 0));
+        assert_eq!(shares("PARSE http ORDER BY ts LIMIT 5 ROWS"), (100, 100));
+    }
+
+    /// A number of flows replaces their limit in bytes.
+    #[test]
+    fn flows_are_limited_by_number_or_by_bytes() {
+        let by_bytes = check(&of(1 << 30), "PARSE http", RowWriting::AtOnce);
+        assert_eq!((by_bytes.flows_max, by_bytes.flow_bytes), (1 << 20, Some(1 << 28)));
+        let limits = MemoryLimits { flows_max: Some(1000), ..of(1 << 30) };
+        let by_number = check(&limits, "PARSE http", RowWriting::AtOnce);
+        assert_eq!((by_number.flows_max, by_number.flow_bytes), (1000, None));
+        let config = by_number.config(&limits);
+        assert_eq!(config.results_bytes_max, by_number.results_bytes);
+        assert_eq!(config.stream.window_bytes_max, by_number.window_bytes);
+        assert_eq!(config.monitor.fragment_bytes_max, by_number.fragment_bytes);
+    }
+
+    #[test]
+    fn the_summary_has_every_part() {
+        let memory =
+            check(&of(1 << 30), "PARSE tcp_conn_time, http PROCESS (count)", RowWriting::InRowGroups);
+        let json = memory.json();
+        let numbers = json.as_object().expect("an object").values().filter_map(Value::as_u64);
+        // The total, the number of flows, and their bytes.
+        let parts: u64 = numbers.sum::<u64>() - (1 << 30) - (1 << 20) - (1 << 28);
+        assert_eq!(parts, bytes_of(&memory) as u64 - (1 << 20) * FLOW_BYTES as u64);
+        let text = memory.to_string();
+        assert!(
+            text.starts_with("memory: 1.07 GB, of which 1048576 flows") || text.contains("flows"),
+            "{text}"
+        );
+        assert!(text.contains("joins") && text.contains("row groups"), "{text}");
+        let alone = check(&of(1 << 30), "PARSE http", RowWriting::AtOnce).to_string();
+        assert!(!alone.contains("joins") && !alone.contains("row groups"), "parts without memory: {alone}");
+    }
 }

@@ -77,3 +77,43 @@ pub fn within(cells: &RecordBatch, bounds: TimeBounds) -> RecordBatch {
 pub fn told<'a>(rows: &'a RecordBatch, column: &str) -> impl Iterator<Item = i64> + 'a {
     rows[column].as_primitive::<Int64Type>().iter().flatten()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    fn cells(times: &[Option<i64>]) -> RecordBatch {
+        let times: ArrayRef = Arc::new(Int64Array::from(times.to_vec()));
+        RecordBatch::try_from_iter_with_nullable([("et_ms", times, true)]).expect("a batch")
+    }
+
+    #[test]
+    fn cells_within_a_period_are_kept() {
+        let times = |bounds| {
+            let cells = within(&cells(&[Some(9), Some(10), None, Some(19), Some(20)]), bounds);
+            told(&cells, "et_ms").collect::<Vec<_>>()
+        };
+        let ms = |ms: i64| Some(ms * 1_000_000);
+        assert_eq!(times(TimeBounds { since_ns: ms(10), until_ns: ms(20) }), [10, 19]);
+        assert_eq!(times(TimeBounds { since_ns: ms(10), until_ns: None }), [10, 19, 20]);
+        assert_eq!(times(TimeBounds { since_ns: None, until_ns: ms(10) }), [9]);
+    }
+
+    /// Without a period, rows without a time are kept, too.
+    #[test]
+    fn all_cells_are_kept_without_a_period() {
+        let all = cells(&[Some(1), None]);
+        assert_eq!(within(&all, TimeBounds::default()).num_rows(), 2);
+        assert_eq!(within(&all, TimeBounds { since_ns: Some(i64::MIN), until_ns: None }).num_rows(), 1);
+    }
+
+    #[test]
+    fn the_farthest_times_do_not_overflow() {
+        let bounds = TimeBounds { since_ns: Some(0), until_ns: Some(i64::MAX) };
+        assert_eq!(within(&cells(&[Some(i64::MAX), Some(i64::MIN)]), bounds).num_rows(), 0);
+    }
+}

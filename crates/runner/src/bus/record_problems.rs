@@ -47,3 +47,31 @@ impl RecordProblems {
         self.of_records.iter().chain(&self.end).map(told).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_problems_are_reported() {
+        let mut problems = RecordProblems::default();
+        assert!(problems.is_empty() && problems.cut_short().is_none() && problems.told().is_empty());
+        (0..100).for_each(|n| problems.note(format!("partition {n}"), "no Avro"));
+        let told = problems.told();
+        assert_eq!(told.len(), TOLD_MAX);
+        assert_eq!((&*told[0].path, &*told[0].text), ("partition 0", "partition 0: no Avro"));
+        assert!(!problems.is_empty() && problems.cut_short().is_none());
+    }
+
+    /// The cause of an end, not the errors that follow from it.
+    #[test]
+    fn the_first_reason_of_an_end_is_kept() {
+        let mut problems = RecordProblems::default();
+        (0..TOLD_MAX).for_each(|_| problems.note("partition 1", "no Avro"));
+        problems.end("partition 2", "it was deleted");
+        problems.end("partition 3", "no broker");
+        assert_eq!(problems.cut_short().as_deref(), Some("partition 2: it was deleted"));
+        let told = problems.told();
+        assert_eq!((told.len(), &*told[TOLD_MAX].text), (TOLD_MAX + 1, "partition 2: it was deleted"));
+    }
+}

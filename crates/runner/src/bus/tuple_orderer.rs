@@ -122,4 +122,42 @@ mod tests {
         held.release_all(&mut out);
         assert_eq!((told(&out), held.hurried()), (vec![25, 30], 2));
     }
+
+    fn ends(out: &[EngineOutput]) -> Vec<i64> {
+        out.iter().flat_map(|output| output.batch.i64(common::TS_END).values().to_vec()).collect()
+    }
+
+    #[test]
+    fn rows_carry_the_event_time_of_their_release() {
+        let (mut held, mut out) = (TupleOrderer::new(usize::MAX), Vec::new());
+        held.take(tuples(&[1, 8]));
+        held.release(5, &mut out);
+        held.release_all(&mut out);
+        let seen: Vec<_> = out.iter().map(|of| (of.pipeline, of.watermark_ns)).collect();
+        assert_eq!(seen, [(None, 5), (None, 5)]);
+        assert_eq!(ends(&out), [1, 8]);
+    }
+
+    #[test]
+    fn nothing_is_hurried_that_event_time_has_passed() {
+        let (mut held, mut out) = (TupleOrderer::new(0), Vec::new());
+        held.take(tuples(&[1, 2, 3]));
+        held.release(4, &mut out);
+        assert_eq!((ends(&out), held.hurried(), held.bytes), (vec![1, 2, 3], 0, 0));
+        held.release(9, &mut out);
+        assert_eq!((out.len(), held.hurried()), (1, 0));
+    }
+
+    /// All tuples of one time: the median is their time, and all are released.
+    #[test]
+    fn equal_times_beyond_the_limit_are_released() {
+        let (mut held, mut out) = (TupleOrderer::new(0), Vec::new());
+        held.take(tuples(&[7; 5]));
+        held.release(0, &mut out);
+        assert_eq!((ends(&out), held.hurried()), (vec![7; 5], 5));
+        held.take(tuples(&[i64::MAX]));
+        out.clear();
+        held.release(8, &mut out);
+        assert_eq!((ends(&out), held.hurried()), (vec![i64::MAX], 5), "the last time is no overflow");
+    }
 }

@@ -122,10 +122,9 @@ fn every_limit_has_its_counter() {
     }
 }
 
-#[test]
-fn an_account_has_the_counts_by_name() {
+fn order() -> plan::message::JobOrder {
     let plan = plan::Plan { query: String::new(), monitor: Default::default(), dataflow: Default::default() };
-    let order = plan::message::JobOrder {
+    plan::message::JobOrder {
         job: 7,
         generation: 2,
         attempt: 1,
@@ -139,8 +138,12 @@ fn an_account_has_the_counts_by_name() {
         taps: plan::TapTable::default(),
         origin: tuple::AgentOrigin::default(),
         topics: Vec::new(),
-    };
-    let closing = summary().closing(&order, false);
+    }
+}
+
+#[test]
+fn an_account_has_the_counts_by_name() {
+    let closing = summary().closing(&order(), false);
     let count = |name| closing.count(name);
     assert_eq!((closing.job, closing.generation, closing.attempt), (7, 2, 1));
     assert_eq!(closing.end, plan::message::MonitorEndReason::Input);
@@ -211,4 +214,75 @@ fn everything_as_json() {
     ] {
         assert_eq!(json.pointer(pointer), Some(&expected), "{pointer}");
     }
+}
+
+/// A panic is a bug and comes first; a request to stop matters only if nothing failed.
+#[test]
+fn the_reason_of_an_end_is_the_worst() {
+    use plan::message::MonitorEndReason::{Failed, Input, Limit, Stopped};
+    let failed = |text: &str| Failed(text.to_owned());
+    let mut summary = summary();
+    let end = |summary: &RunSummary, was_stopped| summary.closing(&order(), was_stopped).end;
+    assert_eq!((end(&summary, false), end(&summary, true)), (Input, Stopped));
+    summary.limit_reached = true;
+    assert_eq!(end(&summary, true), Limit);
+    summary.output_errors = vec!["disk full".into()];
+    assert_eq!(end(&summary, true), failed("disk full"));
+    summary.cut_short = Some("no broker".into());
+    assert_eq!(end(&summary, false), failed("no broker"));
+    summary.panics = vec!["index out of bounds".into(), "another".into()];
+    assert_eq!(end(&summary, false), failed("index out of bounds"));
+}
+
+#[test]
+fn a_run_is_complete_without_complaints() {
+    let mut summary = summary();
+    assert_eq!(summary.complaints().collect::<Vec<_>>(), ["x.pcap: byte 9: cut"]);
+    summary.cut_short = Some("stopped".into());
+    summary.panics = vec!["p".into()];
+    summary.output_errors = vec!["o".into()];
+    assert_eq!(summary.complaints().collect::<Vec<_>>(), ["x.pcap: byte 9: cut", "stopped", "p", "o"]);
+    assert!(!summary.is_complete());
+    summary.errors.clear();
+    (summary.cut_short, summary.panics, summary.output_errors) = (None, vec![], vec![]);
+    assert!(summary.is_complete());
+}
+
+/// Input other than packets has counters of its own; its rows are not packets.
+#[test]
+fn published_input_has_its_own_lines() {
+    use super::{FedInput, PublishedInput};
+    let mut summary = summary();
+    let published = PublishedInput { records: 5, bytes: 2048, rows: 40, malformed: 1, late: 2, hurried: 3 };
+    summary.fed = Some(FedInput::Published(published));
+    let text = summary.text();
+    for part in ["records", "malformed", "too late", "dropped by Flink", "hurried", "tuples or cells"] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    assert!(!text.contains("packets"), "{text}");
+    assert_eq!(summary.published(), Some(published));
+    assert!(summary.replayed().is_none() && summary.monitored().is_none());
+    let fed = summary.fed.expect("input");
+    assert_eq!((fed.tuples(), fed.bytes()), (40, 2048));
+}
+
+#[test]
+fn counters_that_are_zero_have_no_line() {
+    use super::{FedInput, PublishedInput};
+    let mut summary = summary();
+    summary.fed = Some(FedInput::Published(PublishedInput { records: 5, ..PublishedInput::default() }));
+    let text = summary.text();
+    assert!(!["malformed", "too late", "hurried"].iter().any(|part| text.contains(part)), "{text}");
+}
+
+#[test]
+fn a_run_without_packets_has_no_period() {
+    let mut summary = summary();
+    summary.seen = None;
+    summary.elapsed = Duration::ZERO;
+    let text = summary.text();
+    assert!(text.starts_with("packets         100  123.5 kB\n"), "{text}");
+    let json: Value = serde_json::from_str(&summary.json()).expect("JSON");
+    assert!(json["first_ts"].is_null() && json["last_ts"].is_null());
+    assert_eq!(summary.closing(&order(), false).seen, None);
 }

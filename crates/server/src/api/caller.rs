@@ -139,3 +139,38 @@ impl FromRequestParts<Arc<AppState>> for RequestCaller {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(
+            axum::http::HeaderName::from_static(name),
+            HeaderValue::from_str(value).expect("a value"),
+        )])
+    }
+
+    #[test]
+    fn a_session_is_one_of_several_cookies() {
+        let session = |cookies: &str| session_of(&headers("cookie", cookies)).map(str::to_owned);
+        assert_eq!(session("netalytics=abc").as_deref(), Some("abc"));
+        assert_eq!(session("a=1; netalytics=a=b;c=2").as_deref(), Some("a=b"));
+        assert_eq!(session("netalytics=1; netalytics=2").as_deref(), Some("1"));
+        for without in ["", "xnetalytics=1", "netalytics", "Netalytics=1"] {
+            assert_eq!(session(without), None, "{without}");
+        }
+        assert_eq!(session_of(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn tls_is_required_of_names_on_the_default_port_only() {
+        let is_usual = |host: &str| is_usual_https(&headers("host", host));
+        assert!(is_usual("netalytics.example") && is_usual("netalytics.example:443"));
+        for host in ["netalytics.example:8443", "localhost", "LOCALHOST:443", "[::1]:443"] {
+            assert!(!is_usual(host), "{host}");
+        }
+    }
+}

@@ -172,3 +172,92 @@ impl IntoResponse for ApiFailure {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::StoreError;
+
+    /// Status, code, and the header that tells clients to wait or to authenticate.
+    fn response(failure: ApiFailure) -> (u16, String, Option<String>) {
+        let code = failure.code.clone();
+        let response = failure.into_response();
+        let header = [header::RETRY_AFTER, header::WWW_AUTHENTICATE]
+            .iter()
+            .find_map(|name| response.headers().get(name)?.to_str().ok().map(str::to_owned));
+        (response.status().as_u16(), code, header)
+    }
+
+    #[test]
+    fn errors_have_a_status_and_a_code() {
+        let of = |error: ServiceError| {
+            let (status, code, _) = response(error.into());
+            (status, code)
+        };
+        let text = || "why".to_owned();
+        for (error, status, code) in [
+            (ServiceError::Wrong(text()), 400, "bad_request"),
+            (ServiceError::Outlet(text()), 400, "outlet"),
+            (ServiceError::NotKept(text()), 409, "not_kept"),
+            (ServiceError::Late(text()), 503, "timeout"),
+            (ServiceError::Forbidden(text()), 403, "forbidden"),
+            (ServiceError::TooLarge(text()), 413, "too_large"),
+            (ServiceError::Quota(text()), 429, "quota"),
+            (ServiceError::KeyReused, 409, "key_reused"),
+            (ServiceError::Fleet(FleetRefusal::NoAgent(text())), 409, "no_agent"),
+            (ServiceError::Fleet(FleetRefusal::Unable(text())), 409, "agents_unable"),
+            (ServiceError::Fleet(FleetRefusal::Busy(text())), 503, "agents_busy"),
+            (ServiceError::Unknown(text()), 404, "not_found"),
+        ] {
+            assert_eq!(of(error), (status, code.to_owned()));
+        }
+    }
+
+    /// A full disk can be helped by the operator; other errors of the store are in the log only.
+    #[test]
+    fn a_full_disk_is_named_and_paths_are_not() {
+        let full = ApiFailure::from(ServiceError::Unkept(PersistError::Store(StoreError::Full)));
+        assert_eq!((full.status, &*full.code), (507, "disk_full"));
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let full = ApiFailure::from(ServiceError::Unkept(PersistError::Disk(full)));
+        assert_eq!((full.status, &*full.code), (507, "disk_full"));
+        let other = std::io::Error::other("/var/lib/netalytics/history: permission denied");
+        let other = ApiFailure::from(ServiceError::Unkept(PersistError::Disk(other)));
+        assert_eq!((other.status, &*other.code), (500, "internal"));
+        assert!(!other.message.contains("/var"), "{}", other.message);
+    }
+
+    #[test]
+    fn clients_are_told_to_wait_or_to_authenticate() {
+        let header = |failure| response(failure).2;
+        assert_eq!(header(ApiFailure::unauthorized("no")).as_deref(), Some("Bearer"));
+        assert_eq!(header(ApiFailure::too_fast("slow down")).as_deref(), Some("1"));
+        assert_eq!(header(ApiFailure::busy("later")).as_deref(), Some("1"));
+        assert_eq!(header(ApiFailure::late()).as_deref(), Some("1"));
+        assert_eq!(header(ApiFailure::bad("wrong")), None);
+        assert!(
+            ApiFailure::unauthorized("no").is_unauthorized()
+                && !ApiFailure::forbidden("no").is_unauthorized()
+        );
+    }
+
+    #[test]
+    fn a_body_that_is_too_large_has_its_own_code() {
+        let code = |status| ApiFailure::of_body(status, "why").code;
+        assert_eq!(code(StatusCode::PAYLOAD_TOO_LARGE), "too_large");
+        assert_eq!(code(StatusCode::UNSUPPORTED_MEDIA_TYPE), "bad_request");
+    }
+
+    #[test]
+    fn the_first_error_of_a_query_is_the_message() {
+        let text = "PARSE nosuch PROCESS (nosuch)";
+        let errors = query::check(text, &parsers::registry::schemas(), &()).expect_err("no query");
+        let failure = ApiFailure::of_query(text, &errors);
+        assert_eq!((failure.status, &*failure.code), (400, "query"));
+        assert_eq!(failure.problems.len(), errors.len());
+        assert_eq!(failure.message, failure.problems[0].message);
+        assert!(failure.place.is_some());
+        let none = ApiFailure::of_query(text, &[]);
+        assert_eq!((none.message.as_str(), none.place.is_none()), ("", true));
+    }
+}

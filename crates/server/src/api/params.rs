@@ -66,3 +66,42 @@ pub fn time(text: &str) -> Result<i64, ApiFailure> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn times_are_numbers_or_rfc_3339() {
+        for (text, ns) in [
+            ("0", 0),
+            ("-5", -5),
+            ("9223372036854775807", i64::MAX),
+            ("1970-01-01T00:00:01Z", 1_000_000_000),
+            ("1970-01-01T01:00:00.5+01:00", 500_000_000),
+        ] {
+            assert_eq!(time(text).ok(), Some(ns), "{text}");
+        }
+        // The last one exceeds 64 bits of nanoseconds.
+        for text in ["", "1.5", "yesterday", "1970-01-01", "1970-01-01T00:00:00", "9000-01-01T00:00:00Z"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_header_counts_if_it_is_text_and_occurs_once() {
+        let headers = |values: &[&[u8]]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append("host", HeaderValue::from_bytes(value).expect("a value"));
+            }
+            header_text(&headers, "host").map(str::to_owned)
+        };
+        assert_eq!(headers(&[b"a"]).as_deref(), Some("a"));
+        assert_eq!(headers(&[]), None);
+        assert_eq!(headers(&[b"a", b"a"]), None);
+        assert_eq!(headers(&[b"\xff"]), None);
+    }
+}

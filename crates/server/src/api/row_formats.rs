@@ -170,3 +170,39 @@ impl io::Write for SharedBuffer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_of_the_formats() {
+        for (format, name, media_type) in FORMATS {
+            assert_eq!(RowFormat::wanted(Some(name), None), Some(format));
+            assert_eq!(RowFormat::wanted(None, Some(media_type)), Some(format));
+            assert!(format.content_type().starts_with(media_type), "{name}");
+        }
+        assert_eq!(RowFormat::wanted(Some("xml"), Some("text/csv")), None, "a name goes first");
+    }
+
+    #[test]
+    fn the_first_known_type_of_a_header_is_used() {
+        let wanted = |accept| RowFormat::wanted(None, Some(accept));
+        assert_eq!(wanted("text/html, text/csv;q=0.5, application/json"), Some(RowFormat::Csv));
+        assert_eq!(wanted("text/*"), Some(RowFormat::Csv));
+        assert_eq!(wanted("application/*;q=0.1"), Some(RowFormat::Json));
+        assert_eq!(wanted("*/*"), Some(RowFormat::Json));
+        assert_eq!(RowFormat::wanted(None, None), Some(RowFormat::Json));
+        for unknown in ["text/html", "", "image/png, text/xml"] {
+            assert_eq!(wanted(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn damaged_arrow_streams_are_errors() {
+        let schema = Arc::new(Schema::of_parser("t", 1, "test", &[], None, None));
+        for bytes in [&b""[..], b"PAR1", &[0xff; 64]] {
+            assert!(read_arrow(bytes, &schema).is_err(), "{bytes:?}");
+        }
+    }
+}

@@ -67,3 +67,54 @@ fn bytes_of(record: &LaneRecord) -> usize {
         LaneRecord::Lost(_) => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record of an agent with this number of bytes, and its sequence number.
+    fn pending(agent: &str, seq: u64, bytes: usize) -> PendingRecord {
+        let payload = vec![0; bytes].into();
+        let data = link::DataRecord { seq, payload, ..link::DataRecord::default() };
+        let key = LaneKey { agent: agent.into(), boot: 1, attempt: 1 };
+        PendingRecord { session: 1, job: JobId(7), key, record: LaneRecord::Data(data), report: None }
+    }
+
+    fn seqs(queue: &mut CommitQueue) -> Vec<u64> {
+        queue.take().iter().map(|entry| entry.record.seq()).collect()
+    }
+
+    #[test]
+    fn records_are_taken_in_order_with_their_bytes() {
+        let mut queue = CommitQueue::default();
+        assert!(queue.since().is_none());
+        queue.push(pending("a", 1, 10));
+        let since = queue.since();
+        queue.push(pending("b", 2, 5));
+        assert_eq!((queue.bytes(), queue.since()), (15, since), "the time of the oldest record");
+        assert_eq!(seqs(&mut queue), [1, 2]);
+        assert_eq!((queue.bytes(), queue.since()), (0, None));
+    }
+
+    #[test]
+    fn records_of_an_agent_are_dropped() {
+        let mut queue = CommitQueue::default();
+        [("a", 1, 10), ("b", 2, 5), ("a", 3, 7), ("ab", 4, 1)]
+            .into_iter()
+            .for_each(|(agent, seq, bytes)| queue.push(pending(agent, seq, bytes)));
+        queue.forget("a");
+        assert_eq!(queue.bytes(), 6);
+        assert_eq!(seqs(&mut queue), [2, 4]);
+        queue.push(pending("a", 5, 1));
+        queue.forget("a");
+        assert_eq!((queue.bytes(), queue.since()), (0, None));
+    }
+
+    #[test]
+    fn lost_records_have_no_bytes() {
+        let mut queue = CommitQueue::default();
+        let lost = link::LostRecords { first: 1, last: 9, ..Default::default() };
+        queue.push(PendingRecord { record: LaneRecord::Lost(lost), ..pending("a", 0, 0) });
+        assert_eq!((queue.bytes(), queue.since().is_some()), (0, true));
+    }
+}

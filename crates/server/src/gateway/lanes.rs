@@ -240,4 +240,99 @@ mod tests {
             assert_eq!(LaneKey::read(text), None, "{text}");
         }
     }
+
+    const LANE: RecordLane = RecordLane { boot: 1, job: 7, attempt: 2 };
+
+    fn data(is_last: bool) -> LaneRecord {
+        let counters = [("packets".to_owned(), 5)].into();
+        LaneRecord::Data(link::DataRecord { lane: LANE, is_last, counters, ..link::DataRecord::default() })
+    }
+
+    /// Lost records `first` to `last`, the last of the lane or not.
+    fn lost((first, last): (u64, u64), tuples: Option<u64>, is_last: bool) -> LaneRecord {
+        let lost = link::LostRecords { lane: LANE, first, last, tuples, is_last, ..Default::default() };
+        LaneRecord::Lost(lost)
+    }
+
+    fn taken(records: &[(LaneRecord, Option<(i64, LossCount)>)]) -> LaneFacts {
+        let mut facts = LaneFacts::new();
+        records.iter().for_each(|(record, report)| facts.take(record, *report));
+        facts
+    }
+
+    #[test]
+    fn event_time_never_decreases() {
+        let report = |ns, seen, lost| Some((ns, LossCount { seen, lost }));
+        let facts = taken(&[(data(false), report(10, 5, 1)), (data(false), report(8, 9, 2))]);
+        assert_eq!(
+            (facts.begin(), facts.watermark_ns, facts.loss()),
+            (10, 10, LossCount { seen: 9, lost: 2 })
+        );
+        assert_eq!((facts.end, facts.state()), (LaneEnd::Open, LaneActivity::Active));
+        assert_eq!(facts.counters["packets"], 5);
+        assert_eq!(LaneFacts::new().begin(), i64::MIN, "unknown");
+    }
+
+    #[test]
+    fn an_unreadable_report_is_counted_and_ends_its_lane() {
+        let facts = taken(&[(data(false), None), (data(true), None)]);
+        assert_eq!((facts.malformed, facts.watermark_ns), (2, i64::MIN));
+        assert_eq!((facts.end, facts.state()), (LaneEnd::Finished, LaneActivity::Finished));
+    }
+
+    #[test]
+    fn lost_records_are_added_up() {
+        let facts = taken(&[(lost((3, 5), Some(7), false), None), (lost((6, 6), None, false), None)]);
+        assert_eq!((facts.records_lost, facts.tuples_lost, facts.is_loss_unknown), (4, 7, true));
+        assert_eq!(facts.end, LaneEnd::Open);
+        let all = taken(&[(lost((0, u64::MAX), Some(1), false), None)]);
+        assert_eq!(all.records_lost, u64::MAX, "no overflow");
+    }
+
+    /// An end without loss is in order; one with loss may lack data. Both end the lane as lost.
+    #[test]
+    fn a_lane_closed_for_another_process_is_lost() {
+        let in_order = taken(&[(lost((4, 4), Some(0), true), None)]);
+        assert_eq!((in_order.end, in_order.records_lost), (LaneEnd::Lost, 0));
+        let with_loss = taken(&[(lost((4, 5), Some(0), true), None)]);
+        assert_eq!((with_loss.end, with_loss.records_lost), (LaneEnd::Lost, 2));
+        assert_eq!(with_loss.state(), LaneActivity::Lost);
+    }
+
+    #[test]
+    fn lanes_are_numbered_once() {
+        let mut lanes = JobLanes::default();
+        let keys = ["a", "b"].map(|agent| LaneKey::of(agent, LANE));
+        let (first, is_new) = lanes.join(&keys[0]);
+        let (second, _) = lanes.join(&keys[1]);
+        assert!(is_new && first != second);
+        assert_eq!(lanes.join(&keys[0]), (first, false));
+        let awaited = lanes.number("b");
+        assert_eq!(lanes.names(&[awaited, second, first]), ["a", "b"]);
+        assert_eq!(lanes.names(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn only_open_lanes_of_an_agent_are_found() {
+        let mut lanes = JobLanes::default();
+        for attempt in 1..=3 {
+            lanes.join(&LaneKey { agent: "a".into(), boot: 1, attempt });
+            lanes.join(&LaneKey { agent: "ab".into(), boot: 1, attempt });
+        }
+        let ended = LaneKey { agent: "a".into(), boot: 1, attempt: 2 };
+        lanes.known.get_mut(&ended).expect("joined").facts.end = LaneEnd::Lost;
+        let open: Vec<u32> = lanes.open_of("a").map(|(key, _)| key.attempt).collect();
+        assert_eq!(open, [1, 3]);
+        assert_eq!(lanes.mark(&LaneKey { agent: "c".into(), boot: 1, attempt: 1 }), (0, LaneFacts::new()));
+    }
+
+    #[test]
+    fn stored_lanes_are_read_again() {
+        let facts = taken(&[(data(true), Some((9, LossCount { seen: 4, lost: 2 })))]);
+        let key = LaneKey { agent: "rack/7".into(), boot: 0xabc, attempt: 1 };
+        let mut stored = mark(crate::job::JobId(3), &key, &(17, facts.clone()));
+        assert_eq!(read_mark(&stored), Some((key, 17, facts)));
+        stored.facts = "{".into();
+        assert_eq!(read_mark(&stored), None);
+    }
 }

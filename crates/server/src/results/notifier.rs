@@ -76,3 +76,60 @@ impl DeliveryNotifier {
         (!self.lock().is_over).then(act)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_signal_before_the_wait_ends_it_once() {
+        let notifier = DeliveryNotifier::default();
+        notifier.ring();
+        notifier.ring();
+        assert_eq!(notifier.wait(LONG), DeliveryWakeup::GoOn);
+        assert_eq!(notifier.wait(Duration::from_millis(1)), DeliveryWakeup::GoOn, "by time");
+    }
+
+    /// Rows that arrive during a pause are not forgotten.
+    #[test]
+    fn a_pause_keeps_the_signal() {
+        let notifier = DeliveryNotifier::default();
+        notifier.ring();
+        assert_eq!(notifier.pause(Duration::from_millis(1)), DeliveryWakeup::GoOn);
+        assert_eq!(notifier.wait(LONG), DeliveryWakeup::GoOn);
+    }
+
+    #[test]
+    fn closing_ends_waits_and_pauses() {
+        let notifier = Arc::new(DeliveryNotifier::default());
+        let waiting = [true, false].map(|waits| {
+            let notifier = notifier.clone();
+            thread::spawn(move || if waits { notifier.wait(LONG) } else { notifier.pause(LONG) })
+        });
+        notifier.end();
+        for thread in waiting {
+            assert_eq!(thread.join().expect("no panic"), DeliveryWakeup::Over);
+        }
+        notifier.ring();
+        assert_eq!(notifier.wait(LONG), DeliveryWakeup::Over);
+    }
+
+    #[test]
+    fn no_write_follows_closing() {
+        let notifier = Arc::new(DeliveryNotifier::default());
+        assert_eq!(notifier.write(|| 1), Some(1));
+        let closing = notifier.write(|| {
+            let notifier = notifier.clone();
+            let closing = thread::spawn(move || notifier.end());
+            assert!(!closing.is_finished(), "it waits for this write");
+            closing
+        });
+        closing.expect("it was open").join().expect("no panic");
+        assert_eq!(notifier.write(|| 2), None);
+    }
+}

@@ -134,3 +134,90 @@ fn kept_schema(plan: &Plan, result: usize) -> Option<Arc<Schema>> {
     let ids: Vec<_> = schema.ids().collect();
     columns::schema("result", &columns::heads(schema, &ids))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(query: &str, said: Option<&str>) -> Result<WindowedResult, String> {
+        let checked = query::check(query, &parsers::registry::schemas(), &()).expect("a query");
+        WindowedResult::of(&planner::lower(&checked), said, "a rule").map(|(result, _)| result)
+    }
+
+    const TWO: &str = "PARSE http PROCESS (group-count: group=path, w=10s), (rate: w=1s)";
+
+    #[test]
+    fn a_result_is_named_or_numbered() {
+        assert_eq!(of(TWO, Some("rate")).map(|of| of.result), Ok(1));
+        assert_eq!(of(TWO, Some("0")).map(|of| (of.result, of.keys)), Ok((0, vec!["path".to_owned()])));
+        let names = "group-count, rate";
+        for unknown in ["2", "-1", "Rate"] {
+            let error = format!("there is no result {unknown}: the query has {names}");
+            assert_eq!(of(TWO, Some(unknown)).err(), Some(error));
+        }
+        assert_eq!(of(TWO, None).err(), Some(format!("the query has several results: name one of {names}")));
+    }
+
+    #[test]
+    fn a_result_has_windows() {
+        let tuples = of("PARSE http", None).expect_err("tuples");
+        assert_eq!(tuples, "a rule needs results, and a query without PROCESS has only tuples");
+        let whole = of("PARSE http PROCESS (rate)", None).expect_err("no windows");
+        assert!(whole.starts_with("a rule needs windows"), "{whole}");
+    }
+
+    /// Windows of ten seconds every five, closed a second late; in seconds.
+    const SLIDING: WindowedResult =
+        WindowedResult { result: 0, size_ns: 10, slide_ns: 5, lateness_ns: 1, keys: Vec::new() };
+
+    #[test]
+    fn the_last_window_ended_before_the_watermark_and_its_lateness() {
+        for (watermark, end) in [(11, 10), (15, 10), (16, 15), (20, 15), (21, 20), (0, -5), (-5, -10)] {
+            assert_eq!(SLIDING.last_end(watermark), end, "{watermark}");
+        }
+        assert!(SLIDING.last_end(i64::MIN) <= i64::MIN + 10, "no overflow");
+    }
+
+    /// Windows as text: those with rows by their end, and those without by start and end.
+    fn windows(rows: &[i64], seen: Option<i64>, watermark: i64) -> Vec<String> {
+        let rows = rows.iter().map(|end| (*end, format!("rows {end}"))).collect();
+        SLIDING.windows(rows, seen, watermark, |start, end| format!("empty {start} to {end}"))
+    }
+
+    #[test]
+    fn windows_without_rows_are_between_those_with_rows() {
+        assert_eq!(windows(&[10, 15, 20], None, 21), ["rows 10", "rows 15", "rows 20"]);
+        assert_eq!(windows(&[10, 25], None, 26), ["rows 10", "empty 5 to 20", "rows 25"]);
+        assert_eq!(windows(&[25], Some(10), 26), ["empty 5 to 20", "rows 25"]);
+        assert_eq!(windows(&[15], Some(10), 16), ["rows 15"], "none is missing");
+    }
+
+    #[test]
+    fn a_watermark_without_rows_completes_empty_windows() {
+        assert_eq!(windows(&[], Some(10), 21), ["empty 5 to 20"]);
+        assert_eq!(windows(&[], Some(20), 21), Vec::<String>::new());
+        assert_eq!(windows(&[10], None, 21), ["rows 10", "empty 5 to 20"]);
+        assert_eq!(windows(&[], None, 21), ["empty 10 to 20"], "the first one evaluated");
+    }
+
+    /// The end of a job completes the windows with rows only.
+    #[test]
+    fn the_end_of_a_job_is_no_event_time() {
+        for watermark in [i64::MIN, i64::MAX - 1, i64::MAX] {
+            assert_eq!(windows(&[10], Some(5), watermark), ["rows 10"], "{watermark}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_durations_and_columns_have_units() {
+        assert_eq!((length_ns(None), length_ns(Some("")), length_ns(Some("0"))), (Ok(0), Ok(0), Ok(0)));
+        assert_eq!(length_ns(Some("90s")), Ok(90_000_000_000));
+        assert!(length_ns(Some("-1s")).is_err() && length_ns(Some("5")).is_err());
+        let field = |name| tuple::Field::new(name, tuple::DataType::F64, tuple::Unit::None, "");
+        let own = [field("p99_ns"), field("count")];
+        let schema = Schema::of_parser("t", 1, "", &own, None, None);
+        assert_eq!(column(&schema, "p99"), schema.find("p99_ns"));
+        assert_eq!(column(&schema, "count"), schema.find("count"));
+        assert_eq!(column(&schema, "p95"), None);
+    }
+}

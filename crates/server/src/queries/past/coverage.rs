@@ -131,3 +131,54 @@ fn columns(dataflow: &Dataflow, kept: &[ColumnHead]) -> Result<Vec<(FieldId, Fie
         false => Err(format!("it does not keep {}", missing.join(", "))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> CheckedQuery {
+        query::check(text, &parsers::registry::schemas(), &()).expect("a query")
+    }
+
+    /// Whether tuples kept for `kept` contain those of `asked`, by FROM and TO.
+    fn is_covered(kept: &str, asked: &str) -> bool {
+        let (kept, asked) = (query(kept), query(asked));
+        is_inside(&asked.from, &kept.from) && is_inside(&asked.to, &kept.to)
+    }
+
+    #[test]
+    fn all_endpoints_contain_some() {
+        assert!(is_covered("PARSE http", "PARSE http"));
+        assert!(is_covered("PARSE http", "PARSE http FROM 10.0.0.0/8 TO *:80"));
+        assert!(!is_covered("PARSE http TO *:80", "PARSE http"));
+        assert!(!is_covered("PARSE http FROM 10.0.0.0/8", "PARSE http"));
+    }
+
+    #[test]
+    fn a_network_contains_smaller_ones_of_its_family() {
+        assert!(is_covered("PARSE http FROM 10.0.0.0/8", "PARSE http FROM 10.1.0.0/16, 10.2.3.4"));
+        assert!(!is_covered("PARSE http FROM 10.1.0.0/16", "PARSE http FROM 10.0.0.0/8"));
+        assert!(!is_covered("PARSE http FROM 10.1.0.0/16", "PARSE http FROM 10.1.2.3, 10.2.2.3"));
+    }
+
+    #[test]
+    fn a_port_contains_itself_only() {
+        assert!(is_covered("PARSE http TO *:80", "PARSE http TO 10.0.0.1:80"));
+        assert!(is_covered("PARSE http TO 10.0.0.1", "PARSE http TO 10.0.0.1:80"));
+        assert!(!is_covered("PARSE http TO 10.0.0.1:80", "PARSE http TO 10.0.0.1"));
+        assert!(!is_covered("PARSE http TO *:80", "PARSE http TO *:81"));
+        assert!(is_covered("PARSE http TO *:80, *:81", "PARSE http TO *:81"));
+    }
+
+    #[test]
+    fn a_conjunction_is_the_conditions_of_its_parts() {
+        let conditions_of = |text: &str| {
+            let plan = planner::lower(&query(text));
+            conditions(&stream::flat(&plan.dataflow)).len()
+        };
+        assert_eq!(conditions_of("PARSE http"), 0);
+        assert_eq!(conditions_of("PARSE http WHERE status = 200"), 1);
+        assert_eq!(conditions_of("PARSE http WHERE status = 200 and (method = 'GET' and host = 'a')"), 3);
+        assert_eq!(conditions_of("PARSE http WHERE status = 200 or method = 'GET'"), 1);
+    }
+}

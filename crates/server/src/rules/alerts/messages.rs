@@ -137,3 +137,93 @@ fn plain(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     };
     labels.iter().map(|(key, value)| (name(key), value.clone())).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::alerts::machine::{AlertDetails, NotifiedState};
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn message(labels: &[(&str, &str)], state: AlertState) -> AlertMessage {
+        let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let reading = AlertDetails::default();
+        let alert = Alert { state, since_ns: SECOND, told: NotifiedState::Nothing, held: None, reading };
+        AlertMessage {
+            labels: labels.iter().map(pair).collect(),
+            annotations: BTreeMap::new(),
+            fingerprint: "f".into(),
+            alert,
+        }
+    }
+
+    const FIRING: AlertState = AlertState::Firing { fired_ns: 5 * SECOND, true_ns: 9 * SECOND };
+    const RESOLVED: AlertState = AlertState::Resolved { fired_ns: 5 * SECOND, resolved_ns: 20 * SECOND };
+
+    #[test]
+    fn a_document_is_resolved_if_all_of_its_alerts_are() {
+        let status = |states: &[AlertState]| {
+            let news: Vec<_> = states.iter().map(|state| message(&[("alertname", "slow")], *state)).collect();
+            document(1, "pager", &news)["status"].clone()
+        };
+        assert_eq!(status(&[RESOLVED, RESOLVED]), "resolved");
+        assert_eq!(status(&[RESOLVED, FIRING]), "firing");
+    }
+
+    #[test]
+    fn times_are_those_of_firing_and_resolution() {
+        let document = document(7, "pager", &[message(&[], FIRING), message(&[], RESOLVED)]);
+        let alerts = &document["alerts"];
+        assert_eq!(alerts[0]["startsAt"], "1970-01-01T00:00:05Z");
+        assert_eq!(alerts[0]["endsAt"], "0001-01-01T00:00:00Z", "as Alertmanager writes no time");
+        assert_eq!(alerts[1]["endsAt"], "1970-01-01T00:00:20Z");
+        assert_eq!((&document["groupKey"], &document["receiver"]), (&json!("7"), &json!("pager")));
+    }
+
+    #[test]
+    fn common_labels_are_equal_in_all_alerts() {
+        let news = [
+            message(&[("alertname", "slow"), ("url", "/a"), ("team", "web")], FIRING),
+            message(&[("alertname", "slow"), ("url", "/b"), ("team", "web")], FIRING),
+            message(&[("alertname", "slow"), ("team", "web"), ("other", "x")], FIRING),
+        ];
+        let document = document(1, "pager", &news);
+        assert_eq!(document["commonLabels"], json!({ "alertname": "slow", "team": "web" }));
+        assert_eq!(document["groupLabels"], json!({ "alertname": "slow" }));
+        assert_eq!(super::document(1, "pager", &[])["commonLabels"], json!({}));
+    }
+
+    /// Firing alerts end after four intervals, unless they are sent again.
+    #[test]
+    fn an_alertmanager_gets_no_time_in_the_future_of_agents() {
+        let times = |state, now_s: i64| {
+            let all = for_alertmanager(&[message(&[], state)], now_s * SECOND, Duration::from_secs(60));
+            [&all[0]["startsAt"], &all[0]["endsAt"]].map(|at| at.as_str().expect("a time").to_owned())
+        };
+        assert_eq!(times(FIRING, 10), ["1970-01-01T00:00:05Z", "1970-01-01T00:04:10Z"]);
+        assert_eq!(times(FIRING, 2), ["1970-01-01T00:00:02Z", "1970-01-01T00:04:02Z"]);
+        assert_eq!(times(RESOLVED, 30), ["1970-01-01T00:00:05Z", "1970-01-01T00:00:20Z"]);
+        assert_eq!(times(RESOLVED, 3), ["1970-01-01T00:00:03Z", "1970-01-01T00:00:03Z"]);
+    }
+
+    #[test]
+    fn an_alertmanager_gets_plain_label_names() {
+        let all = for_alertmanager(
+            &[message(&[("request_header.x-id", "1"), ("ü", "2")], FIRING)],
+            0,
+            Duration::MAX,
+        );
+        assert_eq!(all[0]["labels"], json!({ "request_header_x_id": "1", "_": "2" }));
+    }
+
+    #[test]
+    fn alerts_without_rows_have_a_summary() {
+        let mut alert = message(&[], FIRING).alert;
+        assert_eq!(words(&AlertSubject::Group("[]".into()), &alert), None);
+        let text = words(&AlertSubject::NoData, &alert).expect("a summary");
+        assert_eq!(text, "no rows arrive that could be evaluated");
+        alert.reading.values.insert("agents".into(), "web1, web2".into());
+        let text = words(&AlertSubject::MissingAgents, &alert).expect("a summary");
+        assert_eq!(text, "rows arrive without these agents: web1, web2");
+    }
+}

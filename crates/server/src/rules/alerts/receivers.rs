@@ -399,3 +399,90 @@ impl AlertRegistry {
         all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn refused(argument: &str) -> String {
+        AlertReceiver::read(argument).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn receivers_have_a_name_and_an_address() {
+        assert_eq!(refused("pager"), "a receiver has the form NAME=URL or NAME=@FILE");
+        for name in ["", "a b", "ü", &"x".repeat(101)] {
+            let error = refused(&format!("{name}=alertmanager+http://h"));
+            assert!(error.starts_with(&format!("`{name}` is not a receiver name")), "{error}");
+        }
+        assert!(refused("pager=ftp://h").starts_with("receiver pager: an address must start with"));
+        assert!(refused("pager=@/no/such/file").starts_with("receiver pager: cannot read /no/such/file"));
+    }
+
+    #[test]
+    fn notifications_of_webhooks_are_signed() {
+        let error = refused("pager=webhook+http://127.0.0.1:1/");
+        assert!(error.starts_with("receiver pager: notifications are signed"), "{error}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = folder.path().join("key");
+        std::fs::write(&key, "s3cret").expect("written");
+        let argument = format!("pager=webhook+http://127.0.0.1:1/x#secret-file={}", key.display());
+        let receiver = AlertReceiver::read(&argument).expect("a receiver");
+        assert!(receiver.takes_documents());
+        assert_eq!(receiver.to, "webhook+http://127.0.0.1:1", "neither path nor secret");
+    }
+
+    #[test]
+    fn an_alertmanager_receives_the_state() {
+        let receiver = AlertReceiver::read("am=alertmanager+http://127.0.0.1:1").expect("a receiver");
+        assert!(!receiver.takes_documents());
+    }
+
+    /// Nothing listens there.
+    #[test]
+    fn a_failed_test_notification_has_its_reason() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        drop(listener);
+        let receiver =
+            AlertReceiver::read(&format!("am=alertmanager+http://127.0.0.1:{port}")).expect("a receiver");
+        let result = receiver.test("me");
+        assert!(!result.taken && result.problem.is_some(), "{result:?}");
+        assert_eq!(*receiver.problem.lock().expect("no panic"), result.problem);
+        assert_eq!(receiver.sent.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn notifications_end_one_wait() {
+        let notifier = ReceiverNotifier::default();
+        notifier.ring();
+        assert!(notifier.wait(LONG, ReceiverWakeup::ByNews));
+        assert!(notifier.wait(Duration::from_millis(1), ReceiverWakeup::ByNews), "by time");
+    }
+
+    /// The repetition of the state is by time: news do not shorten it, and are not forgotten.
+    #[test]
+    fn news_do_not_shorten_a_wait_by_time() {
+        let notifier = ReceiverNotifier::default();
+        notifier.ring();
+        assert!(notifier.wait(Duration::from_millis(1), ReceiverWakeup::ByTime));
+        assert!(notifier.wait(LONG, ReceiverWakeup::ByNews));
+    }
+
+    #[test]
+    fn the_end_is_final() {
+        let notifier = Arc::new(ReceiverNotifier::default());
+        let waiting = {
+            let notifier = notifier.clone();
+            thread::spawn(move || notifier.wait(LONG, ReceiverWakeup::ByTime))
+        };
+        notifier.end();
+        assert!(!waiting.join().expect("no panic"));
+        notifier.ring();
+        assert!(notifier.is_over() && !notifier.wait(LONG, ReceiverWakeup::ByNews));
+    }
+}

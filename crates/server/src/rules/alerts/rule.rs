@@ -197,3 +197,135 @@ impl AlertRule {
 pub fn placeholders(text: &str) -> Vec<&str> {
     text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> RuleRequest {
+        serde_json::from_value(
+            serde_json::json!({ "name": "slow", "query": "PARSE http", "when": "p99 > 50ms" }),
+        )
+        .expect("a rule")
+    }
+
+    /// Message of the error of a changed rule; empty if it is valid. There is one receiver, `pager`.
+    fn error(change: impl FnOnce(&mut RuleRequest)) -> String {
+        let mut rule = request();
+        change(&mut rule);
+        match rule.check(&|name| name == "pager") {
+            Ok(()) => String::new(),
+            Err(RuleError::Words(words)) => words,
+            Err(RuleError::Condition(_)) => "condition".into(),
+        }
+    }
+
+    #[test]
+    fn defaults_are_the_safe_ones() {
+        let rule = request();
+        assert!(rule.redact && rule.receivers.is_empty());
+        assert_eq!(rule.on_missing_agents, OnMissingAgents::default());
+        assert_eq!(rule.times().expect("times"), (0, 0));
+        assert_eq!(error(|_| {}), "");
+    }
+
+    #[test]
+    fn unknown_fields_are_refused() {
+        let unknown = serde_json::json!({ "name": "slow", "when": "p99 > 1", "keep_firing": "1m" });
+        let error = serde_json::from_value::<RuleRequest>(unknown).expect_err("a misspelled field");
+        assert!(error.to_string().contains("unknown field `keep_firing`"), "{error}");
+    }
+
+    #[test]
+    fn names_have_a_length() {
+        let long = "the name of a rule has at most 200 bytes";
+        assert_eq!(error(|rule| rule.name = "x".repeat(200)), "");
+        assert_eq!(error(|rule| rule.name = "x".repeat(201)), long);
+        assert_eq!(error(|rule| rule.name.clear()), long);
+    }
+
+    #[test]
+    fn lists_have_a_length() {
+        let labels = |n: usize| (0..n).map(|i| (format!("l{i}"), "v".to_owned())).collect::<BTreeMap<_, _>>();
+        assert_eq!(error(|rule| rule.labels = labels(32)), "");
+        for change in [
+            (|rule, labels| rule.labels = labels) as fn(&mut RuleRequest, BTreeMap<String, String>),
+            |rule, labels| rule.annotations = labels,
+            |rule, labels| rule.on = labels,
+            |rule, labels| rule.receivers = labels.into_keys().collect(),
+        ] {
+            let found = error(|rule| change(rule, labels(33)));
+            assert_eq!(found, "a rule has at most 32 labels, 32 annotations and 32 receivers");
+        }
+    }
+
+    #[test]
+    fn label_names_are_those_of_prometheus_and_not_reserved() {
+        let label = |name: &str| error(|rule| rule.labels = [(name.to_owned(), "v".to_owned())].into());
+        for valid in ["team", "_x", "A9", &"x".repeat(200)] {
+            assert_eq!(label(valid), "", "{valid}");
+        }
+        for invalid in ["", "9a", "a-b", "ü", "alertname", "reason", &"x".repeat(201)] {
+            assert!(label(invalid).starts_with(&format!("`{invalid}` is not a label name")), "{invalid}");
+        }
+        let annotation = error(|rule| rule.annotations = [("a b".to_owned(), String::new())].into());
+        assert!(annotation.starts_with("`a b` is not a label name"), "{annotation}");
+    }
+
+    #[test]
+    fn texts_have_a_length() {
+        let long = "labels have at most 200 bytes, annotations and conditions at most 4096";
+        let one = |value: String| BTreeMap::from([("a".to_owned(), value)]);
+        assert_eq!(error(|rule| rule.labels = one("x".repeat(201))), long);
+        assert_eq!(error(|rule| rule.on = one("x".repeat(201))), long);
+        assert_eq!(error(|rule| rule.annotations = one("x".repeat(4096))), "");
+        assert_eq!(error(|rule| rule.annotations = one("x".repeat(4097))), long);
+        assert_eq!(error(|rule| rule.when = "x".repeat(4097)), long);
+    }
+
+    #[test]
+    fn receivers_exist() {
+        assert_eq!(error(|rule| rule.receivers = vec!["pager".into()]), "");
+        let found = error(|rule| rule.receivers = vec!["pager".into(), "mail".into()]);
+        assert_eq!(found, "there is no receiver mail: serve --receiver mail=URL configures one");
+    }
+
+    #[test]
+    fn times_are_durations() {
+        assert_eq!(error(|rule| rule.for_time = Some("90s".into())), "");
+        assert_eq!(error(|rule| rule.keep_firing_for = Some("0".into())), "");
+        for text in ["soon", "-1s", "5"] {
+            let found = error(|rule| rule.for_time = Some(text.into()));
+            assert_eq!(found, format!("`{text}` is not a duration, such as 90s, 5m, or 1h"));
+        }
+    }
+
+    #[test]
+    fn labels_have_the_group_and_no_other_name() {
+        let looked_at = WindowedResult {
+            result: 0,
+            size_ns: 1,
+            slide_ns: 1,
+            lateness_ns: 0,
+            keys: vec!["url".into(), "n".into()],
+        };
+        let labels = [("team", "web"), ("url", "of the rule")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let rule = AlertRule { asked: RuleRequest { labels: labels.into(), ..request() }, looked_at };
+        let of =
+            |subject| rule.labels(&subject).into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>();
+        let group = AlertSubject::Group(r#"["/a",null]"#.into());
+        assert_eq!(of(group), ["alertname=slow", "n=", "team=web", "url=/a"]);
+        assert_eq!(
+            of(AlertSubject::NoData),
+            ["alertname=slow", "reason=no_data", "team=web", "url=of the rule"]
+        );
+        assert_eq!(rule.labels(&AlertSubject::MissingAgents)["reason"], "missing_agents");
+    }
+
+    #[test]
+    fn placeholders_are_names_in_braces() {
+        assert_eq!(placeholders("{p99} of {url}"), ["p99", "url"]);
+        assert_eq!(placeholders("none } {open"), Vec::<&str>::new());
+        assert_eq!(placeholders("{}{a}"), ["", "a"]);
+    }
+}

@@ -49,3 +49,60 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     all.sort();
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with files, and its checksum.
+    fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, i64) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, content) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("in the folder")).expect("a folder");
+            fs::write(path, content).expect("a file");
+        }
+        let sum = of(folder.path()).expect("readable");
+        (folder, sum)
+    }
+
+    #[test]
+    fn names_and_contents_count() {
+        let sums = [
+            folder(&[("a", "xy")]).1,
+            folder(&[("b", "xy")]).1,
+            folder(&[("a", "xz")]).1,
+            folder(&[("ax", "y")]).1,
+            folder(&[("a", "x"), ("b", "y")]).1,
+            folder(&[("d/a", "xy")]).1,
+            folder(&[]).1,
+        ];
+        let distinct: std::collections::BTreeSet<i64> = sums.into_iter().collect();
+        assert_eq!(distinct.len(), sums.len());
+    }
+
+    #[test]
+    fn the_order_of_creation_does_not_count() {
+        let first = folder(&[("a", "1"), ("b/c", "2"), ("d", "3")]);
+        let second = folder(&[("d", "3"), ("b/c", "2"), ("a", "1")]);
+        assert_eq!(first.1, second.1);
+        assert_eq!(verify(first.0.path(), Some(second.1)), Ok(()));
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_if_it_is_the_only_one() {
+        let (one, sum) = folder(&[("a", "x")]);
+        let (path, reason) = verify(one.path(), Some(sum ^ 1)).expect_err("another sum");
+        assert_eq!(path, one.path().join("a"));
+        assert!(reason.starts_with("it is damaged"), "{reason}");
+        let (two, sum) = folder(&[("a", "x"), ("b", "y")]);
+        assert_eq!(verify(two.path(), Some(sum ^ 1)).expect_err("another sum").0, two.path());
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_error_unless_nothing_was_stored() {
+        let missing = Path::new("/no/such/folder");
+        assert_eq!(verify(missing, None), Ok(()));
+        assert_eq!(verify(missing, Some(1)).expect_err("no folder").0, missing);
+    }
+}
