@@ -41,17 +41,13 @@ fn run(cli: Cli) -> ExitCode {
     }
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
-        Some(CliCommand::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Query(flags)) => commands::query::query(&flags, cli.quiet, cli.verbose > 0),
         Some(CliCommand::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
         Some(CliCommand::Map(flags)) => commands::map::map(&flags, cli.quiet, cli.verbose > 0),
-        Some(CliCommand::Report(mut flags)) => {
-            commands::report::report(&mut flags, cli.quiet, cli.verbose > 0)
-        }
-        Some(CliCommand::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Report(flags)) => commands::report::report(&flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Check(flags)) => commands::check::check(&flags, cli.quiet, cli.verbose > 0),
         Some(CliCommand::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
-        Some(CliCommand::Record(mut flags)) => {
-            commands::record::record(&mut flags, cli.quiet, cli.verbose > 0)
-        }
+        Some(CliCommand::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
         Some(CliCommand::Publish(flags)) => commands::publish::publish(&flags, cli.quiet),
         Some(CliCommand::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(CliCommand::Explain(flags)) => commands::explain::explain(&flags),

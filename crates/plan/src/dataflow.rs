@@ -27,6 +27,34 @@ pub struct Dataflow {
     pub rows: RawRows,
 }
 
+impl Dataflow {
+    /// The dataflow with at most `max` groups per pipeline.
+    #[must_use]
+    pub fn with_groups_max(mut self, max: Option<usize>) -> Dataflow {
+        let max = max.unwrap_or(usize::MAX);
+        self.pipelines.iter_mut().for_each(|pipeline| pipeline.groups_max = pipeline.groups_max.min(max));
+        self
+    }
+
+    /// The part of the dataflow that yields the tuples for a comparison of two periods: with the join, and with filters
+    /// that need no computed column.
+    #[must_use]
+    pub fn tuples(&self) -> Dataflow {
+        let reads_computed = |predicate: &Predicate| {
+            let mut any = false;
+            predicate.columns(&mut |column| any |= column.computed_place().is_some());
+            any
+        };
+        Dataflow {
+            inputs: self.inputs.clone(),
+            filter: self.filter.clone().filter(|filter| !reads_computed(filter)),
+            pipelines: Vec::new(),
+            computed: Vec::new(),
+            rows: RawRows::default(),
+        }
+    }
+}
+
 /// Output of tuples that are the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawRows {

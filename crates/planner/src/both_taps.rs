@@ -9,7 +9,7 @@ use plan::{
 };
 use tuple::{FieldId, TapColumns, TapEnd, common};
 
-use crate::lower::all_of;
+use crate::query_dataflow::all_of;
 
 /// The two plans of a query over both taps.
 #[derive(Clone, Debug)]

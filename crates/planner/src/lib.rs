@@ -1,5 +1,5 @@
-//! Translates a checked query to a plan: [`lower`] determines the monitors and the dataflow, [`explain`] describes
-//! the plan. In addition, assignment to a network: [`topology`] is the network, [`placement`] assigns monitors and
+//! Translates a checked query and [`PlanOptions`] to a plan: [`lower_with`] determines the monitors and the dataflow,
+//! [`explain`] describes the plan. In addition, assignment to a network: [`topology`] is the network, [`placement`] assigns monitors and
 //! engines to its hosts, [`simulate`] evaluates the placement, and [`physical`] plans the changes to a network. Pure:
 //! no clock, file, or network access.
 
@@ -9,9 +9,12 @@ mod both_taps;
 mod cost;
 mod explain;
 mod lower;
+mod options;
 mod period;
 pub mod physical;
 pub mod placement;
+mod published_tuples;
+mod query_dataflow;
 mod query_text;
 mod random;
 mod recording_plan;
@@ -24,8 +27,9 @@ pub mod topology;
 pub use both_taps::{BothTaps, both_taps};
 pub use cost::cost;
 pub use explain::explain;
-pub use lower::{add_columns, add_origin, give_tuples, give_tuples_of_each, leave_out, lower};
-pub use period::{explain_period, within};
+pub use lower::{lower, lower_with};
+pub use options::{PlanInput, PlanOptions, PlanOutput};
+pub use period::explain_period;
+pub use published_tuples::published_tuples;
 pub use random::SeededRandom;
-pub use recording_plan::recorded;
 pub use redaction_limits::compared_folded;

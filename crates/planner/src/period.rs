@@ -1,22 +1,20 @@
-//! SINCE, UNTIL, and BASELINE: a plan restricted to a period, and a description of a query's period.
+//! SINCE, UNTIL, and BASELINE: a dataflow restricted to a period, and a description of a query's period.
 
-use plan::{Column, ComparisonOperator, Literal, Plan, Predicate, TimeBounds};
+use plan::{Column, ComparisonOperator, Dataflow, Literal, Predicate, TimeBounds};
 use query::{BaselinePeriod, CheckedQuery, PeriodMoment, TimePeriod};
 use tuple::common;
 
 use crate::query_text;
 use crate::recording_plan::narrow;
 
-/// Restricts the plan to tuples with `ts_end` within `bounds`, as for windows. All packets are read, because earlier
-/// packets may be part of these tuples.
-#[must_use]
-pub fn within(mut plan: Plan, bounds: TimeBounds) -> Plan {
+/// Restricts a dataflow to tuples with `ts_end` within `bounds`.
+pub(crate) fn within(mut dataflow: Dataflow, bounds: TimeBounds) -> Dataflow {
     let time = |input, op, ns| {
         let column = Column { input, field: common::TS_END };
         Predicate::Compare { column, op, literal: Literal::I64(ns) }
     };
-    let is_joined = plan.dataflow.inputs.len() > 1;
-    for (input, i) in plan.dataflow.inputs.iter_mut().zip(0..) {
+    let is_joined = dataflow.inputs.len() > 1;
+    for (input, i) in dataflow.inputs.iter_mut().zip(0..) {
         // The time of a joined tuple is the maximum of its parts: all of them are before UNTIL, and at least one is
         // not before SINCE.
         let since = bounds.since_ns.filter(|_| !is_joined).map(|ns| time(i, ComparisonOperator::Ge, ns));
@@ -26,15 +24,12 @@ pub fn within(mut plan: Plan, bounds: TimeBounds) -> Plan {
     if let Some(ns) = bounds.since_ns.filter(|_| is_joined) {
         // After the join, `ts_end` of the first input is that of the joined tuple.
         let since = time(0, ComparisonOperator::Ge, ns);
-        plan.dataflow.filter = Some(match plan.dataflow.filter.take() {
+        dataflow.filter = Some(match dataflow.filter.take() {
             Some(before) => Predicate::And(vec![before, since]),
             None => since,
         });
     }
-    for (parser, input) in plan.monitor.parsers.iter_mut().zip(&plan.dataflow.inputs) {
-        parser.columns = input.columns.clone();
-    }
-    plan
+    dataflow
 }
 
 /// Describes the query's periods, one line each; empty if there are none.

@@ -1,40 +1,28 @@
-//! Converts a plan for packets to one for recorded tuples: decisions of the monitor by packet become decisions of the
+//! Converts a dataflow over packets to one over recorded tuples: decisions of the monitor by packet become decisions of the
 //! dataflow by tuple.
 
-use plan::{AddressMatch, Column, ComparisonOperator, DataflowInput, Literal, Plan, Predicate};
+use plan::{AddressMatch, Column, ComparisonOperator, Dataflow, DataflowInput, Literal, Predicate};
+use query::CheckedQuery;
 use tuple::{FieldId, common};
 
-/// The plan with FROM, TO, LIMIT (a time, counted from the start of its span or from the recording's first packet at
-/// `first_ts`), and span as filters of its inputs.
-#[must_use]
-pub fn recorded(plan: &Plan, first_ts: Option<i64>) -> Plan {
-    let mut plan = plan.clone();
-    let span = plan.monitor.span;
-    let first = span.start_ns.or(first_ts);
-    let until = first.zip(plan.monitor.limit.nanos).map(|(first, limit)| first.saturating_add(limit));
-    let bounds = [
-        (until, ComparisonOperator::Le),
-        (span.start_ns, ComparisonOperator::Ge),
-        (span.end_ns, ComparisonOperator::Lt),
-    ];
-    for (i, input) in plan.dataflow.inputs.iter_mut().enumerate() {
-        let column = |field| Column { input: i as u16, field };
+/// The dataflow with FROM, TO, and LIMIT (a time, counted from `first_ts`) as filters of its inputs.
+pub(crate) fn recorded(mut dataflow: Dataflow, query: &CheckedQuery, first_ts: Option<i64>) -> Dataflow {
+    let until = first_ts.zip(query.limit.nanos).map(|(first, limit)| first.saturating_add(limit));
+    for (input, i) in dataflow.inputs.iter_mut().zip(0..) {
+        let column = |field| Column { input: i, field };
         let mut parts: Vec<Predicate> = Vec::new();
-        parts.extend(any_of(&plan.monitor.clients, column(common::CLIENT_IP), column(common::CLIENT_PORT)));
-        parts.extend(any_of(&plan.monitor.servers, column(common::SERVER_IP), column(common::SERVER_PORT)));
-        parts.extend(bounds.iter().filter_map(|(ns, op)| {
-            let column = column(common::TS_END);
-            let literal = Literal::I64((*ns)?);
-            Some(Predicate::Compare { column, op: *op, literal })
+        parts.extend(any_of(&query.from, column(common::CLIENT_IP), column(common::CLIENT_PORT)));
+        parts.extend(any_of(&query.to, column(common::SERVER_IP), column(common::SERVER_PORT)));
+        parts.extend(until.map(|ns| Predicate::Compare {
+            column: column(common::TS_END),
+            op: ComparisonOperator::Le,
+            literal: Literal::I64(ns),
         }));
         for part in parts {
             narrow(input, part);
         }
     }
-    for (parser, input) in plan.monitor.parsers.iter_mut().zip(&plan.dataflow.inputs) {
-        parser.columns = input.columns.clone();
-    }
-    plan
+    dataflow
 }
 
 /// A condition for an endpoint that matches an entry of the list; `None` if any matches.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use plan::{Plan, Predicate};
+use plan::{Plan, Predicate, QueryLimit, TimeBounds};
 use proptest::prelude::*;
 use query::HostTable;
-use tuple::{DataType, Field, FieldId, Schema, SchemaFacts, Unit, common};
+use tuple::{AgentOrigin, DataType, Field, FieldId, Schema, SchemaFacts, Unit, common};
 
-use crate::{explain, lower};
+use crate::{PlanInput, PlanOptions, PlanOutput, explain, lower, lower_with};
 
 mod both_taps;
 mod sent;
@@ -166,8 +166,9 @@ fn the_real_parsers_have_what_queries_rely_on() {
 fn a_column_that_is_only_shown_can_be_left_out() {
     let check = |text: &str, expected: bool| {
         let query = query::check(text, &parsers::registry::schemas(), &()).expect("a sound query");
-        let mut plan = lower(&query);
-        assert_eq!(crate::leave_out(&mut plan, "block_checksums"), expected, "{text}");
+        let options = PlanOptions { omitted: Some("block_checksums"), ..PlanOptions::default() };
+        assert_eq!(!options.reads(&query, "block_checksums"), expected, "{text}");
+        let plan = lower_with(&query, &options);
         let id = plan.dataflow.inputs[0].schema.find("block_checksums");
         let kept = id.is_some_and(|id| plan.dataflow.inputs[0].columns.contains(&id));
         assert_eq!(kept, !expected, "{text}");
@@ -178,6 +179,79 @@ fn a_column_that_is_only_shown_can_be_left_out() {
     check("PARSE nfs PROCESS (count)", true);
     check("PARSE nfs WHERE block_checksums is not null", false);
     check("PARSE nfs PROCESS (distinct: value=block_checksums)", false);
+}
+
+/// Each option changes its part of the plan, and no other.
+#[test]
+fn options_are_part_of_the_plan() {
+    let planned = |text: &str, options: PlanOptions| {
+        let query = query::check(text, &parsers::registry::schemas(), &()).expect("a sound query");
+        let (with, without) = (lower_with(&query, &options), lower(&query));
+        for plan in [&with, &without] {
+            let columns = |i: usize| (&plan.monitor.parsers[i].columns, &plan.monitor.parsers[i].schema);
+            for (i, input) in plan.dataflow.inputs.iter().enumerate() {
+                assert_eq!(columns(i), (&input.columns, &input.schema), "{text}");
+                assert!(input.columns.is_sorted_by(|a, b| a < b), "{text}: {:?}", input.columns);
+            }
+        }
+        (with, without)
+    };
+    let options = PlanOptions::default;
+
+    let limit = QueryLimit { packets: Some(5), nanos: Some(20_000_000_000) };
+    let (with, without) = planned("PARSE http LIMIT 10s PROCESS (count)", PlanOptions { limit, ..options() });
+    assert_eq!(with.monitor.limit, QueryLimit { packets: Some(5), nanos: Some(10_000_000_000) });
+    assert_eq!(with.dataflow, without.dataflow);
+
+    let groups = "PARSE http PROCESS (group-count: group=path)";
+    let (with, without) = planned(groups, PlanOptions { groups_max: Some(7), sample_seed: 3, ..options() });
+    assert_eq!((with.dataflow.pipelines[0].groups_max, with.monitor.sample_seed), (7, 3));
+    assert_eq!(without.dataflow.pipelines[0].groups_max, 100_000);
+    let all = PlanOptions { groups_max: Some(usize::MAX), ..options() };
+    assert_eq!(planned(groups, all).0, without, "a higher limit");
+
+    let bounds = TimeBounds { since_ns: Some(5), until_ns: Some(9) };
+    let text = "PARSE http FROM 10.0.0.1 TO *:80 LIMIT 3s PROCESS (count)";
+    let (within, _) = planned(text, PlanOptions { bounds, ..options() });
+    let times = "http.ts_end >= 5 AND http.ts_end < 9";
+    let Some(filter) = &within.dataflow.inputs[0].filter else { panic!("{times}") };
+    let Predicate::And(parts) = filter else { panic!("{times}: {filter:?}") };
+    assert_eq!(parts.len(), 2);
+    let input = PlanInput::Tuples { first_ts: Some(100) };
+    let (recorded, _) = planned(text, PlanOptions { input, ..options() });
+    let ends = [common::CLIENT_IP, common::SERVER_PORT, common::TS_END];
+    assert!(ends.iter().all(|field| recorded.dataflow.inputs[0].columns.contains(field)));
+    assert_eq!(recorded.monitor.clients, within.monitor.clients);
+
+    let output = PlanOutput::Recording(AgentOrigin::default());
+    let (with, without) = planned("PARSE http SELECT path SAMPLE auto", PlanOptions { output, ..options() });
+    assert_eq!((with.dataflow.rows.select, without.dataflow.rows.select.is_some()), (None, true));
+    assert!(with.dataflow.inputs[0].columns.contains(&common::SAMPLE_RATE));
+
+    let output = || PlanOutput::Comparison;
+    let (with, without) = planned(groups, PlanOptions { output: output(), ..options() });
+    assert_eq!((with.dataflow.pipelines.len(), without.dataflow.pipelines.len()), (0, 1));
+    assert!(with.dataflow.inputs[0].columns.contains(&common::TS));
+    let (with, _) = planned(groups, PlanOptions { output: output(), input, ..options() });
+    assert!(!with.dataflow.inputs[0].columns.contains(&common::TS), "tuples are in order");
+
+    let pipelines = without.dataflow.pipelines.clone();
+    let columns = vec![common::QUALITY];
+    let (with, _) = planned(groups, PlanOptions { pipelines, columns, ..options() });
+    assert_eq!(with.dataflow.pipelines.len(), 2);
+    assert!(with.dataflow.inputs[0].columns.contains(&common::QUALITY));
+}
+
+/// A recording stores no column that SELECT only names.
+#[test]
+fn a_recording_may_omit_a_selected_column() {
+    let query = query::check("PARSE nfs SELECT block_checksums", &parsers::registry::schemas(), &());
+    let query = query.expect("a sound query");
+    let recording = PlanOutput::Recording(AgentOrigin::default());
+    for (output, expected) in [(PlanOutput::Results, true), (recording, false)] {
+        let options = PlanOptions { output, ..PlanOptions::default() };
+        assert_eq!(options.reads(&query, "block_checksums"), expected);
+    }
 }
 
 /// The code blocks of kind `kind` in the documentation of the query language.

@@ -57,7 +57,7 @@ pub fn check(
     schemas: &[Arc<Schema>],
     hosts: &dyn HostResolver,
 ) -> Result<CheckedQuery, Vec<Diagnostic>> {
-    check_as(text, schemas, hosts, false)
+    ParsedText::new(text).check(schemas, hosts)
 }
 
 /// The same for a plan in a network, with BUDGET. Elsewhere BUDGET is an error, because it would have no effect.
@@ -69,25 +69,86 @@ pub fn check_for_network(
     schemas: &[Arc<Schema>],
     hosts: &dyn HostResolver,
 ) -> Result<CheckedQuery, Vec<Diagnostic>> {
-    check_as(text, schemas, hosts, true)
+    ParsedText::new(text).check_for_network(schemas, hosts)
 }
 
-fn check_as(
-    text: &str,
-    schemas: &[Arc<Schema>],
-    hosts: &dyn HostResolver,
-    heeds_budget: bool,
-) -> Result<CheckedQuery, Vec<Diagnostic>> {
-    if text.len() > QUERY_BYTES_MAX {
-        let message = format!("the query has {} bytes, more than the limit of {QUERY_BYTES_MAX}", text.len());
-        return Err(vec![Diagnostic::new(TextSpan::new(0, 0), message)]);
+/// The text of a query with its syntax tree, which can be checked with several tables of host names.
+#[derive(Clone, Debug)]
+pub struct ParsedText {
+    text: String,
+    ast: ast::ParsedQuery,
+    errors: Vec<Diagnostic>,
+}
+
+impl ParsedText {
+    /// Parses a text. A text longer than [`QUERY_BYTES_MAX`] has one error and no syntax tree.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> ParsedText {
+        let text = text.into();
+        let (ast, errors) = match text.len() > QUERY_BYTES_MAX {
+            false => parse(&text),
+            true => {
+                let message =
+                    format!("the query has {} bytes, more than the limit of {QUERY_BYTES_MAX}", text.len());
+                (ast::ParsedQuery::default(), vec![Diagnostic::new(TextSpan::new(0, 0), message)])
+            }
+        };
+        ParsedText { text, ast, errors }
     }
-    let (ast, mut errors) = parse(text);
-    let query = check::check(text, &ast, schemas, hosts, &mut errors);
-    errors.extend(ast.budget.iter().filter(|_| !heeds_budget).map(check::budget::unheeded));
-    match query {
-        Some(query) if errors.is_empty() => Ok(query),
-        _ => Err(error::in_order(errors)),
+
+    /// The text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The valid parts.
+    #[must_use]
+    pub fn ast(&self) -> &ast::ParsedQuery {
+        &self.ast
+    }
+
+    /// As [`check`].
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn check(
+        &self,
+        schemas: &[Arc<Schema>],
+        hosts: &dyn HostResolver,
+    ) -> Result<CheckedQuery, Vec<Diagnostic>> {
+        self.check_as(schemas, hosts, false)
+    }
+
+    /// As [`check_for_network`].
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn check_for_network(
+        &self,
+        schemas: &[Arc<Schema>],
+        hosts: &dyn HostResolver,
+    ) -> Result<CheckedQuery, Vec<Diagnostic>> {
+        self.check_as(schemas, hosts, true)
+    }
+
+    fn check_as(
+        &self,
+        schemas: &[Arc<Schema>],
+        hosts: &dyn HostResolver,
+        heeds_budget: bool,
+    ) -> Result<CheckedQuery, Vec<Diagnostic>> {
+        let ParsedText { text, ast, errors } = self;
+        let mut errors = errors.clone();
+        if text.len() > QUERY_BYTES_MAX {
+            return Err(errors);
+        }
+        let query = check::check(text, ast, schemas, hosts, &mut errors);
+        errors.extend(ast.budget.iter().filter(|_| !heeds_budget).map(check::budget::unheeded));
+        match query {
+            Some(query) if errors.is_empty() => Ok(query),
+            _ => Err(error::in_order(errors)),
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use monitor::MonitorProgress;
-use plan::{ComparisonOperator, Dataflow, Literal, Plan, Predicate, SampleMode, TimeBounds};
+use plan::{ComparisonOperator, Dataflow, Literal, Plan, Predicate, SampleMode};
+use planner::{PlanInput, PlanOptions};
 use query::checked_query;
 use recording::{ColumnBound, DataSet, FileMetadata, RecordedTable, RecordingReplay, TableRequest};
 use stream::{Engine, LimitedStretch, LossCount, OutputConsumer};
@@ -15,6 +16,9 @@ use tuple::{PartContent, Schema, TablePart};
 use crate::redacted;
 use crate::summary::{FedInput, InputError};
 
+/// Field of checksums, which a recording may lack.
+const CHECKSUMS: &str = "block_checksums";
+
 /// Reason why a recording cannot answer a query.
 #[derive(Debug)]
 pub enum ReplayError {
@@ -22,15 +26,6 @@ pub enum ReplayError {
     Unreadable(Vec<String>),
     /// It lacks the requested data; a message.
     Wrong(String),
-}
-
-/// Whether checksums are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChecksumMode {
-    /// If the query has them.
-    On,
-    /// Never.
-    Off,
 }
 
 /// A recording that can answer a query.
@@ -68,15 +63,14 @@ pub fn asked(paths: &[PathBuf]) -> Result<bool, ReplayError> {
     }
 }
 
-/// Opens the recording and plans the query over it, within `bounds`; passes warnings to `note`.
+/// Opens the recording and plans the query over it, with the options of the run; passes warnings to `note`.
 ///
 /// # Errors
 /// See [`ReplayError`].
 pub fn open(
     mut query: checked_query::CheckedQuery,
-    bounds: TimeBounds,
+    options: &PlanOptions,
     paths: &[PathBuf],
-    checksums: ChecksumMode,
     note: &mut dyn FnMut(&str),
 ) -> Result<(Plan, ReplayRun), ReplayError> {
     if query.limit.packets.is_some() {
@@ -96,13 +90,12 @@ pub fn open(
     let heads = || tables.iter().flat_map(|(_, table)| table.heads());
     query.sample = sample(&query, heads().map(|head| head.sample.as_str()))?;
     let first_ts = heads().filter_map(|head| head.capture.first_ts).min();
-    let mut plan = planner::recorded(&planner::within(planner::lower(&query), bounds), first_ts);
     let is_joined = tables.len() < schemas.len();
-    if checksums == ChecksumMode::Off {
-        leave_out_checksums(&mut plan, "--checksums off")?;
-    } else if !is_joined && schemas.iter().any(|schema| lacks_blocks(&set, schema)) {
-        leave_out_checksums(&mut plan, "it was recorded with --checksums off")?;
+    let mut options = PlanOptions { input: PlanInput::Tuples { first_ts }, ..options.clone() };
+    if !is_joined && schemas.iter().any(|schema| lacks_blocks(&set, schema)) {
+        omit_checksums(&query, &mut options, "it was recorded with --checksums off")?;
     }
+    let plan = planner::lower_with(&query, &options);
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
     redacted::mention(&dataflow, heads(), note);
     let loss = loss(heads());
@@ -128,16 +121,20 @@ fn lacks_blocks(set: &DataSet, schema: &Schema) -> bool {
     schema.parts.iter().filter(is_of_blocks).any(|part| !set.tables.contains_key(part.name))
 }
 
-/// Removes checksums from the columns of the query.
+/// Omits checksums from the plan of a query.
 ///
 /// # Errors
-/// `ReplayError::Wrong` if it requires them.
-pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> Result<(), ReplayError> {
-    if planner::leave_out(plan, "block_checksums") {
-        Ok(())
-    } else {
-        Err(wrong(format!("{why}, but the query reads block_checksums")))
+/// `ReplayError::Wrong` if the query reads them.
+pub fn omit_checksums(
+    query: &checked_query::CheckedQuery,
+    options: &mut PlanOptions,
+    reason: &str,
+) -> Result<(), ReplayError> {
+    if options.reads(query, CHECKSUMS) {
+        return Err(wrong(format!("{reason}, but the query reads {CHECKSUMS}")));
     }
+    options.omitted = Some(CHECKSUMS);
+    Ok(())
 }
 
 fn wrong(why: impl Into<String>) -> ReplayError {

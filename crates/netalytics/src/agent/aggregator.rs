@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use capture::live::StopSignal;
 use collect::{Collector, CollectorLanes, MonitorFrame, ReportPart, TakeRows, WorkerReport};
+use plan::Plan;
 use runner::{MemoryDivision, OPEN_EVERY_NS, RowWriting};
 use stream::{EngineOutput, EngineSet, PartialResultSet};
 use wire::Timestamp;
@@ -35,8 +36,9 @@ const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
 pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<CommandOutcome> {
     let AggregatorOrders { program, members } = AggregatorOrders::read(&mut io::stdin().lock())?;
     // All orders have the same query.
-    let mut plan = order(&members[0].order)?.plan;
-    flags.limits.bound(&mut plan);
+    let plan = order(&members[0].order)?.plan;
+    let dataflow = plan.dataflow.with_groups_max(flags.limits.groups_max);
+    let plan = Plan { dataflow, ..plan };
     let stop = StopSignal::default();
     let signals = SignalHandlers::end(&stop).context("cannot handle signals")?;
     let lease =

@@ -30,18 +30,17 @@ use crate::kafka::publish::{
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::order_input::{block, order};
 use crate::process::output;
-use crate::process::signals::SignalHandlers;
 use crate::run::privileges;
 use crate::source::{live_capture, packet_input};
 
 /// Runs the order.
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     let order = order(&block(&mut io::stdin().lock())?)?;
-    let mut plan = order.plan;
-    flags.limits.bound(&mut plan);
-    let dataflows = match order.topics.is_empty() || !plan.dataflow.pipelines.is_empty() {
-        true => vec![plan.dataflow.clone()],
-        false => planner::give_tuples_of_each(&mut plan),
+    let dataflow = order.plan.dataflow.with_groups_max(flags.limits.groups_max);
+    let plan = Plan { dataflow, ..order.plan };
+    let (plan, dataflows) = match order.topics.is_empty() || !plan.dataflow.pipelines.is_empty() {
+        true => (plan.clone(), vec![plan.dataflow]),
+        false => planner::published_tuples(&plan),
     };
     let capturing = flags.live.is_live();
     let stop = StopSignal::default();
@@ -83,15 +82,8 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
             &stop,
         )?);
     }
-    if capturing {
-        privileges::give_up(&flags.live)?;
-    }
-    let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
-    if capturing {
-        let network = if publisher.is_some() { NetworkAccess::Internet } else { NetworkAccess::Closed };
-        privileges::restrict_system_calls(&flags.live, FileAccess::ReadOnly, network);
-    }
-    signals.watch().context("cannot handle signals")?;
+    let network = if publisher.is_some() { NetworkAccess::Internet } else { NetworkAccess::Closed };
+    let signals = privileges::drop_all(&flags.live, &stop, FileAccess::ReadOnly, network, || Ok(()))?;
     let lease = kept.map_or_else(keep, Ok)?;
     let limits = flags.limits.of_run();
     let mut config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits);

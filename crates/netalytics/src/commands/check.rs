@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use capture::seccomp::FileAccess;
+use planner::PlanOptions;
+use query::CheckedQuery;
 use runner::RowWriting;
 use serde_json::json;
 use sinks::Sink;
@@ -15,7 +17,7 @@ use stream::compare::ComparedResult;
 use tuple::{Batch, Schema};
 
 use crate::cli::flags::CheckFlags;
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::cli::verbosity::Verbosity;
 use crate::commands::query_stored;
 use crate::process::failure::{CommandOutcome, UsageError, wrong_flags};
@@ -27,19 +29,18 @@ use crate::run::result_target::{ResultTarget, SinkContext};
 use crate::run::run_query::work;
 
 /// Checks the assertions.
-pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
-    let text = query_text::read(&flags.work.text)?;
-    flags.work.text.query = Some(text.clone());
+pub fn check(flags: &CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+    let query = CommandQuery::read(&flags.work.text)?;
     if let Some(path) = &flags.report {
         let inputs: Vec<_> = flags.work.read.iter().chain(&flags.baseline).collect();
         output::refuse_inputs(path, &inputs)?;
     }
-    let is_compared = !flags.baseline.is_empty() || query::parse(&text).0.baseline.is_some();
+    let is_compared = !flags.baseline.is_empty() || query.has_baseline();
     let telling = if verbose { Verbosity::Everything } else { Verbosity::Errors };
     let held = match &flags.kept.server {
-        Some(server) => kept(server, flags, &text, quiet)?,
-        None if is_compared => compared(flags, telling)?,
-        None => answered(flags, telling)?,
+        Some(server) => kept(server, flags, &query, quiet)?,
+        None if is_compared => compared(flags, &query, telling)?,
+        None => answered(flags, &query, telling)?,
     };
     let answer = ResultRows { schema: &held.schema, keys: held.keys, batches: &held.batches };
     let mut outcomes: Vec<AssertionOutcome> =
@@ -50,7 +51,7 @@ pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Resu
     if let Some(path) = &flags.report {
         let passed = outcomes.iter().all(|outcome| outcome.failure.is_none());
         let rows: usize = held.batches.iter().map(Batch::rows).sum();
-        report(path, &text, rows, passed, &outcomes)?;
+        report(path, query.text(), rows, passed, &outcomes)?;
     }
     let shown: String = outcomes
         .iter()
@@ -74,17 +75,22 @@ struct CheckedResult {
 }
 
 /// Answers the query.
-fn answered(flags: &CheckFlags, telling: Verbosity) -> anyhow::Result<CheckedResult> {
+fn answered(flags: &CheckFlags, query: &CommandQuery, telling: Verbosity) -> anyhow::Result<CheckedResult> {
     let collecting = CheckTarget { flags, shared: Rc::default() };
-    let ended = work(&flags.work, &collecting, telling)?;
+    let ended = work(&flags.work, query, &collecting, telling)?;
     let shared = collecting.shared.take();
     let (asserted, schema, keys) = shared.about.context("nothing was answered")?;
     Ok(CheckedResult { asserted, schema, keys, batches: shared.batches, ended })
 }
 
 /// Answer from stored data of a server's jobs.
-fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Result<CheckedResult> {
-    let mut kept = query_stored::ask(server, &flags.kept, text, flags.confidence)?;
+fn kept(
+    server: &str,
+    flags: &CheckFlags,
+    query: &CommandQuery,
+    quiet: bool,
+) -> anyhow::Result<CheckedResult> {
+    let mut kept = query_stored::ask(server, &flags.kept, query, flags.confidence)?;
     kept.mention(Verbosity::of(quiet, false));
     let schemas: Vec<&Arc<Schema>> = kept.results.iter().map(|(result, _)| &result.schema).collect();
     let asserted = asserted(flags, &schemas)?;
@@ -105,11 +111,11 @@ fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Re
 }
 
 /// Answers the query and compares it with its baseline.
-fn compared(flags: &CheckFlags, telling: Verbosity) -> anyhow::Result<CheckedResult> {
+fn compared(flags: &CheckFlags, query: &CommandQuery, telling: Verbosity) -> anyhow::Result<CheckedResult> {
     let mut about = None;
     let comparing =
         ComparisonInput { own: &flags.work, baseline: &flags.baseline, confidence: flags.confidence };
-    let mut done = comparing.run(telling, &mut |results: &[ComparedResult]| {
+    let mut done = comparing.run(query, telling, &mut |results: &[ComparedResult]| {
         let schemas: Vec<&Arc<Schema>> = results.iter().map(ComparedResult::schema).collect();
         about = Some(asserted(flags, &schemas)?);
         Ok(())
@@ -191,8 +197,8 @@ impl ResultTarget for CheckTarget<'_> {
         RowWriting::AtOnce
     }
 
-    fn fit(&self, plan: &mut plan::Plan) -> anyhow::Result<()> {
-        let pipelines = &plan.dataflow.pipelines;
+    fn options(&self, query: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
+        let pipelines = &query.processors;
         if pipelines.is_empty() {
             return Err(wrong_flags(
                 "assertions need results, and a query without PROCESS has only tuples: add PROCESS",
@@ -203,10 +209,10 @@ impl ResultTarget for CheckTarget<'_> {
                 "a workload profile cannot be checked: check its values with other processors",
             ));
         }
-        Ok(())
+        Ok(options)
     }
 
-    fn prepare(&self) -> anyhow::Result<()> {
+    fn prepare(&self, _: &str) -> anyhow::Result<()> {
         Ok(())
     }
 

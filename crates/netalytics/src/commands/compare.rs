@@ -8,7 +8,7 @@ use sinks::{EmptyReason, ResultHead, Sink, WindowPace, distinct_names, units};
 use tuple::Batch;
 
 use crate::cli::flags::{CompareFlags, OutputFormat, QueryFlags};
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::cli::verbosity::Verbosity;
 use crate::commands::query_stored;
 use crate::process::failure::{CommandOutcome, wrong_flags};
@@ -23,26 +23,30 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Compares two inputs, or two periods of one.
 pub fn compare(flags: &CompareFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
     let telling = Verbosity::of(quiet, verbose);
+    let query = CommandQuery::read(&flags.query.work.text)?;
     if let Some(server) = &flags.kept.server {
-        let text = query_text::read(&flags.query.work.text)?;
-        if query::parse(&text).0.baseline.is_none() {
+        if !query.has_baseline() {
             return Err(wrong_flags("nothing to compare with: add BASELINE to the query"));
         }
-        let kept = query_stored::ask(server, &flags.kept, &text, flags.confidence)?;
-        return kept.print(&flags.query, &text, telling);
+        let kept = query_stored::ask(server, &flags.kept, &query, flags.confidence)?;
+        return kept.print(&flags.query, telling);
     }
-    show(&flags.query, &flags.baseline, flags.confidence, telling)
+    show(&flags.query, &query, (&flags.baseline, flags.confidence), telling)
 }
 
 /// Answers a query with BASELINE.
-pub fn with_baseline(flags: &QueryFlags, telling: Verbosity) -> anyhow::Result<CommandOutcome> {
-    show(flags, &[], CONFIDENCE, telling)
+pub fn with_baseline(
+    flags: &QueryFlags,
+    query: &CommandQuery,
+    telling: Verbosity,
+) -> anyhow::Result<CommandOutcome> {
+    show(flags, query, (&[], CONFIDENCE), telling)
 }
 
 fn show(
     flags: &QueryFlags,
-    baseline: &[std::path::PathBuf],
-    confidence: f64,
+    query: &CommandQuery,
+    (baseline, confidence): (&[std::path::PathBuf], f64),
     telling: Verbosity,
 ) -> anyhow::Result<CommandOutcome> {
     if flags.work.network.network.is_some() {
@@ -51,10 +55,11 @@ fn show(
     if let Some(path) = &flags.output {
         output::refuse_inputs(path, baseline)?;
     }
-    let mut ready = flags.prepare()?;
+    let mut ready = flags.prepare(query.text())?;
     flags.start(&mut ready)?;
     let is_terminal = ready.0.terminal;
-    let done = ComparisonInput { own: &flags.work, baseline, confidence }.run(telling, &mut |_| Ok(()))?;
+    let done =
+        ComparisonInput { own: &flags.work, baseline, confidence }.run(query, telling, &mut |_| Ok(()))?;
     if telling != Verbosity::Errors {
         notes(&done).iter().for_each(|note| output::complain(note));
     }

@@ -1,13 +1,14 @@
 //! `netalytics explain QUERY`: the plan, without reading packets; with `--engine flink` the Flink SQL, with `--network`
 //! the plan in a network.
 
+use planner::PlanOptions;
 use serde_json::{Value, json};
 use sinks::units;
 
 use crate::cli::flags::ExplainFlags;
 use crate::cli::flags::bus::MergeEngineFlag;
 use crate::cli::flags::network::PlanFormat;
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::client::server_client::ServerClient;
 use crate::diagnose::no_rows;
 use crate::kafka;
@@ -19,18 +20,19 @@ use crate::source::period;
 
 /// Prints the plan.
 pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
-    let text = query_text::read(&flags.text)?;
+    let query = CommandQuery::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let checked = match &flags.network.network {
-        Some(_) => query_text::check_for_network(&text, &names)?,
-        None => query_text::check(&text, &mut names, &[])?,
+        Some(_) => query.check_for_network(&names)?,
+        None => query.check(&mut names, &[])?,
     };
     if flags.bus.engine == MergeEngineFlag::Flink {
         let told = kafka::read::statements(&checked, &flags.bus.asked())?;
         let said: String = told.iter().map(|statement| format!("{statement};\n\n")).collect();
         return output::print(output::visible_lines(said.trim_end()).as_bytes());
     }
-    let plan = period::as_far_as_known(&checked, planner::lower(&checked));
+    let options = PlanOptions { bounds: period::as_far_as_known(&checked), ..PlanOptions::default() };
+    let plan = planner::lower_with(&checked, &options);
     if let Some(network) = &flags.network.network {
         if flags.server.is_some() {
             return Err(wrong_flags("--network and --server cannot be combined"));
@@ -47,7 +49,8 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
     let mut said = planner::explain(&plan) + &planner::explain_period(&checked);
     if let Some(server) = &flags.server {
         let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
-        said += &estimates(&remote.json("POST", "/api/v1/explain", Some(&json!({ "query": text })))?);
+        said +=
+            &estimates(&remote.json("POST", "/api/v1/explain", Some(&json!({ "query": query.text() })))?);
     }
     output::print(output::visible_lines(&said).as_bytes())
 }

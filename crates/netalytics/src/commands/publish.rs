@@ -11,20 +11,20 @@ use capture::live::StopSignal;
 use capture::seccomp::{FileAccess, NetworkAccess};
 use monitor::MonitorJob;
 use plan::{Dataflow, Plan};
+use planner::PlanOptions;
 use runner::bus::{self as crossing, CeilingChange, PublishRun};
 use runner::{MemoryDivision, RowWriting};
 use tuple::{AgentOrigin, Redactor};
 
 use crate::cli::flags::ProgressMode as When;
 use crate::cli::flags::bus::{BrokerOutagePolicy, PublishContentFlag, PublishFlags, RecordCompression};
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::diagnose::no_rows;
 use crate::kafka::broker_notice::ROOM;
 use crate::kafka::connection;
 use crate::kafka::publish::{KafkaPublisher, LAST, TopicPublication, dropped};
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::output;
-use crate::process::signals::SignalHandlers;
 use crate::render::hosts;
 use crate::render::summary_file::SummaryFile;
 use crate::run::privileges;
@@ -76,14 +76,8 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
         quiet,
     };
     let KafkaPublisher { producer, lane, what, begins_ns, feedback } = publication.open(&kafka, &stop)?;
-    if capturing {
-        privileges::give_up(&flags.live)?;
-    }
-    let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
-    if capturing {
-        privileges::restrict_system_calls(&flags.live, FileAccess::ReadOnly, NetworkAccess::Internet);
-    }
-    signals.watch().context("cannot handle signals")?;
+    let signals =
+        privileges::drop_all(&flags.live, &stop, FileAccess::ReadOnly, NetworkAccess::Internet, || Ok(()))?;
     if !quiet {
         output::complain(&format!(
             "publishing to partition {} of {}; Ctrl-C ends it",
@@ -151,10 +145,10 @@ fn notes(quiet: bool) -> impl FnMut(CeilingChange) {
 
 /// The plan, and the dataflows to publish.
 fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
-    let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
-    let mut plan = query_text::plan(&text, &mut names, &flags.read)?;
-    flags.limits.bound(&mut plan);
+    let query = CommandQuery::read(&flags.text)?.check(&mut names, &flags.read)?;
+    let options = PlanOptions { groups_max: flags.limits.groups_max, ..PlanOptions::default() };
+    let plan = planner::lower_with(&query, &options);
     let has_processors = !plan.dataflow.pipelines.is_empty();
     let published = match (flags.publish, has_processors) {
         (None, true) | (Some(PublishContentFlag::Cells), true) => PublishContentFlag::Cells,
@@ -163,11 +157,10 @@ fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
             return Err(wrong_flags("--publish cells requires PROCESS"));
         }
     };
-    let dataflows = match published {
-        PublishContentFlag::Tuples => planner::give_tuples_of_each(&mut plan),
-        PublishContentFlag::Cells => vec![plan.dataflow.clone()],
-    };
-    Ok((plan, dataflows))
+    Ok(match published {
+        PublishContentFlag::Tuples => planner::published_tuples(&plan),
+        PublishContentFlag::Cells => (plan.clone(), vec![plan.dataflow]),
+    })
 }
 
 fn topics(plan: &Plan) -> Vec<String> {

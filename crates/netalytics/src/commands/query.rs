@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use capture::seccomp::FileAccess;
-use plan::Plan;
+use planner::PlanOptions;
+use query::CheckedQuery;
 use sinks::{CsvSink, JsonlSink, ParquetSink, Sink, TableSink, TableStyle};
 use tuple::RedactionSecret;
 
 use crate::cli::flags::{HostNameSource, OutputFormat, QueryCommandFlags, QueryFlags, RedactFlags};
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::cli::verbosity::Verbosity;
 use crate::commands::{compare, query_remote, query_stored};
 use crate::process::failure::{CommandOutcome, wrong_flags};
@@ -24,7 +25,7 @@ use runner::RowWriting;
 const DNS_READS_TWICE: &str = "--names dns reads the input twice: use files (-r FILE)";
 
 /// Answers the query locally or by a server's agents.
-pub fn query(flags: &mut QueryCommandFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+pub fn query(flags: &QueryCommandFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
     let telling = Verbosity::of(quiet, verbose);
     let in_network = flags.query.work.network.network.is_some();
     if in_network && flags.remote.kept.server.is_some() {
@@ -32,29 +33,25 @@ pub fn query(flags: &mut QueryCommandFlags, quiet: bool, verbose: bool) -> anyho
             "--network and --server cannot be combined; --by-network runs the query in the network of the server",
         ));
     }
+    let query = CommandQuery::read(&flags.query.work.text)?;
     if let Some(server) = &flags.remote.kept.server {
-        let text = query_text::read(&flags.query.work.text)?;
-        if query_stored::is_asked(&text) {
+        if query.has_since() || query.has_baseline() {
             let live = &flags.query.work.live;
             if !live.interfaces.is_empty() || !live.filter.is_empty() || flags.remote.by_network {
                 return Err(wrong_flags(
                     "SINCE reads stored data: interfaces and filters were set when its job was started",
                 ));
             }
-            let answer = query_stored::ask(server, &flags.remote.kept, &text, compare::CONFIDENCE)?;
-            return answer.print(&flags.query, &text, telling);
+            let answer = query_stored::ask(server, &flags.remote.kept, &query, compare::CONFIDENCE)?;
+            return answer.print(&flags.query, telling);
         }
-        flags.query.work.text.query = Some(text);
-        return query_remote::query(server, flags, telling);
+        return query_remote::query(server, flags, &query, telling);
     }
-    let flags = &mut flags.query;
-    let text = query_text::read(&flags.work.text)?;
-    let has_baseline = query::parse(&text).0.baseline.is_some();
-    flags.work.text.query = Some(text);
-    if has_baseline {
-        return compare::with_baseline(flags, telling);
+    let flags = &flags.query;
+    if query.has_baseline() {
+        return compare::with_baseline(flags, &query, telling);
     }
-    work(&flags.work, flags, telling)
+    work(&flags.work, &query, flags, telling)
 }
 
 impl ResultTarget for QueryFlags {
@@ -76,7 +73,7 @@ impl ResultTarget for QueryFlags {
         }
     }
 
-    fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
+    fn options(&self, query: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
         let read = &self.work.read;
         let is_once = read.is_empty() || read.iter().any(|path| path.as_path() == std::path::Path::new("-"));
         if self.names == HostNameSource::Dns
@@ -86,17 +83,16 @@ impl ResultTarget for QueryFlags {
         {
             return Err(wrong_flags(DNS_READS_TWICE));
         }
-        open_outlets::fit(&self.outlets, plan)
+        open_outlets::check(&self.outlets, query)?;
+        Ok(options)
     }
 
-    fn prepare(&self) -> anyhow::Result<Self::Ready> {
+    fn prepare(&self, query: &str) -> anyhow::Result<Self::Ready> {
         let destination = OutputDestination::open(self.output.as_deref(), self.work.live.file_owner())?;
         if self.format == Some(OutputFormat::Parquet) && destination.terminal {
             return Err(wrong_flags("Parquet cannot be written to a terminal: use -o FILE"));
         }
-        let Some(outlets) =
-            open_outlets::OpenOutlets::prepare(&self.outlets, self.work.text.query.as_deref())?
-        else {
+        let Some(outlets) = open_outlets::OpenOutlets::prepare(&self.outlets, query)? else {
             return Ok((destination, None));
         };
         let RedactFlags { no_redact, redact_key } = &self.redact;

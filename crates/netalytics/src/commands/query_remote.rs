@@ -13,7 +13,7 @@ use sinks::WindowPace;
 
 use crate::cli::flags::live::LiveFlags;
 use crate::cli::flags::{HostNameSource, OutputFormat, QueryCommandFlags, QueryFlags};
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::cli::verbosity::Verbosity;
 use crate::client::event_stream::{JobEvent, JobEventStream};
 use crate::client::lease_renewer::LeaseRenewer;
@@ -43,13 +43,18 @@ const ASKING: Duration = Duration::from_secs(30);
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
 /// Runs the job; writes the summary file however it ends.
-pub fn query(server: &str, flags: &QueryCommandFlags, telling: Verbosity) -> anyhow::Result<CommandOutcome> {
+pub fn query(
+    server: &str,
+    flags: &QueryCommandFlags,
+    query: &CommandQuery,
+    telling: Verbosity,
+) -> anyhow::Result<CommandOutcome> {
     check(&flags.query)?;
     run_query::check_paths(&flags.query.work, flags.query.output.as_deref())?;
     signals::survive_size_limits().context("cannot handle signals")?;
     let create = |path| SummaryFile::create(path, FileOwner::Us);
     let mut file = flags.query.work.summary_json.as_deref().map(create).transpose()?;
-    match answer(server, flags, telling) {
+    match answer(server, flags, query, telling) {
         Ok(summary) => {
             file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
             Ok(if summary.is_complete() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
@@ -81,33 +86,33 @@ fn check(flags: &QueryFlags) -> anyhow::Result<()> {
     }
 }
 
-fn answer(server: &str, flags: &QueryCommandFlags, telling: Verbosity) -> anyhow::Result<JobSummary> {
+fn answer(
+    server: &str,
+    flags: &QueryCommandFlags,
+    query: &CommandQuery,
+    telling: Verbosity,
+) -> anyhow::Result<JobSummary> {
     let started = Instant::now();
-    let text = query_text::read(&flags.query.work.text)?;
-    // The server's check of the query is authoritative.
-    let schemas = parsers::registry::schemas();
-    let checked = match flags.remote.by_network {
-        true => query::check_for_network(&text, &schemas, &()),
-        false => query::check(&text, &schemas, &()),
-    };
-    let plan = checked.ok().map(|query| planner::lower(&query));
+    let text = query.text();
+    let checked = query.check_for_server(flags.remote.by_network);
+    let plan = checked.as_ref().map(planner::lower);
     let remote =
         ServerClient::at(server, flags.remote.kept.token_file.as_deref(), flags.remote.kept.ca.as_deref())?;
-    let asked = request(&text, flags)?;
-    if let Some(plan) = &plan {
-        open_outlets::fit(&flags.query.outlets, plan)?;
+    let asked = request(text, flags)?;
+    if let Some(query) = &checked {
+        open_outlets::check(&flags.query.outlets, query)?;
     }
-    let ready = flags.query.prepare()?;
+    let ready = flags.query.prepare(text)?;
     let stop = StopSignal::default();
     let signals = SignalHandlers::end(&stop).context("cannot handle signals")?;
-    let job = submit(&remote, &asked, &text)?;
+    let job = submit(&remote, &asked, text)?;
     let id = job["id"].as_str().context("the server's job has no number")?.to_owned();
     let lease = Duration::from_nanos(flags.remote.lease.unsigned_abs());
     let keeper = LeaseRenewer::begin(&remote, &id, lease, &stop).context("cannot keep the job")?;
     let mut run =
         ServedRun { line: RetryingClient::new(remote), id, job, stop, signals, telling, mentioned: None };
-    let result = run.go(flags, &text, plan.as_ref(), ready);
-    let result = result.map(|done| run.sum_up(text, done, started));
+    let result = run.go(flags, text, plan.as_ref(), ready);
+    let result = result.map(|done| run.sum_up(text.to_owned(), done, started));
     if result.is_err() || run.stop.is_asked() {
         run.stop.stop();
         if !keeper.is_stopped() {

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use plan::Plan;
+use query::CheckedQuery;
 use serde_json::{Value, json};
 use sinks::{Sink, WindowPace};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::cli::flags::{OutputFormat, QueryFlags, ServerQueryFlags};
+use crate::cli::query_text::CommandQuery;
 use crate::cli::verbosity::Verbosity;
 use crate::client::rows::{JobResultReader, served, without_coverage};
 use crate::client::server_client::{ServerClient, ServerRequest, labels};
@@ -28,29 +29,26 @@ pub struct StoredResults {
     pub results: Vec<(JobResultReader, Vec<Batch>)>,
     /// Notes on the answer.
     notes: Vec<String>,
-    /// Plan of the query in this program.
-    plan: Option<Plan>,
+    /// Text of the query.
+    text: String,
+    /// The query as this program understands it.
+    checked: Option<CheckedQuery>,
     /// Whether the results are a comparison.
     is_compared: bool,
-}
-
-/// Whether a query has SINCE.
-pub fn is_asked(text: &str) -> bool {
-    let query = query::parse(text).0;
-    query.since.is_some() || query.baseline.is_some()
 }
 
 /// Sends the query to a server.
 pub fn ask(
     server: &str,
     flags: &ServerQueryFlags,
-    text: &str,
+    query: &CommandQuery,
     confidence: f64,
 ) -> anyhow::Result<StoredResults> {
     let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
-    let checked = query::check(text, &parsers::registry::schemas(), &()).ok();
+    let text = query.text();
+    let checked = query.check_for_server(false);
     let is_compared = checked.as_ref().is_some_and(|query| query.baseline.is_some());
-    let plan = checked.map(|query| planner::lower(&query));
+    let plan = checked.as_ref().map(planner::lower);
     let body = json!({ "query": text, "on": labels(&flags.on, "--on requires LABEL=VALUE")?, "confidence": confidence });
     let path = "/api/v1/query";
     let answer = remote.try_json(&ServerRequest {
@@ -68,7 +66,7 @@ pub fn ask(
     let notes = answer["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let notes = notes.map(str::to_owned).collect();
     let results = results.ok_or_else(|| anyhow!("the server has results of an unknown kind"))?;
-    Ok(StoredResults { results, notes, plan, is_compared })
+    Ok(StoredResults { results, notes, text: text.to_owned(), checked, is_compared })
 }
 
 impl StoredResults {
@@ -80,11 +78,11 @@ impl StoredResults {
     }
 
     /// Prints the answer.
-    pub fn print(self, flags: &QueryFlags, text: &str, telling: Verbosity) -> anyhow::Result<CommandOutcome> {
-        if let Some(plan) = &self.plan {
-            open_outlets::fit(&flags.outlets, plan)?;
+    pub fn print(self, flags: &QueryFlags, telling: Verbosity) -> anyhow::Result<CommandOutcome> {
+        if let Some(query) = &self.checked {
+            open_outlets::check(&flags.outlets, query)?;
         }
-        let mut ready = flags.prepare()?;
+        let mut ready = flags.prepare(&self.text)?;
         flags.start(&mut ready)?;
         self.mention(telling);
         let is_table = flags.format_for(&ready.0) == OutputFormat::Table;
@@ -93,7 +91,7 @@ impl StoredResults {
         let mut rows = Vec::new();
         for (served, batches) in self.results {
             let mut head = served.head.clone();
-            let mut table = served.result_table(text);
+            let mut table = served.result_table(&self.text);
             let mut batches = batches;
             if is_table && self.is_compared {
                 let (schema, first) = comparison_table::shape_of(&served.schema);

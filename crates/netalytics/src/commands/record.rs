@@ -4,13 +4,14 @@ use std::path::Path;
 
 use anyhow::Context;
 use capture::seccomp::FileAccess;
-use plan::{Dataflow, Plan, SampleMode};
+use planner::{PlanOptions, PlanOutput};
+use query::CheckedQuery;
 use recording::{FileMetadata, Recorder, RecordingRotation};
 use sinks::{DataSetSink, Sink, TeeSink};
-use tuple::{RedactionSecret, common};
+use tuple::RedactionSecret;
 
 use crate::cli::flags::RecordFlags;
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::cli::verbosity::Verbosity;
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::run::open_outlets;
@@ -22,9 +23,9 @@ use crate::run::run_query::work;
 use runner::RowWriting;
 
 /// Records the result of the query.
-pub fn record(flags: &mut RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
-    flags.work.text.query = Some(query_text::read(&flags.work.text)?);
-    work(&flags.work, flags, Verbosity::of(quiet, verbose))
+pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+    let query = CommandQuery::read(&flags.work.text)?;
+    work(&flags.work, &query, flags, Verbosity::of(quiet, verbose))
 }
 
 impl ResultTarget for RecordFlags {
@@ -43,23 +44,13 @@ impl ResultTarget for RecordFlags {
         RowWriting::InRowGroups
     }
 
-    /// Adds the columns that readers need: the sampling rate to scale each flow. Fields keep their names, sorted by
-    /// time.
-    fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
-        keeps_fields(&mut plan.dataflow)?;
-        if plan.dataflow.pipelines.is_empty() {
-            planner::add_origin(plan, &self.work.origin());
-        }
-        open_outlets::fit(&self.outlets, plan)?;
-        if plan.monitor.sample == SampleMode::Auto && plan.dataflow.pipelines.is_empty() {
-            plan.monitor.parsers[0].columns.push(common::SAMPLE_RATE);
-            plan.monitor.parsers[0].columns.sort_unstable();
-            plan.dataflow.inputs[0].columns = plan.monitor.parsers[0].columns.clone();
-        }
-        Ok(())
+    fn options(&self, query: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
+        keeps_fields(query)?;
+        open_outlets::check(&self.outlets, query)?;
+        Ok(PlanOptions { output: PlanOutput::Recording(self.work.origin()), ..options })
     }
 
-    fn prepare(&self) -> anyhow::Result<Self::Ready> {
+    fn prepare(&self, query: &str) -> anyhow::Result<Self::Ready> {
         if self.output.exists() && !self.output.is_dir() {
             return Err(wrong_flags(format!("{} is not a folder", self.output.display())));
         }
@@ -69,11 +60,7 @@ impl ResultTarget for RecordFlags {
         let secret = if self.no_redact { None } else { Some(secret(self.redact_key.as_deref())?) };
         let becoming = RunUser::of(&self.work.live)?;
         let folder = OutputFolder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
-        Ok((
-            folder,
-            secret,
-            open_outlets::OpenOutlets::prepare(&self.outlets, self.work.text.query.as_deref())?,
-        ))
+        Ok((folder, secret, open_outlets::OpenOutlets::prepare(&self.outlets, query)?))
     }
 
     fn start(&self, (_, _, outlets): &mut Self::Ready) -> anyhow::Result<()> {
@@ -115,18 +102,18 @@ impl RecordFlags {
     }
 }
 
-/// A recording of tuples contains whole tuples for later queries; SELECT only chooses which fields are stored.
-fn keeps_fields(dataflow: &mut Dataflow) -> anyhow::Result<()> {
-    if !dataflow.rows.order.is_empty() {
+/// Rejects queries whose tuples are not stored as fields sorted by time.
+fn keeps_fields(query: &CheckedQuery) -> anyhow::Result<()> {
+    if !query.rows.order.is_empty() {
         return Err(wrong_flags(
             "a recording is in the order of time: use ORDER BY in the query that reads it",
         ));
     }
-    let select = dataflow.rows.select.take().unwrap_or_default();
-    if let Some(place) = select.iter().find_map(|column| column.computed_place()) {
+    let mut select = query.rows.select.iter().flatten();
+    if let Some(place) = select.find_map(|column| column.computed_place()) {
         return Err(wrong_flags(format!(
             "a recording stores fields unchanged, under their names: use `{}` in the query that reads it",
-            dataflow.computed[place].text
+            query.computed[place].text
         )));
     }
     Ok(())

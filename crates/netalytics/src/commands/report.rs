@@ -1,7 +1,7 @@
 //! `netalytics report ['QUERY'] -r FILE…` or `-i IFACE`: the result as one self-contained HTML file; without a query,
 //! an overview.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -12,13 +12,15 @@ use anyhow::anyhow;
 use capture::seccomp::FileAccess;
 use plan::expr::Column;
 use plan::{AggregateFunction, GroupBy, Pipeline, Plan, ResultSelection, SampleMode};
+use planner::PlanOptions;
+use query::CheckedQuery;
 use runner::{RowWriting, RunSummary};
 use sinks::Sink;
 use tuple::{Batch, RedactionSecret, Redactor, common};
 
 use crate::cli::flags::positional::is_given;
 use crate::cli::flags::{ReportFlags, ReportFormat, TrafficInputFlags};
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::cli::verbosity::Verbosity;
 use crate::diagnose::overview::queries::OverviewQueries;
 use crate::diagnose::overview::rows::CollectedResults;
@@ -40,7 +42,7 @@ const QUALITIES: &str = "quality";
 const QUALITIES_MAX: usize = 64;
 
 /// Writes the report.
-pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+pub fn report(flags: &ReportFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
     let telling = Verbosity::of(quiet, verbose);
     if !is_given(&flags.work.text) {
         return overview(flags, telling);
@@ -48,18 +50,25 @@ pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Re
     if flags.span.is_some() {
         return Err(wrong_flags("--for applies to a report without a query: use LIMIT in the query"));
     }
-    flags.work.text.query = Some(query_text::read(&flags.work.text)?);
-    let finding =
-        ReportTarget { flags, kept: Rc::default(), plan: RefCell::default(), out: RefCell::default() };
-    work(&flags.work, &finding, telling)
+    let query = CommandQuery::read(&flags.work.text)?;
+    let finding = ReportTarget {
+        flags,
+        kept: Rc::default(),
+        results: Cell::default(),
+        shown_plan: RefCell::default(),
+        out: RefCell::default(),
+    };
+    work(&flags.work, &query, &finding, telling)
 }
 
 /// A report of a query in progress.
 struct ReportTarget<'a> {
     flags: &'a ReportFlags,
     kept: Rc<RefCell<ReportRows>>,
-    /// The plan before modifications.
-    plan: RefCell<Option<Plan>>,
+    /// Number of results of the query.
+    results: Cell<usize>,
+    /// The plan without the additional result, if there is one.
+    shown_plan: RefCell<Option<Plan>>,
     out: RefCell<Option<Box<dyn Write + Send>>>,
 }
 
@@ -78,20 +87,20 @@ impl ResultTarget for ReportTarget<'_> {
         RowWriting::AtOnce
     }
 
-    fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
-        *self.plan.borrow_mut() = Some(plan.clone());
+    fn options(&self, query: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
+        self.results.set(query.processors.len().max(1));
         let work = &self.flags.work;
         let is_of_packets = work.bus.kafka.is_none()
             && work.network.network.is_none()
             && !recording_replay::asked(&work.read)?;
-        if is_of_packets && !plan.dataflow.pipelines.is_empty() {
-            planner::add_columns(plan, &[common::QUALITY]);
-            plan.dataflow.pipelines.push(qualities());
+        if !is_of_packets || query.processors.is_empty() {
+            return Ok(options);
         }
-        Ok(())
+        *self.shown_plan.borrow_mut() = Some(planner::lower_with(query, &options));
+        Ok(PlanOptions { columns: vec![common::QUALITY], pipelines: vec![qualities()], ..options })
     }
 
-    fn prepare(&self) -> anyhow::Result<Self::Ready> {
+    fn prepare(&self, _: &str) -> anyhow::Result<Self::Ready> {
         prepare(self.flags)
     }
 
@@ -103,15 +112,15 @@ impl ResultTarget for ReportTarget<'_> {
         *self.out.borrow_mut() = Some(destination.writer);
         let names = (!self.flags.no_resolve).then_some(opened.names.names);
         let mut heads = opened.heads;
-        heads.truncate(self.plan.borrow().as_ref().map_or(0, |plan| plan.dataflow.pipelines.len()).max(1));
+        heads.truncate(self.results.get());
         *self.kept.borrow_mut() = ReportRows::new(heads, names);
         Ok(redaction::behind(SharedReportRows(self.kept.clone()), secret))
     }
 
-    fn conclude(&self, summary: &mut RunSummary) {
-        let asked = self.plan.borrow();
+    fn conclude(&self, plan: &Plan, summary: &mut RunSummary) {
+        let shown_plan = self.shown_plan.borrow();
+        let plan = shown_plan.as_ref().unwrap_or(plan);
         let kept = self.kept.borrow();
-        let Some(plan) = asked.as_ref() else { return };
         let qualities = by_number(in_sample(kept.qualities.clone(), plan.monitor.sample));
         // Rows of the additional result are not counted.
         summary.rows = kept.results.iter().map(|of| of.all).sum();
@@ -235,7 +244,7 @@ fn put(out: &mut dyn Write, text: &str) -> io::Result<()> {
 }
 
 fn names(flags: &ReportFlags) -> Vec<String> {
-    run_query::inputs(&flags.work)
+    flags.work.inputs()
 }
 
 fn title(flags: &ReportFlags) -> String {

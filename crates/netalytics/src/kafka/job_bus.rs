@@ -4,7 +4,7 @@
 use bus::{Kafka, NewTopic, TopicAdmin};
 use monitor::MonitorProgress;
 use monitor::job::JobConfig;
-use plan::{Plan, TimeBounds};
+use plan::{MonitorSpec, Plan, QueryLimit, TimeBounds};
 use runner::bus as crossing;
 use runner::{FedInput, TupleFeed};
 use server::{MergeEngine, MergeRequest, MergeStatus, ResultMerge};
@@ -54,8 +54,9 @@ impl JobBus {
             MergeEngine::Flink => MergeEngineFlag::Flink,
         };
         // Agents apply the limit before they report the end.
-        let mut plan = (*wanted.plan).clone();
-        plan.monitor.limit = plan::QueryLimit::default();
+        let Plan { query, monitor, dataflow } = (*wanted.plan).clone();
+        let monitor = MonitorSpec { limit: QueryLimit::default(), ..monitor };
+        let plan = Plan { query, monitor, dataflow };
         let config = JobConfig { stream: config, ..JobConfig::default() };
         let mut feed = answering.feed(&plan, &config, (engine, &self.flink))?;
         if let Some((watermark_ns, latest_ns)) = &wanted.from {

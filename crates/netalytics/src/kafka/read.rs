@@ -9,6 +9,7 @@ use bus::progress::{ProgressReporter, TOLD_EVERY};
 use bus::{Kafka, PartitionEnd, PartitionRange, PartitionReader, TopicAdmin};
 use monitor::job::JobConfig;
 use plan::{Plan, SampleMode, TimeBounds};
+use planner::{PlanInput, PlanOptions};
 use query::checked_query;
 use runner::TupleFeed;
 use runner::bus::{self as crossing, BusFeed, GrowingTopics, LimitMarks, TopicReach};
@@ -56,33 +57,35 @@ pub fn open(
     mut query: checked_query::CheckedQuery,
     flags: &WorkFlags,
     brokers: &str,
-    bounds: TimeBounds,
+    options: &PlanOptions,
     telling: Verbosity,
 ) -> anyhow::Result<(Plan, KafkaSource)> {
+    let bounds = options.bounds;
     check(&query, flags.count.is_some(), flags.bus.published)?;
     let kafka = connection::of(brokers, &flags.bus.client)?;
     let there = TopicAdmin::connect(&kafka, connection::PATIENCE)?;
     let mut lanes = LaneLogReader::open(&kafka, connection::PATIENCE)?;
     let now_ms = now_ns().div_euclid(1_000_000);
     let log = lanes.read(connection::PATIENCE)?;
-    let plan = planner::lower(&query);
+    // Topics are those of the query without the options of this run.
+    let published = planner::lower(&query);
     let topics = match flags.bus.published {
         Some(PublishContentFlag::Tuples) => None,
-        asked => topics::of_cells(&plan, &there, asked)?,
+        asked => topics::of_cells(&published, &there, asked)?,
     };
     let is_tuples = topics.is_none();
     let mut topics = match topics {
         Some(topics) => topics,
-        None => topics::of_tuples(&plan, &there)?,
+        None => topics::of_tuples(&published, &there)?,
     };
     topics::find_live(&mut topics, log, now_ms);
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
     let lost = since_ms.map_or(0.0, |since_ms| topics::lost(log, &topics, since_ms));
     let plan = if is_tuples {
         query.sample = topics::sample(&query.sample, log, &topics)?;
-        over_tuples(&query, bounds)
+        over_tuples(&query, options)
     } else {
-        plan
+        planner::lower_with(&query, &PlanOptions { bounds: TimeBounds::default(), ..options.clone() })
     };
     let marks = marks(lanes, &topics, bounds);
     let marks = if bounds.since_ns.is_some() { marks } else { marks.from_now() };
@@ -112,7 +115,7 @@ fn check(
             "LIMIT in packets is not supported with Kafka: limit the time, as in LIMIT 90s",
         ));
     }
-    if asked == Some(PublishContentFlag::Cells) && planner::lower(query).dataflow.pipelines.is_empty() {
+    if asked == Some(PublishContentFlag::Cells) && query.processors.is_empty() {
         return Err(wrong_flags("--published cells requires PROCESS"));
     }
     Ok(())
@@ -135,9 +138,9 @@ fn partial(plan: &Plan, bounds: TimeBounds) -> Option<LimitedStretch> {
 }
 
 /// Plan of a query over published tuples.
-fn over_tuples(query: &checked_query::CheckedQuery, bounds: TimeBounds) -> Plan {
-    let plan = planner::within(planner::lower(query), bounds);
-    planner::recorded(&plan, Some(bounds.since_ns.unwrap_or_else(now_ns)))
+fn over_tuples(query: &checked_query::CheckedQuery, options: &PlanOptions) -> Plan {
+    let input = PlanInput::Tuples { first_ts: Some(options.bounds.since_ns.unwrap_or_else(now_ns)) };
+    planner::lower_with(query, &PlanOptions { input, ..options.clone() })
 }
 
 /// Flink SQL of a query, for topics with the default names. Nothing is contacted.
@@ -154,7 +157,7 @@ pub fn statements(query: &checked_query::CheckedQuery, flags: &BusFlags) -> anyh
         (plan, topics)
     } else {
         topics::sampled(&query.sample, query.sample != SampleMode::All)?;
-        let plan = over_tuples(query, bounds);
+        let plan = over_tuples(query, &PlanOptions { bounds, ..PlanOptions::default() });
         let inputs = plan.dataflow.inputs.iter().enumerate();
         let topics =
             inputs.map(|(place, of)| (crossing::tuples(&of.schema), TopicContent::Tuples(place))).collect();

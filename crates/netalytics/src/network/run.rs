@@ -22,7 +22,7 @@ use mirror::PacketSelection;
 use monitor::MonitorProgress;
 use monitor::sampling_control::RateHistory;
 use plan::message::{CaptureSpec, JobOrder};
-use plan::{Plan, TapTable};
+use plan::{MonitorSpec, Plan, TapTable};
 use planner::physical::{MonitorPart, MonitorPlace, PacketPath};
 use planner::topology::NetworkSite;
 use runner::{FedInput, InputError, TupleFeed};
@@ -159,8 +159,12 @@ fn interfaces(
 }
 
 fn order(plan: &Plan, part: &MonitorPart, at: usize) -> JobOrder {
-    let mut plan = plan.clone();
-    (plan.monitor.clients, plan.monitor.servers) = (part.spec.clients.clone(), part.spec.servers.clone());
+    let monitor = MonitorSpec {
+        clients: part.spec.clients.clone(),
+        servers: part.spec.servers.clone(),
+        ..plan.monitor.clone()
+    };
+    let plan = Plan { monitor, ..plan.clone() };
     JobOrder {
         job: 1,
         generation: 1,

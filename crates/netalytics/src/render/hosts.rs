@@ -16,7 +16,7 @@ use crate::process::failure::wrong_flags;
 const SYSTEM_HOSTS: &str = "/etc/hosts";
 
 /// Host names and addresses.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct HostNames {
     /// Name to addresses, for queries.
     pub addresses: HostTable,

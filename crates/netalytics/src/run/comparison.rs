@@ -8,21 +8,22 @@ use std::rc::Rc;
 
 use anyhow::Context;
 use capture::seccomp::FileAccess;
-use plan::{Plan, SampleMode, TimeBounds};
+use plan::{SampleMode, TimeBounds};
+use planner::{PlanOptions, PlanOutput};
+use query::CheckedQuery;
 use runner::{MemoryDivision, RowWriting};
 use sinks::Sink;
 use stream::compare::{self, ComparedResult, ComparisonSide, PeriodComparison};
-use tuple::{Batch, common};
+use tuple::Batch;
 
 use crate::cli::flags::WorkFlags;
-use crate::cli::query_text;
+use crate::cli::query_text::{CommandQuery, ResolvedQuery};
 use crate::cli::verbosity::Verbosity;
 use crate::process::failure::{CommandOutcome, wrong_flags};
-use crate::render::hosts::{self, HostNames};
+use crate::render::hosts::HostNames;
 use crate::run::result_target::{ResultTarget, SinkContext};
-use crate::run::run_query::work;
+use crate::run::run_query::work_resolved;
 use crate::source::period::{self, QueryPeriods};
-use crate::source::recording_replay;
 
 /// Inputs of a comparison.
 pub struct ComparisonInput<'a> {
@@ -47,7 +48,7 @@ pub struct ComparisonOutcome {
     /// Host names.
     pub names: HostNames,
     /// The query.
-    pub query: query::CheckedQuery,
+    pub query: CheckedQuery,
     /// Whether all input could be read.
     pub ended: CommandOutcome,
 }
@@ -63,39 +64,38 @@ impl ComparisonInput<'_> {
     /// Reads both periods, after `begin` has received the columns of the results.
     pub fn run(
         &self,
+        query: &CommandQuery,
         telling: Verbosity,
         begin: &mut dyn FnMut(&[ComparedResult]) -> anyhow::Result<()>,
     ) -> anyhow::Result<ComparisonOutcome> {
         self.refuse()?;
-        let text = query_text::read(&self.own.text)?;
-        let mut names = hosts::read(self.own.text.hosts.as_deref())?;
-        let query = query_text::check(&text, &mut names, &self.own.read)?;
-        if query.sample != SampleMode::All {
+        let resolved = query.resolve(self.own)?;
+        let checked = &resolved.checked;
+        if checked.sample != SampleMode::All {
             return Err(wrong_flags("a comparison uses every flow: omit SAMPLE"));
         }
-        let before = WorkFlags {
-            text: self.own.text.with_query(text.clone()),
-            summary_json: None,
-            ..self.own.clone()
+        let before = WorkFlags { summary_json: None, ..self.own.clone() };
+        // Host names may be contained in the captures.
+        let (before, resolved_before) = match self.baseline {
+            [] => (before, resolved.clone()),
+            files => {
+                let before = WorkFlags { read: files.to_vec(), ..before };
+                let resolved = query.resolve(&before)?;
+                (before, resolved)
+            }
         };
-        let before = match self.baseline {
-            [] => before,
-            files => WorkFlags { read: files.to_vec(), ..before },
-        };
-        let own = WorkFlags { text: self.own.text.with_query(text), ..self.own.clone() };
-        let periods = self.periods(&query, &own, &before)?;
-        let comparison = self.comparison(&query, periods)?;
+        let periods = self.periods(checked, &before)?;
+        let comparison = self.comparison(checked, periods)?;
         begin(&comparison.results())?;
         let shared = Rc::new(RefCell::new(ComparisonState { comparison, periods, tuples: [0; 2] }));
         let telling = if telling == Verbosity::Everything { telling } else { Verbosity::Errors };
         let mut ended = CommandOutcome::Done;
-        for (side, flags) in [(ComparisonSide::Baseline, &before), (ComparisonSide::Own, &own)] {
-            let one = ComparisonRun {
-                side,
-                recording: recording_replay::asked(&flags.read)?,
-                shared: shared.clone(),
-            };
-            if work(flags, &one, telling)? != CommandOutcome::Done {
+        for (side, flags, query) in [
+            (ComparisonSide::Baseline, &before, resolved_before),
+            (ComparisonSide::Own, self.own, resolved.clone()),
+        ] {
+            let one = ComparisonRun { side, shared: shared.clone() };
+            if work_resolved(flags, query, &one, telling)? != CommandOutcome::Done {
                 ended = CommandOutcome::Incomplete;
             }
         }
@@ -104,22 +104,20 @@ impl ComparisonInput<'_> {
         let results = comparison.results();
         let mut rows: Vec<Vec<Batch>> = results.iter().map(|_| Vec::new()).collect();
         comparison.finish(&mut |i, batch| rows[i].push(batch));
+        let ResolvedQuery { checked: query, names } = resolved;
         Ok(ComparisonOutcome { results, rows, periods, tuples, names, query, ended })
     }
 
     /// Comparison of a query's results. Monitors produce tuples for it; period limits are applied here.
-    fn comparison(
-        &self,
-        query: &query::CheckedQuery,
-        periods: [TimeBounds; 2],
-    ) -> anyhow::Result<PeriodComparison> {
+    fn comparison(&self, query: &CheckedQuery, periods: [TimeBounds; 2]) -> anyhow::Result<PeriodComparison> {
         let [own, baseline] = periods;
         let both = TimeBounds {
             since_ns: own.since_ns.min(baseline.since_ns),
             until_ns: own.until_ns.max(baseline.until_ns),
         };
-        let mut plan = planner::within(planner::lower(query), both);
-        self.own.limits.bound(&mut plan);
+        let groups_max = self.own.limits.groups_max;
+        let options = PlanOptions { bounds: both, groups_max, ..PlanOptions::default() };
+        let plan = planner::lower_with(query, &options);
         if let Some(why) = compare::refused(&plan.dataflow) {
             return Err(wrong_flags(why));
         }
@@ -142,13 +140,8 @@ impl ComparisonInput<'_> {
     }
 
     /// Both periods, with start and end.
-    fn periods(
-        &self,
-        query: &query::CheckedQuery,
-        own: &WorkFlags,
-        before: &WorkFlags,
-    ) -> anyhow::Result<[TimeBounds; 2]> {
-        let QueryPeriods { own: bounds, baseline, .. } = period::settle(query, own)?;
+    fn periods(&self, query: &CheckedQuery, before: &WorkFlags) -> anyhow::Result<[TimeBounds; 2]> {
+        let QueryPeriods { own: bounds, baseline, .. } = period::settle(query, self.own)?;
         if self.baseline.is_empty() {
             return match baseline {
                 Some(baseline) => Ok([bounds, baseline]),
@@ -161,14 +154,13 @@ impl ComparisonInput<'_> {
             return Err(wrong_flags("--baseline and BASELINE cannot be combined"));
         }
         let other = period::settle(query, before)?.own;
-        Ok([period::closed(bounds, &own.read)?, period::closed(other, &before.read)?])
+        Ok([period::closed(bounds, &self.own.read)?, period::closed(other, &before.read)?])
     }
 }
 
 /// One of the two runs.
 struct ComparisonRun {
     side: ComparisonSide,
-    recording: bool,
     shared: Rc<RefCell<ComparisonState>>,
 }
 
@@ -192,16 +184,11 @@ impl ResultTarget for ComparisonRun {
     }
 
     /// The runs produce tuples; the comparison computes the results.
-    fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
-        plan.dataflow = compare::tuples_of(&plan.dataflow);
-        if !self.recording {
-            // Tuples of workers are sorted by these.
-            planner::add_columns(plan, &[common::ID, common::TS, common::TS_END]);
-        }
-        Ok(())
+    fn options(&self, _: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
+        Ok(PlanOptions { output: PlanOutput::Comparison, ..options })
     }
 
-    fn prepare(&self) -> anyhow::Result<()> {
+    fn prepare(&self, _: &str) -> anyhow::Result<()> {
         Ok(())
     }
 

@@ -4,19 +4,19 @@ use anyhow::Context;
 use capture::live::StopSignal;
 use capture::seccomp::{FileAccess, NetworkAccess};
 use plan::{MonitorSpec, Plan, QueryLimit};
+use planner::PlanOptions;
 use recording::DataSet;
 use runner::{MemoryDivision, QueryRun, RowWriting, RunSummary};
 use sinks::Sink;
 
 use crate::cli::flags::TrafficInputFlags;
-use crate::cli::query_text;
+use crate::cli::query_text::CommandQuery;
 use crate::cli::verbosity::Verbosity;
 use crate::diagnose::overview::advice;
 use crate::diagnose::overview::queries::together;
 use crate::diagnose::overview::rows::CollectedResults;
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::output;
-use crate::process::signals::SignalHandlers;
 use crate::render::hosts::HostNames;
 use crate::run::display::TerminalDisplay;
 use crate::run::live_table::LiveTable;
@@ -57,35 +57,26 @@ pub fn look_into(
             "this command reads packets, and a recording has tuples: use netalytics query",
         ));
     }
-    let mut plans = Vec::new();
-    for text in texts {
-        plans.push(query_text::plan(text, &mut HostNames::default(), &[])?);
-    }
     let limit = QueryLimit { nanos: flags.span, packets: None };
-    plans.iter_mut().for_each(|plan: &mut Plan| {
-        flags.limits.bound(plan);
-        plan.monitor.limit = limit;
-    });
+    let options = PlanOptions { limit, groups_max: flags.limits.groups_max, ..PlanOptions::default() };
+    let plan = |text: &String| {
+        let query = CommandQuery::new(text).check(&mut HostNames::default(), &[])?;
+        anyhow::Ok(planner::lower_with(&query, &options))
+    };
+    let plans = texts.iter().map(plan).collect::<anyhow::Result<Vec<Plan>>>()?;
     let monitor = MonitorSpec { limit, ..together(&plans) };
     let capturing = flags.live.is_live();
     let stop = StopSignal::default();
     let input = packet_input::open(&flags.read, &flags.live, flags.workers, &monitor, &stop)?;
-    if capturing {
-        privileges::give_up(&flags.live)?;
+    let signals =
+        privileges::drop_all(&flags.live, &stop, FileAccess::ReadOnly, NetworkAccess::Closed, || Ok(()))?;
+    if capturing && telling != Verbosity::Errors {
+        let until = flags.span.map_or("Ctrl-C ends it".into(), |ns| {
+            format!("for {}; Ctrl-C ends it sooner", sinks::units::duration(ns as f64))
+        });
+        output::complain(&format!("looking at {}; {until}", names(flags).join(", ")));
     }
-    let signals = SignalHandlers::end_unwatched(&stop).context("cannot handle signals")?;
-    if capturing {
-        privileges::restrict_system_calls(&flags.live, FileAccess::ReadOnly, NetworkAccess::Closed);
-        if telling != Verbosity::Errors {
-            let until = flags.span.map_or("Ctrl-C ends it".into(), |ns| {
-                format!("for {}; Ctrl-C ends it sooner", sinks::units::duration(ns as f64))
-            });
-            output::complain(&format!("looking at {}; {until}", names(flags).join(", ")));
-        }
-    }
-    signals.watch().context("cannot handle signals")?;
-    let mut whole = plans[0].clone();
-    whole.monitor = monitor.clone();
+    let whole = Plan { monitor: monitor.clone(), ..plans[0].clone() };
     let limits = flags.limits.of_run();
     let memory = MemoryDivision::divide(&limits, &whole, RowWriting::AtOnce);
     let mut run = QueryRun::start_several(&monitor, &plans, &memory.config(&limits), input)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use capture::seccomp::{self, FileAccess, NetworkAccess};
 use outlets::address::SystemSecrets;
 use outlets::{OutletAddress, OutletLimits, OutletSink};
-use plan::Plan;
+use query::CheckedQuery;
 use sinks::{DeliveryOutcome, ResultHead, Sink, TeeSink};
 use tracing::warn;
 use tuple::RedactionSecret;
@@ -23,7 +23,7 @@ pub struct OpenOutlets(OutletSink);
 impl OpenOutlets {
     /// Opens files that may need privileges; `None` without outlets. `query`: text that identifies the rows for
     /// receivers.
-    pub fn prepare(flags: &OutletFlags, query: Option<&str>) -> anyhow::Result<Option<OpenOutlets>> {
+    pub fn prepare(flags: &OutletFlags, query: &str) -> anyhow::Result<Option<OpenOutlets>> {
         if flags.to.is_empty() {
             return Ok(None);
         }
@@ -36,8 +36,7 @@ impl OpenOutlets {
             end_max: time(flags.to_timeout),
         };
         let addresses = addresses(flags)?;
-        let outlets = OutletSink::prepare(&addresses, limits, query.unwrap_or("record"))
-            .map_err(|refused| wrong(refused.0))?;
+        let outlets = OutletSink::prepare(&addresses, limits, query).map_err(|refused| wrong(refused.0))?;
         Ok(Some(OpenOutlets(outlets)))
     }
 
@@ -72,9 +71,9 @@ impl OpenOutlets {
     }
 }
 
-/// Rejects outlets that cannot receive the rows of `plan`.
-pub fn fit(flags: &OutletFlags, plan: &Plan) -> anyhow::Result<()> {
-    let shows_tuples = plan.dataflow.pipelines.is_empty();
+/// Rejects outlets that cannot receive the rows of `query`.
+pub fn check(flags: &OutletFlags, query: &CheckedQuery) -> anyhow::Result<()> {
+    let shows_tuples = query.processors.is_empty();
     match addresses(flags)?.iter().find(|address| shows_tuples && address.scheme.wants_results()) {
         Some(address) => Err(wrong_flags(format!(
             "--to {address}: single tuples are not metrics; use PROCESS, as in PROCESS (diff-group)"

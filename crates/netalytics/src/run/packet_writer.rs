@@ -14,7 +14,7 @@ use monitor::capture_walk::{CaptureWalk, FlowData, FlowVisitor};
 use monitor::job::JobConfig;
 use monitor::look_back::{LookBack, LookBackLimits};
 use monitor::{PacketRetention, SharedPacketRetention};
-use plan::{MonitorSpec, Plan};
+use plan::MonitorSpec;
 use stream::SelectedFlows;
 use wire::CapturedPacket;
 
@@ -37,21 +37,20 @@ pub enum PacketWriter {
 }
 
 impl PacketWriter {
-    /// Selection by flags; `filtered`: the query has a WHERE.
-    pub fn asked(
+    /// Writes to a prepared file.
+    pub fn begin(
         flags: &WorkFlags,
-        filtered: bool,
+        chosen: Option<SelectedFlows>,
         packets: PacketFileState,
     ) -> anyhow::Result<PacketWriter> {
         let Some(file) = packets.begin(flags)? else { return Ok(PacketWriter::Nothing) };
-        let flows_max = flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX);
-        if filtered && !looks_back(flags, filtered) {
-            return Ok(PacketWriter::OfFlows(Box::new(file), SelectedFlows::ids(flows_max)));
-        }
-        let chosen = filtered.then(|| SelectedFlows::with_news(flows_max));
         let keeper = match &chosen {
             None => PacketRetention::All(file),
+            Some(chosen) if !looks_back(flags, true) => {
+                return Ok(PacketWriter::OfFlows(Box::new(file), chosen.clone()));
+            }
             Some(chosen) => {
+                let flows_max = flows_max(flags);
                 let reach = LookBackLimits {
                     bytes_max: flags.limits.look_back_bytes(),
                     ns: flags.look_back,
@@ -63,15 +62,15 @@ impl PacketWriter {
         Ok(PacketWriter::AtGate(Arc::new(Mutex::new(keeper)), chosen))
     }
 
-    /// Adds the requirements of the selection to the plan and configuration.
-    pub fn join(&self, plan: &mut Plan, config: &mut JobConfig) {
+    /// Adds the requirements of the selection to the configuration: engines note matching flows.
+    pub fn join(&self, config: &mut JobConfig) {
         match self {
             PacketWriter::Nothing => {}
             PacketWriter::AtGate(keep, chosen) => {
                 config.keep = Some(keep.clone());
-                choose(chosen.as_ref(), plan, config);
+                config.stream.chosen.clone_from(chosen);
             }
-            PacketWriter::OfFlows(_, chosen) => choose(Some(chosen), plan, config),
+            PacketWriter::OfFlows(_, chosen) => config.stream.chosen = Some(chosen.clone()),
         }
     }
 
@@ -107,12 +106,17 @@ impl PacketWriter {
     }
 }
 
-/// Configures the engines to note matching flows.
-fn choose(chosen: Option<&SelectedFlows>, plan: &mut Plan, config: &mut JobConfig) {
-    if let Some(chosen) = chosen {
-        planner::add_columns(plan, chosen.columns());
-        config.stream.chosen = Some(chosen.clone());
-    }
+/// Set of flows whose packets are written, if not all are; `filtered`: the query has a WHERE. The plan needs its columns.
+pub fn selection(flags: &WorkFlags, filtered: bool) -> Option<SelectedFlows> {
+    let is_selective = flags.write.is_some() && filtered;
+    is_selective.then(|| match looks_back(flags, filtered) {
+        true => SelectedFlows::with_news(flows_max(flags)),
+        false => SelectedFlows::ids(flows_max(flags)),
+    })
+}
+
+fn flows_max(flags: &WorkFlags) -> usize {
+    flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX)
 }
 
 /// Whether packets are buffered because they cannot be read again.

@@ -1,5 +1,7 @@
 //! Privileges of a live capture: the user that it becomes, and the system calls that it keeps.
 
+use anyhow::Context;
+use capture::live::StopSignal;
 use capture::privileges::{self, PrivilegeError, UserAccount};
 use capture::seccomp::{self, FileAccess, NetworkAccess};
 use tracing::warn;
@@ -7,10 +9,25 @@ use tracing::warn;
 use crate::cli::flags::live::{BackendFlag, LiveFlags};
 use crate::process::failure::wrong_flags;
 use crate::process::file_owner::caller;
+use crate::process::signals::SignalHandlers;
 
-/// Drops privileges that are no longer needed, after files were opened.
-pub fn give_up(flags: &LiveFlags) -> anyhow::Result<()> {
-    privileges::give_up(&account(flags)).map_err(refused)
+/// Ends the phase that needs privileges, after files and sources were opened: handles signals from then on, and in a live
+/// capture changes the user and restricts system calls. `start` starts threads that are not restricted.
+pub fn drop_all(
+    flags: &LiveFlags,
+    stop: &StopSignal,
+    files: FileAccess,
+    network: NetworkAccess,
+    start: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<SignalHandlers> {
+    if flags.is_live() {
+        privileges::give_up(&account(flags)).map_err(refused)?;
+    }
+    let signals = SignalHandlers::end_unwatched(stop).context("cannot handle signals")?;
+    start()?;
+    restrict_system_calls(flags, files, network);
+    signals.watch().context("cannot handle signals")?;
+    Ok(signals)
 }
 
 /// User of the process after dropping privileges.
@@ -61,7 +78,7 @@ pub fn restricts_system_calls(flags: &LiveFlags) -> bool {
 }
 
 /// Restricts system calls from now on; prints a notice if impossible.
-pub fn restrict_system_calls(flags: &LiveFlags, files: FileAccess, network: NetworkAccess) {
+fn restrict_system_calls(flags: &LiveFlags, files: FileAccess, network: NetworkAccess) {
     if !restricts_system_calls(flags) {
         return;
     }

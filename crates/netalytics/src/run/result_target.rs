@@ -4,11 +4,33 @@ use std::path::Path;
 
 use capture::seccomp::FileAccess;
 use plan::{Plan, TimeBounds};
+use planner::PlanOptions;
+use query::CheckedQuery;
 use runner::{RowWriting, RunResultTable, RunSummary};
 use sinks::{ResultHead, Sink, WindowPace};
 
+use crate::cli::flags::WorkFlags;
+use crate::cli::verbosity::Verbosity;
 use crate::render::hosts::HostNames;
 use crate::source::period::QueryPeriods;
+
+/// Flags, destination, and messages of a run.
+pub struct RunRequest<'a, T> {
+    /// Flags.
+    pub flags: &'a WorkFlags,
+    /// Destination of the rows.
+    pub target: &'a T,
+    /// Messages.
+    pub telling: Verbosity,
+}
+
+impl<T> Clone for RunRequest<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for RunRequest<'_, T> {}
 
 /// Destination of a verb's rows.
 pub trait ResultTarget {
@@ -24,9 +46,9 @@ pub trait ResultTarget {
     /// Kind of output writes.
     fn writing(&self) -> RowWriting;
 
-    /// Adds columns that only this verb needs; rejects plans it does not support.
-    fn fit(&self, _plan: &mut Plan) -> anyhow::Result<()> {
-        Ok(())
+    /// Options of the plan with the requirements of this verb; rejects queries that it does not support.
+    fn options(&self, _query: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
+        Ok(options)
     }
 
     /// Whether its rows are displayed as they arrive.
@@ -39,8 +61,8 @@ pub trait ResultTarget {
         periods.only()
     }
 
-    /// Opens files that need privileges.
-    fn prepare(&self) -> anyhow::Result<Self::Ready>;
+    /// Opens files that need privileges. `query`: its text.
+    fn prepare(&self, query: &str) -> anyhow::Result<Self::Ready>;
 
     /// Starts additional threads; privileges have been dropped.
     fn start(&self, _ready: &mut Self::Ready) -> anyhow::Result<()> {
@@ -48,7 +70,7 @@ pub trait ResultTarget {
     }
 
     /// Completes the summary after all rows have been written.
-    fn conclude(&self, _summary: &mut RunSummary) {}
+    fn conclude(&self, _plan: &Plan, _summary: &mut RunSummary) {}
 
     /// Name for messages, and whether it is a terminal.
     fn name(&self, ready: &Self::Ready) -> (String, bool);

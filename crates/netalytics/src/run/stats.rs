@@ -9,7 +9,10 @@ use monitor::vitals::VitalsReading;
 use runner::RunPosition;
 use sinks::units;
 
+use crate::cli::flags::WorkFlags;
+use crate::cli::verbosity::Verbosity;
 use crate::process::output;
+use crate::process::signals::SignalHandlers;
 use crate::run::progress::{self, ReadProgress};
 
 /// Prints statistics periodically or on request.
@@ -25,6 +28,13 @@ impl WorkerStats {
     /// Prints them at the interval `every`, if given, and whenever `asked` is set.
     pub fn new(every: Option<Duration>, asked: Arc<AtomicBool>) -> WorkerStats {
         WorkerStats { every, asked, looked: Instant::now(), last: Vec::new() }
+    }
+
+    /// Statistics by flags, and on SIGUSR1.
+    pub fn of_run(flags: &WorkFlags, telling: Verbosity, signals: &SignalHandlers) -> WorkerStats {
+        let every = flags.stats.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
+        let every = every.or((telling == Verbosity::Everything).then_some(Duration::from_secs(1)));
+        WorkerStats::new(every, signals.stats())
     }
 
     /// Prints a line per worker if due; hides the progress bar meanwhile.

@@ -11,17 +11,18 @@ use std::time::{Duration, Instant};
 
 use capture::live::StopSignal;
 use monitor::JobInput;
-use plan::{Plan, SampleMode, TimeBounds};
+use plan::{SampleMode, TimeBounds};
+use planner::{PlanOptions, PlanOutput};
 use query::CheckedQuery;
 use recording::{DataSet, TableKind};
-use runner::replay::{self, ChecksumMode, ReplayError};
+use runner::replay::{self, ReplayError};
 use runner::{MemoryDivision, QueryRun, RowWriting, RunObserver, RunSummary, memory};
 use server::{
     ReadLimits, RecordingAnswer, RecordingInspection, RecordingQueryError, RecordingReader, RecordingResult,
 };
 use sinks::{Sink, distinct_names};
 use stream::compare::{self, ComparisonSide, PeriodComparison};
-use tuple::{Batch, FieldId, common};
+use tuple::{Batch, FieldId};
 
 use crate::source::period;
 
@@ -173,7 +174,8 @@ impl StoredQuery<'_> {
     fn answer(&self) -> Result<RecordingAnswer, RecordingQueryError> {
         let (own, _) = self.periods()?;
         let mut rows = FirstRows { most: self.limits.rows_max, results: Vec::new() };
-        let StoredRunResult { tables, summary, mut notes, .. } = self.run(own, &|_, _| (), &mut rows)?;
+        let StoredRunResult { tables, summary, mut notes, .. } =
+            self.run(own, PlanOutput::Results, &mut rows)?;
         notes.extend(self.said(&summary));
         let results = tables.into_iter().enumerate().map(|(place, (processor, table))| {
             let (batches, left_out) = rows.results.get_mut(place).map(std::mem::take).unwrap_or_default();
@@ -201,8 +203,7 @@ impl StoredQuery<'_> {
 
     /// Number of group columns of a result.
     fn keys(&self, place: usize) -> usize {
-        let plan = planner::lower(self.query);
-        plan.dataflow.pipelines.get(place).map_or(0, |pipeline| pipeline.group.len())
+        self.query.processors.get(place).map_or(0, |pipeline| pipeline.group.len())
     }
 
     fn compare(&self) -> Result<RecordingAnswer, RecordingQueryError> {
@@ -215,7 +216,8 @@ impl StoredQuery<'_> {
             since_ns: own.since_ns.min(baseline.since_ns),
             until_ns: own.until_ns.max(baseline.until_ns),
         };
-        let plan = planner::within(planner::lower(self.query), both);
+        let options = PlanOptions { bounds: both, ..PlanOptions::default() };
+        let plan = planner::lower_with(self.query, &options);
         if let Some(why) = compare::refused(&plan.dataflow) {
             return Err(RecordingQueryError::Wrong(why.into()));
         }
@@ -228,15 +230,8 @@ impl StoredQuery<'_> {
         for (side, bounds, name) in
             [(ComparisonSide::Baseline, baseline, "baseline"), (ComparisonSide::Own, own, "period")]
         {
-            let fit = |plan: &mut Plan, is_recording: bool| {
-                plan.dataflow = compare::tuples_of(&plan.dataflow);
-                if !is_recording {
-                    // Tuples are sorted by these.
-                    planner::add_columns(plan, &[common::ID, common::TS, common::TS_END]);
-                }
-            };
             let mut half = ComparisonPeriod { side, comparison: &mut comparison, tuples: 0 };
-            let ran = self.run(bounds, &fit, &mut half)?;
+            let ran = self.run(bounds, PlanOutput::Comparison, &mut half)?;
             if half.tuples == 0 {
                 notes.push(format!("the {name} has no data"));
             }
@@ -280,28 +275,27 @@ impl StoredQuery<'_> {
     fn run(
         &self,
         bounds: TimeBounds,
-        fit: &dyn Fn(&mut Plan, bool),
+        output: PlanOutput,
         sink: &mut dyn Sink,
     ) -> Result<StoredRunResult, RecordingQueryError> {
         let files = self.files();
         let limits = self.memory();
         let stop = StopSignal::default();
         let notes = RefCell::new(Vec::new());
+        let options = PlanOptions { bounds, output, ..PlanOptions::default() };
         let is_recording = self.path.is_dir();
         let (plan, mut run) = if is_recording {
             let mut note = |text: &str| notes.borrow_mut().push(self.hidden(text));
-            let opened = replay::open(self.query.clone(), bounds, &files, ChecksumMode::On, &mut note);
-            let (mut plan, replaying) = opened.map_err(|why| match why {
+            let opened = replay::open(self.query.clone(), &options, &files, &mut note);
+            let (plan, replaying) = opened.map_err(|why| match why {
                 ReplayError::Wrong(why) => RecordingQueryError::Wrong(why),
                 ReplayError::Unreadable(why) => RecordingQueryError::Wrong(self.hidden(&why.join("; "))),
             })?;
-            fit(&mut plan, true);
             let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits).stream;
             let run = QueryRun::replay(&plan, config, replaying);
             (plan, run)
         } else {
-            let mut plan = planner::within(planner::lower(self.query), bounds);
-            fit(&mut plan, false);
+            let plan = planner::lower_with(self.query, &options);
             let source = capture::open_until(&files, &stop);
             if let Some(error) = source.errors().first() {
                 return Err(RecordingQueryError::Wrong(error.message.clone()));

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use plan::{Plan, TimeBounds};
+use plan::TimeBounds;
 use query::CheckedQuery;
 use recording::{DataSet, RecordedTable, TableKind};
 
@@ -18,8 +18,8 @@ pub struct QueryPeriods {
     pub own: TimeBounds,
     /// BASELINE.
     pub baseline: Option<TimeBounds>,
-    /// Duration of a live capture, in ns.
-    live_ns: Option<i64>,
+    /// Duration of a live capture until UNTIL, with or without packets, in ns.
+    pub live_ns: Option<i64>,
 }
 
 /// Resolves the periods for the inputs of the flags.
@@ -53,11 +53,11 @@ pub fn settle(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<QueryPe
     Ok(QueryPeriods { own, baseline, live_ns: None })
 }
 
-/// The plan restricted to the query's period, as far as known without reading input.
-pub fn as_far_as_known(query: &CheckedQuery, plan: Plan) -> Plan {
+/// The query's period, as far as known without reading input.
+pub fn as_far_as_known(query: &CheckedQuery) -> TimeBounds {
     match query.period.counts_back() {
-        true => plan,
-        false => planner::within(plan, query.period.settle(0)),
+        true => TimeBounds::default(),
+        false => query.period.settle(0),
     }
 }
 
@@ -160,14 +160,6 @@ impl QueryPeriods {
         match self.baseline {
             None => Ok(self.own),
             Some(_) => Err(wrong_flags("BASELINE compares results: use it with query and check")),
-        }
-    }
-
-    /// Ends a live capture at UNTIL, with or without packets.
-    pub fn end_live(&self, plan: &mut Plan) {
-        if let Some(left) = self.live_ns {
-            let limit = &mut plan.monitor.limit.nanos;
-            *limit = Some(limit.map_or(left, |nanos| nanos.min(left)));
         }
     }
 }

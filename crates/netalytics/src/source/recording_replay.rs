@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use plan::{Plan, TimeBounds};
-use query::checked_query;
+use plan::Plan;
+use planner::PlanOptions;
+use query::CheckedQuery;
 use runner::replay::{self, ReplayError, ReplayRun};
 
 use crate::cli::flags::{ChecksumFlag, WorkFlags};
@@ -18,27 +19,30 @@ pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {
 
 /// Opens the recording and plans the query over it.
 pub fn open(
-    query: checked_query::CheckedQuery,
+    query: CheckedQuery,
     flags: &WorkFlags,
-    bounds: TimeBounds,
+    options: &PlanOptions,
     telling: Verbosity,
 ) -> anyhow::Result<(Plan, ReplayRun)> {
     refuse(flags)?;
-    let checksums = match flags.checksums {
-        ChecksumFlag::Off => replay::ChecksumMode::Off,
-        _ => replay::ChecksumMode::On,
-    };
     let note = &mut |text: &str| {
         if telling != Verbosity::Errors {
             output::complain(&format!("note: {text}"));
         }
     };
-    replay::open(query, bounds, &flags.read, checksums, note).map_err(explain)
+    replay::open(query, options, &flags.read, note).map_err(explain)
 }
 
-/// Removes checksums from the columns of the query.
-pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> anyhow::Result<()> {
-    replay::leave_out_checksums(plan, why).map_err(explain)
+/// Omits checksums from the plan if the flags say so.
+pub fn omit_checksums(
+    query: &CheckedQuery,
+    flags: &WorkFlags,
+    options: &mut PlanOptions,
+) -> anyhow::Result<()> {
+    match flags.checksums {
+        ChecksumFlag::Off => replay::omit_checksums(query, options, "--checksums off").map_err(explain),
+        _ => Ok(()),
+    }
 }
 
 /// Rejects flags that require packets.

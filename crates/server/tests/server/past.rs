@@ -10,7 +10,7 @@ use monitor::JobInput;
 use monitor::job::JobConfig;
 use recording::{Recorder, RecordingRotation};
 use runner::QueryRun;
-use runner::replay::{self, ChecksumMode};
+use runner::replay;
 use serde_json::{Value, json};
 use server::{GatewaySettings, JobId, JobPhase, PastLimits, RowRetention, ServiceLimits};
 use sinks::{DataSetSink, JsonlSink};
@@ -38,9 +38,9 @@ fn local(query: &str, folder: &Path) -> Vec<String> {
     let schemas = parsers::registry::schemas();
     let checked = query::check(query, &schemas, &()).expect("a query");
     let bounds = checked.period.settle(0);
+    let options = planner::PlanOptions { bounds, ..planner::PlanOptions::default() };
     let paths = [folder.to_owned()];
-    let (plan, replaying) =
-        replay::open(checked, bounds, &paths, ChecksumMode::On, &mut |_| {}).expect("a recording");
+    let (plan, replaying) = replay::open(checked, &options, &paths, &mut |_| {}).expect("a recording");
     let mut run = QueryRun::replay(&plan, stream::EngineConfig::default(), replaying);
     let out = Shared::default();
     let mut sink = JsonlSink::new(out.clone(), &run.heads(&plan));

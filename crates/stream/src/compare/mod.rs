@@ -13,7 +13,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use plan::{Dataflow, RawRows, TimeBounds};
+use plan::{Dataflow, TimeBounds};
 use tuple::Batch;
 
 use crate::EngineConfig;
@@ -58,24 +58,6 @@ pub fn refused(dataflow: &Dataflow) -> Option<&'static str> {
     }
 }
 
-/// The part of a dataflow that yields the tuples for a comparison: with the join, and with filters that need no
-/// computed column.
-#[must_use]
-pub fn tuples_of(dataflow: &Dataflow) -> Dataflow {
-    let reads_computed = |predicate: &plan::Predicate| {
-        let mut any = false;
-        predicate.columns(&mut |column| any |= column.computed_place().is_some());
-        any
-    };
-    Dataflow {
-        inputs: dataflow.inputs.clone(),
-        filter: dataflow.filter.clone().filter(|filter| !reads_computed(filter)),
-        pipelines: Vec::new(),
-        computed: Vec::new(),
-        rows: RawRows::default(),
-    }
-}
-
 impl PeriodComparison {
     /// Creates a comparison of the results of `dataflow`, for which [`refused`] must return `None`. Both periods must
     /// be bounded.
@@ -101,7 +83,7 @@ impl PeriodComparison {
         }
     }
 
-    /// Processes tuples of the dataflow returned by [`tuples_of`]. Tuples outside the period are skipped.
+    /// Processes tuples of the dataflow returned by [`Dataflow::tuples`]. Tuples outside the period are skipped.
     pub fn push(&mut self, side: ComparisonSide, batch: &Batch) {
         match side {
             ComparisonSide::Own => self.own.push(batch),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use plan::Plan;
 use runner::RowWriting;
 use runner::memory::{DEFAULT, LEAST, MemoryDivision};
 
@@ -145,13 +144,6 @@ impl LimitFlags {
     /// Memory for packets that are looked back upon: a 32nd.
     pub fn look_back_bytes(&self) -> usize {
         self.look_back_bytes_max.unwrap_or(self.memory_max.unwrap_or(DEFAULT) / 32)
-    }
-
-    /// Lowers the limits in the plan.
-    pub fn bound(&self, plan: &mut Plan) {
-        if let Some(max) = self.groups_max {
-            plan.dataflow.pipelines.iter_mut().for_each(|p| p.groups_max = p.groups_max.min(max));
-        }
     }
 }
 

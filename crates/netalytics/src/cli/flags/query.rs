@@ -261,6 +261,13 @@ impl WorkFlags {
     pub fn origin(&self) -> AgentOrigin {
         AgentOrigin { agent: None, labels: self.labels.iter().cloned().collect() }
     }
+
+    /// Names of the inputs.
+    pub fn inputs(&self) -> Vec<String> {
+        let interfaces = self.live.interfaces.iter().cloned();
+        let mirrors = self.live.listen.iter().map(|listen| format!("{listen:?}"));
+        self.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()
+    }
 }
 
 /// `1h`, `1GB`, `1h,1GB`.

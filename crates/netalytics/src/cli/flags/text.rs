@@ -20,10 +20,3 @@ pub struct QueryText {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub hosts: Option<PathBuf>,
 }
-
-impl QueryText {
-    /// The same with the query's text, which is not read again.
-    pub fn with_query(&self, query: String) -> QueryText {
-        QueryText { query: Some(query), ..self.clone() }
-    }
-}

@@ -82,9 +82,9 @@ fn network(folder: &TempDir, port: u16, site: &str) -> JobNetwork {
 }
 
 fn plan(network: &JobNetwork, job: i64, query: &str) -> Result<server::PlannedJob, String> {
-    let plan = crate::cli::query_text::plan(query, &mut crate::render::hosts::HostNames::default(), &[])
-        .expect("a query");
-    network.plan(JobId(job), &plan, NetworkBudget::default())
+    let query = crate::cli::query_text::CommandQuery::new(query);
+    let checked = query.check(&mut crate::render::hosts::HostNames::default(), &[]).expect("a query");
+    network.plan(JobId(job), &planner::lower(&checked), NetworkBudget::default())
 }
 
 /// A controller of switches with three ports and no rules.

@@ -179,8 +179,8 @@ mod tests {
     /// Test programs: write the first frames, run a command, and write the last frames.
     fn team(folder: &TempDir, programs: &[(&[MonitorFrame], &str, &[MonitorFrame])]) -> ProcessGroup {
         let mut names = crate::render::hosts::HostNames::default();
-        let plan =
-            crate::cli::query_text::plan("PARSE tcp_conn_time FROM * TO *", &mut names, &[]).expect("a plan");
+        let query = crate::cli::query_text::CommandQuery::new("PARSE tcp_conn_time FROM * TO *");
+        let plan = planner::lower(&query.check(&mut names, &[]).expect("a query"));
         let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &EngineConfig::default());
         let mut team = ProcessGroup::new(Collector::of_lanes(engines, 1 << 20));
         for (at, (before, seconds, after)) in programs.iter().enumerate() {

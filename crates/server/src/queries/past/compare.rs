@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use plan::TimeBounds;
 use sinks::distinct_names;
-use stream::compare::{COLUMNS_EACH, ComparisonSide, PeriodComparison, refused, tuples_of};
+use stream::compare::{COLUMNS_EACH, ComparisonSide, PeriodComparison, refused};
 use stream::{Engine, EngineOutput};
 use tuple::{Batch, FieldId};
 
@@ -42,7 +42,7 @@ pub fn compare(
         [(ComparisonSide::Baseline, baseline), (ComparisonSide::Own, wanted.own)].into_iter().enumerate()
     {
         let of_side = plan_of(wanted.query, plan::SampleMode::All, period).dataflow;
-        let engine = Engine::new(&tuples_of(&of_side), config.clone());
+        let engine = Engine::new(&of_side.tuples(), config.clone());
         let mut half = ComparedPeriod { engine, side, comparison: &mut comparison, tuples: 0 };
         let counts = give(service, kept, &of_side, period, deadline, &mut half)?;
         tuples[i] = half.tuples;

@@ -1,6 +1,7 @@
 //! Checks whether the stored tuples of a job contain all data of a query.
 
 use plan::{AddressMatch, Dataflow, Plan, Predicate, SampleMode, TimeBounds};
+use planner::{PlanInput, PlanOptions};
 use query::CheckedQuery;
 use tuple::FieldId;
 
@@ -36,7 +37,8 @@ pub struct CoveredQuery {
 pub fn plan_of(query: &CheckedQuery, sample: SampleMode, (since, until): Period) -> Plan {
     let query = CheckedQuery { sample, ..query.clone() };
     let bounds = TimeBounds { since_ns: Some(since), until_ns: Some(until) };
-    let plan = planner::recorded(&planner::within(planner::lower(&query), bounds), Some(since));
+    let input = PlanInput::Tuples { first_ts: Some(since) };
+    let plan = planner::lower_with(&query, &PlanOptions { input, bounds, ..PlanOptions::default() });
     Plan { dataflow: stream::flat(&plan.dataflow), ..plan }
 }
 

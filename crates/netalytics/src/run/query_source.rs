@@ -1,0 +1,136 @@
+//! The source of a run on this host: packets, a recording, Kafka, or monitors in a network. An enum, because each source
+//! is opened from flags of its own and in two phases; a started source is a [`runner::TupleFeed`], or the workers of a
+//! [`QueryRun`]. Rows of a server are not a source: the server plans and runs the query (`client/`).
+
+use anyhow::Context;
+use capture::live::StopSignal;
+use monitor::JobInput;
+use monitor::job::JobConfig;
+use plan::{Plan, SampleMode};
+use planner::PlanOptions;
+use query::CheckedQuery;
+use runner::QueryRun;
+use runner::bus::TopicReach;
+use runner::replay::ReplayRun;
+use tracing::info;
+
+use crate::cli::flags::{WorkFlags, WorkerCount};
+use crate::cli::verbosity::Verbosity;
+use crate::diagnose::no_rows;
+use crate::kafka::{self, read::KafkaSource};
+use crate::network::{self, plan::NetworkPlan};
+use crate::process::output;
+use crate::run::packet_writer;
+use crate::source::{packet_input, recording_replay};
+
+/// An open source.
+pub enum QuerySource {
+    /// Packets.
+    Packets(JobInput),
+    /// A recording.
+    Recording(Box<ReplayRun>),
+    /// Published results on Kafka.
+    Kafka(Box<KafkaSource>),
+    /// A network, in which monitors will be started.
+    Network(Box<NetworkPlan>),
+}
+
+impl QuerySource {
+    /// Plans the query for the source of the flags, and opens the source.
+    pub fn open(
+        query: CheckedQuery,
+        flags: &WorkFlags,
+        options: &PlanOptions,
+        telling: Verbosity,
+        stop: &StopSignal,
+    ) -> anyhow::Result<(Plan, QuerySource)> {
+        let budget = query.budget;
+        let is_filtered = query.filter.is_some();
+        if let Some(brokers) = &flags.bus.kafka {
+            let (plan, source) = kafka::read::open(query, flags, brokers, options, telling)?;
+            mention(&plan, telling);
+            return Ok((plan, QuerySource::Kafka(Box::new(source))));
+        }
+        if recording_replay::asked(&flags.read)? {
+            let (plan, source) = recording_replay::open(query, flags, options, telling)?;
+            mention(&plan, telling);
+            return Ok((plan, QuerySource::Recording(Box::new(source))));
+        }
+        let plan = planner::lower_with(&query, options);
+        mention(&plan, telling);
+        let source = match &flags.network.network {
+            Some(path) => {
+                QuerySource::Network(Box::new(network::plan::plan(&flags.network, path, &plan, budget)?))
+            }
+            None => {
+                let workers = workers(flags, is_filtered);
+                let input = packet_input::open(&flags.read, &flags.live, workers, &plan.monitor, stop)?;
+                QuerySource::Packets(input)
+            }
+        };
+        Ok((plan, source))
+    }
+
+    /// Whether new data arrives while the run reads.
+    pub fn is_live(&self, flags: &WorkFlags) -> bool {
+        match self {
+            QuerySource::Packets(_) | QuerySource::Recording(_) => flags.live.is_live(),
+            QuerySource::Kafka(source) => source.reach != TopicReach::Past,
+            QuerySource::Network(_) => true,
+        }
+    }
+
+    /// Whether it has the packets of files.
+    pub fn is_capture_file(&self, flags: &WorkFlags) -> bool {
+        matches!(self, QuerySource::Packets(_)) && !flags.read.is_empty()
+    }
+
+    /// Starts the threads or processes of the run.
+    pub fn start(
+        self,
+        plan: &Plan,
+        config: &JobConfig,
+        flags: &WorkFlags,
+        telling: Verbosity,
+    ) -> anyhow::Result<QueryRun> {
+        let bytes_max = config.stream.window_bytes_max;
+        Ok(match self {
+            QuerySource::Packets(input) => {
+                QueryRun::start(plan, config, input).context("cannot start the workers")?
+            }
+            QuerySource::Recording(replay) => QueryRun::replay(plan, config.stream.clone(), *replay),
+            QuerySource::Kafka(source) => {
+                let feed = source.feed(plan, config, (flags.bus.engine, &flags.bus.flink))?;
+                QueryRun::fed(plan, bytes_max, feed)
+            }
+            QuerySource::Network(planned) => {
+                let program = flags.monitor_program.as_deref();
+                let running = network::run::start(plan, &planned, &config.stream, program)?;
+                if telling != Verbosity::Errors {
+                    output::complain(&format!("capturing from {}; Ctrl-C ends it", running.words()));
+                }
+                QueryRun::fed(plan, bytes_max, Box::new(running))
+            }
+        })
+    }
+}
+
+/// Prints reasons why there can be no rows, and with `-v` the parsed query.
+fn mention(plan: &Plan, telling: Verbosity) {
+    info!("query: {}", plan.query);
+    if plan.monitor.sample == SampleMode::Auto {
+        info!("SAMPLE auto applies to live input only: all flows of the files are read");
+    }
+    if telling != Verbosity::Errors {
+        no_rows::never(plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+    }
+}
+
+/// Number of workers. With look-back for matching flows, no separate reader thread is used: it would be far ahead of
+/// the decisions on its packets.
+fn workers(flags: &WorkFlags, is_filtered: bool) -> WorkerCount {
+    match !flags.live.is_live() && packet_writer::looks_back(flags, is_filtered) {
+        true => WorkerCount(Some(1)),
+        false => flags.workers,
+    }
+}
