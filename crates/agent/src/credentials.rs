@@ -132,7 +132,7 @@ impl AgentCredentials {
 /// Certificate authorities trusted by the system.
 #[must_use]
 pub fn system() -> TrustedServers<'static> {
-    TrustedServers::AnyOf(rustls_native_certs::load_native_certs().certs)
+    TrustedServers::AnyOf(connect::system_certificates())
 }
 
 fn text(path: &Path) -> Result<Option<String>, CredentialsError> {

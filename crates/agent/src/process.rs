@@ -81,9 +81,8 @@ impl MonitorProcess {
             entered.inspect_err(|e| tracing::warn!("job {}: no control group: {e}", lane.job)).ok()
         });
         // A process that ends before it has read its order reports the reason.
-        let length = u32::try_from(start.order.len()).map_err(io::Error::other)?;
-        let _ = input.write_all(&length.to_le_bytes()).and_then(|()| input.write_all(start.order));
-        let _ = input.flush();
+        let order = collect::encode_block(start.order)?;
+        let _ = input.write_all(&order).and_then(|()| input.flush());
         let child = Arc::new(Mutex::new(child));
         let complaining = thread::spawn(move || last_line(BufReader::new(complaints)));
         let heard = child.clone();

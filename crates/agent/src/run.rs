@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use connect::RetryPolicy;
 use connection::{ServerConnection, ServerConnectionEvent};
 use control::{AgentAction, AgentControl, AgentEvent, AgentSettings};
 use link::{
@@ -61,12 +62,6 @@ pub struct AgentConfig {
     pub credentials: Option<AgentCredentials>,
 }
 
-/// Initial delay between connection attempts; grows with failures.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Maximum delay while monitors run, so that several attempts are made before their leases end, at least six seconds
-/// after the last renewal.
-const PAUSE_MAX_LEASED: Duration = Duration::from_secs(1);
 /// Silence after which the server counts as disconnected.
 const SILENCE_NS: u64 = 15_000_000_000;
 /// Maximum unprocessed messages of monitors.
@@ -265,10 +260,13 @@ impl AgentLoop {
 
     /// Grows with every failure, with jitter, so that agents do not reconnect simultaneously.
     fn pause(&mut self) -> Duration {
+        let policy = match self.monitors.is_empty() {
+            true => RetryPolicy::AGENT,
+            false => RetryPolicy::AGENT_WITH_LEASES,
+        };
+        let delay = policy.delay(self.failures, self.boot);
         self.failures = self.failures.saturating_add(1);
-        let max = if self.monitors.is_empty() { PAUSE_MAX } else { PAUSE_MAX_LEASED };
-        let whole = PAUSE.saturating_mul(1 << self.failures.min(6)).min(max);
-        whole.mul_f64(0.5 + (self.boot.rotate_left(self.failures) % 1024) as f64 / 2048.0)
+        delay
     }
 
     fn on_step(&mut self, connection: &mut ServerConnection, happened: ServerConnectionEvent, buffer: &[u8]) {

@@ -1,5 +1,5 @@
-//! Output of a monitor process on its standard output: frames with a length of four bytes (little endian), a byte for
-//! the kind, and the body.
+//! Pipes of a monitor process. Standard output: frames with a length of four bytes (little endian), a byte for the kind,
+//! and the body. The start of standard input: blocks with a length of four bytes (little endian), and the content.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -38,6 +38,42 @@ pub enum MonitorFrame {
     },
     /// Problem with one of the processes it reports for; the others continue.
     Problem(String),
+}
+
+/// Encodes a block of a monitor's input.
+///
+/// # Errors
+/// `FileTooLarge` if the length has more than four bytes.
+pub fn encode_block(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let length = u32::try_from(bytes.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
+    Ok([&length.to_le_bytes()[..], bytes].concat())
+}
+
+/// Reason why there is no block.
+#[derive(Debug)]
+pub enum BlockError {
+    /// The length cannot be read.
+    Missing(io::Error),
+    /// The content cannot be read.
+    CutOff(io::Error),
+    /// It is longer than the maximum.
+    TooLong,
+}
+
+/// Reads a block of at most `bytes_max` bytes.
+///
+/// # Errors
+/// See [`BlockError`].
+pub fn read_block(from: &mut dyn Read, bytes_max: usize) -> Result<Vec<u8>, BlockError> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length).map_err(BlockError::Missing)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > bytes_max {
+        return Err(BlockError::TooLong);
+    }
+    let mut bytes = vec![0; length];
+    from.read_exact(&mut bytes).map_err(BlockError::CutOff)?;
+    Ok(bytes)
 }
 
 impl MonitorFrame {

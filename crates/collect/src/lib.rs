@@ -13,7 +13,7 @@ mod report;
 mod rows;
 
 pub use collector::{Collector, IgnoreCoverage, TakeRows};
-pub use frame::{FRAME_BYTES_MAX, MonitorFrame, TAKEN, WAITING};
+pub use frame::{BlockError, FRAME_BYTES_MAX, MonitorFrame, TAKEN, WAITING, encode_block, read_block};
 pub use lanes::{CollectorLanes, LaneActivity, LaneCoverage, LaneId};
 pub use message::{REPORT_BYTES_MAX, ReportContent, ReportError, ReportHead, head};
 pub use report::{ReportPart, WorkerReport};

@@ -1,16 +1,9 @@
-//! Parses addresses and separates their secrets; reads trusted certificates.
-
-use std::fs;
-use std::path::Path;
+//! Parses addresses and separates their secrets.
 
 use ureq::http::Uri;
-use ureq::tls::{PemItem, RootCerts, parse_pem};
 
 use crate::error::FlinkError;
 use crate::options::FlinkAuthorization;
-
-/// Maximum bytes of a certificate file.
-const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// An address without credentials, and the credentials.
 pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<FlinkAuthorization>), FlinkError> {
@@ -55,27 +48,6 @@ fn decoded(text: &str) -> String {
         });
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Certificate authorities of a file.
-pub(crate) fn authorities(path: &Path) -> Result<RootCerts, FlinkError> {
-    let wrong = |why: String| FlinkError::WrongUse(format!("{}: {why}", path.display()));
-    let size = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if size > PEM_BYTES_MAX {
-        return Err(wrong("not a certificate file".into()));
-    }
-    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let found: Vec<_> = parse_pem(&text)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if found.is_empty() {
-        Err(wrong("it has no certificate (PEM)".into()))
-    } else {
-        Ok(RootCerts::Specific(found.into()))
-    }
 }
 
 #[cfg(test)]

@@ -5,18 +5,16 @@ use std::io::ErrorKind;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use connect::{HttpSettings, RetryPolicy, TrustedAuthorities};
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::Request;
-use ureq::tls::TlsConfig;
 
-use crate::address::{address, authorities};
+use crate::address::address;
 use crate::error::FlinkError;
 use crate::error_summary::ErrorSummary;
 use crate::options::{FlinkAuthorization, GatewayOptions};
 
-/// Maximum pause before a retry.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Timeout of requests whose result does not matter.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Connection timeout.
@@ -83,18 +81,18 @@ impl HttpClient {
         options: &GatewayOptions,
     ) -> Result<HttpClient, FlinkError> {
         let (base, in_url) = address(whom, url)?;
-        let roots = options.authorities.as_deref().map(authorities).transpose()?;
-        let tls = roots.into_iter().fold(TlsConfig::builder(), |tls, roots| tls.root_certs(roots));
-        let config = Agent::config_builder()
-            .tls_config(tls.build())
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .timeout_connect(Some(CONNECT.min(options.answer)))
-            // With a connection that broke while idle it would be unknown whether a request was received.
-            .max_idle_connections(0)
-            .user_agent(concat!("netalytics/", env!("CARGO_PKG_VERSION")));
+        let file = options.authorities.as_deref();
+        let is_tls = base.starts_with("https://") || file.is_some();
+        let trusted = is_tls.then(|| TrustedAuthorities::new(file)).transpose();
+        let trusted = trusted.map_err(|why| FlinkError::WrongUse(why.to_string()))?;
+        let settings = HttpSettings {
+            trusted: trusted.as_ref(),
+            connect_max: Some(CONNECT.min(options.answer)),
+            closes_connections: true,
+            ..HttpSettings::default()
+        };
         Ok(HttpClient {
-            agent: config.build().into(),
+            agent: settings.agent(),
             base,
             whom,
             authorization: in_url.or_else(|| options.authorization.clone()),
@@ -128,7 +126,7 @@ impl HttpClient {
         patience: Duration,
     ) -> Result<HttpAnswer, FlinkError> {
         let begun = Instant::now();
-        let mut pause = Duration::from_millis(50);
+        let mut delays = RetryPolicy::FLINK.delays(u64::from(std::process::id()));
         loop {
             let asked = self.ask_once(method, path, body, self.answer);
             let may_again = match &asked {
@@ -138,11 +136,11 @@ impl HttpClient {
                 Ok(answer) => matches!(answer.status, 502..=504) && repeat == RequestRepeat::Harmless,
                 Err(HttpFailure::Unreadable(_)) => false,
             };
-            if !may_again || begun.elapsed() + pause > patience {
+            let delay = delays.next_delay();
+            if !may_again || begun.elapsed() + delay > patience {
                 return self.told(asked, repeat);
             }
-            thread::sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
+            thread::sleep(delay);
         }
     }
 

@@ -48,7 +48,7 @@ pub struct GatewayOptions {
     pub cluster: Option<String>,
     /// Credentials for the gateway and `cluster`; never sent to an address reported by the gateway.
     pub authorization: Option<FlinkAuthorization>,
-    /// PEM file with trusted certificate authorities, instead of the default ones.
+    /// PEM file with trusted certificate authorities, instead of the system's.
     pub authorities: Option<PathBuf>,
     /// Properties of the session, from Flink's configuration.
     pub properties: Vec<(String, String)>,

@@ -1,7 +1,7 @@
 //! Identities of a server and its agents. [`CertificateAuthority`] is the server's certificate authority: it signs agents'
 //! requests ([`SigningRequest`]) and assigns their names, so an agent cannot choose its own. [`server_config`] and
-//! [`client_config`] are the TLS 1.3 configurations of both ends; [`VerifiedPeer`] describes the owner of a certificate;
-//! [`in_words`] explains a failed handshake.
+//! [`client_config`] are the TLS 1.3 configurations of both ends, [`public_client_config`] is that of clients of other
+//! programs; [`VerifiedPeer`] describes the owner of a certificate; [`in_words`] explains a failed handshake.
 //!
 //! No files, sockets, or clocks: keys and certificates are PEM texts, times are seconds since the epoch.
 
@@ -18,7 +18,7 @@ pub use authority::{
 };
 pub use peer::VerifiedPeer;
 pub use pin::AuthorityPin;
-pub use tls::{TrustedClients, TrustedServers, client_config, server_config};
+pub use tls::{TrustedClients, TrustedServers, client_config, public_client_config, server_config};
 pub use tls_messages::{ConnectionEnd, in_words, time_in_words};
 
 /// Reason why a key, certificate or request is unusable.

@@ -74,12 +74,7 @@ pub fn client_config(
         TrustedServers::Pinned(pin) => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(PinnedVerifier::new(pin, provider()))),
-        TrustedServers::AnyOf(all) => {
-            let mut roots = RootCertStore::empty();
-            // Unreadable certificates of the system are skipped.
-            roots.add_parsable_certificates(all);
-            builder.with_root_certificates(roots)
-        }
+        TrustedServers::AnyOf(all) => builder.with_root_certificates(parsable(all)),
     };
     let mut config = match bears {
         None => builder.with_no_client_auth(),
@@ -87,6 +82,17 @@ pub fn client_config(
     };
     config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+/// Configuration of a client of other programs' servers, which may support only TLS 1.2.
+///
+/// # Errors
+/// `IdentityError::Tls`.
+pub fn public_client_config(
+    authorities: Vec<CertificateDer<'static>>,
+) -> Result<ClientConfig, IdentityError> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(parsable(authorities)).with_no_client_auth())
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -106,6 +112,13 @@ fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
 
 fn key(pem: &str) -> Result<PrivateKeyDer<'static>, IdentityError> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|e| unreadable("a private key", e))
+}
+
+/// Unreadable certificates of the system are skipped.
+fn parsable(all: Vec<CertificateDer<'static>>) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(all);
+    roots
 }
 
 fn roots(pem: &str) -> Result<RootCertStore, IdentityError> {

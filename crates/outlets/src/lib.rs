@@ -2,7 +2,7 @@
 //!
 //! [`OutletSink`] is a [`sinks::Sink`] that passes every row to each of its outlets, each with a bounded queue
 //! (`queue.rs`) and a thread (`worker.rs`). A *mapping* converts rows to messages and is pure: one file per outlet,
-//! tested without a socket. A *transport* sends messages; temporary failures are retried (`backoff.rs`), and losses are
+//! tested without a socket. A *transport* sends messages; temporary failures are retried ([`connect::RetryPolicy`]), and losses are
 //! counted by cause (`counters.rs`). No outlet delays the query or another outlet. A [`DirectOutlet`] is an outlet whose rows
 //! are stored on disk, as those of a server's jobs. A [`MetricsPage`] contains metrics for scrapers.
 
@@ -10,7 +10,6 @@
 
 pub mod address;
 mod alert_sender;
-mod backoff;
 mod counters;
 mod desired_state;
 mod direct_outlet;
@@ -40,7 +39,6 @@ mod worker;
 
 pub use address::{OutletAddress, OutletScheme, SecretText};
 pub use alert_sender::AlertSender;
-pub use backoff::RetryBackoff;
 pub use desired_state::{DesiredState, DesiredStateSender};
 pub use direct_outlet::{DeliveryAttempt, DirectOutlet, PreparedMessage};
 pub use exponential::ExponentialBuckets;

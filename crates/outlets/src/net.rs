@@ -3,12 +3,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use connect::{AuthorityError, TrustedAuthorities};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::address::OutletAddress;
 
@@ -20,24 +21,15 @@ pub enum OutletConnection {
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-/// Trusted certificate authorities.
+/// Trusted certificate authorities for `address`.
 ///
 /// # Errors
 /// A message, if there are none.
-pub fn authorities(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
-    let Some(path) = file else {
-        let found = rustls_native_certs::load_native_certs();
-        return match found.certs.is_empty() {
-            true => Err("this system has no trusted certificates: give them by #ca-file=FILE".into()),
-            false => Ok(found.certs),
-        };
-    };
-    let pem = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match pem {
-        Ok(certs) if !certs.is_empty() => Ok(certs),
-        Ok(_) => Err(format!("{path} has no certificate")),
-        Err(error) => Err(format!("cannot read certificates from {path}: {error}")),
-    }
+pub fn authorities(address: &OutletAddress) -> Result<TrustedAuthorities, String> {
+    TrustedAuthorities::new(address.ca_file.as_deref().map(Path::new)).map_err(|why| match why {
+        AuthorityError::NoneInSystem => format!("{why}: give them by #ca-file=FILE"),
+        why => why.to_string(),
+    })
 }
 
 /// TLS configuration for `address`.
@@ -45,12 +37,7 @@ pub fn authorities(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, S
 /// # Errors
 /// A message, if no authority is trusted.
 pub fn tls(address: &OutletAddress) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(authorities(address.ca_file.as_deref())?);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| error.to_string())?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    authorities(address)?.client_config().map_err(|why| why.to_string())
 }
 
 /// Explains a certificate error.

@@ -1,10 +1,9 @@
 //! POST over HTTP or HTTPS: one request with a time limit, and the classification of responses as retriable or final.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use connect::HttpSettings;
 use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::address::OutletAddress;
 use crate::net;
@@ -31,21 +30,10 @@ impl HttpPoster {
             path if path.starts_with('/') => path.to_owned(),
             query => format!("/{query}"),
         };
-        let mut config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .user_agent(concat!("netalytics/", env!("CARGO_PKG_VERSION")));
-        if is_tls {
-            let trusted = net::authorities(address.ca_file.as_deref())?;
-            let trusted = trusted.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-            let roots = RootCerts::Specific(Arc::new(trusted));
-            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
-        }
+        let trusted = is_tls.then(|| net::authorities(address)).transpose()?;
+        let settings = HttpSettings { trusted: trusted.as_ref(), ..HttpSettings::default() };
         let scheme = if is_tls { "https" } else { "http" };
-        Ok(HttpPoster {
-            agent: config.build().into(),
-            url: format!("{scheme}://{}{path}", address.authority()),
-        })
+        Ok(HttpPoster { agent: settings.agent(), url: format!("{scheme}://{}{path}", address.authority()) })
     }
 
     /// Posts `body`; returns the response.

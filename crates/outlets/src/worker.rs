@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::backoff::RetryBackoff;
+use connect::RetryPolicy;
+
 use crate::counters::{OutletCounters, OutletLoss};
 use crate::queue::{NextItem, OutletItem, OutletQueue};
 
@@ -137,8 +138,9 @@ impl OutletThread {
 
     fn deliver(&mut self, message: &OutletMessage) {
         let give_up_at = Instant::now() + self.retry_max;
-        let backoff = RetryBackoff::new(RandomState::new().hash_one(message.number));
-        for wait in backoff {
+        let mut delays = RetryPolicy::RECEIVER.delays(RandomState::new().hash_one(message.number));
+        loop {
+            let wait = delays.next_delay();
             let left = self.left().unwrap_or(ATTEMPT_MAX);
             // Unsent rows are counted as lost at the end.
             if left.is_zero() {

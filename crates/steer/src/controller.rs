@@ -4,6 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use connect::HttpSettings;
 use mirror::diff::ours;
 use mirror::json::{rule_from_json, rule_to_json};
 use mirror::model::{FloodSetting, PortVlans};
@@ -39,9 +40,9 @@ impl SwitchController {
     /// of ports to which the switch does not flood.
     #[must_use]
     pub fn new(url: &str, datapath: &str, token: Option<&str>, quiet: &[&str]) -> SwitchController {
-        let config = Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
+        let settings = HttpSettings { whole_max: Some(PATIENCE), ..HttpSettings::default() };
         SwitchController {
-            agent: config.build().into(),
+            agent: settings.agent(),
             base: format!("{}/v1/switches/{datapath}", url.trim_end_matches('/')),
             authorization: token.map(|token| format!("Bearer {token}")),
             quiet: quiet.iter().map(|name| (*name).to_owned()).collect(),

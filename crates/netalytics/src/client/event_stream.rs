@@ -6,12 +6,11 @@ use std::io::{self, BufRead, BufReader};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use connect::RetryPolicy;
 use serde_json::Value;
 
 use crate::client::server_client::{ServerClient, ServerRequest};
 
-/// Delay before reconnecting.
-const PAUSE: Duration = Duration::from_secs(1);
 /// Silence after which a stream is abandoned; the server sends something at least every ten seconds.
 const SILENCE: Duration = Duration::from_secs(25);
 
@@ -81,6 +80,7 @@ fn listen(remote: &ServerClient, path: &str) -> io::Result<Receiver<JobEvent>> {
     let (tell, heard) = channel();
     let remote = remote.clone();
     let path = path.to_owned();
+    let mut delays = RetryPolicy::EVENTS.delays(u64::from(std::process::id()));
     let call = move || {
         loop {
             if let Ok(response) = remote.open(&ServerRequest::plain("GET", &path))
@@ -88,7 +88,7 @@ fn listen(remote: &ServerClient, path: &str) -> io::Result<Receiver<JobEvent>> {
             {
                 return;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(delays.next_delay());
             // Missed events are replaced by reading the rows.
             if tell.send(JobEvent::Rows).is_err() {
                 return;

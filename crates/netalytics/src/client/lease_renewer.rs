@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use capture::live::StopSignal;
+use connect::RetryPolicy;
 
 use crate::client::server_client::{ServerClient, ServerRequest, ServerRequestError};
 
 /// Interval at which it checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Delay between retries.
-const PAUSE: Duration = Duration::from_millis(500);
 /// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -76,6 +75,7 @@ impl Drop for LeaseRenewer {
 
 fn keep(remote: &ServerClient, job: &str, lease: Duration, stop: &StopSignal, known: &AtomicU8) {
     let every = lease / 3;
+    let mut delays = RetryPolicy::COMMAND.delays(u64::from(std::process::id()));
     let mut renew_at = Instant::now() + every;
     let mut stop_at = Instant::now();
     let is = |what: JobRunState| known.load(Ordering::Relaxed) == what as u8;
@@ -87,13 +87,13 @@ fn keep(remote: &ServerClient, job: &str, lease: Duration, stop: &StopSignal, kn
                     known.store(JobRunState::Stopped as u8, Ordering::Relaxed)
                 }
                 Err(ServerRequestError::Nobody(_) | ServerRequestError::Later(_)) => {
-                    stop_at = Instant::now() + PAUSE
+                    stop_at = Instant::now() + delays.next_delay()
                 }
             }
         }
         if renew_at <= now {
             let renewed = remote.try_ask(&ServerRequest::plain("POST", &format!("/api/v1/jobs/{job}/renew")));
-            renew_at = Instant::now() + if renewed.is_ok() { every } else { every.min(PAUSE) };
+            renew_at = Instant::now() + if renewed.is_ok() { every } else { every.min(delays.next_delay()) };
         }
         std::thread::sleep(LOOK_EVERY);
     }

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use connect::RetryPolicy;
 use serde_json::Value;
 
 use crate::client::server_client::{ServerClient, ServerRequest, ServerRequestError};
 use crate::process::output;
 
-/// Delay between retries.
-const PAUSE: Duration = Duration::from_millis(500);
 /// Time without an answer after which a server is given up.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
@@ -30,6 +29,7 @@ impl RetryingClient {
         &mut self,
         mut ask: impl FnMut(&ServerClient) -> Result<T, ServerRequestError>,
     ) -> anyhow::Result<T> {
+        let mut delays = RetryPolicy::COMMAND.delays(u64::from(std::process::id()));
         loop {
             let error = match ask(&self.remote) {
                 Ok(answer) => {
@@ -49,7 +49,7 @@ impl RetryingClient {
                 Some(since) if since.elapsed() > GIVE_UP => return Err(error),
                 Some(_) => {}
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(delays.next_delay());
         }
     }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use agent::dial::{IN_CLEAR, travels_in_clear};
 use anyhow::{Context, anyhow};
+use connect::{AuthorityError, HttpSettings, TrustedAuthorities};
 use identity::ConnectionEnd;
 use query::{Diagnostic, TextSpan};
 use serde_json::Value;
 use ureq::http::Uri;
-use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::cli::flags::service::ServerFlags;
 use crate::client::profile::ClientProfile;
@@ -31,7 +31,7 @@ pub struct ServerClient {
     agent: ureq::Agent,
     base: String,
     token: String,
-    trusted: Option<RootCerts>,
+    trusted: Option<TrustedAuthorities>,
 }
 
 /// A successful response.
@@ -124,14 +124,14 @@ impl ServerClient {
             )));
         }
         let ca = ca.map(Path::to_owned).or_else(|| environment("NETALYTICS_CA").map(PathBuf::from));
-        let trusted = ca.or(profile.ca).as_deref().map(authorities).transpose()?;
-        let agent = agent(Some(PATIENCE), trusted.clone());
+        let trusted = authorities(&base, ca.or(profile.ca).as_deref())?;
+        let agent = agent(Some(PATIENCE), trusted.as_ref());
         Ok(ServerClient { agent, base, token: token(token_file, profile.token_file)?, trusted })
     }
 
     /// Sets the timeout of responses; `None`: no timeout for the body.
     pub fn patient(&self, patience: Option<Duration>) -> ServerClient {
-        ServerClient { agent: agent(patience, self.trusted.clone()), ..self.clone() }
+        ServerClient { agent: agent(patience, self.trusted.as_ref()), ..self.clone() }
     }
 
     /// Sends a request; returns the JSON response.
@@ -219,18 +219,15 @@ impl ServerClient {
     }
 }
 
-/// Certificate authorities of a file.
-fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let found = parse_pem(&text).filter_map(|item| match item {
-        Ok(PemItem::Certificate(certificate)) => Some(certificate),
-        _ => None,
-    });
-    let found: Vec<_> = found.collect();
-    match found.is_empty() {
-        true => Err(wrong_flags(format!("{} has no certificate (PEM)", path.display()))),
-        false => Ok(RootCerts::Specific(found.into())),
-    }
+/// Certificate authorities: of a file, or for `https://` the system's.
+fn authorities(base: &str, file: Option<&Path>) -> anyhow::Result<Option<TrustedAuthorities>> {
+    let is_needed = base.starts_with("https://") || file.is_some();
+    let found = is_needed.then(|| TrustedAuthorities::new(file)).transpose();
+    found.map_err(|why| match why {
+        AuthorityError::Unreadable { .. } => why.into(),
+        AuthorityError::Empty(_) => wrong_flags(why.to_string()),
+        AuthorityError::NoneInSystem => wrong_flags(format!("{why}: use --ca FILE")),
+    })
 }
 
 /// Shortened text of a response that is not from a netalytics server, such as a proxy.
@@ -254,16 +251,15 @@ fn in_words(error: ureq::Error) -> anyhow::Error {
     }
 }
 
-fn agent(patience: Option<Duration>, trusted: Option<RootCerts>) -> ureq::Agent {
-    let tls = trusted.into_iter().fold(TlsConfig::builder(), |tls, trusted| tls.root_certs(trusted));
-    let config = ureq::Agent::config_builder()
-        .tls_config(tls.build())
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .timeout_global(patience)
-        .timeout_connect(Some(PATIENCE))
-        .timeout_recv_response(Some(PATIENCE));
-    ureq::Agent::new_with_config(config.build())
+fn agent(patience: Option<Duration>, trusted: Option<&TrustedAuthorities>) -> ureq::Agent {
+    let settings = HttpSettings {
+        trusted,
+        connect_max: Some(PATIENCE),
+        answer_max: Some(PATIENCE),
+        whole_max: patience,
+        ..HttpSettings::default()
+    };
+    settings.agent()
 }
 
 /// Message of an error response; errors in a query are formatted as local ones.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use capture::live::StopSignal;
+use connect::RetryPolicy;
 use plan::Plan;
 use serde_json::{Value, json};
 use sinks::WindowPace;
@@ -35,8 +36,8 @@ use crate::run::{open_outlets, run_query};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Polling interval of the job, independent of the live stream.
 const ASK_EVERY: Duration = Duration::from_secs(3);
-/// Delay between attempts to reach the server.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Polling interval of results before the job has started.
+const START_EVERY: Duration = Duration::from_millis(500);
 /// Maximum time to retry a submission whose response was lost.
 const ASKING: Duration = Duration::from_secs(30);
 /// Row group size of Parquet files, in bytes.
@@ -154,6 +155,7 @@ fn submit(remote: &ServerClient, body: &Value, text: &str) -> anyhow::Result<Val
     };
     let until = Instant::now() + ASKING;
     let mut was_heard = false;
+    let mut delays = RetryPolicy::COMMAND.delays(u64::from(std::process::id()));
     loop {
         match remote.try_json(&asked) {
             Err(ServerRequestError::Later(error)) if error.is::<ureq::Error>() && Instant::now() < until => {
@@ -162,7 +164,7 @@ fn submit(remote: &ServerClient, body: &Value, text: &str) -> anyhow::Result<Val
             Err(ServerRequestError::Nobody(_)) if was_heard && Instant::now() < until => {}
             answer => return Ok(answer?),
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(delays.next_delay());
     }
 }
 
@@ -246,7 +248,7 @@ impl ServedRun {
             if !found.is_empty() || self.look()? {
                 return Ok(found);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(START_EVERY);
         }
     }
 

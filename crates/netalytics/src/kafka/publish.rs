@@ -11,14 +11,13 @@ use bus::progress::ProgressWatch;
 use bus::{Kafka, NewTopic, Producer, ProducerConfig, ProducerCounters, TopicAdmin};
 use capture::PacketBlock;
 use capture::live::StopSignal;
+use connect::RetryPolicy;
 use plan::{Dataflow, Plan, SampleMode};
 use runner::bus::{PublishFeedback, PublishedContent, RunContinuation};
 
 use crate::kafka::{broker_notice, connection};
 use crate::process::output;
 
-/// Delay between attempts to reach a broker.
-const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum wait for the acknowledgment of the last records, without a signal.
 pub const LAST: Duration = Duration::from_secs(30);
 /// Default retention of topics.
@@ -102,11 +101,12 @@ impl TopicPublication<'_> {
 
     /// Like [`TopicPublication::open`], with retries while no broker responds, until `stop` is set.
     pub fn open_patiently(&self, kafka: &Kafka, stop: &StopSignal) -> anyhow::Result<KafkaPublisher> {
+        let mut delays = RetryPolicy::BROKER.delays(u64::from(std::process::id()));
         loop {
             match self.open(kafka, stop) {
                 Err(error) if is_away(&error) && !stop.is_asked() => {
                     output::complain(&format!("{error}: retrying"));
-                    std::thread::sleep(AGAIN);
+                    std::thread::sleep(delays.next_delay());
                 }
                 opened => return opened,
             }

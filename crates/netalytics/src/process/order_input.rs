@@ -2,22 +2,19 @@
 
 use std::io::Read;
 
-use anyhow::Context;
+use anyhow::anyhow;
+use collect::BlockError;
 use plan::message::{self, JobOrder};
 
 use crate::process::failure::wrong_flags;
 
-/// Reads a length of four bytes, little endian, and that number of bytes.
+/// Reads a block.
 pub fn block(from: &mut dyn Read) -> anyhow::Result<Vec<u8>> {
-    let mut length = [0; 4];
-    from.read_exact(&mut length).context("there is no order on standard input")?;
-    let length = u32::from_le_bytes(length) as usize;
-    if length > message::ORDER_BYTES_MAX {
-        return Err(wrong_flags("the order on standard input is too large"));
-    }
-    let mut bytes = vec![0; length];
-    from.read_exact(&mut bytes).context("the order on standard input is cut off")?;
-    Ok(bytes)
+    collect::read_block(from, message::ORDER_BYTES_MAX).map_err(|why| match why {
+        BlockError::Missing(why) => anyhow!(why).context("there is no order on standard input"),
+        BlockError::CutOff(why) => anyhow!(why).context("the order on standard input is cut off"),
+        BlockError::TooLong => wrong_flags("the order on standard input is too large"),
+    })
 }
 
 /// Decodes an order.

@@ -120,6 +120,19 @@ fn the_documented_scrape_job_reads_a_server_with_tls() {
     });
 }
 
+/// Without `--ca`, the system's authorities are trusted, which OpenSSL's variable names.
+#[test]
+fn without_a_file_the_authorities_of_the_system_are_trusted() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &[]);
+    let token = format!("{}/admin.token", server.data);
+    let variables = [("NETALYTICS_SERVER", server.url.as_str()), ("NETALYTICS_TOKEN_FILE", &token)];
+    let refused = shell(&folder, "netalytics jobs", &variables);
+    assert_ne!(refused.code, 0, "its authority is not one of the system's");
+    let trusted = shell(&folder, &format!("SSL_CERT_FILE={} netalytics jobs", server.ca), &variables);
+    assert_eq!(trusted.code, 0, "{}", trusted.err);
+}
+
 #[test]
 fn flags_go_before_the_environment_and_that_before_the_profile() {
     let folder = Folder::new();

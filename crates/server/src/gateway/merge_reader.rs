@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
+use connect::RetryPolicy;
 use stream::EngineOutput;
 
 use super::GatewayEvent;
 use crate::gateway::merge_backend::{MergeBackend, MergeRequest, MergeStatus, ResultMerge};
 use crate::job::JobId;
 
-/// Delay before the merge is started again.
-const PAUSE: Duration = Duration::from_secs(2);
 /// Interval at which the thread checks for commands.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Time limit for the merge of the last results after the end of a job.
@@ -132,7 +131,7 @@ impl MergeThread {
             if self.is_late() {
                 break;
             }
-            self.pause(PAUSE)?;
+            self.pause(RetryPolicy::MERGE.delay(0, self.job.0.unsigned_abs()))?;
         }
         if let Err(why) = self.bus.forget(&self.wanted.topics) {
             tracing::warn!("cannot delete the topics of job {}: {why}", self.job);

@@ -84,7 +84,7 @@ pub struct FlinkFlags {
     #[arg(long = "flink-kafka-property", value_name = "NAME=VALUE", value_parser = property, requires = "flink_gateway")]
     pub flink_properties: Vec<(String, String)>,
 
-    /// Certificates (PEM) of the authorities trusted for the gateway, for https://
+    /// Certificates (PEM) of the authorities trusted for the gateway, for https:// [default: the system's]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "flink_gateway")]
     pub flink_ca: Option<PathBuf>,
 

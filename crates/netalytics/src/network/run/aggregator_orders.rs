@@ -91,9 +91,8 @@ fn texts(list: &Value) -> Option<Vec<String>> {
 }
 
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    // The reader rejects a block that is too long.
-    out.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
-    out.extend(bytes);
+    // A plan that does not fit is rejected before.
+    out.extend(collect::encode_block(bytes).unwrap_or_default());
 }
 
 #[cfg(test)]

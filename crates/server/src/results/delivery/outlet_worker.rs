@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use outlets::{DeliveryAttempt, DirectOutlet, PreparedMessage, RetryBackoff};
+use connect::RetryPolicy;
+use outlets::{DeliveryAttempt, DirectOutlet, PreparedMessage};
 use plan::Plan;
 
 use super::pages;
@@ -19,8 +20,6 @@ use crate::store::sqlite::{DeliveryPosition, KeptResult, ServerStore, StoreError
 
 /// Polling interval without a wakeup.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Delay after a failure of the local store.
-const PAUSE: Duration = Duration::from_secs(5);
 
 /// State of an outlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +138,7 @@ impl OutletWorker {
                 Err(DeliveryStop::Ended) => return,
                 Err(DeliveryStop::Failed(error)) => {
                     tracing::warn!("cannot deliver rows of job {}: {error}", self.job);
-                    PAUSE
+                    RetryPolicy::STORE.delay(0, self.job.0.unsigned_abs())
                 }
             };
             if self.bell.wait(wait) == DeliveryWakeup::Over {
@@ -237,7 +236,8 @@ impl DeliveryRun<'_> {
     /// Sends a message until it is acknowledged or rejected; returns the number of rejected rows.
     fn deliver(&mut self, parcel: &PreparedMessage) -> Result<u64, ServerStopping> {
         let line = self.line;
-        let mut waits = RetryBackoff::new(line.job.0.unsigned_abs().rotate_left(32) ^ line.place as u64);
+        let seed = line.job.0.unsigned_abs().rotate_left(32) ^ line.place as u64;
+        let mut waits = RetryPolicy::RECEIVER.delays(seed);
         loop {
             match self.carrier.attempt(parcel) {
                 DeliveryAttempt::Taken => {
@@ -251,7 +251,7 @@ impl DeliveryRun<'_> {
                 DeliveryAttempt::Failed(why) => line.say(OutletCondition::Retrying, Some(why)),
             }
             line.retries.fetch_add(1, Relaxed);
-            if line.bell.pause(waits.next().unwrap_or(LOOK_EVERY)) == DeliveryWakeup::Over {
+            if line.bell.pause(waits.next_delay()) == DeliveryWakeup::Over {
                 return Err(ServerStopping);
             }
         }

@@ -6,7 +6,8 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use outlets::{DeliveryFault, DesiredState, DesiredStateSender, RetryBackoff};
+use connect::RetryPolicy;
+use outlets::{DeliveryFault, DesiredState, DesiredStateSender};
 
 use super::machine::ScalingDirection;
 use super::running_action::{DecisionMessage, RunningAction};
@@ -19,8 +20,6 @@ use crate::store::sqlite::{StoreError, StoredDecision};
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 /// Polling interval without a wakeup.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Delay after a failure of the local store.
-const PAUSE: Duration = Duration::from_secs(5);
 
 /// Carries out decisions until dropped.
 pub struct ActionExecutors(Arc<ActionRegistry>);
@@ -98,7 +97,7 @@ impl DecisionExecutor {
                 Err(ExecutorStop::Over) => return,
                 Err(ExecutorStop::Failed(error)) => {
                     self.fail(Some(error.to_string()));
-                    PAUSE
+                    RetryPolicy::STORE.delay(0, self.run)
                 }
             };
             if self.bell.wait(wait) == DeliveryWakeup::Over {
@@ -168,7 +167,7 @@ impl DecisionExecutor {
 
     /// Notifies one receiver, with retries until it acknowledges.
     fn tell(&mut self, place: usize, wanted: &DesiredState) -> Result<(), ExecutorStop> {
-        let mut waits = RetryBackoff::new(wanted.version ^ self.id.unsigned_abs().rotate_left(32));
+        let mut waits = RetryPolicy::RECEIVER.delays(wanted.version ^ self.id.unsigned_abs().rotate_left(32));
         loop {
             match self.give(place, wanted) {
                 Ok(()) => {
@@ -180,7 +179,7 @@ impl DecisionExecutor {
                 Err(why) => self.fail(Some(self.of(place, &why))),
             }
             self.actions.tally.retried.add(1);
-            if self.bell.pause(waits.next().unwrap_or(LOOK_EVERY)) == DeliveryWakeup::Over {
+            if self.bell.pause(waits.next_delay()) == DeliveryWakeup::Over {
                 return Err(ExecutorStop::Over);
             }
         }

@@ -10,8 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use connect::RetryPolicy;
 use outlets::address::{OutletAddress, OutletScheme, SystemSecrets};
-use outlets::{AlertSender, DeliveryFault, RetryBackoff};
+use outlets::{AlertSender, DeliveryFault};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -310,9 +311,9 @@ impl AlertRegistry {
                             Duration::from_nanos(now_ns().saturating_sub(next.since_ns).unsigned_abs());
                         if waited < self.limits().retry_max {
                             self.tally.retried.add(1);
-                            let waits =
-                                backoff.get_or_insert_with(|| RetryBackoff::new(next.id.unsigned_abs()));
-                            if !receiver.bell.wait(waits.next().unwrap_or_default(), ReceiverWakeup::ByTime) {
+                            let waits = backoff
+                                .get_or_insert_with(|| RetryPolicy::RECEIVER.delays(next.id.unsigned_abs()));
+                            if !receiver.bell.wait(waits.next_delay(), ReceiverWakeup::ByTime) {
                                 return;
                             }
                             continue;
@@ -348,7 +349,7 @@ impl AlertRegistry {
 
     /// Sends the current state repeatedly until the end.
     fn repeat(&self, receiver: &AlertReceiver) {
-        let mut backoff = RetryBackoff::new(1);
+        let mut backoff = RetryPolicy::RECEIVER.delays(1);
         loop {
             let all = self.standing_for(&receiver.name);
             let chunks = all.chunks(CHUNK);
@@ -358,13 +359,13 @@ impl AlertRegistry {
                 chunks.map(|some| receiver.try_once("", body(some).as_bytes())).find_map(Result::err);
             let (wait, woken) = match failed {
                 None => {
-                    backoff = RetryBackoff::new(now_ns().unsigned_abs());
+                    backoff = RetryPolicy::RECEIVER.delays(now_ns().unsigned_abs());
                     self.tally.sent.add(u64::from(!all.is_empty()));
                     (self.limits().resend, ReceiverWakeup::ByNews)
                 }
                 Some(_) => {
                     self.tally.retried.add(1);
-                    (backoff.next().unwrap_or_default(), ReceiverWakeup::ByTime)
+                    (backoff.next_delay(), ReceiverWakeup::ByTime)
                 }
             };
             if !receiver.bell.wait(wait, woken) {
