@@ -281,7 +281,7 @@ fn agent(site: &NetworkSite, part: &MonitorPart) -> anyhow::Result<String> {
 
 /// Number of a job on switches.
 fn number_of(job: JobId) -> u32 {
-    ((job.0.unsigned_abs().max(1) - 1) % NUMBERS + 1) as u32
+    ((job.0.max(1) - 1) % NUMBERS + 1) as u32
 }
 
 /// State remains consistent after a panic.

@@ -255,7 +255,7 @@ pub async fn list(
     QueryParams(params): QueryParams<JobsParams>,
 ) -> Result<JsonResponse<JobList>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    let before = params.before.as_deref().map(id).transpose()?.map(|id| id.0);
+    let before = params.before.as_deref().map(id).transpose()?;
     let limit = params.limit.unwrap_or(PAGE).min(1000);
     let wanted = JobQuery { state: params.state, before, limit };
     let read = move |service: &Service| {

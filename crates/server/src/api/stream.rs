@@ -140,10 +140,9 @@ pub fn position(text: &str) -> Option<(u64, u64)> {
     Some((boot.parse().ok()?, seq.parse().ok()?))
 }
 
-fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<i64>>, ApiFailure> {
+fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<JobId>>, ApiFailure> {
     let Some(text) = text else { return Ok(None) };
-    let jobs: BTreeSet<i64> =
-        text.split(',').map(|name| id(name.trim()).map(|id| id.0)).collect::<Result<_, _>>()?;
+    let jobs: BTreeSet<JobId> = text.split(',').map(|name| id(name.trim())).collect::<Result<_, _>>()?;
     match jobs.len() <= JOBS_MAX {
         true => Ok(Some(jobs)),
         false => Err(ApiFailure::bad(format!("a stream has at most {JOBS_MAX} jobs"))),
@@ -153,20 +152,20 @@ fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<i64>>, ApiFailure> {
 fn watch(
     service: &Service,
     who: &ClientAccess,
-    wanted: Option<BTreeSet<i64>>,
+    wanted: Option<BTreeSet<JobId>>,
     seen: ResumePoint,
 ) -> Result<Arc<ClientQueue>, ServiceError> {
     let jobs = match wanted {
         Some(jobs) => {
             for job in &jobs {
-                service.may_see_rows(who, &service.job(who, JobId(*job))?)?;
+                service.may_see_rows(who, &service.job(who, *job)?)?;
             }
             jobs
         }
         None => {
             let mut jobs = service.store().unfinished_jobs()?;
             jobs.retain(|job| service.may_see(who, job) && service.may_see_rows(who, job).is_ok());
-            jobs.iter().rev().take(JOBS_MAX).map(|job| job.id.0).collect()
+            jobs.iter().rev().take(JOBS_MAX).map(|job| job.id).collect()
         }
     };
     let queue = Arc::new(ClientQueue::new(jobs, service.limits().stream_queue_bytes));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use control::AgentPresence;
 use link::{ClockOffset, ObservedJobs, ObservedState};
 
-use super::event_loop::{EventLoop, job_id};
+use super::event_loop::EventLoop;
 use super::job_runtime::JobRuntime;
 use super::lanes::{KnownLane, LaneEnd};
 use crate::job::JobId;
@@ -31,7 +31,7 @@ impl EventLoop {
     /// Notes the jobs that an agent reports it cannot run; removes them when they run.
     pub fn note_troubles(&mut self, agent: &str, observed: &ObservedJobs) {
         for of_job in &observed.jobs {
-            let Some(work) = job_id(of_job.job).and_then(|job| self.works.get_mut(&job)) else { continue };
+            let Some(work) = self.works.get_mut(&JobId(of_job.job)) else { continue };
             match (of_job.state(), of_job.reason.as_str()) {
                 (ObservedState::Gone, _) => {}
                 (_, "") => drop(work.troubles.remove(agent)),
@@ -42,7 +42,7 @@ impl EventLoop {
 
     fn agents_of(&self, work: &JobRuntime) -> Vec<AgentAccount> {
         let mut all: BTreeMap<&str, AgentAccount> = BTreeMap::new();
-        let saved = self.saved.get(&work.id.0.unsigned_abs());
+        let saved = self.saved.get(&work.id);
         let told = saved.into_iter().flat_map(|job| job.agents.keys()).map(String::as_str);
         for agent in told.chain(work.lanes.known.keys().map(|key| key.agent.as_str())) {
             all.entry(agent).or_insert_with(|| AgentAccount {
@@ -65,7 +65,7 @@ impl EventLoop {
 
     /// State of a job on an agent.
     fn state_on(&self, work: &JobRuntime, agent: &str) -> &'static str {
-        let observed = self.control.observed(agent).find(|of_job| of_job.job == work.id.0.unsigned_abs());
+        let observed = self.control.observed(agent).find(|of_job| of_job.job == work.id.0);
         let is_here = |(name, presence, _): &(&str, AgentPresence, Option<ClockOffset>)| {
             *name == agent && matches!(presence, AgentPresence::Here { .. })
         };

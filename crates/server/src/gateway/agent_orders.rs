@@ -46,7 +46,7 @@ impl<'a> OrderBuilder<'a> {
             span.end_ns = span.end_ns.or(Some(now_ns.saturating_add(nanos)));
         }
         let order = JobOrder {
-            job: order.id.0.unsigned_abs(),
+            job: order.id.0,
             // Set by the agent at each start.
             generation: 0,
             attempt: 0,

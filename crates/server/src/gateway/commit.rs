@@ -8,7 +8,7 @@ use link::{LaneRecord, RecordLane};
 use wire::Timestamp;
 
 use super::commit_queue::PendingRecord;
-use super::event_loop::{EventLoop, job_id};
+use super::event_loop::EventLoop;
 use super::job_runtime::{JobResults, JobRuntime, RuntimePhase, UnpublishedRows};
 use super::lanes::{LaneFacts, LaneKey, mark};
 use crate::job::counters::GatewayStage;
@@ -34,7 +34,7 @@ impl EventLoop {
         if let LaneRecord::Data(data) = &record {
             self.hub.meters.bytes_received.add(data.payload.len() as u64);
         }
-        let work = job_id(lane.job).and_then(|job| self.works.get(&job));
+        let work = self.works.get(&JobId(lane.job));
         let work = work.filter(|work| work.phase == RuntimePhase::Working && !work.is_full());
         let Some((work, from)) = work.zip(self.sessions.get(session)) else {
             // The job has been removed.
@@ -178,7 +178,7 @@ impl EventLoop {
         self.store_works();
         self.count(entries, |work, entry, mark| work.take(&entry.key, None, mark));
         if self.works.get(&job).is_some_and(JobRuntime::is_full) {
-            self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), why: EndReason::RowLimit });
+            self.decide(control::ServerEvent::Stop { job: job.0, why: EndReason::RowLimit });
         }
     }
 
@@ -320,7 +320,7 @@ impl EventLoop {
                 tracing::warn!("cannot delete obsolete data of job {job} from the store: {error}");
             }
             self.works.remove(&job);
-            self.saved.remove(&job.0.unsigned_abs());
+            self.saved.remove(&job);
         }
     }
 
@@ -331,7 +331,7 @@ impl EventLoop {
             PersistError::NoJob(_) => {
                 self.works.remove(&job);
                 let why = EndReason::Stopped { by: String::new() };
-                self.decide(control::ServerEvent::Stop { job: job.0.unsigned_abs(), why });
+                self.decide(control::ServerEvent::Stop { job: job.0, why });
             }
             error => {
                 tracing::warn!("cannot store rows of job {job}: {error}");

@@ -80,7 +80,7 @@ impl EventLoop {
         });
         self.publish(job);
         if self.works.get(&job).is_some_and(JobRuntime::is_full) {
-            self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why: EndReason::RowLimit });
+            self.decide(ServerEvent::Stop { job: job.0, why: EndReason::RowLimit });
         }
     }
 

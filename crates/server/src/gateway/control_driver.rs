@@ -8,7 +8,7 @@ use link::{Hello, LaneResume, RecordLane, SessionTime};
 use planner::BothTaps;
 
 use super::agent_orders::OrderBuilder;
-use super::event_loop::{EventLoop, StoreCapacity, job_id};
+use super::event_loop::{EventLoop, StoreCapacity};
 use super::job_codec;
 use super::job_joiner::{JobJoiner, JoinLimits};
 use super::job_runtime::{JobProgress, JobRuntime, RuntimePhase};
@@ -32,8 +32,7 @@ impl EventLoop {
         if self.works.contains_key(&order.id) {
             return Ok(());
         }
-        let id = order.id.0.unsigned_abs();
-        match self.progress.remove(&id) {
+        match self.progress.remove(&order.id) {
             Some(progress) => self.go_on(order, planned, progress.as_deref()),
             None => self.begin(order, planned.transpose().map_err(FleetRefusal::Unable)?),
         }
@@ -81,7 +80,7 @@ impl EventLoop {
             body: if planned.is_some() { Bytes::new() } else { orders.of_all(agents) },
             parts: parts.map(|part| (part.agent.clone(), orders.of(part, agents))).collect(),
         };
-        self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
+        self.control.count_from(order.id.0.saturating_sub(1));
         self.submitted = None;
         let actions = self.control.handle(ServerEvent::Submit(Box::new(request)), now);
         if let Some(refusal) = actions.iter().find_map(|action| match action {
@@ -137,7 +136,7 @@ impl EventLoop {
         let wanted = self.wanted(order, known.map(|of| (of.watermark_ns, of.latest_ns)))?;
         let mut work = self.work(order, both.as_ref(), kept);
         self.hub.open(order.id, &work.tables()).map_err(|error| busy(&error))?;
-        let saved = self.saved.get(&order.id.0.unsigned_abs());
+        let saved = self.saved.get(&order.id);
         let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
         let agents = saved.iter().flat_map(|job| job.agents.keys());
         work.go_on(&self.store, progress, agents, until_ns).map_err(|error| busy(&error))?;
@@ -189,9 +188,9 @@ impl EventLoop {
                 ServerAction::Idle { agent } => self.set_idle(&agent, true),
                 ServerAction::Back { agent } => self.set_idle(&agent, false),
                 ServerAction::Ended { job, why } => {
+                    let job = JobId(job);
                     let troubles = self.troubles(job);
-                    let work = job_id(job).and_then(|job| self.works.get_mut(&job));
-                    if let Some(work) = work {
+                    if let Some(work) = self.works.get_mut(&job) {
                         work.phase = RuntimePhase::Ending(user_messages::ended(
                             &why,
                             &troubles,
@@ -217,7 +216,7 @@ impl EventLoop {
     }
 
     fn save(&mut self, job: control::ControlledJob) -> Result<(), JobSaveError> {
-        let Some(id) = job_id(job.id) else { return Ok(()) };
+        let id = JobId(job.id);
         if let Err(error) =
             self.store.save_controlled(id, &job_codec::write(&job), &job_codec::write_body(&job.request))
         {
@@ -232,7 +231,7 @@ impl EventLoop {
                 false => work.copying.iter_mut().for_each(MirrorWorker::end),
             }
         }
-        self.saved.insert(job.id, job);
+        self.saved.insert(id, job);
         self.tell(id);
         Ok(())
     }
@@ -263,7 +262,7 @@ impl EventLoop {
         let ranges = known.greeting.as_ref().map(|greeting| greeting.lanes.clone()).unwrap_or_default();
         let mut lanes = Vec::new();
         for range in ranges {
-            let work = job_id(range.lane.job).and_then(|job| self.works.get(&job));
+            let work = self.works.get(&JobId(range.lane.job));
             match work {
                 Some(work) => {
                     let (durable, facts) = work.lanes.mark(&LaneKey::of(&agent, range.lane));
@@ -281,7 +280,7 @@ impl EventLoop {
         }
         for work in self.works.values() {
             for (key, known) in work.lanes.open_of(&agent) {
-                let job = work.id.0.unsigned_abs();
+                let job = work.id.0;
                 let lane = RecordLane { boot: key.boot, job, attempt: key.attempt };
                 if lanes.iter().all(|resume| resume.lane != lane) {
                     let (durable, watermark_ns) = (known.seq, known.facts.watermark_ns);
@@ -293,8 +292,8 @@ impl EventLoop {
     }
 
     /// Reasons of agents that cannot run a job.
-    fn troubles(&self, job: u64) -> Vec<String> {
-        let work = job_id(job).and_then(|job| self.works.get(&job));
+    fn troubles(&self, job: JobId) -> Vec<String> {
+        let work = self.works.get(&job);
         let troubles = work.into_iter().flat_map(|work| &work.troubles);
         troubles.map(|(agent, why)| format!("{agent}: {why}")).collect()
     }
@@ -312,7 +311,7 @@ impl EventLoop {
             }
         }
         let abandoned = self.control.jobs().map(|job| job.id);
-        let is_unknown = |job: &u64| job_id(*job).is_none_or(|job| !self.works.contains_key(&job));
+        let is_unknown = |job: &u64| !self.works.contains_key(&JobId(*job));
         let abandoned: Vec<u64> = abandoned.filter(is_unknown).collect();
         if !self.sessions.ids().is_empty() {
             // They were not resubmitted because this version cannot parse their queries.
@@ -325,7 +324,7 @@ impl EventLoop {
         for job in self.works.keys().copied().collect::<Vec<_>>() {
             let control = &self.control;
             let state_on = |agent: &str| {
-                let of_job = control.observed(agent).find(|observed| observed.job == job.0.unsigned_abs());
+                let of_job = control.observed(agent).find(|observed| observed.job == job.0);
                 of_job.map(link::ObservedJob::state)
             };
             if let Some(work) = self.works.get_mut(&job) {
@@ -357,8 +356,7 @@ impl EventLoop {
 
     /// Publishes the state of a job and its problems, if changed.
     pub fn tell(&mut self, id: JobId) {
-        let job = id.0.unsigned_abs();
-        let Some(known) = self.saved.get(&job) else { return };
+        let Some(known) = self.saved.get(&id) else { return };
         let state = match known.state {
             JobState::Planned => JobPhase::Planned,
             JobState::Arming => JobPhase::Arming,
@@ -368,7 +366,7 @@ impl EventLoop {
             JobState::Ended(_) => return,
         };
         let mut said: Vec<String> = user_messages::degraded(&self.control.degraded(known)).collect();
-        said.extend(self.troubles(job));
+        said.extend(self.troubles(id));
         let Some(work) = self.works.get_mut(&id) else { return };
         let state = work.copying.as_ref().map_or(state.clone(), |copying| copying.shown(state));
         said.extend(work.copying.iter().flat_map(MirrorWorker::lacking));

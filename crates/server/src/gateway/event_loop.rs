@@ -45,9 +45,9 @@ pub struct EventLoop {
     pub settings: GatewaySettings,
     pub control: ServerControl,
     /// Jobs loaded from the store.
-    pub saved: BTreeMap<u64, control::ControlledJob>,
+    pub saved: BTreeMap<JobId, control::ControlledJob>,
     /// Stored positions of jobs that were not resubmitted yet.
-    pub progress: BTreeMap<u64, Option<String>>,
+    pub progress: BTreeMap<JobId, Option<String>>,
     pub sessions: GatewaySessions,
     pub works: BTreeMap<JobId, JobRuntime>,
     pub pending: CommitQueue,
@@ -65,11 +65,6 @@ pub struct EventLoop {
     second_ns: u64,
 }
 
-/// Converts a job number to the hub's identifier.
-pub fn job_id(job: u64) -> Option<JobId> {
-    i64::try_from(job).ok().map(JobId)
-}
-
 impl EventLoop {
     /// Loads the state from the store.
     pub fn new(
@@ -80,8 +75,8 @@ impl EventLoop {
     ) -> Result<EventLoop, StoreError> {
         let (mut jobs, mut progress) = (BTreeMap::new(), BTreeMap::new());
         for known in store.controlled()? {
-            let id = known.job.0.unsigned_abs();
-            if let Some(job) = job_codec::read(id, &known.saved, Bytes::from(known.body)) {
+            let id = known.job;
+            if let Some(job) = job_codec::read(id.0, &known.saved, Bytes::from(known.body)) {
                 jobs.insert(id, job);
                 progress.insert(id, known.progress);
             }
@@ -335,7 +330,7 @@ impl EventLoop {
                 agent.packets_per_second = self.control.packets_per_second(&agent.name);
                 agent.last_seen_ns = Some(now_ns());
             }
-            agent.jobs = self.control.observed(&agent.name).filter_map(|job| job_id(job.job)).collect();
+            agent.jobs = self.control.observed(&agent.name).map(|job| JobId(job.job)).collect();
         })
     }
 }
@@ -343,12 +338,12 @@ impl EventLoop {
 fn loaded(
     store: &ServerStore,
     agents: &AgentDirectory,
-    jobs: &BTreeMap<u64, control::ControlledJob>,
+    jobs: &BTreeMap<JobId, control::ControlledJob>,
 ) -> Result<RestoredControl, StoreError> {
     let is_over = |job: &&control::ControlledJob| matches!(job.state, control::JobState::Ended(_));
     Ok(RestoredControl {
         jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
-        last_job: store.last_job()?.unsigned_abs(),
+        last_job: store.last_job()?.0,
         keys: Vec::new(),
         hosts: agents.hosts(),
     })

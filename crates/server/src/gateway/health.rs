@@ -28,7 +28,7 @@ impl EventLoop {
 
     fn job_health(&self, work: &JobRuntime) -> JobHealth {
         let account = work.account();
-        let degraded = self.saved.get(&work.id.0.unsigned_abs()).map(|job| self.control.degraded(job));
+        let degraded = self.saved.get(&work.id).map(|job| self.control.degraded(job));
         let is_absent = |degraded: &&Degradation| matches!(degraded, Degradation::Absent { .. });
         JobHealth {
             id: work.id,

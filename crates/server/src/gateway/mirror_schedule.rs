@@ -30,11 +30,10 @@ impl EventLoop {
     }
 
     fn all_capture(&self, job: JobId) -> bool {
-        let id = job.0.unsigned_abs();
-        let Some(saved) = self.saved.get(&id).filter(|job| job.state.is_active()) else { return false };
+        let Some(saved) = self.saved.get(&job).filter(|job| job.state.is_active()) else { return false };
         saved.agents.keys().all(|agent| {
             let mut of_agent = self.control.observed(agent);
-            of_agent.any(|observed| observed.job == id && observed.state() == ObservedState::Running)
+            of_agent.any(|observed| observed.job == job.0 && observed.state() == ObservedState::Running)
         })
     }
 
@@ -44,7 +43,7 @@ impl EventLoop {
 
     /// Resumes a job of the previous server process with its new plan.
     pub fn copy_again(&self, job: JobId, planned: Result<PlannedJob, String>) -> MirrorWorker {
-        let saved = self.saved.get(&job.0.unsigned_abs());
+        let saved = self.saved.get(&job);
         let told = |agent: &str| saved.and_then(|job| job.request.parts.get(agent));
         let is_same = |parts: &[AgentShare]| {
             saved.is_some_and(|job| job.request.parts.len() == parts.len())
@@ -68,16 +67,13 @@ impl EventLoop {
                 copying.end();
                 self.tell(job);
             }
-            None => self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why }),
+            None => self.decide(ServerEvent::Stop { job: job.0, why }),
         }
     }
 
     /// Ends a job after a failure in the network.
     pub fn fail_in_network(&mut self, job: JobId) {
-        self.decide(ServerEvent::Stop {
-            job: job.0.unsigned_abs(),
-            why: EndReason::Stopped { by: String::new() },
-        });
+        self.decide(ServerEvent::Stop { job: job.0, why: EndReason::Stopped { by: String::new() } });
     }
 
     /// Handles a message of the thread that controls switches.
@@ -100,7 +96,7 @@ impl EventLoop {
                 // The thread has finished; its handle is dropped without join.
                 copying.thread = None;
                 if let Some(why) = copying.then.take() {
-                    self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why });
+                    self.decide(ServerEvent::Stop { job: job.0, why });
                 }
                 self.end_jobs();
             }

@@ -15,9 +15,14 @@ use utoipa::ToSchema;
 
 use crate::job::columns::{maybe_text, text};
 
-/// Job number: from 1, never reused by a store.
+/// Job number: from 1, never reused by a store. Maximum: `i64::MAX`, the largest number of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub i64);
+pub struct JobId(pub u64);
+
+impl JobId {
+    /// Maximum number.
+    pub(crate) const MAX: JobId = JobId(i64::MAX.unsigned_abs());
+}
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +34,7 @@ impl FromStr for JobId {
     type Err = ();
 
     fn from_str(text: &str) -> Result<JobId, ()> {
-        text.parse().ok().filter(|n| *n > 0).map(JobId).ok_or(())
+        text.parse().ok().filter(|n| *n > 0).map(JobId).filter(|id| *id <= JobId::MAX).ok_or(())
     }
 }
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use crate::job::JobId;
+
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
@@ -113,7 +115,7 @@ pub struct ClientQueue {
     news: Notify,
     bytes_max: usize,
     /// Subscribed jobs.
-    pub jobs: BTreeSet<i64>,
+    pub jobs: BTreeSet<JobId>,
 }
 
 #[derive(Default)]
@@ -139,7 +141,7 @@ pub enum NextEvent {
 
 impl ClientQueue {
     /// A queue of at most `bytes_max` for the events of `jobs`.
-    pub fn new(jobs: BTreeSet<i64>, bytes_max: usize) -> ClientQueue {
+    pub fn new(jobs: BTreeSet<JobId>, bytes_max: usize) -> ClientQueue {
         ClientQueue { state: Mutex::default(), news: Notify::new(), bytes_max, jobs }
     }
 

@@ -81,7 +81,7 @@ impl RowHistory {
     fn remove_orphans(&self) -> io::Result<()> {
         for job in fs::read_dir(&self.folder)? {
             let job = job?.path();
-            let Some(id) = number(&job) else { continue };
+            let Some(id) = job_of(&job) else { continue };
             for entry in fs::read_dir(&job)? {
                 let path = entry?.path();
                 let name = path.file_name().and_then(|name| name.to_str());
@@ -90,7 +90,7 @@ impl RowHistory {
                 else {
                     continue;
                 };
-                let known = self.store.has_segment(JobId(id), place, first).map_err(io::Error::other)?;
+                let known = self.store.has_segment(id, place, first).map_err(io::Error::other)?;
                 if !known {
                     fs::remove_dir_all(&path)?;
                 }
@@ -178,6 +178,6 @@ pub(crate) fn segment_path(folder: &Path, job: JobId, place: usize, first_row: i
     folder.join(job.to_string()).join(format!("{place}-{first_row:012}"))
 }
 
-fn number(path: &Path) -> Option<i64> {
+fn job_of(path: &Path) -> Option<JobId> {
     path.file_name()?.to_str()?.parse().ok()
 }

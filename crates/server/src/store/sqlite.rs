@@ -18,7 +18,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, ToSql, Transaction, TransactionBehavior};
+
+use crate::job::JobId;
 
 pub use actions::{ActionChange, StoredAction, StoredDecision};
 pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
@@ -162,6 +165,20 @@ impl ServerStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn pages(&self) -> Result<i64, StoreError> {
         Ok(self.lock().pragma_query_value(None, "page_count", |row| row.get(0))?)
+    }
+}
+
+// SQLite has no unsigned numbers: this is the only place that converts job numbers.
+impl ToSql for JobId {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.cast_signed().into())
+    }
+}
+
+impl FromSql for JobId {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<JobId> {
+        let number = value.as_i64()?;
+        u64::try_from(number).map(JobId).map_err(|_| FromSqlError::OutOfRange(number))
     }
 }
 

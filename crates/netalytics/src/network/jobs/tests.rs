@@ -81,7 +81,7 @@ fn network(folder: &TempDir, port: u16, site: &str) -> JobNetwork {
     JobNetwork::new(site, PlanCosts::default(), folder.path())
 }
 
-fn plan(network: &JobNetwork, job: i64, query: &str) -> Result<server::PlannedJob, String> {
+fn plan(network: &JobNetwork, job: u64, query: &str) -> Result<server::PlannedJob, String> {
     let query = crate::cli::query_text::CommandQuery::new(query);
     let checked = query.check(&mut crate::render::hosts::HostNames::default(), &[]).expect("a query");
     network.plan(JobId(job), &planner::lower(&checked), NetworkBudget::default())

@@ -236,7 +236,7 @@ impl DeliveryRun<'_> {
     /// Sends a message until it is acknowledged or rejected; returns the number of rejected rows.
     fn deliver(&mut self, parcel: &PreparedMessage) -> Result<u64, ServerStopping> {
         let line = self.line;
-        let seed = line.job.0.unsigned_abs().rotate_left(32) ^ line.place as u64;
+        let seed = line.job.0.rotate_left(32) ^ line.place as u64;
         let mut waits = RetryPolicy::RECEIVER.delays(seed);
         loop {
             match self.carrier.attempt(parcel) {

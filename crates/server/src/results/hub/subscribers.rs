@@ -42,7 +42,7 @@ impl ResultHub {
 
     /// Whether a job has watchers.
     pub(crate) fn is_watched(&self, job: JobId) -> bool {
-        lock(&self.clients).iter().filter_map(Weak::upgrade).any(|client| client.jobs.contains(&job.0))
+        lock(&self.clients).iter().filter_map(Weak::upgrade).any(|client| client.jobs.contains(&job))
     }
 
     pub(super) fn tell(&self, live: &mut LiveJob, job: JobId, kind: EventKind, data: &Value) {
@@ -52,7 +52,7 @@ impl ResultHub {
         live.ring.push(event.clone(), bounds);
         let mut clients = lock(&self.clients);
         clients.retain(|client| client.strong_count() > 0);
-        for client in clients.iter().filter_map(Weak::upgrade).filter(|client| client.jobs.contains(&job.0)) {
+        for client in clients.iter().filter_map(Weak::upgrade).filter(|client| client.jobs.contains(&job)) {
             client.push(&event);
         }
     }
@@ -61,7 +61,7 @@ impl ResultHub {
     /// snapshot; later events follow.
     pub(crate) fn watch(&self, queue: &Arc<ClientQueue>, seen: ResumePoint) -> Result<(), PersistError> {
         // Locked in order of their numbers, as everywhere, to avoid deadlock.
-        let jobs: Vec<_> = queue.jobs.iter().map(|id| self.live(JobId(*id))).collect::<Result<_, _>>()?;
+        let jobs: Vec<_> = queue.jobs.iter().map(|id| self.live(*id)).collect::<Result<_, _>>()?;
         let locked: Vec<MutexGuard<'_, LiveJob>> = jobs.iter().map(|live| lock(live)).collect();
         let replayed = match seen {
             ResumePoint::UpTo(seq) => locked
@@ -86,7 +86,7 @@ impl ResultHub {
                     queue.begin(LiveEvent::new(seq, EventKind::Gap, &json!({ "reason": reason })));
                 }
                 for (id, live) in queue.jobs.iter().zip(&locked) {
-                    queue.begin(LiveEvent::new(seq, EventKind::Snapshot, &live.snapshot(JobId(*id))));
+                    queue.begin(LiveEvent::new(seq, EventKind::Snapshot, &live.snapshot(*id)));
                 }
             }
         }

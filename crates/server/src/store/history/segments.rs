@@ -165,7 +165,7 @@ fn head(job: &JobRecord, result: &KeptResult, schema: &Schema) -> FileMetadata {
         query: job.query.clone(),
         sample: tuples.map_or_else(|| "all".into(), |made| made.sample.clone()),
         // Each job has its own key without a name.
-        redacted: job.redacted.then(|| job.id.0.unsigned_abs() ^ job.created_ns.unsigned_abs()),
+        redacted: job.redacted.then(|| job.id.0 ^ job.created_ns.unsigned_abs()),
         ..FileMetadata::of(&schema.name, TableKind::Tuples)
     }
 }

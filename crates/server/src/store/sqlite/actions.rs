@@ -98,7 +98,7 @@ impl ServerStore {
                 id: row.get(0)?,
                 name: row.get(1)?,
                 owner: row.get(2)?,
-                job: JobId(row.get(3)?),
+                job: row.get(3)?,
                 body: row.get(4)?,
                 created_ns: row.get(5)?,
                 standing: row.get(6)?,
@@ -122,7 +122,7 @@ impl ServerStore {
                 .query_row(
                     "INSERT INTO actions (name, owner, job, body, created_ns, standing) VALUES (?, ?, ?, ?, ?, ?)
                      ON CONFLICT DO NOTHING RETURNING id",
-                    params![new.name, new.owner, new.job.0, new.body, new.created_ns, new.standing],
+                    params![new.name, new.owner, new.job, new.body, new.created_ns, new.standing],
                     |row| row.get(0),
                 )
                 .optional()?;

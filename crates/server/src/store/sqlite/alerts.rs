@@ -126,7 +126,7 @@ impl ServerStore {
                 id: row.get(0)?,
                 name: row.get(1)?,
                 owner: row.get(2)?,
-                job: JobId(row.get(3)?),
+                job: row.get(3)?,
                 body: row.get(4)?,
                 created_ns: row.get(5)?,
                 seen_ns: row.get(6)?,
@@ -155,7 +155,7 @@ impl ServerStore {
             t.query_row(
                 "INSERT INTO alert_rules (name, owner, job, body, created_ns) VALUES (?, ?, ?, ?, ?)
                  ON CONFLICT DO NOTHING RETURNING id",
-                params![name, owner, job.0, body, created_ns],
+                params![name, owner, job, body, created_ns],
                 |row| row.get(0),
             )
             .optional()
@@ -182,11 +182,8 @@ impl ServerStore {
         self.write(|t| {
             change_in(t, last)?;
             t.execute("DELETE FROM alerts WHERE rule = ?", [last.rule])?;
-            t.execute(
-                "UPDATE alert_rules SET job = ?, body = ? WHERE id = ?",
-                params![job.0, body, last.rule],
-            )
-            .map(drop)
+            t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job, body, last.rule])
+                .map(drop)
         })
     }
 
@@ -196,7 +193,7 @@ impl ServerStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn replace_rule_text(&self, id: i64, job: JobId, body: &str) -> Result<(), StoreError> {
         self.write(|t| {
-            t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job.0, body, id])
+            t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job, body, id])
                 .map(drop)
         })
     }

@@ -57,7 +57,7 @@ pub(super) fn add_in<'a>(
     for (place, (asked, run)) in asked.enumerate() {
         t.execute(
             "INSERT INTO outlets (job, place, asked, run) VALUES (?, ?, ?, ?)",
-            params![job.0, place as i64, asked, run.cast_signed()],
+            params![job, place as i64, asked, run.cast_signed()],
         )?;
     }
     Ok(())
@@ -77,10 +77,10 @@ impl ServerStore {
              FROM outlets o LEFT JOIN deliveries d ON d.job = o.job AND d.place = o.place
              WHERE o.job BETWEEN ? AND ? GROUP BY o.job, o.place ORDER BY o.job, o.place",
         )?;
-        let rows = statement.query_map([first.0, last.0], |row| {
+        let rows = statement.query_map([first, last], |row| {
             let (come, all): (i64, i64) = (row.get(9)?, row.get(10)?);
             Ok(StoredOutlet {
-                job: JobId(row.get(0)?),
+                job: row.get(0)?,
                 place: usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0),
                 asked: row.get(2)?,
                 run: row.get::<_, i64>(3)?.cast_unsigned(),
@@ -105,7 +105,7 @@ impl ServerStore {
         let connection = self.lock();
         let mut statement =
             connection.prepare_cached("SELECT DISTINCT job FROM outlets WHERE done = 0 ORDER BY job")?;
-        let rows = statement.query_map([], |row| Ok(JobId(row.get(0)?)))?;
+        let rows = statement.query_map([], |row| Ok(row.get(0)?))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -123,7 +123,7 @@ impl ServerStore {
             "SELECT next_row, until_row, delivered, refused, backlog, gone FROM deliveries
              WHERE job = ? AND place = ? AND result = ?",
         )?;
-        let found = statement.query_row(params![job.0, place as i64, result as i64], |row| {
+        let found = statement.query_row(params![job, place as i64, result as i64], |row| {
             let sums = DeliveryCounts {
                 delivered: row.get(2)?,
                 refused: row.get(3)?,
@@ -152,7 +152,7 @@ impl ServerStore {
                 "INSERT INTO deliveries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, place, result) DO
                  UPDATE SET next_row = ?4, until_row = ?5, delivered = ?6, refused = ?7, backlog = ?8, gone = ?9",
                 params![
-                    job.0,
+                    job,
                     place as i64,
                     result as i64,
                     next_row,
@@ -173,7 +173,7 @@ impl ServerStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn finish_outlet(&self, (job, place): (JobId, usize)) -> Result<(), StoreError> {
         self.write(|t| {
-            t.execute("UPDATE outlets SET done = 1 WHERE job = ? AND place = ?", params![job.0, place as i64])
+            t.execute("UPDATE outlets SET done = 1 WHERE job = ? AND place = ?", params![job, place as i64])
                 .map(drop)
         })
     }

@@ -108,7 +108,7 @@ fn signed(n: u64) -> i64 {
 
 fn add_frame(t: &Transaction<'_>, frame: &NewFrame) -> rusqlite::Result<()> {
     let mut add = t.prepare_cached("INSERT INTO frames (job, lane, over_ns, payload) VALUES (?, ?, ?, ?)")?;
-    add.execute(params![frame.job.0, frame.lane, frame.over_ns, &frame.payload[..]]).map(drop)
+    add.execute(params![frame.job, frame.lane, frame.over_ns, &frame.payload[..]]).map(drop)
 }
 
 fn add_marks(t: &Transaction<'_>, marks: &[LaneMark]) -> rusqlite::Result<()> {
@@ -117,14 +117,14 @@ fn add_marks(t: &Transaction<'_>, marks: &[LaneMark]) -> rusqlite::Result<()> {
          ON CONFLICT (job, lane) DO UPDATE SET seq = excluded.seq, facts = excluded.facts",
     )?;
     marks.iter().try_for_each(|mark| {
-        add.execute(params![mark.job.0, mark.lane, signed(mark.seq), mark.facts]).map(drop)
+        add.execute(params![mark.job, mark.lane, signed(mark.seq), mark.facts]).map(drop)
     })
 }
 
 fn keep_joined_in(t: &Transaction<'_>, job: JobId, joined: &JoinedFrames) -> rusqlite::Result<()> {
     t.execute(
         "DELETE FROM frames WHERE job = ? AND lane IS NOT NULL AND over_ns <= ?",
-        params![job.0, joined.over_ns],
+        params![job, joined.over_ns],
     )?;
     joined.frames.iter().try_for_each(|frame| add_frame(t, frame))?;
     add_marks(t, &joined.marks)
@@ -140,7 +140,7 @@ impl ServerStore {
             t.execute(
                 "INSERT INTO controlled (job, saved, body) VALUES (?, ?, ?)
                  ON CONFLICT (job) DO UPDATE SET saved = excluded.saved",
-                params![job.0, saved, body],
+                params![job, saved, body],
             )
             .map(drop)
         })
@@ -158,7 +158,7 @@ impl ServerStore {
         )?;
         let rows = statement.query_map([], |row| {
             Ok(UnfinishedJob {
-                job: JobId(row.get(0)?),
+                job: row.get(0)?,
                 saved: row.get(1)?,
                 body: row.get(2)?,
                 progress: row.get(3)?,
@@ -171,7 +171,7 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn last_job(&self) -> Result<i64, StoreError> {
+    pub fn last_job(&self) -> Result<JobId, StoreError> {
         Ok(self.lock().query_row("SELECT coalesce(max(id), 0) FROM jobs", [], |row| row.get(0))?)
     }
 
@@ -183,7 +183,7 @@ impl ServerStore {
         let connection = self.lock();
         let mut statement =
             connection.prepare_cached("SELECT lane, seq, facts FROM lanes WHERE job = ? ORDER BY lane")?;
-        let rows = statement.query_map([job.0], |row| {
+        let rows = statement.query_map([job], |row| {
             let seq = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
             Ok(LaneMark { job, lane: row.get(0)?, seq, facts: row.get(2)? })
         })?;
@@ -228,7 +228,7 @@ impl ServerStore {
     /// `StoreError` when the database cannot be written; nothing is changed then.
     pub fn replace_frames(&self, job: JobId, which: FrameFilter, by: &[NewFrame]) -> Result<(), StoreError> {
         self.write(|t| {
-            t.execute(&format!("DELETE FROM frames WHERE job = ?{}", which.condition()), [job.0])?;
+            t.execute(&format!("DELETE FROM frames WHERE job = ?{}", which.condition()), [job])?;
             by.iter().try_for_each(|frame| add_frame(t, frame))
         })
     }
@@ -242,7 +242,7 @@ impl ServerStore {
         let mut statement = connection.prepare_cached(
             "SELECT id, lane, over_ns, payload FROM frames WHERE job = ? AND id > ? ORDER BY id LIMIT ?",
         )?;
-        let rows = statement.query_map(params![job.0, after, signed(limit as u64)], |row| {
+        let rows = statement.query_map(params![job, after, signed(limit as u64)], |row| {
             let payload = row.get::<_, Vec<u8>>(3)?.into();
             let of = NewFrame { job, lane: row.get(1)?, over_ns: row.get(2)?, payload };
             Ok(StoredFrame { id: row.get(0)?, of })
@@ -257,7 +257,7 @@ impl ServerStore {
     pub fn frames_bytes(&self, job: JobId, which: FrameFilter) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(payload)), 0) FROM frames WHERE job = ?";
         let bytes: i64 =
-            self.lock().query_row(&format!("{sql}{}", which.condition()), [job.0], |row| row.get(0))?;
+            self.lock().query_row(&format!("{sql}{}", which.condition()), [job], |row| row.get(0))?;
         Ok(bytes.unsigned_abs())
     }
 
@@ -277,12 +277,12 @@ impl ServerStore {
             for (place, new) in rows {
                 keep_in(t, (job, *place), new)?;
             }
-            t.execute("UPDATE controlled SET progress = ? WHERE job = ?", params![progress.text, job.0])?;
+            t.execute("UPDATE controlled SET progress = ? WHERE job = ?", params![progress.text, job])?;
             let which =
                 progress.joined.as_ref().map_or(FrameFilter::All, |_| FrameFilter::OfMany).condition();
             t.execute(
                 &format!("DELETE FROM frames WHERE job = ? AND over_ns <= ?{which}"),
-                params![job.0, progress.watermark_ns],
+                params![job, progress.watermark_ns],
             )?;
             progress.joined.iter().try_for_each(|joined| keep_joined_in(t, job, joined))?;
             add_marks(t, &progress.marks)?;
@@ -298,11 +298,11 @@ impl ServerStore {
     pub fn forget_controlled(&self, job: JobId) -> Result<(), StoreError> {
         self.write(|t| {
             for table in ["frames", "controlled"] {
-                t.execute(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
+                t.execute(&format!("DELETE FROM {table} WHERE job = ?"), [job])?;
             }
             // Queries over its tuples need the periods of its agents.
             let sql = "DELETE FROM lanes WHERE job = ?1 AND (SELECT tuples FROM jobs WHERE id = ?1) IS NULL";
-            t.execute(sql, [job.0]).map(drop)
+            t.execute(sql, [job]).map(drop)
         })
     }
 

@@ -46,7 +46,7 @@ pub struct JobQuery {
     /// Only jobs in this state: `planned`, `running` and so on.
     pub state: Option<String>,
     /// Only jobs older than this number.
-    pub before: Option<i64>,
+    pub before: Option<JobId>,
     /// Maximum number of jobs.
     pub limit: usize,
 }
@@ -63,7 +63,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
     let state = JobPhase::of(&state, reason.clone(), outcome);
     let engine = row.get::<_, Option<String>>(17)?.map(|word| MergeEngine::of(&word));
     Ok(JobRecord {
-        id: JobId(row.get(0)?),
+        id: row.get(0)?,
         name: row.get(1)?,
         query: row.get(2)?,
         kind: JobKind::of(&row.get::<_, String>(3)?),
@@ -124,7 +124,7 @@ impl ServerStore {
                 t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
                 t.execute(
                     "INSERT INTO idempotency (owner, key, body, job, at_ns) VALUES (?, ?, ?, ?, ?)",
-                    params![owner, key, body, job.id.0, now],
+                    params![owner, key, body, job.id, now],
                 )?;
             }
             Ok(job)
@@ -136,7 +136,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn forget_job(&self, id: JobId) -> Result<(), StoreError> {
-        self.write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id.0]).map(drop))
+        self.write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id]).map(drop))
     }
 
     /// State of `owner`'s key.
@@ -145,13 +145,13 @@ impl ServerStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn remembered(&self, owner: &str, key: &str, body: &[u8]) -> Result<KeyLookup, StoreError> {
         let connection = self.lock();
-        let found: Option<(Vec<u8>, i64)> = connection
+        let found: Option<(Vec<u8>, JobId)> = connection
             .prepare_cached("SELECT body, job FROM idempotency WHERE owner = ? AND key = ? AND at_ns > ?")?
             .query_row(params![owner, key, now_ns() - KEY_LIFE_NS], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         Ok(match found {
             None => KeyLookup::New,
-            Some((known, job)) if known == body => KeyLookup::Same(JobId(job)),
+            Some((known, job)) if known == body => KeyLookup::Same(job),
             Some(_) => KeyLookup::Other,
         })
     }
@@ -163,7 +163,7 @@ impl ServerStore {
     pub fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?"))?;
-        Ok(statement.query_row([id.0], read).optional()?)
+        Ok(statement.query_row([id], read).optional()?)
     }
 
     /// Jobs, newest first.
@@ -176,7 +176,7 @@ impl ServerStore {
             "SELECT {COLUMNS} FROM jobs WHERE (?1 IS NULL OR state = ?1) AND id < ?2 ORDER BY id DESC LIMIT ?3"
         ))?;
         let limit = i64::try_from(wanted.limit).unwrap_or(i64::MAX);
-        let before = wanted.before.unwrap_or(i64::MAX);
+        let before = wanted.before.unwrap_or(JobId::MAX);
         let rows = statement.query_map(params![wanted.state, before, limit], read)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -243,7 +243,7 @@ impl ServerStore {
     fn ids(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<JobId>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(sql)?;
-        let ids = statement.query_map(values, |row| row.get(0).map(JobId))?;
+        let ids = statement.query_map(values, |row| row.get(0))?;
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
@@ -274,7 +274,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn keep_accounts(&self, id: JobId, accounts: &str) -> Result<(), StoreError> {
-        self.write(|t| t.execute("UPDATE jobs SET accounts = ?2 WHERE id = ?1", params![id.0, accounts]))?;
+        self.write(|t| t.execute("UPDATE jobs SET accounts = ?2 WHERE id = ?1", params![id, accounts]))?;
         Ok(())
     }
 
@@ -285,7 +285,7 @@ impl ServerStore {
     pub fn accounts(&self, id: JobId) -> Result<Option<String>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached("SELECT accounts FROM jobs WHERE id = ?")?;
-        Ok(statement.query_row([id.0], |row| row.get(0)).optional()?.flatten())
+        Ok(statement.query_row([id], |row| row.get(0)).optional()?.flatten())
     }
 
     /// Removes the agents' counters of jobs that ended before `before_ns`.
@@ -309,7 +309,7 @@ impl ServerStore {
         let changed = self.write(|t| {
             t.execute(
                 "UPDATE jobs SET state = ?2, reason = ?3, ended_ns = ?4, outcome = ?5 WHERE id = ?1 AND state <> 'ended'",
-                params![id.0, state.word(), reason, ended, outcome],
+                params![id, state.word(), reason, ended, outcome],
             )
         })?;
         Ok(changed > 0)

@@ -72,7 +72,7 @@ pub(super) fn keep_in(
     let first: i64 = t.query_row(
         "UPDATE results SET next_row = next_row + ?3 WHERE job = ?1 AND place = ?2
          RETURNING next_row - ?3",
-        params![job.0, place, new.rows],
+        params![job, place, new.rows],
         |row| row.get(0),
     )?;
     if new.rows > 0 {
@@ -80,7 +80,7 @@ pub(super) fn keep_in(
         t.execute(
             "INSERT INTO tail (job, place, first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            params![job.0, place, first, rows, first_ns, last_ns, watermark_ns, now_ns(), batch],
+            params![job, place, first, rows, first_ns, last_ns, watermark_ns, now_ns(), batch],
         )?;
     }
     Ok(())
@@ -98,7 +98,7 @@ impl ServerStore {
                 t.execute(
                     "INSERT INTO results (job, place, processor, table_name, columns, keys)
                      VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                    params![job.0, *place as i64, processor, table, columns, *keys as i64],
+                    params![job, *place as i64, processor, table, columns, *keys as i64],
                 )?;
             }
             Ok(())
@@ -115,7 +115,7 @@ impl ServerStore {
             "SELECT place, processor, table_name, columns, keys, next_row, rows_dropped FROM results
              WHERE job = ? ORDER BY place",
         )?;
-        let rows = statement.query_map([job.0], |row| {
+        let rows = statement.query_map([job], |row| {
             Ok(KeptResult {
                 place: place(row.get(0)?),
                 processor: row.get(1)?,
@@ -145,7 +145,7 @@ impl ServerStore {
              WHERE job = ? AND place = ? AND first_row + rows > ? ORDER BY first_row LIMIT ?",
         )?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![job.0, place as i64, from, limit], |row| {
+        let rows = statement.query_map(params![job, place as i64, from, limit], |row| {
             let of = NewTail {
                 rows: row.get(1)?,
                 first_ns: row.get(2)?,
@@ -165,7 +165,7 @@ impl ServerStore {
     pub fn last_tail(&self, (job, place): (JobId, usize)) -> Result<Option<i64>, StoreError> {
         let connection = self.lock();
         let sql = "SELECT max(first_row) FROM tail WHERE job = ? AND place = ?";
-        Ok(connection.prepare_cached(sql)?.query_row(params![job.0, place as i64], |row| row.get(0))?)
+        Ok(connection.prepare_cached(sql)?.query_row(params![job, place as i64], |row| row.get(0))?)
     }
 
     /// Number and bytes of the rows not in a segment yet, and the arrival of the oldest.
@@ -178,7 +178,7 @@ impl ServerStore {
                    WHERE job = ? AND place = ?";
         let mut statement = connection.prepare_cached(sql)?;
         let size = statement
-            .query_row(params![job.0, place as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            .query_row(params![job, place as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         Ok(size)
     }
 
@@ -190,7 +190,7 @@ impl ServerStore {
         let connection = self.lock();
         let mut statement =
             connection.prepare_cached("SELECT DISTINCT job, place FROM tail WHERE kept_ns < ?")?;
-        let rows = statement.query_map([kept_ns], |row| Ok((JobId(row.get(0)?), place(row.get(1)?))))?;
+        let rows = statement.query_map([kept_ns], |row| Ok((row.get(0)?, place(row.get(1)?))))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }

@@ -67,7 +67,7 @@ const OF_KEEP: &str = "(SELECT keep FROM jobs WHERE id = segments.job) = ?";
 
 fn read_segment(row: &Row<'_>) -> rusqlite::Result<HistorySegment> {
     Ok(HistorySegment {
-        job: JobId(row.get(0)?),
+        job: row.get(0)?,
         place: place(row.get(1)?),
         first_row: row.get(2)?,
         rows: row.get(3)?,
@@ -91,7 +91,7 @@ impl ServerStore {
             t.execute(
                 &format!("INSERT INTO segments ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
                 params![
-                    s.job.0,
+                    s.job,
                     s.place as i64,
                     s.first_row,
                     s.rows,
@@ -104,7 +104,7 @@ impl ServerStore {
             )?;
             t.execute(
                 "DELETE FROM tail WHERE job = ? AND place = ? AND first_row >= ? AND first_row < ?",
-                params![s.job.0, s.place as i64, s.first_row, s.first_row + s.rows],
+                params![s.job, s.place as i64, s.first_row, s.first_row + s.rows],
             )
             .map(drop)
         })
@@ -124,7 +124,7 @@ impl ServerStore {
             "SELECT {SEGMENT} FROM segments WHERE job = ? AND place = ? AND first_row + rows > ?
              ORDER BY first_row LIMIT 1"
         ))?;
-        Ok(statement.query_row(params![job.0, place as i64, from], read_segment).optional()?)
+        Ok(statement.query_row(params![job, place as i64, from], read_segment).optional()?)
     }
 
     /// Whether the segment exists.
@@ -153,7 +153,7 @@ impl ServerStore {
             "SELECT {columns} FROM segments WHERE {within} UNION ALL SELECT {columns} FROM tail WHERE {within}
              ORDER BY first_row"
         ))?;
-        let rows = statement.query_map(params![job.0, place as i64, since_ns, until_ns], |row| {
+        let rows = statement.query_map(params![job, place as i64, since_ns, until_ns], |row| {
             Ok(RowPiece {
                 first_row: row.get(0)?,
                 rows: row.get(1)?,
@@ -179,7 +179,7 @@ impl ServerStore {
             of("tail")
         );
         let mut statement = connection.prepare_cached(&sql)?;
-        Ok(statement.query_row(params![job.0, place as i64], |row| {
+        Ok(statement.query_row(params![job, place as i64], |row| {
             Ok(ResultExtent { first_ns: row.get(0)?, last_ns: row.get(1)?, rows_dropped: row.get(2)? })
         })?)
     }
@@ -229,11 +229,11 @@ impl ServerStore {
         self.write(|t| {
             t.execute(
                 "DELETE FROM segments WHERE job = ? AND place = ? AND first_row = ?",
-                params![s.job.0, s.place as i64, s.first_row],
+                params![s.job, s.place as i64, s.first_row],
             )?;
             t.execute(
                 "UPDATE results SET rows_dropped = rows_dropped + ?3 WHERE job = ?1 AND place = ?2",
-                params![s.job.0, s.place as i64, s.rows],
+                params![s.job, s.place as i64, s.rows],
             )
             .map(drop)
         })

@@ -56,8 +56,7 @@ impl BackupSource {
             return Err(StoreError::Other(rusqlite::Error::SqliteFailure(damaged, Some(found))));
         }
         let mut statement = target.prepare("SELECT job, place, first_row FROM segments ORDER BY rowid")?;
-        let rows =
-            statement.query_map([], |row| Ok((JobId(row.get(0)?), place(row.get(1)?), row.get(2)?)))?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, place(row.get(1)?), row.get(2)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -68,6 +67,6 @@ impl BackupSource {
     pub fn has_segment(&self, (job, place, first_row): (JobId, usize, i64)) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) FROM segments WHERE job = ? AND place = ? AND first_row = ?";
         let mut statement = self.connection.prepare_cached(sql)?;
-        Ok(statement.query_row(params![job.0, place as i64, first_row], |row| row.get::<_, i64>(0))? > 0)
+        Ok(statement.query_row(params![job, place as i64, first_row], |row| row.get::<_, i64>(0))? > 0)
     }
 }
