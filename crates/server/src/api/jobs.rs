@@ -14,8 +14,9 @@ use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::{JsonBody, QueryParams, header_text};
 use crate::gateway::fleet::AgentView;
+use crate::job::columns::{maybe_text, text};
 use crate::job::{
-    BusKind, CaptureRequest, JobId, JobKind, JobRecord, JobSubmission, MergeEngine, RedactionMode,
+    BusKind, CaptureRequest, Job, JobId, JobKind, JobOutcome, JobOutlet, JobSpec, MergeEngine, RedactionMode,
     RetainedRows,
 };
 use crate::jobs::service::{Service, ServiceError};
@@ -87,12 +88,107 @@ fn yes() -> bool {
     true
 }
 
+/// A job as shown.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Job)]
+pub struct JobView {
+    /// Number.
+    pub id: JobId,
+    /// Name.
+    pub name: String,
+    /// The query.
+    pub query: String,
+    /// Whether it ends by itself.
+    pub kind: JobKind,
+    /// State.
+    #[schema(value_type = JobStateName)]
+    pub state: &'static str,
+    /// Reason for its end, or for not running.
+    pub reason: Option<String>,
+    /// Outcome, if ended.
+    pub outcome: Option<JobOutcome>,
+    /// Token name of the owner.
+    pub owner: String,
+    /// Labels that an agent must have to take part.
+    pub on: BTreeMap<String, String>,
+    /// Labels of the job.
+    pub labels: BTreeMap<String, String>,
+    /// Whether texts that may identify a person are redacted.
+    pub redacted: bool,
+    /// Interfaces from which agents capture; empty: all that they may use.
+    pub interfaces: Vec<String>,
+    /// Capture filter in libpcap's syntax; none: all packets.
+    pub capture_filter: Option<String>,
+    /// Whether it runs in the server's network: the server plans the monitors' locations, and switches mirror to them.
+    pub network: bool,
+    /// Seconds without renewal after which it ends; null without a lease.
+    pub lease_seconds: Option<u32>,
+    /// Data stored for later queries.
+    pub keep: RetainedRows,
+    /// Bus to which agents publish their results; none: they send them to the server.
+    pub bus: Option<BusKind>,
+    /// Process that merges the results on the bus.
+    pub engine: Option<MergeEngine>,
+    /// Time of submission, in nanoseconds since the epoch.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    pub created_ns: i64,
+    /// Time of its end.
+    #[serde(serialize_with = "maybe_text")]
+    #[schema(value_type = Option<String>)]
+    pub ended_ns: Option<i64>,
+    /// Destinations of its rows besides the history, with their state.
+    pub outlets: Vec<JobOutlet>,
+}
+
+impl From<Job> for JobView {
+    fn from(job: Job) -> JobView {
+        let Job { id, spec, owner, state, reason, created_ns, ended_ns, outlets, tuples: _ } = job;
+        JobView {
+            id,
+            redacted: spec.is_redacted(),
+            name: spec.name,
+            query: spec.query,
+            kind: spec.kind,
+            state: state.word(),
+            reason,
+            outcome: state.outcome(),
+            owner,
+            on: spec.on,
+            labels: spec.labels,
+            interfaces: spec.capture.interfaces,
+            capture_filter: spec.capture.filter,
+            network: spec.capture.network,
+            lease_seconds: spec.lease_seconds,
+            keep: spec.keep,
+            bus: spec.merged_by.map(|_| BusKind::Kafka),
+            engine: spec.merged_by,
+            created_ns,
+            ended_ns,
+            outlets,
+        }
+    }
+}
+
+/// Names of states, for the API description.
+#[derive(ToSchema)]
+#[schema(as = StateWord)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code)]
+enum JobStateName {
+    Planned,
+    Arming,
+    Running,
+    Draining,
+    Ended,
+}
+
 /// Jobs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Jobs)]
 pub struct JobList {
     /// Newest first.
-    pub jobs: Vec<JobRecord>,
+    pub jobs: Vec<JobView>,
     /// `before` of the next page, if there may be one.
     pub next: Option<JobId>,
 }
@@ -117,7 +213,7 @@ pub struct AgentList {
     pub agents: Vec<AgentView>,
 }
 
-fn checked(asked: JobRequest) -> Result<JobSubmission, ApiFailure> {
+fn checked(asked: JobRequest) -> Result<(JobSpec, Vec<String>), ApiFailure> {
     let JobRequest {
         query,
         name,
@@ -176,19 +272,8 @@ fn checked(asked: JobRequest) -> Result<JobSubmission, ApiFailure> {
     let redaction = if redact { RedactionMode::Folded } else { RedactionMode::Raw };
     let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
     let capture = CaptureRequest { interfaces, filter, network };
-    Ok(JobSubmission {
-        query,
-        name,
-        kind,
-        on,
-        labels,
-        redaction,
-        capture,
-        lease_seconds,
-        to,
-        keep,
-        merged_by,
-    })
+    let spec = JobSpec { query, name, kind, on, labels, redaction, capture, lease_seconds, keep, merged_by };
+    Ok((spec, to))
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, ApiFailure> {
@@ -200,8 +285,8 @@ pub(super) fn id(text: &str) -> Result<JobId, ApiFailure> {
     post, path = "/api/v1/jobs", tag = "jobs", request_body = JobRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body create one job; remembered for a day")),
     responses(
-        (status = 201, description = "Created", body = JobRecord),
-        (status = 200, description = "Created before by the same request", body = JobRecord),
+        (status = 201, description = "Created", body = JobView),
+        (status = 200, description = "Created before by the same request", body = JobView),
         (status = "4XX", description = "Error", body = ApiFailure),
     )
 )]
@@ -210,7 +295,7 @@ pub async fn create(
     caller: RequestCaller,
     headers: HeaderMap,
     JsonBody(asked, bytes): JsonBody<JobRequest>,
-) -> Result<(StatusCode, JsonResponse<JobRecord>), ApiFailure> {
+) -> Result<(StatusCode, JsonResponse<JobView>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let key = match headers.contains_key("idempotency-key") {
         false => None,
@@ -223,11 +308,11 @@ pub async fn create(
                 .to_owned(),
         ),
     };
-    let submission = checked(asked)?;
-    let text = submission.query.clone();
+    let (spec, to) = checked(asked)?;
+    let text = spec.query.clone();
     let submit = move |service: &Service| {
         let key = key.as_deref().map(|key| (key, &bytes[..]));
-        let result = service.submit(&who, &submission, key);
+        let result = service.submit(&who, &spec, &to, key);
         let (object, outcome) = match &result {
             Ok((job, true)) => (job.id.to_string(), "done".to_owned()),
             Ok((job, false)) => (job.id.to_string(), "had been done".to_owned()),
@@ -237,8 +322,8 @@ pub async fn create(
         Ok(result)
     };
     match app.run(submit).await? {
-        Ok((job, true)) => Ok((StatusCode::CREATED, JsonResponse(job))),
-        Ok((job, false)) => Ok((StatusCode::OK, JsonResponse(job))),
+        Ok((job, true)) => Ok((StatusCode::CREATED, JsonResponse(job.into()))),
+        Ok((job, false)) => Ok((StatusCode::OK, JsonResponse(job.into()))),
         Err(ServiceError::Query(errors)) => Err(ApiFailure::of_query(&text, &errors)),
         Err(denied) => Err(denied.into()),
     }
@@ -263,7 +348,7 @@ pub async fn list(
         let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
         jobs.retain(|job| service.may_see(&who, job));
         service.tell(&mut jobs)?;
-        Ok(JobList { jobs, next })
+        Ok(JobList { jobs: jobs.into_iter().map(JobView::from).collect(), next })
     };
     Ok(JsonResponse(app.run(read).await?))
 }
@@ -271,48 +356,48 @@ pub async fn list(
 /// Show a job.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Job ID")),
-    responses((status = 200, description = "The job", body = JobRecord), (status = "4XX", description = "Error", body = ApiFailure))
+    responses((status = 200, description = "The job", body = JobView), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn show(
     State(app): State<Arc<AppState>>,
     caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+) -> Result<JsonResponse<JobView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
-    Ok(JsonResponse(app.run(move |service| service.job(&who, id)).await?))
+    Ok(JsonResponse(app.run(move |service| service.job(&who, id)).await?.into()))
 }
 
 /// Stop a job. Its results so far are kept.
 #[utoipa::path(
     delete, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Job ID")),
-    responses((status = 200, description = "The job, draining or ended", body = JobRecord), (status = "4XX", description = "Error", body = ApiFailure))
+    responses((status = 200, description = "The job, draining or ended", body = JobView), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn stop(
     State(app): State<Arc<AppState>>,
     caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+) -> Result<JsonResponse<JobView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
     let stop = move |service: &Service| {
         let result = service.stop(&who, id);
         service.note_result(&who.name, "job.stop", &id.to_string(), &result);
         result
     };
-    Ok(JsonResponse(app.run(stop).await?))
+    Ok(JsonResponse(app.run(stop).await?.into()))
 }
 
 /// Renew a job's lease for the same duration.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{id}/renew", tag = "jobs", params(("id" = String, Path, description = "Job ID")),
-    responses((status = 200, description = "The job; a job without a lease is unchanged", body = JobRecord), (status = "4XX", description = "Error", body = ApiFailure))
+    responses((status = 200, description = "The job; a job without a lease is unchanged", body = JobView), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn renew(
     State(app): State<Arc<AppState>>,
     caller: RequestCaller,
     Path(name): Path<String>,
-) -> Result<JsonResponse<JobRecord>, ApiFailure> {
+) -> Result<JsonResponse<JobView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
-    Ok(JsonResponse(app.run(move |service| service.renew(&who, id)).await?))
+    Ok(JsonResponse(app.run(move |service| service.renew(&who, id)).await?.into()))
 }
 
 /// Counters of each agent of a job.

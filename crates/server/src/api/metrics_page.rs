@@ -9,7 +9,7 @@ use outlets::{ExpositionFormat, MetricsPage};
 
 use crate::gateway::fleet::{AgentHealth, FleetHealth, JobHealth};
 use crate::job::counters::{GatewayStage, LimitKind, process_cpu, process_memory};
-use crate::job::{JobId, JobKind, JobRecord};
+use crate::job::{Job, JobId, JobKind};
 use crate::jobs::service::{Service, ServiceError};
 use crate::rules::alerts::RuleView;
 use crate::store::access::ClientAccess;
@@ -66,7 +66,7 @@ pub fn results(
 ) -> Result<MetricsPage, ServiceError> {
     let mut page = MetricsPage::new(form);
     let mut jobs = service.store().unfinished_jobs()?;
-    jobs.retain(|job| job.kind == JobKind::Standing);
+    jobs.retain(|job| job.spec.kind == JobKind::Standing);
     service.shown.keep(&jobs);
     for job in jobs.iter().filter(|job| only.is_none_or(|only| only.contains(&job.id))) {
         if !service.may_see(who, job) || service.may_see_rows(who, job).is_err() {
@@ -292,8 +292,8 @@ fn of_agents(page: &mut MetricsPage, agents: &[AgentHealth]) {
     }
 }
 
-fn of_jobs(page: &mut MetricsPage, jobs: &[JobRecord], health: &[JobHealth]) {
-    let known: HashMap<JobId, &JobRecord> = jobs.iter().map(|job| (job.id, job)).collect();
+fn of_jobs(page: &mut MetricsPage, jobs: &[Job], health: &[JobHealth]) {
+    let known: HashMap<JobId, &Job> = jobs.iter().map(|job| (job.id, job)).collect();
     let now = now_ns();
     let by_job: BTreeMap<JobId, &JobHealth> = health.iter().map(|health| (health.id, health)).collect();
     for (id, health) in by_job {

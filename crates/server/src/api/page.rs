@@ -16,7 +16,7 @@ use super::failure::ApiFailure;
 use super::help::{ServiceCounters, counted};
 use super::tokens;
 use crate::gateway::fleet::AgentView;
-use crate::job::JobRecord;
+use crate::job::Job;
 use crate::jobs::service::Service;
 use crate::rules::alerts::{AlertView, time};
 use crate::store::access::{AccessRole, ClientAccess};
@@ -164,14 +164,14 @@ fn of_alerts(alerts: &[AlertView]) -> String {
     }
 }
 
-fn of_jobs(jobs: &[JobRecord]) -> String {
-    let row = |job: &JobRecord| {
+fn of_jobs(jobs: &[Job]) -> String {
+    let row = |job: &Job| {
         format!(
             "<tr><td>{id}<td>{}<td>{}<td>{}<td><code>{}</code><td><a href=\"/api/v1/jobs/{id}/rows?format=csv\">rows</a>",
-            escape(&job.name),
+            escape(&job.spec.name),
             job.state.word(),
             escape(job.reason.as_deref().unwrap_or_default()),
-            escape(&job.query),
+            escape(&job.spec.query),
             id = job.id,
         )
     };

@@ -8,7 +8,6 @@ use tuple::AgentOrigin;
 
 use crate::gateway::fleet::FleetOrder;
 use crate::gateway::network::AgentShare;
-use crate::job::RedactionMode;
 
 /// Encoder of a job's orders.
 pub struct OrderBuilder<'a> {
@@ -22,13 +21,13 @@ impl<'a> OrderBuilder<'a> {
     /// `topics`: topics to which agents publish their results; empty: they send them to the server. `now_ns`: start of
     /// a time limit, on all agents.
     pub fn new(order: &'a FleetOrder, topics: &'a [String], now_ns: i64) -> OrderBuilder<'a> {
-        let key = (order.redaction == RedactionMode::Folded).then(key);
+        let key = order.spec.is_redacted().then(key);
         OrderBuilder { order, topics, now_ns, key }
     }
 
     /// The encoded order, which only the monitor decodes. `plan`: the agents' part.
     pub fn of_all(&self, plan: &Plan) -> Bytes {
-        self.body(plan.clone(), &self.order.capture.interfaces)
+        self.body(plan.clone(), &self.order.spec.capture.interfaces)
     }
 
     /// The encoded order of one agent's part.
@@ -53,7 +52,10 @@ impl<'a> OrderBuilder<'a> {
             plan,
             redaction: *key,
             // Resolved by the agent, within the interfaces allowed by its owner.
-            capture: CaptureSpec { interfaces: interfaces.to_vec(), filter: order.capture.filter.clone() },
+            capture: CaptureSpec {
+                interfaces: interfaces.to_vec(),
+                filter: order.spec.capture.filter.clone(),
+            },
             // Set by the agent's own limits.
             packets_max: None,
             memory_max: 0,

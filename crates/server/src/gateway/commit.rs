@@ -9,10 +9,10 @@ use wire::Timestamp;
 
 use super::commit_queue::PendingRecord;
 use super::event_loop::EventLoop;
-use super::job_runtime::{JobResults, JobRuntime, RuntimePhase, UnpublishedRows};
+use super::job_runtime::{JobResults, JobRuntime, UnpublishedRows};
 use super::lanes::{LaneFacts, LaneKey, mark};
 use crate::job::counters::GatewayStage;
-use crate::job::{JobId, JobPhase};
+use crate::job::{JobId, JobState};
 use crate::results::hub::{AgentCoverage, ResultDelivery, WindowState};
 use crate::store::persist_error::PersistError;
 use crate::store::sqlite::{CommitProgress, JoinedFrames, NewFrame, StoreError, now_ns};
@@ -35,7 +35,7 @@ impl EventLoop {
             self.hub.meters.bytes_received.add(data.payload.len() as u64);
         }
         let work = self.works.get(&JobId(lane.job));
-        let work = work.filter(|work| work.phase == RuntimePhase::Working && !work.is_full());
+        let work = work.filter(|work| work.ending.is_none() && !work.is_full());
         let Some((work, from)) = work.zip(self.sessions.get(session)) else {
             // The job has been removed.
             self.hub.meters.records_unclaimed.add(1);
@@ -84,7 +84,9 @@ impl EventLoop {
         let [mut direct, mut joined]: [BTreeMap<JobId, Vec<PendingRecord>>; 2] = Default::default();
         for entry in entries {
             match self.works.get(&entry.job) {
-                Some(work) if work.joining.is_some() => joined.entry(entry.job).or_default().push(entry),
+                Some(work) if work.input.joiner().is_some() => {
+                    joined.entry(entry.job).or_default().push(entry)
+                }
                 Some(work) if work.is_direct() => direct.entry(entry.job).or_default().push(entry),
                 _ => kept.push(entry),
             }
@@ -216,7 +218,7 @@ impl EventLoop {
     pub fn publish(&mut self, job: JobId) -> bool {
         let now_ns = self.now().monotonic_ns;
         let Some(work) = self.works.get_mut(&job) else { return true };
-        if work.is_direct() && work.phase == RuntimePhase::Working {
+        if work.is_direct() && work.ending.is_none() {
             return true;
         }
         self.hub.meters.during(GatewayStage::Merge, || work.note_progress());
@@ -232,8 +234,8 @@ impl EventLoop {
             marks: Vec::new(),
             lacking: work.lacking(),
             joined: work
-                .joining
-                .as_ref()
+                .input
+                .joiner()
                 .map(|_| JoinedFrames { over_ns: i64::MIN, ..JoinedFrames::default() }),
         };
         // Sorted tuples stay until the end.
@@ -297,10 +299,7 @@ impl EventLoop {
 
     /// Publishes the last rows of ended jobs, and their end.
     pub fn end_jobs(&mut self) {
-        let ending = self.works.values().filter_map(|work| match &work.phase {
-            RuntimePhase::Ending(end) => Some((work.id, end.clone())),
-            RuntimePhase::Working => None,
-        });
+        let ending = self.works.values().filter_map(|work| Some((work.id, work.ending.clone()?)));
         for (job, mut end) in ending.collect::<Vec<_>>() {
             if !self.is_copied_no_more(job, &mut end) || !self.is_read(job, &mut end) {
                 continue;
@@ -312,7 +311,7 @@ impl EventLoop {
                 continue;
             }
             self.account(job);
-            if let Err(error) = self.hub.turn(job, JobPhase::Ended(end), None) {
+            if let Err(error) = self.hub.turn(job, JobState::Ended(end), None) {
                 self.unkept(job, &error);
                 continue;
             }

@@ -13,7 +13,7 @@ use wire::Timestamp;
 use super::commit::{Marks, release};
 use super::commit_queue::PendingRecord;
 use super::event_loop::EventLoop;
-use super::job_runtime::{JobResults, JobRuntime, RuntimePhase, UnpublishedRows};
+use super::job_runtime::{JobInput, JobResults, JobRuntime, UnpublishedRows};
 use super::lanes::{LaneEnd, LaneFacts, mark};
 use super::tuple_results::EmitTime;
 use crate::job::JobId;
@@ -46,8 +46,10 @@ impl EventLoop {
             entries.into_iter().partition(is_measured);
         early.into_iter().for_each(|entry| self.pending.push(entry));
         let marks = self.marks(&entries, &mut |_, _, _| {});
-        let Some(work) = self.works.get_mut(&job).filter(|work| work.joining.is_some()) else { return };
-        if work.phase != RuntimePhase::Working {
+        let Some(work) = self.works.get_mut(&job).filter(|work| work.input.joiner().is_some()) else {
+            return;
+        };
+        if work.ending.is_some() {
             // The join has emitted everything.
             return self.count(entries, |_, _, _| {});
         }
@@ -68,7 +70,7 @@ impl EventLoop {
         self.store_works();
         let Some(work) = self.works.get_mut(&job) else { return };
         work.frames_bytes += bytes as u64;
-        if let Some(joining) = &mut work.joining {
+        if let Some(joining) = work.input.joiner_mut() {
             joining.committed(watermark);
         }
         if let Some(report) = given.filter(|_| !is_direct) {
@@ -161,7 +163,9 @@ fn together(
     entries: &[PendingRecord],
     (mut marks, clocks): (Marks, &Clocks),
 ) -> Result<Option<JoinedCommit>, StoreError> {
-    let JobRuntime { id: job, joining: Some(joining), results, lanes, .. } = work else { return Ok(None) };
+    let JobRuntime { id: job, input: JobInput::BothTaps(joining), results, lanes, .. } = work else {
+        return Ok(None);
+    };
     joining.recover(store)?;
     let taken = entries.iter().filter_map(|entry| joining.take(entry, least(clocks, &entry.key.agent)));
     let mut frames: Vec<NewFrame> = taken.collect();

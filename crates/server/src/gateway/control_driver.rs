@@ -1,9 +1,7 @@
 //! Executes the decisions of [`control`] in order.
 
 use bytes::Bytes;
-use control::{
-    AgentPresence, EndReason, JobLimit, JobSpec, JobState, ServerAction, ServerEvent, TapAssignment,
-};
+use control::{AgentPresence, EndReason, JobLimit, ServerAction, ServerEvent, TapAssignment};
 use link::{Hello, LaneResume, RecordLane, SessionTime};
 use planner::BothTaps;
 
@@ -11,14 +9,14 @@ use super::agent_orders::OrderBuilder;
 use super::event_loop::{EventLoop, StoreCapacity};
 use super::job_codec;
 use super::job_joiner::{JobJoiner, JoinLimits};
-use super::job_runtime::{JobProgress, JobRuntime, RuntimePhase};
+use super::job_runtime::{JobProgress, JobRuntime};
 use super::lanes::{LaneEnd, LaneKey};
 use super::mirror_worker::MirrorWorker;
 use super::user_messages;
 use crate::gateway::fleet::FleetOrder;
 use crate::gateway::network::PlannedJob;
 use crate::job::fleet_refusal::FleetRefusal;
-use crate::job::{JobId, JobPhase, RedactionMode};
+use crate::job::{JobId, JobState};
 
 /// Monitors end by themselves at their time limit; those that do not are stopped after this time.
 const GRACE_NS: i64 = 2_000_000_000;
@@ -56,13 +54,13 @@ impl EventLoop {
         let limit = &order.plan.monitor.limit;
         let orders = OrderBuilder::new(order, topics, now.wall_ns);
         let parts = planned.iter().flat_map(|planned| &planned.parts);
-        let request = JobSpec {
+        let request = control::JobSpec {
             key: String::new(),
             owner: String::new(),
             name: String::new(),
             labels: Default::default(),
-            kind: job_codec::kind(order.kind),
-            on: order.on.clone(),
+            kind: job_codec::kind(order.spec.kind),
+            on: order.spec.on.clone(),
             limit: JobLimit {
                 packets: limit.packets,
                 ends_at_ns: limit
@@ -76,7 +74,7 @@ impl EventLoop {
             } else {
                 job_codec::taps(order.plan.monitor.taps)
             },
-            interfaces: order.capture.interfaces.clone(),
+            interfaces: order.spec.capture.interfaces.clone(),
             body: if planned.is_some() { Bytes::new() } else { orders.of_all(agents) },
             parts: parts.map(|part| (part.agent.clone(), orders.of(part, agents))).collect(),
         };
@@ -140,8 +138,8 @@ impl EventLoop {
         let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
         let agents = saved.iter().flat_map(|job| job.agents.keys());
         work.go_on(&self.store, progress, agents, until_ns).map_err(|error| busy(&error))?;
-        if let Some(JobState::Ended(why)) = saved.map(|job| &job.state) {
-            work.phase = RuntimePhase::Ending(user_messages::ended(why, &[], order.network.is_some()));
+        if let Some(control::JobState::Ended(why)) = saved.map(|job| &job.state) {
+            work.ending = Some(user_messages::ended(why, &[], order.network.is_some()));
         }
         // Mirroring for an ending job is not resumed: rules of the previous process expire with their leases.
         let is_active = saved.is_some_and(|job| job.state.is_active());
@@ -191,11 +189,8 @@ impl EventLoop {
                     let job = JobId(job);
                     let troubles = self.troubles(job);
                     if let Some(work) = self.works.get_mut(&job) {
-                        work.phase = RuntimePhase::Ending(user_messages::ended(
-                            &why,
-                            &troubles,
-                            work.copying.is_some(),
-                        ));
+                        let has_parts = work.copying.is_some();
+                        work.ending = Some(user_messages::ended(&why, &troubles, has_parts));
                     }
                     ended = true;
                 }
@@ -357,21 +352,18 @@ impl EventLoop {
     /// Publishes the state of a job and its problems, if changed.
     pub fn tell(&mut self, id: JobId) {
         let Some(known) = self.saved.get(&id) else { return };
-        let state = match known.state {
-            JobState::Planned => JobPhase::Planned,
-            JobState::Arming => JobPhase::Arming,
-            JobState::Running => JobPhase::Running,
-            JobState::Draining(_) => JobPhase::Draining,
+        let state = JobState::from(&known.state);
+        if state.has_ended() {
             // Reported with its last rows.
-            JobState::Ended(_) => return,
-        };
+            return;
+        }
         let mut said: Vec<String> = user_messages::degraded(&self.control.degraded(known)).collect();
         said.extend(self.troubles(id));
         let Some(work) = self.works.get_mut(&id) else { return };
         let state = work.copying.as_ref().map_or(state.clone(), |copying| copying.shown(state));
         said.extend(work.copying.iter().flat_map(MirrorWorker::lacking));
         said.extend(user_messages::lacks(work));
-        said.extend(work.reading.as_ref().and_then(|reading| reading.trouble.clone()));
+        said.extend(work.input.reader().and_then(|reading| reading.trouble.clone()));
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);
         let lateness = work.plan.dataflow.pipelines.iter().filter_map(lateness).min().unwrap_or(0);
         let allowed = (lateness / 2).max(100_000_000).unsigned_abs();
@@ -383,7 +375,7 @@ impl EventLoop {
         said.sort();
         said.dedup();
         // A job that waits for agents has no agents to report about.
-        let reason = (state != JobPhase::Planned && !said.is_empty()).then(|| said.join("; "));
+        let reason = (state != JobState::Planned && !said.is_empty()).then(|| said.join("; "));
         let told = Some((state.clone(), reason.clone()));
         if work.told != told {
             match self.hub.turn(id, state, reason.as_deref()) {
@@ -397,7 +389,7 @@ impl EventLoop {
 /// Join settings of a job over both taps, if it is one.
 fn over_both_taps(order: &FleetOrder) -> Result<Option<BothTaps>, FleetRefusal> {
     let both = planner::both_taps(&order.plan).map_err(|why| FleetRefusal::Unable(why.into()))?;
-    if order.redaction == RedactionMode::Folded
+    if order.spec.is_redacted()
         && let Some(name) = both.as_ref().and_then(|both| planner::compared_folded(&both.joined.dataflow))
     {
         let why = format!(

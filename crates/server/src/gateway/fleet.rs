@@ -6,7 +6,7 @@
 //! request and return.
 //!
 //! Guarantees of a fleet: it reports an accepted job to the [`ResultHub`](crate::ResultHub): every change of its state, its
-//! results' columns before their first row, its rows, and finally [`JobPhase::Ended`](crate::JobPhase::Ended) exactly once,
+//! results' columns before their first row, its rows, and finally [`JobState::Ended`](crate::JobState::Ended) exactly once,
 //! also after a stop. It may do so from within `start`.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use crate::gateway::agent_listener::AgentListener;
 use crate::gateway::network::NetworkView;
 use crate::job::fleet_refusal::FleetRefusal;
-use crate::job::{CaptureRequest, JobId, JobKind, JobOutcome, MergeEngine, RedactionMode};
+use crate::job::{JobId, JobOutcome, JobSpec};
 
 /// Executes jobs.
 pub trait Fleet: Send + Sync {
@@ -67,18 +67,10 @@ pub trait Fleet: Send + Sync {
 pub struct FleetOrder {
     /// Job identifier.
     pub id: JobId,
+    /// Specification.
+    pub spec: JobSpec,
     /// Plan of the query.
     pub plan: Arc<Plan>,
-    /// Labels that an agent must have to take part; empty: every agent.
-    pub on: BTreeMap<String, String>,
-    /// Whether the job ends by itself.
-    pub kind: JobKind,
-    /// Redaction of texts that may identify a person, before they leave the agent.
-    pub redaction: RedactionMode,
-    /// Capture settings of the agents.
-    pub capture: CaptureRequest,
-    /// The process that merges the results that agents publish to the bus; `None`: agents send them to the server.
-    pub merged_by: Option<MergeEngine>,
     /// Resource budget of a job in the network; `None`: the job runs on agents with the labels.
     pub network: Option<NetworkBudget>,
 }

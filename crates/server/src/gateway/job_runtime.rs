@@ -18,7 +18,7 @@ use super::merge_reader::MergeReader;
 use super::mirror_worker::MirrorWorker;
 use super::tuple_results::{EmitTime, TupleResults};
 use super::window_results::{ALL_LANES, ReleasedRows, WindowResults};
-use crate::job::{JobEnding as JobEnd, JobId, JobPhase as Told};
+use crate::job::{JobEnding, JobId, JobState};
 use crate::results::coverage;
 use crate::results::hub::{JobAccount, ResultTable};
 use crate::store::sqlite::{FrameFilter, ServerStore, StoreError};
@@ -32,6 +32,38 @@ pub enum JobResults {
     Windows(Box<WindowResults>),
     /// Tuples.
     Tuples(Box<TupleResults>),
+}
+
+/// Source of a job's results.
+pub enum JobInput {
+    /// Records of agents.
+    Agents,
+    /// Records of agents at both taps, joined here.
+    BothTaps(Box<JobJoiner>),
+    /// Merged rows of a bus; agents report their progress to the server.
+    Bus(MergeReader),
+}
+
+impl JobInput {
+    /// Join of requests, for a job over both taps.
+    pub fn joiner(&self) -> Option<&JobJoiner> {
+        if let JobInput::BothTaps(joiner) = self { Some(joiner) } else { None }
+    }
+
+    /// As [`JobInput::joiner`].
+    pub fn joiner_mut(&mut self) -> Option<&mut JobJoiner> {
+        if let JobInput::BothTaps(joiner) = self { Some(joiner) } else { None }
+    }
+
+    /// Reader of the bus.
+    pub fn reader(&self) -> Option<&MergeReader> {
+        if let JobInput::Bus(reader) = self { Some(reader) } else { None }
+    }
+
+    /// As [`JobInput::reader`].
+    pub fn reader_mut(&mut self) -> Option<&mut MergeReader> {
+        if let JobInput::Bus(reader) = self { Some(reader) } else { None }
+    }
 }
 
 /// Published position of a job.
@@ -57,24 +89,12 @@ pub struct UnpublishedRows {
     pub missing: Vec<String>,
 }
 
-/// Phase of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RuntimePhase {
-    /// Agents work on it, or will.
-    Working,
-    /// Agents have finished; remaining rows must be published.
-    Ending(JobEnd),
-}
-
 /// See the module documentation.
 pub struct JobRuntime {
     pub id: JobId,
     pub plan: Arc<Plan>,
     pub results: JobResults,
-    /// Join of requests, for a job over both taps.
-    pub joining: Option<Box<JobJoiner>>,
-    /// Reader of the bus, for a job with a bus; agents report their progress to the server.
-    pub reading: Option<MergeReader>,
+    pub input: JobInput,
     /// Mirroring of switches, for a job in a network.
     pub copying: Option<MirrorWorker>,
     pub lanes: JobLanes,
@@ -86,7 +106,8 @@ pub struct JobRuntime {
     /// Late tuples counted before this start of the gateway, minus those in records read again.
     late_before: i128,
     pub rows: Vec<UnpublishedRows>,
-    pub phase: RuntimePhase,
+    /// Set when its agents have finished: its remaining rows must be published.
+    pub ending: Option<JobEnding>,
     /// Upper bound of the bytes of stored records.
     pub frames_bytes: u64,
     /// Size at which records are replaced by their partial result.
@@ -94,7 +115,7 @@ pub struct JobRuntime {
     /// Monotonic time of the last publication.
     pub published_at_ns: u64,
     /// State last shown to users.
-    pub told: Option<(Told, Option<String>)>,
+    pub told: Option<(JobState, Option<String>)>,
     /// Unreadable stored records of an earlier process.
     pub unreadable: u64,
     /// Per result, the columns that are unknown if agents are missing.
@@ -123,8 +144,7 @@ impl JobRuntime {
             id,
             plan: plan.clone(),
             results,
-            joining: None,
-            reading: None,
+            input: JobInput::Agents,
             copying: None,
             lanes: JobLanes::default(),
             pace: JobPace::default(),
@@ -132,7 +152,7 @@ impl JobRuntime {
             published: None,
             late_before: 0,
             rows: Vec::new(),
-            phase: RuntimePhase::Working,
+            ending: None,
             frames_bytes: 0,
             frames_bytes_max: frames_bytes,
             published_at_ns: 0,
@@ -154,7 +174,7 @@ impl JobRuntime {
 
     /// Sets the join of a job over both taps.
     pub fn joining(mut self, joining: JobJoiner) -> JobRuntime {
-        self.joining = Some(Box::new(joining));
+        self.input = JobInput::BothTaps(Box::new(joining));
         self.with_collector(|collector, _| collector.join(JOINED));
         self
     }
@@ -186,7 +206,7 @@ impl JobRuntime {
 
     /// Decodes a record.
     pub fn decode(&self, payload: &[u8]) -> Result<WorkerReport, ReportError> {
-        match &self.joining {
+        match self.input.joiner() {
             Some(joining) => joining.decode(payload),
             None => self.decode_result(payload),
         }
@@ -229,18 +249,18 @@ impl JobRuntime {
             self.adopt(id, facts, i64::MIN);
         }
         agents.for_each(|agent| self.expect(agent, until_ns));
-        if let Some(joining) = &mut self.joining {
+        if let Some(joining) = self.input.joiner_mut() {
             self.unreadable += joining.go_on(store)?;
         }
         self.replay(store)?;
         for (key, _, facts) in &marks {
             let (id, _) = self.lanes.join(key);
             self.adopt(id, facts, facts.watermark_ns);
-            if let Some(joining) = &mut self.joining {
+            if let Some(joining) = self.input.joiner_mut() {
                 joining.come_to(id, facts.state(), facts);
             }
         }
-        if let (Some(joining), JobResults::Windows(windows)) = (&self.joining, &mut self.results) {
+        if let (Some(joining), JobResults::Windows(windows)) = (self.input.joiner(), &mut self.results) {
             windows.collector.adopt(JOINED, LaneActivity::Active, joining.watermark(), LossCount::default());
         }
         self.remember_losses();
@@ -253,7 +273,7 @@ impl JobRuntime {
 
     /// Selects the stored records that contain results.
     pub fn frames_kept(&self) -> FrameFilter {
-        match &self.joining {
+        match self.input.joiner() {
             Some(_) => FrameFilter::OfMany,
             None => FrameFilter::All,
         }
@@ -290,7 +310,7 @@ impl JobRuntime {
             last = newest.id;
             for frame in frames {
                 let key = frame.of.lane.as_deref().and_then(LaneKey::read);
-                if self.joining.is_some() && key.is_some() {
+                if self.input.joiner().is_some() && key.is_some() {
                     // Counted as part of the join's output.
                     continue;
                 }
@@ -368,11 +388,11 @@ impl JobRuntime {
         if let Some(known) = self.lanes.known.get_mut(key) {
             (known.seq, known.facts) = mark;
         }
-        if let (Some(joining), Some(known)) = (&mut self.joining, self.lanes.known.get(key)) {
+        if let (Some(joining), Some(known)) = (self.input.joiner_mut(), self.lanes.known.get(key)) {
             joining.come_to(lane, known.facts.state(), &known.facts);
         }
         if let Some(mut report) = report {
-            if self.joining.is_some() || self.reading.is_some() {
+            if !matches!(self.input, JobInput::Agents) {
                 // Counted as part of the output of the join or merge.
                 report.part = ReportPart::default();
             }
@@ -467,7 +487,7 @@ impl JobRuntime {
 
     /// Sets the state of lanes in the collector.
     pub fn turn(&mut self, ids: &[LaneId], state: LaneActivity) {
-        if let Some(joining) = &mut self.joining {
+        if let Some(joining) = self.input.joiner_mut() {
             ids.iter().for_each(|id| joining.lanes.set(*id, state));
         }
         self.with_collector(|collector, out| ids.iter().for_each(|id| collector.turn(*id, state, out)));
@@ -478,7 +498,7 @@ impl JobRuntime {
         if self.progress.watermark_ns == i64::MAX {
             return;
         }
-        if let Some(joining) = &mut self.joining {
+        if let Some(joining) = self.input.joiner_mut() {
             let report = joining.give_all();
             self.count_joined(report);
         }
@@ -497,7 +517,7 @@ impl JobRuntime {
 
     /// Updates the position up to which results may be published.
     pub fn note_progress(&mut self) {
-        if let (JobResults::Windows(windows), None) = (&self.results, &self.reading) {
+        if let (JobResults::Windows(windows), None) = (&self.results, self.input.reader()) {
             // The maximum is reserved for the end.
             let watermark_ns = windows.collector.watermark().0.min(i64::MAX - 1);
             self.progress.watermark_ns = self.progress.watermark_ns.max(watermark_ns);
@@ -561,7 +581,7 @@ impl JobRuntime {
             records_lost,
             tuples_lost,
             quality: sums.iter().filter_map(of_quality).collect(),
-            taps: self.joining.as_ref().map(|joining| joining.counts().into()),
+            taps: self.input.joiner().map(|joining| joining.counts().into()),
             agents: Vec::new(),
             sample_rate: self.sample_rate(),
         }

@@ -8,7 +8,7 @@ use plan::Plan;
 use stream::EngineOutput;
 
 use super::event_loop::EventLoop;
-use super::job_runtime::{JobResults, JobRuntime};
+use super::job_runtime::{JobInput, JobResults, JobRuntime};
 use super::merge_reader::{self, MergeEvent, MergeReader};
 use super::window_results::ReleasedRows;
 use crate::gateway::fleet::FleetOrder;
@@ -23,7 +23,7 @@ impl EventLoop {
         order: &FleetOrder,
         from: Option<(i64, Vec<Option<i64>>)>,
     ) -> Result<Option<MergeRequest>, FleetRefusal> {
-        let Some(by) = order.merged_by else { return Ok(None) };
+        let Some(by) = order.spec.merged_by else { return Ok(None) };
         let Some(bus) = &self.bus else {
             return Err(FleetRefusal::Unable(
                 "this server has no bus: serve --kafka HOST:PORT names one".into(),
@@ -54,12 +54,12 @@ impl EventLoop {
         let (Some(wanted), Some(bus), Some(work)) = (wanted, &self.bus, self.works.get_mut(&job)) else {
             return;
         };
-        work.reading = Some(MergeReader::begin(job, bus.clone(), wanted, self.events.clone()));
+        work.input = JobInput::Bus(MergeReader::begin(job, bus.clone(), wanted, self.events.clone()));
     }
 
     /// Handles a message of the reading thread.
     pub fn hear_merged(&mut self, job: JobId, said: MergeEvent) {
-        let Some(reading) = self.works.get_mut(&job).and_then(|work| work.reading.as_mut()) else { return };
+        let Some(reading) = self.works.get_mut(&job).and_then(|work| work.input.reader_mut()) else { return };
         match said {
             MergeEvent::Rows(handed) => {
                 reading.handed = Some(handed);
@@ -82,7 +82,7 @@ impl EventLoop {
     pub fn settle_merged(&mut self, job: JobId) {
         let patience = Duration::from_nanos(self.settings.first_report_ns);
         let Some(work) = self.works.get_mut(&job) else { return };
-        let Some(handed) = work.reading.as_ref().and_then(|reading| reading.handed.as_ref()) else { return };
+        let Some(handed) = work.input.reader().and_then(|reading| reading.handed.as_ref()) else { return };
         if !handed.rows.is_empty() {
             if handed.age() < patience && !work.have_come(&handed.rows) {
                 return;
@@ -90,7 +90,7 @@ impl EventLoop {
             work.take_merged();
         }
         if self.publish(job)
-            && let Some(reading) = self.works.get_mut(&job).and_then(|work| work.reading.as_mut())
+            && let Some(reading) = self.works.get_mut(&job).and_then(|work| work.input.reader_mut())
         {
             reading.kept();
         }
@@ -98,7 +98,7 @@ impl EventLoop {
 
     /// Whether all published results of a job have been read; stores its rows. `end`: collects its errors.
     pub fn is_read(&mut self, job: JobId, end: &mut JobEnd) -> bool {
-        let Some(reading) = self.works.get(&job).and_then(|work| work.reading.as_ref()) else { return true };
+        let Some(reading) = self.works.get(&job).and_then(|work| work.input.reader()) else { return true };
         reading.come_to_the_end();
         if let (true, Some(trouble)) = (reading.is_over, &reading.trouble) {
             end.why = format!("{}; {trouble}", end.why);
@@ -123,7 +123,9 @@ impl JobRuntime {
     /// Stores merged rows as the job's.
     fn take_merged(&mut self) {
         let JobResults::Windows(windows) = &self.results else { return };
-        let Some(handed) = self.reading.as_mut().and_then(|reading| reading.handed.as_mut()) else { return };
+        let Some(handed) = self.input.reader_mut().and_then(|reading| reading.handed.as_mut()) else {
+            return;
+        };
         let mut released = ReleasedRows::default();
         for output in std::mem::take(&mut handed.rows) {
             let come = output.watermark_ns.min(i64::MAX - 1);

@@ -11,7 +11,7 @@ use control::EndReason;
 
 use super::GatewayEvent;
 use crate::gateway::network::{MirrorSession, PlannedJob};
-use crate::job::{JobId, JobPhase};
+use crate::job::{JobId, JobState};
 
 /// Interval at which switches are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -128,10 +128,10 @@ impl MirrorWorker {
     }
 
     /// The state shown to users for this state of the control.
-    pub fn shown(&self, state: JobPhase) -> JobPhase {
+    pub fn shown(&self, state: JobState) -> JobState {
         match (self.stage, state) {
-            (_, state) if self.then.is_some() && !matches!(state, JobPhase::Ended(_)) => JobPhase::Draining,
-            (MirrorStage::Waiting | MirrorStage::Beginning, JobPhase::Running) => JobPhase::Arming,
+            (_, state) if self.then.is_some() && !state.has_ended() => JobState::Draining,
+            (MirrorStage::Waiting | MirrorStage::Beginning, JobState::Running) => JobState::Arming,
             (_, state) => state,
         }
     }

@@ -7,7 +7,7 @@ use control::{AdmissionError, Degradation, EndReason};
 use super::job_runtime::JobRuntime;
 use super::lanes::LaneEnd;
 use crate::job::fleet_refusal::FleetRefusal;
-use crate::job::{JobEnding as JobEnd, JobOutcome};
+use crate::job::{JobEnding as JobEnd, JobOutcome, JobState};
 
 /// Reason why a job is rejected.
 pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
@@ -53,6 +53,18 @@ pub fn ended(why: &EndReason, troubles: &[String], has_parts: bool) -> JobEnd {
         EndReason::Poisoned => (JobOutcome::Failed, format!("{nobody}: {}", troubles.join("; "))),
     };
     JobEnd::new(outcome, said)
+}
+
+impl From<&control::JobState> for JobState {
+    fn from(state: &control::JobState) -> JobState {
+        match state {
+            control::JobState::Planned => JobState::Planned,
+            control::JobState::Arming => JobState::Arming,
+            control::JobState::Running => JobState::Running,
+            control::JobState::Draining(_) => JobState::Draining,
+            control::JobState::Ended(why) => JobState::Ended(ended(why, &[], false)),
+        }
+    }
 }
 
 /// Problems of a job, as messages.

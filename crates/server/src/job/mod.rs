@@ -13,8 +13,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::job::columns::{maybe_text, text};
-
 /// Job number: from 1, never reused by a store. Maximum: `i64::MAX`, the largest number of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
@@ -145,7 +143,7 @@ pub struct TupleOrigin {
 
 /// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JobPhase {
+pub enum JobState {
     /// Submitted.
     Planned,
     /// Monitors are being started.
@@ -217,34 +215,40 @@ impl From<&str> for JobEnding {
     }
 }
 
-impl JobPhase {
+impl JobState {
     /// Name of the state.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            JobPhase::Planned => "planned",
-            JobPhase::Arming => "arming",
-            JobPhase::Running => "running",
-            JobPhase::Draining => "draining",
-            JobPhase::Ended(_) => "ended",
+            JobState::Planned => "planned",
+            JobState::Arming => "arming",
+            JobState::Running => "running",
+            JobState::Draining => "draining",
+            JobState::Ended(_) => "ended",
         }
     }
 
-    pub(crate) fn of(word: &str, reason: Option<String>, outcome: Option<JobOutcome>) -> JobPhase {
+    pub(crate) fn of(word: &str, reason: Option<String>, outcome: Option<JobOutcome>) -> JobState {
         match word {
-            "planned" => JobPhase::Planned,
-            "arming" => JobPhase::Arming,
-            "running" => JobPhase::Running,
-            "draining" => JobPhase::Draining,
-            _ => JobPhase::Ended(JobEnding::new(outcome.unwrap_or_default(), reason.unwrap_or_default())),
+            "planned" => JobState::Planned,
+            "arming" => JobState::Arming,
+            "running" => JobState::Running,
+            "draining" => JobState::Draining,
+            _ => JobState::Ended(JobEnding::new(outcome.unwrap_or_default(), reason.unwrap_or_default())),
         }
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        matches!(self, JobState::Ended(_))
     }
 
     /// Reason of the end, if ended.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            JobPhase::Ended(end) => Some(&end.why),
+            JobState::Ended(end) => Some(&end.why),
             _ => None,
         }
     }
@@ -253,7 +257,7 @@ impl JobPhase {
     #[must_use]
     pub fn outcome(&self) -> Option<JobOutcome> {
         match self {
-            JobPhase::Ended(end) => Some(end.outcome),
+            JobState::Ended(end) => Some(end.outcome),
             _ => None,
         }
     }
@@ -280,16 +284,16 @@ pub enum RedactionMode {
     Raw,
 }
 
-/// A job as submitted.
+/// What a job is to do; it never changes.
 #[derive(Clone, Debug)]
-pub struct JobSubmission {
+pub struct JobSpec {
     /// The query.
     pub query: String,
     /// Name; default: its number.
     pub name: String,
     /// Whether it ends by itself.
     pub kind: JobKind,
-    /// Labels that agents must have.
+    /// Labels that an agent must have to take part; empty: every agent.
     pub on: BTreeMap<String, String>,
     /// Labels of the job.
     pub labels: BTreeMap<String, String>,
@@ -299,18 +303,16 @@ pub struct JobSubmission {
     pub capture: CaptureRequest,
     /// Seconds without renewal after which it ends.
     pub lease_seconds: Option<u32>,
-    /// Outlets for its rows: names or addresses.
-    pub to: Vec<String>,
     /// Data stored for later queries.
     pub keep: RetainedRows,
     /// Process that merges the results on the bus; `None`: agents send them to the server.
     pub merged_by: Option<MergeEngine>,
 }
 
-impl JobSubmission {
+impl JobSpec {
     /// A standing job on all agents that keeps its results.
-    pub(crate) fn standing(query: &str, name: &str) -> JobSubmission {
-        JobSubmission {
+    pub(crate) fn standing(query: &str, name: &str) -> JobSpec {
+        JobSpec {
             query: query.to_owned(),
             name: name.to_owned(),
             kind: JobKind::Standing,
@@ -319,74 +321,44 @@ impl JobSubmission {
             redaction: RedactionMode::Folded,
             capture: CaptureRequest::default(),
             lease_seconds: None,
-            to: Vec::new(),
             keep: RetainedRows::Results,
             merged_by: None,
         }
     }
+
+    /// Whether texts that may identify a person are redacted.
+    pub(crate) fn is_redacted(&self) -> bool {
+        self.redaction == RedactionMode::Folded
+    }
 }
 
-/// A job as stored and shown.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Job)]
-pub struct JobRecord {
+/// A job: its specification and its state.
+#[derive(Clone, Debug)]
+pub struct Job {
     /// Number.
     pub id: JobId,
-    /// Name.
-    pub name: String,
-    /// The query.
-    pub query: String,
-    /// Whether it ends by itself.
-    pub kind: JobKind,
-    /// State.
-    #[serde(serialize_with = "state_word")]
-    #[schema(value_type = JobStateName)]
-    pub state: JobPhase,
-    /// Reason for its end, or for not running.
-    pub reason: Option<String>,
-    /// Outcome, if ended.
-    pub outcome: Option<JobOutcome>,
+    /// Specification.
+    pub spec: JobSpec,
     /// Token name of the owner.
     pub owner: String,
-    /// Labels that an agent must have to take part.
-    pub on: BTreeMap<String, String>,
-    /// Labels of the job.
-    pub labels: BTreeMap<String, String>,
-    /// Whether texts that may identify a person are redacted.
-    pub redacted: bool,
-    /// Interfaces from which agents capture; empty: all that they may use.
-    pub interfaces: Vec<String>,
-    /// Capture filter in libpcap's syntax; none: all packets.
-    pub capture_filter: Option<String>,
-    /// Whether it runs in the server's network: the server plans the monitors' locations, and switches mirror to them.
-    pub network: bool,
-    /// Seconds without renewal after which it ends; null without a lease.
-    pub lease_seconds: Option<u32>,
-    /// Data stored for later queries.
-    pub keep: RetainedRows,
-    /// Bus to which agents publish their results; none: they send them to the server.
-    pub bus: Option<BusKind>,
-    /// Process that merges the results on the bus.
-    pub engine: Option<MergeEngine>,
     /// Origin of its rows, if they are tuples.
-    #[serde(skip)]
     pub tuples: Option<TupleOrigin>,
+    /// State.
+    pub state: JobState,
+    /// Reason for its end, or for not running.
+    pub reason: Option<String>,
     /// Time of submission, in nanoseconds since the epoch.
-    #[serde(serialize_with = "text")]
-    #[schema(value_type = String)]
     pub created_ns: i64,
     /// Time of its end.
-    #[serde(serialize_with = "maybe_text")]
-    #[schema(value_type = Option<String>)]
     pub ended_ns: Option<i64>,
     /// Destinations of its rows besides the history, with their state.
     pub outlets: Vec<JobOutlet>,
 }
 
-impl JobRecord {
+impl Job {
     /// Labels that identify its series: `job` as in Prometheus, for a group of targets. `id`: its number as text.
     pub(crate) fn series_labels<'l>(&'l self, id: &'l str) -> [(&'l str, &'l str); 2] {
-        [("job_id", id), ("job_name", &self.name)]
+        [("job_id", id), ("job_name", &self.spec.name)]
     }
 }
 
@@ -434,19 +406,15 @@ pub struct OutletLosses {
     pub gone: u64,
 }
 
-fn state_word<S: Serializer>(state: &JobPhase, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(state.word())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Names of states, for the API description.
-#[derive(ToSchema)]
-#[schema(as = StateWord)]
-#[schema(rename_all = "snake_case")]
-#[allow(dead_code)]
-pub(crate) enum JobStateName {
-    Planned,
-    Arming,
-    Running,
-    Draining,
-    Ended,
+    #[test]
+    fn a_job_number_is_a_positive_number_of_the_database() {
+        assert_eq!("9223372036854775807".parse(), Ok(JobId::MAX));
+        for text in ["0", "-1", "9223372036854775808", "18446744073709551615", "x", ""] {
+            assert_eq!(text.parse::<JobId>(), Err(()), "{text}");
+        }
+    }
 }

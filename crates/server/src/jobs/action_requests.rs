@@ -22,7 +22,8 @@ impl Service {
         let job = self.standing_job(who, &asked.job)?;
         self.may_see_rows(who, &job)?;
         must_own(who, &job.owner, &format!("job {}", job.id), "makes actions over")?;
-        let plan = self.plan_of(&job).map_err(|errors| RuleRejection::Query(job.query.clone(), errors))?;
+        let plan =
+            self.plan_of(&job).map_err(|errors| RuleRejection::Query(job.spec.query.clone(), errors))?;
         let action = ActionSpec::of(asked.clone(), &plan).map_err(RuleRejection::Wrong)?;
         self.may_tell(who, asked)?;
         let added = self.actions().add(&who.name, job.id, &action)?;

@@ -2,7 +2,7 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use crate::job::{JobId, JobKind, JobPhase, JobRecord, JobSubmission, RedactionMode};
+use crate::job::{Job, JobId, JobKind, JobSpec, RedactionMode};
 use crate::jobs::service::{Service, ServiceError, may_ask, must_own};
 use crate::rules::alerts::{
     AlertRule, AlertSilence, AlertView, CompiledSilence, ReceiverTestResult, RuleError, RuleRequest,
@@ -137,13 +137,13 @@ impl Service {
                 if let Some(job) = self.job_of_rules(who, asked, &plan)? {
                     return Ok((rule, job));
                 }
-                let job = JobSubmission {
+                let spec = JobSpec {
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
                     redaction: if asked.redact { RedactionMode::Folded } else { RedactionMode::Raw },
-                    ..JobSubmission::standing(query, &format!("alert: {}", asked.name))
+                    ..JobSpec::standing(query, &format!("alert: {}", asked.name))
                 };
-                let (job, _) = self.submit(who, &job, None)?;
+                let (job, _) = self.submit(who, &spec, &[], None)?;
                 Ok((rule, job.id))
             }
             (None, Some(name)) => {
@@ -173,9 +173,7 @@ impl Service {
             if rule.owner != who.name || (on, redact) != (&asked.on, &asked.redact) {
                 continue;
             }
-            let may = |job: &JobRecord| {
-                !matches!(job.state, JobPhase::Ended(_)) && self.may_see_rows(who, job).is_ok()
-            };
+            let may = |job: &Job| !job.state.has_ended() && self.may_see_rows(who, job).is_ok();
             let is_same = self
                 .plan(query)
                 .is_ok_and(|own| own.monitor == plan.monitor && own.dataflow == plan.dataflow)
@@ -188,8 +186,9 @@ impl Service {
         Ok(None)
     }
 
-    fn checked_rule(&self, asked: &RuleRequest, job: &JobRecord) -> Result<AlertRule, RuleRejection> {
-        let plan = self.plan_of(job).map_err(|errors| RuleRejection::Query(job.query.clone(), errors))?;
+    fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<AlertRule, RuleRejection> {
+        let plan =
+            self.plan_of(job).map_err(|errors| RuleRejection::Query(job.spec.query.clone(), errors))?;
         self.rule_of(asked, &plan)
     }
 
@@ -204,12 +203,12 @@ impl Service {
     }
 
     /// A standing job by number or name.
-    pub(crate) fn standing_job(&self, who: &ClientAccess, name: &str) -> Result<JobRecord, ServiceError> {
+    pub(crate) fn standing_job(&self, who: &ClientAccess, name: &str) -> Result<Job, ServiceError> {
         let all = self.store().jobs(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
-        let is_meant = |job: &JobRecord| {
-            job.kind == JobKind::Standing
-                && !matches!(job.state, JobPhase::Ended(_))
-                && (job.name == name || job.id.to_string() == name)
+        let is_meant = |job: &Job| {
+            job.spec.kind == JobKind::Standing
+                && !job.state.has_ended()
+                && (job.spec.name == name || job.id.to_string() == name)
                 && self.may_see(who, job)
         };
         let found = all.into_iter().find(is_meant);

@@ -11,9 +11,7 @@ use plan::{NetworkBudget, Plan, SampleMode};
 use tuple::Schema;
 
 use crate::gateway::fleet::{AgentView, Fleet, FleetOrder, StopCause};
-use crate::job::{
-    CaptureRequest, JobEnding, JobId, JobOutcome, JobPhase, JobRecord, RedactionMode, TupleOrigin,
-};
+use crate::job::{Job, JobEnding, JobId, JobOutcome, JobState, TupleOrigin};
 use crate::jobs::leases::JobLeases;
 use crate::jobs::limits::ServiceLimits;
 use crate::results::delivery::{NamedOutlets, OutletDeliveries, ResultsMetricsPage};
@@ -188,7 +186,7 @@ impl Service {
         for job in self.store().unfinished_jobs()? {
             let end = |why: &str| {
                 let end = JobEnding::new(JobOutcome::Failed, why);
-                self.store().set_state(job.id, &JobPhase::Ended(end), None)
+                self.store().set_state(job.id, &JobState::Ended(end), None)
             };
             let Ok(query) = self.checked_of(&job) else {
                 end("this version of the program no longer supports the query")?;
@@ -199,10 +197,10 @@ impl Service {
                 continue;
             }
             let plan = Arc::new(planner::lower(&query));
-            self.leases.begin(job.id, job.lease_seconds);
+            self.leases.begin(job.id, job.spec.lease_seconds);
             if let Err(refused) = self.fleet.start(&order(&job, plan, query.budget)) {
-                self.store().set_state(job.id, &JobPhase::Planned, Some(&refused.to_string()))?;
-            } else if job.state == JobPhase::Draining {
+                self.store().set_state(job.id, &JobState::Planned, Some(&refused.to_string()))?;
+            } else if job.state == JobState::Draining {
                 self.fleet.stop(job.id, StopCause::Asked);
             }
         }
@@ -221,8 +219,8 @@ impl Service {
     }
 
     /// The query of a job, which may have BUDGET in a network.
-    pub(crate) fn checked_of(&self, job: &JobRecord) -> Result<query::CheckedQuery, Vec<query::Diagnostic>> {
-        self.checked_in(&job.query, job.network)
+    pub(crate) fn checked_of(&self, job: &Job) -> Result<query::CheckedQuery, Vec<query::Diagnostic>> {
+        self.checked_in(&job.spec.query, job.spec.capture.network)
     }
 
     /// Checks a query, with or without a network.
@@ -238,7 +236,7 @@ impl Service {
     }
 
     /// The plan of a job's query.
-    pub(crate) fn plan_of(&self, job: &JobRecord) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
+    pub(crate) fn plan_of(&self, job: &Job) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
         self.checked_of(job).map(|query| Arc::new(planner::lower(&query)))
     }
 
@@ -248,7 +246,7 @@ impl Service {
     }
 
     /// A job that `who` may see.
-    pub fn job(&self, who: &ClientAccess, id: JobId) -> Result<JobRecord, ServiceError> {
+    pub fn job(&self, who: &ClientAccess, id: JobId) -> Result<Job, ServiceError> {
         let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
         let mut job = [job.ok_or_else(|| ServiceError::Unknown(format!("there is no job {id}")))?];
         self.tell(&mut job)?;
@@ -257,7 +255,7 @@ impl Service {
     }
 
     /// Adds state that is not in the store to jobs.
-    pub(crate) fn tell(&self, jobs: &mut [JobRecord]) -> Result<(), StoreError> {
+    pub(crate) fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
         self.hub().add_unwritten(jobs);
         self.deliveries.tell(jobs)
     }
@@ -275,12 +273,12 @@ impl Service {
     }
 
     /// Whether `who` may see a job: its query stays within the token's networks.
-    pub fn may_see(&self, who: &ClientAccess, job: &JobRecord) -> bool {
+    pub fn may_see(&self, who: &ClientAccess, job: &Job) -> bool {
         !who.is_scoped() || self.plan_of(job).is_ok_and(|plan| who.scope.allows(&plan.monitor))
     }
 
     /// Checks whether `who` may see a job's rows: tuples, and unredacted texts, require the role *raw*.
-    pub fn may_see_rows(&self, who: &ClientAccess, job: &JobRecord) -> Result<(), ServiceError> {
+    pub fn may_see_rows(&self, who: &ClientAccess, job: &Job) -> Result<(), ServiceError> {
         self.may_see_texts(who, job)?;
         match who.role >= AccessRole::Raw
             || self.plan_of(job).is_ok_and(|plan| !plan.dataflow.pipelines.is_empty())
@@ -293,8 +291,8 @@ impl Service {
     }
 
     /// Checks whether `who` may see data derived from a job's texts: unredacted ones require the role *raw*.
-    pub(crate) fn may_see_texts(&self, who: &ClientAccess, job: &JobRecord) -> Result<(), ServiceError> {
-        match job.redacted || who.role >= AccessRole::Raw {
+    pub(crate) fn may_see_texts(&self, who: &ClientAccess, job: &Job) -> Result<(), ServiceError> {
+        match job.spec.is_redacted() || who.role >= AccessRole::Raw {
             true => Ok(()),
             false => Err(ServiceError::Forbidden(
                 "this job's texts are not redacted: its rows need the role raw".into(),
@@ -303,14 +301,14 @@ impl Service {
     }
 
     /// Stops a job.
-    pub fn stop(&self, who: &ClientAccess, id: JobId) -> Result<JobRecord, ServiceError> {
+    pub fn stop(&self, who: &ClientAccess, id: JobId) -> Result<Job, ServiceError> {
         let job = self.own(who, id, "stops")?;
         self.end(&job, StopCause::Asked)?;
         self.job(who, id)
     }
 
     /// Renews the lease of a job.
-    pub fn renew(&self, who: &ClientAccess, id: JobId) -> Result<JobRecord, ServiceError> {
+    pub fn renew(&self, who: &ClientAccess, id: JobId) -> Result<Job, ServiceError> {
         let job = self.own(who, id, "renews")?;
         self.leases.renew(job.id);
         Ok(job)
@@ -332,22 +330,22 @@ impl Service {
     }
 
     /// A job that `who` may change as its owner.
-    fn own(&self, who: &ClientAccess, id: JobId, what: &str) -> Result<JobRecord, ServiceError> {
+    fn own(&self, who: &ClientAccess, id: JobId, what: &str) -> Result<Job, ServiceError> {
         let job = self.job(who, id)?;
         must_own(who, &job.owner, &format!("job {id}"), what)?;
         Ok(job)
     }
 
-    fn end(&self, job: &JobRecord, stop: StopCause) -> Result<(), ServiceError> {
+    fn end(&self, job: &Job, stop: StopCause) -> Result<(), ServiceError> {
         match job.state {
-            JobPhase::Ended(_) => {}
+            JobState::Ended(_) => {}
             // No agent runs it, so there is nothing to wait for.
-            JobPhase::Planned if job.reason.is_some() => {
+            JobState::Planned if job.reason.is_some() => {
                 let end = JobEnding::new(stop.outcome(), "stopped before it ran");
-                self.hub().turn(job.id, JobPhase::Ended(end), None)?;
+                self.hub().turn(job.id, JobState::Ended(end), None)?;
             }
             _ => {
-                self.hub().turn(job.id, JobPhase::Draining, None)?;
+                self.hub().turn(job.id, JobState::Draining, None)?;
                 self.fleet.stop(job.id, stop);
             }
         }
@@ -391,19 +389,7 @@ fn tuples_made(query: &query::CheckedQuery) -> Option<TupleOrigin> {
     query.processors.is_empty().then(|| TupleOrigin { parsers: parsers.collect(), sample })
 }
 
-fn order(job: &JobRecord, plan: Arc<Plan>, budget: NetworkBudget) -> FleetOrder {
-    FleetOrder {
-        id: job.id,
-        plan,
-        on: job.on.clone(),
-        kind: job.kind,
-        capture: CaptureRequest {
-            interfaces: job.interfaces.clone(),
-            filter: job.capture_filter.clone(),
-            network: job.network,
-        },
-        redaction: if job.redacted { RedactionMode::Folded } else { RedactionMode::Raw },
-        merged_by: job.engine,
-        network: job.network.then_some(budget),
-    }
+fn order(job: &Job, plan: Arc<Plan>, budget: NetworkBudget) -> FleetOrder {
+    let network = job.spec.capture.network.then_some(budget);
+    FleetOrder { id: job.id, spec: job.spec.clone(), plan, network }
 }

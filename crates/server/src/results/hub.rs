@@ -21,7 +21,7 @@ use tuple::Batch;
 
 use crate::job::columns::{self, encode, time_column};
 use crate::job::counters::ServiceMetrics;
-use crate::job::{JobId, JobPhase, JobRecord, RetainedRows};
+use crate::job::{Job, JobId, JobState, RetainedRows};
 use crate::results::commit_participant::{CommitParticipant, UncommittedRows};
 use crate::results::events::{ClientQueue, EventKind};
 use crate::results::notifier::DeliveryNotifier;
@@ -189,7 +189,7 @@ impl ResultHub {
     ) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
-        if matches!(live.state, JobPhase::Ended(_)) {
+        if live.state.has_ended() {
             return Err(PersistError::NoJob(job));
         }
         let batches: Vec<Batch> = deliveries
@@ -328,18 +328,18 @@ impl ResultHub {
         Ok((live.agents.clone(), live.taps))
     }
 
-    /// Sets the state of a job. `reason`: a problem for users, such as missing agents. After [`JobPhase::Ended`], nothing
+    /// Sets the state of a job. `reason`: a problem for users, such as missing agents. After [`JobState::Ended`], nothing
     /// more is accepted, and its rows are in files.
     ///
     /// # Errors
     /// `PersistError` when the store fails.
-    pub fn turn(&self, job: JobId, state: JobPhase, reason: Option<&str>) -> Result<(), PersistError> {
+    pub fn turn(&self, job: JobId, state: JobState, reason: Option<&str>) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
         if !self.store.set_state(job, &state, reason)? {
             return Ok(());
         }
-        let has_ended = matches!(state, JobPhase::Ended(_));
+        let has_ended = state.has_ended();
         if has_ended && !live.agents.is_empty() {
             let accounts = serde_json::to_string(&live.agents).unwrap_or_default();
             self.store.keep_accounts(job, &accounts)?;
@@ -362,9 +362,9 @@ impl ResultHub {
     }
 
     /// Adds state that could not be written to the stored jobs.
-    pub(crate) fn add_unwritten(&self, jobs: &mut [JobRecord]) {
+    pub(crate) fn add_unwritten(&self, jobs: &mut [Job]) {
         if self.is_full.load(Ordering::Relaxed) {
-            for job in jobs.iter_mut().filter(|job| !matches!(job.state, JobPhase::Ended(_))) {
+            for job in jobs.iter_mut().filter(|job| !job.state.has_ended()) {
                 job.reason = Some(
                     job.reason.iter().map(String::as_str).chain([DISK_FULL]).collect::<Vec<_>>().join("; "),
                 );
@@ -391,8 +391,7 @@ impl ResultHub {
         let ring = self.limits.ring_time;
         lock(&self.jobs).retain(|_, live| {
             let live = lock(live);
-            !matches!(live.state, JobPhase::Ended(_))
-                || live.ring.newest().is_some_and(|at| at.elapsed() < ring)
+            !live.state.has_ended() || live.ring.newest().is_some_and(|at| at.elapsed() < ring)
         });
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::job::{JobSubmission, RetainedRows};
+use crate::job::{JobSpec, RetainedRows};
 use crate::jobs::service::{Service, ServiceError};
 use crate::store::access::{self, AccessRole, ClientAccess, NetworkScope};
 use crate::store::sqlite::{StoreError, now_ns};
@@ -58,8 +58,8 @@ impl Service {
             scope: NetworkScope::default(),
         };
         for (name, query, keep) in jobs {
-            let submission = JobSubmission { keep: *keep, ..JobSubmission::standing(query, name) };
-            self.submit(&who, &submission, Some((name, query.as_bytes())))?;
+            let spec = JobSpec { keep: *keep, ..JobSpec::standing(query, name) };
+            self.submit(&who, &spec, &[], Some((name, query.as_bytes())))?;
         }
         Ok(())
     }

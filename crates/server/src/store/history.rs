@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
-use crate::job::{JobId, JobPhase, RetainedRows};
+use crate::job::{JobId, JobState, RetainedRows};
 use crate::store::persist_error::PersistError;
 use crate::store::sqlite::{HistorySegment, KeptResult, RowTail, SegmentOrder, ServerStore, now_ns};
 
@@ -105,8 +105,8 @@ impl RowHistory {
 
     /// Moves a result's rows from the store to a segment if they are many or old, or the job has ended. One thread at a
     /// time per result.
-    pub fn settle(&self, job: JobId, state: &JobPhase, result: &KeptResult) -> Result<(), PersistError> {
-        let all = matches!(state, JobPhase::Ended(_));
+    pub fn settle(&self, job: JobId, state: &JobState, result: &KeptResult) -> Result<(), PersistError> {
+        let all = state.has_ended();
         loop {
             let (rows, bytes, oldest) = self.store.tail_size((job, result.place))?;
             let is_old = oldest.is_some_and(|at| at < now_ns() - TAIL_AGE_NS);

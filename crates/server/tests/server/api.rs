@@ -275,7 +275,7 @@ fn there_are_so_many_jobs_of_one_owner() {
     assert_eq!(server.ask_as(ann, "POST", "/api/v1/jobs", Some(&asked)).status, 201);
     server.ask("DELETE", &format!("/api/v1/jobs/{first}"), None).of(200);
     let id = server::JobId(first.parse().expect("a number"));
-    server.fleet.hub().turn(id, server::JobPhase::Ended("done".into()), None).expect("it is kept");
+    server.fleet.hub().turn(id, server::JobState::Ended("done".into()), None).expect("it is kept");
     server.ask("POST", "/api/v1/jobs", Some(&asked)).of(201);
     assert_eq!(server.get("/api/v1/counters").of(200).json()["jobs_refused"], 1);
 }

@@ -11,7 +11,7 @@ use monitor::job::JobConfig;
 use plan::Plan;
 use runner::QueryRun;
 use server::{
-    AgentCoverage, AgentView, Fleet, FleetOrder, FleetRefusal, JobId, JobPhase, NetworkHost, NetworkRule,
+    AgentCoverage, AgentView, Fleet, FleetOrder, FleetRefusal, JobId, JobState, NetworkHost, NetworkRule,
     NetworkSwitch, NetworkView, ResultDelivery, ResultHub, ResultTable, StopCause, WindowState,
 };
 use sinks::Sink;
@@ -183,7 +183,7 @@ fn run(
     (capture, config): (PathBuf, &JobConfig),
     stop: &live::StopSignal,
 ) {
-    hub.turn(order.id, JobPhase::Arming, None).expect("it is noted");
+    hub.turn(order.id, JobState::Arming, None).expect("it is noted");
     let input = JobInput::Shared(capture::open_until(&[capture], stop), 1);
     let mut run = QueryRun::start(&order.plan, config, input).expect("threads");
     let heads = run.heads(&order.plan);
@@ -194,10 +194,10 @@ fn run(
         keys: head.keys,
     });
     hub.open(order.id, &tables.collect::<Vec<_>>()).expect("the columns are noted");
-    hub.turn(order.id, JobPhase::Running, None).expect("it is noted");
+    hub.turn(order.id, JobState::Running, None).expect("it is noted");
     let mut sink = ToHub { hub, job: order.id, watermark_ns: 0 };
     run.go(&mut sink, &mut ()).expect("rows are kept");
-    hub.turn(order.id, JobPhase::Ended("the capture's end".into()), None).expect("it is noted");
+    hub.turn(order.id, JobState::Ended("the capture's end".into()), None).expect("it is noted");
 }
 
 /// Publishes the rows of a run.

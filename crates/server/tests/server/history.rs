@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use server::{
-    AgentCoverage, JobId, JobPhase, ResultDelivery, ResultTable, RowRetention, ServiceLimits, WindowState,
+    AgentCoverage, JobId, JobState, ResultDelivery, ResultTable, RowRetention, ServiceLimits, WindowState,
 };
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
@@ -62,7 +62,7 @@ pub fn announce(server: &Server, job: JobId) {
     let columns = schema.ids().collect();
     let table = ResultTable { processor: Some("group-count".into()), schema, columns, keys: 1 };
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, JobPhase::Running, None).expect("noted");
+    server.fleet.hub().turn(job, JobState::Running, None).expect("noted");
 }
 
 pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState) {
@@ -110,7 +110,7 @@ fn many_rows_become_files_and_none_is_lost_or_told_twice() {
     let all = fill(&server, job, 100, 500);
     assert!(segments(&server, job).len() >= 2);
     assert_eq!(counts(&server, job), all);
-    server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
     assert_eq!(counts(&server, job), all);
     // Files are complete data sets.
     let sets = recording::DataSet::open(&segments(&server, job));
@@ -180,7 +180,7 @@ fn what_is_too_much_or_too_old_goes_and_is_counted() {
         let server = Server::with(TestFleet::new(Way::Note), limits);
         let job = begin(&server);
         let all = fill(&server, job, 200, 500);
-        server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
+        server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
         server.service.as_ref().expect("the service").look_after();
         let left = counts(&server, job);
         assert!(left.len() < all.len() && left == all[all.len() - left.len()..], "{}", left.len());
@@ -264,7 +264,7 @@ fn only_what_was_announced_is_taken() {
     };
     assert!(hub.publish(&delivery(job, 1)).is_err());
     assert!(hub.publish(&delivery(JobId(99), 0)).is_err());
-    hub.turn(job, JobPhase::Ended("done".into()), None).expect("noted");
+    hub.turn(job, JobState::Ended("done".into()), None).expect("noted");
     assert!(hub.publish(&delivery(job, 0)).is_err());
     assert_eq!(counts(&server, job), Vec::<u64>::new());
 }

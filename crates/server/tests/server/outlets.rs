@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use server::{JobId, JobPhase, NamedOutlets, ServiceLimits, WindowState};
+use server::{JobId, JobState, NamedOutlets, ServiceLimits, WindowState};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
@@ -148,7 +148,7 @@ fn rows_are_delivered_as_they_are_committed() {
     // Open rows are not delivered.
     publish(&server, job, &window(20, &[("/a", 9)]), WindowState::Open);
     close(&server, job, 20, &[("/a", 4)]);
-    server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
     wait_for("the end", || match outlet(&server, job) {
         told if told["state"] == "done" => Ok(()),
         told => Err(told.to_string()),
@@ -366,7 +366,7 @@ fn who_may_have_rows_delivered_and_where() {
     let jobs = server.get("/api/v1/jobs").of(200).json();
     // Outlets of ended jobs no longer count after complete delivery.
     let last = jobs["jobs"][0]["id"].as_str().expect("a number").parse().expect("a number");
-    server.fleet.hub().turn(last, JobPhase::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(last, JobState::Ended("done".into()), None).expect("noted");
     let again = json!({ "query": COUNT, "to": ["tcp://127.0.0.1:1"] });
     wait_for("room", || match server.ask("POST", "/api/v1/jobs", Some(&again)) {
         answer if answer.status == 201 => Ok(()),

@@ -12,7 +12,7 @@ use recording::{Recorder, RecordingRotation};
 use runner::QueryRun;
 use runner::replay;
 use serde_json::{Value, json};
-use server::{GatewaySettings, JobId, JobPhase, PastLimits, RowRetention, ServiceLimits};
+use server::{GatewaySettings, JobId, JobState, PastLimits, RowRetention, ServiceLimits};
 use sinks::{DataSetSink, JsonlSink};
 
 use crate::client::Server;
@@ -353,7 +353,7 @@ fn announce(server: &Server, job: &str) {
     let table = server::ResultTable { processor: None, schema: schema.clone(), columns, keys: 0 };
     let job: JobId = job.parse().expect("a number");
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, JobPhase::Running, None).expect("noted");
+    server.fleet.hub().turn(job, JobState::Running, None).expect("noted");
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_job_that_never_ran_covers_no_time() {
     let idle = keep(&server, "PARSE http");
     announce(&server, &idle);
     let id: JobId = idle.parse().expect("a number");
-    server.fleet.hub().turn(id, JobPhase::Arming, None).expect("noted");
+    server.fleet.hub().turn(id, JobState::Arming, None).expect("noted");
     let query = "PARSE http SINCE 1h PROCESS (count)";
     let words = refused(&server, query, 409)["message"].as_str().expect("words").to_owned();
     assert!(words.contains(&format!("job {idle}: it has not run")), "{words}");

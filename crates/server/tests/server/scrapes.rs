@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use server::{JobId, JobPhase, ResultTable, ScrapeAccess, ServiceLimits, WindowState};
+use server::{JobId, JobState, ResultTable, ScrapeAccess, ServiceLimits, WindowState};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
 use crate::client::Server;
@@ -137,7 +137,7 @@ fn results_of_standing_jobs_are_metrics() {
     let seen = server.ask_as(view["secret"].as_str().expect("a secret"), "GET", "/metrics/jobs", None);
     assert!(!seen.of(200).text().contains("/secret"));
     // After its end, its gauges and sums are removed.
-    server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
     assert!(!server.get("/metrics/jobs").of(200).text().contains("url_full=\"/a\""));
     assert_eq!(server.get("/metrics/jobs?jobs=x").status, 404);
 }
@@ -188,7 +188,7 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     let columns = schema.ids().collect();
     let table = ResultTable { processor: Some("group-hist".into()), schema, columns, keys: 0 };
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, JobPhase::Running, None).expect("noted");
+    server.fleet.hub().turn(job, JobState::Running, None).expect("noted");
     publish(&server, job, &distribution(0, "[[1000000,90],[50000000,10]]"), WindowState::Closed);
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let path = |name: &str| folder.path().join(name);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use server::{AgentCoverage, JobId, JobPhase, ResultDelivery, WindowState};
+use server::{AgentCoverage, JobId, JobState, ResultDelivery, WindowState};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
@@ -81,7 +81,7 @@ fn the_worst_of_a_large_window_stands_first_and_is_found() {
         assert_eq!(get("find=/p/1132&sort=url&order=desc&limit=1").json()["matches"], "9");
         assert_eq!(get("find=nothing").json()["matches"], "0");
         assert_eq!(get("sort=count&format=csv&limit=1&order=desc").text().lines().count(), 2);
-        server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("noted");
+        server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use server::{DataDirectory, JobPhase, ServiceLimits};
+use server::{DataDirectory, JobState, ServiceLimits};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
@@ -31,8 +31,8 @@ fn jobs_go_on_after_a_restart_and_what_ended_stays() {
     let mut server = Server::over(own.path(), TestFleet::new(Way::Note), ServiceLimits::default());
     let jobs: Vec<_> = (0..3).map(|_| server.job("PARSE http PROCESS (rate)")).collect();
     let id = |n: usize| jobs[n].parse().expect("a number");
-    server.fleet.hub().turn(id(0), JobPhase::Ended("done".into()), None).expect("noted");
-    server.fleet.hub().turn(id(1), JobPhase::Running, None).expect("noted");
+    server.fleet.hub().turn(id(0), JobState::Ended("done".into()), None).expect("noted");
+    server.fleet.hub().turn(id(1), JobState::Running, None).expect("noted");
     server.end();
     let server = Server::over(own.path(), TestFleet::new(Way::Note), ServiceLimits::default());
     let orders: Vec<_> =

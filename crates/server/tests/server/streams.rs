@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use server::{JobAccount, JobPhase, ServiceLimits, WindowState};
+use server::{JobAccount, JobState, ServiceLimits, WindowState};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
@@ -115,7 +115,7 @@ fn a_client_sees_what_is_and_then_what_comes() {
     server.fleet.hub().account(job, &account).expect("told");
     let account = stream.expect("account").data;
     assert_eq!((&account["watermark_ns"], &account["received"]), (&json!("5"), &json!(7)));
-    server.fleet.hub().turn(job, JobPhase::Ended("done".into()), None).expect("told");
+    server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("told");
     assert_eq!(
         stream.expect("job").data,
         json!({ "job": job.to_string(), "state": "ended", "reason": "done", "outcome": "finished" })

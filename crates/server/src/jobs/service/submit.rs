@@ -7,21 +7,22 @@ use plan::{Plan, SampleMode};
 
 use super::{Service, ServiceError, may_ask, order, tuples_made};
 use crate::job::counters::LimitKind;
-use crate::job::{JobKind, JobRecord, JobSubmission, RedactionMode, RetainedRows};
+use crate::job::{Job, JobKind, JobSpec, RetainedRows};
 use crate::jobs::limits::ServiceLimits;
 use crate::results::delivery::{OutletPermission, OutletRefusal};
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::sqlite::{KeyLookup, NewJob};
 
 impl Service {
-    /// Creates a job, or returns the one created by the same request. `key`: idempotency key and body. Returns whether
+    /// Creates a job, or returns the one created by the same request. `to`: outlets for its rows, names or addresses. `key`: idempotency key and body. Returns whether
     /// it is new.
     pub fn submit(
         &self,
         who: &ClientAccess,
-        asked: &JobSubmission,
+        spec: &JobSpec,
+        to: &[String],
         key: Option<(&str, &[u8])>,
-    ) -> Result<(JobRecord, bool), ServiceError> {
+    ) -> Result<(Job, bool), ServiceError> {
         let _one = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((key, body)) = key {
             match self.store().remembered(&who.name, key, body)? {
@@ -30,23 +31,23 @@ impl Service {
                 KeyLookup::Other => return Err(ServiceError::KeyReused),
             }
         }
-        let query = self.checked_in(&asked.query, asked.capture.network).map_err(ServiceError::Query)?;
+        let query = self.checked_in(&spec.query, spec.capture.network).map_err(ServiceError::Query)?;
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan)?;
-        if who.role < AccessRole::Raw && asked.redaction == RedactionMode::Raw {
+        if who.role < AccessRole::Raw && !spec.is_redacted() {
             return Err(ServiceError::Forbidden("unredacted texts need the role raw".into()));
         }
-        can_keep(&query, asked)?;
+        can_keep(&query, spec, to)?;
         self.check_quotas(who)?;
-        self.may_deliver(who, &asked.to, &plan)?;
-        let outlets = asked.to.iter().map(|to| RandomState::new().hash_one(to)).collect();
-        let new = NewJob { asked, owner: &who.name, outlets, tuples };
+        self.may_deliver(who, to, &plan)?;
+        let outlets = to.iter().map(|to| (&**to, RandomState::new().hash_one(to))).collect();
+        let new = NewJob { spec, owner: &who.name, outlets, tuples };
         let job = self.store().add_job(&new, key)?;
         if let Err(refused) = self.fleet.start(&order(&job, plan.clone(), query.budget)) {
             self.store().forget_job(job.id)?;
             return Err(refused.into());
         }
-        self.leases.begin(job.id, job.lease_seconds);
+        self.leases.begin(job.id, job.spec.lease_seconds);
         self.deliveries.begin(job.id, &plan)?;
         Ok((self.job(who, job.id)?, true))
     }
@@ -93,13 +94,13 @@ impl Service {
 }
 
 /// Checks that a job has no SINCE, and that tuples are stored without PROCESS.
-fn can_keep(query: &query::CheckedQuery, asked: &JobSubmission) -> Result<(), ServiceError> {
-    let keeps = asked.keep == RetainedRows::Tuples;
+fn can_keep(query: &query::CheckedQuery, spec: &JobSpec, to: &[String]) -> Result<(), ServiceError> {
+    let keeps = spec.keep == RetainedRows::Tuples;
     let rows = &query.rows;
     let why = if !query.period.is_open() || query.baseline.is_some() {
         "a job processes new data: SINCE, UNTIL, and BASELINE query stored data (POST /api/v1/query), and \
          LIMIT sets the duration of a job"
-    } else if keeps && asked.kind != JobKind::Standing {
+    } else if keeps && spec.kind != JobKind::Standing {
         "only standing jobs store tuples: make this one standing (kind, --standing)"
     } else if keeps && !query.processors.is_empty() {
         "stored tuples can be processed by any later query: omit PROCESS"
@@ -107,11 +108,11 @@ fn can_keep(query: &query::CheckedQuery, asked: &JobSubmission) -> Result<(), Se
         && (!rows.order.is_empty() || rows.rows_max.is_some() || query.limit != plan::QueryLimit::default())
     {
         "tuples are stored in the order of arrival: omit ORDER BY and LIMIT"
-    } else if keeps && asked.merged_by.is_some() {
+    } else if keeps && spec.merged_by.is_some() {
         "data published to a bus is stored there: use query --kafka"
-    } else if asked.merged_by.is_some() && query.processors.is_empty() && !asked.to.is_empty() {
+    } else if spec.merged_by.is_some() && query.processors.is_empty() && !to.is_empty() {
         "tuples go to the bus, not to the server, which cannot deliver them: omit outlets"
-    } else if asked.merged_by.is_some()
+    } else if spec.merged_by.is_some()
         && query.processors.is_empty()
         && (!rows.order.is_empty() || rows.rows_max.is_some())
     {

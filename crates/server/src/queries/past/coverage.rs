@@ -5,7 +5,7 @@ use planner::{PlanInput, PlanOptions};
 use query::CheckedQuery;
 use tuple::FieldId;
 
-use crate::job::JobRecord;
+use crate::job::Job;
 use crate::job::columns::ColumnHead;
 use crate::store::access::lies_in;
 use crate::store::sqlite::KeptResult;
@@ -14,8 +14,8 @@ use crate::store::sqlite::KeptResult;
 pub(crate) type Period = (i64, i64);
 
 /// A job for messages: its number, and its name if it has one.
-pub(super) fn named(job: &JobRecord) -> String {
-    match job.name.as_str() {
+pub(super) fn named(job: &Job) -> String {
+    match job.spec.name.as_str() {
         "" => format!("job {}", job.id),
         name => format!("job {} ({name})", job.id),
     }
@@ -44,7 +44,7 @@ pub fn plan_of(query: &CheckedQuery, sample: SampleMode, (since, until): Period)
 
 /// The query over the tuples of a job, or the reason why they do not cover it. `kept`: the job's query.
 pub fn covers(
-    job: &JobRecord,
+    job: &Job,
     result: &KeptResult,
     kept: &CheckedQuery,
     asked: &CheckedQuery,

@@ -7,7 +7,7 @@ use tuple::Batch;
 
 use super::Period;
 use crate::gateway::{LaneEnd, LaneFacts, lane_facts};
-use crate::job::JobRecord;
+use crate::job::Job;
 use crate::jobs::service::{Service, ServiceError};
 
 /// Maximum delay of a working agent.
@@ -62,11 +62,7 @@ pub fn absences(
 
 impl Service {
     /// Lanes and absences of a job with tuples as rows, up to a time.
-    pub(super) fn lanes_of(
-        &self,
-        job: &JobRecord,
-        until: i64,
-    ) -> Result<(OfAgents, Vec<DataGap>), ServiceError> {
+    pub(super) fn lanes_of(&self, job: &Job, until: i64) -> Result<(OfAgents, Vec<DataGap>), ServiceError> {
         let lanes = lane_facts(self.store(), job.id)?;
         let agents = self.fleet.agents();
         let is_at_work = |name: &str| {

@@ -188,7 +188,9 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: ReadCounts, absences
     if counts.lacking > 0 {
         notes.push(format!("retention removed {} tuples meanwhile", counts.lacking));
     }
-    if let (true, Some(field)) = (kept.job.redacted, planner::compared_folded(&kept.covered.dataflow)) {
+    if let (true, Some(field)) =
+        (kept.job.spec.is_redacted(), planner::compared_folded(&kept.covered.dataflow))
+    {
         notes.push(format!("{field} was redacted before it was stored; WHERE applies to the redacted text"));
     }
     if let (Some(_), Some(reason), None) = (kept.job_named(), &kept.job.reason, kept.job.ended_ns) {

@@ -2,7 +2,7 @@
 
 use super::sources::SourceQuery;
 use super::{AnswerOrigin, PastQuery, PastResponse, PastTable, named};
-use crate::job::JobRecord;
+use crate::job::Job;
 use crate::jobs::service::{Service, ServiceError};
 use crate::store::history::PageQuery;
 use crate::store::persist_error::PersistError;
@@ -11,7 +11,7 @@ use crate::store::sqlite::KeptResult;
 /// Windows that start within the period.
 pub fn answer(
     service: &Service,
-    job: &JobRecord,
+    job: &Job,
     results: Vec<KeptResult>,
     wanted: &SourceQuery<'_>,
     asked: &PastQuery,

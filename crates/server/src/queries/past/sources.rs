@@ -8,7 +8,7 @@ use query::CheckedQuery;
 use super::coverage::{CoveredQuery, Period, covers, named};
 use super::data_gaps::OfAgents;
 use crate::gateway::LaneEnd;
-use crate::job::{JobId, JobKind, JobPhase, JobRecord};
+use crate::job::{Job, JobId, JobKind, JobState};
 use crate::jobs::service::{Service, ServiceError};
 use crate::store::access::ClientAccess;
 use crate::store::sqlite::{KeptResult, ResultExtent};
@@ -38,13 +38,13 @@ pub enum PastSource {
     /// Tuples of a job.
     Tuples(Box<KeptTuples>),
     /// From the rows of a job with the same query.
-    Rows(Box<JobRecord>, Vec<KeptResult>),
+    Rows(Box<Job>, Vec<KeptResult>),
 }
 
 /// Stored tuples that cover the query.
 pub struct KeptTuples {
     /// Job that stored them.
-    pub job: JobRecord,
+    pub job: Job,
     /// Whether the asker may know of the job; else answers do not name it.
     pub named: JobNaming,
     /// As its result.
@@ -134,16 +134,16 @@ impl Service {
     fn suits(
         &self,
         who: &ClientAccess,
-        (job, result): (JobRecord, KeptResult),
+        (job, result): (Job, KeptResult),
         wanted: &SourceQuery<'_>,
     ) -> Result<Result<KeptTuples, String>, ServiceError> {
         if let Err(why) = self.may_see_texts(who, &job) {
             return Ok(Err(why.to_string()));
         }
-        if !wanted.on.iter().all(|(label, value)| job.on.get(label) == Some(value)) {
+        if !wanted.on.iter().all(|(label, value)| job.spec.on.get(label) == Some(value)) {
             return Ok(Err("it runs on other agents (on)".into()));
         }
-        if !job.interfaces.is_empty() || job.capture_filter.is_some() {
+        if !job.spec.capture.interfaces.is_empty() || job.spec.capture.filter.is_some() {
             return Ok(Err("it captures only some interfaces or packets".into()));
         }
         let Ok(own) = self.checked_of(&job) else {
@@ -168,12 +168,7 @@ impl Service {
     }
 
     /// Period in which a job has run; `None`: not yet.
-    fn ran(
-        &self,
-        job: &JobRecord,
-        extent: &ResultExtent,
-        now_ns: i64,
-    ) -> Result<Option<JobRunSpan>, ServiceError> {
+    fn ran(&self, job: &Job, extent: &ResultExtent, now_ns: i64) -> Result<Option<JobRunSpan>, ServiceError> {
         let (lanes, _) = self.lanes_of(job, now_ns)?;
         let agents = self.fleet.agents();
         let is_at_work = |agent: &str| {
@@ -187,7 +182,7 @@ impl Service {
         &self,
         who: &ClientAccess,
         wanted: &SourceQuery<'_>,
-    ) -> Result<Option<(JobRecord, Vec<KeptResult>)>, ServiceError> {
+    ) -> Result<Option<(Job, Vec<KeptResult>)>, ServiceError> {
         let asked = without_period(wanted.query);
         let has_windows = !asked.processors.is_empty() && asked.processors.iter().all(|p| p.window.is_some());
         if !has_windows || wanted.baseline.is_some() {
@@ -195,12 +190,12 @@ impl Service {
         }
         let asked = planner::lower(&asked);
         for job in self.store().jobs_with_rows(wanted.own)? {
-            let is_seen = job.kind == JobKind::Standing
-                && job.interfaces.is_empty()
-                && job.capture_filter.is_none()
+            let is_seen = job.spec.kind == JobKind::Standing
+                && job.spec.capture.interfaces.is_empty()
+                && job.spec.capture.filter.is_none()
                 && self.may_see(who, &job)
                 && self.may_see_rows(who, &job).is_ok()
-                && wanted.on.iter().all(|(label, value)| job.on.get(label) == Some(value));
+                && wanted.on.iter().all(|(label, value)| job.spec.on.get(label) == Some(value));
             let is_same = |query: &CheckedQuery| {
                 let own = planner::lower(query);
                 own.monitor == asked.monitor && own.dataflow == asked.dataflow
@@ -230,7 +225,7 @@ struct JobRunSpan {
 
 /// See [`Service::ran`].
 fn ran(
-    job: &JobRecord,
+    job: &Job,
     extent: &ResultExtent,
     lanes: &OfAgents,
     is_at_work: &dyn Fn(&str) -> bool,
@@ -240,7 +235,7 @@ fn ran(
     let Some(begin) = heard.iter().map(|(_, facts)| facts.begin()).min() else {
         // Without lanes, rows or the state of monitors indicate that it ran.
         let has_rows = extent.first_ns.is_some() || extent.rows_dropped > 0;
-        let captures = matches!(job.state, JobPhase::Running | JobPhase::Draining);
+        let captures = matches!(job.state, JobState::Running | JobState::Draining);
         let worked_to_ns = if has_rows { job.ended_ns.unwrap_or(now_ns) } else { job.created_ns };
         return (has_rows || captures).then_some(JobRunSpan { began_ns: job.created_ns, worked_to_ns });
     };
@@ -253,7 +248,7 @@ fn ran(
 }
 
 /// Period for which a job has stored all data: from its start, except for rows removed by retention.
-fn kept_when(job: &JobRecord, extent: &ResultExtent, began_ns: i64, now_ns: i64) -> Period {
+fn kept_when(job: &Job, extent: &ResultExtent, began_ns: i64, now_ns: i64) -> Period {
     let first = extent.first_ns.unwrap_or(began_ns);
     let from = if extent.rows_dropped > 0 { first } else { first.min(began_ns) };
     let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));

@@ -21,7 +21,7 @@ pub use address::{NamedOutlets, OUTLETS_MAX, OutletPermission, OutletRefusal};
 use outlet_worker::{OutletCondition, OutletContext, OutletWorker};
 pub use results_page::ResultsMetricsPage;
 
-use crate::job::{JobId, JobOutlet, JobRecord, OutletLosses, OutletState};
+use crate::job::{Job, JobId, JobOutlet, OutletLosses, OutletState};
 use crate::results::hub::ResultHub;
 use crate::store::history::RowHistory;
 use crate::store::sqlite::{ServerStore, StoreError, StoredOutlet};
@@ -120,7 +120,7 @@ impl OutletDeliveries {
         let (store, job) = (self.store.clone(), outlet.job);
         let prepare = move || {
             let address: OutletAddress = named.read(&asked)?;
-            let name = store.job(job).ok().flatten().map(|job| job.name).filter(|name| !name.is_empty());
+            let name = store.job(job).ok().flatten().map(|job| job.spec.name).filter(|name| !name.is_empty());
             let rows = outlets::RowIdentity { of: name.unwrap_or_else(|| job.to_string()), run };
             DirectOutlet::prepare(&address, &rows, &limits).map_err(|refused| refused.0)
         };
@@ -137,7 +137,7 @@ impl OutletDeliveries {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn tell(&self, jobs: &mut [JobRecord]) -> Result<(), StoreError> {
+    pub fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
         let ids = jobs.iter().map(|job| job.id);
         let Some((first, last)) = ids.clone().min().zip(ids.max()) else { return Ok(()) };
         let mut told: HashMap<JobId, Vec<JobOutlet>> = HashMap::new();
@@ -176,7 +176,7 @@ impl OutletDeliveries {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn health(&self, jobs: &mut [JobRecord], page: &mut MetricsPage) -> Result<(), StoreError> {
+    pub fn health(&self, jobs: &mut [Job], page: &mut MetricsPage) -> Result<(), StoreError> {
         self.tell(jobs)?;
         for job in jobs.iter() {
             let id = job.id.to_string();

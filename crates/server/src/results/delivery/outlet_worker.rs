@@ -12,7 +12,7 @@ use plan::Plan;
 
 use super::pages;
 use super::result_heads::heads;
-use crate::job::{JobId, JobPhase};
+use crate::job::{JobId, JobState};
 use crate::results::notifier::{DeliveryNotifier, DeliveryWakeup};
 use crate::store::history::RowHistory;
 use crate::store::persist_error::PersistError;
@@ -182,7 +182,7 @@ impl DeliveryRun<'_> {
             while self.deliver_some(result)? {}
         }
         match state {
-            Some(JobPhase::Ended(_)) | None => {
+            Some(JobState::Ended(_)) | None => {
                 self.write(|store, key| store.finish_outlet(key))?;
                 Ok(RemainingRows::Nothing)
             }

@@ -9,7 +9,7 @@ use plan::Plan;
 
 use super::pages;
 use super::result_heads::heads;
-use crate::job::{JobId, JobRecord};
+use crate::job::{Job, JobId};
 use crate::store::history::RowHistory;
 use crate::store::persist_error::PersistError;
 use crate::store::sqlite::{KeptResult, ServerStore};
@@ -34,7 +34,7 @@ pub struct ResultsMetricsPage {
 
 impl ResultsMetricsPage {
     /// Drops the state of all jobs but these.
-    pub fn keep(&self, jobs: &[JobRecord]) {
+    pub fn keep(&self, jobs: &[Job]) {
         let mut known = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|id, _| jobs.iter().any(|job| job.id == *id));
     }
@@ -43,7 +43,7 @@ impl ResultsMetricsPage {
     pub fn add(
         &self,
         (store, history): (&ServerStore, &RowHistory),
-        (job, plan): (&JobRecord, &Plan),
+        (job, plan): (&Job, &Plan),
         series_max: usize,
         page: &mut MetricsPage,
     ) -> Result<(), PersistError> {

@@ -9,7 +9,7 @@ use tuple::{Batch, FieldId, Schema};
 
 use super::updates::{AgentAccount, ResultDelivery, TapAccount};
 use crate::job::columns::{self, as_kept};
-use crate::job::{JobId, JobPhase};
+use crate::job::{JobId, JobState};
 use crate::results::events::EventRing;
 use crate::store::persist_error::PersistError;
 use crate::store::sqlite::KeptResult;
@@ -21,7 +21,7 @@ const EVENT_BYTES_MAX: usize = 256 << 10;
 
 /// A running job, or one viewed recently.
 pub struct LiveJob {
-    pub state: JobPhase,
+    pub state: JobState,
     pub results: Vec<LiveResult>,
     pub account: Value,
     pub agents: Vec<AgentAccount>,
@@ -80,7 +80,7 @@ impl LatestRows {
 
 impl LiveJob {
     /// Creates the view of a job without rows.
-    pub fn new(state: JobPhase, results: Vec<KeptResult>) -> Result<LiveJob, PersistError> {
+    pub fn new(state: JobState, results: Vec<KeptResult>) -> Result<LiveJob, PersistError> {
         Ok(LiveJob {
             state,
             results: results.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?,

@@ -8,7 +8,7 @@ use serde_json::json;
 use tuple::Schema;
 
 use super::*;
-use crate::job::JobSubmission;
+use crate::job::JobSpec;
 use crate::rules::alerts::tests::{CrashDice, STEP_NS, columns, window};
 use crate::rules::windowed_result::WindowedResult;
 use crate::store::sqlite::{CommitProgress, NewJob};
@@ -37,8 +37,8 @@ fn opened(path: &Path) -> (Arc<ServerStore>, Arc<ActionRegistry>) {
 impl ActionTestServer<'_> {
     fn begin(path: &Path, deadly: u64, seed: u64) -> ActionTestServer<'_> {
         let (store, actions) = opened(path);
-        let asked = JobSubmission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
-        let new = NewJob { asked: &asked, owner: "me", outlets: Vec::new(), tuples: None };
+        let spec = JobSpec::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
+        let new = NewJob { spec: &spec, owner: "me", outlets: Vec::new(), tuples: None };
         let job = store.add_job(&new, None).expect("a job").id;
         let asked = json!({
             "name": "hot", "job": "1", "upper": 10, "servers": ["a", "b", "c"], "to": ["proxy"],

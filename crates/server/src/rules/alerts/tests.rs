@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tuple::{Batch, DataType, Field, Schema, TupleWriter, Unit};
 
 use super::*;
-use crate::job::JobSubmission;
+use crate::job::JobSpec;
 use crate::job::columns;
 use crate::rules::windowed_result::WindowedResult;
 use crate::store::sqlite::{CommitProgress, KeptResult, LaneMark, NewJob, NewTail};
@@ -91,8 +91,8 @@ fn opened(path: &Path) -> (Arc<ServerStore>, Arc<AlertRegistry>) {
 impl AlertTestServer<'_> {
     fn begin(path: &Path, deadly: u64, seed: u64) -> AlertTestServer<'_> {
         let (store, alerts) = opened(path);
-        let asked = JobSubmission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
-        let new = NewJob { asked: &asked, owner: "me", outlets: Vec::new(), tuples: None };
+        let spec = JobSpec::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
+        let new = NewJob { spec: &spec, owner: "me", outlets: Vec::new(), tuples: None };
         let (job, schema) = (store.add_job(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();
         let result = KeptResult {

@@ -15,7 +15,7 @@ use tuple::{FieldId, Schema};
 
 use super::{RowHistory, checksum};
 use crate::job::columns::{decode, schema};
-use crate::job::{JobId, JobRecord};
+use crate::job::{Job, JobId};
 use crate::store::persist_error::{PersistError, UnreadableRows};
 use crate::store::sqlite::{HistorySegment, KeptResult, RowTail};
 
@@ -157,15 +157,15 @@ fn write_files(
 }
 
 /// Header of a segment. All have the watermark, which restores the order of rows.
-fn head(job: &JobRecord, result: &KeptResult, schema: &Schema) -> FileMetadata {
+fn head(job: &Job, result: &KeptResult, schema: &Schema) -> FileMetadata {
     let tuples = job.tuples.as_ref().filter(|_| result.processor.is_none());
     let own = || vec![(schema.name.to_string(), schema.version)];
     FileMetadata {
         parsers: tuples.map_or_else(own, |made| made.parsers.clone()),
-        query: job.query.clone(),
+        query: job.spec.query.clone(),
         sample: tuples.map_or_else(|| "all".into(), |made| made.sample.clone()),
         // Each job has its own key without a name.
-        redacted: job.redacted.then(|| job.id.0 ^ job.created_ns.unsigned_abs()),
+        redacted: job.spec.is_redacted().then(|| job.id.0 ^ job.created_ns.unsigned_abs()),
         ..FileMetadata::of(&schema.name, TableKind::Tuples)
     }
 }

@@ -49,12 +49,8 @@ pub struct DeliveryPosition {
 }
 
 /// Adds the outlets of a new job.
-pub(super) fn add_in<'a>(
-    t: &Transaction<'_>,
-    job: JobId,
-    asked: impl Iterator<Item = (&'a String, &'a u64)>,
-) -> rusqlite::Result<()> {
-    for (place, (asked, run)) in asked.enumerate() {
+pub(super) fn add_in(t: &Transaction<'_>, job: JobId, outlets: &[(&str, u64)]) -> rusqlite::Result<()> {
+    for (place, (asked, run)) in outlets.iter().enumerate() {
         t.execute(
             "INSERT INTO outlets (job, place, asked, run) VALUES (?, ?, ?, ?)",
             params![job, place as i64, asked, run.cast_signed()],

@@ -6,8 +6,8 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::{KeptResult, ServerStore, StoreError, now_ns};
 use crate::job::{
-    BusKind, CaptureRequest, JobId, JobKind, JobOutcome, JobPhase, JobRecord, JobSubmission, MergeEngine,
-    RedactionMode, RetainedRows, TupleOrigin,
+    CaptureRequest, Job, JobId, JobKind, JobOutcome, JobSpec, JobState, MergeEngine, RedactionMode,
+    RetainedRows, TupleOrigin,
 };
 
 /// Lifetime of keys: one day.
@@ -19,12 +19,12 @@ const TUPLES_MAX: usize = 1000;
 /// A job to add.
 #[derive(Clone, Debug)]
 pub struct NewJob<'a> {
-    /// The submission.
-    pub asked: &'a JobSubmission,
+    /// Specification.
+    pub spec: &'a JobSpec,
     /// Token name of the owner.
     pub owner: &'a str,
-    /// For each outlet the prefix of the identifiers of its messages.
-    pub outlets: Vec<u64>,
+    /// Outlets for its rows, names or addresses, each with the prefix of the identifiers of its messages.
+    pub outlets: Vec<(&'a str, u64)>,
     /// Origin of its rows, if they are tuples.
     pub tuples: Option<TupleOrigin>,
 }
@@ -54,36 +54,32 @@ pub struct JobQuery {
 const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns, \
                        outcome, capture, lease_seconds, keep, tuples, merged_by";
 
-fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
     let (state, reason): (String, Option<String>) = (row.get(4)?, row.get(5)?);
     let outcome = row.get::<_, Option<String>>(12)?.and_then(|word| JobOutcome::of(&word));
     let capture: CaptureRequest = serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
-    let CaptureRequest { interfaces, filter, network } = capture;
-    let state = JobPhase::of(&state, reason.clone(), outcome);
-    let engine = row.get::<_, Option<String>>(17)?.map(|word| MergeEngine::of(&word));
-    Ok(JobRecord {
+    let state = JobState::of(&state, reason.clone(), outcome);
+    Ok(Job {
         id: row.get(0)?,
-        name: row.get(1)?,
-        query: row.get(2)?,
-        kind: JobKind::of(&row.get::<_, String>(3)?),
-        outcome: state.outcome(),
+        spec: JobSpec {
+            name: row.get(1)?,
+            query: row.get(2)?,
+            kind: JobKind::of(&row.get::<_, String>(3)?),
+            on: labels(row.get(7)?),
+            labels: labels(row.get(8)?),
+            redaction: if row.get(9)? { RedactionMode::Folded } else { RedactionMode::Raw },
+            capture,
+            lease_seconds: row.get(14)?,
+            keep: RetainedRows::of(&row.get::<_, String>(15)?),
+            merged_by: row.get::<_, Option<String>>(17)?.map(|word| MergeEngine::of(&word)),
+        },
         state,
         reason,
         owner: row.get(6)?,
-        on: labels(row.get(7)?),
-        labels: labels(row.get(8)?),
-        redacted: row.get(9)?,
         created_ns: row.get(10)?,
         ended_ns: row.get(11)?,
-        interfaces,
-        capture_filter: filter,
-        network,
-        lease_seconds: row.get(14)?,
         outlets: Vec::new(),
-        keep: RetainedRows::of(&row.get::<_, String>(15)?),
-        bus: engine.map(|_| BusKind::Kafka),
-        engine,
         tuples: row.get::<_, Option<String>>(16)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
@@ -93,33 +89,33 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add_job(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<JobRecord, StoreError> {
+    pub fn add_job(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
             "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples, merged_by)
              VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
-        let NewJob { asked, owner, outlets, tuples } = new;
+        let NewJob { spec, owner, outlets, tuples } = new;
         let tuples = tuples.as_ref().map(|made| serde_json::to_string(made).unwrap_or_default());
         self.write(|t| {
             let now = now_ns();
             let values = params![
-                asked.name,
-                asked.query,
-                asked.kind.word(),
+                spec.name,
+                spec.query,
+                spec.kind.word(),
                 owner,
-                json(&asked.on),
-                json(&asked.labels),
-                asked.redaction == RedactionMode::Folded,
+                json(&spec.on),
+                json(&spec.labels),
+                spec.is_redacted(),
                 now,
-                serde_json::to_string(&asked.capture).unwrap_or_default(),
-                asked.lease_seconds,
-                asked.keep.word(),
+                serde_json::to_string(&spec.capture).unwrap_or_default(),
+                spec.lease_seconds,
+                spec.keep.word(),
                 tuples,
-                asked.merged_by.map(MergeEngine::word)
+                spec.merged_by.map(MergeEngine::word)
             ];
             let job = t.query_row(&sql, values, read)?;
-            super::deliveries::add_in(t, job.id, asked.to.iter().zip(outlets))?;
+            super::deliveries::add_in(t, job.id, outlets)?;
             if let Some((key, body)) = key {
                 t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
                 t.execute(
@@ -160,7 +156,7 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {
+    pub fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?"))?;
         Ok(statement.query_row([id], read).optional()?)
@@ -170,7 +166,7 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn jobs(&self, wanted: &JobQuery) -> Result<Vec<JobRecord>, StoreError> {
+    pub fn jobs(&self, wanted: &JobQuery) -> Result<Vec<Job>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM jobs WHERE (?1 IS NULL OR state = ?1) AND id < ?2 ORDER BY id DESC LIMIT ?3"
@@ -185,7 +181,7 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn unfinished_jobs(&self) -> Result<Vec<JobRecord>, StoreError> {
+    pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
         let connection = self.lock();
         let states = "state IN ('planned', 'arming', 'running', 'draining')";
         let mut statement =
@@ -210,7 +206,7 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn tuples_kept(&self) -> Result<Vec<(JobRecord, KeptResult)>, StoreError> {
+    pub fn tuples_kept(&self) -> Result<Vec<(Job, KeptResult)>, StoreError> {
         let ids = self.ids(
             &format!("SELECT job FROM results WHERE processor IS NULL ORDER BY job DESC LIMIT {TUPLES_MAX}"),
             params![],
@@ -227,7 +223,7 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<JobRecord>, StoreError> {
+    pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<Job>, StoreError> {
         let within = "WHERE last_ns >= ?1 AND first_ns < ?2";
         let ids = self.ids(
             &format!(
@@ -302,8 +298,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn set_state(&self, id: JobId, state: &JobPhase, reason: Option<&str>) -> Result<bool, StoreError> {
-        let ended = matches!(state, JobPhase::Ended(_)).then(now_ns);
+    pub fn set_state(&self, id: JobId, state: &JobState, reason: Option<&str>) -> Result<bool, StoreError> {
+        let ended = state.has_ended().then(now_ns);
         let reason = reason.or(state.reason());
         let outcome = state.outcome().map(JobOutcome::word);
         let changed = self.write(|t| {

@@ -253,14 +253,14 @@ impl ServerStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::JobSubmission;
+    use crate::job::JobSpec;
     use crate::store::sqlite::{KeptResult, NewJob};
 
     /// A job with one result and segments, whose rows arrived at these times.
     fn store(folder: &std::path::Path, keep: RetainedRows, kept_ns: &[i64]) -> ServerStore {
         let store = ServerStore::open(&folder.join("store")).expect("a store");
-        let asked = JobSubmission { keep, ..JobSubmission::standing("", "") };
-        let new = NewJob { asked: &asked, owner: "", outlets: Vec::new(), tuples: None };
+        let spec = JobSpec { keep, ..JobSpec::standing("", "") };
+        let new = NewJob { spec: &spec, owner: "", outlets: Vec::new(), tuples: None };
         let job = store.add_job(&new, None).expect("a job").id;
         let result = KeptResult {
             place: 0,
