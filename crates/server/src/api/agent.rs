@@ -109,7 +109,7 @@ impl AgentIdentity {
                 let gone = move || {
                     ServiceError::Forbidden(format!("the token of agent {name} was revoked or has expired"))
                 };
-                app.run(move |service| service.store().has_token(id)?.then_some(()).ok_or_else(gone)).await
+                app.run(move |service| service.store().tokens.has(id)?.then_some(()).ok_or_else(gone)).await
             }
         }
     }

@@ -84,7 +84,7 @@ pub async fn find(app: &Arc<AppState>, parts: &Parts) -> Result<Option<ClientAcc
             None => return Ok(None),
             Some(name) => {
                 let name = name.to_owned();
-                app.run(move |service| Ok(sessions::token(service.store(), &name)?)).await?
+                app.run(move |service| Ok(sessions::token(&service.store().sessions, &name)?)).await?
             }
         },
     };
@@ -98,7 +98,7 @@ pub async fn find(app: &Arc<AppState>, parts: &Parts) -> Result<Option<ClientAcc
 /// clients may share the address.
 pub async fn by_hash(app: &Arc<AppState>, parts: &Parts, hash: Hash) -> Result<ClientAccess, ApiFailure> {
     let address = parts.extensions.get::<ClientAddress>().map(|peer| peer.0);
-    let found = app.run(move |service| Ok(access::find_hash(service.store(), &hash)?)).await?;
+    let found = app.run(move |service| Ok(access::find_hash(&service.store().tokens, &hash)?)).await?;
     let Some(access) = found else {
         address.map_or(Ok(()), |address| count_wrong(app, address))?;
         return Err(ApiFailure::unauthorized("there is no such token, or it was revoked"));

@@ -105,7 +105,7 @@ pub async fn list(
     caller: RequestCaller,
 ) -> Result<JsonResponse<EnrolmentList>, ApiFailure> {
     admin(caller)?;
-    let enrolments = app.run(|service| Ok(service.store().enrolments()?)).await?;
+    let enrolments = app.run(|service| Ok(service.store().enrolments.all()?)).await?;
     Ok(JsonResponse(EnrolmentList { enrolments }))
 }
 

@@ -131,7 +131,7 @@ pub(super) async fn counted(app: &Arc<AppState>) -> Result<ServiceCounters, ApiF
         let actions = service.actions().shown();
         Ok(ServiceCounters {
             uptime_seconds: uptime,
-            jobs_unfinished: service.store().unfinished_count()?,
+            jobs_unfinished: service.store().jobs.unfinished_count()?,
             agents_connected: service.fleet.agents().iter().filter(|agent| agent.connected).count(),
             streams: hub.streams.load(Ordering::Relaxed),
             history_bytes: kept.bytes,

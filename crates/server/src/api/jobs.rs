@@ -344,7 +344,7 @@ pub async fn list(
     let limit = params.limit.unwrap_or(PAGE).min(1000);
     let wanted = JobQuery { state: params.state, before, limit };
     let read = move |service: &Service| {
-        let mut jobs = service.store().jobs(&wanted)?;
+        let mut jobs = service.store().jobs.list(&wanted)?;
         let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
         jobs.retain(|job| service.may_see(&who, job));
         service.tell(&mut jobs)?;

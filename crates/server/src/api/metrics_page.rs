@@ -41,7 +41,7 @@ pub fn page(
 ) -> Result<MetricsPage, ServiceError> {
     let mut page = MetricsPage::new(form);
     let health = service.fleet.health();
-    let mut jobs = service.store().unfinished_jobs()?;
+    let mut jobs = service.store().jobs.unfinished()?;
     of_process(&mut page, requests);
     of_requests(&mut page, service, requests);
     of_records(&mut page, service, &health);
@@ -49,7 +49,7 @@ pub fn page(
     of_alerts(&mut page, service)?;
     of_actions(&mut page, service);
     of_agents(&mut page, &health.agents);
-    for (state, count) in service.store().jobs_by_state()? {
+    for (state, count) in service.store().jobs.count_by_state()? {
         page.gauge("netalytics_jobs", "jobs, by state", &[("state", &state)], count as f64);
     }
     of_jobs(&mut page, &jobs, &health.jobs);
@@ -65,7 +65,7 @@ pub fn results(
     form: ExpositionFormat,
 ) -> Result<MetricsPage, ServiceError> {
     let mut page = MetricsPage::new(form);
-    let mut jobs = service.store().unfinished_jobs()?;
+    let mut jobs = service.store().jobs.unfinished()?;
     jobs.retain(|job| job.spec.kind == JobKind::Standing);
     service.shown.keep(&jobs);
     for job in jobs.iter().filter(|job| only.is_none_or(|only| only.contains(&job.id))) {
@@ -75,7 +75,7 @@ pub fn results(
         // Tuples are not metrics.
         let plan = service.plan_of(job).ok().filter(|plan| !plan.dataflow.pipelines.is_empty());
         if let Some(plan) = plan {
-            let from = (&**service.store(), service.history());
+            let from = (&service.store().results, service.history());
             service.shown.add(from, (job, &plan), service.limits().series_max, &mut page)?;
         }
     }
@@ -177,7 +177,7 @@ fn of_rows(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError
         page.counter(name, help, &[], count as f64);
     }
     page.gauge("netalytics_history_bytes", "the history's files", &[], kept.bytes as f64);
-    let bytes = service.store().bytes()?;
+    let bytes = service.store().database.bytes()?;
     page.gauge("netalytics_store_bytes", "the store's file", &[], bytes as f64);
     Ok(())
 }

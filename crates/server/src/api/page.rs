@@ -99,7 +99,7 @@ async fn show(app: &Arc<AppState>, who: ClientAccess) -> Result<String, ApiFailu
     let counters = if who.is_scoped() { None } else { Some(counted(app).await?) };
     let name = who.name.clone();
     let read = move |service: &Service| {
-        let mut jobs = service.store().jobs(&JobQuery { limit: JOBS, ..JobQuery::default() })?;
+        let mut jobs = service.store().jobs.list(&JobQuery { limit: JOBS, ..JobQuery::default() })?;
         jobs.retain(|job| service.may_see(&who, job));
         service.tell(&mut jobs)?;
         let mut alerts = service.alerts_shown(&who);

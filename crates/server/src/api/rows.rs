@@ -258,14 +258,14 @@ pub async fn results(
             total: result.next_row.to_string(),
             dropped: result.rows_dropped.to_string(),
         };
-        Ok(ResultList { results: service.store().results(id)?.into_iter().map(of).collect() })
+        Ok(ResultList { results: service.store().results.of_job(id)?.into_iter().map(of).collect() })
     };
     Ok(JsonResponse(app.run(read).await?))
 }
 
 /// The requested result.
 fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptResult, ServiceError> {
-    let mut results = service.store().results(job)?;
+    let mut results = service.store().results.of_job(job)?;
     if results.is_empty() {
         return Err(ServiceError::Unknown(format!("job {job} has no rows yet: it has not started")));
     }

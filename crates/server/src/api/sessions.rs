@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::store::access;
-use crate::store::sqlite::{ServerStore, StoreError};
+use crate::store::sqlite::{SessionStore, StoreError};
 
 /// Name of the cookie.
 pub const COOKIE: &str = "netalytics";
@@ -17,19 +17,19 @@ const SESSIONS_MAX: usize = 1024;
 pub type Hash = [u8; 32];
 
 /// Creates a session for the token with that hash; returns its name.
-pub fn begin(store: &ServerStore, token: Hash) -> Result<String, StoreError> {
+pub fn begin(store: &SessionStore, token: Hash) -> Result<String, StoreError> {
     let name = access::random_hex();
-    store.begin_session((&access::hash(&name), &token), (SESSION_NS, SESSIONS_MAX))?;
+    store.begin((&access::hash(&name), &token), (SESSION_NS, SESSIONS_MAX))?;
     Ok(name)
 }
 
 /// Ends a session.
-pub fn end(store: &ServerStore, name: &str) -> Result<(), StoreError> {
-    store.end_session(&access::hash(name))
+pub fn end(store: &SessionStore, name: &str) -> Result<(), StoreError> {
+    store.end(&access::hash(name))
 }
 
 /// The token of a session, if the session exists and has not expired.
-pub fn token(store: &ServerStore, name: &str) -> Result<Option<Hash>, StoreError> {
-    let found = store.session(&access::hash(name), SESSION_NS)?;
+pub fn token(store: &SessionStore, name: &str) -> Result<Option<Hash>, StoreError> {
+    let found = store.token(&access::hash(name), SESSION_NS)?;
     Ok(found.and_then(|hash| hash.try_into().ok()))
 }

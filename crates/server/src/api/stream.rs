@@ -163,7 +163,7 @@ fn watch(
             jobs
         }
         None => {
-            let mut jobs = service.store().unfinished_jobs()?;
+            let mut jobs = service.store().jobs.unfinished()?;
             jobs.retain(|job| service.may_see(who, job) && service.may_see_rows(who, job).is_ok());
             jobs.iter().rev().take(JOBS_MAX).map(|job| job.id).collect()
         }
@@ -253,6 +253,6 @@ async fn ended(ending: &mut watch::Receiver<bool>) {
 
 async fn is_still_known(app: &Arc<AppState>, who: &ClientAccess) -> bool {
     let id = who.id;
-    let known = app.run(move |service| Ok(service.store().has_token(id)?)).await;
+    let known = app.run(move |service| Ok(service.store().tokens.has(id)?)).await;
     known.unwrap_or(true)
 }

@@ -120,7 +120,7 @@ pub async fn create(
     let expires = asked.expires_in_seconds.map(|seconds| now_ns() + i64::from(seconds) * 1_000_000_000);
     let name = asked.name.clone();
     let make = move |service: &Service| {
-        let made = access::make(service.store(), (&asked.name, asked.role, &scope), expires)?;
+        let made = access::make(&service.store().tokens, (&asked.name, asked.role, &scope), expires)?;
         let outcome = if made.is_some() { "done" } else { "the name is taken" };
         service.note(&who.name, "token.create", &asked.name, outcome);
         Ok(made)
@@ -141,7 +141,7 @@ pub async fn list(
     caller: RequestCaller,
 ) -> Result<JsonResponse<TokenList>, ApiFailure> {
     let who = caller.at_least(AccessRole::Admin)?;
-    let tokens = app.run(|service| Ok(service.store().tokens()?)).await?;
+    let tokens = app.run(|service| Ok(service.store().tokens.all()?)).await?;
     let mut tokens: Vec<_> = tokens.into_iter().map(AccessToken::from).collect();
     tokens.retain(|token| may_see(&who, token));
     Ok(JsonResponse(TokenList { tokens }))
@@ -175,11 +175,12 @@ pub async fn revoke(
     let revoke = move |service: &Service| {
         let seen = service
             .store()
-            .tokens()?
+            .tokens
+            .all()?
             .into_iter()
             .map(AccessToken::from)
             .any(|token| token.id == id && may_see(&who, &token));
-        let removed = if seen { service.store().remove_token(id)? } else { None };
+        let removed = if seen { service.store().tokens.remove(id)? } else { None };
         let object = removed.clone().unwrap_or_else(|| id.to_string());
         let outcome = if removed.is_some() { "done" } else { "there is none" };
         service.note(&who.name, "token.revoke", &object, outcome);
@@ -240,7 +241,7 @@ pub(super) async fn begin(
         Err(failure) => (address.clone(), failure.message.clone()),
     };
     // A full disk does not prevent a login, so that the problem can be examined.
-    let note = move |service: &Service| match service.store().note(&who, "login", &address, &outcome) {
+    let note = move |service: &Service| match service.store().audit.add(&who, "login", &address, &outcome) {
         Err(StoreError::Full) => {
             tracing::warn!(
                 "the disk is full: login of {who} from {address} is not in the audit log: {outcome}"
@@ -251,7 +252,7 @@ pub(super) async fn begin(
     };
     app.run(note).await.or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
-    let name = app.run(move |service| Ok(sessions::begin(service.store(), hash)?)).await?;
+    let name = app.run(move |service| Ok(sessions::begin(&service.store().sessions, hash)?)).await?;
     let secure = if app.tls.is_some() { "; Secure" } else { "" };
     let cookie = format!(
         "{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}",
@@ -274,7 +275,7 @@ pub async fn logout(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Res
 /// Ends the session of a request, if it has one.
 pub(super) async fn end(app: &Arc<AppState>, headers: &HeaderMap) -> Result<(), ApiFailure> {
     let Some(name) = session_of(headers).map(str::to_owned) else { return Ok(()) };
-    app.run(move |service| Ok(sessions::end(service.store(), &name)?)).await
+    app.run(move |service| Ok(sessions::end(&service.store().sessions, &name)?)).await
 }
 
 /// Read the audit log.
@@ -291,7 +292,7 @@ pub async fn audit(
         return Err(ApiFailure::forbidden("a token restricted to networks cannot read the audit log"));
     }
     let limit = params.limit.unwrap_or(100).min(1000);
-    let entries = app.run(move |service| Ok(service.store().audited(params.before, limit)?)).await?;
+    let entries = app.run(move |service| Ok(service.store().audit.entries(params.before, limit)?)).await?;
     Ok(JsonResponse(AuditLog { entries }))
 }
 

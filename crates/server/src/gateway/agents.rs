@@ -8,7 +8,7 @@ use link::{Hello, HostCapacity, InterfaceAddresses};
 use serde::{Deserialize, Serialize};
 
 use crate::gateway::fleet::AgentView;
-use crate::store::sqlite::{ServerStore, StoreError, now_ns};
+use crate::store::sqlite::{AgentStore, StoreError, now_ns};
 
 /// Properties reported by an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +27,8 @@ struct AgentFacts {
 }
 
 /// See the module documentation.
-#[derive(Default)]
 pub struct AgentDirectory {
+    store: AgentStore,
     all: BTreeMap<String, (AgentFacts, i64)>,
     /// Last reported counters of each agent.
     health: BTreeMap<String, BTreeMap<String, u64>>,
@@ -39,15 +39,15 @@ impl AgentDirectory {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn load(store: &ServerStore) -> Result<AgentDirectory, StoreError> {
-        let known = store.agents_known()?.into_iter();
+    pub fn load(store: AgentStore) -> Result<AgentDirectory, StoreError> {
+        let known = store.all()?.into_iter();
         let all =
             known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
-        Ok(AgentDirectory { all: all.collect(), health: BTreeMap::new() })
+        Ok(AgentDirectory { all: all.collect(), health: BTreeMap::new(), store })
     }
 
     /// Handles the hello of an agent.
-    pub fn greet(&mut self, store: &ServerStore, hello: &Hello) {
+    pub fn greet(&mut self, hello: &Hello) {
         let facts = AgentFacts {
             labels: hello.labels.clone(),
             version: hello.program.clone(),
@@ -64,13 +64,13 @@ impl AgentDirectory {
                 .collect(),
         };
         self.all.insert(hello.agent.clone(), (facts, now_ns()));
-        self.note(store, &hello.agent);
+        self.note(&hello.agent);
     }
 
     /// Handles the disconnection of an agent.
-    pub fn leave(&mut self, store: &ServerStore, name: &str) {
+    pub fn leave(&mut self, name: &str) {
         self.heard(name);
-        self.note(store, name);
+        self.note(name);
     }
 
     /// Notes a message of an agent.
@@ -96,10 +96,10 @@ impl AgentDirectory {
         self.health.get(name).cloned().unwrap_or_default()
     }
 
-    fn note(&self, store: &ServerStore, name: &str) {
+    fn note(&self, name: &str) {
         let Some((facts, _)) = self.all.get(name) else { return };
         let text = serde_json::to_string(facts).unwrap_or_default();
-        if let Err(error) = store.keep_agent(name, &text) {
+        if let Err(error) = self.store.save(name, &text) {
             tracing::warn!("cannot store the state of agent {name}: {error}");
         }
     }

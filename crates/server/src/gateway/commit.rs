@@ -133,7 +133,7 @@ impl EventLoop {
         });
         let stored: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
         let begun = Instant::now();
-        let kept = self.hub.meters.during(GatewayStage::Commit, || self.store.keep_frames(&frames, &stored));
+        let kept = self.hub.meters.during(GatewayStage::Commit, || self.frames.append(&frames, &stored));
         if let Err(error) = kept {
             entries.into_iter().for_each(|entry| self.pending.push(entry));
             return self.store_failed(&error);
@@ -270,7 +270,7 @@ impl EventLoop {
             return;
         };
         let which = work.frames_kept();
-        let Ok(bytes) = self.store.frames_bytes(job, which) else { return };
+        let Ok(bytes) = self.frames.bytes(job, which) else { return };
         work.frames_bytes = bytes;
         let JobResults::Windows(windows) = &work.results else { return };
         if bytes <= work.frames_bytes_max {
@@ -288,7 +288,7 @@ impl EventLoop {
             payload: payload.into(),
         };
         let frames: Vec<NewFrame> = records.into_iter().map(frame).collect();
-        match self.store.replace_frames(job, which, &frames) {
+        match self.frames.replace(job, which, &frames) {
             Ok(()) => {
                 work.frames_bytes = frames.iter().map(|frame| frame.payload.len() as u64).sum();
                 work.frames_bytes_max = self.settings.frames_bytes.max(4 * work.frames_bytes);
@@ -315,7 +315,7 @@ impl EventLoop {
                 self.unkept(job, &error);
                 continue;
             }
-            if let Err(error) = self.store.forget_controlled(job) {
+            if let Err(error) = self.controls.forget_job(job) {
                 tracing::warn!("cannot delete obsolete data of job {job} from the store: {error}");
             }
             self.works.remove(&job);

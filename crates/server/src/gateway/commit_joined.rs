@@ -19,7 +19,7 @@ use super::tuple_results::EmitTime;
 use crate::job::JobId;
 use crate::job::counters::GatewayStage;
 use crate::store::persist_error::PersistError;
-use crate::store::sqlite::{CommitProgress, JoinedFrames, NewFrame, ServerStore, StoreError};
+use crate::store::sqlite::{CommitProgress, FrameStore, JoinedFrames, NewFrame, StoreError};
 
 /// Changes committed in one transaction.
 struct JoinedCommit {
@@ -53,7 +53,7 @@ impl EventLoop {
             // The join has emitted everything.
             return self.count(entries, |_, _, _| {});
         }
-        let (store, is_direct) = (&self.store, work.is_direct());
+        let (store, is_direct) = (&self.frames, work.is_direct());
         let prepared =
             self.hub.meters.during(GatewayStage::Merge, || together(work, store, &entries, (marks, &ahead)));
         let kept = match prepared {
@@ -103,7 +103,7 @@ impl EventLoop {
             );
         }
         let begun = Instant::now();
-        self.hub.meters.during(GatewayStage::Commit, || self.store.keep_joined(job, &joined))?;
+        self.hub.meters.during(GatewayStage::Commit, || self.frames.append_joined(job, &joined))?;
         self.hub.meters.commits.record(begun.elapsed());
         Ok(())
     }
@@ -159,7 +159,7 @@ fn ahead_by(facts: &LaneFacts) -> ClockOffset {
 /// Joins new records; `None`: no records and no change.
 fn together(
     work: &mut JobRuntime,
-    store: &ServerStore,
+    store: &FrameStore,
     entries: &[PendingRecord],
     (mut marks, clocks): (Marks, &Clocks),
 ) -> Result<Option<JoinedCommit>, StoreError> {

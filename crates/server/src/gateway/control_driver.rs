@@ -137,7 +137,7 @@ impl EventLoop {
         let saved = self.saved.get(&order.id);
         let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
         let agents = saved.iter().flat_map(|job| job.agents.keys());
-        work.go_on(&self.store, progress, agents, until_ns).map_err(|error| busy(&error))?;
+        work.go_on(&self.frames, progress, agents, until_ns).map_err(|error| busy(&error))?;
         if let Some(control::JobState::Ended(why)) = saved.map(|job| &job.state) {
             work.ending = Some(user_messages::ended(why, &[], order.network.is_some()));
         }
@@ -213,7 +213,7 @@ impl EventLoop {
     fn save(&mut self, job: control::ControlledJob) -> Result<(), JobSaveError> {
         let id = JobId(job.id);
         if let Err(error) =
-            self.store.save_controlled(id, &job_codec::write(&job), &job_codec::write_body(&job.request))
+            self.controls.save_job(id, &job_codec::write(&job), &job_codec::write_body(&job.request))
         {
             self.set_room(StoreCapacity::Full);
             tracing::error!("cannot store job {id}: {error}");
@@ -247,7 +247,7 @@ impl EventLoop {
     pub fn greet(&mut self, hello: &Hello) {
         self.commit();
         self.pending.forget(&hello.agent);
-        self.agents.greet(&self.store, hello);
+        self.agents.greet(hello);
     }
 
     /// Committed positions of an agent's lanes.
@@ -299,9 +299,7 @@ impl EventLoop {
             // Retries pending records; otherwise tests whether the disk has space.
             match self.pending.since() {
                 Some(_) => self.commit(),
-                None if self.store.keep_frames(&[], &[]).is_ok() && self.store_has_room() => {
-                    self.store_works()
-                }
+                None if self.frames.append(&[], &[]).is_ok() && self.store_has_room() => self.store_works(),
                 None => {}
             }
         }
@@ -346,7 +344,7 @@ impl EventLoop {
 
     /// Whether the store accepts writes.
     fn store_has_room(&self) -> bool {
-        self.store.probe().is_ok()
+        self.database.probe().is_ok()
     }
 
     /// Publishes the state of a job and its problems, if changed.

@@ -20,7 +20,7 @@ use crate::gateway::fleet::{AgentView, StopCause};
 use crate::gateway::merge_backend::MergeBackend;
 use crate::job::JobId;
 use crate::results::hub::ResultHub;
-use crate::store::sqlite::{ServerStore, StoreError, now_ns};
+use crate::store::sqlite::{ControlStore, Database, FrameStore, JobStore, ServerStore, StoreError, now_ns};
 
 /// Maximum sleep.
 const NAP: Duration = Duration::from_secs(1);
@@ -40,7 +40,10 @@ pub enum StoreCapacity {
 
 /// See the module documentation.
 pub struct EventLoop {
-    pub store: Arc<ServerStore>,
+    pub controls: ControlStore,
+    pub frames: FrameStore,
+    pub database: Database,
+    jobs: JobStore,
     pub hub: Arc<ResultHub>,
     pub settings: GatewaySettings,
     pub control: ServerControl,
@@ -68,13 +71,13 @@ pub struct EventLoop {
 impl EventLoop {
     /// Loads the state from the store.
     pub fn new(
-        store: Arc<ServerStore>,
+        store: &ServerStore,
         hub: Arc<ResultHub>,
         settings: GatewaySettings,
         (bus, events): (Option<Arc<dyn MergeBackend>>, Sender<GatewayEvent>),
     ) -> Result<EventLoop, StoreError> {
         let (mut jobs, mut progress) = (BTreeMap::new(), BTreeMap::new());
-        for known in store.controlled()? {
+        for known in store.controls.jobs()? {
             let id = known.job;
             if let Some(job) = job_codec::read(id.0, &known.saved, Bytes::from(known.body)) {
                 jobs.insert(id, job);
@@ -83,11 +86,14 @@ impl EventLoop {
         }
         let started = Instant::now();
         let now = SessionTime { monotonic_ns: 0, wall_ns: now_ns() };
-        let (agents, identity) = (AgentDirectory::load(&store)?, store.identity()?);
-        let control = ServerControl::new(settings.control, loaded(&store, &agents, &jobs)?, now);
+        let (agents, identity) = (AgentDirectory::load(store.agents.clone())?, store.database.identity()?);
+        let control = ServerControl::new(settings.control, loaded(&store.jobs, &agents, &jobs)?, now);
         Ok(EventLoop {
             agents,
-            store,
+            controls: store.controls.clone(),
+            frames: store.frames.clone(),
+            database: store.database.clone(),
+            jobs: store.jobs.clone(),
             hub,
             settings,
             control,
@@ -254,7 +260,7 @@ impl EventLoop {
 
     fn close(&mut self, session: u64) {
         let Some(known) = self.sessions.remove(session) else { return };
-        self.agents.leave(&self.store, &known.agent);
+        self.agents.leave(&known.agent);
         self.decide(Happens::Disconnected { session });
     }
 
@@ -313,7 +319,7 @@ impl EventLoop {
     pub fn begin_again(&mut self) {
         self.sessions.ids().into_iter().for_each(|session| drop(self.sessions.remove(session)));
         let now = self.now();
-        match loaded(&self.store, &self.agents, &self.saved) {
+        match loaded(&self.jobs, &self.agents, &self.saved) {
             Ok(loaded) => self.control = ServerControl::new(self.settings.control, loaded, now),
             Err(error) => tracing::error!("{error}"),
         }
@@ -336,14 +342,14 @@ impl EventLoop {
 }
 
 fn loaded(
-    store: &ServerStore,
+    store: &JobStore,
     agents: &AgentDirectory,
     jobs: &BTreeMap<JobId, control::ControlledJob>,
 ) -> Result<RestoredControl, StoreError> {
     let is_over = |job: &&control::ControlledJob| matches!(job.state, control::JobState::Ended(_));
     Ok(RestoredControl {
         jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
-        last_job: store.last_job()?.0,
+        last_job: store.last()?.0,
         keys: Vec::new(),
         hosts: agents.hosts(),
     })

@@ -22,7 +22,7 @@ use super::commit_queue::PendingRecord;
 use super::lanes::LaneFacts;
 use crate::job::JobId;
 use crate::job::engine_config::engine_config;
-use crate::store::sqlite::{LaneMark, NewFrame, ServerStore, StoreError};
+use crate::store::sqlite::{FrameStore, LaneMark, NewFrame, StoreError};
 
 /// Lane of the joined requests.
 pub const JOINED: LaneId = LaneId(u64::MAX - 1);
@@ -107,7 +107,7 @@ impl JobJoiner {
     }
 
     /// Restores the committed state of an earlier process or joiner. Returns the number of unreadable records.
-    pub fn go_on(&mut self, store: &ServerStore) -> Result<u64, StoreError> {
+    pub fn go_on(&mut self, store: &FrameStore) -> Result<u64, StoreError> {
         let marks = store.lanes(self.job)?;
         let mark = marks.iter().find(|mark| mark.lane == NAME);
         if let Some(saved) = mark.and_then(|mark| serde_json::from_str(&mark.facts).ok()) {
@@ -119,7 +119,7 @@ impl JobJoiner {
         self.join = TapJoin::new(patience_ns, bytes_max).begin_at(through_ns, counts);
         let (mut last, mut unreadable) = (0, 0);
         loop {
-            let frames = store.frames(self.job, last, FRAMES)?;
+            let frames = store.read(self.job, last, FRAMES)?;
             let Some(newest) = frames.last() else { break };
             last = newest.id;
             for frame in frames.iter().filter(|frame| frame.of.lane.is_some()) {
@@ -134,7 +134,7 @@ impl JobJoiner {
     }
 
     /// Returns to the committed state after a failed commit.
-    pub fn recover(&mut self, store: &ServerStore) -> Result<(), StoreError> {
+    pub fn recover(&mut self, store: &FrameStore) -> Result<(), StoreError> {
         match self.held {
             JoinerState::AsStored => Ok(()),
             JoinerState::Astray => self.go_on(store).map(drop),

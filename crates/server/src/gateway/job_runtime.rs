@@ -21,7 +21,7 @@ use super::window_results::{ALL_LANES, ReleasedRows, WindowResults};
 use crate::job::{JobEnding, JobId, JobState};
 use crate::results::coverage;
 use crate::results::hub::{JobAccount, ResultTable};
-use crate::store::sqlite::{FrameFilter, ServerStore, StoreError};
+use crate::store::sqlite::{FrameFilter, FrameStore, StoreError};
 
 /// Records per read from the store.
 const FRAMES: usize = 64;
@@ -227,7 +227,7 @@ impl JobRuntime {
     /// `StoreError` when the database cannot be read or written.
     pub fn go_on<'a>(
         &mut self,
-        store: &ServerStore,
+        store: &FrameStore,
         progress: Option<&str>,
         agents: impl Iterator<Item = &'a String>,
         until_ns: u64,
@@ -267,7 +267,7 @@ impl JobRuntime {
         if let JobResults::Windows(windows) = &self.results {
             self.late_before = i128::from(self.progress.late) - i128::from(windows.late());
         }
-        self.frames_bytes = store.frames_bytes(self.id, self.frames_kept())?;
+        self.frames_bytes = store.bytes(self.id, self.frames_kept())?;
         Ok(())
     }
 
@@ -302,10 +302,10 @@ impl JobRuntime {
         }
     }
 
-    fn replay(&mut self, store: &ServerStore) -> Result<(), StoreError> {
+    fn replay(&mut self, store: &FrameStore) -> Result<(), StoreError> {
         let mut last = 0;
         loop {
-            let frames = store.frames(self.id, last, FRAMES)?;
+            let frames = store.read(self.id, last, FRAMES)?;
             let Some(newest) = frames.last() else { return Ok(()) };
             last = newest.id;
             for frame in frames {

@@ -53,7 +53,7 @@ use crate::gateway::network::{NetworkBackend, NetworkView, PlannedJob};
 use crate::job::JobId;
 use crate::job::fleet_refusal::FleetRefusal;
 use crate::results::hub::ResultHub;
-use crate::store::sqlite::{ServerStore, StoreError};
+use crate::store::sqlite::{FrameStore, ServerStore, StoreError};
 
 /// Limits and times of a gateway.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ impl Default for GatewaySettings {
 }
 
 /// Stored lanes of a job, each with its agent. For an ended job, only if its rows are tuples.
-pub(crate) fn lane_facts(store: &ServerStore, job: JobId) -> Result<Vec<(String, LaneFacts)>, StoreError> {
+pub(crate) fn lane_facts(store: &FrameStore, job: JobId) -> Result<Vec<(String, LaneFacts)>, StoreError> {
     let read = |mark| lanes::read_mark(mark).map(|(key, _, facts)| (key.agent, facts));
     Ok(store.lanes(job)?.iter().filter_map(read).collect())
 }
@@ -158,7 +158,7 @@ impl Gateway {
     /// # Errors
     /// `StoreError` when the store cannot be read, or the system cannot create threads.
     pub(crate) fn on(
-        store: Arc<ServerStore>,
+        store: &ServerStore,
         hub: Arc<ResultHub>,
         settings: GatewaySettings,
         backends: GatewayBackends,

@@ -178,7 +178,7 @@ impl Service {
                 .plan(query)
                 .is_ok_and(|own| own.monitor == plan.monitor && own.dataflow == plan.dataflow)
                 && asked.query.as_deref().is_some_and(|asked| budget(asked) == budget(query));
-            if is_same && let Some(job) = self.store().job(rule.job_id)?.filter(may) {
+            if is_same && let Some(job) = self.store().jobs.get(rule.job_id)?.filter(may) {
                 may_ask(who, plan)?;
                 return Ok(Some(job.id));
             }
@@ -204,7 +204,7 @@ impl Service {
 
     /// A standing job by number or name.
     pub(crate) fn standing_job(&self, who: &ClientAccess, name: &str) -> Result<Job, ServiceError> {
-        let all = self.store().jobs(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
+        let all = self.store().jobs.list(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
         let is_meant = |job: &Job| {
             job.spec.kind == JobKind::Standing
                 && !job.state.has_ended()

@@ -50,7 +50,7 @@ pub struct Service {
     pub(crate) shown: ResultsMetricsPage,
     pub(crate) shelf: Option<RecordingStore>,
     hub: Arc<ResultHub>,
-    store: Arc<ServerStore>,
+    store: ServerStore,
     history: Arc<RowHistory>,
     alerts: Arc<AlertRegistry>,
     actions: Arc<ActionRegistry>,
@@ -64,7 +64,7 @@ pub struct Service {
 pub(crate) struct ServiceParts {
     /// The data directory.
     pub folder: PathBuf,
-    pub store: Arc<ServerStore>,
+    pub store: ServerStore,
     pub history: Arc<RowHistory>,
     pub hub: Arc<ResultHub>,
     pub alerts: Arc<AlertRegistry>,
@@ -123,7 +123,7 @@ impl Service {
 
     /// The store.
     #[must_use]
-    pub fn store(&self) -> &Arc<ServerStore> {
+    pub fn store(&self) -> &ServerStore {
         &self.store
     }
 
@@ -154,7 +154,7 @@ impl Service {
     /// Records an operation of `who` (a token or an address) on `object` and its outcome in the audit log.
     pub(crate) fn note(&self, who: &str, act: &str, object: &str, outcome: &str) {
         // The operation is not undone.
-        if let Err(error) = self.store().note(who, act, object, outcome) {
+        if let Err(error) = self.store().audit.add(who, act, object, outcome) {
             tracing::error!("the audit log lacks {act} {object} by {who}: {error}");
         }
     }
@@ -183,10 +183,10 @@ impl Service {
 
     /// Resumes jobs that had not ended.
     fn resume(&self) -> Result<(), StoreError> {
-        for job in self.store().unfinished_jobs()? {
+        for job in self.store().jobs.unfinished()? {
             let end = |why: &str| {
                 let end = JobEnding::new(JobOutcome::Failed, why);
-                self.store().set_state(job.id, &JobState::Ended(end), None)
+                self.store().jobs.set_state(job.id, &JobState::Ended(end), None)
             };
             let Ok(query) = self.checked_of(&job) else {
                 end("this version of the program no longer supports the query")?;
@@ -199,13 +199,13 @@ impl Service {
             let plan = Arc::new(planner::lower(&query));
             self.leases.begin(job.id, job.spec.lease_seconds);
             if let Err(refused) = self.fleet.start(&order(&job, plan, query.budget)) {
-                self.store().set_state(job.id, &JobState::Planned, Some(&refused.to_string()))?;
+                self.store().jobs.set_state(job.id, &JobState::Planned, Some(&refused.to_string()))?;
             } else if job.state == JobState::Draining {
                 self.fleet.stop(job.id, StopCause::Asked);
             }
         }
-        for id in self.store().jobs_delivering()? {
-            let job = self.store().job(id)?;
+        for id in self.store().deliveries.unfinished_jobs()? {
+            let job = self.store().jobs.get(id)?;
             // A query that this version cannot parse has no new rows, and its existing rows cannot be interpreted.
             let Some(Ok(plan)) = job.map(|job| self.plan_of(&job)) else { continue };
             self.deliveries.begin(id, &plan)?;
@@ -247,7 +247,7 @@ impl Service {
 
     /// A job that `who` may see.
     pub fn job(&self, who: &ClientAccess, id: JobId) -> Result<Job, ServiceError> {
-        let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
+        let job = self.store().jobs.get(id)?.filter(|job| self.may_see(who, job));
         let mut job = [job.ok_or_else(|| ServiceError::Unknown(format!("there is no job {id}")))?];
         self.tell(&mut job)?;
         let [job] = job;
@@ -317,7 +317,7 @@ impl Service {
     /// Ends jobs whose leases have expired.
     pub(crate) fn end_abandoned(&self) {
         for id in self.leases.over() {
-            let ended = match self.store().job(id) {
+            let ended = match self.store().jobs.get(id) {
                 Ok(Some(job)) => self.end(&job, StopCause::Abandoned),
                 Ok(None) => Ok(()),
                 Err(error) => Err(error.into()),

@@ -27,7 +27,9 @@ use crate::results::events::{ClientQueue, EventKind};
 use crate::results::notifier::DeliveryNotifier;
 use crate::store::history::{RowHistory, RowRetention};
 use crate::store::persist_error::PersistError;
-use crate::store::sqlite::{CommitProgress, KeptResult, NewTail, ServerStore};
+use crate::store::sqlite::{
+    CommitProgress, FrameStore, JobStore, KeptResult, NewTail, ResultStore, ServerStore,
+};
 use live_job::{LatestRows, LiveJob, LiveResult, windows};
 
 pub use subscribers::ResumePoint;
@@ -63,7 +65,9 @@ impl Default for HubLimits {
 
 /// Stores results and shows them to clients.
 pub struct ResultHub {
-    store: Arc<ServerStore>,
+    jobs: JobStore,
+    results: ResultStore,
+    frames: FrameStore,
     history: Arc<RowHistory>,
     participant: Box<dyn CommitParticipant>,
     limits: HubLimits,
@@ -72,7 +76,7 @@ pub struct ResultHub {
     /// Incarnation of the server.
     pub(crate) boot: u64,
     seq: AtomicU64,
-    jobs: Mutex<HashMap<JobId, Arc<Mutex<LiveJob>>>>,
+    live_jobs: Mutex<HashMap<JobId, Arc<Mutex<LiveJob>>>>,
     clients: Mutex<Vec<Weak<ClientQueue>>>,
     /// Threads to wake when rows of a job arrive.
     bells: Mutex<Vec<(JobId, Weak<DeliveryNotifier>)>>,
@@ -90,21 +94,23 @@ const DISK_FULL: &str =
 
 impl ResultHub {
     pub(crate) fn new(
-        store: Arc<ServerStore>,
+        store: &ServerStore,
         history: Arc<RowHistory>,
         participant: Box<dyn CommitParticipant>,
         limits: HubLimits,
         boot: u64,
     ) -> ResultHub {
         ResultHub {
-            store,
+            jobs: store.jobs.clone(),
+            results: store.results.clone(),
+            frames: store.frames.clone(),
             history,
             participant,
             limits,
             meters: ServiceMetrics::default(),
             boot,
             seq: AtomicU64::new(0),
-            jobs: Mutex::default(),
+            live_jobs: Mutex::default(),
             clients: Mutex::default(),
             bells: Mutex::default(),
             streams: AtomicUsize::new(0),
@@ -132,7 +138,7 @@ impl ResultHub {
         });
         let told: Vec<KeptResult> = told.collect();
         if live.results.is_empty() {
-            self.store.add_results(job, &told)?;
+            self.results.add(job, &told)?;
             live.results = told.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
         }
         let same =
@@ -224,7 +230,7 @@ impl ResultHub {
             watermark_ns: progress.watermark_ns,
             lacking: &progress.lacking,
         });
-        self.store.release(job, &tails, progress, pending.rules(), pending.actions()).inspect_err(|_| {
+        self.frames.commit(job, &tails, progress, pending.rules(), pending.actions()).inspect_err(|_| {
             self.meters.rows_unkept.add(n as u64);
         })?;
         self.meters.rows_kept.add(n as u64);
@@ -252,7 +258,7 @@ impl ResultHub {
 
     /// Number of rows of a job's result so far.
     pub(crate) fn rows_kept(&self, job: JobId, place: usize) -> Result<u64, PersistError> {
-        let results = self.store.results(job)?;
+        let results = self.results.of_job(job)?;
         Ok(results.get(place).map_or(0, |result| result.next_row.unsigned_abs()))
     }
 
@@ -336,13 +342,13 @@ impl ResultHub {
     pub fn turn(&self, job: JobId, state: JobState, reason: Option<&str>) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
-        if !self.store.set_state(job, &state, reason)? {
+        if !self.jobs.set_state(job, &state, reason)? {
             return Ok(());
         }
         let has_ended = state.has_ended();
         if has_ended && !live.agents.is_empty() {
             let accounts = serde_json::to_string(&live.agents).unwrap_or_default();
-            self.store.keep_accounts(job, &accounts)?;
+            self.jobs.keep_accounts(job, &accounts)?;
         }
         let why = reason.or(state.reason()).map(str::to_owned);
         let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
@@ -374,7 +380,7 @@ impl ResultHub {
 
     /// Housekeeping: moves old rows to files, applies retention, and unloads ended jobs without watchers.
     pub(crate) fn look_after(&self) -> Result<(), PersistError> {
-        for (job, place) in self.store.old_tails(crate::store::sqlite::now_ns() - 60_000_000_000)? {
+        for (job, place) in self.results.old_tails(crate::store::sqlite::now_ns() - 60_000_000_000)? {
             let live = self.live(job)?;
             let live = lock(&live);
             if let Some(result) = live.results.get(place) {
@@ -384,12 +390,12 @@ impl ResultHub {
         self.history.retain(RetainedRows::Results, &self.limits.retention)?;
         self.history.retain(RetainedRows::Tuples, &self.limits.tuples_retention)?;
         if self.limits.retention.age_ns > 0 {
-            self.store.forget_accounts(
+            self.jobs.forget_accounts(
                 crate::store::sqlite::now_ns().saturating_sub(self.limits.retention.age_ns),
             )?;
         }
         let ring = self.limits.ring_time;
-        lock(&self.jobs).retain(|_, live| {
+        lock(&self.live_jobs).retain(|_, live| {
             let live = lock(live);
             !live.state.has_ended() || live.ring.newest().is_some_and(|at| at.elapsed() < ring)
         });
@@ -398,13 +404,13 @@ impl ResultHub {
 
     /// The job; loaded from the store on first use.
     fn live(&self, job: JobId) -> Result<Arc<Mutex<LiveJob>>, PersistError> {
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = lock(&self.live_jobs);
         if let Some(live) = jobs.get(&job) {
             return Ok(live.clone());
         }
-        let known = self.store.job(job)?.ok_or(PersistError::NoJob(job))?;
-        let agents = self.store.accounts(job)?.and_then(|kept| serde_json::from_str(&kept).ok());
-        let mut live = LiveJob::new(known.state, self.store.results(job)?)?;
+        let known = self.jobs.get(job)?.ok_or(PersistError::NoJob(job))?;
+        let agents = self.jobs.accounts(job)?.and_then(|kept| serde_json::from_str(&kept).ok());
+        let mut live = LiveJob::new(known.state, self.results.of_job(job)?)?;
         live.agents = agents.unwrap_or_default();
         let live = Arc::new(Mutex::new(live));
         jobs.insert(job, live.clone());

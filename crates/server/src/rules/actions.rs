@@ -23,7 +23,7 @@ pub use views::{ActionView, DecisionView};
 use crate::job::JobId;
 use crate::job::counters::EventCounter;
 use crate::results::delivery::NamedOutlets;
-use crate::store::sqlite::{ServerStore, StoreError, StoredAction, now_ns};
+use crate::store::sqlite::{ActionStore, StoreError, StoredAction, now_ns};
 use machine::{ExecutorState, ScalingState};
 use running_action::RunningAction;
 
@@ -53,7 +53,7 @@ pub struct ActionCounters {
 
 /// All running actions.
 pub struct ActionRegistry {
-    store: Arc<ServerStore>,
+    store: ActionStore,
     limits: ActionLimits,
     inner: Mutex<BTreeMap<i64, RunningAction>>,
     named: OnceLock<NamedOutlets>,
@@ -66,9 +66,9 @@ impl ActionRegistry {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn open(store: Arc<ServerStore>, limits: ActionLimits) -> Result<ActionRegistry, StoreError> {
+    pub fn open(store: ActionStore, limits: ActionLimits) -> Result<ActionRegistry, StoreError> {
         let mut running = BTreeMap::new();
-        for stored in store.actions()? {
+        for stored in store.all()? {
             let is_busy = store.decision_waiting(stored.id)?.is_some();
             let id = stored.id;
             running.extend(RunningAction::of(stored, limits.groups_max, is_busy).map(|known| (id, known)));
@@ -109,7 +109,7 @@ impl ActionRegistry {
         };
         let document = running_action::document(action, &standing, &first, None);
         let mut inner = self.lock();
-        let Some(stored) = self.store.add_action(&new, &(first.version, document))? else { return Ok(None) };
+        let Some(stored) = self.store.add(&new, &(first.version, document))? else { return Ok(None) };
         let id = stored.id;
         let Some(running) = RunningAction::of(stored, self.limits.groups_max, true) else { return Ok(None) };
         let shown = ActionView::of(&running);
@@ -134,7 +134,7 @@ impl ActionRegistry {
     /// `StoreError` when the database cannot be read or written.
     pub fn remove(&self, id: i64) -> Result<bool, StoreError> {
         let mut inner = self.lock();
-        self.store.remove_action(id)?;
+        self.store.remove(id)?;
         let removed = inner.remove(&id);
         drop(inner);
         removed.iter().for_each(|running| running.bell.end());

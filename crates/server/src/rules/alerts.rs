@@ -30,7 +30,7 @@ pub use views::{AlertView, RuleView};
 
 use crate::job::JobId;
 use crate::job::counters::EventCounter;
-use crate::store::sqlite::{NewRule, ServerStore, StoreError};
+use crate::store::sqlite::{AlertStore, NewRule, StoreError};
 
 /// Limits and intervals of alerts.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ pub type Tell = dyn Fn(JobId, &Value) + Send + Sync;
 
 /// All running rules.
 pub struct AlertRegistry {
-    store: Arc<ServerStore>,
+    store: AlertStore,
     limits: AlertLimits,
     inner: Mutex<AlertRegistryState>,
     receivers: OnceLock<Vec<Arc<AlertReceiver>>>,
@@ -102,7 +102,7 @@ impl AlertRegistry {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn open(store: Arc<ServerStore>, limits: AlertLimits) -> Result<AlertRegistry, StoreError> {
+    pub fn open(store: AlertStore, limits: AlertLimits) -> Result<AlertRegistry, StoreError> {
         let rules = store
             .rules()?
             .into_iter()

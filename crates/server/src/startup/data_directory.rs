@@ -19,7 +19,7 @@ use crate::store::access::{self, AccessRole, NetworkScope};
 use crate::store::directory_lock::DirectoryLock;
 use crate::store::history::{self, RowHistory};
 use crate::store::recording_store::{RecordingLimits, RecordingReader, RecordingStore};
-use crate::store::sqlite::{ServerStore, StoreError};
+use crate::store::sqlite::{ServerStore, StoreError, TokenStore};
 
 /// File with the first token.
 pub const ADMIN_TOKEN: &str = "admin.token";
@@ -36,7 +36,7 @@ pub(crate) const RESTORING: &str = "restoring";
 /// A data directory owned by this process.
 pub struct DataDirectory {
     folder: PathBuf,
-    store: Arc<ServerStore>,
+    store: ServerStore,
     history: Arc<RowHistory>,
     /// The hub that receives rows.
     pub hub: Arc<ResultHub>,
@@ -88,25 +88,24 @@ impl DataDirectory {
             ServerStore::open(&path)
         });
         let store = store.map_err(|error| failed("cannot open the data directory", &error))?;
-        let store = Arc::new(store);
         keep_reserve(&reserve);
-        let history = RowHistory::open(store.clone(), folder.join(history::FOLDER))
+        let history = RowHistory::open(&store, folder.join(history::FOLDER))
             .map_err(|error| failed("cannot open the history in", &error))?;
         let history = Arc::new(history);
         let mut boot = [0; 8];
         getrandom::fill(&mut boot).map_err(|error| failed("no random numbers for", &error))?;
         // 53 bits, exactly representable in JavaScript.
         let boot = u64::from_be_bytes(boot) >> 11;
-        let alerts = AlertRegistry::open(store.clone(), limits.alerts)
+        let alerts = AlertRegistry::open(store.alerts.clone(), limits.alerts)
             .map_err(|error| failed("cannot read the alert rules in", &error))?;
         let alerts = Arc::new(alerts);
-        let actions = ActionRegistry::open(store.clone(), limits.actions)
+        let actions = ActionRegistry::open(store.actions.clone(), limits.actions)
             .map_err(|error| failed("cannot read the actions in", &error))?;
         let actions = Arc::new(actions);
         let rules = RuleEvaluation { alerts: alerts.clone(), actions: actions.clone() };
-        let hub = ResultHub::new(store.clone(), history.clone(), Box::new(rules), limits.hub(), boot);
+        let hub = ResultHub::new(&store, history.clone(), Box::new(rules), limits.hub(), boot);
         let hub = Arc::new(hub);
-        let admin_token = first_token(&store, folder)
+        let admin_token = first_token(&store.tokens, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
         let outlets = NamedOutlets::default();
         Ok(DataDirectory {
@@ -188,7 +187,7 @@ impl Gateway {
         settings: GatewaySettings,
         backends: GatewayBackends,
     ) -> Result<Arc<Gateway>, StoreError> {
-        Gateway::on(opened.store.clone(), opened.hub.clone(), settings, backends)
+        Gateway::on(&opened.store, opened.hub.clone(), settings, backends)
     }
 }
 
@@ -206,8 +205,8 @@ fn keep_reserve(path: &Path) {
 }
 
 /// Creates the first token if there are none; returns its file.
-fn first_token(store: &ServerStore, folder: &Path) -> io::Result<Option<PathBuf>> {
-    if !store.tokens().map_err(io::Error::other)?.is_empty() {
+fn first_token(store: &TokenStore, folder: &Path) -> io::Result<Option<PathBuf>> {
+    if !store.all().map_err(io::Error::other)?.is_empty() {
         return Ok(None);
     }
     let path = folder.join(ADMIN_TOKEN);
@@ -220,7 +219,7 @@ fn first_token(store: &ServerStore, folder: &Path) -> io::Result<Option<PathBuf>
     let written = writeln!(file, "{}", made.secret).and_then(|()| file.sync_all());
     if let Err(error) = written {
         // A token that cannot be written to its file is removed.
-        let _ = store.remove_token(made.token.id);
+        let _ = store.remove(made.token.id);
         return Err(error);
     }
     Ok(Some(path))

@@ -30,10 +30,10 @@ impl Service {
     }
 
     fn renew_token(&self, name: &str, role: AccessRole, expires: Option<i64>) -> Result<String, StoreError> {
-        for token in self.store().tokens()?.iter().filter(|token| token.name == name) {
-            self.store().remove_token(token.id)?;
+        for token in self.store().tokens.all()?.iter().filter(|token| token.name == name) {
+            self.store().tokens.remove(token.id)?;
         }
-        let made = access::make(self.store(), (name, role, &NetworkScope::default()), expires)?;
+        let made = access::make(&self.store().tokens, (name, role, &NetworkScope::default()), expires)?;
         Ok(made.map(|made| made.secret).unwrap_or_default())
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use crate::store::sqlite::{ServerStore, StoreError, StoredToken};
+use crate::store::sqlite::{StoreError, StoredToken, TokenStore};
 
 /// Role of a token; each includes the permissions of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -186,18 +186,18 @@ impl ClientAccess {
 
 /// Creates a token; `None` if the name exists.
 pub fn make(
-    store: &ServerStore,
+    store: &TokenStore,
     (name, role, scope): (&str, AccessRole, &NetworkScope),
     expires_ns: Option<i64>,
 ) -> Result<Option<NewToken>, StoreError> {
     let secret = format!("nl_{}", random_hex());
-    let made = store.add_token((name, role.word(), &scope.text()), &hash(&secret), expires_ns)?;
+    let made = store.add((name, role.word(), &scope.text()), &hash(&secret), expires_ns)?;
     Ok(made.map(|token| NewToken { token: token.into(), secret }))
 }
 
 /// Finds the token with this hash.
-pub fn find_hash(store: &ServerStore, hash: &[u8]) -> Result<Option<ClientAccess>, StoreError> {
-    Ok(store.token(hash)?.and_then(ClientAccess::of))
+pub fn find_hash(store: &TokenStore, hash: &[u8]) -> Result<Option<ClientAccess>, StoreError> {
+    Ok(store.find(hash)?.and_then(ClientAccess::of))
 }
 
 /// Hash of a secret, as stored.

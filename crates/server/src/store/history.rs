@@ -10,13 +10,15 @@ mod segments;
 mod selected;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
 use crate::job::{JobId, JobState, RetainedRows};
 use crate::store::persist_error::PersistError;
-use crate::store::sqlite::{HistorySegment, KeptResult, RowTail, SegmentOrder, ServerStore, now_ns};
+use crate::store::sqlite::{
+    HistorySegment, JobStore, KeptResult, ResultStore, RowTail, SegmentOrder, SegmentStore, ServerStore,
+    now_ns,
+};
 
 pub use pages::{PageQuery, RowPage};
 pub use pieces::ReadOutcome;
@@ -63,16 +65,24 @@ pub struct HistoryUsage {
 
 /// Access to stored rows.
 pub struct RowHistory {
-    store: Arc<ServerStore>,
+    jobs: JobStore,
+    results: ResultStore,
+    segments: SegmentStore,
     folder: PathBuf,
     segments_damaged: AtomicU64,
 }
 
 impl RowHistory {
     /// Opens the history in `folder`.
-    pub fn open(store: Arc<ServerStore>, folder: PathBuf) -> io::Result<RowHistory> {
+    pub fn open(store: &ServerStore, folder: PathBuf) -> io::Result<RowHistory> {
         fs::create_dir_all(&folder)?;
-        let history = RowHistory { store, folder, segments_damaged: AtomicU64::new(0) };
+        let history = RowHistory {
+            jobs: store.jobs.clone(),
+            results: store.results.clone(),
+            segments: store.segments.clone(),
+            folder,
+            segments_damaged: AtomicU64::new(0),
+        };
         history.remove_orphans()?;
         Ok(history)
     }
@@ -90,7 +100,7 @@ impl RowHistory {
                 else {
                     continue;
                 };
-                let known = self.store.has_segment(id, place, first).map_err(io::Error::other)?;
+                let known = self.segments.has(id, place, first).map_err(io::Error::other)?;
                 if !known {
                     fs::remove_dir_all(&path)?;
                 }
@@ -108,7 +118,7 @@ impl RowHistory {
     pub fn settle(&self, job: JobId, state: &JobState, result: &KeptResult) -> Result<(), PersistError> {
         let all = state.has_ended();
         loop {
-            let (rows, bytes, oldest) = self.store.tail_size((job, result.place))?;
+            let (rows, bytes, oldest) = self.results.tail_size((job, result.place))?;
             let is_old = oldest.is_some_and(|at| at < now_ns() - TAIL_AGE_NS);
             if rows == 0 || !(all || is_old || rows >= TAIL_ROWS_MAX || bytes >= TAIL_BYTES_MAX) {
                 return Ok(());
@@ -122,7 +132,7 @@ impl RowHistory {
     fn for_segment(&self, job: JobId, result: &KeptResult) -> Result<Vec<RowTail>, PersistError> {
         let (mut all, mut from, mut rows, mut bytes) = (Vec::new(), 0, 0, 0);
         loop {
-            let some = self.store.tail((job, result.place), from, TAIL_BATCHES)?;
+            let some = self.results.tail((job, result.place), from, TAIL_BATCHES)?;
             let Some(last) = some.last() else { return Ok(all) };
             from = last.first_row + last.of.rows;
             for part in some {
@@ -142,13 +152,13 @@ impl RowHistory {
         if retention.age_ns > 0 {
             let is_old =
                 |segment: &HistorySegment| segment.kept_ns < now_ns().saturating_sub(retention.age_ns);
-            while let Some(oldest) = self.store.oldest_segment(keep, SegmentOrder::Came)?.filter(is_old) {
+            while let Some(oldest) = self.segments.oldest(keep, SegmentOrder::Came)?.filter(is_old) {
                 self.take_away(&oldest)?;
             }
         }
-        let mut bytes = self.store.segment_bytes(keep)?;
+        let mut bytes = self.segments.bytes(keep)?;
         while retention.bytes > 0 && bytes > retention.bytes {
-            let Some(oldest) = self.store.oldest_segment(keep, SegmentOrder::Made)? else { return Ok(()) };
+            let Some(oldest) = self.segments.oldest(keep, SegmentOrder::Made)? else { return Ok(()) };
             self.take_away(&oldest)?;
             bytes = bytes.saturating_sub(oldest.bytes.unsigned_abs());
         }
@@ -156,18 +166,18 @@ impl RowHistory {
     }
 
     fn take_away(&self, segment: &HistorySegment) -> Result<(), PersistError> {
-        self.store.drop_segment(segment)?;
+        self.segments.remove(segment)?;
         Ok(fs::remove_dir_all(self.path(segment.job, segment.place, segment.first_row))?)
     }
 
     /// Current counters.
     pub fn kept(&self) -> Result<HistoryUsage, PersistError> {
         let bytes =
-            |keep| Ok::<_, PersistError>(self.store.segment_bytes(keep)? + self.store.tail_bytes(keep)?);
+            |keep| Ok::<_, PersistError>(self.segments.bytes(keep)? + self.segments.tail_bytes(keep)?);
         Ok(HistoryUsage {
             bytes: bytes(RetainedRows::Results)?,
             tuple_bytes: bytes(RetainedRows::Tuples)?,
-            rows_dropped: u64::try_from(self.store.rows_dropped()?).unwrap_or(0),
+            rows_dropped: u64::try_from(self.segments.rows_dropped()?).unwrap_or(0),
             segments_damaged: self.segments_damaged.load(Ordering::Relaxed),
         })
     }

@@ -2,8 +2,10 @@
 //! format version is in `user_version`: older formats are migrated, newer ones are rejected.
 
 mod actions;
+mod agents;
 mod alerts;
 mod audit;
+mod controls;
 mod deliveries;
 mod enrolments;
 mod frames;
@@ -15,7 +17,7 @@ mod snapshot;
 mod tokens;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
@@ -23,17 +25,20 @@ use rusqlite::{Connection, ErrorCode, ToSql, Transaction, TransactionBehavior};
 
 use crate::job::JobId;
 
-pub use actions::{ActionChange, StoredAction, StoredDecision};
-pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
-pub use audit::AuditEntry;
-pub use deliveries::{DeliveryPosition, StoredOutlet};
-pub use enrolments::EnrolledAgent;
-pub use frames::{CommitProgress, FrameFilter, JoinedFrames, LaneMark, NewFrame};
-pub use jobs::{JobQuery, KeyLookup, NewJob};
-pub use results::{KeptResult, NewTail, RowTail};
-pub use segments::{HistorySegment, ResultExtent, RowPiece, SegmentOrder};
+pub use actions::{ActionChange, ActionStore, StoredAction, StoredDecision};
+pub use agents::AgentStore;
+pub use alerts::{AlertStore, NewNotification, NewRule, RuleChange, StoredRule};
+pub use audit::{AuditEntry, AuditLog};
+pub use controls::ControlStore;
+pub use deliveries::{DeliveryPosition, DeliveryStore, StoredOutlet};
+pub use enrolments::{EnrolledAgent, EnrolmentStore};
+pub use frames::{CommitProgress, FrameFilter, FrameStore, JoinedFrames, LaneMark, NewFrame};
+pub use jobs::{JobQuery, JobStore, KeyLookup, NewJob};
+pub use results::{KeptResult, NewTail, ResultStore, RowTail};
+pub use segments::{HistorySegment, ResultExtent, RowPiece, SegmentOrder, SegmentStore};
+pub use sessions::SessionStore;
 pub use snapshot::BackupSource;
-pub use tokens::StoredToken;
+pub use tokens::{StoredToken, TokenStore};
 
 /// Each entry migrates a store by one version; entries never change, new ones are appended.
 const FORMS: [&str; 13] = [
@@ -52,11 +57,43 @@ const FORMS: [&str; 13] = [
     include_str!("sqlite/form-13.sql"),
 ];
 
-/// The store; writes are serialized.
+/// The stores, one per group of tables, over one connection. Handles: clones share it.
+#[derive(Clone)]
 pub struct ServerStore {
-    connection: Mutex<Connection>,
-    /// Sessions kept in memory because the disk was full.
-    unkept_sessions: sessions::VolatileSessions,
+    /// The connection.
+    pub database: Database,
+    /// Jobs and idempotency keys.
+    pub jobs: JobStore,
+    /// Control states of unfinished jobs.
+    pub controls: ControlStore,
+    /// Properties of agents.
+    pub agents: AgentStore,
+    /// Records, and positions of lanes; commits rows.
+    pub frames: FrameStore,
+    /// Results of jobs, and their rows that are not in a segment yet.
+    pub results: ResultStore,
+    /// Index of the segments.
+    pub segments: SegmentStore,
+    /// Outlets and their positions.
+    pub deliveries: DeliveryStore,
+    /// Rules, their alerts, silences, and waiting notifications.
+    pub alerts: AlertStore,
+    /// Actions and their decisions.
+    pub actions: ActionStore,
+    /// Tokens.
+    pub tokens: TokenStore,
+    /// Sessions of browsers.
+    pub sessions: SessionStore,
+    /// Invitations and enrollments of agents.
+    pub enrolments: EnrolmentStore,
+    /// The audit log.
+    pub audit: AuditLog,
+}
+
+/// The connection to the database; writes are serialized.
+#[derive(Clone)]
+pub struct Database {
+    connection: Arc<Mutex<Connection>>,
 }
 
 /// Failure of the store.
@@ -96,6 +133,28 @@ impl ServerStore {
     /// # Errors
     /// `StoreError::Newer` for a newer format; otherwise as for other reads and writes.
     pub fn open(path: &Path) -> Result<ServerStore, StoreError> {
+        let database = Database::open(path)?;
+        Ok(ServerStore {
+            jobs: JobStore { database: database.clone() },
+            controls: ControlStore { database: database.clone() },
+            agents: AgentStore { database: database.clone() },
+            frames: FrameStore { database: database.clone() },
+            results: ResultStore { database: database.clone() },
+            segments: SegmentStore { database: database.clone() },
+            deliveries: DeliveryStore { database: database.clone() },
+            alerts: AlertStore { database: database.clone() },
+            actions: ActionStore { database: database.clone() },
+            tokens: TokenStore { database: database.clone() },
+            sessions: SessionStore { database: database.clone(), unkept: Arc::default() },
+            enrolments: EnrolmentStore { database: database.clone() },
+            audit: AuditLog { database: database.clone() },
+            database,
+        })
+    }
+}
+
+impl Database {
+    fn open(path: &Path) -> Result<Database, StoreError> {
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.pragma_update(None, "journal_mode", "wal")?;
@@ -105,10 +164,7 @@ impl ServerStore {
         // Size of the page cache: a negative number means KiB.
         connection.pragma_update(None, "cache_size", -8192)?;
         migrate(&mut connection)?;
-        Ok(ServerStore {
-            connection: Mutex::new(connection),
-            unkept_sessions: sessions::VolatileSessions::default(),
-        })
+        Ok(Database { connection: Arc::new(Mutex::new(connection)) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
@@ -165,6 +221,19 @@ impl ServerStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn pages(&self) -> Result<i64, StoreError> {
         Ok(self.lock().pragma_query_value(None, "page_count", |row| row.get(0))?)
+    }
+
+    /// Tests whether the disk has space for a record of maximum size.
+    ///
+    /// # Errors
+    /// `StoreError::Full` if it has not; other `StoreError`s when the database cannot be written.
+    pub fn probe(&self) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.execute("SAVEPOINT probe", [])?;
+            t.execute_batch(
+                "CREATE TABLE probe (bytes BLOB); INSERT INTO probe VALUES (zeroblob(1048576)); ROLLBACK TO probe",
+            )
+        })
     }
 }
 

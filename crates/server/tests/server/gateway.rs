@@ -236,7 +236,7 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
     let job = center.job(WINDOWS, "one_off");
     center.until("it runs", |center| (center.show(&job)["state"] == "running").then_some(()));
     let store = center.service.as_ref().expect("it runs").store().clone();
-    store.limit_pages(store.pages().expect("pages")).expect("a bound");
+    store.database.limit_pages(store.database.pages().expect("pages")).expect("a bound");
     crew.say(ALL);
     let refused = center.until("the next job is refused", |center| {
         let (status, answer) = center.submit(WINDOWS, "standing");
@@ -253,7 +253,7 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
         (shown.is_string() && listed["jobs"].as_array()?.iter().any(is_same)).then(|| shown.to_string())
     });
     assert!(reason.contains("the server's disk is full"), "{reason}");
-    store.limit_pages(1 << 30).expect("no bound");
+    store.database.limit_pages(1 << 30).expect("no bound");
     let ended = center.ended(&job);
     assert_eq!(ended["reason"], "all agents have finished");
     assert_rows(&center.rows(&job, 0), &truth(WINDOWS), "after a full disk");
@@ -276,11 +276,11 @@ fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
     center.begin();
     assert_eq!(told(&center), before);
     let store = center.service.as_ref().expect("it runs").store();
-    store.forget_accounts(0).expect("forgotten");
+    store.jobs.forget_accounts(0).expect("forgotten");
     let id = job.parse().expect("a number");
-    assert!(store.accounts(id).expect("read").is_some(), "it ended later");
-    store.forget_accounts(i64::MAX).expect("forgotten");
-    assert_eq!(store.accounts(id).expect("read"), None);
+    assert!(store.jobs.accounts(id).expect("read").is_some(), "it ended later");
+    store.jobs.forget_accounts(i64::MAX).expect("forgotten");
+    assert_eq!(store.jobs.accounts(id).expect("read"), None);
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn a_full_disk_refuses_what_is_new_and_keeps_what_is_there() {
     let rows = |server: &Server| server.get(&format!("/api/v1/jobs/{job}/rows?format=jsonl")).of(200).text();
     let before = rows(&server);
     let store = server.service.as_ref().expect("the service").store();
-    store.limit_pages(store.pages().expect("pages")).expect("limited");
+    store.database.limit_pages(store.database.pages().expect("pages")).expect("limited");
     let asked = json!({ "query": "PARSE http PROCESS (rate)", "name": "x".repeat(200) });
     let refused = (0..500).find_map(|_| {
         let answer = server.ask("POST", "/api/v1/jobs", Some(&asked));
@@ -110,7 +110,7 @@ fn a_full_disk_refuses_what_is_new_and_keeps_what_is_there() {
     assert!(refused["message"].as_str().expect("words").contains("full"), "{refused}");
     assert_eq!(rows(&server), before);
     server.get("/api/v1/jobs").of(200);
-    store.limit_pages(1 << 30).expect("room again");
+    store.database.limit_pages(1 << 30).expect("room again");
     server.ask("POST", "/api/v1/jobs", Some(&asked)).of(201);
 }
 

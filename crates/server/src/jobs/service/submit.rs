@@ -25,7 +25,7 @@ impl Service {
     ) -> Result<(Job, bool), ServiceError> {
         let _one = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((key, body)) = key {
-            match self.store().remembered(&who.name, key, body)? {
+            match self.store().jobs.remembered(&who.name, key, body)? {
                 KeyLookup::New => {}
                 KeyLookup::Same(id) => return Ok((self.job(who, id)?, false)),
                 KeyLookup::Other => return Err(ServiceError::KeyReused),
@@ -42,9 +42,9 @@ impl Service {
         self.may_deliver(who, to, &plan)?;
         let outlets = to.iter().map(|to| (&**to, RandomState::new().hash_one(to))).collect();
         let new = NewJob { spec, owner: &who.name, outlets, tuples };
-        let job = self.store().add_job(&new, key)?;
+        let job = self.store().jobs.add(&new, key)?;
         if let Err(refused) = self.fleet.start(&order(&job, plan.clone(), query.budget)) {
-            self.store().forget_job(job.id)?;
+            self.store().jobs.remove(job.id)?;
             return Err(refused.into());
         }
         self.leases.begin(job.id, job.spec.lease_seconds);
@@ -55,10 +55,10 @@ impl Service {
     /// Checks whether `who` may have another job.
     fn check_quotas(&self, who: &ClientAccess) -> Result<(), ServiceError> {
         let ServiceLimits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
-        let (bound, why) = if self.store().unfinished_count()? >= jobs_max {
+        let (bound, why) = if self.store().jobs.unfinished_count()? >= jobs_max {
             let why = format!("{jobs_max} jobs are active, which is the maximum (--jobs-max)");
             (LimitKind::Jobs, why)
-        } else if self.store().unfinished_count_of(&who.name)? >= jobs_per_owner_max {
+        } else if self.store().jobs.unfinished_count_of(&who.name)? >= jobs_per_owner_max {
             let why = format!(
                 "{jobs_per_owner_max} jobs of {} are active, which is the maximum per owner (--jobs-per-owner)",
                 who.name

@@ -63,7 +63,7 @@ pub fn absences(
 impl Service {
     /// Lanes and absences of a job with tuples as rows, up to a time.
     pub(super) fn lanes_of(&self, job: &Job, until: i64) -> Result<(OfAgents, Vec<DataGap>), ServiceError> {
-        let lanes = lane_facts(self.store(), job.id)?;
+        let lanes = lane_facts(&self.store().frames, job.id)?;
         let agents = self.fleet.agents();
         let is_at_work = |name: &str| {
             job.ended_ns.is_none() && agents.iter().any(|agent| agent.name == name && agent.connected)

@@ -47,7 +47,7 @@ pub fn give(
     to: &mut dyn TakeTuples,
 ) -> Result<ReadCounts, ServiceError> {
     let place = (kept.job.id, kept.result.place);
-    let pieces = service.store().pieces(place, period)?;
+    let pieces = service.store().segments.pieces(place, period)?;
     // Later pieces may contain earlier tuples: reconnected agents send data of the time of their absence.
     let mut floors: Vec<i64> = pieces.iter().map(|piece| piece.first_ns).collect();
     for i in (1..floors.len()).rev() {

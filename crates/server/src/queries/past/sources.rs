@@ -108,7 +108,9 @@ impl Service {
         wanted: &SourceQuery<'_>,
     ) -> Result<PastSource, ServiceError> {
         let (mut suitable, mut reasons) = (Vec::new(), Vec::new());
-        for (job, result) in self.store().tuples_kept()? {
+        for id in self.store().results.jobs_with_tuples()? {
+            let result = self.store().results.of_job(id)?.into_iter().next();
+            let Some((job, result)) = self.store().jobs.get(id)?.zip(result) else { continue };
             let seen = self.may_see(who, &job);
             let name = named(&job);
             match self.suits(who, (job, result), wanted)? {
@@ -153,7 +155,7 @@ impl Service {
             Ok(covered) => covered,
             Err(why) => return Ok(Err(why)),
         };
-        let extent = self.store().extent((job.id, result.place))?;
+        let extent = self.store().segments.extent((job.id, result.place))?;
         let Some(JobRunSpan { began_ns, worked_to_ns }) = self.ran(&job, &extent, wanted.now_ns)? else {
             return Ok(Err("it has not run: no agent has sent data".into()));
         };
@@ -189,7 +191,8 @@ impl Service {
             return Ok(None);
         }
         let asked = planner::lower(&asked);
-        for job in self.store().jobs_with_rows(wanted.own)? {
+        for id in self.store().results.jobs_with_rows(wanted.own)? {
+            let Some(job) = self.store().jobs.get(id)? else { continue };
             let is_seen = job.spec.kind == JobKind::Standing
                 && job.spec.capture.interfaces.is_empty()
                 && job.spec.capture.filter.is_none()
@@ -201,7 +204,7 @@ impl Service {
                 own.monitor == asked.monitor && own.dataflow == asked.dataflow
             };
             if is_seen && self.checked_of(&job).is_ok_and(|query| is_same(&query)) {
-                let results = self.store().results(job.id)?;
+                let results = self.store().results.of_job(job.id)?;
                 return Ok(Some((job, results)));
             }
         }

@@ -24,7 +24,7 @@ pub use results_page::ResultsMetricsPage;
 use crate::job::{Job, JobId, JobOutlet, OutletLosses, OutletState};
 use crate::results::hub::ResultHub;
 use crate::store::history::RowHistory;
-use crate::store::sqlite::{ServerStore, StoreError, StoredOutlet};
+use crate::store::sqlite::{DeliveryStore, JobStore, ResultStore, ServerStore, StoreError, StoredOutlet};
 
 /// Limits of the delivery to outlets.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,9 @@ impl Default for DeliveryLimits {
 
 /// See the module documentation.
 pub struct OutletDeliveries {
-    store: Arc<ServerStore>,
+    store: DeliveryStore,
+    jobs: JobStore,
+    results: ResultStore,
     history: Arc<RowHistory>,
     hub: Arc<ResultHub>,
     named: NamedOutlets,
@@ -59,12 +61,14 @@ type Running = Mutex<HashMap<(JobId, usize), Arc<OutletWorker>>>;
 impl OutletDeliveries {
     /// Without outlets. `named`: addresses by name.
     pub fn new(
-        (store, history, hub): (&Arc<ServerStore>, &Arc<RowHistory>, &Arc<ResultHub>),
+        (store, history, hub): (&ServerStore, &Arc<RowHistory>, &Arc<ResultHub>),
         named: NamedOutlets,
         limits: DeliveryLimits,
     ) -> Self {
         OutletDeliveries {
-            store: store.clone(),
+            store: store.deliveries.clone(),
+            jobs: store.jobs.clone(),
+            results: store.results.clone(),
             history: history.clone(),
             hub: hub.clone(),
             named,
@@ -117,15 +121,17 @@ impl OutletDeliveries {
         let (asked, run, named) = (outlet.asked.clone(), outlet.run, self.named.clone());
         let limits = outlets::OutletLimits::default();
         let limits = outlets::OutletLimits { series_max: self.limits.series_max, ..limits };
-        let (store, job) = (self.store.clone(), outlet.job);
+        let (jobs, job) = (self.jobs.clone(), outlet.job);
         let prepare = move || {
             let address: OutletAddress = named.read(&asked)?;
-            let name = store.job(job).ok().flatten().map(|job| job.spec.name).filter(|name| !name.is_empty());
+            let name = jobs.get(job).ok().flatten().map(|job| job.spec.name).filter(|name| !name.is_empty());
             let rows = outlets::RowIdentity { of: name.unwrap_or_else(|| job.to_string()), run };
             DirectOutlet::prepare(&address, &rows, &limits).map_err(|refused| refused.0)
         };
         OutletContext {
             store: self.store.clone(),
+            jobs: self.jobs.clone(),
+            results: self.results.clone(),
             history: self.history.clone(),
             plan: plan.clone(),
             backlog_max: i64::try_from(self.limits.outlet_rows_max).unwrap_or(i64::MAX),

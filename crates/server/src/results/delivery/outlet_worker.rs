@@ -16,7 +16,7 @@ use crate::job::{JobId, JobState};
 use crate::results::notifier::{DeliveryNotifier, DeliveryWakeup};
 use crate::store::history::RowHistory;
 use crate::store::persist_error::PersistError;
-use crate::store::sqlite::{DeliveryPosition, KeptResult, ServerStore, StoreError};
+use crate::store::sqlite::{DeliveryPosition, DeliveryStore, JobStore, KeptResult, ResultStore, StoreError};
 
 /// Polling interval without a wakeup.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -56,8 +56,12 @@ pub struct OutletWorker {
 
 /// Resources of an outlet.
 pub struct OutletContext {
-    /// Store of positions and results.
-    pub store: Arc<ServerStore>,
+    /// Positions.
+    pub store: DeliveryStore,
+    /// Jobs.
+    pub jobs: JobStore,
+    /// Results.
+    pub results: ResultStore,
     /// Stored rows.
     pub history: Arc<RowHistory>,
     /// Plan of the job.
@@ -170,10 +174,9 @@ impl DeliveryRun<'_> {
 
     /// Delivers all available rows.
     fn deliver_all(&mut self) -> Result<RemainingRows, DeliveryStop> {
-        let store = &self.work.store;
         // Read before the rows: a job that has ended by now adds none.
-        let state = store.job(self.line.job)?.map(|job| job.state);
-        let results = store.results(self.line.job)?;
+        let state = self.work.jobs.get(self.line.job)?.map(|job| job.state);
+        let results = self.work.results.of_job(self.line.job)?;
         if results.len() > self.announced {
             self.carrier.announce(&heads(&self.work.plan, &results));
             self.announced = results.len();
@@ -183,7 +186,7 @@ impl DeliveryRun<'_> {
         }
         match state {
             Some(JobState::Ended(_)) | None => {
-                self.write(|store, key| store.finish_outlet(key))?;
+                self.write(|store, key| store.finish(key))?;
                 Ok(RemainingRows::Nothing)
             }
             Some(_) => Ok(RemainingRows::More),
@@ -192,7 +195,7 @@ impl DeliveryRun<'_> {
 
     fn write(
         &self,
-        act: impl FnOnce(&ServerStore, (JobId, usize)) -> Result<(), StoreError>,
+        act: impl FnOnce(&DeliveryStore, (JobId, usize)) -> Result<(), StoreError>,
     ) -> Result<(), DeliveryStop> {
         let written = self.line.bell.write(|| act(&self.work.store, self.key()));
         Ok(written.ok_or(ServerStopping)??)

@@ -12,7 +12,7 @@ use super::result_heads::heads;
 use crate::job::{Job, JobId};
 use crate::store::history::RowHistory;
 use crate::store::persist_error::PersistError;
-use crate::store::sqlite::{KeptResult, ServerStore};
+use crate::store::sqlite::{KeptResult, ResultStore};
 
 /// Maximum rows of a result read for one page; older ones count as missed.
 const ROWS_MAX: i64 = 200_000;
@@ -42,12 +42,12 @@ impl ResultsMetricsPage {
     /// Adds a job's results to a page.
     pub fn add(
         &self,
-        (store, history): (&ServerStore, &RowHistory),
+        (store, history): (&ResultStore, &RowHistory),
         (job, plan): (&Job, &Plan),
         series_max: usize,
         page: &mut MetricsPage,
     ) -> Result<(), PersistError> {
-        let kept = store.results(job.id)?;
+        let kept = store.of_job(job.id)?;
         // Scrapers share the sums: each also sees the rows read for others.
         let mut all = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = all.entry(job.id).or_insert_with(|| {
@@ -74,7 +74,7 @@ impl ResultsMetricsPage {
 impl JobMetrics {
     fn read(
         &mut self,
-        store: &ServerStore,
+        store: &ResultStore,
         history: &RowHistory,
         job: JobId,
         result: &KeptResult,

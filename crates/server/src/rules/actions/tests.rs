@@ -11,12 +11,12 @@ use super::*;
 use crate::job::JobSpec;
 use crate::rules::alerts::tests::{CrashDice, STEP_NS, columns, window};
 use crate::rules::windowed_result::WindowedResult;
-use crate::store::sqlite::{CommitProgress, NewJob};
+use crate::store::sqlite::{CommitProgress, NewJob, ServerStore};
 
 /// A simulated server with actions, killed at random by `dice`.
 struct ActionTestServer<'f> {
     path: &'f Path,
-    store: Arc<ServerStore>,
+    store: ServerStore,
     actions: Arc<ActionRegistry>,
     job: JobId,
     schema: Arc<Schema>,
@@ -27,10 +27,11 @@ struct ActionTestServer<'f> {
     dice: CrashDice,
 }
 
-fn opened(path: &Path) -> (Arc<ServerStore>, Arc<ActionRegistry>) {
-    let store = Arc::new(ServerStore::open(path).expect("the store opens"));
+fn opened(path: &Path) -> (ServerStore, Arc<ActionRegistry>) {
+    let store = ServerStore::open(path).expect("the store opens");
     // No thread carries decisions out, because no addresses are defined.
-    let actions = ActionRegistry::open(store.clone(), ActionLimits::default()).expect("they are read");
+    let actions =
+        ActionRegistry::open(store.actions.clone(), ActionLimits::default()).expect("they are read");
     (store, Arc::new(actions))
 }
 
@@ -39,7 +40,7 @@ impl ActionTestServer<'_> {
         let (store, actions) = opened(path);
         let spec = JobSpec::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
         let new = NewJob { spec: &spec, owner: "me", outlets: Vec::new(), tuples: None };
-        let job = store.add_job(&new, None).expect("a job").id;
+        let job = store.jobs.add(&new, None).expect("a job").id;
         let asked = json!({
             "name": "hot", "job": "1", "upper": 10, "servers": ["a", "b", "c"], "to": ["proxy"],
             "backoff": "20s", "down_for": "10s",
@@ -86,7 +87,7 @@ impl ActionTestServer<'_> {
             return false;
         }
         let progress = CommitProgress { watermark_ns: end_ns, ..CommitProgress::default() };
-        store.release(self.job, &[], &progress, &[], &acted.changes).expect("kept");
+        store.frames.commit(self.job, &[], &progress, &[], &acted.changes).expect("kept");
         if !self.survives() {
             return false;
         }
@@ -96,7 +97,7 @@ impl ActionTestServer<'_> {
 
     /// Carries out waiting decisions. Returns false after a kill.
     fn carry_out(&mut self) -> bool {
-        while let Some(next) = self.store.decision_waiting(1).expect("read") {
+        while let Some(next) = self.store.actions.decision_waiting(1).expect("read") {
             if !self.survives() {
                 return false;
             }
@@ -104,7 +105,7 @@ impl ActionTestServer<'_> {
             if !self.survives() {
                 return false;
             }
-            self.store.finish_decision(1, next.version).expect("noted");
+            self.store.actions.finish_decision(1, next.version).expect("noted");
             if !self.survives() {
                 return false;
             }

@@ -11,7 +11,7 @@ use super::*;
 use crate::job::JobSpec;
 use crate::job::columns;
 use crate::rules::windowed_result::WindowedResult;
-use crate::store::sqlite::{CommitProgress, KeptResult, LaneMark, NewJob, NewTail};
+use crate::store::sqlite::{CommitProgress, KeptResult, LaneMark, NewJob, NewTail, ServerStore};
 
 pub(crate) const STEP_NS: i64 = 10_000_000_000;
 const WINDOWS: u64 = 25;
@@ -33,7 +33,7 @@ impl CrashDice {
 struct AlertTestServer<'f> {
     path: &'f Path,
     alerts: Arc<AlertRegistry>,
-    store: Arc<ServerStore>,
+    store: ServerStore,
     job: JobId,
     schema: Arc<Schema>,
     /// Names and bodies of acknowledged documents.
@@ -77,10 +77,10 @@ pub(crate) fn window(schema: &Arc<Schema>, number: u64, rows: &[(u8, u64)]) -> B
     writer.finish()
 }
 
-fn opened(path: &Path) -> (Arc<ServerStore>, Arc<AlertRegistry>) {
-    let store = Arc::new(ServerStore::open(path).expect("the store opens"));
+fn opened(path: &Path) -> (ServerStore, Arc<AlertRegistry>) {
+    let store = ServerStore::open(path).expect("the store opens");
     let limits = AlertLimits { stall_min: Duration::from_secs(3600), ..AlertLimits::default() };
-    let alerts = AlertRegistry::open(store.clone(), limits).expect("the rules are read");
+    let alerts = AlertRegistry::open(store.alerts.clone(), limits).expect("the rules are read");
     // The test takes waiting documents itself.
     alerts.set_receivers(vec![
         AlertReceiver::read("hook=webhook+http://127.0.0.1:1/#secret-env=PATH").expect("one"),
@@ -93,7 +93,7 @@ impl AlertTestServer<'_> {
         let (store, alerts) = opened(path);
         let spec = JobSpec::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
         let new = NewJob { spec: &spec, owner: "me", outlets: Vec::new(), tuples: None };
-        let (job, schema) = (store.add_job(&new, None).expect("a job").id, columns());
+        let (job, schema) = (store.jobs.add(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();
         let result = KeptResult {
             place: 0,
@@ -104,7 +104,7 @@ impl AlertTestServer<'_> {
             next_row: 0,
             rows_dropped: 0,
         };
-        store.add_results(job, &[result]).expect("noted");
+        store.results.add(job, &[result]).expect("noted");
         let asked =
             json!({ "name": "many", "job": "1", "when": "count > 10", "for": "20s", "receivers": ["hook"] });
         let rule = AlertRule {
@@ -150,7 +150,7 @@ impl AlertTestServer<'_> {
         let lane = LaneMark { job: self.job, lane: "lane".into(), seq: number + 1, facts: String::new() };
         let progress =
             CommitProgress { watermark_ns: end_ns, marks: vec![lane], ..CommitProgress::default() };
-        store.release(self.job, &[(0, rows)], &progress, &decided.changes, &[]).expect("kept");
+        store.frames.commit(self.job, &[(0, rows)], &progress, &decided.changes, &[]).expect("kept");
         if !self.survives() {
             return CrashStep::Died;
         }
@@ -160,7 +160,9 @@ impl AlertTestServer<'_> {
 
     /// Takes one document from the store, posts it, and removes it.
     fn send(&mut self) -> CrashStep {
-        let Some(next) = self.store.waiting("hook", 1).expect("read").pop() else { return CrashStep::Done };
+        let Some(next) = self.store.alerts.waiting("hook", 1).expect("read").pop() else {
+            return CrashStep::Done;
+        };
         if !self.survives() {
             return CrashStep::Died;
         }
@@ -169,13 +171,13 @@ impl AlertTestServer<'_> {
             self.unsure.push(next.of.key);
             return CrashStep::Died;
         }
-        self.store.remove_notification(next.id).expect("removed");
+        self.store.alerts.remove_notification(next.id).expect("removed");
         CrashStep::Done
     }
 
     /// Number of stored windows.
     fn fed(&self) -> u64 {
-        self.store.lanes(self.job).expect("marks").first().map_or(0, |lane| lane.seq)
+        self.store.frames.lanes(self.job).expect("marks").first().map_or(0, |lane| lane.seq)
     }
 
     fn run(&mut self, history: &[Vec<(u8, u64)>]) {
@@ -189,7 +191,7 @@ impl AlertTestServer<'_> {
                 self.alerts.review();
             }
         }
-        while !self.store.waiting("hook", 1).expect("read").is_empty() {
+        while !self.store.alerts.waiting("hook", 1).expect("read").is_empty() {
             self.send();
         }
     }
@@ -238,7 +240,7 @@ fn whatever_is_killed_when_each_alert_is_told_once() {
             assert_eq!(again(key), unsure, "seed {seed}: {key}");
         }
         let rows: usize = history.iter().map(Vec::len).sum();
-        let kept = rough.store.tail_size((rough.job, 0)).expect("read").0;
+        let kept = rough.store.results.tail_size((rough.job, 0)).expect("read").0;
         assert_eq!(kept, rows as i64, "seed {seed}");
     }
 }

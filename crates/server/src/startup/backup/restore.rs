@@ -125,8 +125,8 @@ fn fill(from: &Path, manifest: &BackupManifest, data: &Path) -> Result<(), Strin
     }
     let store = DataDirectory::store_file(data);
     let renewed = ServerStore::open(&store).and_then(|store| {
-        store.renew_identity()?;
-        store.note("", "restore", &from.to_string_lossy(), "done")
+        store.database.renew_identity()?;
+        store.audit.add("", "restore", &from.to_string_lossy(), "done")
     });
     renewed.map_err(|why| format!("{}: {why}", store.display()))?;
     folders.sort();

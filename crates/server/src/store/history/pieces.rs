@@ -33,13 +33,13 @@ impl RowHistory {
         let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
         let place = (job, result.place);
         let is_it = |tail: &crate::store::sqlite::RowTail| tail.first_row == piece.first_row;
-        if let Some(tail) = self.store.tail(place, piece.first_row, 1)?.first().filter(|tail| is_it(tail)) {
+        if let Some(tail) = self.results.tail(place, piece.first_row, 1)?.first().filter(|tail| is_it(tail)) {
             take(&decode(&tail.of.batch, &schema).ok_or(PersistError::Damaged)?);
             return Ok(ReadOutcome::All);
         }
         // A missing piece was moved or removed.
         let holds = |segment: &HistorySegment| segment.first_row <= piece.first_row;
-        let Some(segment) = self.store.segment(place, piece.first_row)?.filter(holds) else {
+        let Some(segment) = self.segments.at(place, piece.first_row)?.filter(holds) else {
             return Ok(ReadOutcome::Lacks(piece.rows.unsigned_abs()));
         };
         let (from, to) = (piece.first_row, piece.first_row + piece.rows);

@@ -40,7 +40,7 @@ impl RowHistory {
         let times =
             tail.iter().map(|part| part.of.first_ns).min().zip(tail.iter().map(|p| p.of.last_ns).max());
         let (first_ns, last_ns) = times.unwrap_or_default();
-        let known = self.store.job(job)?.ok_or(PersistError::NoJob(job))?;
+        let known = self.jobs.get(job)?.ok_or(PersistError::NoJob(job))?;
         let capture =
             CaptureFacts { first_ts: Some(first_ns), last_ts: Some(last_ns), ..CaptureFacts::default() };
         let head =
@@ -54,7 +54,7 @@ impl RowHistory {
                 return Err(error.into());
             }
         };
-        self.store.add_segment(&HistorySegment {
+        self.segments.add(&HistorySegment {
             job,
             place: result.place,
             first_row: first.first_row,
@@ -115,7 +115,7 @@ impl RowHistory {
 
     /// Reports a damaged segment, unless retention has removed it in the meantime.
     fn unreadable(&self, segment: &HistorySegment, path: &Path, why: String) -> Result<bool, PersistError> {
-        if !self.store.has_segment(segment.job, segment.place, segment.first_row)? {
+        if !self.segments.has(segment.job, segment.place, segment.first_row)? {
             return Ok(true);
         }
         self.segments_damaged.fetch_add(1, Ordering::Relaxed);

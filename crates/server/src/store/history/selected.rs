@@ -163,7 +163,7 @@ impl RowHistory {
         }
         let since = asked.since_ns.unwrap_or(i64::MIN);
         let until = asked.until_ns.unwrap_or(i64::MAX);
-        let pieces = self.store.pieces((job, result.place), (since, until)).map_err(PersistError::from)?;
+        let pieces = self.segments.pieces((job, result.place), (since, until)).map_err(PersistError::from)?;
         let all: i64 = pieces.iter().map(|piece| piece.rows).sum();
         if all > READ_ROWS_MAX {
             return Err(ServiceError::Wrong(format!(

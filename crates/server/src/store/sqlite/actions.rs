@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{ServerStore, StoreError, now_ns};
+use super::{Database, StoreError, now_ns};
 use crate::job::JobId;
 
 /// Maximum stored decisions per action; the oldest are removed first.
@@ -83,13 +83,19 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredDecision> {
     })
 }
 
-impl ServerStore {
+/// Actions and their decisions.
+#[derive(Clone)]
+pub struct ActionStore {
+    pub(super) database: Database,
+}
+
+impl ActionStore {
     /// All actions.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn actions(&self) -> Result<Vec<StoredAction>, StoreError> {
-        let connection = self.lock();
+    pub fn all(&self) -> Result<Vec<StoredAction>, StoreError> {
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, name, owner, job, body, created_ns, standing FROM actions ORDER BY id",
         )?;
@@ -112,12 +118,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add_action(
-        &self,
-        new: &StoredAction,
-        first: &(u64, String),
-    ) -> Result<Option<StoredAction>, StoreError> {
-        let id = self.write(|t| {
+    pub fn add(&self, new: &StoredAction, first: &(u64, String)) -> Result<Option<StoredAction>, StoreError> {
+        let id = self.database.write(|t| {
             let id: Option<i64> = t
                 .query_row(
                     "INSERT INTO actions (name, owner, job, body, created_ns, standing) VALUES (?, ?, ?, ?, ?, ?)
@@ -139,8 +141,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn remove_action(&self, id: i64) -> Result<(), StoreError> {
-        self.write(|t| t.execute("DELETE FROM actions WHERE id = ?", [id]).map(drop))
+    pub fn remove(&self, id: i64) -> Result<(), StoreError> {
+        self.database.write(|t| t.execute("DELETE FROM actions WHERE id = ?", [id]).map(drop))
     }
 
     /// The first decision of an action that has not been carried out.
@@ -148,7 +150,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn decision_waiting(&self, action: i64) -> Result<Option<StoredDecision>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let sql = format!(
             "SELECT {COLUMNS} FROM decisions WHERE action = ? AND done_ns IS NULL ORDER BY version LIMIT 1"
         );
@@ -165,7 +167,7 @@ impl ServerStore {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<StoredDecision>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let sql = format!(
             "SELECT {COLUMNS} FROM decisions WHERE action = ? AND version < ? ORDER BY version DESC LIMIT ?"
         );
@@ -181,7 +183,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn reach_decision(&self, action: i64, version: u64, reached: usize) -> Result<(), StoreError> {
-        self.write(|t| {
+        self.database.write(|t| {
             t.execute(
                 "UPDATE decisions SET reached = ?3 WHERE action = ?1 AND version = ?2",
                 params![action, version.cast_signed(), i64::try_from(reached).unwrap_or(i64::MAX)],
@@ -195,7 +197,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn finish_decision(&self, action: i64, version: u64) -> Result<(), StoreError> {
-        self.write(|t| {
+        self.database.write(|t| {
             t.execute(
                 "UPDATE decisions SET done_ns = ?3 WHERE action = ?1 AND version = ?2",
                 params![action, version.cast_signed(), now_ns()],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{ServerStore, StoreError, now_ns};
+use super::{Database, StoreError, now_ns};
 use crate::job::JobId;
 
 /// A rule with its state.
@@ -111,13 +111,19 @@ pub(super) fn change_in(t: &Transaction<'_>, change: &RuleChange) -> rusqlite::R
     Ok(())
 }
 
-impl ServerStore {
+/// Rules, their alerts, silences, and waiting notifications.
+#[derive(Clone)]
+pub struct AlertStore {
+    pub(super) database: Database,
+}
+
+impl AlertStore {
     /// All rules, with their alerts.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn rules(&self) -> Result<Vec<StoredRule>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, name, owner, job, body, created_ns, seen_ns, left_out, told FROM alert_rules ORDER BY id",
         )?;
@@ -151,7 +157,7 @@ impl ServerStore {
     pub fn add_rule(&self, new: &NewRule) -> Result<Option<StoredRule>, StoreError> {
         let NewRule { name, owner, job, body } = new;
         let created_ns = now_ns();
-        let id = self.write(|t| {
+        let id = self.database.write(|t| {
             t.query_row(
                 "INSERT INTO alert_rules (name, owner, job, body, created_ns) VALUES (?, ?, ?, ?, ?)
                  ON CONFLICT DO NOTHING RETURNING id",
@@ -179,7 +185,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn replace_rule(&self, last: &RuleChange, job: JobId, body: &str) -> Result<(), StoreError> {
-        self.write(|t| {
+        self.database.write(|t| {
             change_in(t, last)?;
             t.execute("DELETE FROM alerts WHERE rule = ?", [last.rule])?;
             t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job, body, last.rule])
@@ -192,7 +198,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn replace_rule_text(&self, id: i64, job: JobId, body: &str) -> Result<(), StoreError> {
-        self.write(|t| {
+        self.database.write(|t| {
             t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job, body, id])
                 .map(drop)
         })
@@ -203,7 +209,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn remove_rule(&self, last: &RuleChange) -> Result<(), StoreError> {
-        self.write(|t| {
+        self.database.write(|t| {
             change_in(t, last)?;
             t.execute("DELETE FROM alert_rules WHERE id = ?", [last.rule]).map(drop)
         })
@@ -214,7 +220,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn change_rules(&self, changes: &[RuleChange]) -> Result<(), StoreError> {
-        self.write(|t| changes.iter().try_for_each(|change| change_in(t, change)))
+        self.database.write(|t| changes.iter().try_for_each(|change| change_in(t, change)))
     }
 
     /// The first `limit` waiting notifications of a receiver.
@@ -222,7 +228,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn waiting(&self, receiver: &str, limit: usize) -> Result<Vec<Notification>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, receiver, key, body, since_ns FROM outbox WHERE receiver = ? ORDER BY id LIMIT ?",
         )?;
@@ -238,7 +244,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn waiting_counts(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached("SELECT receiver, count(*) FROM outbox GROUP BY receiver")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
@@ -250,7 +256,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn remove_notification(&self, id: i64) -> Result<(), StoreError> {
-        self.write(|t| t.execute("DELETE FROM outbox WHERE id = ?", [id]).map(drop))
+        self.database.write(|t| t.execute("DELETE FROM outbox WHERE id = ?", [id]).map(drop))
     }
 
     /// Drops the oldest notifications beyond `most`; returns their number.
@@ -258,11 +264,12 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn bound_outbox(&self, most: usize) -> Result<usize, StoreError> {
-        let waiting: i64 = self.lock().query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?;
+        let waiting: i64 =
+            self.database.lock().query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?;
         let over = waiting.saturating_sub(most as i64);
         match over > 0 {
             false => Ok(0),
-            true => self.write(|t| {
+            true => self.database.write(|t| {
                 t.execute(
                     "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT ?)",
                     [over],
@@ -276,7 +283,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn silences(&self) -> Result<Vec<(i64, String)>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached("SELECT id, body FROM silences ORDER BY id")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -287,7 +294,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn keep_silence(&self, id: Option<i64>, ends_ns: i64, body: &str) -> Result<i64, StoreError> {
-        self.write(|t| match id {
+        self.database.write(|t| match id {
             None => t.query_row(
                 "INSERT INTO silences (ends_ns, body) VALUES (?, ?) RETURNING id",
                 params![ends_ns, body],
@@ -304,6 +311,6 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn forget_silences(&self, before_ns: i64) -> Result<(), StoreError> {
-        self.write(|t| t.execute("DELETE FROM silences WHERE ends_ns < ?", [before_ns]).map(drop))
+        self.database.write(|t| t.execute("DELETE FROM silences WHERE ends_ns < ?", [before_ns]).map(drop))
     }
 }

@@ -4,7 +4,7 @@ use rusqlite::params;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{ServerStore, StoreError, now_ns};
+use super::{Database, StoreError, now_ns};
 
 /// Maximum stored entries; the oldest are removed first.
 const ENTRIES_MAX: i64 = 100_000;
@@ -29,13 +29,19 @@ pub struct AuditEntry {
     pub outcome: String,
 }
 
-impl ServerStore {
+/// The audit log.
+#[derive(Clone)]
+pub struct AuditLog {
+    pub(super) database: Database,
+}
+
+impl AuditLog {
     /// Records an operation of `who` on `object`.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn note(&self, who: &str, act: &str, object: &str, outcome: &str) -> Result<(), StoreError> {
-        self.write(|t| {
+    pub fn add(&self, who: &str, act: &str, object: &str, outcome: &str) -> Result<(), StoreError> {
+        self.database.write(|t| {
             t.execute(
                 "INSERT INTO audit (at_ns, who, act, object, outcome) VALUES (?, ?, ?, ?, ?)",
                 params![now_ns(), who, act, object, outcome],
@@ -49,8 +55,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn audited(&self, before: Option<i64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        let connection = self.lock();
+    pub fn entries(&self, before: Option<i64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, at_ns, who, act, object, outcome FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",
         )?;

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{ServerStore, StoreError};
+use super::{Database, StoreError};
 use crate::job::JobId;
 
 /// An outlet of a job, with the counts of its rows.
@@ -59,13 +59,19 @@ pub(super) fn add_in(t: &Transaction<'_>, job: JobId, outlets: &[(&str, u64)]) -
     Ok(())
 }
 
-impl ServerStore {
+/// Outlets and their positions.
+#[derive(Clone)]
+pub struct DeliveryStore {
+    pub(super) database: Database,
+}
+
+impl DeliveryStore {
     /// The outlets of jobs from `first` to `last`.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn outlets(&self, first: JobId, last: JobId) -> Result<Vec<StoredOutlet>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT o.job, o.place, asked, run, done, coalesce(sum(delivered), 0), coalesce(sum(refused), 0),
                  coalesce(sum(backlog), 0), coalesce(sum(gone), 0), coalesce(sum(d.next_row), 0),
@@ -97,8 +103,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn jobs_delivering(&self) -> Result<Vec<JobId>, StoreError> {
-        let connection = self.lock();
+    pub fn unfinished_jobs(&self) -> Result<Vec<JobId>, StoreError> {
+        let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached("SELECT DISTINCT job FROM outlets WHERE done = 0 ORDER BY job")?;
         let rows = statement.query_map([], |row| Ok(row.get(0)?))?;
@@ -114,7 +120,7 @@ impl ServerStore {
         (job, place): (JobId, usize),
         result: usize,
     ) -> Result<DeliveryPosition, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT next_row, until_row, delivered, refused, backlog, gone FROM deliveries
              WHERE job = ? AND place = ? AND result = ?",
@@ -143,7 +149,7 @@ impl ServerStore {
     ) -> Result<(), StoreError> {
         let DeliveryPosition { next_row, until_row, sums } = at;
         let DeliveryCounts { delivered, refused, backlog, gone } = sums;
-        self.write(|t| {
+        self.database.write(|t| {
             t.execute(
                 "INSERT INTO deliveries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, place, result) DO
                  UPDATE SET next_row = ?4, until_row = ?5, delivered = ?6, refused = ?7, backlog = ?8, gone = ?9",
@@ -167,8 +173,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn finish_outlet(&self, (job, place): (JobId, usize)) -> Result<(), StoreError> {
-        self.write(|t| {
+    pub fn finish(&self, (job, place): (JobId, usize)) -> Result<(), StoreError> {
+        self.database.write(|t| {
             t.execute("UPDATE outlets SET done = 1 WHERE job = ? AND place = ?", params![job, place as i64])
                 .map(drop)
         })

@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{ServerStore, StoreError, now_ns};
+use super::{Database, StoreError, now_ns};
 
 /// An enrolled agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -41,13 +41,19 @@ fn read(row: &Row<'_>) -> rusqlite::Result<EnrolledAgent> {
     })
 }
 
-impl ServerStore {
+/// Invitations and enrollments of agents.
+#[derive(Clone)]
+pub struct EnrolmentStore {
+    pub(super) database: Database,
+}
+
+impl EnrolmentStore {
     /// Stores an invitation by its token's hash, and removes expired ones.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn invite(&self, agent: &str, hash: &[u8], expires_ns: i64) -> Result<(), StoreError> {
-        self.write(|t| {
+        self.database.write(|t| {
             t.execute("DELETE FROM invitations WHERE expires_ns <= ?", [now_ns()])?;
             let sql = "INSERT INTO invitations (hash, agent, expires_ns) VALUES (?, ?, ?)";
             t.execute(sql, params![hash, agent, expires_ns]).map(drop)
@@ -60,7 +66,7 @@ impl ServerStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn invited(&self, hash: &[u8]) -> Result<Option<String>, StoreError> {
         let sql = "SELECT agent FROM invitations WHERE hash = ? AND expires_ns > ?";
-        let connection = self.lock();
+        let connection = self.database.lock();
         let found = connection.prepare_cached(sql)?.query_row(params![hash, now_ns()], |row| row.get(0));
         Ok(found.optional()?)
     }
@@ -70,7 +76,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn enrol(&self, hash: &[u8], enrolment: u64, good_until_ns: i64) -> Result<bool, StoreError> {
-        self.write(|t| {
+        self.database.write(|t| {
             let sql = "DELETE FROM invitations WHERE hash = ? RETURNING agent";
             let agent: Option<String> = t.query_row(sql, [hash], |row| row.get(0)).optional()?;
             let Some(agent) = agent else { return Ok(false) };
@@ -86,16 +92,17 @@ impl ServerStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn renew(&self, agent: &str, enrolment: u64, good_until_ns: i64) -> Result<bool, StoreError> {
         let sql = "UPDATE enrolments SET good_until_ns = ? WHERE agent = ? AND enrolment = ? AND revoked_ns IS NULL";
-        self.write(|t| Ok(t.execute(sql, params![good_until_ns, agent, enrolment.cast_signed()])? > 0))
+        self.database
+            .write(|t| Ok(t.execute(sql, params![good_until_ns, agent, enrolment.cast_signed()])? > 0))
     }
 
     /// Enrollment of an agent.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn enrolled(&self, agent: &str) -> Result<Option<EnrolledAgent>, StoreError> {
+    pub fn of_agent(&self, agent: &str) -> Result<Option<EnrolledAgent>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM enrolments WHERE agent = ?");
-        let connection = self.lock();
+        let connection = self.database.lock();
         Ok(connection.prepare_cached(&sql)?.query_row([agent], read).optional()?)
     }
 
@@ -103,8 +110,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn enrolments(&self) -> Result<Vec<EnrolledAgent>, StoreError> {
-        let connection = self.lock();
+    pub fn all(&self) -> Result<Vec<EnrolledAgent>, StoreError> {
+        let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached(&format!("SELECT {COLUMNS} FROM enrolments ORDER BY agent"))?;
         let rows = statement.query_map([], read)?;
@@ -115,8 +122,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn revoke_agent(&self, agent: &str) -> Result<bool, StoreError> {
-        self.write(|t| {
+    pub fn revoke(&self, agent: &str) -> Result<bool, StoreError> {
+        self.database.write(|t| {
             let invitations = t.execute("DELETE FROM invitations WHERE agent = ?", [agent])?;
             let tokens = t.execute("DELETE FROM tokens WHERE name = ? AND role = 'agent'", [agent])?;
             let sql = "UPDATE enrolments SET revoked_ns = coalesce(revoked_ns, ?) WHERE agent = ?";

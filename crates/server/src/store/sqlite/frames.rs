@@ -1,27 +1,14 @@
-//! Records of agents before they become rows: jobs as saved by their control logic, committed positions of lanes, and
-//! records of unpublished windows. A record is written together with its lane's position; rows are written together
-//! with the published position and the removal of the records used.
+//! Records of agents before they become rows: committed positions of lanes, and records of unpublished windows. A record
+//! is written together with its lane's position; rows are written together with the published position and the removal
+//! of the records used.
 
 use rusqlite::{Transaction, params};
 
 use super::actions::{self, ActionChange};
 use super::alerts::{RuleChange, change_in};
 use super::results::keep_in;
-use super::{NewTail, ServerStore, StoreError, now_ns};
+use super::{Database, NewTail, StoreError};
 use crate::job::JobId;
-
-/// A saved job that has not ended.
-#[derive(Clone, Debug)]
-pub struct UnfinishedJob {
-    /// The job.
-    pub job: JobId,
-    /// State of its control logic.
-    pub saved: String,
-    /// Order for agents.
-    pub body: Vec<u8>,
-    /// Position of its published results.
-    pub progress: Option<String>,
-}
 
 /// Committed position of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,57 +117,19 @@ fn keep_joined_in(t: &Transaction<'_>, job: JobId, joined: &JoinedFrames) -> rus
     add_marks(t, &joined.marks)
 }
 
-impl ServerStore {
-    /// Saves a job's control state.
-    ///
-    /// # Errors
-    /// `StoreError` when the database cannot be read or written.
-    pub fn save_controlled(&self, job: JobId, saved: &str, body: &[u8]) -> Result<(), StoreError> {
-        self.write(|t| {
-            t.execute(
-                "INSERT INTO controlled (job, saved, body) VALUES (?, ?, ?)
-                 ON CONFLICT (job) DO UPDATE SET saved = excluded.saved",
-                params![job, saved, body],
-            )
-            .map(drop)
-        })
-    }
+/// Records, and positions of lanes; commits rows.
+#[derive(Clone)]
+pub struct FrameStore {
+    pub(super) database: Database,
+}
 
-    /// Saved jobs that have not ended.
-    ///
-    /// # Errors
-    /// `StoreError` when the database cannot be read or written.
-    pub fn controlled(&self) -> Result<Vec<UnfinishedJob>, StoreError> {
-        let connection = self.lock();
-        let mut statement = connection.prepare_cached(
-            "SELECT job, saved, body, progress FROM controlled JOIN jobs ON jobs.id = job
-             WHERE state <> 'ended' ORDER BY job",
-        )?;
-        let rows = statement.query_map([], |row| {
-            Ok(UnfinishedJob {
-                job: row.get(0)?,
-                saved: row.get(1)?,
-                body: row.get(2)?,
-                progress: row.get(3)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// Number of the last submitted job.
-    ///
-    /// # Errors
-    /// `StoreError` when the database cannot be read or written.
-    pub fn last_job(&self) -> Result<JobId, StoreError> {
-        Ok(self.lock().query_row("SELECT coalesce(max(id), 0) FROM jobs", [], |row| row.get(0))?)
-    }
-
+impl FrameStore {
     /// Committed positions of a job's lanes.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn lanes(&self, job: JobId) -> Result<Vec<LaneMark>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached("SELECT lane, seq, facts FROM lanes WHERE job = ? ORDER BY lane")?;
         let rows = statement.query_map([job], |row| {
@@ -194,8 +143,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be written; nothing is committed then.
-    pub fn keep_frames(&self, frames: &[NewFrame], marks: &[LaneMark]) -> Result<(), StoreError> {
-        self.write(|t| {
+    pub fn append(&self, frames: &[NewFrame], marks: &[LaneMark]) -> Result<(), StoreError> {
+        self.database.write(|t| {
             frames.iter().try_for_each(|frame| add_frame(t, frame))?;
             add_marks(t, marks)
         })
@@ -205,29 +154,16 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be written; nothing is committed then.
-    pub fn keep_joined(&self, job: JobId, joined: &JoinedFrames) -> Result<(), StoreError> {
-        self.write(|t| keep_joined_in(t, job, joined))
-    }
-
-    /// Tests whether the disk has space for a record of maximum size.
-    ///
-    /// # Errors
-    /// `StoreError::Full` if it has not; other `StoreError`s when the database cannot be written.
-    pub fn probe(&self) -> Result<(), StoreError> {
-        self.write(|t| {
-            t.execute("SAVEPOINT probe", [])?;
-            t.execute_batch(
-                "CREATE TABLE probe (bytes BLOB); INSERT INTO probe VALUES (zeroblob(1048576)); ROLLBACK TO probe",
-            )
-        })
+    pub fn append_joined(&self, job: JobId, joined: &JoinedFrames) -> Result<(), StoreError> {
+        self.database.write(|t| keep_joined_in(t, job, joined))
     }
 
     /// Replaces records of a job by their partial result.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be written; nothing is changed then.
-    pub fn replace_frames(&self, job: JobId, which: FrameFilter, by: &[NewFrame]) -> Result<(), StoreError> {
-        self.write(|t| {
+    pub fn replace(&self, job: JobId, which: FrameFilter, by: &[NewFrame]) -> Result<(), StoreError> {
+        self.database.write(|t| {
             t.execute(&format!("DELETE FROM frames WHERE job = ?{}", which.condition()), [job])?;
             by.iter().try_for_each(|frame| add_frame(t, frame))
         })
@@ -237,8 +173,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn frames(&self, job: JobId, after: i64, limit: usize) -> Result<Vec<StoredFrame>, StoreError> {
-        let connection = self.lock();
+    pub fn read(&self, job: JobId, after: i64, limit: usize) -> Result<Vec<StoredFrame>, StoreError> {
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, lane, over_ns, payload FROM frames WHERE job = ? AND id > ? ORDER BY id LIMIT ?",
         )?;
@@ -254,10 +190,12 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn frames_bytes(&self, job: JobId, which: FrameFilter) -> Result<u64, StoreError> {
+    pub fn bytes(&self, job: JobId, which: FrameFilter) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(payload)), 0) FROM frames WHERE job = ?";
         let bytes: i64 =
-            self.lock().query_row(&format!("{sql}{}", which.condition()), [job], |row| row.get(0))?;
+            self.database
+                .lock()
+                .query_row(&format!("{sql}{}", which.condition()), [job], |row| row.get(0))?;
         Ok(bytes.unsigned_abs())
     }
 
@@ -265,7 +203,7 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn release(
+    pub fn commit(
         &self,
         job: JobId,
         rows: &[(usize, NewTail)],
@@ -273,7 +211,7 @@ impl ServerStore {
         alerts: &[RuleChange],
         actions: &[ActionChange],
     ) -> Result<(), StoreError> {
-        self.write(|t| {
+        self.database.write(|t| {
             for (place, new) in rows {
                 keep_in(t, (job, *place), new)?;
             }
@@ -289,46 +227,5 @@ impl ServerStore {
             alerts.iter().try_for_each(|change| change_in(t, change))?;
             actions.iter().try_for_each(|change| actions::change_in(t, change))
         })
-    }
-
-    /// Removes the control state of an ended job.
-    ///
-    /// # Errors
-    /// `StoreError` when the database cannot be read or written.
-    pub fn forget_controlled(&self, job: JobId) -> Result<(), StoreError> {
-        self.write(|t| {
-            for table in ["frames", "controlled"] {
-                t.execute(&format!("DELETE FROM {table} WHERE job = ?"), [job])?;
-            }
-            // Queries over its tuples need the periods of its agents.
-            let sql = "DELETE FROM lanes WHERE job = ?1 AND (SELECT tuples FROM jobs WHERE id = ?1) IS NULL";
-            t.execute(sql, [job]).map(drop)
-        })
-    }
-
-    /// Stores the properties of an agent.
-    ///
-    /// # Errors
-    /// `StoreError` when the database cannot be read or written.
-    pub fn keep_agent(&self, name: &str, facts: &str) -> Result<(), StoreError> {
-        self.write(|t| {
-            t.execute(
-                "INSERT INTO agents (name, facts, last_seen_ns) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (name) DO UPDATE SET facts = ?2, last_seen_ns = ?3",
-                params![name, facts, now_ns()],
-            )
-            .map(drop)
-        })
-    }
-
-    /// All stored agents: name, properties, time.
-    ///
-    /// # Errors
-    /// `StoreError` when the database cannot be read or written.
-    pub fn agents_known(&self) -> Result<Vec<(String, String, i64)>, StoreError> {
-        let connection = self.lock();
-        let mut statement = connection.prepare_cached("SELECT name, facts, last_seen_ns FROM agents")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
     }
 }

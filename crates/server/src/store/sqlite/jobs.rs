@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{KeptResult, ServerStore, StoreError, now_ns};
+use super::{Database, StoreError, now_ns};
 use crate::job::{
     CaptureRequest, Job, JobId, JobKind, JobOutcome, JobSpec, JobState, MergeEngine, RedactionMode,
     RetainedRows, TupleOrigin,
@@ -12,9 +12,6 @@ use crate::job::{
 
 /// Lifetime of keys: one day.
 const KEY_LIFE_NS: i64 = 86_400_000_000_000;
-
-/// Maximum jobs examined to find stored data for a query.
-const TUPLES_MAX: usize = 1000;
 
 /// A job to add.
 #[derive(Clone, Debug)]
@@ -84,12 +81,18 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     })
 }
 
-impl ServerStore {
+/// Jobs and idempotency keys.
+#[derive(Clone)]
+pub struct JobStore {
+    pub(super) database: Database,
+}
+
+impl JobStore {
     /// Adds a planned job, with the key and body of its request if it has a key.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add_job(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
+    pub fn add(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
             "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples, merged_by)
@@ -97,7 +100,7 @@ impl ServerStore {
         );
         let NewJob { spec, owner, outlets, tuples } = new;
         let tuples = tuples.as_ref().map(|made| serde_json::to_string(made).unwrap_or_default());
-        self.write(|t| {
+        self.database.write(|t| {
             let now = now_ns();
             let values = params![
                 spec.name,
@@ -131,8 +134,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn forget_job(&self, id: JobId) -> Result<(), StoreError> {
-        self.write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id]).map(drop))
+    pub fn remove(&self, id: JobId) -> Result<(), StoreError> {
+        self.database.write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id]).map(drop))
     }
 
     /// State of `owner`'s key.
@@ -140,7 +143,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn remembered(&self, owner: &str, key: &str, body: &[u8]) -> Result<KeyLookup, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let found: Option<(Vec<u8>, JobId)> = connection
             .prepare_cached("SELECT body, job FROM idempotency WHERE owner = ? AND key = ? AND at_ns > ?")?
             .query_row(params![owner, key, now_ns() - KEY_LIFE_NS], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -156,8 +159,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        let connection = self.lock();
+    pub fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?"))?;
         Ok(statement.query_row([id], read).optional()?)
     }
@@ -166,8 +169,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn jobs(&self, wanted: &JobQuery) -> Result<Vec<Job>, StoreError> {
-        let connection = self.lock();
+    pub fn list(&self, wanted: &JobQuery) -> Result<Vec<Job>, StoreError> {
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM jobs WHERE (?1 IS NULL OR state = ?1) AND id < ?2 ORDER BY id DESC LIMIT ?3"
         ))?;
@@ -181,8 +184,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
-        let connection = self.lock();
+    pub fn unfinished(&self) -> Result<Vec<Job>, StoreError> {
+        let connection = self.database.lock();
         let states = "state IN ('planned', 'arming', 'running', 'draining')";
         let mut statement =
             connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE {states} ORDER BY id"))?;
@@ -194,53 +197,20 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn jobs_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        let connection = self.lock();
+    pub fn count_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached("SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Jobs with tuples as rows, and their results; newest first, at most `TUPLES_MAX`.
+    /// Number of the last submitted job.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn tuples_kept(&self) -> Result<Vec<(Job, KeptResult)>, StoreError> {
-        let ids = self.ids(
-            &format!("SELECT job FROM results WHERE processor IS NULL ORDER BY job DESC LIMIT {TUPLES_MAX}"),
-            params![],
-        )?;
-        let mut found = Vec::new();
-        for id in ids {
-            let result = self.results(id)?.into_iter().next();
-            found.extend(self.job(id)?.zip(result));
-        }
-        Ok(found)
-    }
-
-    /// Jobs with stored rows of results within a period; newest first, at most `TUPLES_MAX`.
-    ///
-    /// # Errors
-    /// `StoreError` when the database cannot be read or written.
-    pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<Job>, StoreError> {
-        let within = "WHERE last_ns >= ?1 AND first_ns < ?2";
-        let ids = self.ids(
-            &format!(
-                "SELECT DISTINCT job FROM results WHERE processor IS NOT NULL AND job IN
-                     (SELECT job FROM segments {within} UNION SELECT job FROM tail {within})
-                 ORDER BY job DESC LIMIT {TUPLES_MAX}"
-            ),
-            params![since_ns, until_ns],
-        )?;
-        ids.into_iter().filter_map(|id| self.job(id).transpose()).collect()
-    }
-
-    fn ids(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<JobId>, StoreError> {
-        let connection = self.lock();
-        let mut statement = connection.prepare_cached(sql)?;
-        let ids = statement.query_map(values, |row| row.get(0))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+    pub fn last(&self) -> Result<JobId, StoreError> {
+        Ok(self.database.lock().query_row("SELECT coalesce(max(id), 0) FROM jobs", [], |row| row.get(0))?)
     }
 
     /// Number of unfinished jobs.
@@ -248,7 +218,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn unfinished_count(&self) -> Result<usize, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let sql = "SELECT count(*) FROM jobs WHERE state IN ('planned', 'arming', 'running', 'draining')";
         let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(0))
@@ -259,7 +229,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn unfinished_count_of(&self, owner: &str) -> Result<usize, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let sql = "SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('planned', 'arming', 'running', 'draining')";
         let count: i64 = connection.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(0))
@@ -270,7 +240,8 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn keep_accounts(&self, id: JobId, accounts: &str) -> Result<(), StoreError> {
-        self.write(|t| t.execute("UPDATE jobs SET accounts = ?2 WHERE id = ?1", params![id, accounts]))?;
+        self.database
+            .write(|t| t.execute("UPDATE jobs SET accounts = ?2 WHERE id = ?1", params![id, accounts]))?;
         Ok(())
     }
 
@@ -279,7 +250,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn accounts(&self, id: JobId) -> Result<Option<String>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached("SELECT accounts FROM jobs WHERE id = ?")?;
         Ok(statement.query_row([id], |row| row.get(0)).optional()?.flatten())
     }
@@ -290,7 +261,7 @@ impl ServerStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn forget_accounts(&self, before_ns: i64) -> Result<(), StoreError> {
         let forget = "UPDATE jobs SET accounts = NULL WHERE accounts IS NOT NULL AND ended_ns < ?";
-        self.write(|t| t.execute(forget, [before_ns]))?;
+        self.database.write(|t| t.execute(forget, [before_ns]))?;
         Ok(())
     }
 
@@ -302,7 +273,7 @@ impl ServerStore {
         let ended = state.has_ended().then(now_ns);
         let reason = reason.or(state.reason());
         let outcome = state.outcome().map(JobOutcome::word);
-        let changed = self.write(|t| {
+        let changed = self.database.write(|t| {
             t.execute(
                 "UPDATE jobs SET state = ?2, reason = ?3, ended_ns = ?4, outcome = ?5 WHERE id = ?1 AND state <> 'ended'",
                 params![id, state.word(), reason, ended, outcome],

@@ -2,8 +2,11 @@
 
 use rusqlite::{Transaction, params};
 
-use super::{ServerStore, StoreError, now_ns};
+use super::{Database, StoreError, now_ns};
 use crate::job::JobId;
+
+/// Maximum jobs examined to find stored data for a query.
+const JOBS_MAX: usize = 1000;
 use crate::job::columns::ColumnHead;
 
 /// A result of a job.
@@ -86,13 +89,19 @@ pub(super) fn keep_in(
     Ok(())
 }
 
-impl ServerStore {
+/// Results of jobs, and their rows that are not in a segment yet.
+#[derive(Clone)]
+pub struct ResultStore {
+    pub(super) database: Database,
+}
+
+impl ResultStore {
     /// Stores the columns of a job's results, if unknown.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add_results(&self, job: JobId, results: &[KeptResult]) -> Result<(), StoreError> {
-        self.write(|t| {
+    pub fn add(&self, job: JobId, results: &[KeptResult]) -> Result<(), StoreError> {
+        self.database.write(|t| {
             for KeptResult { place, processor, table, columns, keys, .. } in results {
                 let columns = serde_json::to_string(columns).unwrap_or_default();
                 t.execute(
@@ -109,8 +118,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn results(&self, job: JobId) -> Result<Vec<KeptResult>, StoreError> {
-        let connection = self.lock();
+    pub fn of_job(&self, job: JobId) -> Result<Vec<KeptResult>, StoreError> {
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT place, processor, table_name, columns, keys, next_row, rows_dropped FROM results
              WHERE job = ? ORDER BY place",
@@ -139,7 +148,7 @@ impl ServerStore {
         from: i64,
         limit: usize,
     ) -> Result<Vec<RowTail>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch FROM tail
              WHERE job = ? AND place = ? AND first_row + rows > ? ORDER BY first_row LIMIT ?",
@@ -163,7 +172,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn last_tail(&self, (job, place): (JobId, usize)) -> Result<Option<i64>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let sql = "SELECT max(first_row) FROM tail WHERE job = ? AND place = ?";
         Ok(connection.prepare_cached(sql)?.query_row(params![job, place as i64], |row| row.get(0))?)
     }
@@ -173,7 +182,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn tail_size(&self, (job, place): (JobId, usize)) -> Result<(i64, i64, Option<i64>), StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let sql = "SELECT coalesce(sum(rows), 0), coalesce(sum(length(batch)), 0), min(kept_ns) FROM tail
                    WHERE job = ? AND place = ?";
         let mut statement = connection.prepare_cached(sql)?;
@@ -187,10 +196,44 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn old_tails(&self, kept_ns: i64) -> Result<Vec<(JobId, usize)>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached("SELECT DISTINCT job, place FROM tail WHERE kept_ns < ?")?;
         let rows = statement.query_map([kept_ns], |row| Ok((row.get(0)?, place(row.get(1)?))))?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Jobs with tuples as rows; newest first, at most `JOBS_MAX`.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn jobs_with_tuples(&self) -> Result<Vec<JobId>, StoreError> {
+        self.job_ids(
+            &format!("SELECT job FROM results WHERE processor IS NULL ORDER BY job DESC LIMIT {JOBS_MAX}"),
+            params![],
+        )
+    }
+
+    /// Jobs with stored rows of results within a period; newest first, at most `JOBS_MAX`.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<JobId>, StoreError> {
+        let within = "WHERE last_ns >= ?1 AND first_ns < ?2";
+        self.job_ids(
+            &format!(
+                "SELECT DISTINCT job FROM results WHERE processor IS NOT NULL AND job IN
+                     (SELECT job FROM segments {within} UNION SELECT job FROM tail {within})
+                 ORDER BY job DESC LIMIT {JOBS_MAX}"
+            ),
+            params![since_ns, until_ns],
+        )
+    }
+
+    fn job_ids(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<JobId>, StoreError> {
+        let connection = self.database.lock();
+        let mut statement = connection.prepare_cached(sql)?;
+        let ids = statement.query_map(values, |row| row.get(0))?;
+        Ok(ids.collect::<Result<_, _>>()?)
     }
 }

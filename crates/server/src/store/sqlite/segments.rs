@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::results::place;
-use super::{ServerStore, StoreError};
+use super::{Database, StoreError};
 use crate::job::{JobId, RetainedRows};
 
 /// A segment.
@@ -81,13 +81,19 @@ fn read_segment(row: &Row<'_>) -> rusqlite::Result<HistorySegment> {
 
 const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes, checksum";
 
-impl ServerStore {
+/// Index of the segments.
+#[derive(Clone)]
+pub struct SegmentStore {
+    pub(super) database: Database,
+}
+
+impl SegmentStore {
     /// Adds a complete segment and removes its rows from the store.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add_segment(&self, s: &HistorySegment) -> Result<(), StoreError> {
-        self.write(|t| {
+    pub fn add(&self, s: &HistorySegment) -> Result<(), StoreError> {
+        self.database.write(|t| {
             t.execute(
                 &format!("INSERT INTO segments ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
                 params![
@@ -114,12 +120,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn segment(
-        &self,
-        (job, place): (JobId, usize),
-        from: i64,
-    ) -> Result<Option<HistorySegment>, StoreError> {
-        let connection = self.lock();
+    pub fn at(&self, (job, place): (JobId, usize), from: i64) -> Result<Option<HistorySegment>, StoreError> {
+        let connection = self.database.lock();
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {SEGMENT} FROM segments WHERE job = ? AND place = ? AND first_row + rows > ?
              ORDER BY first_row LIMIT 1"
@@ -131,8 +133,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn has_segment(&self, job: JobId, place: usize, first_row: i64) -> Result<bool, StoreError> {
-        let found = self.segment((job, place), first_row)?;
+    pub fn has(&self, job: JobId, place: usize, first_row: i64) -> Result<bool, StoreError> {
+        let found = self.at((job, place), first_row)?;
         Ok(found.is_some_and(|segment| segment.first_row == first_row))
     }
 
@@ -145,7 +147,7 @@ impl ServerStore {
         (job, place): (JobId, usize),
         (since_ns, until_ns): (i64, i64),
     ) -> Result<Vec<RowPiece>, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         // A single statement sees a consistent state: each row is in exactly one place.
         let columns = "first_row, rows, first_ns, last_ns";
         let within = "job = ?1 AND place = ?2 AND last_ns >= ?3 AND first_ns < ?4";
@@ -169,7 +171,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn extent(&self, (job, place): (JobId, usize)) -> Result<ResultExtent, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let of = |table| format!("SELECT first_ns, last_ns FROM {table} WHERE job = ?1 AND place = ?2");
         let sql = format!(
             "SELECT min(first_ns), max(last_ns),
@@ -188,26 +190,23 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn oldest_segment(
-        &self,
-        keep: RetainedRows,
-        by: SegmentOrder,
-    ) -> Result<Option<HistorySegment>, StoreError> {
+    pub fn oldest(&self, keep: RetainedRows, by: SegmentOrder) -> Result<Option<HistorySegment>, StoreError> {
         let order = match by {
             SegmentOrder::Made => "rowid",
             SegmentOrder::Came => "kept_ns, rowid",
         };
         let sql = format!("SELECT {SEGMENT} FROM segments WHERE {OF_KEEP} ORDER BY {order} LIMIT 1");
-        Ok(self.lock().prepare_cached(&sql)?.query_row([keep.word()], read_segment).optional()?)
+        Ok(self.database.lock().prepare_cached(&sql)?.query_row([keep.word()], read_segment).optional()?)
     }
 
     /// Total bytes of the segments of jobs with this setting of `keep`.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn segment_bytes(&self, keep: RetainedRows) -> Result<u64, StoreError> {
+    pub fn bytes(&self, keep: RetainedRows) -> Result<u64, StoreError> {
         let sql = format!("SELECT coalesce(sum(bytes), 0) FROM segments WHERE {OF_KEEP}");
-        let bytes: i64 = self.lock().prepare_cached(&sql)?.query_row([keep.word()], |row| row.get(0))?;
+        let bytes: i64 =
+            self.database.lock().prepare_cached(&sql)?.query_row([keep.word()], |row| row.get(0))?;
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
@@ -217,7 +216,8 @@ impl ServerStore {
     /// The store's.
     pub fn tail_bytes(&self, keep: RetainedRows) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(batch)), 0) FROM tail WHERE (SELECT keep FROM jobs WHERE id = tail.job) = ?";
-        let bytes: i64 = self.lock().prepare_cached(sql)?.query_row([keep.word()], |row| row.get(0))?;
+        let bytes: i64 =
+            self.database.lock().prepare_cached(sql)?.query_row([keep.word()], |row| row.get(0))?;
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
@@ -225,8 +225,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn drop_segment(&self, s: &HistorySegment) -> Result<(), StoreError> {
-        self.write(|t| {
+    pub fn remove(&self, s: &HistorySegment) -> Result<(), StoreError> {
+        self.database.write(|t| {
             t.execute(
                 "DELETE FROM segments WHERE job = ? AND place = ? AND first_row = ?",
                 params![s.job, s.place as i64, s.first_row],
@@ -244,7 +244,7 @@ impl ServerStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn rows_dropped(&self) -> Result<i64, StoreError> {
-        let connection = self.lock();
+        let connection = self.database.lock();
         let sql = "SELECT coalesce(sum(rows_dropped), 0) FROM results";
         Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
@@ -254,14 +254,14 @@ impl ServerStore {
 mod tests {
     use super::*;
     use crate::job::JobSpec;
-    use crate::store::sqlite::{KeptResult, NewJob};
+    use crate::store::sqlite::{KeptResult, NewJob, ServerStore};
 
     /// A job with one result and segments, whose rows arrived at these times.
     fn store(folder: &std::path::Path, keep: RetainedRows, kept_ns: &[i64]) -> ServerStore {
         let store = ServerStore::open(&folder.join("store")).expect("a store");
         let spec = JobSpec { keep, ..JobSpec::standing("", "") };
         let new = NewJob { spec: &spec, owner: "", outlets: Vec::new(), tuples: None };
-        let job = store.add_job(&new, None).expect("a job").id;
+        let job = store.jobs.add(&new, None).expect("a job").id;
         let result = KeptResult {
             place: 0,
             processor: None,
@@ -271,7 +271,7 @@ mod tests {
             next_row: 0,
             rows_dropped: 0,
         };
-        store.add_results(job, &[result]).expect("a result");
+        store.results.add(job, &[result]).expect("a result");
         for (n, kept_ns) in (0..).zip(kept_ns) {
             let (first_row, first_ns, last_ns) = (n * 10, n, n + 1);
             let segment = HistorySegment {
@@ -285,7 +285,7 @@ mod tests {
                 bytes: 7,
                 checksum: None,
             };
-            store.add_segment(&segment).expect("a file");
+            store.segments.add(&segment).expect("a file");
         }
         store
     }
@@ -295,13 +295,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = store(folder.path(), RetainedRows::Results, &[1000, 2000, 5, 6]);
         let first_row = |by| {
-            let oldest = store.oldest_segment(RetainedRows::Results, by).expect("the store");
+            let oldest = store.segments.oldest(RetainedRows::Results, by).expect("the store");
             oldest.map(|segment| segment.first_row)
         };
         assert_eq!((first_row(SegmentOrder::Made), first_row(SegmentOrder::Came)), (Some(0), Some(20)));
-        assert_eq!(store.segment_bytes(RetainedRows::Results).expect("the store"), 28);
-        assert_eq!(store.segment_bytes(RetainedRows::Tuples).expect("the store"), 0);
-        assert_eq!(store.oldest_segment(RetainedRows::Tuples, SegmentOrder::Made).expect("the store"), None);
+        assert_eq!(store.segments.bytes(RetainedRows::Results).expect("the store"), 28);
+        assert_eq!(store.segments.bytes(RetainedRows::Tuples).expect("the store"), 0);
+        assert_eq!(store.segments.oldest(RetainedRows::Tuples, SegmentOrder::Made).expect("the store"), None);
     }
 
     #[test]
@@ -309,13 +309,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = store(folder.path(), RetainedRows::Tuples, &[1, 1, 1, 1]);
         let rows = |period| {
-            let pieces = store.pieces((JobId(1), 0), period).expect("the store");
+            let pieces = store.segments.pieces((JobId(1), 0), period).expect("the store");
             pieces.iter().map(|piece| piece.first_row).collect::<Vec<_>>()
         };
         assert_eq!(rows((i64::MIN, i64::MAX)), [0, 10, 20, 30]);
         assert_eq!(rows((2, 3)), [10, 20]);
         assert_eq!(rows((5, 9)), [] as [i64; 0]);
-        let extent = store.extent((JobId(1), 0)).expect("the store");
+        let extent = store.segments.extent((JobId(1), 0)).expect("the store");
         assert_eq!(extent, ResultExtent { first_ns: Some(0), last_ns: Some(4), rows_dropped: 0 });
     }
 }

@@ -1,11 +1,11 @@
 //! Sessions of browsers: only hashes of their names and tokens are stored. A session survives a restart, but ends with
 //! its token. If the disk is full, it is kept in memory and ends with the process.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{OptionalExtension, params};
 
-use super::{ServerStore, StoreError, now_ns};
+use super::{Database, StoreError, now_ns};
 
 /// Maximum sessions in memory; the oldest ends when it is exceeded.
 const UNKEPT_MAX: usize = 64;
@@ -26,20 +26,28 @@ impl VolatileSessions {
     }
 }
 
-impl ServerStore {
+/// Sessions of browsers.
+#[derive(Clone)]
+pub struct SessionStore {
+    pub(super) database: Database,
+    /// Sessions kept in memory because the disk was full.
+    pub(super) unkept: Arc<VolatileSessions>,
+}
+
+impl SessionStore {
     /// Adds a session; removes those older than `time_ns`, and the oldest beyond `most`. If the disk is full, it is
     /// kept in memory.
     ///
     /// # Errors
     /// `StoreError`, except `StoreError::Full`.
-    pub fn begin_session(
+    pub fn begin(
         &self,
         (name, token): (&[u8], &[u8]),
         (time_ns, most): (i64, usize),
     ) -> Result<(), StoreError> {
         match self.keep_session((name, token), (time_ns, most)) {
             Err(StoreError::Full) => {
-                self.unkept_sessions.with(|all| {
+                self.unkept.with(|all| {
                     if all.len() >= UNKEPT_MAX {
                         all.remove(0);
                     }
@@ -61,7 +69,7 @@ impl ServerStore {
         (time_ns, most): (i64, usize),
     ) -> Result<(), StoreError> {
         let now = now_ns();
-        self.write(|t| {
+        self.database.write(|t| {
             t.execute("DELETE FROM sessions WHERE begun_ns <= ?", [now.saturating_sub(time_ns)])?;
             t.execute(
                 "INSERT INTO sessions (name, token, begun_ns) VALUES (?, ?, ?)",
@@ -78,16 +86,16 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn session(&self, name: &[u8], time_ns: i64) -> Result<Option<Vec<u8>>, StoreError> {
+    pub fn token(&self, name: &[u8], time_ns: i64) -> Result<Option<Vec<u8>>, StoreError> {
         let since = now_ns().saturating_sub(time_ns);
         let in_memory = |all: &mut Vec<BrowserSession>| {
             let found = all.iter().find(|session| session.name == name && session.begun_ns > since);
             found.map(|session| session.token.clone())
         };
-        if let Some(token) = self.unkept_sessions.with(in_memory) {
+        if let Some(token) = self.unkept.with(in_memory) {
             return Ok(Some(token));
         }
-        let connection = self.lock();
+        let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached("SELECT token FROM sessions WHERE name = ? AND begun_ns > ?")?;
         Ok(statement.query_row(params![name, since], |row| row.get(0)).optional()?)
@@ -97,8 +105,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn end_session(&self, name: &[u8]) -> Result<(), StoreError> {
-        let was_in_memory = self.unkept_sessions.with(|all| {
+    pub fn end(&self, name: &[u8]) -> Result<(), StoreError> {
+        let was_in_memory = self.unkept.with(|all| {
             let before = all.len();
             all.retain(|session| session.name != name);
             all.len() < before
@@ -106,6 +114,6 @@ impl ServerStore {
         if was_in_memory {
             return Ok(());
         }
-        self.write(|t| t.execute("DELETE FROM sessions WHERE name = ?", [name])).map(drop)
+        self.database.write(|t| t.execute("DELETE FROM sessions WHERE name = ?", [name])).map(drop)
     }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{ServerStore, StoreError, now_ns};
+use super::{Database, StoreError, now_ns};
 
 /// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +34,18 @@ fn read(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
     })
 }
 
-impl ServerStore {
+/// Tokens.
+#[derive(Clone)]
+pub struct TokenStore {
+    pub(super) database: Database,
+}
+
+impl TokenStore {
     /// Adds a token with this `hash`; `None` if the name exists.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add_token(
+    pub fn add(
         &self,
         (name, role, networks): (&str, &str, &str),
         hash: &[u8],
@@ -49,7 +55,7 @@ impl ServerStore {
             "INSERT INTO tokens (name, role, networks, hash, created_ns, expires_ns) VALUES (?, ?, ?, ?, ?, ?)
              ON CONFLICT (name) DO NOTHING RETURNING {COLUMNS}"
         );
-        self.write(|t| {
+        self.database.write(|t| {
             t.query_row(&sql, params![name, role, networks, hash, now_ns(), expires_ns], read).optional()
         })
     }
@@ -58,9 +64,9 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn token(&self, hash: &[u8]) -> Result<Option<StoredToken>, StoreError> {
+    pub fn find(&self, hash: &[u8]) -> Result<Option<StoredToken>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM tokens WHERE hash = ?");
-        let connection = self.lock();
+        let connection = self.database.lock();
         let found = connection.prepare_cached(&sql)?.query_row([hash], read).optional()?;
         Ok(found.filter(|token| token.expires_ns.is_none_or(|end| end > now_ns())))
     }
@@ -69,8 +75,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn has_token(&self, id: i64) -> Result<bool, StoreError> {
-        let connection = self.lock();
+    pub fn has(&self, id: i64) -> Result<bool, StoreError> {
+        let connection = self.database.lock();
         let sql = "SELECT count(*) FROM tokens WHERE id = ? AND (expires_ns IS NULL OR expires_ns > ?)";
         let count: i64 =
             connection.prepare_cached(sql)?.query_row(params![id, now_ns()], |row| row.get(0))?;
@@ -81,8 +87,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
-        let connection = self.lock();
+    pub fn all(&self) -> Result<Vec<StoredToken>, StoreError> {
+        let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached(&format!("SELECT {COLUMNS} FROM tokens ORDER BY id"))?;
         let rows = statement.query_map([], read)?;
@@ -93,8 +99,8 @@ impl ServerStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn remove_token(&self, id: i64) -> Result<Option<String>, StoreError> {
-        self.write(|t| {
+    pub fn remove(&self, id: i64) -> Result<Option<String>, StoreError> {
+        self.database.write(|t| {
             t.query_row("DELETE FROM tokens WHERE id = ? RETURNING name", [id], |row| row.get(0)).optional()
         })
     }

@@ -163,13 +163,13 @@ fn a_full_disk_makes_no_joined_row_twice() {
         let job = center.job(query, "one_off");
         center.until("requests are joined", |center| (counts(center, &job)[0] > 0).then_some(()));
         let store = center.service.as_ref().expect("it runs").store().clone();
-        store.limit_pages(store.pages().expect("pages")).expect("a bound");
+        store.database.limit_pages(store.database.pages().expect("pages")).expect("a bound");
         crew.say(ALL);
         center.until("the next job is refused", |center| {
             let (status, _) = center.submit(query, "standing");
             (status >= 400).then_some(())
         });
-        store.limit_pages(1 << 30).expect("no bound");
+        store.database.limit_pages(1 << 30).expect("no bound");
         center.ended(&job);
         assert_eq!(sorted(&center.rows(&job, 0)), sorted(&hosts.truth(query)), "{query}");
         assert_eq!(counts(&center, &job)[1..], [0, left_out(query), 0], "{query}");
