@@ -20,6 +20,7 @@ mod startup;
 mod store;
 
 pub use api::row_formats::read_arrow;
+pub use api::service::Service;
 pub use api::{HttpServer, PageFile, openapi};
 pub use gateway::agent_listener::AgentListener;
 pub use gateway::fleet::{
@@ -38,7 +39,6 @@ pub use job::{
     MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,
 };
 pub use jobs::limits::{PastLimits, ScrapeAccess, ServiceLimits};
-pub use jobs::service::{Service, ServiceError};
 pub use jobs::trusted_proxies::TrustedProxies;
 pub use results::delivery::NamedOutlets;
 pub use results::hub::{
@@ -56,5 +56,6 @@ pub use store::recording_store::{
     ReadLimits, RecordingAnswer, RecordingInspection, RecordingLimits, RecordingQueryError, RecordingReader,
     RecordingResult,
 };
+pub use store::service_error::ServiceError;
 pub use store::sqlite::{ServerStore, StoreError};
 pub use store::tls::{ServerCertificate, ServerTls, authority_pem};

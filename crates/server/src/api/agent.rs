@@ -16,8 +16,8 @@ use super::caller;
 use super::failure::ApiFailure;
 use super::params::header_text;
 use crate::job::counters::LimitKind;
-use crate::jobs::service::ServiceError;
 use crate::store::access::{AccessRole, ClientAccess};
+use crate::store::service_error::ServiceError;
 
 /// Protocol name of the upgrade.
 pub const UPGRADE: &str = "netalytics/1";
@@ -48,7 +48,7 @@ async fn upgrade(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ApiFailur
     let Some(on_upgrade) = on_upgrade else {
         return Err(ApiFailure::bad("agents connect with Connection: Upgrade and Upgrade: netalytics/1"));
     };
-    let Some(door) = app.service.fleet.door() else {
+    let Some(door) = app.service.jobs.fleet.door() else {
         return Err(ApiFailure::not_found("this server has no agents"));
     };
     let entry = door.enter().map_err(|_| {
@@ -102,7 +102,7 @@ impl AgentIdentity {
         match self {
             AgentIdentity::Certificate(peer) => {
                 let peer = peer.clone();
-                app.run(move |service| service.is_enrolled(&peer)).await
+                app.run(move |service| service.enrolments.is_enrolled(&peer)).await
             }
             AgentIdentity::Token(access) => {
                 let (id, name) = (access.id, access.name.clone());

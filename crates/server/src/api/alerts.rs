@@ -13,8 +13,8 @@ use super::caller::RequestCaller;
 use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::{JsonBody, QueryParams, time};
+use crate::api::service::Service;
 use crate::jobs::rule_requests::{NewSilence, RuleRejection};
-use crate::jobs::service::Service;
 use crate::rules::alerts::{
     AlertSilence, AlertView, ReceiverState, ReceiverTestResult, RuleRequest, RuleView,
 };
@@ -133,7 +133,12 @@ pub(super) async fn done<T: Send + 'static>(
 ) -> Result<T, ApiFailure> {
     let both = move |service: &Service| {
         let result = do_it(service, &who).map_err(ApiFailure::from);
-        service.note_result(&who.name, act, &object, &result.as_ref().map_err(|failure| &failure.message));
+        service.audit.note_result(
+            &who.name,
+            act,
+            &object,
+            &result.as_ref().map_err(|failure| &failure.message),
+        );
         Ok(result)
     };
     app.run(both).await?
@@ -152,7 +157,7 @@ pub async fn list(
     let who = caller.at_least(AccessRole::View)?;
     let after = params.after.as_deref().map(read_place).transpose()?;
     let limit = params.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let mut alerts = app.run(move |service| Ok(service.alerts_shown(&who))).await?;
+    let mut alerts = app.run(move |service| Ok(service.rules.alerts_shown(&who))).await?;
     alerts.retain(|alert| {
         params.state.as_ref().is_none_or(|state| *state == alert.state)
             && params.rule.as_ref().is_none_or(|rule| *rule == alert.rule)
@@ -176,7 +181,7 @@ pub async fn rules(
     caller: RequestCaller,
 ) -> Result<JsonResponse<RuleList>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    Ok(JsonResponse(RuleList { rules: app.run(move |service| Ok(service.rules(&who))).await? }))
+    Ok(JsonResponse(RuleList { rules: app.run(move |service| Ok(service.rules.list(&who))).await? }))
 }
 
 /// Create an alert rule.
@@ -194,7 +199,7 @@ pub async fn create_rule(
 ) -> Result<(StatusCode, JsonResponse<RuleView>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let act = ("alert_rule.create", asked.name.clone());
-    let made = done(&app, who, act, move |service, who| service.add_rule(who, &asked)).await?;
+    let made = done(&app, who, act, move |service, who| service.rules.add(who, &asked)).await?;
     Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
@@ -209,7 +214,7 @@ pub async fn show_rule(
     Path(name): Path<String>,
 ) -> Result<JsonResponse<RuleView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::View)?, number(&name, "an alert rule")?);
-    Ok(JsonResponse(app.run(move |service| service.rule(&who, id)).await?))
+    Ok(JsonResponse(app.run(move |service| service.rules.get(&who, id)).await?))
 }
 
 /// Replace an alert rule. Firing alerts resolve, unless only annotations or receivers change.
@@ -229,7 +234,7 @@ pub async fn replace_rule(
 ) -> Result<JsonResponse<RuleView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "an alert rule")?);
     let act = ("alert_rule.replace", asked.name.clone());
-    Ok(JsonResponse(done(&app, who, act, move |service, who| service.replace_rule(who, id, &asked)).await?))
+    Ok(JsonResponse(done(&app, who, act, move |service, who| service.rules.replace(who, id, &asked)).await?))
 }
 
 /// Remove an alert rule: its alerts resolve, and its own job ends.
@@ -244,7 +249,7 @@ pub async fn remove_rule(
 ) -> Result<StatusCode, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "an alert rule")?);
     let act = ("alert_rule.remove", id.to_string());
-    done(&app, who, act, move |service, who| Ok(service.remove_rule(who, id)?)).await?;
+    done(&app, who, act, move |service, who| Ok(service.rules.remove(who, id)?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -272,7 +277,7 @@ pub async fn silences(
     caller: RequestCaller,
 ) -> Result<JsonResponse<SilenceList>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    Ok(JsonResponse(SilenceList { silences: app.service.silences_shown(&who) }))
+    Ok(JsonResponse(SilenceList { silences: app.service.rules.silences_shown(&who) }))
 }
 
 /// Create a silence: that of an admin applies to all alerts, that of another user to alerts of the user's own rules.
@@ -290,7 +295,7 @@ pub async fn create_silence(
 ) -> Result<(StatusCode, JsonResponse<AlertSilence>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let (act, asked) = (("silence.create", asked.matchers.join(" ")), silence_asked(asked)?);
-    let made = done(&app, who, act, move |service, who| service.keep_silence(who, None, asked)).await?;
+    let made = done(&app, who, act, move |service, who| service.rules.keep_silence(who, None, asked)).await?;
     Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
@@ -312,7 +317,7 @@ pub async fn replace_silence(
     let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "a silence")?);
     let (act, asked) = (("silence.replace", id.to_string()), silence_asked(asked)?);
     Ok(JsonResponse(
-        done(&app, who, act, move |service, who| service.keep_silence(who, Some(id), asked)).await?,
+        done(&app, who, act, move |service, who| service.rules.keep_silence(who, Some(id), asked)).await?,
     ))
 }
 
@@ -328,7 +333,7 @@ pub async fn end_silence(
 ) -> Result<JsonResponse<AlertSilence>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "a silence")?);
     let act = ("silence.end", id.to_string());
-    Ok(JsonResponse(done(&app, who, act, move |service, who| Ok(service.end_silence(who, id)?)).await?))
+    Ok(JsonResponse(done(&app, who, act, move |service, who| Ok(service.rules.end_silence(who, id)?)).await?))
 }
 
 /// List receivers.
@@ -342,7 +347,7 @@ pub async fn receivers(
 ) -> Result<JsonResponse<ReceiverList>, ApiFailure> {
     caller.at_least(AccessRole::View)?;
     Ok(JsonResponse(ReceiverList {
-        receivers: app.run(|service| Ok(service.alerts().receiver_states()?)).await?,
+        receivers: app.run(|service| Ok(service.rules.alerts.receiver_states()?)).await?,
     }))
 }
 
@@ -358,5 +363,7 @@ pub async fn test_receiver(
 ) -> Result<JsonResponse<ReceiverTestResult>, ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let act = ("receiver.test", name.clone());
-    Ok(JsonResponse(done(&app, who, act, move |service, who| Ok(service.test_receiver(who, &name)?)).await?))
+    Ok(JsonResponse(
+        done(&app, who, act, move |service, who| Ok(service.rules.test_receiver(who, &name)?)).await?,
+    ))
 }

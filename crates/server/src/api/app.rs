@@ -12,7 +12,8 @@ use super::assets::PageAssets;
 use super::failure::ApiFailure;
 use super::rate::RateLimits;
 use crate::api::catalog::CatalogText;
-use crate::jobs::service::{Service, ServiceError};
+use crate::api::service::Service;
+use crate::store::service_error::ServiceError;
 use crate::store::tls::ServerTls;
 
 /// Address of the client: that of the connection, or the one reported by a trusted proxy.

@@ -12,8 +12,8 @@ use super::caller::{self, RequestCaller};
 use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::JsonBody;
+use crate::api::service::Service;
 use crate::jobs::enrolment::{AgentCertificate, INVITATION_SECONDS_MAX, Invitation};
-use crate::jobs::service::Service;
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::sqlite::EnrolledAgent;
 use crate::store::tls::ServerTls;
@@ -88,8 +88,8 @@ pub async fn invite(
         return Err(ApiFailure::bad("the lifetime of a one-time token is 1 to 604800 seconds"));
     }
     let invite = move |service: &Service| {
-        let made = service.invite(&tls, &asked.agent, asked.expires_in_seconds);
-        service.note_result(&who.name, "agent.invite", &asked.agent, &made);
+        let made = service.enrolments.invite(&tls, &asked.agent, asked.expires_in_seconds);
+        service.audit.note_result(&who.name, "agent.invite", &asked.agent, &made);
         made
     };
     Ok((StatusCode::CREATED, JsonResponse(app.run(invite).await?)))
@@ -121,8 +121,8 @@ pub async fn revoke(
 ) -> Result<StatusCode, ApiFailure> {
     let who = admin(caller)?;
     let revoke = move |service: &Service| {
-        let revoked = service.revoke_agent(&agent);
-        service.note_result(&who.name, "agent.revoke", &agent, &revoked);
+        let revoked = service.enrolments.revoke_agent(&agent);
+        service.audit.note_result(&who.name, "agent.revoke", &agent, &revoked);
         revoked
     };
     app.run(revoke).await?;
@@ -143,14 +143,14 @@ pub async fn enrol(
     let tls = tls(&app)?;
     let JsonBody(asked, _) = JsonBody::<EnrolmentRequest>::from_request(request, &app).await?;
     let token = asked.token.clone();
-    if app.run(move |service| service.invited(&token)).await?.is_none() {
+    if app.run(move |service| service.enrolments.invited(&token)).await?.is_none() {
         caller::count_wrong(&app, address)?;
         return Err(ApiFailure::unauthorized("there is no such one-time token: it was used or has expired"));
     }
     let enrol = move |service: &Service| {
-        let made = service.enrol(&tls, &asked.token, &asked.request);
+        let made = service.enrolments.enrol(&tls, &asked.token, &asked.request);
         let agent = made.as_ref().map(|made| made.agent.clone()).unwrap_or_default();
-        service.note_result(&address.to_string(), "agent.enrol", &agent, &made);
+        service.audit.note_result(&address.to_string(), "agent.enrol", &agent, &made);
         made
     };
     Ok((StatusCode::CREATED, JsonResponse(app.run(enrol).await?)))
@@ -171,8 +171,8 @@ pub async fn renew(
     };
     let JsonBody(asked, _) = JsonBody::<RenewalRequest>::from_request(request, &app).await?;
     let renew = move |service: &Service| {
-        let made = service.renew_agent(&tls, &peer, &asked.request);
-        service.note_result(&peer.name, "agent.renew", &peer.name, &made);
+        let made = service.enrolments.renew_agent(&tls, &peer, &asked.request);
+        service.audit.note_result(&peer.name, "agent.renew", &peer.name, &made);
         made
     };
     Ok((StatusCode::CREATED, JsonResponse(app.run(renew).await?)))

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use crate::api::query_assist::{QueryProblem, TextRange};
 use crate::job::fleet_refusal::FleetRefusal;
-use crate::jobs::service::ServiceError;
 use crate::store::persist_error::PersistError;
+use crate::store::service_error::ServiceError;
 
 /// Error response.
 #[derive(Clone, Debug, Serialize, ToSchema)]

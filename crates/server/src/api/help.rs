@@ -124,15 +124,15 @@ pub(super) async fn counted(app: &Arc<AppState>) -> Result<ServiceCounters, ApiF
     let waited = app.connections_waited.load(Ordering::Relaxed);
     let evicted = app.admission.evicted();
     app.run(move |service| {
-        let (hub, kept) = (service.hub(), service.history().kept()?);
+        let (hub, kept) = (service.hub(), service.history.kept()?);
         let reached =
             |bounds: [LimitKind; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
-        let (rules, tally) = (service.alerts().rules(), &service.alerts().tally);
-        let actions = service.actions().shown();
+        let (rules, tally) = (service.rules.alerts.rules(), &service.rules.alerts.tally);
+        let actions = service.actions.registry.shown();
         Ok(ServiceCounters {
             uptime_seconds: uptime,
             jobs_unfinished: service.store().jobs.unfinished_count()?,
-            agents_connected: service.fleet.agents().iter().filter(|agent| agent.connected).count(),
+            agents_connected: service.jobs.fleet.agents().iter().filter(|agent| agent.connected).count(),
             streams: hub.streams.load(Ordering::Relaxed),
             history_bytes: kept.bytes,
             tuple_bytes: kept.tuple_bytes,
@@ -158,8 +158,8 @@ pub(super) async fn counted(app: &Arc<AppState>) -> Result<ServiceCounters, ApiF
             notifications_retried: tally.retried.get(),
             notifications_lost: tally.lost.get(),
             actions: actions.len(),
-            decisions_done: service.actions().tally.done.get(),
-            decisions_retried: service.actions().tally.retried.get(),
+            decisions_done: service.actions.registry.tally.done.get(),
+            decisions_retried: service.actions.registry.tally.retried.get(),
             action_groups_left_out: actions.iter().map(|action| action.groups_left_out).sum(),
         })
     })

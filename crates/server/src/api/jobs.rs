@@ -13,15 +13,16 @@ use super::caller::RequestCaller;
 use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::{JsonBody, QueryParams, header_text};
+use crate::api::service::Service;
 use crate::gateway::fleet::AgentView;
 use crate::job::columns::{maybe_text, text};
 use crate::job::{
     BusKind, CaptureRequest, Job, JobId, JobKind, JobOutcome, JobOutlet, JobSpec, MergeEngine, RedactionMode,
     RetainedRows,
 };
-use crate::jobs::service::{Service, ServiceError};
 use crate::results::hub::{AgentAccount, TapAccount};
 use crate::store::access::AccessRole;
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::JobQuery;
 
 /// Default jobs per page.
@@ -312,13 +313,13 @@ pub async fn create(
     let text = spec.query.clone();
     let submit = move |service: &Service| {
         let key = key.as_deref().map(|key| (key, &bytes[..]));
-        let result = service.submit(&who, &spec, &to, key);
+        let result = service.jobs.submit(&who, &spec, &to, key);
         let (object, outcome) = match &result {
             Ok((job, true)) => (job.id.to_string(), "done".to_owned()),
             Ok((job, false)) => (job.id.to_string(), "had been done".to_owned()),
             Err(denied) => (String::new(), denied.to_string()),
         };
-        service.note(&who.name, "job.start", &object, &outcome);
+        service.audit.note(&who.name, "job.start", &object, &outcome);
         Ok(result)
     };
     match app.run(submit).await? {
@@ -346,8 +347,8 @@ pub async fn list(
     let read = move |service: &Service| {
         let mut jobs = service.store().jobs.list(&wanted)?;
         let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
-        jobs.retain(|job| service.may_see(&who, job));
-        service.tell(&mut jobs)?;
+        jobs.retain(|job| service.jobs.may_see(&who, job));
+        service.jobs.complete(&mut jobs)?;
         Ok(JobList { jobs: jobs.into_iter().map(JobView::from).collect(), next })
     };
     Ok(JsonResponse(app.run(read).await?))
@@ -364,7 +365,7 @@ pub async fn show(
     Path(name): Path<String>,
 ) -> Result<JsonResponse<JobView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
-    Ok(JsonResponse(app.run(move |service| service.job(&who, id)).await?.into()))
+    Ok(JsonResponse(app.run(move |service| service.jobs.get(&who, id)).await?.into()))
 }
 
 /// Stop a job. Its results so far are kept.
@@ -379,8 +380,8 @@ pub async fn stop(
 ) -> Result<JsonResponse<JobView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
     let stop = move |service: &Service| {
-        let result = service.stop(&who, id);
-        service.note_result(&who.name, "job.stop", &id.to_string(), &result);
+        let result = service.jobs.stop(&who, id);
+        service.audit.note_result(&who.name, "job.stop", &id.to_string(), &result);
         result
     };
     Ok(JsonResponse(app.run(stop).await?.into()))
@@ -397,7 +398,7 @@ pub async fn renew(
     Path(name): Path<String>,
 ) -> Result<JsonResponse<JobView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
-    Ok(JsonResponse(app.run(move |service| service.renew(&who, id)).await?.into()))
+    Ok(JsonResponse(app.run(move |service| service.jobs.renew(&who, id)).await?.into()))
 }
 
 /// Counters of each agent of a job.
@@ -421,7 +422,7 @@ pub async fn accounts(
 ) -> Result<JsonResponse<AgentAccounts>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
     let read = move |service: &Service| {
-        service.job(&who, id)?;
+        service.jobs.get(&who, id)?;
         let (agents, taps) = service.hub().agents(id)?;
         Ok(AgentAccounts { agents, taps })
     };
@@ -438,6 +439,6 @@ pub async fn agents(
     caller: RequestCaller,
 ) -> Result<JsonResponse<AgentList>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    let agents = app.run(move |service| Ok(service.agents_shown(&who))).await?;
+    let agents = app.run(move |service| Ok(service.jobs.agents_shown(&who))).await?;
     Ok(JsonResponse(AgentList { agents }))
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use outlets::{ExpositionFormat, MetricsPage};
 
+use crate::api::service::Service;
 use crate::gateway::fleet::{AgentHealth, FleetHealth, JobHealth};
 use crate::job::counters::{GatewayStage, LimitKind, process_cpu, process_memory};
 use crate::job::{Job, JobId, JobKind};
-use crate::jobs::service::{Service, ServiceError};
 use crate::rules::alerts::RuleView;
 use crate::store::access::ClientAccess;
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::now_ns;
 
 /// Maximum agents with their own series.
@@ -40,7 +41,7 @@ pub fn page(
     form: ExpositionFormat,
 ) -> Result<MetricsPage, ServiceError> {
     let mut page = MetricsPage::new(form);
-    let health = service.fleet.health();
+    let health = service.jobs.fleet.health();
     let mut jobs = service.store().jobs.unfinished()?;
     of_process(&mut page, requests);
     of_requests(&mut page, service, requests);
@@ -53,7 +54,7 @@ pub fn page(
         page.gauge("netalytics_jobs", "jobs, by state", &[("state", &state)], count as f64);
     }
     of_jobs(&mut page, &jobs, &health.jobs);
-    service.deliveries.health(&mut jobs, &mut page)?;
+    service.jobs.deliveries.health(&mut jobs, &mut page)?;
     Ok(page)
 }
 
@@ -69,13 +70,13 @@ pub fn results(
     jobs.retain(|job| job.spec.kind == JobKind::Standing);
     service.shown.keep(&jobs);
     for job in jobs.iter().filter(|job| only.is_none_or(|only| only.contains(&job.id))) {
-        if !service.may_see(who, job) || service.may_see_rows(who, job).is_err() {
+        if !service.jobs.may_see(who, job) || service.jobs.may_see_rows(who, job).is_err() {
             continue;
         }
         // Tuples are not metrics.
-        let plan = service.plan_of(job).ok().filter(|plan| !plan.dataflow.pipelines.is_empty());
+        let plan = service.jobs.queries.plan_of(job).ok().filter(|plan| !plan.dataflow.pipelines.is_empty());
         if let Some(plan) = plan {
-            let from = (&service.store().results, service.history());
+            let from = (&service.store().results, &*service.history);
             service.shown.add(from, (job, &plan), service.limits().series_max, &mut page)?;
         }
     }
@@ -157,7 +158,7 @@ fn of_records(page: &mut MetricsPage, service: &Service, health: &FleetHealth) {
 }
 
 fn of_rows(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError> {
-    let (hub, kept) = (service.hub(), service.history().kept()?);
+    let (hub, kept) = (service.hub(), service.history.kept()?);
     for (name, help, count) in [
         ("netalytics_windows_closed_total", "windows whose rows are final", hub.meters.windows_closed.get()),
         ("netalytics_rows_kept_total", "rows written to disk", hub.meters.rows_kept.get()),
@@ -183,7 +184,7 @@ fn of_rows(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError
 }
 
 fn of_alerts(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError> {
-    let (alerts, rules) = (service.alerts(), service.alerts().rules());
+    let (alerts, rules) = (&service.rules.alerts, service.rules.alerts.rules());
     let sum = |of: fn(&RuleView) -> usize| rules.iter().map(of).sum::<usize>() as f64;
     for (state, number) in [("pending", sum(|r| r.pending)), ("firing", sum(|r| r.firing))] {
         page.gauge("netalytics_alerts", "alerts by state", &[("state", state)], number);
@@ -222,7 +223,7 @@ fn of_alerts(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceErr
 }
 
 fn of_actions(page: &mut MetricsPage, service: &Service) {
-    let (actions, tally) = (service.actions().shown(), &service.actions().tally);
+    let (actions, tally) = (service.actions.registry.shown(), &service.actions.registry.tally);
     for action in &actions {
         let labels = [("action", action.name.as_str())];
         let is_ok = f64::from(u8::from(matches!(action.state.as_str(), "ok" | "carrying_out")));

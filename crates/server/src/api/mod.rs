@@ -31,6 +31,7 @@ mod rate;
 mod recordings;
 pub(crate) mod row_formats;
 mod rows;
+pub(crate) mod service;
 mod sessions;
 mod stream;
 mod stream_events;
@@ -52,8 +53,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::api::catalog::CatalogText;
+use crate::api::service::Service;
 use crate::job::counters::LimitKind;
-use crate::jobs::service::Service;
 use crate::store::tls::ServerTls;
 use admission::ConnectionAdmission;
 use app::AppState;
@@ -101,7 +102,7 @@ impl HttpServer {
             hosts: hosts(bound, names),
             assets: PageAssets::default(),
             rates: RateLimits::new(service.limits().requests_per_second),
-            catalog: CatalogText::of(service.schemas.iter().map(AsRef::as_ref)),
+            catalog: CatalogText::of(service.jobs.queries.schemas.iter().map(AsRef::as_ref)),
             started: Instant::now(),
             ending,
             admission: ConnectionAdmission::new(service.limits().connections_max),
@@ -201,7 +202,7 @@ async fn look_after(service: Arc<Service>, mut ending: watch::Receiver<bool>) {
         let service = service.clone();
         let is_due = looked.elapsed() >= LOOK_AFTER_EVERY;
         let look = move || {
-            service.end_abandoned();
+            service.jobs.end_abandoned();
             if is_due {
                 service.look_after();
             }

@@ -26,11 +26,15 @@ pub async fn show(
     caller: RequestCaller,
 ) -> Result<JsonResponse<NetworkView>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    let look = move |service: &crate::jobs::service::Service| {
-        let mut view = service.fleet.network();
+    let look = move |service: &crate::api::service::Service| {
+        let mut view = service.jobs.fleet.network();
         if who.is_scoped() {
-            let seen: BTreeSet<JobId> =
-                view.jobs.iter().map(|of| of.job).filter(|job| service.job(&who, *job).is_ok()).collect();
+            let seen: BTreeSet<JobId> = view
+                .jobs
+                .iter()
+                .map(|of| of.job)
+                .filter(|job| service.jobs.get(&who, *job).is_ok())
+                .collect();
             view.jobs.retain(|of| seen.contains(&of.job));
             for switch in &mut view.switches {
                 switch.rules.retain(|rule| rule.job.is_none_or(|job| seen.contains(&job)));

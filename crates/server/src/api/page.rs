@@ -15,9 +15,9 @@ use super::caller;
 use super::failure::ApiFailure;
 use super::help::{ServiceCounters, counted};
 use super::tokens;
+use crate::api::service::Service;
 use crate::gateway::fleet::AgentView;
 use crate::job::Job;
-use crate::jobs::service::Service;
 use crate::rules::alerts::{AlertView, time};
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::sqlite::JobQuery;
@@ -100,11 +100,11 @@ async fn show(app: &Arc<AppState>, who: ClientAccess) -> Result<String, ApiFailu
     let name = who.name.clone();
     let read = move |service: &Service| {
         let mut jobs = service.store().jobs.list(&JobQuery { limit: JOBS, ..JobQuery::default() })?;
-        jobs.retain(|job| service.may_see(&who, job));
-        service.tell(&mut jobs)?;
-        let mut alerts = service.alerts_shown(&who);
+        jobs.retain(|job| service.jobs.may_see(&who, job));
+        service.jobs.complete(&mut jobs)?;
+        let mut alerts = service.rules.alerts_shown(&who);
         alerts.retain(|alert| alert.state == "firing");
-        Ok((jobs, service.agents_shown(&who), alerts))
+        Ok((jobs, service.jobs.agents_shown(&who), alerts))
     };
     let (jobs, agents, alerts) = app.run(read).await?;
     Ok(document(&format!(

@@ -17,12 +17,13 @@ use super::failure::ApiFailure;
 use super::params::{JsonBody, QueryParams};
 use super::rows::{format_of, in_form};
 use crate::api::row_formats::{RowFormat, write};
+use crate::api::service::Service;
 use crate::job::JobId;
 use crate::job::columns::{self, CellValue, ColumnHead};
-use crate::jobs::service::{Service, ServiceError};
 use crate::queries::past::{AnswerOrigin, PastQuery, PastResponse, PastTable};
 use crate::store::access::AccessRole;
 use crate::store::history::RowPage;
+use crate::store::service_error::ServiceError;
 
 /// Header for each note on an answer whose format has no place for notes.
 const NOTE: HeaderName = HeaderName::from_static("netalytics-note");
@@ -143,10 +144,10 @@ pub async fn query(
         // The query is aborted at its deadline and holds its permit until then.
         let _room = room;
         let asked = match &recording {
-            None => service.ask_past(&who, &question),
-            Some(id) => service.ask_recording(&who, id, &question),
+            None => service.past.ask(&who, &question),
+            Some(id) => service.recordings.ask(&who, id, &question),
         };
-        service.note_result(&who.name, "query", recording.as_deref().unwrap_or_default(), &asked);
+        service.audit.note_result(&who.name, "query", recording.as_deref().unwrap_or_default(), &asked);
         match asked {
             Err(ServiceError::Query(errors)) => Ok(Err(errors)),
             asked => asked.and_then(|answer| said(answer, result.as_deref(), format)).map(Ok),

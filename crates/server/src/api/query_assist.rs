@@ -5,7 +5,7 @@ use query::{Diagnostic, TextSpan};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::jobs::service::Service;
+use crate::api::service::Service;
 
 /// Packets per second assumed if an agent's rate is unknown.
 const PACKETS: u64 = 100_000;
@@ -97,14 +97,14 @@ pub struct CheckAnswer {
 /// Checks a text.
 pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
     let text = &asked.text;
-    let diagnostics = match query::check(text, &service.schemas, &()) {
+    let diagnostics = match query::check(text, &service.jobs.queries.schemas, &()) {
         Ok(_) => Vec::new(),
         Err(errors) => errors.iter().map(|error| QueryProblem::of(text, error)).collect(),
     };
     let (mut word, mut completions) = (None, Vec::new());
     if let Some(cursor) = asked.cursor.filter(|_| text.len() <= query::QUERY_BYTES_MAX) {
         let byte = byte_of(text, cursor);
-        let found = query::complete(&text[..byte], &service.schemas);
+        let found = query::complete(&text[..byte], &service.jobs.queries.schemas);
         // The whole word is replaced, including the part after the cursor.
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let rest: usize = text[byte..].chars().take_while(|c| is_part(*c)).map(char::len_utf8).sum();
@@ -197,13 +197,13 @@ pub struct ParserColumns {
 
 /// Explains a query.
 pub fn explain(service: &Service, text: &str) -> Result<ExplainAnswer, Vec<Diagnostic>> {
-    let plan = service.plan(text)?;
+    let plan = service.jobs.queries.plan(text)?;
     let parser = |parser: &plan::ParserUse| ParserColumns {
         name: parser.schema.name.to_string(),
         columns: parser.columns.iter().map(|id| parser.schema.field(*id).name.to_string()).collect(),
     };
     let cost = planner::cost(&plan);
-    let agents = service.fleet.agents().into_iter().filter_map(|agent| {
+    let agents = service.jobs.fleet.agents().into_iter().filter_map(|agent| {
         Some(AgentEstimate {
             estimate: HostEstimate::at(&cost, agent.packets_per_second?),
             agent: agent.name,

@@ -17,9 +17,10 @@ use super::caller::RequestCaller;
 use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::{QueryParams, header_text};
-use crate::jobs::service::{Service, ServiceError};
+use crate::api::service::Service;
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::recording_store::{IncomingUpload, RecordingView};
+use crate::store::service_error::ServiceError;
 
 /// Time limit without data during an upload.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -57,8 +58,8 @@ pub async fn list(
 ) -> Result<JsonResponse<RecordingList>, ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let read = move |service: &Service| {
-        let limits = service.shelf()?.sent().limits;
-        let recordings = service.recordings(&who)?;
+        let limits = service.recordings.shelf()?.sent().limits;
+        let recordings = service.recordings.list(&who)?;
         let upload_seconds = limits.time.as_secs();
         Ok(RecordingList { recordings, upload_bytes_max: limits.file_bytes, upload_seconds })
     };
@@ -84,7 +85,7 @@ pub async fn send(
     let length = header_text(&headers, "content-length").and_then(|text| text.parse().ok());
     let begin = {
         let who = who.clone();
-        move |service: &Service| service.shelf()?.sent().begin(&who, &params.name, length)
+        move |service: &Service| service.recordings.shelf()?.sent().begin(&who, &params.name, length)
     };
     let coming = app.run(begin).await?;
     let kept = tokio::time::timeout(TIME, receive(&app, coming, body))
@@ -95,7 +96,12 @@ pub async fn send(
             Ok(id) => found(service, &who, &id),
             Err(why) => return Ok(Err(why)),
         };
-        service.note_result(&who.name, "recording.send", told.as_ref().map_or("", |told| &told.name), &told);
+        service.audit.note_result(
+            &who.name,
+            "recording.send",
+            told.as_ref().map_or("", |told| &told.name),
+            &told,
+        );
         told.map(Ok)
     };
     app.run(read).await?.map(|told| (StatusCode::CREATED, JsonResponse(told)))
@@ -103,11 +109,11 @@ pub async fn send(
 
 /// Inspects a new upload and removes it if it is not a capture.
 fn found(service: &Service, who: &ClientAccess, id: &str) -> Result<RecordingView, ServiceError> {
-    let one = service.recording(who, id)?.told;
+    let one = service.recordings.get(who, id)?.told;
     match &one.problem {
         None => Ok(one),
         Some(why) => {
-            service.shelf()?.sent().remove(id);
+            service.recordings.shelf()?.sent().remove(id);
             Err(ServiceError::Invalid(format!("this is not a readable capture: {why}")))
         }
     }
@@ -156,8 +162,8 @@ pub async fn remove(
 ) -> Result<StatusCode, ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let remove = move |service: &Service| {
-        let removed = service.remove_recording(&who, &id);
-        service.note_result(&who.name, "recording.delete", &id, &removed);
+        let removed = service.recordings.remove(&who, &id);
+        service.audit.note_result(&who.name, "recording.delete", &id, &removed);
         removed
     };
     app.run(remove).await.map(|()| StatusCode::NO_CONTENT)

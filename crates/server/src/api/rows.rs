@@ -17,11 +17,12 @@ use super::jobs::id;
 use super::json::JsonResponse;
 use super::params::{QueryParams, header_text, time};
 use crate::api::row_formats::{RowFormat, write};
+use crate::api::service::Service;
 use crate::job::JobId;
 use crate::job::columns::{CellValue, ColumnHead};
-use crate::jobs::service::{Service, ServiceError};
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::history::{PageQuery, RowSelection};
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::KeptResult;
 
 /// Default rows per page.
@@ -114,10 +115,10 @@ pub async fn rows(
         until_ns: params.until.as_deref().map(time).transpose()?,
     };
     let read = move |service: &Service| {
-        let job = service.job(&who, id)?;
-        service.may_see_rows(&who, &job)?;
+        let job = service.jobs.get(&who, id)?;
+        service.jobs.may_see_rows(&who, &job)?;
         let result = chosen(service, id, params.result.as_deref())?;
-        let page = service.history().read(id, &result, &ask)?;
+        let page = service.history.read(id, &result, &ask)?;
         let bytes =
             write(&page, None, &result, format).map_err(crate::store::persist_error::PersistError::Disk)?;
         Ok((bytes, page.next, page.last))
@@ -179,11 +180,11 @@ async fn selected(
     };
     let read = move |service: &Service| {
         let _room = room;
-        let job = service.job(&who, id)?;
-        service.may_see_rows(&who, &job)?;
+        let job = service.jobs.get(&who, id)?;
+        service.jobs.may_see_rows(&who, &job)?;
         let result = chosen(service, id, result.as_deref())?;
         let deadline = Instant::now() + service.limits().past.time;
-        let found = service.history().select((id, &result), &selection, deadline);
+        let found = service.history.select((id, &result), &selection, deadline);
         if let Err(ServiceError::Late(_)) = found {
             service.hub().meters.queries_given_up.add(1);
         }
@@ -249,7 +250,7 @@ pub async fn results(
 ) -> Result<JsonResponse<ResultList>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
     let read = move |service: &Service| {
-        service.job(&who, id)?;
+        service.jobs.get(&who, id)?;
         let of = |result: KeptResult| ResultAnswer {
             processor: result.processor,
             table: result.table,

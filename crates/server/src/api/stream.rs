@@ -26,12 +26,13 @@ use super::caller::RequestCaller;
 use super::failure::ApiFailure;
 use super::jobs::id;
 use super::params::{QueryParams, header_text};
+use crate::api::service::Service;
 use crate::job::JobId;
 use crate::job::counters::LimitKind;
-use crate::jobs::service::{Service, ServiceError};
 use crate::results::events::{ClientQueue, NextEvent};
 use crate::results::hub::ResumePoint;
 use crate::store::access::{AccessRole, ClientAccess};
+use crate::store::service_error::ServiceError;
 
 /// Maximum jobs of one stream.
 const JOBS_MAX: usize = 50;
@@ -158,13 +159,13 @@ fn watch(
     let jobs = match wanted {
         Some(jobs) => {
             for job in &jobs {
-                service.may_see_rows(who, &service.job(who, *job)?)?;
+                service.jobs.may_see_rows(who, &service.jobs.get(who, *job)?)?;
             }
             jobs
         }
         None => {
             let mut jobs = service.store().jobs.unfinished()?;
-            jobs.retain(|job| service.may_see(who, job) && service.may_see_rows(who, job).is_ok());
+            jobs.retain(|job| service.jobs.may_see(who, job) && service.jobs.may_see_rows(who, job).is_ok());
             jobs.iter().rev().take(JOBS_MAX).map(|job| job.id).collect()
         }
     };

@@ -15,8 +15,9 @@ use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::{JsonBody, QueryParams};
 use super::sessions::{self, COOKIE, SESSION_TIME};
-use crate::jobs::service::{Service, ServiceError};
+use crate::api::service::Service;
 use crate::store::access::{self, AccessRole, AccessToken, ClientAccess, NetworkScope, NewToken};
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::{AuditEntry, StoreError, now_ns};
 
 /// A token to create.
@@ -122,7 +123,7 @@ pub async fn create(
     let make = move |service: &Service| {
         let made = access::make(&service.store().tokens, (&asked.name, asked.role, &scope), expires)?;
         let outcome = if made.is_some() { "done" } else { "the name is taken" };
-        service.note(&who.name, "token.create", &asked.name, outcome);
+        service.audit.note(&who.name, "token.create", &asked.name, outcome);
         Ok(made)
     };
     let made = app.run(make).await?;
@@ -183,7 +184,7 @@ pub async fn revoke(
         let removed = if seen { service.store().tokens.remove(id)? } else { None };
         let object = removed.clone().unwrap_or_else(|| id.to_string());
         let outcome = if removed.is_some() { "done" } else { "there is none" };
-        service.note(&who.name, "token.revoke", &object, outcome);
+        service.audit.note(&who.name, "token.revoke", &object, outcome);
         Ok(removed)
     };
     let revoked = app.run(revoke).await?;

@@ -6,9 +6,9 @@ use identity::{CertificateLifetime, CertificateSerial, VerifiedPeer};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::jobs::service::{Service, ServiceError};
 use crate::store::access::{hash, random_hex};
-use crate::store::sqlite::now_ns;
+use crate::store::service_error::ServiceError;
+use crate::store::sqlite::{EnrolmentStore, now_ns};
 use crate::store::tls::ServerTls;
 
 /// Maximum validity of an invitation.
@@ -45,20 +45,30 @@ pub struct AgentCertificate {
     pub good_until_ns: i64,
 }
 
-impl Service {
+/// Requests about the enrollment of agents.
+pub struct EnrolmentRequests {
+    store: EnrolmentStore,
+}
+
+impl EnrolmentRequests {
+    /// Accepts requests about the enrollments in `store`.
+    pub fn new(store: EnrolmentStore) -> EnrolmentRequests {
+        EnrolmentRequests { store }
+    }
+
     /// Creates a one-time token.
     pub fn invite(&self, tls: &ServerTls, agent: &str, seconds: u32) -> Result<Invitation, ServiceError> {
         identity::check_name(agent).map_err(|why| ServiceError::Invalid(why.to_string()))?;
         let secret = format!("nle_{}", random_hex());
         let expires_ns = now_ns() + i64::from(seconds.min(INVITATION_SECONDS_MAX)) * SECOND_NS;
-        self.store().enrolments.invite(agent, &hash(&secret), expires_ns)?;
+        self.store.invite(agent, &hash(&secret), expires_ns)?;
         let pin = tls.pin().map(|pin| format!(".{pin}")).unwrap_or_default();
         Ok(Invitation { agent: agent.to_owned(), token: format!("{secret}{pin}"), expires_ns })
     }
 
     /// Name of the agent that a one-time token invites.
     pub fn invited(&self, token: &str) -> Result<Option<String>, ServiceError> {
-        Ok(self.store().enrolments.invited(&secret_hash(token))?)
+        Ok(self.store.invited(&secret_hash(token))?)
     }
 
     /// Issues the first certificate of an agent for a one-time token, which becomes invalid.
@@ -73,7 +83,7 @@ impl Service {
         // Random, so that enrollments differ even after an older store was restored.
         let enrolment = random();
         let certified = certify(tls, &agent, enrolment, request)?;
-        match self.store().enrolments.enrol(&secret_hash(token), enrolment, certified.good_until_ns)? {
+        match self.store.enrol(&secret_hash(token), enrolment, certified.good_until_ns)? {
             true => Ok(certified),
             false => Err(gone()),
         }
@@ -88,14 +98,14 @@ impl Service {
     ) -> Result<AgentCertificate, ServiceError> {
         self.is_enrolled(peer)?;
         let certified = certify(tls, &peer.name, peer.enrolment, request)?;
-        self.store().enrolments.renew(&peer.name, peer.enrolment, certified.good_until_ns)?;
+        self.store.renew(&peer.name, peer.enrolment, certified.good_until_ns)?;
         Ok(certified)
     }
 
     /// Checks whether the owner of a certificate verified by TLS may connect and stay connected. An older certificate
     /// remains valid after a renewal.
     pub fn is_enrolled(&self, peer: &VerifiedPeer) -> Result<(), ServiceError> {
-        let known = self.store().enrolments.of_agent(&peer.name)?;
+        let known = self.store.of_agent(&peer.name)?;
         let refused = |why: String| Err(ServiceError::Forbidden(why));
         match known {
             None => refused(format!("agent {} has not enrolled with this server", peer.name)),
@@ -118,7 +128,7 @@ impl Service {
 
     /// Invalidates all certificates and invitations of an agent.
     pub fn revoke_agent(&self, agent: &str) -> Result<(), ServiceError> {
-        match self.store().enrolments.revoke(agent)? {
+        match self.store.revoke(agent)? {
             true => Ok(()),
             false => {
                 Err(ServiceError::Unknown(format!("there is nothing by which an agent {agent} may connect")))

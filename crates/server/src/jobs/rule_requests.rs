@@ -1,15 +1,17 @@
 //! Requests on alerts: permissions to create and see rules and silences.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::job::{Job, JobId, JobKind, JobSpec, RedactionMode};
-use crate::jobs::service::{Service, ServiceError, may_ask, must_own};
+use crate::job::{Job, JobId, JobSpec, RedactionMode};
+use crate::jobs::job_requests::JobRequests;
+use crate::jobs::permissions::{may_ask, must_own};
 use crate::rules::alerts::{
-    AlertRule, AlertSilence, AlertView, CompiledSilence, ReceiverTestResult, RuleError, RuleRequest,
-    RuleView, SilenceScope,
+    AlertRegistry, AlertRule, AlertSilence, AlertView, CompiledSilence, ReceiverTestResult, RuleError,
+    RuleRequest, RuleView, SilenceScope,
 };
 use crate::store::access::{AccessRole, ClientAccess};
-use crate::store::sqlite::{JobQuery, now_ns};
+use crate::store::service_error::ServiceError;
+use crate::store::sqlite::{JobStore, now_ns};
 
 /// Reason why a rule or a silence is rejected.
 pub enum RuleRejection {
@@ -43,23 +45,38 @@ pub struct NewSilence {
     pub comment: String,
 }
 
-impl Service {
+/// Requests about alert rules and silences.
+pub struct RuleRequests {
+    jobs: Arc<JobRequests>,
+    /// Running rules.
+    pub alerts: Arc<AlertRegistry>,
+    store: JobStore,
+    /// Serializes changes of rules.
+    changing: Mutex<()>,
+}
+
+impl RuleRequests {
+    /// Accepts requests about the rules of `alerts`.
+    pub fn new(jobs: Arc<JobRequests>, alerts: Arc<AlertRegistry>, store: JobStore) -> RuleRequests {
+        RuleRequests { jobs, alerts, store, changing: Mutex::new(()) }
+    }
+
     /// Adds a rule.
-    pub fn add_rule(&self, who: &ClientAccess, asked: &RuleRequest) -> Result<RuleView, RuleRejection> {
+    pub fn add(&self, who: &ClientAccess, asked: &RuleRequest) -> Result<RuleView, RuleRejection> {
         let _one = self.one_ruling();
-        let most = self.limits().alerts.rules_max;
-        if self.alerts().rules_count() >= most {
+        let most = self.alerts.limits().rules_max;
+        if self.alerts.rules_count() >= most {
             return Err(ServiceError::Quota(format!(
                 "there are {most} alert rules, which is the maximum (--alert-rules-max)"
             ))
             .into());
         }
         let taken = || RuleRejection::Taken(format!("there is a rule {} already", asked.name));
-        if self.alerts().rules().iter().any(|rule| rule.asked.name == asked.name) {
+        if self.alerts.rules().iter().any(|rule| rule.asked.name == asked.name) {
             return Err(taken());
         }
         let (rule, job) = self.rule_over(who, asked)?;
-        match self.alerts().add(&who.name, job, &rule) {
+        match self.alerts.add(&who.name, job, &rule) {
             Ok(Some(shown)) => Ok(shown),
             result => {
                 self.leave(who, rule.owns_job().then_some(job));
@@ -69,7 +86,7 @@ impl Service {
     }
 
     /// Replaces a rule; the name stays.
-    pub fn replace_rule(
+    pub fn replace(
         &self,
         who: &ClientAccess,
         id: i64,
@@ -88,38 +105,38 @@ impl Service {
         let (rule, job) = match owned {
             // The job continues.
             Some(job) if same(&known.asked) == same(asked) && asked.job.is_none() => {
-                (self.checked_rule(asked, &self.job(who, job)?)?, job)
+                (self.checked_rule(asked, &self.jobs.get(who, job)?)?, job)
             }
             _ => self.rule_over(who, asked)?,
         };
         let gone = || ServiceError::Unknown(format!("there is no alert rule {id}"));
-        let shown = self.alerts().replace(id, job, &rule)?.ok_or_else(gone)?;
+        let shown = self.alerts.replace(id, job, &rule)?.ok_or_else(gone)?;
         self.leave(who, owned.filter(|old| *old != job));
         Ok(shown)
     }
 
     /// Removes a rule, and the job it owns unless another rule uses it.
-    pub fn remove_rule(&self, who: &ClientAccess, id: i64) -> Result<(), ServiceError> {
+    pub fn remove(&self, who: &ClientAccess, id: i64) -> Result<(), ServiceError> {
         let _one = self.one_ruling();
         self.own_rule(who, id)?;
-        let own = self.alerts().remove(id)?;
+        let own = self.alerts.remove(id)?;
         self.leave(who, own);
         Ok(())
     }
 
     /// Locked while rules and their jobs change: a job does not end while a rule joins it.
     fn one_ruling(&self) -> MutexGuard<'_, ()> {
-        self.ruling.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the job of a removed rule unless another rule uses it.
     fn leave(&self, who: &ClientAccess, job: Option<JobId>) {
         let Some(job) = job else { return };
-        if self.alerts().rules().iter().any(|rule| rule.job_id == job && rule.asked.query.is_some()) {
+        if self.alerts.rules().iter().any(|rule| rule.job_id == job && rule.asked.query.is_some()) {
             return;
         }
         let all = ClientAccess { role: AccessRole::Admin, scope: Default::default(), ..who.clone() };
-        if let Err(why) = self.stop(&all, job) {
+        if let Err(why) = self.jobs.stop(&all, job) {
             tracing::warn!("cannot stop job {job} of a deleted alert rule: {why}");
         }
     }
@@ -132,7 +149,11 @@ impl Service {
     ) -> Result<(AlertRule, JobId), RuleRejection> {
         match (&asked.query, &asked.job) {
             (Some(query), None) => {
-                let plan = self.plan(query).map_err(|errors| RuleRejection::Query(query.clone(), errors))?;
+                let plan = self
+                    .jobs
+                    .queries
+                    .plan(query)
+                    .map_err(|errors| RuleRejection::Query(query.clone(), errors))?;
                 let rule = self.rule_of(asked, &plan)?;
                 if let Some(job) = self.job_of_rules(who, asked, &plan)? {
                     return Ok((rule, job));
@@ -143,12 +164,12 @@ impl Service {
                     redaction: if asked.redact { RedactionMode::Folded } else { RedactionMode::Raw },
                     ..JobSpec::standing(query, &format!("alert: {}", asked.name))
                 };
-                let (job, _) = self.submit(who, &spec, &[], None)?;
+                let (job, _) = self.jobs.submit(who, &spec, &[], None)?;
                 Ok((rule, job.id))
             }
             (None, Some(name)) => {
-                let job = self.standing_job(who, name)?;
-                self.may_see_rows(who, &job)?;
+                let job = self.jobs.standing_job(who, name)?;
+                self.jobs.may_see_rows(who, &job)?;
                 must_own(who, &job.owner, &format!("job {}", job.id), "makes rules over")?;
                 Ok((self.checked_rule(asked, &job)?, job.id))
             }
@@ -167,18 +188,20 @@ impl Service {
         if plan.monitor.limit != plan::QueryLimit::default() {
             return Ok(None);
         }
-        let budget = |query: &str| self.checked(query).ok().map(|query| query.budget);
-        for rule in self.alerts().rules() {
+        let budget = |query: &str| self.jobs.queries.check(query).ok().map(|query| query.budget);
+        for rule in self.alerts.rules() {
             let RuleRequest { query: Some(query), on, redact, .. } = &rule.asked else { continue };
             if rule.owner != who.name || (on, redact) != (&asked.on, &asked.redact) {
                 continue;
             }
-            let may = |job: &Job| !job.state.has_ended() && self.may_see_rows(who, job).is_ok();
+            let may = |job: &Job| !job.state.has_ended() && self.jobs.may_see_rows(who, job).is_ok();
             let is_same = self
+                .jobs
+                .queries
                 .plan(query)
                 .is_ok_and(|own| own.monitor == plan.monitor && own.dataflow == plan.dataflow)
                 && asked.query.as_deref().is_some_and(|asked| budget(asked) == budget(query));
-            if is_same && let Some(job) = self.store().jobs.get(rule.job_id)?.filter(may) {
+            if is_same && let Some(job) = self.store.get(rule.job_id)?.filter(may) {
                 may_ask(who, plan)?;
                 return Ok(Some(job.id));
             }
@@ -187,8 +210,11 @@ impl Service {
     }
 
     fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<AlertRule, RuleRejection> {
-        let plan =
-            self.plan_of(job).map_err(|errors| RuleRejection::Query(job.spec.query.clone(), errors))?;
+        let plan = self
+            .jobs
+            .queries
+            .plan_of(job)
+            .map_err(|errors| RuleRejection::Query(job.spec.query.clone(), errors))?;
         self.rule_of(asked, &plan)
     }
 
@@ -197,55 +223,44 @@ impl Service {
             RuleError::Words(words) => RuleRejection::Wrong(words),
             RuleError::Condition(errors) => RuleRejection::Condition(asked.when.clone(), errors),
         };
-        let is_known = |name: &str| self.alerts().receivers().iter().any(|receiver| receiver.name == name);
+        let is_known = |name: &str| self.alerts.receivers().iter().any(|receiver| receiver.name == name);
         asked.check(&is_known).map_err(wrong)?;
         AlertRule::of(asked.clone(), plan).map_err(wrong)
     }
 
-    /// A standing job by number or name.
-    pub(crate) fn standing_job(&self, who: &ClientAccess, name: &str) -> Result<Job, ServiceError> {
-        let all = self.store().jobs.list(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
-        let is_meant = |job: &Job| {
-            job.spec.kind == JobKind::Standing
-                && !job.state.has_ended()
-                && (job.spec.name == name || job.id.to_string() == name)
-                && self.may_see(who, job)
-        };
-        let found = all.into_iter().find(is_meant);
-        found.ok_or_else(|| ServiceError::Unknown(format!("there is no running standing job {name}")))
-    }
-
     /// Rules that `who` may see.
-    pub fn rules(&self, who: &ClientAccess) -> Vec<RuleView> {
-        let mut rules = self.alerts().rules();
-        rules.retain(|rule| self.may_see_rows_of(who, rule.job_id));
+    pub fn list(&self, who: &ClientAccess) -> Vec<RuleView> {
+        let mut rules = self.alerts.rules();
+        rules.retain(|rule| self.jobs.may_see_rows_of(who, rule.job_id));
         rules
     }
 
     /// A rule that `who` may see.
-    pub fn rule(&self, who: &ClientAccess, id: i64) -> Result<RuleView, ServiceError> {
-        let rule = self.alerts().rule(id).filter(|rule| self.may_see_rows_of(who, rule.job_id));
+    pub fn get(&self, who: &ClientAccess, id: i64) -> Result<RuleView, ServiceError> {
+        let rule = self.alerts.rule(id).filter(|rule| self.jobs.may_see_rows_of(who, rule.job_id));
         rule.ok_or_else(|| ServiceError::Unknown(format!("there is no alert rule {id}")))
     }
 
     /// A rule that `who` may change.
     fn own_rule(&self, who: &ClientAccess, id: i64) -> Result<RuleView, ServiceError> {
-        let rule = self.rule(who, id)?;
+        let rule = self.get(who, id)?;
         must_own(who, &rule.owner, &format!("the rule {}", rule.asked.name), "changes")?;
         Ok(rule)
     }
 
     /// Alerts that `who` may see.
     pub fn alerts_shown(&self, who: &ClientAccess) -> Vec<AlertView> {
-        let mut alerts = self.alerts().shown();
+        let mut alerts = self.alerts.shown();
         let mut may = std::collections::BTreeMap::new();
-        alerts.retain(|alert| *may.entry(alert.job).or_insert_with(|| self.may_see_rows_of(who, alert.job)));
+        alerts.retain(|alert| {
+            *may.entry(alert.job).or_insert_with(|| self.jobs.may_see_rows_of(who, alert.job))
+        });
         alerts
     }
 
     /// Silences that `who` may see: matchers and comments may name objects outside a token's networks.
     pub fn silences_shown(&self, who: &ClientAccess) -> Vec<AlertSilence> {
-        let mut silences = self.alerts().silences();
+        let mut silences = self.alerts.silences();
         silences.retain(|silence| !who.is_scoped() || silence.author == who.name);
         silences
     }
@@ -258,8 +273,8 @@ impl Service {
         asked: NewSilence,
     ) -> Result<AlertSilence, RuleRejection> {
         let known = id.map(|id| self.own_silence(who, id)).transpose()?;
-        let most = self.limits().alerts.silences_max;
-        if known.is_none() && self.alerts().silences().len() >= most {
+        let most = self.alerts.limits().silences_max;
+        if known.is_none() && self.alerts.silences().len() >= most {
             return Err(ServiceError::Quota(format!(
                 "there are {most} silences, which is the maximum (--alert-silences-max)"
             ))
@@ -269,7 +284,7 @@ impl Service {
         let NewSilence { matchers, starts_ns, ends_ns, comment } = asked;
         let (id, author) = known.map_or((0, who.name.clone()), |known| (known.id, known.author));
         let silence = AlertSilence { id, matchers, starts_ns, ends_ns, comment, author, reach };
-        Ok(self.alerts().keep_silence(CompiledSilence::new(silence).map_err(RuleRejection::Wrong)?)?)
+        Ok(self.alerts.keep_silence(CompiledSilence::new(silence).map_err(RuleRejection::Wrong)?)?)
     }
 
     /// Ends a silence.
@@ -278,7 +293,7 @@ impl Service {
         silence.ends_ns = now_ns();
         silence.starts_ns = silence.starts_ns.min(silence.ends_ns - 1);
         let matching = CompiledSilence::new(silence).map_err(ServiceError::Unknown)?;
-        Ok(self.alerts().keep_silence(matching)?)
+        Ok(self.alerts.keep_silence(matching)?)
     }
 
     fn own_silence(&self, who: &ClientAccess, id: i64) -> Result<AlertSilence, ServiceError> {
@@ -290,7 +305,7 @@ impl Service {
 
     /// Sends a test notification to a receiver.
     pub fn test_receiver(&self, who: &ClientAccess, name: &str) -> Result<ReceiverTestResult, ServiceError> {
-        let receiver = self.alerts().receivers().iter().find(|receiver| receiver.name == name);
+        let receiver = self.alerts.receivers().iter().find(|receiver| receiver.name == name);
         let receiver =
             receiver.ok_or_else(|| ServiceError::Unknown(format!("there is no receiver {name}")))?;
         Ok(receiver.test(&who.name))

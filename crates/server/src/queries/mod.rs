@@ -1,4 +1,4 @@
 //! Queries of stored data: SINCE, UNTIL, and BASELINE over stored rows, and queries of recordings.
 
 pub(crate) mod past;
-mod recordings;
+pub(crate) mod recordings;

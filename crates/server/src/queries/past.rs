@@ -7,6 +7,7 @@
 mod compare;
 mod coverage;
 mod data_gaps;
+mod past_queries;
 mod read;
 mod rows;
 mod sources;
@@ -15,16 +16,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use query::{CheckedQuery, Diagnostic};
+use query::CheckedQuery;
 use tuple::{Batch, FieldId, Schema};
 
 use crate::job::JobId;
 use crate::job::columns;
-use crate::jobs::service::{Service, ServiceError, may_ask};
+use crate::jobs::permissions::may_ask;
 use crate::store::access::ClientAccess;
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::{KeptResult, now_ns};
 pub(crate) use coverage::Period;
 use coverage::named;
+pub(crate) use past_queries::PastQueries;
 use sources::{PastSource, SourceQuery};
 
 /// A query of the past.
@@ -126,16 +129,12 @@ impl QueryDeadline {
     }
 }
 
-impl Service {
+impl PastQueries {
     /// Answers a query of the past.
-    pub(crate) fn ask_past(
-        &self,
-        who: &ClientAccess,
-        asked: &PastQuery,
-    ) -> Result<PastResponse, ServiceError> {
-        let limits = self.limits().past;
+    pub(crate) fn ask(&self, who: &ClientAccess, asked: &PastQuery) -> Result<PastResponse, ServiceError> {
+        let limits = self.limits;
         let deadline = QueryDeadline(Instant::now() + limits.time);
-        let query = self.checked(&asked.query).map_err(ServiceError::Query)?;
+        let query = self.jobs.queries.check(&asked.query).map_err(ServiceError::Query)?;
         let (own, baseline) = periods(&query, now_ns())?;
         may_ask(who, &planner::lower(&query))?;
         let wanted = SourceQuery { query: &query, own, baseline, on: &asked.on, now_ns: now_ns() };
@@ -154,14 +153,9 @@ impl Service {
                     one.left_out, one.result.table
                 ));
             }
-            self.hub().meters.query_rows_left_out.add(one.left_out);
+            self.hub.meters.query_rows_left_out.add(one.left_out);
         }
         Ok(answer)
-    }
-
-    /// Parses and checks a query.
-    pub(crate) fn checked(&self, text: &str) -> Result<CheckedQuery, Vec<Diagnostic>> {
-        query::check(text, &self.schemas, &())
     }
 }
 

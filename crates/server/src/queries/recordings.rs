@@ -1,43 +1,73 @@
 //! Captures and recordings as seen by clients: permissions to list, query, and remove them.
 
 use std::fs;
+use std::sync::Arc;
 
 use tuple::Batch;
 
-use crate::jobs::service::{Service, ServiceError, may_ask, must_own};
+use crate::jobs::limits::PastLimits;
+use crate::jobs::permissions::{may_ask, must_own};
+use crate::jobs::query_checker::QueryChecker;
 use crate::queries::past::{AnswerOrigin, PastQuery, PastResponse, PastTable};
+use crate::results::hub::ResultHub;
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::persist_error::PersistError;
 use crate::store::recording_store::{
     ReadLimits, RecordingAnswer, RecordingEntry, RecordingKind, RecordingQueryError, RecordingStore,
     RecordingView,
 };
+use crate::store::service_error::ServiceError;
 
-impl Service {
+/// Requests about captures and recordings.
+pub(crate) struct RecordingRequests {
+    shelf: Option<RecordingStore>,
+    queries: QueryChecker,
+    hub: Arc<ResultHub>,
+    limits: PastLimits,
+}
+
+impl RecordingRequests {
+    /// Accepts requests about the files in `shelf`, if any.
+    pub(crate) fn new(
+        shelf: Option<RecordingStore>,
+        queries: QueryChecker,
+        hub: Arc<ResultHub>,
+        limits: PastLimits,
+    ) -> RecordingRequests {
+        RecordingRequests { shelf, queries, hub, limits }
+    }
+
+    /// Ends uploads that make no progress.
+    pub(crate) fn expire_uploads(&self) {
+        if let Some(shelf) = &self.shelf {
+            shelf.sent().expire();
+        }
+    }
+
     pub(crate) fn shelf(&self) -> Result<&RecordingStore, ServiceError> {
         self.shelf.as_ref().ok_or_else(|| ServiceError::Unknown("this server has no recordings".into()))
     }
 
     /// Entries that `who` may see.
-    pub(crate) fn recordings(&self, who: &ClientAccess) -> Result<Vec<RecordingView>, ServiceError> {
+    pub(crate) fn list(&self, who: &ClientAccess) -> Result<Vec<RecordingView>, ServiceError> {
         let all = self.shelf()?.all();
         Ok(all.into_iter().filter(|entry| may_know(who, entry)).map(|entry| entry.told).collect())
     }
 
-    pub(crate) fn recording(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
+    pub(crate) fn get(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
         let found = self.shelf()?.one(id).filter(|entry| may_know(who, entry));
         found.ok_or_else(|| ServiceError::Unknown("there is no such recording, or it was deleted".into()))
     }
 
     /// Answers a query from a capture or recording.
-    pub(crate) fn ask_recording(
+    pub(crate) fn ask(
         &self,
         who: &ClientAccess,
         id: &str,
         asked: &PastQuery,
     ) -> Result<PastResponse, ServiceError> {
-        let query = self.checked(&asked.query).map_err(ServiceError::Query)?;
-        let entry = self.recording(who, id)?;
+        let query = self.queries.check(&asked.query).map_err(ServiceError::Query)?;
+        let entry = self.get(who, id)?;
         let is_own = entry.told.owner.as_ref() == Some(&who.name);
         let is_folded = entry.looked.as_ref().is_some_and(|looked| looked.is_redacted);
         // A user may query own uploads without restriction.
@@ -49,7 +79,7 @@ impl Service {
                 ));
             }
         }
-        let limits = self.limits().past;
+        let limits = self.limits;
         let limits = ReadLimits {
             time: limits.time,
             bytes: limits.bytes.saturating_mul(4),
@@ -59,7 +89,7 @@ impl Service {
         let read = self.shelf()?.reader().ask(&entry.path, &query, limits).map_err(|why| match why {
             RecordingQueryError::Wrong(why) => ServiceError::Wrong(why),
             RecordingQueryError::Late(why) => {
-                self.hub().meters.queries_given_up.add(1);
+                self.hub.meters.queries_given_up.add(1);
                 ServiceError::Late(why)
             }
         })?;
@@ -77,7 +107,7 @@ impl Service {
                     answered.left_out, asked.rows_max, answered.result.table
                 ));
             }
-            self.hub().meters.query_rows_left_out.add(answered.left_out);
+            self.hub.meters.query_rows_left_out.add(answered.left_out);
             made.push(answered);
         }
         let recording = Some(entry.told.id);
@@ -94,8 +124,8 @@ impl Service {
     }
 
     /// Removes an upload; allowed for its owner and for admins.
-    pub(crate) fn remove_recording(&self, who: &ClientAccess, id: &str) -> Result<(), ServiceError> {
-        let entry = self.recording(who, id)?;
+    pub(crate) fn remove(&self, who: &ClientAccess, id: &str) -> Result<(), ServiceError> {
+        let entry = self.get(who, id)?;
         match &entry.told.owner {
             Some(owner) => must_own(who, owner, "this file", "takes away")?,
             None if who.is_admin_of_all() => {}

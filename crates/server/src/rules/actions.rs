@@ -81,6 +81,11 @@ impl ActionRegistry {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The limits.
+    pub fn limits(&self) -> &ActionLimits {
+        &self.limits
+    }
+
     /// Number of actions.
     pub fn count(&self) -> usize {
         self.lock().len()

@@ -6,10 +6,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::api::service::Service;
+use crate::api::service::ServiceParts;
 use crate::gateway::fleet::Fleet;
 use crate::gateway::{Gateway, GatewayBackends, GatewaySettings};
 use crate::jobs::limits::ServiceLimits;
-use crate::jobs::service::{Service, ServiceParts};
 use crate::results::delivery::NamedOutlets;
 use crate::results::hub::ResultHub;
 use crate::rules::actions::ActionRegistry;

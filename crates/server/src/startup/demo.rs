@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use crate::api::service::Service;
 use crate::job::{JobSpec, RetainedRows};
-use crate::jobs::service::{Service, ServiceError};
 use crate::store::access::{self, AccessRole, ClientAccess, NetworkScope};
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::{StoreError, now_ns};
 
 /// Validity of a page's token.
@@ -48,7 +49,7 @@ impl Service {
         patience: Duration,
     ) -> Result<(), ServiceError> {
         let until = Instant::now() + patience;
-        while !self.fleet.agents().iter().any(|agent| agent.connected) && Instant::now() < until {
+        while !self.jobs.fleet.agents().iter().any(|agent| agent.connected) && Instant::now() < until {
             std::thread::sleep(LOOK_EVERY);
         }
         let who = ClientAccess {
@@ -59,7 +60,7 @@ impl Service {
         };
         for (name, query, keep) in jobs {
             let spec = JobSpec { keep: *keep, ..JobSpec::standing(query, name) };
-            self.submit(&who, &spec, &[], Some((name, query.as_bytes())))?;
+            self.jobs.submit(&who, &spec, &[], Some((name, query.as_bytes())))?;
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::api::service::Service;
 use crate::api::{HttpServer, PageFile};
-use crate::jobs::service::Service;
 use crate::store::tls::ServerTls;
 
 /// Listening address and identity.

@@ -2,6 +2,7 @@
 
 use crate::job::fleet_refusal::FleetRefusal;
 use crate::store::persist_error::PersistError;
+use crate::store::sqlite::StoreError;
 
 /// Reason why a request is rejected.
 #[derive(Debug, thiserror::Error)]
@@ -45,4 +46,10 @@ pub enum ServiceError {
     /// The store or the history failed.
     #[error(transparent)]
     Unkept(#[from] PersistError),
+}
+
+impl From<StoreError> for ServiceError {
+    fn from(error: StoreError) -> ServiceError {
+        ServiceError::Unkept(error.into())
+    }
 }

@@ -10,16 +10,17 @@ use tuple::{Batch, FieldId};
 
 use super::coverage::plan_of;
 use super::data_gaps::missing;
+use super::past_queries::PastQueries;
 use super::read::{ReadCounts, TakeTuples, config, give, notes};
 use super::sources::{KeptTuples, SourceQuery};
 use super::{AnswerOrigin, PastQuery, PastResponse, PastTable, Period, QueryDeadline};
-use crate::jobs::service::{Service, ServiceError};
 use crate::results::coverage;
 use crate::store::persist_error::PersistError;
+use crate::store::service_error::ServiceError;
 
 /// Compares the query's period with its baseline.
 pub fn compare(
-    service: &Service,
+    past: &PastQueries,
     kept: &KeptTuples,
     wanted: &SourceQuery<'_>,
     (asked, deadline): (&PastQuery, QueryDeadline),
@@ -33,7 +34,7 @@ pub fn compare(
     }
     let Some(baseline) = wanted.baseline else { return Err(PersistError::Damaged.into()) };
     let bounds = |(since, until): Period| TimeBounds { since_ns: Some(since), until_ns: Some(until) };
-    let config = config(service, kept);
+    let config = config(past, kept);
     let (own, before) = (bounds(wanted.own), bounds(baseline));
     let mut comparison = PeriodComparison::new(dataflow, &config, own, before, asked.confidence);
     let mut all = ReadCounts::default();
@@ -44,11 +45,11 @@ pub fn compare(
         let of_side = plan_of(wanted.query, plan::SampleMode::All, period).dataflow;
         let engine = Engine::new(&of_side.tuples(), config.clone());
         let mut half = ComparedPeriod { engine, side, comparison: &mut comparison, tuples: 0 };
-        let counts = give(service, kept, &of_side, period, deadline, &mut half)?;
+        let counts = give(past, kept, &of_side, period, deadline, &mut half)?;
         tuples[i] = half.tuples;
         all = ReadCounts { tuples: all.tuples + counts.tuples, lacking: all.lacking + counts.lacking };
     }
-    let (_, absences) = service.lanes_of(&kept.job, wanted.own.1.max(baseline.1))?;
+    let (_, absences) = past.lanes_of(&kept.job, wanted.own.1.max(baseline.1))?;
     let mut lacking = [wanted.own, baseline].map(|period| missing(&absences, period)).concat();
     lacking.sort();
     lacking.dedup();

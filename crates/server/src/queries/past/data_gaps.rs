@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use tuple::Batch;
 
 use super::Period;
+use super::past_queries::PastQueries;
 use crate::gateway::{LaneEnd, LaneFacts, lane_facts};
 use crate::job::Job;
-use crate::jobs::service::{Service, ServiceError};
+use crate::store::service_error::ServiceError;
 
 /// Maximum delay of a working agent.
 const BEHIND_NS: i64 = 10_000_000_000;
@@ -60,11 +61,11 @@ pub fn absences(
     found
 }
 
-impl Service {
+impl PastQueries {
     /// Lanes and absences of a job with tuples as rows, up to a time.
     pub(super) fn lanes_of(&self, job: &Job, until: i64) -> Result<(OfAgents, Vec<DataGap>), ServiceError> {
-        let lanes = lane_facts(&self.store().frames, job.id)?;
-        let agents = self.fleet.agents();
+        let lanes = lane_facts(&self.store.frames, job.id)?;
+        let agents = self.jobs.fleet.agents();
         let is_at_work = |name: &str| {
             job.ended_ns.is_none() && agents.iter().any(|agent| agent.name == name && agent.connected)
         };

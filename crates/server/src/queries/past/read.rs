@@ -8,12 +8,13 @@ use stream::{Engine, EngineOutput, LossCount, OutputConsumer, TupleProjection};
 use tuple::{Batch, FieldId};
 
 use super::data_gaps::{DataGap, cut};
+use super::past_queries::PastQueries;
 use super::sources::{KeptTuples, SourceQuery};
 use super::{AnswerOrigin, PastQuery, PastResponse, PastTable, Period, QueryDeadline};
-use crate::jobs::service::{Service, ServiceError};
 use crate::results::coverage;
 use crate::store::history::ReadOutcome;
 use crate::store::persist_error::PersistError;
+use crate::store::service_error::ServiceError;
 
 /// Maximum absences of agents reported.
 const ABSENCES_MAX: usize = 20;
@@ -39,7 +40,7 @@ pub trait TakeTuples {
 /// Passes all stored tuples within a period, as input of `dataflow`, ordered only as far as [`TakeTuples::advance`]
 /// states.
 pub fn give(
-    service: &Service,
+    past: &PastQueries,
     kept: &KeptTuples,
     dataflow: &Dataflow,
     period: Period,
@@ -47,7 +48,7 @@ pub fn give(
     to: &mut dyn TakeTuples,
 ) -> Result<ReadCounts, ServiceError> {
     let place = (kept.job.id, kept.result.place);
-    let pieces = service.store().segments.pieces(place, period)?;
+    let pieces = past.store.segments.pieces(place, period)?;
     // Later pieces may contain earlier tuples: reconnected agents send data of the time of their absence.
     let mut floors: Vec<i64> = pieces.iter().map(|piece| piece.first_ns).collect();
     for i in (1..floors.len()).rev() {
@@ -76,9 +77,9 @@ pub fn give(
             }
             !is_over && flow.is_continue()
         };
-        let read = service.history().read_piece((kept.job.id, &kept.result), &columns, piece, &mut take)?;
+        let read = past.history.read_piece((kept.job.id, &kept.result), &columns, piece, &mut take)?;
         if is_over {
-            service.hub().meters.queries_given_up.add(1);
+            past.hub.meters.queries_given_up.add(1);
             let read = counts.tuples;
             return Err(ServiceError::Late(format!(
                 "the query took too long and was stopped after {read} of {all} tuples: choose a shorter time"
@@ -95,8 +96,8 @@ pub fn give(
 }
 
 /// Configuration of an engine over stored tuples.
-pub fn config(service: &Service, kept: &KeptTuples) -> stream::EngineConfig {
-    let window_bytes_max = service.limits().past.bytes;
+pub fn config(past: &PastQueries, kept: &KeptTuples) -> stream::EngineConfig {
+    let window_bytes_max = past.limits.bytes;
     let sample = match kept.covered.sample {
         SampleMode::Fraction(share) => share,
         SampleMode::All | SampleMode::Auto => 1.0,
@@ -106,22 +107,22 @@ pub fn config(service: &Service, kept: &KeptTuples) -> stream::EngineConfig {
 
 /// Answers a query from stored tuples.
 pub fn answer(
-    service: &Service,
+    past: &PastQueries,
     kept: &KeptTuples,
     wanted: &SourceQuery<'_>,
     (asked, deadline): (&PastQuery, QueryDeadline),
 ) -> Result<PastResponse, ServiceError> {
     let dataflow = &kept.covered.dataflow;
-    let bytes_max = service.limits().past.bytes;
-    let mut engine = Engine::new(dataflow, config(service, kept));
-    let (lanes, absences) = service.lanes_of(&kept.job, wanted.own.1)?;
+    let bytes_max = past.limits.bytes;
+    let mut engine = Engine::new(dataflow, config(past, kept));
+    let (lanes, absences) = past.lanes_of(&kept.job, wanted.own.1)?;
     let mut loss = LossCount::default();
     lanes.iter().for_each(|(_, facts)| loss.add(facts.loss()));
     engine.set_capture_loss(loss.share());
     let shown = dataflow.pipelines.is_empty().then(|| TupleProjection::new(dataflow, &engine, bytes_max));
     let rows = PastRows { shown, results: Vec::new(), rows_max: asked.rows_max };
     let mut reading = PastEngine { engine, rows };
-    let counts = give(service, kept, dataflow, wanted.own, deadline, &mut reading)?;
+    let counts = give(past, kept, dataflow, wanted.own, deadline, &mut reading)?;
     let PastEngine { mut engine, mut rows } = reading;
     engine.finish(&mut rows);
     rows.finish();

@@ -1,16 +1,17 @@
 //! Answers from rows that a job with the same query has stored.
 
+use super::past_queries::PastQueries;
 use super::sources::SourceQuery;
 use super::{AnswerOrigin, PastQuery, PastResponse, PastTable, named};
 use crate::job::Job;
-use crate::jobs::service::{Service, ServiceError};
 use crate::store::history::PageQuery;
 use crate::store::persist_error::PersistError;
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::KeptResult;
 
 /// Windows that start within the period.
 pub fn answer(
-    service: &Service,
+    past: &PastQueries,
     job: &Job,
     results: Vec<KeptResult>,
     wanted: &SourceQuery<'_>,
@@ -24,7 +25,7 @@ pub fn answer(
     )];
     let mut answered = Vec::new();
     for result in results {
-        let page = service.history().read(job.id, &result, &ask)?;
+        let page = past.history.read(job.id, &result, &ask)?;
         if let Some(which) = page.stopped {
             return Err(PersistError::Unreadable(which).into());
         }

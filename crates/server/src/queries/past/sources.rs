@@ -7,10 +7,11 @@ use query::CheckedQuery;
 
 use super::coverage::{CoveredQuery, Period, covers, named};
 use super::data_gaps::OfAgents;
+use super::past_queries::PastQueries;
 use crate::gateway::LaneEnd;
 use crate::job::{Job, JobId, JobKind, JobState};
-use crate::jobs::service::{Service, ServiceError};
 use crate::store::access::ClientAccess;
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::{KeptResult, ResultExtent};
 
 /// Maximum jobs listed in an error about missing data.
@@ -100,7 +101,7 @@ impl SourceQuery<'_> {
     }
 }
 
-impl Service {
+impl PastQueries {
     /// See the module documentation.
     pub(super) fn source(
         &self,
@@ -108,10 +109,10 @@ impl Service {
         wanted: &SourceQuery<'_>,
     ) -> Result<PastSource, ServiceError> {
         let (mut suitable, mut reasons) = (Vec::new(), Vec::new());
-        for id in self.store().results.jobs_with_tuples()? {
-            let result = self.store().results.of_job(id)?.into_iter().next();
-            let Some((job, result)) = self.store().jobs.get(id)?.zip(result) else { continue };
-            let seen = self.may_see(who, &job);
+        for id in self.store.results.jobs_with_tuples()? {
+            let result = self.store.results.of_job(id)?.into_iter().next();
+            let Some((job, result)) = self.store.jobs.get(id)?.zip(result) else { continue };
+            let seen = self.jobs.may_see(who, &job);
             let name = named(&job);
             match self.suits(who, (job, result), wanted)? {
                 Ok(kept) => suitable.push(kept),
@@ -139,7 +140,7 @@ impl Service {
         (job, result): (Job, KeptResult),
         wanted: &SourceQuery<'_>,
     ) -> Result<Result<KeptTuples, String>, ServiceError> {
-        if let Err(why) = self.may_see_texts(who, &job) {
+        if let Err(why) = self.jobs.may_see_texts(who, &job) {
             return Ok(Err(why.to_string()));
         }
         if !wanted.on.iter().all(|(label, value)| job.spec.on.get(label) == Some(value)) {
@@ -148,14 +149,14 @@ impl Service {
         if !job.spec.capture.interfaces.is_empty() || job.spec.capture.filter.is_some() {
             return Ok(Err("it captures only some interfaces or packets".into()));
         }
-        let Ok(own) = self.checked_of(&job) else {
+        let Ok(own) = self.jobs.queries.check_job(&job) else {
             return Ok(Err("this version of the program no longer supports its query".into()));
         };
         let covered = match covers(&job, &result, &own, wanted.query, wanted.whole()) {
             Ok(covered) => covered,
             Err(why) => return Ok(Err(why)),
         };
-        let extent = self.store().segments.extent((job.id, result.place))?;
+        let extent = self.store.segments.extent((job.id, result.place))?;
         let Some(JobRunSpan { began_ns, worked_to_ns }) = self.ran(&job, &extent, wanted.now_ns)? else {
             return Ok(Err("it has not run: no agent has sent data".into()));
         };
@@ -165,14 +166,14 @@ impl Service {
         }
         let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));
         let worked = (kept.0, worked_to_ns.max(last).min(kept.1));
-        let named = if self.may_see(who, &job) { JobNaming::Yes } else { JobNaming::No };
+        let named = if self.jobs.may_see(who, &job) { JobNaming::Yes } else { JobNaming::No };
         Ok(Ok(KeptTuples { job, named, result, covered, kept, worked }))
     }
 
     /// Period in which a job has run; `None`: not yet.
     fn ran(&self, job: &Job, extent: &ResultExtent, now_ns: i64) -> Result<Option<JobRunSpan>, ServiceError> {
         let (lanes, _) = self.lanes_of(job, now_ns)?;
-        let agents = self.fleet.agents();
+        let agents = self.jobs.fleet.agents();
         let is_at_work = |agent: &str| {
             job.ended_ns.is_none() && agents.iter().any(|one| one.name == agent && one.connected)
         };
@@ -191,20 +192,20 @@ impl Service {
             return Ok(None);
         }
         let asked = planner::lower(&asked);
-        for id in self.store().results.jobs_with_rows(wanted.own)? {
-            let Some(job) = self.store().jobs.get(id)? else { continue };
+        for id in self.store.results.jobs_with_rows(wanted.own)? {
+            let Some(job) = self.store.jobs.get(id)? else { continue };
             let is_seen = job.spec.kind == JobKind::Standing
                 && job.spec.capture.interfaces.is_empty()
                 && job.spec.capture.filter.is_none()
-                && self.may_see(who, &job)
-                && self.may_see_rows(who, &job).is_ok()
+                && self.jobs.may_see(who, &job)
+                && self.jobs.may_see_rows(who, &job).is_ok()
                 && wanted.on.iter().all(|(label, value)| job.spec.on.get(label) == Some(value));
             let is_same = |query: &CheckedQuery| {
                 let own = planner::lower(query);
                 own.monitor == asked.monitor && own.dataflow == asked.dataflow
             };
-            if is_seen && self.checked_of(&job).is_ok_and(|query| is_same(&query)) {
-                let results = self.store().results.of_job(job.id)?;
+            if is_seen && self.jobs.queries.check_job(&job).is_ok_and(|query| is_same(&query)) {
+                let results = self.store.results.of_job(job.id)?;
                 return Ok(Some((job, results)));
             }
         }

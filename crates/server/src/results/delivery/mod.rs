@@ -91,6 +91,14 @@ impl OutletDeliveries {
         self.running().len() + more <= self.limits.outlets_max
     }
 
+    /// Jobs with incomplete delivery.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn unfinished_jobs(&self) -> Result<Vec<JobId>, StoreError> {
+        self.store.unfinished_jobs()
+    }
+
     /// Starts or resumes the delivery of a job's rows.
     ///
     /// # Errors

@@ -5,15 +5,16 @@ use std::sync::{Arc, PoisonError};
 
 use plan::{Plan, SampleMode};
 
-use super::{Service, ServiceError, may_ask, order, tuples_made};
+use super::{JobQuotas, JobRequests, order, tuples_made};
 use crate::job::counters::LimitKind;
 use crate::job::{Job, JobKind, JobSpec, RetainedRows};
-use crate::jobs::limits::ServiceLimits;
+use crate::jobs::permissions::may_ask;
 use crate::results::delivery::{OutletPermission, OutletRefusal};
 use crate::store::access::{AccessRole, ClientAccess};
+use crate::store::service_error::ServiceError;
 use crate::store::sqlite::{KeyLookup, NewJob};
 
-impl Service {
+impl JobRequests {
     /// Creates a job, or returns the one created by the same request. `to`: outlets for its rows, names or addresses. `key`: idempotency key and body. Returns whether
     /// it is new.
     pub fn submit(
@@ -25,13 +26,13 @@ impl Service {
     ) -> Result<(Job, bool), ServiceError> {
         let _one = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((key, body)) = key {
-            match self.store().jobs.remembered(&who.name, key, body)? {
+            match self.store.remembered(&who.name, key, body)? {
                 KeyLookup::New => {}
-                KeyLookup::Same(id) => return Ok((self.job(who, id)?, false)),
+                KeyLookup::Same(id) => return Ok((self.get(who, id)?, false)),
                 KeyLookup::Other => return Err(ServiceError::KeyReused),
             }
         }
-        let query = self.checked_in(&spec.query, spec.capture.network).map_err(ServiceError::Query)?;
+        let query = self.queries.check_in(&spec.query, spec.capture.network).map_err(ServiceError::Query)?;
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan)?;
         if who.role < AccessRole::Raw && !spec.is_redacted() {
@@ -42,23 +43,23 @@ impl Service {
         self.may_deliver(who, to, &plan)?;
         let outlets = to.iter().map(|to| (&**to, RandomState::new().hash_one(to))).collect();
         let new = NewJob { spec, owner: &who.name, outlets, tuples };
-        let job = self.store().jobs.add(&new, key)?;
+        let job = self.store.add(&new, key)?;
         if let Err(refused) = self.fleet.start(&order(&job, plan.clone(), query.budget)) {
-            self.store().jobs.remove(job.id)?;
+            self.store.remove(job.id)?;
             return Err(refused.into());
         }
         self.leases.begin(job.id, job.spec.lease_seconds);
         self.deliveries.begin(job.id, &plan)?;
-        Ok((self.job(who, job.id)?, true))
+        Ok((self.get(who, job.id)?, true))
     }
 
     /// Checks whether `who` may have another job.
     fn check_quotas(&self, who: &ClientAccess) -> Result<(), ServiceError> {
-        let ServiceLimits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
-        let (bound, why) = if self.store().jobs.unfinished_count()? >= jobs_max {
+        let JobQuotas { jobs_max, jobs_per_owner_max, .. } = self.quotas;
+        let (bound, why) = if self.store.unfinished_count()? >= jobs_max {
             let why = format!("{jobs_max} jobs are active, which is the maximum (--jobs-max)");
             (LimitKind::Jobs, why)
-        } else if self.store().jobs.unfinished_count_of(&who.name)? >= jobs_per_owner_max {
+        } else if self.store.unfinished_count_of(&who.name)? >= jobs_per_owner_max {
             let why = format!(
                 "{jobs_per_owner_max} jobs of {} are active, which is the maximum per owner (--jobs-per-owner)",
                 who.name
@@ -67,7 +68,7 @@ impl Service {
         } else {
             return Ok(());
         };
-        self.hub().meters.reached(bound);
+        self.hub.meters.reached(bound);
         Err(ServiceError::Quota(why))
     }
 
@@ -83,8 +84,8 @@ impl Service {
             OutletRefusal::Forbidden(why) => ServiceError::Forbidden(why),
         })?;
         if !to.is_empty() && !self.deliveries.has_room(to.len()) {
-            self.hub().meters.reached(LimitKind::Outlets);
-            let most = self.limits().outlets_max;
+            self.hub.meters.reached(LimitKind::Outlets);
+            let most = self.quotas.outlets_max;
             return Err(ServiceError::Quota(format!(
                 "jobs have {most} outlets, which is the maximum (--outlets-max)"
             )));

@@ -1,0 +1,52 @@
+//! Checks queries against the parsers of this version, and plans them.
+
+use std::sync::Arc;
+
+use plan::Plan;
+use query::{CheckedQuery, Diagnostic};
+use tuple::Schema;
+
+use crate::job::Job;
+
+/// See the module documentation.
+#[derive(Clone)]
+pub struct QueryChecker {
+    /// Schemas of all parsers.
+    pub schemas: Arc<[Arc<Schema>]>,
+}
+
+impl Default for QueryChecker {
+    fn default() -> QueryChecker {
+        QueryChecker { schemas: parsers::registry::schemas().into() }
+    }
+}
+
+impl QueryChecker {
+    /// Parses and checks a query.
+    pub fn check(&self, text: &str) -> Result<CheckedQuery, Vec<Diagnostic>> {
+        query::check(text, &self.schemas, &())
+    }
+
+    /// Checks a query, with or without a network.
+    pub fn check_in(&self, text: &str, network: bool) -> Result<CheckedQuery, Vec<Diagnostic>> {
+        match network {
+            true => query::check_for_network(text, &self.schemas, &()),
+            false => self.check(text),
+        }
+    }
+
+    /// The query of a job, which may have BUDGET in a network.
+    pub fn check_job(&self, job: &Job) -> Result<CheckedQuery, Vec<Diagnostic>> {
+        self.check_in(&job.spec.query, job.spec.capture.network)
+    }
+
+    /// The plan of a query.
+    pub fn plan(&self, text: &str) -> Result<Arc<Plan>, Vec<Diagnostic>> {
+        self.check(text).map(|query| Arc::new(planner::lower(&query)))
+    }
+
+    /// The plan of a job's query.
+    pub fn plan_of(&self, job: &Job) -> Result<Arc<Plan>, Vec<Diagnostic>> {
+        self.check_job(job).map(|query| Arc::new(planner::lower(&query)))
+    }
+}
