@@ -72,7 +72,7 @@ impl Service {
             parts;
         let told = Arc::downgrade(&hub);
         let tell =
-            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
+            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.notify_alert(job, event));
         let sending = AlertSenderThreads::start(&alerts, Box::new(tell))?;
         let deliveries = OutletDeliveries::new((&store, &history, &hub), outlets.clone(), limits.delivery());
         let carrying = ActionExecutors::start(&actions, outlets);

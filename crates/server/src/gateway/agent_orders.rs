@@ -1,13 +1,20 @@
 //! Orders for agents. Each job hashes redacted texts with its own key, which is generated here and is part of the
 //! order; the store keeps it, and no API shows it.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
+use control::{JobLimit, TapAssignment};
 use plan::Plan;
 use plan::message::{CaptureSpec, JobOrder, RedactionKey};
 use tuple::AgentOrigin;
 
+use super::job_codec;
 use crate::gateway::fleet::FleetOrder;
 use crate::gateway::network::AgentShare;
+
+/// Monitors end by themselves at their time limit; those that do not are stopped after this time.
+const GRACE_NS: i64 = 2_000_000_000;
 
 /// Encoder of a job's orders.
 pub struct OrderBuilder<'a> {
@@ -26,15 +33,38 @@ impl<'a> OrderBuilder<'a> {
     }
 
     /// The encoded order, which only the monitor decodes. `plan`: the agents' part.
-    pub fn of_all(&self, plan: &Plan) -> Bytes {
+    fn of_all(&self, plan: &Plan) -> Bytes {
         self.body(plan.clone(), &self.order.spec.capture.interfaces)
     }
 
     /// The encoded order of one agent's part.
-    pub fn of(&self, part: &AgentShare, plan: &Plan) -> Bytes {
+    fn of(&self, part: &AgentShare, plan: &Plan) -> Bytes {
         let mut plan = plan.clone();
         (plan.monitor.clients, plan.monitor.servers) = (part.clients.clone(), part.servers.clone());
         self.body(plan, &part.interfaces)
+    }
+
+    /// The job as [`control`] assigns it. `agents`: the agents' part of the plan. `parts`: those of a job in a network.
+    pub fn control_spec(&self, agents: &Plan, parts: Option<&[AgentShare]>) -> control::JobSpec {
+        let FleetOrder { spec, plan, .. } = self.order;
+        let limit = &plan.monitor.limit;
+        let end = |nanos| self.now_ns.saturating_add(nanos).saturating_add(GRACE_NS);
+        let share = |part: &AgentShare| (part.agent.clone(), self.of(part, agents));
+        control::JobSpec {
+            key: String::new(),
+            owner: String::new(),
+            name: String::new(),
+            labels: BTreeMap::new(),
+            kind: job_codec::kind(spec.kind),
+            on: spec.on.clone(),
+            limit: JobLimit { packets: limit.packets, ends_at_ns: limit.nanos.map(end) },
+            cost: planner::cost(agents),
+            // In a network, the parts determine which tap reports a flow.
+            taps: if parts.is_some() { TapAssignment::All } else { job_codec::taps(plan.monitor.taps) },
+            interfaces: spec.capture.interfaces.clone(),
+            body: if parts.is_some() { Bytes::new() } else { self.of_all(agents) },
+            parts: parts.into_iter().flatten().map(share).collect(),
+        }
     }
 
     fn body(&self, mut plan: Plan, interfaces: &[String]) -> Bytes {

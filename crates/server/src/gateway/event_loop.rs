@@ -1,26 +1,33 @@
 //! Event loop of the gateway: receives events and runs timers.
 
+mod accounts;
+mod commit;
+mod commit_joined;
+mod decisions;
+mod health;
+mod merged_rows;
+mod mirror_schedule;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use control::{RestoredControl, ServerControl, ServerEvent as Happens, SubmittedJob};
-use link::{ServerSessionEvent, SessionTime};
+use control::ServerEvent as Happens;
+use link::{Hello, PeerMisbehaved, ServerSession, ServerSessionEvent, SessionTime};
 
 use super::agents::AgentDirectory;
 use super::commit_queue::CommitQueue;
-use super::job_codec;
-use super::job_runtime::JobRuntime;
-use super::sessions::{ConnectionStatus, GatewaySessions, PendingGreeting};
+use super::control_driver::ControlDriver;
+use super::job_runtimes::JobRuntimes;
+use super::sessions::{ConnectionStatus, GatewaySession, GatewaySessions, PendingGreeting};
 use super::{GatewayEvent, GatewaySettings};
 use crate::gateway::agent_listener::AgentConnectionEvent;
 use crate::gateway::fleet::{AgentView, StopCause};
 use crate::gateway::merge_backend::MergeBackend;
 use crate::job::JobId;
 use crate::results::hub::ResultHub;
-use crate::store::sqlite::{ControlStore, Database, FrameStore, JobStore, ServerStore, StoreError, now_ns};
+use crate::store::sqlite::{Database, FrameStore, ServerStore, StoreError, now_ns};
 
 /// Maximum sleep.
 const NAP: Duration = Duration::from_secs(1);
@@ -40,30 +47,22 @@ pub enum StoreCapacity {
 
 /// See the module documentation.
 pub struct EventLoop {
-    pub controls: ControlStore,
-    pub frames: FrameStore,
-    pub database: Database,
-    jobs: JobStore,
-    pub hub: Arc<ResultHub>,
-    pub settings: GatewaySettings,
-    pub control: ServerControl,
-    /// Jobs loaded from the store.
-    pub saved: BTreeMap<JobId, control::ControlledJob>,
-    /// Stored positions of jobs that were not resubmitted yet.
-    pub progress: BTreeMap<JobId, Option<String>>,
-    pub sessions: GatewaySessions,
-    pub works: BTreeMap<JobId, JobRuntime>,
-    pub pending: CommitQueue,
-    pub agents: AgentDirectory,
-    pub room: StoreCapacity,
-    /// Result of a job submission.
-    pub submitted: Option<Result<SubmittedJob, control::AdmissionError>>,
+    driver: ControlDriver,
+    sessions: GatewaySessions,
+    agents: AgentDirectory,
+    works: JobRuntimes,
+    pending: CommitQueue,
+    frames: FrameStore,
+    database: Database,
+    hub: Arc<ResultHub>,
+    settings: GatewaySettings,
+    room: StoreCapacity,
     /// Bus to which agents of some jobs publish.
-    pub bus: Option<Arc<dyn MergeBackend>>,
+    bus: Option<Arc<dyn MergeBackend>>,
     /// Sender for the threads of jobs.
-    pub events: Sender<GatewayEvent>,
+    events: Sender<GatewayEvent>,
     /// Identity of the data directory.
-    pub identity: u64,
+    identity: u64,
     started: Instant,
     second_ns: u64,
 }
@@ -76,34 +75,21 @@ impl EventLoop {
         settings: GatewaySettings,
         (bus, events): (Option<Arc<dyn MergeBackend>>, Sender<GatewayEvent>),
     ) -> Result<EventLoop, StoreError> {
-        let (mut jobs, mut progress) = (BTreeMap::new(), BTreeMap::new());
-        for known in store.controls.jobs()? {
-            let id = known.job;
-            if let Some(job) = job_codec::read(id.0, &known.saved, Bytes::from(known.body)) {
-                jobs.insert(id, job);
-                progress.insert(id, known.progress);
-            }
-        }
         let started = Instant::now();
         let now = SessionTime { monotonic_ns: 0, wall_ns: now_ns() };
-        let (agents, identity) = (AgentDirectory::load(store.agents.clone())?, store.database.identity()?);
-        let control = ServerControl::new(settings.control, loaded(&store.jobs, &agents, &jobs)?, now);
+        let agents = AgentDirectory::load(store.agents.clone())?;
+        let identity = store.database.identity()?;
         Ok(EventLoop {
+            driver: ControlDriver::load(store, settings.control, &agents, now)?,
+            sessions: GatewaySessions::of(identity),
             agents,
-            controls: store.controls.clone(),
+            works: JobRuntimes::default(),
+            pending: CommitQueue::default(),
             frames: store.frames.clone(),
             database: store.database.clone(),
-            jobs: store.jobs.clone(),
             hub,
             settings,
-            control,
-            saved: jobs,
-            progress,
-            sessions: GatewaySessions::of(identity),
-            works: BTreeMap::new(),
-            pending: CommitQueue::default(),
             room: StoreCapacity::Free,
-            submitted: None,
             bus,
             events,
             identity,
@@ -139,7 +125,7 @@ impl EventLoop {
     /// Time until the next timer.
     fn patience(&self) -> Duration {
         let now = self.now();
-        let timers = [self.sessions.timeout(), self.control.timeout(now), Some(self.second_ns)];
+        let timers = [self.sessions.timeout(), self.driver.control().timeout(now), Some(self.second_ns)];
         let due = timers.into_iter().flatten().min().unwrap_or(u64::MAX);
         let timers = Duration::from_nanos(due.saturating_sub(now.monotonic_ns));
         let commit = self.pending.since().filter(|_| self.room == StoreCapacity::Free);
@@ -149,7 +135,19 @@ impl EventLoop {
 
     fn handle(&mut self, event: GatewayEvent) {
         match event {
-            GatewayEvent::Arrival(arrival) => self.arrive(arrival),
+            GatewayEvent::Arrival(AgentConnectionEvent::Connected { session, agent, out }) => {
+                let (mut limits, now) = (self.settings.link, self.now());
+                if self.room == StoreCapacity::Full {
+                    limits.window_bytes = 0;
+                }
+                self.sessions.add(session, agent, out, limits, now);
+            }
+            GatewayEvent::Arrival(AgentConnectionEvent::Bytes { session, bytes, room }) => {
+                self.advance(session, |link, now| link.handle_bytes(now, &bytes));
+                drop(room);
+            }
+            GatewayEvent::Arrival(AgentConnectionEvent::Written { session }) => self.pump(session),
+            GatewayEvent::Arrival(AgentConnectionEvent::Closed { session }) => self.close(session),
             GatewayEvent::Start { order, planned, answer } => {
                 let result = self.start(&order, planned);
                 // The requester may have disconnected.
@@ -174,67 +172,26 @@ impl EventLoop {
         }
     }
 
-    fn arrive(&mut self, arrival: AgentConnectionEvent) {
-        match arrival {
-            AgentConnectionEvent::Connected { session, agent, out } => {
-                let (mut limits, now) = (self.settings.link, self.now());
-                if self.room == StoreCapacity::Full {
-                    limits.window_bytes = 0;
-                }
-                self.sessions.add(session, agent, out, limits, now);
-            }
-            AgentConnectionEvent::Bytes { session, bytes, room } => {
-                self.read(session, &bytes);
-                drop(room);
-            }
-            AgentConnectionEvent::Written { session } => self.pump(session),
-            AgentConnectionEvent::Closed { session } => self.close(session),
-        }
-    }
-
-    fn read(&mut self, session: u64, bytes: &[u8]) {
+    /// Advances a session by received bytes or time, and handles its events.
+    fn advance(
+        &mut self,
+        session: u64,
+        step: impl FnOnce(&mut ServerSession, SessionTime) -> Result<(), PeerMisbehaved>,
+    ) {
         let now = self.now();
         let Some(known) = self.sessions.get(session) else { return };
-        if let Err(why) = known.link.handle_bytes(now, bytes) {
+        if let Err(why) = step(&mut known.link, now) {
             tracing::warn!("agent {} violates the protocol: {why}", known.agent);
             self.hub.meters.links_broken.add(1);
             return self.close(session);
         }
-        self.hear(session);
-    }
-
-    /// Handles the events of a session.
-    fn hear(&mut self, session: u64) {
-        while let Some(event) = self.sessions.get(session).and_then(super::sessions::GatewaySession::next) {
+        while let Some(event) = self.sessions.get(session).and_then(GatewaySession::next) {
             match event {
-                ServerSessionEvent::Hello(hello) => {
-                    let Some(known) = self.sessions.get(session) else { return };
-                    if hello.agent != known.agent {
-                        let name = known.agent.clone();
-                        known
-                            .link
-                            .refuse(&format!("this agent is {name} here, and calls itself {}", hello.agent));
-                        continue;
-                    }
-                    if self.sessions.has_another(&hello.agent, hello.boot) {
-                        let why = format!(
-                            "another agent {} is connected; if it is dead, its connection closes within a few seconds",
-                            hello.agent
-                        );
-                        self.say(session, |link| link.refuse(&why));
-                        continue;
-                    }
-                    let Some(known) = self.sessions.get(session) else { return };
-                    known.boot = Some(hello.boot);
-                    known.greeting = Some(PendingGreeting::of(&hello));
-                    self.greet(&hello);
-                    self.note_troubles(&hello.agent, &hello.observed);
-                    self.decide(Happens::Connected { session, hello });
-                }
+                ServerSessionEvent::Hello(hello) => self.handle_hello(session, hello),
                 ServerSessionEvent::Observed(observed) => {
                     if let Some(known) = self.sessions.get(session) {
                         let agent = known.agent.clone();
-                        self.note_troubles(&agent, &observed);
+                        self.works.note_troubles(&agent, &observed);
                     }
                     self.decide(Happens::Observed { session, observed });
                     self.look_at_copies();
@@ -244,11 +201,34 @@ impl EventLoop {
                     self.decide(Happens::Renew { session, renew });
                 }
                 ServerSessionEvent::Offset(ahead) => self.decide(Happens::Offset { session, ahead }),
-                ServerSessionEvent::Record(record) => self.take_record(session, record),
+                ServerSessionEvent::Record(record) => self.receive_record(session, record),
                 ServerSessionEvent::Closed(_) => return self.close(session),
             }
         }
         self.pump(session);
+    }
+
+    /// Handles the first message of an agent.
+    fn handle_hello(&mut self, session: u64, hello: Box<Hello>) {
+        let Some(known) = self.sessions.get(session) else { return };
+        if hello.agent != known.agent {
+            let name = known.agent.clone();
+            known.link.refuse(&format!("this agent is {name} here, and calls itself {}", hello.agent));
+            return;
+        }
+        if self.sessions.has_another(&hello.agent, hello.boot) {
+            let why = format!(
+                "another agent {} is connected; if it is dead, its connection closes within a few seconds",
+                hello.agent
+            );
+            return self.send(session, |link| link.refuse(&why));
+        }
+        let Some(known) = self.sessions.get(session) else { return };
+        known.boot = Some(hello.boot);
+        known.greeting = Some(PendingGreeting::of(&hello));
+        self.greet(&hello);
+        self.works.note_troubles(&hello.agent, &hello.observed);
+        self.decide(Happens::Connected { session, hello });
     }
 
     /// Passes outgoing data to the connection.
@@ -268,12 +248,12 @@ impl EventLoop {
     fn look(&mut self) {
         let now = self.now();
         for session in self.sessions.due(now.monotonic_ns) {
-            if let Some(known) = self.sessions.get(session) {
-                known.link.handle_timeout(now);
-            }
-            self.hear(session);
+            self.advance(session, |link, now| {
+                link.handle_timeout(now);
+                Ok(())
+            });
         }
-        if self.control.timeout(now).is_some_and(|at| at <= now.monotonic_ns) {
+        if self.driver.control().timeout(now).is_some_and(|at| at <= now.monotonic_ns) {
             self.decide(Happens::Tick);
         }
         let is_due = self.pending.since().is_some_and(|since| since.elapsed() >= self.settings.commit_every);
@@ -286,6 +266,12 @@ impl EventLoop {
             self.decide(Happens::Tick);
             self.look_at_jobs(now);
         }
+    }
+
+    /// Restarts from the stored state; agents reconnect and report what they run.
+    fn begin_again(&mut self) {
+        self.sessions.ids().into_iter().for_each(|session| drop(self.sessions.remove(session)));
+        self.driver.restart(&self.agents, self.now());
     }
 
     /// Sets the state of the store and notifies users.
@@ -315,42 +301,18 @@ impl EventLoop {
         }
     }
 
-    /// Restarts from the stored state; agents reconnect and report what they run.
-    pub fn begin_again(&mut self) {
-        self.sessions.ids().into_iter().for_each(|session| drop(self.sessions.remove(session)));
-        let now = self.now();
-        match loaded(&self.jobs, &self.agents, &self.saved) {
-            Ok(loaded) => self.control = ServerControl::new(self.settings.control, loaded, now),
-            Err(error) => tracing::error!("{error}"),
-        }
-    }
-
     pub fn told_agents(&self) -> Vec<AgentView> {
         let known: BTreeMap<&str, _> =
-            self.control.agents().map(|(name, presence, ahead)| (name, (presence, ahead))).collect();
+            self.driver.control().agents().map(|(name, presence, ahead)| (name, (presence, ahead))).collect();
         self.agents.told(|agent| {
             let Some((presence, ahead)) = known.get(agent.name.as_str()) else { return };
             agent.connected = matches!(presence, control::AgentPresence::Here { .. });
             agent.clock_offset_ns = ahead.map(|ahead| ahead.ns);
             if agent.connected {
-                agent.packets_per_second = self.control.packets_per_second(&agent.name);
+                agent.packets_per_second = self.driver.control().packets_per_second(&agent.name);
                 agent.last_seen_ns = Some(now_ns());
             }
-            agent.jobs = self.control.observed(&agent.name).map(|job| JobId(job.job)).collect();
+            agent.jobs = self.driver.control().observed(&agent.name).map(|job| JobId(job.job)).collect();
         })
     }
-}
-
-fn loaded(
-    store: &JobStore,
-    agents: &AgentDirectory,
-    jobs: &BTreeMap<JobId, control::ControlledJob>,
-) -> Result<RestoredControl, StoreError> {
-    let is_over = |job: &&control::ControlledJob| matches!(job.state, control::JobState::Ended(_));
-    Ok(RestoredControl {
-        jobs: jobs.values().filter(|job| !is_over(job)).cloned().collect(),
-        last_job: store.last()?.0,
-        keys: Vec::new(),
-        hosts: agents.hosts(),
-    })
 }

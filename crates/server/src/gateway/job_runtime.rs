@@ -6,15 +6,18 @@ use std::sync::Arc;
 use collect::{LaneActivity, LaneId, ReportError, ReportPart, WorkerReport};
 use control::{JobPace, PaceSettings, PaceState};
 use plan::Plan;
+use planner::BothTaps;
 use serde::{Deserialize, Serialize};
 use sinks::distinct_names;
 use stream::LossCount;
 use tuple::{Batch, FieldId};
 use wire::Timestamp;
 
-use super::job_joiner::{JOINED, JobJoiner};
+use super::GatewaySettings;
+use super::fleet::FleetOrder;
+use super::job_input::JobInput;
+use super::job_joiner::{JOINED, JobJoiner, JoinLimits};
 use super::lanes::{AwaitedLane, JobLanes, LaneEnd, LaneFacts, LaneKey, read_mark};
-use super::merge_reader::MergeReader;
 use super::mirror_worker::MirrorWorker;
 use super::tuple_results::{EmitTime, TupleResults};
 use super::window_results::{ALL_LANES, ReleasedRows, WindowResults};
@@ -32,38 +35,6 @@ pub enum JobResults {
     Windows(Box<WindowResults>),
     /// Tuples.
     Tuples(Box<TupleResults>),
-}
-
-/// Source of a job's results.
-pub enum JobInput {
-    /// Records of agents.
-    Agents,
-    /// Records of agents at both taps, joined here.
-    BothTaps(Box<JobJoiner>),
-    /// Merged rows of a bus; agents report their progress to the server.
-    Bus(MergeReader),
-}
-
-impl JobInput {
-    /// Join of requests, for a job over both taps.
-    pub fn joiner(&self) -> Option<&JobJoiner> {
-        if let JobInput::BothTaps(joiner) = self { Some(joiner) } else { None }
-    }
-
-    /// As [`JobInput::joiner`].
-    pub fn joiner_mut(&mut self) -> Option<&mut JobJoiner> {
-        if let JobInput::BothTaps(joiner) = self { Some(joiner) } else { None }
-    }
-
-    /// Reader of the bus.
-    pub fn reader(&self) -> Option<&MergeReader> {
-        if let JobInput::Bus(reader) = self { Some(reader) } else { None }
-    }
-
-    /// As [`JobInput::reader`].
-    pub fn reader_mut(&mut self) -> Option<&mut MergeReader> {
-        if let JobInput::Bus(reader) = self { Some(reader) } else { None }
-    }
 }
 
 /// Published position of a job.
@@ -164,6 +135,23 @@ impl JobRuntime {
             accounted: None,
             troubles: BTreeMap::new(),
         }
+    }
+
+    /// A job as ordered, without data; `both`: joins the requests of both taps.
+    pub fn of_order(
+        order: &FleetOrder,
+        both: Option<&BothTaps>,
+        kept: u64,
+        settings: &GatewaySettings,
+    ) -> JobRuntime {
+        let bounds = (settings.window_bytes_max, settings.frames_bytes);
+        let Some(both) = both else {
+            return JobRuntime::new(order.id, &order.plan, kept, bounds).paced(settings.pace);
+        };
+        let patience_ns = i64::try_from(settings.join_patience.as_nanos()).unwrap_or(i64::MAX);
+        let limits = JoinLimits { patience_ns, bytes_max: settings.join_bytes_max };
+        let joining = JobJoiner::new(order.id, both, limits, settings.window_bytes_max);
+        JobRuntime::new(order.id, &both.joined, kept, bounds).paced(settings.pace).joining(joining)
     }
 
     /// Sets the limits of waiting for agents.
@@ -316,7 +304,7 @@ impl JobRuntime {
                 }
                 let lane = key.map_or(ALL_LANES, |key| self.lanes.join(&key).0);
                 match self.decode_result(&frame.of.payload) {
-                    Ok(report) => self.count(lane, report),
+                    Ok(report) => self.merge(lane, report),
                     // Written by another version of the program.
                     Err(_) => self.unreadable += 1,
                 }
@@ -325,7 +313,7 @@ impl JobRuntime {
     }
 
     /// Adds a report to the results.
-    pub fn count(&mut self, lane: LaneId, report: WorkerReport) {
+    pub fn merge(&mut self, lane: LaneId, report: WorkerReport) {
         match &mut self.results {
             JobResults::Tuples(tuples) => {
                 let watermark_ns = report.watermark.0;
@@ -339,14 +327,14 @@ impl JobRuntime {
             }
             JobResults::Windows(windows) => {
                 let mut out = ReleasedRows::default();
-                windows.take(lane, report, &mut out);
-                self.release(out);
+                windows.merge(lane, report, &mut out);
+                self.add_rows(out);
             }
         }
     }
 
     /// Adds joined requests to the results.
-    pub fn count_joined(&mut self, mut report: WorkerReport) {
+    pub fn merge_joined(&mut self, mut report: WorkerReport) {
         if let JobResults::Windows(windows) = &self.results {
             // Re-encoded as an agent's report, because agents have their own random seeds.
             match windows.collector.decode(&report.encode()) {
@@ -354,10 +342,10 @@ impl JobRuntime {
                 Err(_) => self.unreadable += 1,
             }
         }
-        self.count(JOINED, report);
+        self.merge(JOINED, report);
     }
 
-    pub fn release(&mut self, released: ReleasedRows) {
+    pub fn add_rows(&mut self, released: ReleasedRows) {
         for (output, missing) in released.0 {
             let Some(result) = output.pipeline else { continue };
             let start = output.batch.schema().find("window_start").map(|id| output.batch.i64(id).clone());
@@ -380,7 +368,7 @@ impl JobRuntime {
     }
 
     /// Adds a committed record to the results. `mark`: position of its lane.
-    pub fn take(&mut self, key: &LaneKey, report: Option<WorkerReport>, mark: (u64, LaneFacts)) {
+    pub fn merge_record(&mut self, key: &LaneKey, report: Option<WorkerReport>, mark: (u64, LaneFacts)) {
         let (lane, is_new) = self.lanes.join(key);
         if is_new {
             self.arrive(key, lane, report.as_ref().map(|report| report.watermark.0));
@@ -396,7 +384,7 @@ impl JobRuntime {
                 // Counted as part of the output of the join or merge.
                 report.part = ReportPart::default();
             }
-            self.count(lane, report);
+            self.merge(lane, report);
         }
         match self.lanes.known.get(key).map(|known| known.facts.end) {
             Some(LaneEnd::Finished) => self.turn(&[lane], LaneActivity::Finished),
@@ -471,7 +459,7 @@ impl JobRuntime {
         if let JobResults::Windows(windows) = &mut self.results {
             let mut out = ReleasedRows::default();
             act(&mut windows.collector, &mut out);
-            self.release(out);
+            self.add_rows(out);
         }
     }
 
@@ -500,7 +488,7 @@ impl JobRuntime {
         }
         if let Some(joining) = self.input.joiner_mut() {
             let report = joining.give_all();
-            self.count_joined(report);
+            self.merge_joined(report);
         }
         match &mut self.results {
             JobResults::Windows(_) => self.with_collector(|collector, out| collector.end(out)),

@@ -12,25 +12,21 @@
 //! from the store and the rest from the agents, so every record counts once. Therefore the gateway also ends as if it
 //! were killed.
 
-mod accounts;
 pub(crate) mod agent_listener;
 mod agent_orders;
 mod agents;
-mod commit;
-mod commit_joined;
 mod commit_queue;
 mod control_driver;
 mod event_loop;
 pub(crate) mod fleet;
-mod health;
 pub(crate) mod job_codec;
+mod job_input;
 mod job_joiner;
 mod job_runtime;
+mod job_runtimes;
 pub(crate) mod lanes;
 pub(crate) mod merge_backend;
 mod merge_reader;
-mod merged_rows;
-mod mirror_schedule;
 mod mirror_worker;
 pub(crate) mod network;
 mod sessions;

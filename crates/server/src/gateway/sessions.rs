@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use link::{Hello, LaneRange, ServerSession, ServerSessionEvent, SessionLimits, SessionTime};
+use link::{Hello, LaneRange, RecordLane, ServerSession, ServerSessionEvent, SessionLimits, SessionTime};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
+
+use crate::job::counters::ServiceMetrics;
 
 /// Session on one connection.
 pub struct GatewaySession {
@@ -73,6 +75,21 @@ impl GatewaySessions {
     /// Session by number.
     pub fn get(&mut self, id: u64) -> Option<&mut GatewaySession> {
         self.all.get_mut(&id)
+    }
+
+    /// Sends a message in a session, if it still exists.
+    pub fn send(&mut self, id: u64, message: impl FnOnce(&mut ServerSession)) -> ConnectionStatus {
+        let Some(session) = self.all.get_mut(&id) else { return ConnectionStatus::Open };
+        message(&mut session.link);
+        session.pump()
+    }
+
+    /// Acknowledges a committed record in the session on which it arrived, if it still exists.
+    pub fn acknowledge(&mut self, id: u64, lane: RecordLane, seq: u64, meters: &ServiceMetrics) {
+        if let Some(session) = self.all.get_mut(&id) {
+            session.link.committed(lane, seq);
+            meters.records_acknowledged.add(1);
+        }
     }
 
     /// Removes the session; its connection ends when waiting data are written.

@@ -56,7 +56,7 @@ impl WindowResults {
     }
 
     /// Adds a report of a lane.
-    pub fn take(&mut self, lane: LaneId, report: WorkerReport, out: &mut ReleasedRows) {
+    pub fn merge(&mut self, lane: LaneId, report: WorkerReport, out: &mut ReleasedRows) {
         let (Timestamp(from_ns), before) = self.collector.lanes().told(lane);
         self.stretches.extend(report.lost);
         report.limited.into_iter().for_each(|limited| self.limited.add(limited));

@@ -115,6 +115,11 @@ impl JobRequests {
     /// A job that `who` may see.
     pub fn get(&self, who: &ClientAccess, id: JobId) -> Result<Job, ServiceError> {
         let job = self.store.get(id)?.filter(|job| self.may_see(who, job));
+        self.completed(id, job)
+    }
+
+    /// Adds state that is not in the store to a job, if it exists.
+    fn completed(&self, id: JobId, job: Option<Job>) -> Result<Job, ServiceError> {
         let mut job = [job.ok_or_else(|| ServiceError::Unknown(format!("there is no job {id}")))?];
         self.complete(&mut job)?;
         let [job] = job;

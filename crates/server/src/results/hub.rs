@@ -153,7 +153,7 @@ impl ResultHub {
             known.columns = Some(table.columns.clone());
         }
         let snapshot = live.snapshot(job);
-        self.tell(&mut live, job, EventKind::Snapshot, &snapshot);
+        self.notify(&mut live, job, EventKind::Snapshot, &snapshot);
         Ok(())
     }
 
@@ -164,30 +164,19 @@ impl ResultHub {
     pub fn publish(&self, delivery: &ResultDelivery<'_>) -> Result<(), PersistError> {
         let ResultDelivery { job, watermark_ns, .. } = *delivery;
         match delivery.state {
-            WindowState::Open => self.take_in(job, slice::from_ref(delivery), None),
-            WindowState::Closed => self.release(
-                job,
-                slice::from_ref(delivery),
-                &CommitProgress { watermark_ns, ..CommitProgress::default() },
-            ),
+            WindowState::Open => self.commit(job, slice::from_ref(delivery), None),
+            WindowState::Closed => {
+                let progress = CommitProgress { watermark_ns, ..CommitProgress::default() };
+                self.commit(job, slice::from_ref(delivery), Some(&progress))
+            }
         }
     }
 
-    /// Stores closed rows of a job's results and its position in one transaction, then shows the rows.
+    /// Shows rows of a job's results. Closed rows come with the job's position: both are stored in one transaction before.
     ///
     /// # Errors
     /// `PersistError` when they cannot be stored; the call may be repeated.
-    pub(crate) fn release(
-        &self,
-        job: JobId,
-        deliveries: &[ResultDelivery<'_>],
-        progress: &CommitProgress,
-    ) -> Result<(), PersistError> {
-        self.take_in(job, deliveries, Some(progress))
-    }
-
-    /// Stores rows if they come with progress, and shows them.
-    fn take_in(
+    pub(crate) fn commit(
         &self,
         job: JobId,
         deliveries: &[ResultDelivery<'_>],
@@ -204,16 +193,16 @@ impl ResultHub {
             .collect::<Result<_, _>>()?;
         let rows: Vec<_> = deliveries.iter().zip(&batches).collect();
         if let Some(progress) = progress {
-            self.keep(&mut live, (job, &rows), progress)?;
+            self.store_rows(&mut live, (job, &rows), progress)?;
         }
         rows.into_iter().for_each(|(delivery, batch)| self.show(&mut live, delivery, batch));
         drop(live);
-        self.ring(job);
+        self.wake(job);
         Ok(())
     }
 
     /// Stores rows with the changes that they cause.
-    fn keep(
+    fn store_rows(
         &self,
         live: &mut LiveJob,
         (job, rows): (JobId, &[(&ResultDelivery<'_>, &Batch)]),
@@ -235,7 +224,7 @@ impl ResultHub {
         })?;
         self.meters.rows_kept.add(n as u64);
         for event in pending.adopt() {
-            self.tell(live, job, EventKind::Alert, &event);
+            self.notify(live, job, EventKind::Alert, &event);
         }
         let has_come = |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
         live.results.iter().filter(has_come).for_each(|result| self.settle(job, live, result));
@@ -250,9 +239,9 @@ impl ResultHub {
     }
 
     /// Reports a change of an alert without rows.
-    pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
+    pub(crate) fn notify_alert(&self, job: JobId, event: &Value) {
         if let Ok(live) = self.live(job) {
-            self.tell(&mut lock(&live), job, EventKind::Alert, event);
+            self.notify(&mut lock(&live), job, EventKind::Alert, event);
         }
     }
 
@@ -290,7 +279,7 @@ impl ResultHub {
                     EventKind::ClosedWindow
                 }
             };
-            self.tell(live, delivery.job, kind, &data);
+            self.notify(live, delivery.job, kind, &data);
         }
     }
 
@@ -310,7 +299,7 @@ impl ResultHub {
         live.account = data.clone();
         live.agents.clone_from(&account.agents);
         live.taps = account.taps;
-        self.tell(&mut live, job, EventKind::Account, &data);
+        self.notify(&mut live, job, EventKind::Account, &data);
         if live.sample_rate != account.sample_rate {
             live.sample_rate = account.sample_rate;
             let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
@@ -319,7 +308,7 @@ impl ResultHub {
                 false => "the query has a SAMPLE, or an agent receives more packets than it can process",
             };
             let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
-            self.tell(&mut live, job, EventKind::Sampling, &data);
+            self.notify(&mut live, job, EventKind::Sampling, &data);
         }
         Ok(())
     }
@@ -353,11 +342,11 @@ impl ResultHub {
         let why = reason.or(state.reason()).map(str::to_owned);
         let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
-        self.tell(&mut live, job, EventKind::Job, &data);
+        self.notify(&mut live, job, EventKind::Job, &data);
         if has_ended {
             live.results.iter().for_each(|result| self.settle(job, &live, result));
             drop(live);
-            self.ring(job);
+            self.wake(job);
         }
         Ok(())
     }

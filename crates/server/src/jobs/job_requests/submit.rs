@@ -50,7 +50,7 @@ impl JobRequests {
         }
         self.leases.begin(job.id, job.spec.lease_seconds);
         self.deliveries.begin(job.id, &plan)?;
-        Ok((self.get(who, job.id)?, true))
+        Ok((self.completed(job.id, self.store.get(job.id)?)?, true))
     }
 
     /// Checks whether `who` may have another job.

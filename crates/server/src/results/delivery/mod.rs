@@ -111,7 +111,7 @@ impl OutletDeliveries {
             }
             let line = Arc::new(OutletWorker::new(job, outlet.place));
             self.running().insert(key, line.clone());
-            self.hub.wake(job, &line.bell);
+            self.hub.add_notifier(job, &line.bell);
             let work = self.work(&outlet, plan);
             let begun = thread::Builder::new().name("outlet".into()).spawn(move || {
                 line.run(&work);

@@ -26,11 +26,11 @@ pub enum ResumePoint {
 
 impl ResultHub {
     /// Registers `bell` to be woken when rows of a job arrive, or it ends.
-    pub(crate) fn wake(&self, job: JobId, bell: &Arc<DeliveryNotifier>) {
+    pub(crate) fn add_notifier(&self, job: JobId, bell: &Arc<DeliveryNotifier>) {
         lock(&self.bells).push((job, Arc::downgrade(bell)));
     }
 
-    pub(super) fn ring(&self, job: JobId) {
+    pub(super) fn wake(&self, job: JobId) {
         let mut bells = lock(&self.bells);
         bells.retain(|(_, bell)| bell.strong_count() > 0);
         bells
@@ -45,7 +45,7 @@ impl ResultHub {
         lock(&self.clients).iter().filter_map(Weak::upgrade).any(|client| client.jobs.contains(&job))
     }
 
-    pub(super) fn tell(&self, live: &mut LiveJob, job: JobId, kind: EventKind, data: &Value) {
+    pub(super) fn notify(&self, live: &mut LiveJob, job: JobId, kind: EventKind, data: &Value) {
         let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
         let event = LiveEvent::new(seq, kind, data);
         let bounds = (Instant::now(), self.limits.ring_time, self.limits.ring_bytes);

@@ -107,7 +107,7 @@ impl DeliveryStore {
         let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached("SELECT DISTINCT job FROM outlets WHERE done = 0 ORDER BY job")?;
-        let rows = statement.query_map([], |row| Ok(row.get(0)?))?;
+        let rows = statement.query_map([], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 

@@ -9,9 +9,9 @@
 use control::{EndReason, ServerEvent};
 use link::ObservedState;
 
-use super::agent_orders::is_of;
-use super::event_loop::EventLoop;
-use super::mirror_worker::{MirrorCommand, MirrorEvent, MirrorStage, MirrorWorker};
+use super::EventLoop;
+use crate::gateway::agent_orders::is_of;
+use crate::gateway::mirror_worker::{MirrorCommand, MirrorEvent, MirrorStage, MirrorWorker};
 use crate::gateway::network::{AgentShare, PlannedJob};
 use crate::job::{JobEnding as JobEnd, JobId, JobOutcome};
 
@@ -23,27 +23,21 @@ impl EventLoop {
         });
         let ready: Vec<JobId> = waiting.map(|(job, _)| *job).filter(|job| self.all_capture(*job)).collect();
         for job in ready {
-            if let Some(copying) = self.copying(job) {
+            if let Some(copying) = self.works.copying(job) {
                 copying.ask(MirrorCommand::Begin, MirrorStage::Beginning);
             }
         }
     }
 
     fn all_capture(&self, job: JobId) -> bool {
-        let Some(saved) = self.saved.get(&job).filter(|job| job.state.is_active()) else { return false };
-        saved.agents.keys().all(|agent| {
-            let mut of_agent = self.control.observed(agent);
-            of_agent.any(|observed| observed.job == job.0 && observed.state() == ObservedState::Running)
-        })
-    }
-
-    pub fn copying(&mut self, job: JobId) -> Option<&mut MirrorWorker> {
-        self.works.get_mut(&job)?.copying.as_mut()
+        let Some(saved) = self.driver.job(job).filter(|job| job.state.is_active()) else { return false };
+        let is_running = |agent: &String| self.driver.state_on(job, agent) == Some(ObservedState::Running);
+        saved.agents.keys().all(is_running)
     }
 
     /// Resumes a job of the previous server process with its new plan.
     pub fn copy_again(&self, job: JobId, planned: Result<PlannedJob, String>) -> MirrorWorker {
-        let saved = self.saved.get(&job);
+        let saved = self.driver.job(job);
         let told = |agent: &str| saved.and_then(|job| job.request.parts.get(agent));
         let is_same = |parts: &[AgentShare]| {
             saved.is_some_and(|job| job.request.parts.len() == parts.len())
@@ -61,11 +55,11 @@ impl EventLoop {
 
     /// Ends a job; mirroring ends first.
     pub fn stop_job(&mut self, job: JobId, why: EndReason) {
-        match self.copying(job).filter(|copying| copying.stage != MirrorStage::Gone) {
+        match self.works.copying(job).filter(|copying| copying.stage != MirrorStage::Gone) {
             Some(copying) => {
                 copying.then.get_or_insert(why);
                 copying.end();
-                self.tell(job);
+                self.show_state(job);
             }
             None => self.decide(ServerEvent::Stop { job: job.0, why }),
         }
@@ -78,13 +72,13 @@ impl EventLoop {
 
     /// Handles a message of the thread that controls switches.
     pub fn hear_copies(&mut self, job: JobId, said: MirrorEvent) {
-        let Some(copying) = self.copying(job) else { return };
+        let Some(copying) = self.works.copying(job) else { return };
         match said {
             MirrorEvent::Begun(Ok(())) => {
                 if copying.stage == MirrorStage::Beginning {
                     copying.stage = MirrorStage::Copying;
                 }
-                self.tell(job);
+                self.show_state(job);
             }
             MirrorEvent::Begun(Err(why)) | MirrorEvent::Lost(why) => {
                 copying.failed.get_or_insert(why);
@@ -105,7 +99,7 @@ impl EventLoop {
 
     /// Whether mirroring for an ending job has stopped. `end`: collects its errors.
     pub fn is_copied_no_more(&mut self, job: JobId, end: &mut JobEnd) -> bool {
-        let Some(copying) = self.copying(job) else { return true };
+        let Some(copying) = self.works.copying(job) else { return true };
         copying.end();
         if let Some(why) = &copying.failed {
             *end = JobEnd::new(JobOutcome::Failed, why.clone());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use control::Degradation;
 
-use super::event_loop::{EventLoop, StoreCapacity};
-use super::job_runtime::JobRuntime;
+use super::{EventLoop, StoreCapacity};
 use crate::gateway::fleet::{AgentHealth, FleetHealth, JobHealth};
+use crate::gateway::job_runtime::JobRuntime;
 
 impl EventLoop {
     /// State of the gateway.
@@ -28,7 +28,7 @@ impl EventLoop {
 
     fn job_health(&self, work: &JobRuntime) -> JobHealth {
         let account = work.account();
-        let degraded = self.saved.get(&work.id).map(|job| self.control.degraded(job));
+        let degraded = self.driver.job(work.id).map(|job| self.driver.control().degraded(job));
         let is_absent = |degraded: &&Degradation| matches!(degraded, Degradation::Absent { .. });
         JobHealth {
             id: work.id,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use control::AgentPresence;
-use link::{ClockOffset, ObservedJobs, ObservedState};
+use link::{ClockOffset, ObservedState};
 
-use super::event_loop::EventLoop;
-use super::job_runtime::JobRuntime;
-use super::lanes::{KnownLane, LaneEnd};
+use super::EventLoop;
+use crate::gateway::job_runtime::JobRuntime;
+use crate::gateway::lanes::{KnownLane, LaneEnd};
 use crate::job::JobId;
 use crate::results::hub::AgentAccount;
 
@@ -28,21 +28,9 @@ impl EventLoop {
         }
     }
 
-    /// Notes the jobs that an agent reports it cannot run; removes them when they run.
-    pub fn note_troubles(&mut self, agent: &str, observed: &ObservedJobs) {
-        for of_job in &observed.jobs {
-            let Some(work) = self.works.get_mut(&JobId(of_job.job)) else { continue };
-            match (of_job.state(), of_job.reason.as_str()) {
-                (ObservedState::Gone, _) => {}
-                (_, "") => drop(work.troubles.remove(agent)),
-                (_, why) => drop(work.troubles.insert(agent.to_owned(), why.to_owned())),
-            }
-        }
-    }
-
     fn agents_of(&self, work: &JobRuntime) -> Vec<AgentAccount> {
         let mut all: BTreeMap<&str, AgentAccount> = BTreeMap::new();
-        let saved = self.saved.get(&work.id);
+        let saved = self.driver.job(work.id);
         let told = saved.into_iter().flat_map(|job| job.agents.keys()).map(String::as_str);
         for agent in told.chain(work.lanes.known.keys().map(|key| key.agent.as_str())) {
             all.entry(agent).or_insert_with(|| AgentAccount {
@@ -65,16 +53,15 @@ impl EventLoop {
 
     /// State of a job on an agent.
     fn state_on(&self, work: &JobRuntime, agent: &str) -> &'static str {
-        let observed = self.control.observed(agent).find(|of_job| of_job.job == work.id.0);
         let is_here = |(name, presence, _): &(&str, AgentPresence, Option<ClockOffset>)| {
             *name == agent && matches!(presence, AgentPresence::Here { .. })
         };
         let mut lanes = work.lanes.known.iter().filter(|(key, _)| key.agent == agent).map(|(_, lane)| lane);
-        match observed.map(link::ObservedJob::state) {
+        match self.driver.state_on(work.id, agent) {
             _ if lanes.clone().next().is_some() && lanes.all(|lane| lane.facts.end == LaneEnd::Finished) => {
                 "finished"
             }
-            _ if !self.control.agents().any(|agent| is_here(&agent)) => "absent",
+            _ if !self.driver.control().agents().any(|agent| is_here(&agent)) => "absent",
             Some(ObservedState::Waiting) => "waiting",
             Some(ObservedState::Starting) => "starting",
             Some(ObservedState::Running) => "running",
@@ -90,8 +77,8 @@ impl EventLoop {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::LaneKey;
     use super::*;
+    use crate::gateway::lanes::LaneKey;
 
     #[test]
     fn lost_records_are_no_dropped_packets() {

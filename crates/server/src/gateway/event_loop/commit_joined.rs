@@ -10,12 +10,14 @@ use link::ClockOffset;
 use stream::LossCount;
 use wire::Timestamp;
 
-use super::commit::{Marks, release};
-use super::commit_queue::PendingRecord;
-use super::event_loop::EventLoop;
-use super::job_runtime::{JobInput, JobResults, JobRuntime, UnpublishedRows};
-use super::lanes::{LaneEnd, LaneFacts, mark};
-use super::tuple_results::EmitTime;
+use super::EventLoop;
+use super::commit::commit_rows;
+use crate::gateway::commit_queue::PendingRecord;
+use crate::gateway::job_input::JobInput;
+use crate::gateway::job_runtime::{JobResults, JobRuntime, UnpublishedRows};
+use crate::gateway::job_runtimes::Marks;
+use crate::gateway::lanes::{LaneEnd, LaneFacts, mark};
+use crate::gateway::tuple_results::EmitTime;
 use crate::job::JobId;
 use crate::job::counters::GatewayStage;
 use crate::store::persist_error::PersistError;
@@ -45,13 +47,13 @@ impl EventLoop {
         let (entries, early): (Vec<PendingRecord>, Vec<PendingRecord>) =
             entries.into_iter().partition(is_measured);
         early.into_iter().for_each(|entry| self.pending.push(entry));
-        let marks = self.marks(&entries, &mut |_, _, _| {});
+        let marks = self.works.marks(&entries, &mut |_, _, _| {});
         let Some(work) = self.works.get_mut(&job).filter(|work| work.input.joiner().is_some()) else {
             return;
         };
         if work.ending.is_some() {
             // The join has emitted everything.
-            return self.count(entries, |_, _, _| {});
+            return self.merge_committed(entries, |_, _, _| {});
         }
         let (store, is_direct) = (&self.frames, work.is_direct());
         let prepared =
@@ -74,11 +76,11 @@ impl EventLoop {
             joining.committed(watermark);
         }
         if let Some(report) = given.filter(|_| !is_direct) {
-            self.hub.meters.during(GatewayStage::Merge, || work.count_joined(report));
+            self.hub.meters.during(GatewayStage::Merge, || work.merge_joined(report));
         }
-        self.count(entries, |work, entry, mut mark| {
+        self.merge_committed(entries, |work, entry, mut mark| {
             note(&mut mark.1, &ahead, &entry.key.agent);
-            work.take(&entry.key, entry.report, mark);
+            work.merge_record(&entry.key, entry.report, mark);
         });
         self.publish(job);
         if self.works.get(&job).is_some_and(JobRuntime::is_full) {
@@ -95,7 +97,7 @@ impl EventLoop {
         if work.is_direct() {
             let text = serde_json::to_string(&work.progress).unwrap_or_default();
             let (watermark_ns, joined) = (i64::MIN, Some(joined));
-            return release(
+            return commit_rows(
                 &self.hub,
                 job,
                 &rows,
@@ -126,14 +128,15 @@ impl EventLoop {
         let committed = committed
             .filter(|(_, known)| known.seq > 0)
             .map(|(key, known)| (key.agent.clone(), ahead_by(&known.facts)));
-        let measured = self.control.agents();
+        let measured = self.driver.control().agents();
         let measured = measured.filter_map(|(agent, _, ahead)| Some((agent.to_owned(), ahead?)));
         committed.chain(measured).collect()
     }
 
     /// Whether windows no longer wait for an agent.
     fn is_absent(&self, agent: &str) -> bool {
-        self.control
+        self.driver
+            .control()
             .agents()
             .any(|(name, presence, _)| name == agent && matches!(presence, AgentPresence::Absent { .. }))
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use control::EndReason;
-use link::{LaneRecord, RecordLane};
+use link::LaneRecord;
 use wire::Timestamp;
 
-use super::commit_queue::PendingRecord;
-use super::event_loop::EventLoop;
-use super::job_runtime::{JobResults, JobRuntime, UnpublishedRows};
-use super::lanes::{LaneFacts, LaneKey, mark};
+use super::EventLoop;
+use crate::gateway::commit_queue::PendingRecord;
+use crate::gateway::job_runtime::{JobResults, JobRuntime, UnpublishedRows};
+use crate::gateway::lanes::{LaneFacts, LaneKey, mark};
 use crate::job::counters::GatewayStage;
 use crate::job::{JobId, JobState};
 use crate::results::hub::{AgentCoverage, ResultDelivery, WindowState};
@@ -23,12 +23,9 @@ const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
 /// Maximum offset of agents' results ahead of the server's clock, since they advance event time.
 const AHEAD_MAX_NS: i64 = 3_600_000_000_000;
 
-/// Positions of lanes after the commit of pending records.
-pub type Marks = BTreeMap<(JobId, LaneKey), (u64, LaneFacts)>;
-
 impl EventLoop {
     /// Handles a record.
-    pub fn take_record(&mut self, session: u64, record: LaneRecord) {
+    pub fn receive_record(&mut self, session: u64, record: LaneRecord) {
         let lane = record.lane();
         self.hub.meters.records_received.add(1);
         if let LaneRecord::Data(data) = &record {
@@ -39,7 +36,7 @@ impl EventLoop {
         let Some((work, from)) = work.zip(self.sessions.get(session)) else {
             // The job has been removed.
             self.hub.meters.records_unclaimed.add(1);
-            self.acknowledge(session, lane, record.seq());
+            self.sessions.acknowledge(session, lane, record.seq(), &self.hub.meters);
             return;
         };
         let meters = &self.hub.meters;
@@ -66,13 +63,6 @@ impl EventLoop {
         }
     }
 
-    fn acknowledge(&mut self, session: u64, lane: RecordLane, seq: u64) {
-        if let Some(session) = self.sessions.get(session) {
-            session.link.committed(lane, seq);
-            self.hub.meters.records_acknowledged.add(1);
-        }
-    }
-
     /// Commits the pending records.
     pub fn commit(&mut self) {
         let since = self.pending.since();
@@ -91,7 +81,7 @@ impl EventLoop {
                 _ => kept.push(entry),
             }
         }
-        self.commit_kept(kept);
+        self.append_records(kept);
         direct.into_iter().for_each(|(job, entries)| self.commit_direct(job, entries));
         joined.into_iter().for_each(|(job, entries)| self.commit_joined(job, entries));
         // After a failure they are pending again.
@@ -100,27 +90,10 @@ impl EventLoop {
         }
     }
 
-    pub fn marks(
-        &self,
-        entries: &[PendingRecord],
-        each: &mut dyn FnMut(&PendingRecord, &JobRuntime, &LaneFacts),
-    ) -> Marks {
-        let mut marks = Marks::new();
-        for entry in entries {
-            let Some(work) = self.works.get(&entry.job) else { continue };
-            let mark =
-                marks.entry((entry.job, entry.key.clone())).or_insert_with(|| work.lanes.mark(&entry.key));
-            each(entry, work, &mark.1);
-            mark.0 = entry.record.seq();
-            mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
-        }
-        marks
-    }
-
-    /// Stores records one by one.
-    fn commit_kept(&mut self, entries: Vec<PendingRecord>) {
+    /// Appends records to the stored ones.
+    fn append_records(&mut self, entries: Vec<PendingRecord>) {
         let mut frames = Vec::new();
-        let marks = self.marks(&entries, &mut |entry, work, before| {
+        let marks = self.works.marks(&entries, &mut |entry, work, before| {
             let (LaneRecord::Data(data), Some(report)) = (&entry.record, &entry.report) else { return };
             let over_ns = match &work.results {
                 JobResults::Windows(windows) => windows.over_at(report, before.loss()),
@@ -145,12 +118,12 @@ impl EventLoop {
                 work.frames_bytes += frame.payload.len() as u64;
             }
         }
-        self.count(entries, |work, entry, mark| work.take(&entry.key, entry.report, mark));
+        self.merge_committed(entries, |work, entry, mark| work.merge_record(&entry.key, entry.report, mark));
     }
 
     /// Stores tuples that are rows, together with the positions of their lanes.
     fn commit_direct(&mut self, job: JobId, mut entries: Vec<PendingRecord>) {
-        let marks = self.marks(&entries, &mut |_, _, _| {});
+        let marks = self.works.marks(&entries, &mut |_, _, _| {});
         let Some(work) = self.works.get_mut(&job) else { return };
         let JobResults::Tuples(tuples) = &mut work.results else { return };
         let mut rows = Vec::new();
@@ -170,7 +143,7 @@ impl EventLoop {
             marks: marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect(),
             ..CommitProgress::default()
         };
-        if let Err(error) = release(&self.hub, job, &rows, &progress) {
+        if let Err(error) = commit_rows(&self.hub, job, &rows, &progress) {
             if let Ok(kept) = self.hub.rows_kept(job, 0) {
                 tuples.begin_at(kept);
             }
@@ -178,14 +151,14 @@ impl EventLoop {
             return self.unkept(job, &error);
         }
         self.store_works();
-        self.count(entries, |work, entry, mark| work.take(&entry.key, None, mark));
+        self.merge_committed(entries, |work, entry, mark| work.merge_record(&entry.key, None, mark));
         if self.works.get(&job).is_some_and(JobRuntime::is_full) {
             self.decide(control::ServerEvent::Stop { job: job.0, why: EndReason::RowLimit });
         }
     }
 
-    /// Acknowledges and counts committed records.
-    pub fn count(
+    /// Acknowledges committed records and merges them into results.
+    pub fn merge_committed(
         &mut self,
         entries: Vec<PendingRecord>,
         take: impl Fn(&mut JobRuntime, PendingRecord, (u64, LaneFacts)),
@@ -194,7 +167,7 @@ impl EventLoop {
         let hub = self.hub.clone();
         for entry in entries {
             let (session, lane, seq) = (entry.session, entry.record.lane(), entry.record.seq());
-            self.acknowledge(session, lane, seq);
+            self.sessions.acknowledge(session, lane, seq, &self.hub.meters);
             hub.meters.records_committed.add(1);
             if let LaneRecord::Data(data) = &entry.record {
                 hub.meters.bytes_committed.add(data.payload.len() as u64);
@@ -239,7 +212,7 @@ impl EventLoop {
                 .map(|_| JoinedFrames { over_ns: i64::MIN, ..JoinedFrames::default() }),
         };
         // Sorted tuples stay until the end.
-        if let Err(error) = release(&self.hub, job, &work.rows, &progress) {
+        if let Err(error) = commit_rows(&self.hub, job, &work.rows, &progress) {
             self.unkept(job, &error);
             return false;
         }
@@ -315,11 +288,8 @@ impl EventLoop {
                 self.unkept(job, &error);
                 continue;
             }
-            if let Err(error) = self.controls.forget_job(job) {
-                tracing::warn!("cannot delete obsolete data of job {job} from the store: {error}");
-            }
             self.works.remove(&job);
-            self.saved.remove(&job);
+            self.driver.forget(job);
         }
     }
 
@@ -340,7 +310,8 @@ impl EventLoop {
     }
 }
 
-pub fn release(
+/// Commits rows with the position of the job.
+pub fn commit_rows(
     hub: &crate::results::hub::ResultHub,
     job: JobId,
     rows: &[UnpublishedRows],
@@ -355,7 +326,7 @@ pub fn release(
     };
     let deliveries: Vec<ResultDelivery<'_>> = rows.iter().zip(&coverages).map(delivery).collect();
     let begun = Instant::now();
-    hub.meters.during(GatewayStage::Commit, || hub.release(job, &deliveries, progress))?;
+    hub.meters.during(GatewayStage::Commit, || hub.commit(job, &deliveries, Some(progress)))?;
     hub.meters.commits.record(begun.elapsed());
     Ok(())
 }

@@ -7,12 +7,13 @@ use collect::{LaneActivity, TakeRows};
 use plan::Plan;
 use stream::EngineOutput;
 
-use super::event_loop::EventLoop;
-use super::job_runtime::{JobInput, JobResults, JobRuntime};
-use super::merge_reader::{self, MergeEvent, MergeReader};
-use super::window_results::ReleasedRows;
+use super::EventLoop;
 use crate::gateway::fleet::FleetOrder;
+use crate::gateway::job_input::JobInput;
+use crate::gateway::job_runtime::{JobResults, JobRuntime};
 use crate::gateway::merge_backend::MergeRequest;
+use crate::gateway::merge_reader::{self, MergeEvent, MergeReader};
+use crate::gateway::window_results::ReleasedRows;
 use crate::job::fleet_refusal::FleetRefusal;
 use crate::job::{JobEnding as JobEnd, JobId};
 
@@ -67,7 +68,7 @@ impl EventLoop {
             }
             MergeEvent::Trouble(why) => {
                 reading.trouble = why;
-                self.tell(job);
+                self.show_state(job);
             }
             MergeEvent::Over => {
                 reading.is_over = true;
@@ -132,6 +133,6 @@ impl JobRuntime {
             self.progress.watermark_ns = self.progress.watermark_ns.max(come);
             released.take(output, windows.collector.lanes());
         }
-        self.release(released);
+        self.add_rows(released);
     }
 }
