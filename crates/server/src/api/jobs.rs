@@ -89,7 +89,7 @@ fn yes() -> bool {
     true
 }
 
-/// A job as shown.
+/// A job as stored and shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Job)]
 pub struct JobView {

@@ -117,6 +117,18 @@ impl ControlDriver {
         observed.map(link::ObservedJob::state)
     }
 
+    /// Whether an active job runs on all of its agents.
+    pub fn all_run(&self, job: JobId) -> bool {
+        let Some(saved) = self.job(job).filter(|job| job.state.is_active()) else { return false };
+        saved.agents.keys().all(|agent| self.state_on(job, agent) == Some(ObservedState::Running))
+    }
+
+    /// Whether windows no longer wait for an agent.
+    pub fn is_absent(&self, agent: &str) -> bool {
+        let is_absent = |presence| matches!(presence, AgentPresence::Absent { .. });
+        self.control.agents().any(|(name, presence, _)| name == agent && is_absent(presence))
+    }
+
     /// Agents for which windows no longer wait.
     pub fn absent_agents(&self) -> Vec<String> {
         let is_absent = |presence| matches!(presence, AgentPresence::Absent { .. });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use collect::WorkerReport;
-use control::{AgentPresence, EndReason, ServerEvent};
+use control::{EndReason, ServerEvent};
 use link::ClockOffset;
 use stream::LossCount;
 use wire::Timestamp;
@@ -42,8 +42,9 @@ impl EventLoop {
         let ahead = self.clocks(job);
         // With a wrong clock offset, its requests would never match. The first round trip is part of the session's
         // start.
-        let is_measured =
-            |entry: &PendingRecord| ahead.contains_key(&entry.key.agent) || self.is_absent(&entry.key.agent);
+        let is_measured = |entry: &PendingRecord| {
+            ahead.contains_key(&entry.key.agent) || self.driver.is_absent(&entry.key.agent)
+        };
         let (entries, early): (Vec<PendingRecord>, Vec<PendingRecord>) =
             entries.into_iter().partition(is_measured);
         early.into_iter().for_each(|entry| self.pending.push(entry));
@@ -131,14 +132,6 @@ impl EventLoop {
         let measured = self.driver.control().agents();
         let measured = measured.filter_map(|(agent, _, ahead)| Some((agent.to_owned(), ahead?)));
         committed.chain(measured).collect()
-    }
-
-    /// Whether windows no longer wait for an agent.
-    fn is_absent(&self, agent: &str) -> bool {
-        self.driver
-            .control()
-            .agents()
-            .any(|(name, presence, _)| name == agent && matches!(presence, AgentPresence::Absent { .. }))
     }
 }
 

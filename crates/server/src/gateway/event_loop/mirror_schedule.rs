@@ -6,14 +6,12 @@
 //! if the plan equals the agents' orders, they continue, and its rules replace the previous ones; otherwise the job
 //! ends.
 
-use control::{EndReason, ServerEvent};
-use link::ObservedState;
-
 use super::EventLoop;
 use crate::gateway::agent_orders::is_of;
 use crate::gateway::mirror_worker::{MirrorCommand, MirrorEvent, MirrorStage, MirrorWorker};
 use crate::gateway::network::{AgentShare, PlannedJob};
 use crate::job::{JobEnding as JobEnd, JobId, JobOutcome};
+use control::{EndReason, ServerEvent};
 
 impl EventLoop {
     /// Starts mirroring for jobs with all monitors capturing.
@@ -21,18 +19,13 @@ impl EventLoop {
         let waiting = self.works.iter().filter(|(_, work)| {
             work.copying.as_ref().is_some_and(|copying| copying.stage == MirrorStage::Waiting)
         });
-        let ready: Vec<JobId> = waiting.map(|(job, _)| *job).filter(|job| self.all_capture(*job)).collect();
+        let ready: Vec<JobId> =
+            waiting.map(|(job, _)| *job).filter(|job| self.driver.all_run(*job)).collect();
         for job in ready {
             if let Some(copying) = self.works.copying(job) {
                 copying.ask(MirrorCommand::Begin, MirrorStage::Beginning);
             }
         }
-    }
-
-    fn all_capture(&self, job: JobId) -> bool {
-        let Some(saved) = self.driver.job(job).filter(|job| job.state.is_active()) else { return false };
-        let is_running = |agent: &String| self.driver.state_on(job, agent) == Some(ObservedState::Running);
-        saved.agents.keys().all(is_running)
     }
 
     /// Resumes a job of the previous server process with its new plan.
