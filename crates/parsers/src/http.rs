@@ -12,6 +12,7 @@
 mod body;
 mod byte_stream;
 mod connection;
+pub mod fields;
 mod head;
 mod head_tail;
 mod headers;
@@ -27,17 +28,13 @@ mod url;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use self::search::HttpHeadLocator;
+pub(crate) use search::HttpHeadLocator;
 
 use tuple::{Schema, SchemaFacts, TAPS, WorkloadFacts};
 
 use self::connection::HttpConnection;
+pub use self::transaction::{ALL, GET_ONLY};
 use crate::ProtocolDefinition;
-
-/// Variant: every transaction.
-pub const ALL: u8 = 0;
-/// Variant: GET only.
-pub const GET_ONLY: u8 = 1;
 
 /// The protocol.
 pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
@@ -48,29 +45,6 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     probe: probe::probe,
     start: || Box::<HttpConnection>::default(),
 };
-
-/// Fields of both parsers.
-pub mod fields {
-    use super::redact::{MEDIA_TYPE_VALUES, PATH_VALUES, QUERY_VALUES, URL_VALUES};
-
-    tuple::fields! {
-        METHOD: Text, None, "method", "request method";
-        HOST: Text, None, "host", "requested host and port: from the request target, otherwise the Host field" => URL_VALUES;
-        PATH: Text, None, "path", "requested path without the query string" => PATH_VALUES;
-        URL_QUERY: Text, None, "url_query", "query string of the request target, without the ?" => QUERY_VALUES;
-        URL: Text, None, "url", "host, path and query string" => URL_VALUES;
-        URL_TEMPLATE: Text, None, "url_template", "path with numbers, UUIDs and long tokens as {id}" => PATH_VALUES;
-        HTTP_VERSION: Text, None, "http_version", "0.9, 1.0, or 1.1: version of the request, otherwise of the response";
-        STATUS: U64, None, "status", "response status code";
-        INTERIM_STATUS: U64, None, "interim_status", "status code of the last interim response (1xx) before the response";
-        REQUEST_BYTES: U64, Bytes, "request_bytes", "request body as transferred, including chunk framing";
-        RESPONSE_BYTES: U64, Bytes, "response_bytes", "response body as transferred, including chunk framing";
-        RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "from the last byte of the request to the first byte of the response";
-        TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the response";
-        USER_AGENT: Text, None, "user_agent", "the request's User-Agent field";
-        CONTENT_TYPE: Text, None, "content_type", "the response's Content-Type field" => MEDIA_TYPE_VALUES;
-    }
-}
 
 /// The schema of `http`.
 #[must_use]

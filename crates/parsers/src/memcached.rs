@@ -13,10 +13,12 @@ use wire::Timestamp;
 use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 mod binary;
+mod binary_header;
 mod byte_stream;
 mod command;
 mod connection;
 mod emit;
+pub mod field;
 mod keys;
 mod messages;
 mod opaques;
@@ -30,13 +32,9 @@ mod words;
 
 #[cfg(test)]
 mod tests;
+pub use emit::{ALL, GET_ONLY};
 #[cfg(test)]
-pub(crate) use self::recognition::MemcachedMessageLocator;
-
-/// Variant: every tuple.
-pub const ALL: u8 = 0;
-/// Variant: reads only.
-pub const GET_ONLY: u8 = 1;
+pub(crate) use recognition::MemcachedMessageLocator;
 
 /// The protocol.
 pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
@@ -47,23 +45,6 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
     probe: recognition::probe,
     start: || Box::new(MemcachedParser::default()),
 };
-
-/// Fields specific to the parser.
-pub mod field {
-    use tuple::redact::HASH;
-
-    use super::redact::COMMAND_WORDS;
-
-    tuple::fields! {
-        COMMAND: Text, None, "command", "command as in the protocol: get, gets, set, mg, getkq, increment, ...; null if the request was not captured" => COMMAND_WORDS;
-        CACHE_KEY: Text, None, "cache_key", "requested key (base64 keys of meta commands decoded); null for commands without a key" => HASH;
-        HIT: Bool, None, "hit", "whether a read found its key; null for other commands and errors";
-        VALUE_BYTES: U64, Bytes, "value_bytes", "length of the value stored or read";
-        STATUS: Text, None, "status", "hit, miss, stored, not_stored, exists, not_found, deleted, touched, ok, error, client_error, server_error, busy, refused, or a binary protocol's error (too_large, unknown_command, 0x...); null for noreply";
-        RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the request to the first byte of the response";
-        TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the response";
-    }
-}
 
 /// The schema of all commands.
 #[must_use]

@@ -28,7 +28,7 @@ mod statements;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use self::search::MysqlCommandLocator;
+pub(crate) use search::MysqlCommandLocator;
 mod tokens;
 mod transaction;
 mod tuples;

@@ -23,6 +23,7 @@ mod handle_names;
 mod mount;
 mod pending_calls;
 mod portmap;
+mod procedures;
 mod programs;
 mod rpc;
 mod scan;

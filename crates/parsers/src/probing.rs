@@ -8,13 +8,13 @@
 mod header;
 mod roles;
 
+pub use roles::RoleReview;
+
 use flow::{Flow, StreamPlace};
 use wire::{FlowSide, IpProtocol, Timestamp};
 
-use self::header::ProxyPreamble;
-use self::roles::ProtocolClaim;
-pub use self::roles::{RoleDoubt, RoleReview};
 use crate::application::{RecognitionLevel, Signature, TransportSet};
+use crate::proxy_header::ProxiedEndpoints;
 use crate::{
     Direction, ParserOutput, ProbeContext, ProbeResult, ProtocolDefinition, StreamGap, StreamParser,
     StreamSegment,
@@ -69,6 +69,48 @@ pub struct ProbeBuffer {
     passed_over: u64,
     /// The client's side, if a protocol's own signature determined it.
     asker: Option<FlowSide>,
+}
+
+/// State of a PROXY protocol header.
+#[derive(Default)]
+struct ProxyPreamble {
+    /// Whether the first bytes of each side have been examined.
+    judged: [bool; 2],
+    sender: Option<FlowSide>,
+    /// Bytes of the sender that still belong to the header.
+    left: u64,
+    proxied: Option<ProxiedEndpoints>,
+}
+
+impl ProxyPreamble {
+    /// No header: the first bytes of the connection have passed.
+    fn absent() -> ProxyPreamble {
+        ProxyPreamble { judged: [true; 2], ..ProxyPreamble::default() }
+    }
+
+    /// The side that sent a header: the client.
+    fn sender(&self) -> Option<FlowSide> {
+        self.sender
+    }
+}
+
+/// Result of recognition for some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ProtocolClaim {
+    found: RecognizedProtocol,
+    /// Sender of the bytes.
+    side: FlowSide,
+    /// By its port, the other side would be the client.
+    against_port: bool,
+}
+
+/// Evidence for and against the assumed client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoleDoubt {
+    /// Segments left to review.
+    left: u8,
+    confirmed: u8,
+    contradicted: u8,
 }
 
 /// Protocols a flow may have.

@@ -20,7 +20,7 @@ mod tuples;
 #[cfg(test)]
 mod tests;
 
-pub use self::connection::RequestResponseParser;
+pub use connection::RequestResponseParser;
 
 /// Message syntax of a protocol. The implementing type is the per-connection state, which is empty for a
 /// simple protocol.

@@ -4,9 +4,9 @@ use flow::StreamPlace;
 use wire::Timestamp;
 
 use super::byte_stream::{DnsByteStream, DnsFramingStep, DnsStreamState, PREFIX};
-use super::message::{DnsHeader, DnsQuestion};
+use super::message::{DnsHeader, DnsMessage, DnsQuestion};
 use super::probe::{DnsMessageLocator, is_consistent, is_plausible};
-use super::transactions::{DnsMessage, DnsTransactions};
+use super::transactions::DnsTransactions;
 use crate::{Direction, MessageSpan, ParserOutput, StreamGap, StreamSegment, TupleQuality};
 
 /// Multicast DNS (RFC 6762), LLMNR (RFC 4795), and NetBIOS name service, which share the message format.

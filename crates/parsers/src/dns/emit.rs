@@ -5,10 +5,9 @@ use tuple::TupleWriter;
 use super::answer_section::{self, DnsAnswerSection};
 use super::codes;
 use super::field;
-use super::message::{DnsHeader, DnsQuestion, type_of};
+use super::message::{DnsHeader, DnsMessage, DnsQuestion, type_of};
 use super::name;
 use super::pending_queries::DnsPendingQuery;
-use super::transactions::DnsMessage;
 use crate::output::ColumnSet;
 use crate::{ParserOutput, TupleQuality};
 

@@ -1,6 +1,9 @@
 //! A message: header, question, and records in sequence, parsed in place as far as captured.
 
+use flow::StreamPlace;
+
 use super::name;
+use crate::{Direction, MessageSpan, TupleQuality};
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 12;
@@ -179,5 +182,27 @@ impl<'a> DnsRecords<'a> {
             ttl: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
             data,
         })
+    }
+}
+
+/// A message as captured.
+#[derive(Clone, Copy, Debug)]
+pub struct DnsMessage<'a> {
+    pub direction: Direction,
+    pub header: DnsHeader,
+    pub bytes: &'a [u8],
+    /// Length on the wire.
+    pub len: u32,
+    pub span: MessageSpan,
+    /// Position in the byte stream; TCP only.
+    pub place: Option<StreamPlace>,
+    /// How it was found, unless it directly followed another.
+    pub found: Option<TupleQuality>,
+}
+
+impl DnsMessage<'_> {
+    /// Whether bytes are missing.
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() < self.len as usize
     }
 }

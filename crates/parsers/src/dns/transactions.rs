@@ -1,38 +1,15 @@
 //! Matches responses to questions of one flow by id and question; either may be captured first.
 
-use flow::StreamPlace;
 use wire::Timestamp;
 
 use super::early_responses::{
     DnsAnsweredQueries, DnsEarlyResponse, DnsEarlyResponses, DnsTransactionHalf, DnsUnpairedHalves, SKEW_NS,
 };
 use super::emit;
-use super::message::{DnsHeader, DnsQuestion};
+use super::message::{DnsHeader, DnsMessage, DnsQuestion};
 use super::pending_queries::{DnsPendingQueries, DnsPendingQuery, DnsQuestionEcho};
 use crate::pairing::can_answer;
-use crate::{Direction, MessageSpan, ParserOutput, TupleQuality};
-
-/// A message as captured.
-#[derive(Clone, Copy, Debug)]
-pub struct DnsMessage<'a> {
-    pub direction: Direction,
-    pub header: DnsHeader,
-    pub bytes: &'a [u8],
-    /// Length on the wire.
-    pub len: u32,
-    pub span: MessageSpan,
-    /// Position in the byte stream; TCP only.
-    pub place: Option<StreamPlace>,
-    /// How it was found, unless it directly followed another.
-    pub found: Option<TupleQuality>,
-}
-
-impl DnsMessage<'_> {
-    /// Whether bytes are missing.
-    pub fn is_cut(&self) -> bool {
-        self.bytes.len() < self.len as usize
-    }
-}
+use crate::{Direction, MessageSpan, ParserOutput};
 
 /// Queries of a flow and their outcomes.
 #[derive(Default)]

@@ -3,9 +3,12 @@
 //! Each step consumes bytes, or changes the state so that the next one does. The meaning of messages is in
 //! `messages.rs`, the effect of missing bytes in `losses.rs`.
 
+use flow::StreamPlace;
+use wire::TcpSeq;
+
 use super::byte_stream::{HEAD_BYTES_MAX, HeadCollectStatus, HttpByteStream, HttpStreamState};
 use super::head::{self, HeadParseResult};
-use super::messages::HeadOrigin;
+use super::head_tail::HttpHeadTruncation;
 use super::search::HttpHeadLocator;
 use super::transaction::{HttpProjection, HttpRequest, HttpResponse};
 use crate::pairing::{ResponseSlot, TransactionQueue};
@@ -39,6 +42,36 @@ pub struct HttpConnection {
     pub(super) behind: HttpSuccessor,
     packets: ConnectionWrites,
     pub(super) transactions: TransactionQueue<HttpRequest, HttpResponse>,
+}
+
+/// How a head was obtained.
+#[derive(Clone, Copy)]
+pub struct HeadOrigin {
+    /// By a search.
+    pub(super) found: bool,
+    /// Parts that were not kept.
+    pub(super) cut: HttpHeadTruncation,
+    /// Position of its start.
+    pub(super) place: StreamPlace,
+    /// Its length, unless all of it is available.
+    pub(super) len: Option<u32>,
+}
+
+impl HeadOrigin {
+    /// A complete head at the expected position.
+    pub(super) fn whole(place: StreamPlace) -> HeadOrigin {
+        HeadOrigin { found: false, cut: HttpHeadTruncation::default(), place, len: None }
+    }
+
+    /// End of the head, of which `len` bytes are available.
+    pub(super) fn end(&self, len: usize) -> TcpSeq {
+        self.place.seq.plus(self.len.unwrap_or(len as u32))
+    }
+
+    /// Whether a text of the message is cut; `named`: a query names header fields.
+    pub(super) fn is_cut(&self, named: bool) -> bool {
+        self.cut.texts || self.cut.fields && named
+    }
 }
 
 /// What follows the last HTTP/1 message.

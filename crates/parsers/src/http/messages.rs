@@ -1,12 +1,11 @@
 //! Messages of an HTTP/1 connection: what follows a head, which response answers which request, and when both
 //! are complete.
 
-use flow::StreamPlace;
 use wire::TcpSeq;
 
 use super::body::HttpBody;
 use super::byte_stream::{self, HttpMessageExtent, HttpStreamState};
-use super::connection::{HttpConnection, HttpSuccessor};
+use super::connection::{HeadOrigin, HttpConnection, HttpSuccessor};
 use super::head::{self, HeadParseResult, RequestHead, RequestLine, ResponseHead, TransferCoding};
 use super::head_tail::HttpHeadTruncation;
 use super::probe;
@@ -16,36 +15,6 @@ use crate::{Direction, MessageSpan, ParserOutput, StreamSegment};
 
 /// Maximum bytes of text of outstanding requests, besides borrowed memory.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-
-/// How a head was obtained.
-#[derive(Clone, Copy)]
-pub struct HeadOrigin {
-    /// By a search.
-    found: bool,
-    /// Parts that were not kept.
-    cut: HttpHeadTruncation,
-    /// Position of its start.
-    place: StreamPlace,
-    /// Its length, unless all of it is available.
-    len: Option<u32>,
-}
-
-impl HeadOrigin {
-    /// A complete head at the expected position.
-    pub fn whole(place: StreamPlace) -> HeadOrigin {
-        HeadOrigin { found: false, cut: HttpHeadTruncation::default(), place, len: None }
-    }
-
-    /// End of the head, of which `len` bytes are available.
-    fn end(&self, len: usize) -> TcpSeq {
-        self.place.seq.plus(self.len.unwrap_or(len as u32))
-    }
-
-    /// Whether a text of the message is cut; `named`: a query names header fields.
-    fn is_cut(&self, named: bool) -> bool {
-        self.cut.texts || self.cut.fields && named
-    }
-}
 
 impl HttpConnection {
     /// Handles the collected head.

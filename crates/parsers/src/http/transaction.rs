@@ -10,6 +10,11 @@ use crate::pairing::{PairedTransaction, RequestMatcher};
 use crate::{ColumnSet, ParserOutput, TupleQuality};
 use wire::Timestamp;
 
+/// Variant: every transaction.
+pub const ALL: u8 = 0;
+/// Variant: GET only.
+pub const GET_ONLY: u8 = 1;
+
 /// Maximum memory for text that a queue slot keeps for the next request.
 const KEPT_BYTES: usize = 1024;
 
@@ -310,7 +315,7 @@ pub fn emit(
     out.emit(
         (transaction.first(), complete_at(transaction)),
         quality,
-        |variant| variant == super::ALL || is_get,
+        |variant| variant == ALL || is_get,
         |w| write(transaction, wanted, w),
     );
 }

@@ -5,13 +5,14 @@
 
 use wire::Timestamp;
 
-use super::binary;
+use super::binary_header::HEADER_LEN;
 use super::byte_stream::{MemcachedByteStream, MemcachedStreamState};
-use super::messages::MemcachedOpenResponse;
+use super::command::MemcachedCommandClass;
+use super::keys::MemcachedKeyCursor;
 use super::opaques::{EvictedOpaques, OpaqueSequence};
 use super::recognition::MemcachedMessageLocator;
 use super::transaction::{MemcachedRequest, MemcachedResponse};
-use crate::pairing::{MessageCompleteness, TransactionQueue};
+use crate::pairing::{MessageCompleteness, ResponseSlot, TransactionQueue};
 use crate::write_boundaries::ConnectionWrites;
 use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
 
@@ -37,6 +38,26 @@ pub enum MemcachedJoinState {
     Behind,
     /// Yes.
     Midway,
+}
+
+/// The response in progress.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MemcachedOpenResponse {
+    pub spot: ResponseSlot,
+    /// Class of its request, if known.
+    pub class: MemcachedCommandClass,
+    /// Expected position of the next key in the request.
+    pub cursor: MemcachedKeyCursor,
+    pub ends: MemcachedResponseEnd,
+}
+
+/// Where a response ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemcachedResponseEnd {
+    /// With the value being skipped.
+    WithValue,
+    /// After it.
+    Later,
 }
 
 /// Both directions.
@@ -188,11 +209,8 @@ impl MemcachedConnection {
     fn set_form(&mut self, first: u8) {
         self.form =
             if matches!(first, 0x80 | 0x81) { MemcachedProtocol::Binary } else { MemcachedProtocol::Text };
-        let smallest = if self.form == MemcachedProtocol::Binary {
-            binary::HEADER_LEN as u32
-        } else {
-            MESSAGE_BYTES_MIN
-        };
+        let smallest =
+            if self.form == MemcachedProtocol::Binary { HEADER_LEN as u32 } else { MESSAGE_BYTES_MIN };
         self.transactions.set_smallest_message(smallest);
     }
 

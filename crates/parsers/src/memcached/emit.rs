@@ -5,15 +5,18 @@ use tuple::TupleWriter;
 use wire::Timestamp;
 
 use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedStatus};
+use super::field;
 use super::keys::MemcachedKeyCursor;
-use super::transaction::{
-    MemcachedKeyEncoding, MemcachedRequest, MemcachedResponse, MemcachedResponseSummary,
-};
-use super::words::base64;
-use super::{ALL, field};
+use super::transaction::{MemcachedRequest, MemcachedResponse, MemcachedResponseSummary};
+use super::words::{MemcachedKeyEncoding, base64};
 use crate::pairing::MessageCompleteness;
 use crate::pairing::{PairedTransaction, ResponseExpectation, TransactionOutcome};
 use crate::{ParserOutput, TupleQuality};
+
+/// Variant: every tuple.
+pub const ALL: u8 = 0;
+/// Variant: reads only.
+pub const GET_ONLY: u8 = 1;
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,9 @@ use wire::{TcpSeq, Timestamp};
 
 use super::byte_stream::MemcachedStreamState;
 use super::command::{MemcachedCommandClass, MemcachedStatus};
-use super::connection::{MemcachedConnection, MemcachedJoinState};
+use super::connection::{
+    MemcachedConnection, MemcachedJoinState, MemcachedOpenResponse, MemcachedResponseEnd,
+};
 use super::emit;
 use super::keys::MemcachedKeyCursor;
 use super::transaction::{MemcachedRequest, MemcachedRequestHead, MemcachedResponse, RefusedValuePolicy};
@@ -15,26 +17,6 @@ use crate::{Direction, MessageSpan, ParserOutput, StreamGap};
 
 /// Maximum memory of keys and texts of held requests, besides borrowed memory.
 const WEIGHT_MAX: usize = 512 * 1024;
-
-/// The response in progress.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MemcachedOpenResponse {
-    pub spot: ResponseSlot,
-    /// Class of its request, if known.
-    pub class: MemcachedCommandClass,
-    /// Expected position of the next key in the request.
-    pub cursor: MemcachedKeyCursor,
-    pub ends: MemcachedResponseEnd,
-}
-
-/// Where a response ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MemcachedResponseEnd {
-    /// With the value being skipped.
-    WithValue,
-    /// After it.
-    Later,
-}
 
 impl MemcachedConnection {
     /// Begins a request at `place`. Its keys and then its value follow.

@@ -6,7 +6,7 @@
 use memchr::memchr;
 use wire::IpProtocol;
 
-use super::binary::{HEADER_LEN, MemcachedBinaryHeader, magic};
+use super::binary_header::{HEADER_LEN, MemcachedBinaryHeader, magic};
 use super::command::{MemcachedCommand, MemcachedCommandClass, OPCODE_STAT};
 use super::reply::{MemcachedReply, MemcachedReplyKind};
 use super::transaction::{self, MemcachedRequest, MemcachedResponse};

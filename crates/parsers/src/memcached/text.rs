@@ -9,8 +9,7 @@ use wire::TcpSeq;
 
 use super::byte_stream::MemcachedStreamState;
 use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedTextCommand};
-use super::connection::MemcachedConnection;
-use super::messages::{MemcachedOpenResponse, MemcachedResponseEnd};
+use super::connection::{MemcachedConnection, MemcachedOpenResponse, MemcachedResponseEnd};
 use super::reply::{MemcachedReply, MemcachedReplyKind};
 use super::transaction::{
     self, KEY_MAX, MemcachedRequestHead, MemcachedRequestLabel, MemcachedResponseSummary, RefusedValuePolicy,

@@ -5,7 +5,7 @@ use wire::Timestamp;
 use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedStatus};
 use super::keys::MemcachedKeys;
 use super::reply::{MemcachedReply, MemcachedReplyKind};
-use super::words::MemcachedWords;
+use super::words::{MemcachedKeyEncoding, MemcachedWords, MetaKeyEcho};
 use crate::pairing::{MessageCompleteness, RequestMatcher, ResponseExpectation, ResponseMatch};
 
 /// Maximum keys stored of a response without a known request.
@@ -14,22 +14,6 @@ const CAME_MAX: usize = 1024;
 pub const KEY_MAX: usize = 250;
 /// Maximum memory for other texts that a queue slot keeps for the next message.
 const KEPT_BYTES: usize = 256;
-
-/// Encoding of a request's keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MemcachedKeyEncoding {
-    #[default]
-    Plain,
-    Base64,
-}
-
-/// Parts of a meta command that its response repeats, besides its opaque token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MetaKeyEcho {
-    #[default]
-    Nothing,
-    Key,
-}
 
 /// Treatment of the value of a rejected request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,22 @@
 //! Words of a text line: split at blanks as the server does, numbers, meta flags, and Base64 keys.
 
-use super::transaction::{MemcachedKeyEncoding, MetaKeyEcho};
 use crate::pairing::ResponseExpectation;
+
+/// Encoding of a request's keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemcachedKeyEncoding {
+    #[default]
+    Plain,
+    Base64,
+}
+
+/// Parts of a meta command that its response repeats, besides its opaque token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetaKeyEcho {
+    #[default]
+    Nothing,
+    Key,
+}
 
 /// The words of a line, separated by one or more blanks.
 #[derive(Clone, Copy, Debug)]

@@ -1,16 +1,23 @@
-//! Arguments and results of all parsed procedures in one form; fields that a procedure does not have are
+//! Arguments and results of all parsed procedures in one form (read in `procedures`); fields that a procedure does not have are
 //! `None`. Borrowed from the message. Parsed as far as the bytes go, so that the available part of a cut
 //! message is known.
 
 use super::attributes::{NfsAttributes, NfsSetAttributes, WccAttributes};
-use super::rpc::RpcTarget;
 use super::xdr::XdrReader;
-use super::{mount, portmap, programs, v2, v3, v4};
 
 /// Maximum length of a file handle (RFC 7530; NFSv3 allows 64).
 pub const HANDLE_BYTES_MAX: usize = 128;
 /// Maximum length of a name or path.
 pub const NAME_BYTES_MAX: usize = 4096;
+
+/// File data in a message.
+#[derive(Clone, Copy, Debug)]
+pub struct NfsFileData {
+    /// Offset in the file; `u64::MAX`: unknown.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u32,
+}
 
 /// Arguments of a call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,50 +91,11 @@ pub enum NfsExtraFields<'a> {
     Compound(XdrReader<'a>),
 }
 
-impl<'a> NfsArguments<'a> {
-    /// Parses arguments; `None`: incomplete. Leaves the rest after the relevant part in `x`.
-    pub fn read(&mut self, target: &RpcTarget, x: &mut XdrReader<'a>) -> Option<()> {
-        match (target.program, target.version) {
-            _ if target.protected => Some(()),
-            (programs::NFS, 3) => v3::args(target.procedure, x, self),
-            (programs::NFS, 4) if target.procedure == 1 => v4::args(x, self),
-            (programs::NFS, 2) => v2::args(target.procedure, x, self),
-            (programs::MOUNT, 1..=3) => mount::args(target.procedure, x, self),
-            (programs::NFSACL, 3) if target.procedure != 0 => {
-                self.handle = Some(x.opaque(HANDLE_BYTES_MAX)?);
-                Some(())
-            }
-            (programs::PORTMAP, 2) => portmap::args(target.procedure, x, self),
-            _ => Some(()),
-        }
-    }
-}
-
 impl NfsArguments<'_> {
     /// Clears fields that missing operations of a truncated COMPOUND could have changed.
     pub fn forget_unsettled(&mut self) {
         if let NfsExtraFields::Compound(_) = self.more {
             *self = NfsArguments { handle: self.handle, ..NfsArguments::default() };
-        }
-    }
-}
-
-impl<'a> NfsResults<'a> {
-    /// Parses results; `None`: incomplete. `listing`: also the names of a directory.
-    pub fn read(&mut self, target: &RpcTarget, listing: bool, x: &mut XdrReader<'a>) -> Option<()> {
-        match (target.program, target.version) {
-            _ if target.protected => Some(()),
-            (programs::NFS, 3) => v3::results(target.procedure, listing, x, self),
-            (programs::NFS, 4) if target.procedure == 1 => v4::results(x, self),
-            (programs::NFS, 2) => v2::results(target.procedure, x, self),
-            (programs::MOUNT, 1..=3) => mount::results(target, x, self),
-            (programs::NFSACL, 3) if target.procedure != 0 => {
-                self.status = Some(x.u32()?);
-                self.attributes = NfsAttributes::read_optional(x)?;
-                Some(())
-            }
-            (programs::PORTMAP, 2..=4) => portmap::results(target, x, self),
-            _ => Some(()),
         }
     }
 }

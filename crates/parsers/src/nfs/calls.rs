@@ -3,37 +3,24 @@
 use flow::StreamPlace;
 use wire::{TcpSeq, Timestamp};
 
-use super::body::{NfsArguments, NfsResults};
+use super::body::{NfsArguments, NfsFileData, NfsResults};
 use super::byte_stream::{RpcMessage, RpcMessageKind};
 use super::early_replies::NfsEarlyReplies;
-use super::emit::{self, NfsReply};
+use super::emit::{self, LISTING, NfsReply, REPLY_BYTES_MAX};
 use super::handle_names::FileHandleNames;
 use super::pending_calls::{RpcPendingCall, RpcPendingCalls};
 use super::scan::{MARK, word};
 use super::suspected_calls::{SuspectedCall, SuspectedCalls};
 use super::xdr::XdrReader;
-use super::{block_checksums::BlockChecksums, early_replies, field, programs, rpc, scan, search};
+use super::{block_checksums::BlockChecksums, early_replies, field, programs, rpc, scan};
 use crate::output::ColumnSet;
 use crate::pairing::can_answer;
 use crate::{Direction, MessageSpan, ParserOutput, StreamSegment, TupleQuality};
 
 /// Maximum bytes of a call, without file data, that are parsed and stored.
 pub const CALL_BYTES_MAX: usize = 4 * 1024;
-/// Maximum bytes of a reply, without file data, that are parsed.
-pub const REPLY_BYTES_MAX: usize = 64 * 1024;
 /// Answered calls remembered to detect repeated replies and, over UDP, repeated calls.
 const ANSWERED_MAX: usize = 64;
-/// Columns that need the names in directories.
-pub const LISTING: ColumnSet = ColumnSet::of(&[field::ENTRIES, field::PATH, field::EOF]);
-
-/// File data in a message.
-#[derive(Clone, Copy, Debug)]
-pub struct NfsFileData {
-    /// Offset in the file; `u64::MAX`: unknown.
-    pub offset: u64,
-    /// Length in bytes.
-    pub len: u32,
-}
 
 /// The part of a message to parse, and what follows.
 pub enum RpcMessageLayout {
@@ -171,7 +158,7 @@ impl RpcCalls {
         out: &mut ParserOutput<'_>,
     ) {
         let message = &record[MARK..];
-        let end = search::end(record, place.seq);
+        let end = scan::record_end(record, place.seq);
         let Some(xid) = word(message, 0) else { return };
         let Some(known) = rpc::target(message) else { return };
         let target = rpc::call(message).map_or(known, |header| header.target);

@@ -7,11 +7,12 @@
 
 use wire::Timestamp;
 
+use super::body::NfsFileData;
 use super::byte_stream::{RpcByteStream, RpcMessageChain, RpcMessageKind, RpcMessageStart, RpcStreamStage};
-use super::calls::{NfsFileData, RpcCalls, RpcMessageLayout, index};
+use super::calls::{RpcCalls, RpcMessageLayout, index};
 use super::emit::NfsReply;
 use super::scan::{self, MARK};
-use super::search::{self, ReplyEvidence, RpcMessageLocator};
+use super::search::{ReplyEvidence, RpcMessageLocator};
 use crate::resync::{MessageLocator, ResyncedMessage};
 use crate::write_boundaries::ConnectionWrites;
 use crate::{Direction, ParserOutput, StreamGap, StreamSegment, TupleQuality};
@@ -408,7 +409,7 @@ impl NfsConnection {
         if scan::is_call(&head[MARK..], true) == Some(true) {
             let cause = self.lanes[index(direction)].cause;
             let began = (found.ts, found.place, found.begins_segment());
-            let bytes = search::end(&head, found.place.seq).distance(found.place.seq) as usize;
+            let bytes = scan::record_end(&head, found.place.seq).distance(found.place.seq) as usize;
             let seen = (segment.end(), found.time_of(bytes - 1));
             self.calls.suspect(direction, &head, began, seen, cause, out);
         }
@@ -480,7 +481,7 @@ impl NfsConnection {
             lane.find();
             return true;
         }
-        lane.expects.note(seq, search::end(head, seq), begins);
+        lane.expects.note(seq, scan::record_end(head, seq), begins);
         false
     }
 }

@@ -7,20 +7,16 @@ use std::collections::VecDeque;
 use flow::StreamPlace;
 use wire::Timestamp;
 
-use super::body::NfsResults;
+use super::body::{NfsFileData, NfsResults};
 use super::byte_stream::RpcMessage;
-use super::calls::NfsFileData;
 use super::emit::NfsReply;
-use super::pending_calls::RpcPendingCall;
+use super::pending_calls::{RpcPendingCall, SKEW_NS};
 use super::v3;
 use super::xdr::XdrReader;
 use crate::Direction;
 
 /// Maximum bytes of a reply, without file data.
 const REPLY_BYTES_MAX: usize = 4 * 1024;
-/// How much earlier than its call a reply may be captured over UDP, where only time is evidence: a call may
-/// be retransmitted when its first reply arrives.
-pub const SKEW_NS: i64 = 1_000_000;
 /// NFSv3's READ.
 const READ: u32 = 6;
 

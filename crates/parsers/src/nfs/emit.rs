@@ -5,13 +5,17 @@ use tuple::{FieldId, TupleWriter};
 use super::attributes::NfsAttributes;
 use super::body::{NfsArguments, NfsExtraFields, NfsResults};
 use super::byte_stream::RpcMessage;
-use super::calls::{LISTING, REPLY_BYTES_MAX};
 use super::handle_names::FileHandleNames;
 use super::pending_calls::RpcPendingCall;
 use super::rpc::{self, RpcCredentials, RpcTarget};
 use super::{field, mount, programs, v3, v4};
 use crate::output::ColumnSet;
 use crate::{MessageSpan, ParserOutput, TupleQuality};
+
+/// Maximum bytes of a reply, without file data, that are parsed.
+pub const REPLY_BYTES_MAX: usize = 64 * 1024;
+/// Columns that need the names in directories.
+pub const LISTING: ColumnSet = ColumnSet::of(&[field::ENTRIES, field::PATH, field::EOF]);
 
 /// A reply.
 #[derive(Clone, Copy)]

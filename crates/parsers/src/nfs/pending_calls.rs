@@ -7,10 +7,13 @@ use flow::StreamPlace;
 use hashbrown::HashTable;
 
 use super::byte_stream::RpcMessage;
-use super::early_replies::SKEW_NS;
 use super::rpc::{self, RpcTarget};
 use crate::pairing::can_answer;
 use crate::{MessageSpan, TupleQuality};
+
+/// How much earlier than its call a reply may be captured over UDP, where only time is evidence: a call may
+/// be retransmitted when its first reply arrives.
+pub const SKEW_NS: i64 = 1_000_000;
 
 /// Maximum memory kept by a free slot.
 const KEPT_BYTES: usize = 4096;

@@ -1,7 +1,7 @@
 //! Recognizes ONC-RPC messages by their first bytes at unknown positions: in a new flow, and after a loss.
 
 use memchr::memmem;
-use wire::IpProtocol;
+use wire::{IpProtocol, TcpSeq};
 
 use super::programs;
 use super::rpc::{self, RPC_VERSION};
@@ -10,6 +10,8 @@ use crate::{Direction, ProbeContext, ProbeResult};
 
 /// Length of a record mark (RFC 5531 section 11).
 pub const MARK: usize = 4;
+/// Flag of a record mark: last fragment of a message.
+pub const LAST: u32 = 1 << 31;
 /// Bytes from a record mark on that identify a message.
 pub const SIGNATURE: usize = MARK + 24;
 /// Minimum bytes from a record mark on that are any evidence.
@@ -38,6 +40,11 @@ pub fn is_plausible_mark(mark: u32) -> bool {
 #[inline]
 pub fn word(bytes: &[u8], i: usize) -> Option<u32> {
     bytes.get(4 * i..4 * i + 4)?.first_chunk().map(|word| u32::from_be_bytes(*word))
+}
+
+/// End of a record that begins at `seq` with these bytes.
+pub fn record_end(record: &[u8], seq: TcpSeq) -> TcpSeq {
+    seq.plus(MARK as u32 + (word(record, 0).unwrap_or_default() & !LAST))
 }
 
 /// Whether `message` begins like a call: of any program, or if `known` of a known one.

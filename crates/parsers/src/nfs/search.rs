@@ -6,15 +6,13 @@ use wire::TcpSeq;
 use super::body::{NfsArguments, NfsResults};
 use super::calls::RpcCalls;
 use super::rpc::{self, RpcCredentials, RpcTarget};
-use super::scan::{self, MARK, word};
+use super::scan::{self, LAST, MARK, word};
 use super::xdr::XdrReader;
 use crate::Direction;
 use crate::resync::{CandidateVerdict, MessageCandidate, MessageLocator, SegmentBeginning};
 
 /// Maximum length of a message whose contents do not determine it.
 const UNREAD_BYTES_MAX: usize = 4 << 20;
-/// Flag of a record mark: last fragment of a message.
-const LAST: u32 = 1 << 31;
 
 /// Records with a call of a known program, or a reply to a waiting call. Their lengths must match their
 /// contents.
@@ -157,11 +155,6 @@ fn reply_len(message: &[u8], target: Option<RpcTarget>) -> Option<(usize, usize)
 /// Parsed bytes of a message, with `x` after them, and of the file data that follows.
 fn read(message: &[u8], x: XdrReader<'_>, data: Option<u32>) -> usize {
     message.len() - x.left() + data.map_or(0, |len| (len as usize).next_multiple_of(4))
-}
-
-/// End of a record that begins at `seq` with these bytes.
-pub fn end(record: &[u8], seq: TcpSeq) -> TcpSeq {
-    seq.plus(MARK as u32 + (word(record, 0).unwrap_or_default() & !LAST))
 }
 
 impl RpcTarget {

@@ -2,32 +2,9 @@
 
 use wire::{FlowSide, IpProtocol};
 
-use super::{ProbeBuffer, ProbeChunk, ProbeFlow};
+use super::{ProbeBuffer, ProbeChunk, ProbeFlow, ProxyPreamble};
 use crate::proxy_header::{self, CHECKED_BYTES_MAX, ProxiedEndpoints, ProxyHeader, ProxyHeaderProbe};
 use crate::{StreamGap, StreamSegment};
-
-/// State of the header.
-#[derive(Default)]
-pub struct ProxyPreamble {
-    /// Whether the first bytes of each side have been examined.
-    judged: [bool; 2],
-    sender: Option<FlowSide>,
-    /// Bytes of the sender that still belong to the header.
-    left: u64,
-    proxied: Option<ProxiedEndpoints>,
-}
-
-impl ProxyPreamble {
-    /// No header: the first bytes of the connection have passed.
-    pub fn absent() -> ProxyPreamble {
-        ProxyPreamble { judged: [true; 2], ..ProxyPreamble::default() }
-    }
-
-    /// The side that sent a header: the client.
-    pub fn sender(&self) -> Option<FlowSide> {
-        self.sender
-    }
-}
 
 impl ProbeBuffer {
     /// Contents of the PROXY protocol header.

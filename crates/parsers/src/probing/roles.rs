@@ -4,18 +4,8 @@
 
 use wire::{FlowSide, IpProtocol, Timestamp};
 
-use super::{ProbeBuffer, ProbeFlow, ProbeInput, RecognizedProtocol};
+use super::{ProbeBuffer, ProbeFlow, ProbeInput, ProtocolClaim, RecognizedProtocol, RoleDoubt};
 use crate::ProtocolDefinition;
-
-/// Result of recognition for some bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProtocolClaim {
-    pub found: RecognizedProtocol,
-    /// Sender of the bytes.
-    pub side: FlowSide,
-    /// By its port, the other side would be the client.
-    pub against_port: bool,
-}
 
 impl ProbeFlow {
     /// The client by port, if no SYN was seen and exactly one end has a usual port of the protocol.
@@ -71,15 +61,6 @@ impl ProbeBuffer {
 const REVIEWED_MAX: u8 = 64;
 /// Lead in messages that decides a review.
 const LEAD: u8 = 2;
-
-/// Evidence for and against the assumed client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RoleDoubt {
-    /// Segments left to review.
-    left: u8,
-    confirmed: u8,
-    contradicted: u8,
-}
 
 /// Result of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,61 +7,14 @@ use super::byte_stream::{self, TlsByteStream, TlsEvent};
 use super::certificate::{self, TlsCertificate};
 use super::codes;
 use super::emit;
-use super::hello::{self, ClientHello, ServerHello};
+use super::handshake::{TlsAlert, TlsHandshake};
+use super::hello;
 use super::messages::{TlsHandshakeMessage, kind};
 use super::reader::TlsReader;
-use crate::{Direction, MessageSpan, ParserOutput, StreamGap, StreamSegment};
+use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
 
 /// Minimum length of a TLS 1.3 record with an encrypted Finished; an alert is shorter.
 const FINISHED_BYTES_MIN: usize = 32;
-
-/// State of a handshake.
-#[derive(Debug, Default)]
-pub struct TlsHandshake {
-    pub client: Option<ClientHello>,
-    pub server: Option<ServerHello>,
-    /// Arrival of the ClientHello, and whether its end is known.
-    pub asked: Option<(MessageSpan, bool)>,
-    /// Start of the server's response.
-    pub answered: Option<Timestamp>,
-    /// The server sent a HelloRetryRequest.
-    pub retried: bool,
-    pub certificate: TlsCertificate,
-    /// Whether a session is resumed; `None`: unknown.
-    pub resumed: Option<bool>,
-    /// Whether the client sent a certificate; `None`: unknown.
-    pub client_certificate: Option<bool>,
-    pub alert: Option<TlsAlert>,
-    /// Time at which the client may send data.
-    pub finished: Option<Timestamp>,
-    /// Bytes are missing.
-    pub gap: bool,
-}
-
-/// The first alert.
-#[derive(Clone, Copy, Debug)]
-pub struct TlsAlert {
-    pub by: Direction,
-    /// Level and description; `None`: encrypted.
-    pub what: Option<(u8, u8)>,
-}
-
-impl TlsAlert {
-    /// Whether it is a warning other than close_notify.
-    fn is_warning(self) -> bool {
-        matches!(self.what, Some((1, description)) if description != 0)
-    }
-}
-
-impl TlsHandshake {
-    pub fn version(&self) -> Option<u16> {
-        self.server.as_ref().and_then(|server| server.version)
-    }
-
-    fn is_tls13(&self) -> bool {
-        self.version().is_some_and(codes::is_tls13)
-    }
-}
 
 /// Progress of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use tuple::{FieldId, TupleWriter};
 
 use super::codes;
-use super::connection::{TlsAlert, TlsHandshake};
 use super::field;
+use super::handshake::{TlsAlert, TlsHandshake};
 use crate::{Direction, ParserOutput, TupleQuality};
 
 /// Writes a finished or aborted handshake. A handshake without a hello has no tuple.
