@@ -144,7 +144,8 @@ impl<S: Default> DormantTable<S> {
         &mut self,
         hash: u64,
         key: &FlowKey,
-        (side, tcp): (FlowSide, &TcpInfo),
+        side: FlowSide,
+        tcp: &TcpInfo,
     ) -> Option<DormantConnection<S>> {
         self.connections.get(&hash).filter(|connection| connection.key == *key)?;
         self.remove(hash).filter(|connection| connection.goes_on_with(side, tcp))

@@ -276,20 +276,29 @@ impl HotRecord {
     }
 }
 
-/// Creates a flow with its first packet, sent by `first`; `addrs`, `ports`, and `kind` are the stored form of its
-/// key.
+/// The stored form of a key.
+pub(crate) struct StoredKey {
+    /// Addresses of a [`wire::V4Key`], or the hash of a wide key.
+    pub addrs: u64,
+    /// Its ports, or 0.
+    pub ports: u32,
+    /// [`flag::KIND`].
+    pub kind: u64,
+}
+
+/// Creates a flow with its first packet, sent by `first`.
 pub(crate) fn open(
     key: &FlowKey,
     first: FlowSide,
     packet: &Packet<'_>,
-    (addrs, ports, kind): (u64, u32, u64),
+    stored: StoredKey,
     server_ports: &[u16],
 ) -> (HotRecord, ColdRecord) {
     let mut hot = HotRecord {
-        word: kind | flag::LIVE,
+        word: stored.kind | flag::LIVE,
         last_ts: packet.ts,
-        addrs,
-        ports,
+        addrs: stored.addrs,
+        ports: stored.ports,
         next: Default::default(),
         ack: Default::default(),
         bytes: [0; 2],
@@ -298,7 +307,7 @@ pub(crate) fn open(
         half: [0; 2],
     };
     hot.put(flag::FIRST_B, first == FlowSide::B);
-    guess_client(&mut hot, (key, first), packet, server_ports);
+    guess_client(&mut hot, key, first, packet, server_ports);
     let cold = ColdRecord {
         first_ts: packet.ts,
         id: Cell::new(0),
@@ -317,7 +326,8 @@ pub(crate) fn open(
 /// certain; a SYN will determine the client.
 fn guess_client(
     hot: &mut HotRecord,
-    (key, first): (&FlowKey, FlowSide),
+    key: &FlowKey,
+    first: FlowSide,
     packet: &Packet<'_>,
     server_ports: &[u16],
 ) {

@@ -104,7 +104,8 @@ fn is_elsewhere(flow: FlowCore<'_>, side: FlowSide, seq: TcpSeq) -> bool {
 pub(crate) fn hold_syn_data(
     flow: &mut FlowMut<'_>,
     side: FlowSide,
-    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    packet: &Packet<'_>,
+    tcp: &TcpInfo,
     cx: &mut SegmentContext<'_>,
 ) {
     let len = packet.payload_original_len;
@@ -141,14 +142,14 @@ pub(crate) fn settle_syn_data(
     let other = data.side.other();
     let heard = if flow.hot.is_started(other) { flow.core().start_seq(other) } else { first };
     let taken = end.distance(data.seq).clamp(0, data.len as i32) as u32;
-    deliver(flow, *data, (taken, Some(heard)), cx);
+    deliver(flow, *data, taken, Some(heard), cx);
 }
 
 /// Delivers the data of an unanswered SYN: it was not accepted, but it was sent.
 pub(crate) fn flush_syn_data(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
     let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
     let all = data.len;
-    deliver(flow, *data, (all, None), cx);
+    deliver(flow, *data, all, None, cx);
 }
 
 /// Drops the data of a SYN.
@@ -166,7 +167,8 @@ fn cost_of(bytes: &[u8]) -> usize {
 fn deliver(
     flow: &mut FlowMut<'_>,
     data: SynData,
-    (taken, heard): (u32, Option<TcpSeq>),
+    taken: u32,
+    heard: Option<TcpSeq>,
     cx: &mut SegmentContext<'_>,
 ) {
     let SynData { side, seq, bytes, ts, .. } = data;

@@ -45,7 +45,8 @@ const FRAME_BYTES: usize = 1_480;
 pub(crate) fn judge(
     flow: FlowCore<'_>,
     side: FlowSide,
-    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    packet: &Packet<'_>,
+    tcp: &TcpInfo,
     young: bool,
 ) -> SegmentVerdict {
     let is = |flags| tcp.flags.intersects(flags);

@@ -116,7 +116,7 @@ impl<S: Default> FlowTable<S> {
             return FlowIdx(place);
         }
         let packet = *packet;
-        FlowIdx(self.process_slowly(found, (&packet, at), events))
+        FlowIdx(self.process_slowly(found, &packet, at, events))
     }
 
     /// Processes a segment on the fast path, if its flow is at the prefetched place. `None`: nothing has changed, and
@@ -146,7 +146,7 @@ impl<S: Default> FlowTable<S> {
         self.begin(events);
         self.find(at, &packet.five_tuple).is_some_and(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
-            self.judge(place, at.side, (packet, now), events).is_some()
+            self.judge(place, at.side, packet, now, events).is_some()
         })
     }
 

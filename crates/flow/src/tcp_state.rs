@@ -21,13 +21,14 @@ use crate::{CloseReason, EventBytes, FlowEvent, StreamPlace};
 pub(crate) fn on_segment(
     flow: &mut FlowMut<'_>,
     side: FlowSide,
-    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    packet: &Packet<'_>,
+    tcp: &TcpInfo,
     cx: &mut SegmentContext<'_>,
 ) {
     let len = packet.payload_original_len;
     flow.note(side, tcp, len);
     if flow.core().is_terminated() {
-        return count_straggler(flow, side, (tcp, len), cx);
+        return count_straggler(flow, side, tcp, len, cx);
     }
     if let Some(spill) = &mut flow.cold.spill {
         spill.count_waiting_packet();
@@ -47,11 +48,11 @@ pub(crate) fn on_segment(
     let in_reach = is_in_reach(flow.core(), side, tcp.seq);
     if in_reach && tcp.flags.contains(TcpFlags::ACK) {
         settle_syn_data(flow, side, tcp, cx);
-        on_ack(flow, side, (packet, tcp), cx);
+        on_ack(flow, side, packet, tcp, cx);
     }
     check_side(flow, side.other(), cx);
     if len > 0 || tcp.flags.contains(TcpFlags::FIN) {
-        on_payload(flow, side, (packet, tcp), cx);
+        on_payload(flow, side, packet, tcp, cx);
     }
     check_side(flow, side, cx);
     cx.settle(flow, packet.payload);
@@ -62,7 +63,8 @@ pub(crate) fn on_segment(
 pub(crate) fn on_copy(
     flow: &mut FlowMut<'_>,
     side: FlowSide,
-    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    packet: &Packet<'_>,
+    tcp: &TcpInfo,
     cx: &mut SegmentContext<'_>,
 ) {
     if packet.payload.is_empty() || tcp.flags.contains(TcpFlags::SYN) || flow.core().is_terminated() {
@@ -182,7 +184,8 @@ fn name_client(flow: &mut FlowMut<'_>, side: FlowSide, is_answer: bool, ts: Time
 fn on_ack(
     flow: &mut FlowMut<'_>,
     side: FlowSide,
-    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    packet: &Packet<'_>,
+    tcp: &TcpInfo,
     cx: &mut SegmentContext<'_>,
 ) {
     let at = side.index();
@@ -277,7 +280,8 @@ fn check_handshake(flow: &mut FlowMut<'_>, by: FlowSide, tcp: &TcpInfo, ts: Time
 fn on_payload(
     flow: &mut FlowMut<'_>,
     side: FlowSide,
-    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    packet: &Packet<'_>,
+    tcp: &TcpInfo,
     cx: &mut SegmentContext<'_>,
 ) {
     let syn = u32::from(tcp.flags.contains(TcpFlags::SYN));
@@ -288,7 +292,7 @@ fn on_payload(
         start_midway(flow, side, seq);
     }
     if syn > 0 && !fin && !tcp.flags.contains(TcpFlags::ACK) && !flow.hot.is_started(side.other()) {
-        return hold_syn_data(flow, side, (packet, tcp), cx);
+        return hold_syn_data(flow, side, packet, tcp, cx);
     }
     if len == 1 && !fin && is_single_byte_probe(flow, side, seq) {
         return;
@@ -417,7 +421,8 @@ fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut SegmentContex
 fn count_straggler(
     flow: &mut FlowMut<'_>,
     side: FlowSide,
-    (tcp, len): (&TcpInfo, u32),
+    tcp: &TcpInfo,
+    len: u32,
     cx: &mut SegmentContext<'_>,
 ) {
     cx.totals.stragglers += 1;

@@ -49,7 +49,8 @@ pub(crate) fn is_news(flow: FlowCore<'_>, side: FlowSide, packet: &Packet<'_>) -
 pub(crate) fn report_active(
     flow: &mut FlowMut<'_>,
     idx: FlowIdx,
-    (now, period): (Timestamp, i64),
+    now: Timestamp,
+    period: i64,
     events: &mut FlowEvents,
 ) {
     let lived = now.since(flow.cold.active_since);

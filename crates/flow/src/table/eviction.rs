@@ -90,6 +90,6 @@ impl<S: Default> FlowTable<S> {
         }
         let victim = self.choose_victim();
         self.evicted.remember(self.store.flow(victim).key().hash(self.config.seed));
-        self.close(victim, CloseReason::Evicted, (now, now), events);
+        self.close(victim, CloseReason::Evicted, now, now, events);
     }
 }

@@ -44,7 +44,7 @@ impl<S: Default> FlowTable<S> {
                 n += 1;
             }
             self.touch(&due[..n]);
-            due[..n].iter().for_each(|place| self.look_after(*place, (now, clock), events));
+            due[..n].iter().for_each(|place| self.look_after(*place, now, clock, events));
             if n < AT_A_TIME {
                 return false;
             }
@@ -65,7 +65,7 @@ impl<S: Default> FlowTable<S> {
         while left > 0 && self.closing < self.store.len() {
             let place = self.closing as u32;
             if self.store.hot(place).has(flag::LIVE) {
-                self.close(place, CloseReason::EndOfInput, (now, now), events);
+                self.close(place, CloseReason::EndOfInput, now, now, events);
                 left -= 1;
             }
             self.closing += 1;
@@ -89,15 +89,15 @@ impl<S: Default> FlowTable<S> {
     }
 
     /// Handles a flow whose tick has passed: closes it if idle, gives up missing bytes, or reschedules it.
-    fn look_after(&mut self, place: u32, (now, clock): (Timestamp, i64), events: &mut FlowEvents) {
+    fn look_after(&mut self, place: u32, now: Timestamp, clock: i64, events: &mut FlowEvents) {
         let mut flow = self.store.flow_mut(place);
         let idle_ns = idle_timeout(flow.core(), &self.config);
         if clock.saturating_sub(flow.core().seen_at()) > idle_ns {
             let ts = flow.core().last_ts().plus(idle_ns);
-            return self.close(place, CloseReason::Idle, (now, ts), events);
+            return self.close(place, CloseReason::Idle, now, ts, events);
         }
         if let Some(period) = self.config.active_timeout_ns {
-            report_active(&mut flow, FlowIdx(place), (now, period), events);
+            report_active(&mut flow, FlowIdx(place), now, period, events);
         }
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
         tcp_state::check(&mut flow, &mut cx);
@@ -129,7 +129,8 @@ impl<S: Default> FlowTable<S> {
         &mut self,
         place: u32,
         reason: CloseReason,
-        (now, ts): (Timestamp, Timestamp),
+        now: Timestamp,
+        ts: Timestamp,
         events: &mut FlowEvents,
     ) {
         let rests = reason == CloseReason::Idle && dormant_connections::can_go_on(self.store.core(place));

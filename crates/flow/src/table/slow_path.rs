@@ -7,7 +7,7 @@ use crate::config::TrackingDetail;
 use crate::dormant_connections::DormantConnection;
 use crate::duplicates::{self, PacketSighting};
 use crate::event::{CloseReason, EventBytes, FlowEvent, FlowEvents, FlowIdx};
-use crate::flow_layout::{self, PendingOpening, flag};
+use crate::flow_layout::{self, PendingOpening, StoredKey, flag};
 use crate::segment_check::{self, SegmentVerdict};
 use crate::tcp_state;
 use crate::timeouts::{idle_timeout, is_news, report_active};
@@ -18,22 +18,23 @@ impl<S: Default> FlowTable<S> {
     pub(super) fn process_slowly(
         &mut self,
         found: Option<u32>,
-        (packet, at): (&Packet<'_>, &HashedKey),
+        packet: &Packet<'_>,
+        at: &HashedKey,
         events: &mut FlowEvents,
     ) -> u32 {
         events.before = None;
         let going_on = found.and_then(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
-            Some((place, now, self.judge(place, at.side, (packet, now), events)?))
+            Some((place, now, self.judge(place, at.side, packet, now, events)?))
         });
         let Some((place, now, verdict)) = going_on else { return self.begin_flow(packet, at, events) };
         let is_copy = self.leave_out_copy(place, at.side, packet, events);
         match verdict {
             _ if is_copy => {}
             SegmentVerdict::Acceptable | SegmentVerdict::OtherConnection => {
-                self.take_in(place, at.side, (packet, now), events);
+                self.take_in(place, at.side, packet, now, events);
             }
-            refused => self.refuse((place, at), refused, (packet, now)),
+            refused => self.refuse(place, at, refused, packet, now),
         }
         self.count_spill(place);
         place
@@ -46,20 +47,20 @@ impl<S: Default> FlowTable<S> {
         let place = match self.opening.take().filter(|opening| opening.is_of(&key)) {
             Some(opening) => {
                 let first = opening.packet(&packet.five_tuple, at.side);
-                let place = self.open(&key, (at, opening.side), (&first, now), events);
-                self.take_in(place, opening.side, (&first, now), events);
+                let place = self.open(&key, at, opening.side, &first, now, events);
+                self.take_in(place, opening.side, &first, now, events);
                 place
             }
             None => {
                 let dormant = self.take_dormant(&key, at, packet);
-                let place = self.open(&key, (at, at.side), (packet, now), events);
+                let place = self.open(&key, at, at.side, packet, now, events);
                 if let Some(connection) = dormant {
                     self.resume(place, connection, events);
                 }
                 place
             }
         };
-        self.take_in(place, at.side, (packet, now), events);
+        self.take_in(place, at.side, packet, now, events);
         place
     }
 
@@ -71,7 +72,7 @@ impl<S: Default> FlowTable<S> {
         packet: &Packet<'_>,
     ) -> Option<DormantConnection<S>> {
         let tcp = tcp_of(packet).filter(|_| !self.dormant.is_empty())?;
-        self.dormant.take(at.hash, key, (at.side, tcp))
+        self.dormant.take(at.hash, key, at.side, tcp)
     }
 
     /// Continues an idle connection in the new flow at `place`.
@@ -86,12 +87,7 @@ impl<S: Default> FlowTable<S> {
     }
 
     /// Counts a rejected segment, which has no other effect.
-    fn refuse(
-        &mut self,
-        (place, at): (u32, &HashedKey),
-        verdict: SegmentVerdict,
-        (packet, now): (&Packet<'_>, i64),
-    ) {
+    fn refuse(&mut self, place: u32, at: &HashedKey, verdict: SegmentVerdict, packet: &Packet<'_>, now: i64) {
         let Some(tcp) = tcp_of(packet) else { return };
         let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
         let side = at.side;
@@ -144,7 +140,7 @@ impl<S: Default> FlowTable<S> {
         if let Some(tcp) = tcp_of(packet).filter(|_| flow.core().is_busy(side)) {
             let mut cx =
                 context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
-            tcp_state::on_copy(&mut flow, side, (packet, tcp), &mut cx);
+            tcp_state::on_copy(&mut flow, side, packet, tcp, &mut cx);
             flow.classify();
         }
         true
@@ -155,21 +151,22 @@ impl<S: Default> FlowTable<S> {
         &mut self,
         place: u32,
         side: FlowSide,
-        (packet, now): (&Packet<'_>, i64),
+        packet: &Packet<'_>,
+        now: i64,
         events: &mut FlowEvents,
     ) -> Option<SegmentVerdict> {
         let flow = self.store.core(place);
         let idle_ns = idle_timeout(flow, &self.config);
         if now.saturating_sub(flow.seen_at()) > idle_ns {
             let ts = flow.last_ts().plus(idle_ns).min(packet.ts);
-            self.close(place, CloseReason::Idle, (packet.ts, ts), events);
+            self.close(place, CloseReason::Idle, packet.ts, ts, events);
             return None;
         }
         let Some(tcp) = tcp_of(packet) else { return Some(SegmentVerdict::Acceptable) };
         let young = packet.ts.since(flow.first_ts()).saturating_abs() <= self.config.reorder_wait_ns;
         let opening = flow.cold.spill.as_ref().and_then(|spill| spill.opening.as_deref()).copied();
         let confirmed = opening.filter(|opening| opening.is_confirmed_by(flow, side, tcp));
-        let verdict = segment_check::judge(flow, side, (packet, tcp), young);
+        let verdict = segment_check::judge(flow, side, packet, tcp, young);
         if verdict != SegmentVerdict::OtherConnection
             && (confirmed.is_none() || verdict == SegmentVerdict::Damaged)
         {
@@ -180,7 +177,7 @@ impl<S: Default> FlowTable<S> {
             self.counters.syns_ignored -= 1;
             self.opening = confirmed;
         }
-        self.close(place, CloseReason::PortReused, (packet.ts, packet.ts), events);
+        self.close(place, CloseReason::PortReused, packet.ts, packet.ts, events);
         None
     }
 
@@ -188,14 +185,16 @@ impl<S: Default> FlowTable<S> {
     fn open(
         &mut self,
         key: &FlowKey,
-        (at, first): (&HashedKey, FlowSide),
-        (packet, now): (&Packet<'_>, i64),
+        at: &HashedKey,
+        first: FlowSide,
+        packet: &Packet<'_>,
+        now: i64,
         events: &mut FlowEvents,
     ) -> u32 {
         self.enter(packet, at.hash, events);
         let place = self.free.pop().unwrap_or(self.store.len() as u32);
-        let records =
-            flow_layout::open(key, first, packet, (at.addrs, at.ports, at.kind), &self.config.server_ports);
+        let stored = StoredKey { addrs: at.addrs, ports: at.ports, kind: at.kind };
+        let records = flow_layout::open(key, first, packet, stored, &self.config.server_ports);
         self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));
         if place as usize == self.states.len() {
             self.states.push(S::default());
@@ -214,12 +213,13 @@ impl<S: Default> FlowTable<S> {
         &mut self,
         place: u32,
         side: FlowSide,
-        (packet, now): (&Packet<'_>, i64),
+        packet: &Packet<'_>,
+        now: i64,
         events: &mut FlowEvents,
     ) {
         let mut flow = self.store.flow_mut(place);
         if let Some(period) = self.config.active_timeout_ns {
-            report_active(&mut flow, FlowIdx(place), (packet.ts, period), events);
+            report_active(&mut flow, FlowIdx(place), packet.ts, period, events);
         }
         if let Some(latest) = &mut flow.latest {
             latest[side.index()].note_packet(packet, flow.hot.has(flag::MIRRORED));
@@ -237,7 +237,7 @@ impl<S: Default> FlowTable<S> {
             Some(tcp) => {
                 let mut cx =
                     context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
-                tcp_state::on_segment(&mut flow, side, (packet, tcp), &mut cx);
+                tcp_state::on_segment(&mut flow, side, packet, tcp, &mut cx);
                 ended = flow.core().is_terminated() && !was_terminated;
                 let core = flow.core();
                 if ended || core.is_busy(FlowSide::A) || core.is_busy(FlowSide::B) || core.holds_back() {
