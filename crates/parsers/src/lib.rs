@@ -11,6 +11,7 @@ pub mod application;
 pub mod community_id;
 #[cfg(test)]
 mod dialogue;
+mod flow_context;
 pub mod flow_level;
 pub mod message;
 pub mod output;
@@ -34,10 +35,10 @@ pub mod nfs;
 pub mod redis;
 pub mod tls;
 
+pub use flow_context::{FlowContext, FlowFacts, FlowRef};
 pub use message::{MessageSpan, StreamGap, StreamSegment};
 pub use output::{
-    ColumnSet, Direction, FlowContext, FlowFacts, FlowRef, ParserCounters, ParserLimits, ParserOutput,
-    ParserSubscription, TupleQuality,
+    ColumnSet, Direction, ParserCounters, ParserLimits, ParserOutput, ParserSubscription, TupleQuality,
 };
 pub use probing::{FlowProtocol, ProbeBuffer};
 pub use protocol::{ProbeContext, ProbeResult, ProtocolDefinition, StreamEnd, StreamParser};

@@ -28,6 +28,7 @@ mod reply;
 mod text;
 mod transaction;
 mod udp;
+mod udp_frame;
 mod words;
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Output of parsers: tuples of one flow with the common fields filled in. Wanted columns are a bit set, and
 //! the fields of a flow are computed only for tuples that contain them.
 
-use tuple::{FieldId, TapColumns, TapEnd, TupleWriter, common};
-use wire::{Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
+use tuple::{FieldId, TapColumns, TupleWriter, common};
+use wire::{IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id_text;
+use crate::flow_context::{FlowContext, FlowFacts, FlowRef};
 use crate::pairing::{OutstandingBudget, TRANSACTIONS_MAX};
 use crate::proxy_header::ProxiedEndpoints;
 use crate::result_cache::TextResultCache;
@@ -59,76 +60,6 @@ impl TupleQuality {
             Self::Midstream => "midstream",
             Self::Half => "half",
         }
-    }
-}
-
-/// Fields common to the tuples of a flow.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FlowContext {
-    /// The flow's id.
-    pub id: u64,
-    /// The endpoint that opened the flow or sends requests.
-    pub client: Endpoint,
-    /// The endpoint that sends responses.
-    pub server: Endpoint,
-    /// Transport protocol.
-    pub protocol: IpProtocol,
-    /// Set if neither a SYN nor a parser determined the client.
-    pub client_guessed: bool,
-    /// The connection was joined after its start.
-    pub midstream: bool,
-    /// Sampling rate of the flow, 0 < p ≤ 1.
-    pub sample_rate: f64,
-    /// Tunnel of its first packet.
-    pub tunnel: Tunnel,
-    /// The VLAN of its first packet.
-    pub vlan: Option<u16>,
-    /// Contents of the PROXY protocol header at its start.
-    pub proxied: Option<ProxiedEndpoints>,
-}
-
-/// Source of a flow's common fields, evaluated when a tuple is written.
-pub trait FlowFacts {
-    /// All common fields.
-    fn context(&self) -> FlowContext;
-
-    /// The flow's end at which this tap captures, if the query needs it.
-    fn tap_end(&self) -> Option<TapEnd> {
-        None
-    }
-}
-
-impl FlowFacts for FlowContext {
-    fn context(&self) -> FlowContext {
-        *self
-    }
-}
-
-/// A flow during one parser call: one field that parsers use, and lazy access to the rest.
-#[derive(Clone, Copy)]
-pub struct FlowRef<'a> {
-    /// The connection was joined after its start.
-    pub midstream: bool,
-    facts: &'a dyn FlowFacts,
-}
-
-impl<'a> FlowRef<'a> {
-    /// Creates a reference to the flow described by `facts`.
-    #[must_use]
-    pub fn new(midstream: bool, facts: &'a dyn FlowFacts) -> Self {
-        FlowRef { midstream, facts }
-    }
-
-    /// All common fields. Too expensive for every message.
-    #[must_use]
-    pub fn context(&self) -> FlowContext {
-        self.facts.context()
-    }
-}
-
-impl<'a> From<&'a FlowContext> for FlowRef<'a> {
-    fn from(flow: &'a FlowContext) -> Self {
-        FlowRef::new(flow.midstream, flow)
     }
 }
 

@@ -26,6 +26,18 @@ enum DnsPeers {
     Group,
 }
 
+/// A message whose header has not been read.
+struct CapturedMessage<'a> {
+    bytes: &'a [u8],
+    /// Length on the wire.
+    len: u32,
+    span: MessageSpan,
+    /// Position in the byte stream; TCP only.
+    place: Option<StreamPlace>,
+    /// How it was found, unless it directly followed another.
+    found: Option<TupleQuality>,
+}
+
 /// A flow.
 #[derive(Default)]
 pub struct DnsFlow {
@@ -88,7 +100,8 @@ impl DnsFlow {
         }
         self.exchanges.expire(direction, ts, out);
         let len = bytes.len() as u32 + cut;
-        self.message(direction, bytes, len, (MessageSpan::at(ts), None, None), out);
+        let captured = CapturedMessage { bytes, len, span: MessageSpan::at(ts), place: None, found: None };
+        self.message(direction, captured, out);
     }
 
     /// Ends the flow.
@@ -132,7 +145,9 @@ impl DnsFlow {
                 let message = &segment.bytes[PREFIX..n];
                 let span = MessageSpan::at(segment.ts);
                 let len = message.len() as u32;
-                if !self.message(direction, message, len, (span, Some(segment.place), found), out) {
+                let place = Some(segment.place);
+                let captured = CapturedMessage { bytes: message, len, span, place, found };
+                if !self.message(direction, captured, out) {
                     self.lose(direction, out);
                 }
                 n
@@ -183,7 +198,8 @@ impl DnsFlow {
         let found = lane.found.take();
         let Some((span, place)) = lane.begun.take() else { return true };
         let len = if held.len() >= PREFIX { u32::from(u16::from_be_bytes([held[0], held[1]])) } else { len };
-        let is_message = self.message(direction, &held[PREFIX..], len, (span, Some(place), found), out);
+        let captured = CapturedMessage { bytes: &held[PREFIX..], len, span, place: Some(place), found };
+        let is_message = self.message(direction, captured, out);
         held.clear();
         self.lane(direction, out).held = held;
         is_message
@@ -225,11 +241,10 @@ impl DnsFlow {
     fn message(
         &mut self,
         direction: Direction,
-        bytes: &[u8],
-        len: u32,
-        (span, place, found): (MessageSpan, Option<StreamPlace>, Option<TupleQuality>),
+        captured: CapturedMessage<'_>,
         out: &mut ParserOutput<'_>,
     ) -> bool {
+        let CapturedMessage { bytes, len, span, place, found } = captured;
         let Some(header) = DnsHeader::read(bytes) else {
             out.counters.malformed_messages += u64::from(bytes.len() == len as usize);
             return bytes.len() < len as usize;

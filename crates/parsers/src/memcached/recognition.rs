@@ -10,7 +10,7 @@ use super::binary_header::{HEADER_LEN, MemcachedBinaryHeader, magic};
 use super::command::{MemcachedCommand, MemcachedCommandClass, OPCODE_STAT};
 use super::reply::{MemcachedReply, MemcachedReplyKind};
 use super::transaction::{self, MemcachedRequest, MemcachedResponse};
-use super::udp::{FRAME_LEN, MemcachedUdpFrame};
+use super::udp_frame::{FRAME_LEN, MemcachedUdpFrame};
 use super::words::{MemcachedWords, block_length, is_signed_number, number, without_end};
 use crate::pairing::{ResponseMatch, TransactionQueue};
 use crate::resync::{CandidateVerdict, MessageCandidate, MessageLocator, SegmentBeginning, next_line};

@@ -4,14 +4,15 @@
 use tuple::TupleWriter;
 use wire::Timestamp;
 
+use super::columns::{DATABASE, FINGERPRINT, QUERY};
 use super::command::{self, DefaultDatabase, MysqlRequestKind};
+use super::fingerprint;
 use super::login;
 use super::response::{MysqlOutcome, MysqlResponse};
 use super::shorten::shorten;
 use super::statements::PreparedStatements;
 use super::transaction::MysqlRequest;
 use super::tuples::{self, MysqlTupleContext, MysqlTupleSource};
-use super::{DATABASE, FINGERPRINT, QUERY, fingerprint};
 use crate::pairing::MessageCompleteness;
 use crate::pairing::{self, PairedTransaction};
 use crate::{ParserOutput, TupleQuality};

@@ -2,13 +2,13 @@
 
 use tuple::{FieldId, TupleWriter};
 
-use super::command::MysqlRequestKind;
-use super::response::{MysqlResponse, UNREAD_ERROR};
-use super::transaction::MysqlRequest;
-use super::{
+use super::columns::{
     AFFECTED_ROWS, COMMAND, DATABASE, ENCODING, ERROR_CODE, FINGERPRINT, QUERY, REQUEST_BYTES,
     RESPONSE_BYTES, RESPONSE_TIME, ROWS, TRANSFER_TIME, USER,
 };
+use super::command::MysqlRequestKind;
+use super::response::{MysqlResponse, UNREAD_ERROR};
+use super::transaction::MysqlRequest;
 use crate::pairing::MessageCompleteness;
 
 /// Other columns of the tuple.

@@ -41,6 +41,21 @@ pub enum RpcMessageLayout {
     },
 }
 
+/// A record found by search that looks like a call.
+pub struct SuspectedRecord<'a> {
+    /// Its first bytes, from the record mark on.
+    pub head: &'a [u8],
+    /// Arrival of the first byte.
+    pub ts: Timestamp,
+    /// Position of the first byte.
+    pub place: StreamPlace,
+    pub begins_segment: bool,
+    /// Sequence number after its known part.
+    pub known_to: TcpSeq,
+    /// Arrival of the last byte of that part.
+    pub last: Timestamp,
+}
+
 /// Calls and replies.
 #[derive(Default)]
 pub struct RpcCalls {
@@ -146,25 +161,23 @@ impl RpcCalls {
         self.waiting[index(direction)].machine()
     }
 
-    /// Adds a record found by search that looks like a call. Its known part extends to the sequence number
-    /// `to`, which arrived at `last`.
+    /// Adds a record found by search that looks like a call.
     pub fn suspect(
         &mut self,
         direction: Direction,
-        record: &[u8],
-        (ts, place, begins_segment): (Timestamp, StreamPlace, bool),
-        (to, last): (TcpSeq, Timestamp),
+        record: &SuspectedRecord<'_>,
         cause: TupleQuality,
         out: &mut ParserOutput<'_>,
     ) {
-        let message = &record[MARK..];
-        let end = scan::record_end(record, place.seq);
+        let &SuspectedRecord { head, ts, place, begins_segment, known_to, last } = record;
+        let message = &head[MARK..];
+        let end = scan::record_end(head, place.seq);
         let Some(xid) = word(message, 0) else { return };
         let Some(known) = rpc::target(message) else { return };
         let target = rpc::call(message).map_or(known, |header| header.target);
         let read = of_call(message);
         let head = read.map_or(message, |(at, _)| &message[..at]);
-        let rest = end.distance(to);
+        let rest = end.distance(known_to);
         let bytes = end.distance(place.seq) as u64 - MARK as u64;
         let ended = rest <= 0;
         let mut span = MessageSpan::at(ts);

@@ -9,7 +9,7 @@ use wire::Timestamp;
 
 use super::body::NfsFileData;
 use super::byte_stream::{RpcByteStream, RpcMessageChain, RpcMessageKind, RpcMessageStart, RpcStreamStage};
-use super::calls::{RpcCalls, RpcMessageLayout, index};
+use super::calls::{RpcCalls, RpcMessageLayout, SuspectedRecord, index};
 use super::emit::NfsReply;
 use super::scan::{self, MARK};
 use super::search::{ReplyEvidence, RpcMessageLocator};
@@ -408,10 +408,16 @@ impl NfsConnection {
         }
         if scan::is_call(&head[MARK..], true) == Some(true) {
             let cause = self.lanes[index(direction)].cause;
-            let began = (found.ts, found.place, found.begins_segment());
             let bytes = scan::record_end(&head, found.place.seq).distance(found.place.seq) as usize;
-            let seen = (segment.end(), found.time_of(bytes - 1));
-            self.calls.suspect(direction, &head, began, seen, cause, out);
+            let record = SuspectedRecord {
+                head: &head,
+                ts: found.ts,
+                place: found.place,
+                begins_segment: found.begins_segment(),
+                known_to: segment.end(),
+                last: found.time_of(bytes - 1),
+            };
+            self.calls.suspect(direction, &record, cause, out);
         }
         // Messages may begin inside a false match.
         let mut passed = 0;
@@ -454,8 +460,9 @@ impl NfsConnection {
         // Bytes cut by the snaplen arrived with the rest.
         let missing = if lane.last_ts == gap.ts { gap.len as usize } else { 0 };
         let cause = lane.cause;
-        let end = gap.seq.plus(missing as u32);
-        self.calls.suspect(direction, &head, (ts, place, true), (end, ts), cause, out);
+        let known_to = gap.seq.plus(missing as u32);
+        let record = SuspectedRecord { head: &head, ts, place, begins_segment: true, known_to, last: ts };
+        self.calls.suspect(direction, &record, cause, out);
         self.calls.cut_last_suspect(direction);
         false
     }

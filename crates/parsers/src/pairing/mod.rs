@@ -80,8 +80,8 @@ mod transaction;
 mod trial;
 
 pub use self::completeness::MessageCompleteness;
-pub use self::outstanding_budget::{OUTSTANDING_MIN, OutstandingBudget};
-pub use self::queue::{RESPONSES_HELD_MAX, ResponseSlot, TRANSACTIONS_MAX, TransactionQueue};
+pub use self::outstanding_budget::{OUTSTANDING_MIN, OutstandingBudget, TRANSACTIONS_MAX};
+pub use self::queue::{RESPONSES_HELD_MAX, ResponseSlot, TransactionQueue};
 pub(crate) use self::transaction::can_answer;
 pub use self::transaction::{
     PairedTransaction, RequestMatcher, ResponseExpectation, ResponseMatch, TransactionOutcome,

@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Outstanding requests per connection without a loan; also the slots that one step of a loan adds.
 pub const OUTSTANDING_MIN: usize = 1024;
 
+/// Maximum number of requests held; beyond it the oldest is returned unfinished. Default of
+/// [`crate::ParserLimits::outstanding_max`].
+pub const TRANSACTIONS_MAX: usize = 131_072;
+
 /// A budget in bytes; clones share it.
 #[derive(Clone, Debug)]
 pub struct OutstandingBudget {

@@ -9,6 +9,7 @@ use wire::{TcpSeq, Timestamp};
 
 use super::client::ClientModel;
 use super::numbering::MissingRange;
+use super::outstanding_budget::TRANSACTIONS_MAX;
 use super::rounds::{RequestRound, RoundOpening, UnpairedResponses};
 use super::slot_queue::SlotQueue;
 use super::transaction::{
@@ -18,9 +19,6 @@ use super::transaction::{
 use super::trial::PairingTrial;
 use crate::Direction;
 
-/// Maximum number of requests held; beyond it the oldest is returned unfinished. Default of
-/// [`crate::ParserLimits::outstanding_max`].
-pub const TRANSACTIONS_MAX: usize = 131_072;
 /// Responses that may always be held until their round ends; more are held as long as they are fewer than the
 /// requests.
 pub const RESPONSES_HELD_MAX: usize = 256;
