@@ -129,7 +129,8 @@ impl FragmentReassembler {
     pub fn add(
         &mut self,
         fragment: &IpFragment<'_>,
-        (packets, wire_bytes): (u64, u32),
+        packets: u64,
+        wire_bytes: u32,
     ) -> Option<ReassembledPacket> {
         let datagram = self.datagrams.entry(fragment.key).or_insert_with(|| {
             self.begun += 1;
@@ -364,7 +365,7 @@ mod tests {
 
     fn add(table: &mut FragmentReassembler, packet: &[u8], ts: i64) -> Option<ReassembledPacket> {
         let captured = captured(packet, ts);
-        table.add(&IpFragment::of(&captured).expect("a fragment"), (1, captured.wire_len()))
+        table.add(&IpFragment::of(&captured).expect("a fragment"), 1, captured.wire_len())
     }
 
     fn payload_of(whole: &ReassembledPacket) -> Vec<u8> {

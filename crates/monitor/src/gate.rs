@@ -252,7 +252,7 @@ impl Gate {
             && let Some(fragments) = &mut self.fragments
             && let Some(fragment) = IpFragment::of(captured)
         {
-            self.whole = fragments.add(&fragment, (self.weight, captured.wire_len()));
+            self.whole = fragments.add(&fragment, self.weight, captured.wire_len());
         }
         if self.whole.is_some() { GateVerdict::Completed } else { GateVerdict::Refused }
     }

@@ -215,18 +215,13 @@ impl MonitorJob {
         let stream = stream::EngineConfig { join_rows_max, join_bytes_max, ..stream };
         let stop = job.stop.clone();
         let worker = |gate| {
-            MonitorWorker::new(
-                gate,
-                (monitor, dataflows),
-                (limits.clone(), stream.clone()),
-                results_quarter / workers,
-            )
-            .heeding(stop.clone())
-            .peeking(config.peek_bytes_max)
-            .telling_open(match config.windows {
-                WindowEmission::Closed => None,
-                WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),
-            })
+            MonitorWorker::new(gate, monitor, dataflows, limits.clone(), &stream, results_quarter / workers)
+                .heeding(stop.clone())
+                .peeking(config.peek_bytes_max)
+                .telling_open(match config.windows {
+                    WindowEmission::Closed => None,
+                    WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),
+                })
         };
         let thread = |worker: Option<usize>| JobThread {
             worker,

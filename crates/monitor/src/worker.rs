@@ -60,15 +60,17 @@ impl MonitorWorker {
     #[must_use]
     pub fn new(
         gate: Gate,
-        plan: (&MonitorSpec, &[Dataflow]),
-        config: (pipeline::MonitorConfig, stream::EngineConfig),
+        spec: &MonitorSpec,
+        dataflows: &[Dataflow],
+        monitor: pipeline::MonitorConfig,
+        engine: &stream::EngineConfig,
         part_bytes_max: usize,
     ) -> MonitorWorker {
-        let engines = EngineSet::worker(plan.1, &config.1);
+        let engines = EngineSet::worker(dataflows, engine);
         let windows =
-            plan.1.iter().flat_map(|dataflow| &dataflow.pipelines).filter_map(|pipeline| pipeline.window);
-        let limits = LimitMeter::new(&config.0.flow);
-        let mut monitor = Monitor::behind(gate, plan.0, config.0);
+            dataflows.iter().flat_map(|dataflow| &dataflow.pipelines).filter_map(|pipeline| pipeline.window);
+        let limits = LimitMeter::new(&monitor.flow);
+        let mut monitor = Monitor::behind(gate, spec, monitor);
         let lateness_ns = windows.map(|window| window.lateness_ns.max(0)).min();
         monitor.set_lateness(lateness_ns.map_or(LATENESS_NS, |ns| ns.min(LATENESS_NS)));
         MonitorWorker {

@@ -110,7 +110,7 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
         return ConfidenceInterval::default();
     }
     let t = student.t;
-    let n = independent(share, variance, (yes, n), p);
+    let n = independent(share, variance, yes, n, p);
     let t2 = t * t;
     let centre = (share + t2 / (2.0 * n)) / (1.0 + t2 / n);
     let half = t / (1.0 + t2 / n) * (share * (1.0 - share) / n + t2 / (4.0 * n * n)).sqrt();
@@ -235,7 +235,7 @@ fn is_blind(yes: &[f64], n: &[f64]) -> bool {
 }
 
 /// Number of independent tuples with which a proportion would have this variance.
-fn independent(share: f64, variance: f64, (yes, n): (&[f64], &[f64]), p: f64) -> f64 {
+fn independent(share: f64, variance: f64, yes: &[f64], n: &[f64], p: f64) -> f64 {
     let total: f64 = n.iter().sum();
     let flows = flows(n);
     let is_blind = is_blind(yes, n);

@@ -162,7 +162,7 @@ impl TapJoin {
             if seen.value(row) != TapEnd::Server.word() {
                 clients.push(row as u32);
             } else if let Some(request) = columns.request(row) {
-                self.take_server((request, end_ns(row), columns.response_time(row)), taken);
+                self.take_server(request, end_ns(row), columns.response_time(row), taken);
             }
         }
         if !clients.is_empty() {
@@ -172,7 +172,7 @@ impl TapJoin {
         }
     }
 
-    fn take_server(&mut self, (request, end_ns, time): (TapRequest, i64, Option<i64>), taken: TapRowsStatus) {
+    fn take_server(&mut self, request: TapRequest, end_ns: i64, time: Option<i64>, taken: TapRowsStatus) {
         let is_late = end_ns < self.forgotten_ns();
         let has_room = self.bytes() < self.bytes_max;
         let asked = self.requests.get_mut(&request).and_then(|sides| sides.client.pop_front());
@@ -279,7 +279,7 @@ impl TapJoin {
                     None => {
                         counts.client_only += 1;
                         counts.unkept += u64::from(of.ends_ns[row] >= due_ns);
-                        tell(requests, &of.batch, (*number, row));
+                        tell(requests, &of.batch, *number, row);
                     }
                 }
             }
@@ -312,7 +312,7 @@ impl TapJoin {
 }
 
 /// Marks a waiting row as emitted without a join.
-fn tell(requests: &mut HashMap<TapRequest, TapPair>, batch: &Batch, (number, row): (u64, usize)) {
+fn tell(requests: &mut HashMap<TapRequest, TapPair>, batch: &Batch, number: u64, row: usize) {
     let request = TapRequestColumns::of(batch).and_then(|columns| columns.request(row));
     let sides = request.and_then(|request| requests.get_mut(&request));
     let waiting = |client: &&mut ClientTapRequest| client.state == TapMatchState::Waiting(number, row);

@@ -196,32 +196,28 @@ impl Monitor {
             return nobody(self.table.flow(idx).key().protocol);
         }
         let state = self.table.state(idx);
-        // Packet and flow tuples do not depend on where a parser joined the connection.
-        let known = (false, state.rate(self.asks.rate), state.rare.as_deref());
-        MonitorFlowFacts::of(self.table.flow(idx), known, None).context()
+        let facts = MonitorFlowFacts {
+            flow: self.table.flow(idx),
+            // Packet and flow tuples do not depend on where a parser joined the connection.
+            joined_midway: false,
+            rate: state.rate(self.asks.rate),
+            rare: state.rare.as_deref(),
+            taps: None,
+        };
+        facts.context()
     }
 }
 
 /// Lazy access to the fields of a flow: computed only for columns that are written.
 pub(super) struct MonitorFlowFacts<'a> {
-    flow: Flow<'a>,
-    joined_midway: bool,
-    rate: f64,
-    rare: Option<&'a RareFlowState>,
-    taps: Option<&'a TapFilter>,
+    pub flow: Flow<'a>,
+    pub joined_midway: bool,
+    pub rate: f64,
+    pub rare: Option<&'a RareFlowState>,
+    pub taps: Option<&'a TapFilter>,
 }
 
-impl<'a> MonitorFlowFacts<'a> {
-    /// Combines a flow with its monitor state.
-    #[inline]
-    pub fn of(
-        flow: Flow<'a>,
-        (joined_midway, rate, rare): (bool, f64, Option<&'a RareFlowState>),
-        taps: Option<&'a TapFilter>,
-    ) -> MonitorFlowFacts<'a> {
-        MonitorFlowFacts { flow, joined_midway, rate, rare, taps }
-    }
-
+impl MonitorFlowFacts<'_> {
     #[inline]
     pub fn is_midstream(&self) -> bool {
         self.joined_midway || self.flow.is_midstream()

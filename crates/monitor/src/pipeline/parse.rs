@@ -45,8 +45,13 @@ impl Monitor {
             ParserEvent::Close(ts) | ParserEvent::Rest(ts) => ts,
         };
         let now = ended.max(self.open_from);
-        let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
-        let facts = MonitorFlowFacts::of(flow, known, self.taps.as_ref());
+        let facts = MonitorFlowFacts {
+            flow,
+            joined_midway: state.joined_midway,
+            rate: state.rate(self.asks.rate),
+            rare: state.rare.as_deref(),
+            taps: self.taps.as_ref(),
+        };
         let FlowProtocol::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let out = ParserOutput::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));

@@ -79,7 +79,7 @@ fn ours(capture: &Path) -> Frames {
 
 fn shown(captured: &CapturedPacket<'_>, fragments: &mut FragmentReassembler) -> Option<String> {
     if let Some(fragment) = IpFragment::of(captured) {
-        let whole = fragments.add(&fragment, (1, captured.wire_len()))?;
+        let whole = fragments.add(&fragment, 1, captured.wire_len())?;
         return shown(&whole.captured(), fragments);
     }
     let packet = Packet::decode(captured).ok()?;

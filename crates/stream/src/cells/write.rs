@@ -101,7 +101,7 @@ impl<'a> CellWriter<'a> {
         let n = whose.replicates;
         let first = self.begin(whose.pane, cells.len());
         for (row, cell) in (first..).zip(cells) {
-            self.key(row, 1, key(cell / n), (whose.rate, cell % n));
+            self.key(row, 1, key(cell / n), whose.rate, cell % n);
         }
         let from = self.after_keys(places::PARTS);
         of.put(cells, first, &mut self.columns[from..], &self.widths);
@@ -127,7 +127,7 @@ impl<'a> CellWriter<'a> {
         replicate: usize,
     ) {
         let first = self.begin(whose.pane, entries.len());
-        self.key(first, entries.len(), key, (whose.rate, replicate));
+        self.key(first, entries.len(), key, whose.rate, replicate);
         let at = self.after_keys(places::SLOT);
         self.columns[at].longs(first..first + entries.len(), slot as i64);
         let at = self.after_keys(places::AT);
@@ -156,7 +156,7 @@ impl<'a> CellWriter<'a> {
     }
 
     /// Sets the group key, rate, and replicate of `n` rows.
-    fn key(&mut self, row: usize, n: usize, mut key: &[u8], (rate, replicate): (f64, usize)) {
+    fn key(&mut self, row: usize, n: usize, mut key: &[u8], rate: f64, replicate: usize) {
         let rows = row..row + n;
         self.bytes += key.len() * n;
         for column in &mut self.columns[places::KEYS..places::KEYS + self.keys] {
