@@ -212,7 +212,8 @@ pub mod flow_record {
     pub fn schema() -> Schema {
         let doc =
             "flow end, and every active timeout; counts are those since the previous record of the flow";
-        Schema::of_parser("flow", 1, doc, FIELDS, Some(DURATION_NS), None)
+        let facts = &tuple::SchemaFacts { added: &["syn_retransmissions"], ..tuple::SchemaFacts::NONE };
+        Schema { facts, ..Schema::of_parser("flow", 1, doc, FIELDS, Some(DURATION_NS), None) }
     }
 
     /// Writes the tuple.

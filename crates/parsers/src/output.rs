@@ -417,11 +417,12 @@ fn write_times(w: &mut TupleWriter, ts: Timestamp, end: Timestamp, quality: Tupl
 
 /// Writes the Community ID, cached for recent flows.
 fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut TextResultCache) {
-    let mut key = [0; 37];
+    let mut key = [flow.protocol.0; 37];
     let mut text = Vec::new();
-    let ends = [flow.client, flow.server].map(|end| (end.addr.0, end.port.to_be_bytes()));
-    let parts = ends.iter().flat_map(|(addr, port)| addr.iter().chain(port)).chain([&flow.protocol.0]);
-    key.iter_mut().zip(parts).for_each(|(byte, part)| *byte = *part);
+    for (part, end) in key.as_chunks_mut::<18>().0.iter_mut().zip([flow.client, flow.server]) {
+        part[..16].copy_from_slice(&end.addr.0);
+        part[16..].copy_from_slice(&end.port.to_be_bytes());
+    }
     ids.append(&key, &mut text, |_, text| text.extend_from_slice(&community_id_text(flow)));
     w.text(common::COMMUNITY_ID, &text);
 }

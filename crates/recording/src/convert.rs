@@ -1,6 +1,8 @@
 //! Converts batches to Arrow record batches with the types expected by Parquet readers, and back: times are UTC
 //! timestamps, addresses text, hashes lists of numbers. Both conversions are lossless.
 
+use std::fmt::Write;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use arrow_array::builder::FixedSizeBinaryBuilder;
@@ -10,11 +12,11 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListArray,
     RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{DataType as ArrowType, Field as ArrowField, SchemaRef, TimeUnit};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashTable};
 use tuple::{Batch, DataType, FieldId, Schema, Unit, hashes};
-use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+use xxhash_rust::xxh3::{Xxh3DefaultBuilder, xxh3_64};
 
 use crate::file_metadata::WATERMARK;
 
@@ -65,7 +67,7 @@ pub fn to_arrow(
     batch: &Batch,
     columns: &[FieldId],
     arrow: &SchemaRef,
-    watermark: Option<Int64Array>,
+    watermark: Option<&Int64Array>,
 ) -> RecordBatch {
     let column = |id: &FieldId| -> ArrayRef {
         let field = batch.schema().field(*id);
@@ -80,7 +82,7 @@ pub fn to_arrow(
         }
     };
     let mut arrays: Vec<ArrayRef> = columns.iter().map(column).collect();
-    arrays.extend(watermark.as_ref().map(times));
+    arrays.extend(watermark.map(times));
     RecordBatch::try_new(arrow.clone(), arrays).expect("the columns are those of the schema")
 }
 
@@ -90,26 +92,32 @@ fn times(array: &Int64Array) -> ArrayRef {
 
 /// A dictionary of the distinct addresses as text.
 fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type> {
-    let mut known: HashMap<&[u8], i32, Xxh3DefaultBuilder> = HashMap::default();
-    let mut texts: Vec<String> = Vec::new();
+    // By address: the key of its text.
+    let mut known: HashTable<(&[u8], i32)> = HashTable::new();
+    let (mut texts, mut ends) = (String::new(), vec![0]);
     // Addresses often repeat in consecutive rows.
     let mut last: Option<(&[u8], i32)> = None;
-    let keys: Int32Array = array
-        .iter()
-        .map(|address| {
-            let address = address?;
-            let key = match last {
-                Some((same, key)) if same == address => key,
-                _ => *known.entry(address).or_insert_with(|| {
-                    texts.push(text_of(address));
-                    texts.len() as i32 - 1
-                }),
-            };
-            last = Some((address, key));
-            Some(key)
-        })
-        .collect();
-    DictionaryArray::new(keys, Arc::new(StringArray::from(texts)))
+    let mut key_of = |address| {
+        let key = match last {
+            Some((same, key)) if same == address => key,
+            _ => {
+                let hash = |address: &[u8]| xxh3_64(address);
+                let entry =
+                    known.entry(hash(address), |(same, _)| *same == address, |(other, _)| hash(other));
+                let entry = entry.or_insert_with(|| {
+                    push_address(address, &mut texts);
+                    ends.push(texts.len() as i32);
+                    (address, ends.len() as i32 - 2)
+                });
+                entry.get().1
+            }
+        };
+        last = Some((address, key));
+        key
+    };
+    let keys: Vec<i32> = array.iter().map(|address| address.map_or(0, &mut key_of)).collect();
+    let texts = StringArray::new(OffsetBuffer::new(ends.into()), Buffer::from_vec(texts.into_bytes()), None);
+    DictionaryArray::new(Int32Array::new(keys.into(), array.nulls().cloned()), Arc::new(texts))
 }
 
 /// The element of a list of hashes; null if unknown.
@@ -149,9 +157,27 @@ fn lists_to_hashes(lists: &ListArray) -> Result<BinaryArray, String> {
     Ok(lists.iter().map(|row| row.map(list)).collect())
 }
 
-fn text_of(address: &[u8]) -> String {
+/// Appends the canonical text of an address.
+fn push_address(address: &[u8], texts: &mut String) {
     let octets: [u8; 16] = address.try_into().expect("an Ip column is FixedSizeBinary(16)");
-    std::net::Ipv6Addr::from(octets).to_canonical().to_string()
+    let address = Ipv6Addr::from(octets);
+    let Some(v4) = address.to_ipv4_mapped() else {
+        write!(texts, "{address}").expect("a string can be written to");
+        return;
+    };
+    for (i, octet) in v4.octets().into_iter().enumerate() {
+        if i > 0 {
+            texts.push('.');
+        }
+        let digit = |of: u8| char::from(b'0' + of % 10);
+        if octet >= 100 {
+            texts.push(digit(octet / 100));
+        }
+        if octet >= 10 {
+            texts.push(digit(octet / 10));
+        }
+        texts.push(digit(octet));
+    }
 }
 
 /// Converts the output of [`to_arrow`] for all columns of `schema`.
@@ -229,5 +255,40 @@ fn address_of(text: &str) -> Result<[u8; 16], String> {
         Err(_) => {
             Err(format!("holds {:?}, which is not an address", text.chars().take(50).collect::<String>()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_text_and_read_again() {
+        let v4 = (0..=255u8).map(|n| IpAddr::from([n, 255 - n, n / 3, 9]));
+        let v6 = ["::", "::1", "2001:db8::a:0:0:1", "::2.3.4.5", "fe80::1:2:3:4"];
+        let all: Vec<IpAddr> = v4.chain(v6.iter().map(|text| text.parse().expect("an address"))).collect();
+        let mut builder = FixedSizeBinaryBuilder::new(16);
+        for address in all.iter().chain(&all) {
+            let octets = match address {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+                IpAddr::V6(v6) => v6.octets(),
+            };
+            builder.append_value(octets).expect("sixteen bytes");
+            builder.append_null();
+        }
+        let addresses = builder.finish();
+        let dictionary: ArrayRef = Arc::new(addresses_to_text(&addresses));
+        let texts = dictionary_to_text(&dictionary).expect("a dictionary of texts");
+        let expected = all.iter().chain(&all).flat_map(|address| [Some(address.to_string()), None]);
+        assert_eq!(texts.as_string::<i32>(), &expected.collect::<StringArray>());
+        assert_eq!(text_to_addresses(texts.as_string()), Ok(addresses));
+        let nothing = FixedSizeBinaryArray::new(
+            16,
+            Buffer::from_vec(vec![0u8; 48]),
+            Some(arrow_buffer::NullBuffer::new_null(3)),
+        );
+        assert_eq!(addresses_to_text(&nothing).null_count(), 3);
     }
 }

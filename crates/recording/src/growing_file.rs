@@ -10,6 +10,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_array::Int64Array;
 use parquet::file::metadata::ParquetMetaData;
 use tuple::{Batch, FieldId, Schema};
 
@@ -73,10 +74,10 @@ impl GrowingTableFile {
         Ok(GrowingTableFile { names, writer, journal, rows: 0 })
     }
 
-    /// Writes rows; `head` is the current metadata. Returns whether a row group ended.
-    pub fn write(&mut self, batch: &Batch, watermark_ns: i64, head: &FileMetadata) -> io::Result<bool> {
+    /// Writes rows with the watermark of each; `head` is the current metadata. Returns whether a row group ended.
+    pub fn write(&mut self, batch: &Batch, watermarks: &Int64Array, head: &FileMetadata) -> io::Result<bool> {
         self.rows += batch.rows() as u64;
-        let ended = self.writer.write(batch, watermark_ns)?;
+        let ended = self.writer.write(batch, watermarks)?;
         if ended {
             self.note_group(head)?;
         }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BinaryArray, UInt64Array};
+use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, UInt64Array};
 use arrow_buffer::NullBufferBuilder;
 use tuple::{Batch, DataType, Field, FieldId, PartContent, Schema, TablePart, Unit, hashes};
 
@@ -98,6 +98,7 @@ fn layout(schema: &Schema, columns: &[FieldId], part: &TablePart) -> Option<Link
         fields.extend(ids.iter().map(|id| schema.field(*id).clone()));
         fields.extend(list.map(|_| number(BLOCKS, "how many rows the tuple has in the table of blocks")));
     }
+    let facts = schema.facts;
     let schema = Schema {
         name: part.name.into(),
         version: schema.version,
@@ -106,7 +107,7 @@ fn layout(schema: &Schema, columns: &[FieldId], part: &TablePart) -> Option<Link
         measure: None,
         key: None,
         parts: &[],
-        facts: &tuple::SchemaFacts::NONE,
+        facts,
     };
     let columns = schema.ids().collect();
     Some(LinkedTable { name: Some(part.name), schema: Arc::new(schema), columns, is_first: first, source })
@@ -142,8 +143,14 @@ impl LinkedTable {
         }
     }
 
-    /// The table's rows for `batch`, with tuple numbers from `first` on, in batches that fit into the cache.
-    pub fn rows<'a>(&'a self, batch: &'a Batch, first: u64) -> impl Iterator<Item = Batch> + 'a {
+    /// The table's rows for `batch`, with tuple numbers from `first` on, in batches that fit into the cache, and the
+    /// watermark of each row.
+    pub fn rows<'a>(
+        &'a self,
+        batch: &'a Batch,
+        watermarks: &'a Int64Array,
+        first: u64,
+    ) -> impl Iterator<Item = (Batch, Int64Array)> + 'a {
         let mut done = 0;
         std::iter::from_fn(move || {
             let start = done;
@@ -151,11 +158,11 @@ impl LinkedTable {
             Some(match &self.source {
                 RowSource::Whole => {
                     done += rest;
-                    batch.clone()
+                    (batch.clone(), watermarks.clone())
                 }
                 RowSource::Fields(fields, list) => {
                     done += rest;
-                    self.fields(batch, first, fields, *list)
+                    (self.fields(batch, first, fields, *list), watermarks.clone())
                 }
                 RowSource::Blocks { list, start: offset, block_bytes } => {
                     let ends = &batch.hashes(*list).value_offsets()[start..];
@@ -164,7 +171,8 @@ impl LinkedTable {
                     let offsets =
                         batch.column(*offset).map(|_| batch.u64(*offset).slice(start, done - start));
                     let lists = batch.hashes(*list).slice(start, done - start);
-                    self.blocks(&lists, offsets.as_ref(), *block_bytes, first + start as u64)
+                    let watermarks = of_blocks(&lists, &watermarks.values()[start..]);
+                    (self.blocks(&lists, offsets.as_ref(), *block_bytes, first + start as u64), watermarks)
                 }
             })
         })
@@ -218,4 +226,12 @@ impl LinkedTable {
         let columns = columns.map(|column| Some(Arc::new(column) as ArrayRef));
         Batch::new(self.schema.clone(), rows, columns.to_vec())
     }
+}
+
+/// The watermark of each block.
+fn of_blocks(lists: &BinaryArray, watermarks: &[i64]) -> Int64Array {
+    let blocks = lists.iter().zip(watermarks).flat_map(|(list, watermark_ns)| {
+        std::iter::repeat_n(*watermark_ns, list.map_or(0, |list| hashes::of(list).len()))
+    });
+    Int64Array::from_iter_values(blocks)
 }

@@ -19,7 +19,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
 use parquet::file::statistics::Statistics;
-use tuple::{Batch, DataType, FieldId, Schema, common};
+use tuple::{Batch, DataType, FieldId, Schema};
 
 use crate::convert::{of_arrow, stored_type};
 use crate::disk;
@@ -153,7 +153,7 @@ impl FileReader {
         let mut places = vec![place(WATERMARK)?];
         for id in &ask.columns {
             match place(&ask.schema.field(*id).name) {
-                Err(_) if is_of_origin(&ask.schema, *id) || was_added(&ask.schema, *id) => {}
+                Err(_) if is_of_origin(&ask.schema, *id) || ask.schema.was_added(*id) => {}
                 place => places.push(place?),
             }
         }
@@ -218,7 +218,7 @@ impl FileReader {
             let field = schema.field(*id);
             let array = match read.column_by_name(&field.name) {
                 None if is_of_origin(schema, *id) => Arc::new(StringArray::new_null(read.num_rows())),
-                None if was_added(schema, *id) => {
+                None if schema.was_added(*id) => {
                     let absent = new_null_array(&stored_type(field.data_type, field.unit), read.num_rows());
                     of_arrow(&absent, field.data_type, field.unit)?
                 }
@@ -246,11 +246,6 @@ impl SharedChunkReader for bytes::Bytes {
     fn again(&self) -> std::io::Result<bytes::Bytes> {
         Ok(self.clone())
     }
-}
-
-/// Whether older recordings lack this column, which is null in their rows.
-fn was_added(schema: &Schema, id: FieldId) -> bool {
-    common::PROXIED.contains(&id) || schema.field(id).name == "syn_retransmissions"
 }
 
 /// Whether a column contains the origin of tuples, which recordings have only if it was given.

@@ -1,18 +1,19 @@
 //! Writes a data set: for each table one file after the other. A file ends at a size or at a time, by event time, so
 //! that a capture file results in the same files as the live traffic. A file also ends at a number of row groups,
-//! because each takes memory until the file's end.
+//! because each takes memory until the file's end. Rows are redacted, divided into tables, and encoded many at once.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tuple::{Batch, FieldId, Schema};
+use tuple::{Batch, FieldId, Redactor, Schema};
 
 use crate::disk;
 use crate::file_metadata::{CaptureFacts, FileMetadata, TableKind};
 use crate::growing_file::{FileOnDisk, FileSize, GrowingTableFile, recover};
 use crate::layout::{TableListing, names};
 use crate::linked_tables::{LinkedTable, first_id, layouts};
+use crate::pending_rows::PendingRows;
 use crate::table::GROUP_MEMORY;
 
 /// Maximum row groups of a file: nine hours of a recording with little traffic.
@@ -62,6 +63,7 @@ pub struct Recorder {
     kept: RecordingTotals,
     /// Memory limit for writing all tables.
     memory: Option<usize>,
+    redactor: Option<Redactor>,
 }
 
 /// A table with its growing file; for divided tuples, all of their tables.
@@ -69,7 +71,9 @@ struct OpenTableSet {
     tables: Vec<OpenTable>,
     /// Number of the next tuple.
     next_id: u64,
-    /// Tuples in the growing files.
+    /// Tuples not yet divided into tables.
+    pending: PendingRows,
+    /// Tuples in the growing files, and those that wait for them.
     rows: u64,
     /// The period of the current files.
     stretch: Option<i64>,
@@ -104,13 +108,20 @@ impl Recorder {
                 }
             }
         }
-        Ok(Recorder { folder: folder.to_owned(), rotation, tables: Vec::new(), kept, memory: None })
+        let folder = folder.to_owned();
+        Ok(Recorder { folder, rotation, tables: Vec::new(), kept, memory: None, redactor: None })
     }
 
     /// Limits the memory for writing all tables, by using smaller row groups.
     #[must_use]
     pub fn within(self, memory: usize) -> Recorder {
         Recorder { memory: Some(memory), ..self }
+    }
+
+    /// Redacts all rows before they are written.
+    #[must_use]
+    pub fn redacting(self, redactor: Redactor) -> Recorder {
+        Recorder { redactor: Some(redactor), ..self }
     }
 
     /// Adds a table, identified by its index. Tuples with a schema of several parts are written to the tables of
@@ -126,7 +137,8 @@ impl Recorder {
             OpenTable { head: FileMetadata { table: name, ..head.clone() }, layout, file: None }
         };
         let tables = parts.into_iter().map(table).collect();
-        self.tables.push(OpenTableSet { tables, next_id, rows: 0, stretch: None, has_files: false });
+        let pending = PendingRows::default();
+        self.tables.push(OpenTableSet { tables, next_id, pending, rows: 0, stretch: None, has_files: false });
     }
 
     /// Updates the facts about the packets.
@@ -150,7 +162,10 @@ impl Recorder {
         let open = &mut self.tables[table];
         open.stretch = open.stretch.max(stretch);
         open.rows += batch.rows() as u64;
-        let written = open.write((&self.folder, group_memory), batch, watermark_ns);
+        let written = open.begin((&self.folder, group_memory)).and_then(|()| {
+            let is_full = open.pending.push(batch, watermark_ns);
+            if is_full { open.write_pending(self.redactor.as_ref()) } else { Ok(()) }
+        });
         let is_full = open.bytes() >= self.rotation.bytes || open.groups() >= GROUPS_MAX;
         match written {
             Ok(()) if is_full => self.end_files(table),
@@ -167,7 +182,11 @@ impl Recorder {
     /// # Errors
     /// As [`Recorder::write`].
     pub fn end_groups(&mut self) -> io::Result<()> {
-        let ended = self.tables.iter_mut().try_for_each(OpenTableSet::end_groups);
+        let redactor = self.redactor.as_ref();
+        let ended = self.tables.iter_mut().try_for_each(|open| {
+            open.write_pending(redactor)?;
+            open.end_groups()
+        });
         if ended.is_err() {
             self.salvage();
         }
@@ -213,7 +232,8 @@ impl Recorder {
     }
 
     fn end_files(&mut self, table: usize) -> io::Result<()> {
-        let result = self.tables[table].end(&mut self.kept);
+        let open = &mut self.tables[table];
+        let result = open.write_pending(self.redactor.as_ref()).and_then(|()| open.end(&mut self.kept));
         if result.is_err() {
             self.salvage();
         }
@@ -245,13 +265,15 @@ impl OpenTableSet {
         Ok(())
     }
 
-    fn write(&mut self, place: (&Path, usize), batch: &Batch, watermark_ns: i64) -> io::Result<()> {
-        self.begin(place)?;
+    /// Writes the rows that wait.
+    fn write_pending(&mut self, redactor: Option<&Redactor>) -> io::Result<()> {
+        let Some((batch, watermarks)) = self.pending.take() else { return Ok(()) };
+        let batch = redactor.map_or_else(|| batch.clone(), |redactor| redactor.redact(&batch));
         let mut has_ended = false;
         for OpenTable { head, layout, file } in &mut self.tables {
             let Some(file) = file else { continue };
-            for rows in layout.rows(batch, self.next_id) {
-                has_ended |= file.write(&rows, watermark_ns, head)? && layout.is_row_by_row();
+            for (rows, watermarks) in layout.rows(&batch, &watermarks, self.next_id) {
+                has_ended |= file.write(&rows, &watermarks, head)? && layout.is_row_by_row();
             }
         }
         self.next_id = self.next_id.wrapping_add(batch.rows() as u64);
@@ -308,6 +330,7 @@ impl OpenTableSet {
         mut close: impl FnMut(GrowingTableFile, &FileMetadata) -> FileOnDisk,
     ) {
         let given = std::mem::take(&mut self.rows);
+        self.pending = PendingRows::default();
         let mut rows = given;
         let mut all_finished = true;
         for OpenTable { head, layout, file } in &mut self.tables {

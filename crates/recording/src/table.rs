@@ -2,12 +2,10 @@
 //! for writing. The encoding of a column depends on its unit (`properties`).
 
 use std::io::{self, Write};
-use std::iter::repeat_n;
 use std::sync::Arc;
 
-use arrow_array::{Array, Int64Array};
+use arrow_array::Int64Array;
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -21,18 +19,15 @@ use crate::convert::{arrow_schema, to_arrow};
 use crate::file_metadata::{CREATED_BY, FileMetadata, TableKind, WATERMARK};
 use crate::journal;
 use crate::linked_tables::{BLOCK, CHECKSUM, TUPLE_ID};
+use crate::pending_rows::PENDING_ROWS;
 
-/// Maximum rows of a row group.
+/// Maximum rows of a row group and of those that wait for it, unless a single batch has more.
 const GROUP_ROWS: usize = 1 << 16;
 /// Maximum encoded bytes of a row group.
 const GROUP_BYTES: usize = 32 << 20;
 /// Default memory limit for writing a row group, large enough for [`GROUP_BYTES`] to be reached first.
 pub const GROUP_MEMORY: usize = 128 << 20;
 
-/// Rows buffered before encoding, because small batches have a relatively high overhead.
-const COLLECTED_ROWS: usize = 1024;
-/// Maximum memory of buffered rows.
-const COLLECTED_BYTES: usize = 1 << 20;
 
 /// Writes one file.
 pub struct TableWriter<W: Write + Send> {
@@ -42,15 +37,6 @@ pub struct TableWriter<W: Write + Send> {
     arrow: SchemaRef,
     has_watermark: bool,
     group_memory: usize,
-    collected: PendingRows,
-}
-
-/// Rows not yet encoded, with the watermark of each batch.
-#[derive(Default)]
-struct PendingRows {
-    batches: Vec<(Batch, i64)>,
-    rows: usize,
-    bytes: usize,
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -66,9 +52,7 @@ impl<W: Write + Send> TableWriter<W> {
             .with_properties(properties(&schema, &columns))
             .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(out, arrow.clone(), options).map_err(io_error)?;
-        let group_memory = GROUP_MEMORY;
-        let collected = PendingRows::default();
-        Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory, collected })
+        Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory: GROUP_MEMORY })
     }
 
     /// Sets the memory limit of a row group.
@@ -77,20 +61,15 @@ impl<W: Write + Send> TableWriter<W> {
         TableWriter { group_memory, ..self }
     }
 
-    /// Writes rows released at event time `watermark_ns`. Returns whether a row group ended.
+    /// Writes rows with the watermark of each, which results do not store. Returns whether a row group ended. Many rows
+    /// at once cost less: see [`PendingRows`](crate::PendingRows).
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn write(&mut self, batch: &Batch, watermark_ns: i64) -> io::Result<bool> {
-        let collected = &mut self.collected;
-        collected.batches.push((batch.clone(), watermark_ns));
-        collected.rows += batch.rows();
-        collected.bytes += batch.bytes();
-        if collected.rows < COLLECTED_ROWS && collected.bytes < COLLECTED_BYTES {
-            return Ok(false);
-        }
-        self.encode()?;
-        let is_full = self.writer.in_progress_rows() >= GROUP_ROWS
+    pub fn write(&mut self, batch: &Batch, watermarks: &Int64Array) -> io::Result<bool> {
+        let watermarks = self.has_watermark.then_some(watermarks);
+        self.writer.write(&to_arrow(batch, &self.columns, &self.arrow, watermarks)).map_err(io_error)?;
+        let is_full = self.writer.in_progress_rows() + PENDING_ROWS > GROUP_ROWS
             || self.writer.in_progress_size() >= GROUP_BYTES
             || self.writer.memory_size() >= self.group_memory;
         if is_full { self.end_group() } else { Ok(false) }
@@ -101,30 +80,10 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// Those of the writer.
     pub fn end_group(&mut self) -> io::Result<bool> {
-        self.encode()?;
         let has_rows = self.writer.in_progress_rows() > 0;
         self.writer.flush().map_err(io_error)?;
         self.writer.sync()?;
         Ok(has_rows)
-    }
-
-    /// Encodes the buffered rows.
-    fn encode(&mut self) -> io::Result<()> {
-        let PendingRows { batches, rows, .. } = std::mem::take(&mut self.collected);
-        if rows == 0 {
-            return Ok(());
-        }
-        let watermarks = self.has_watermark.then(|| {
-            let of_batch = |(batch, watermark_ns): &(Batch, i64)| repeat_n(*watermark_ns, batch.rows());
-            Int64Array::from_iter_values(batches.iter().flat_map(of_batch))
-        });
-        let column = |id: FieldId| {
-            let parts: Option<Vec<&dyn Array>> =
-                batches.iter().map(|(batch, _)| batch.column(id).map(AsRef::as_ref)).collect();
-            parts.map(|parts| concat(&parts).expect("the columns of a field have one type"))
-        };
-        let all = Batch::new(self.schema.clone(), rows, self.schema.ids().map(column).collect());
-        self.writer.write(&to_arrow(&all, &self.columns, &self.arrow, watermarks)).map_err(io_error)
     }
 
     /// The last completed row group.
@@ -159,7 +118,7 @@ impl<W: Write + Send> TableWriter<W> {
         self.writer.bytes_written() as u64
     }
 
-    /// Approximate size in bytes so far, without rows not yet encoded.
+    /// Approximate size in bytes so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
@@ -175,7 +134,6 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// Those of the writer.
     pub fn finish(mut self, head: &FileMetadata) -> io::Result<W> {
-        self.encode()?;
         for fact in self.facts(head) {
             self.writer.append_key_value_metadata(fact);
         }

@@ -271,7 +271,7 @@ fn what_a_killed_writer_left_is_found() {
             for file in files(folder.path()) {
                 fs::copy(&file, at.join("t").join(file.file_name().expect("a name"))).expect("copied");
             }
-            let open_rows = 68_000;
+            let open_rows = 65_536;
             let check = |at: &Path| {
                 let mut all = replay(at, wanted(vec![FieldId(5)], vec![]));
                 let read = numbers(&mut all);

@@ -41,7 +41,7 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: PARTS,
-        facts: &tuple::SchemaFacts::NONE,
+        facts: &tuple::SchemaFacts { added: &["text"], ..tuple::SchemaFacts::NONE },
     })
 }
 
@@ -70,6 +70,10 @@ fn numbered(range: std::ops::Range<u64>) -> Batch {
 }
 
 fn recorder(folder: &Path, run: u64, rotation: RecordingRotation) -> Recorder {
+    recorder_of(folder, run, rotation, &ALL)
+}
+
+fn recorder_of(folder: &Path, run: u64, rotation: RecordingRotation, columns: &[FieldId]) -> Recorder {
     let mut recorder = Recorder::create(folder, rotation).expect("a folder");
     let head = FileMetadata {
         table: "t".into(),
@@ -83,7 +87,7 @@ fn recorder(folder: &Path, run: u64, rotation: RecordingRotation) -> Recorder {
         redacted: None,
         capture: CaptureFacts::default(),
     };
-    recorder.add_table(head, &schema(), &ALL);
+    recorder.add_table(head, &schema(), columns);
     recorder
 }
 
@@ -239,4 +243,21 @@ fn what_a_killed_writer_left_is_found() {
             assert!(read + 68_000 >= (n + 1) * 4000, "{n}: {read}");
         }
     }
+}
+
+/// Column positions in a linked table differ from those in the tuples.
+#[test]
+fn columns_that_were_added_are_null_in_older_recordings_and_others_are_missing() {
+    let folder = folder();
+    let mut recorder = recorder_of(folder.path(), 1, RecordingRotation::default(), &[N, LIST]);
+    recorder.write(0, &numbered(0..10), 0).expect("written");
+    recorder.finish().expect("finished");
+    let mut older = replay(folder.path(), &[N, TEXT], vec![]);
+    let rows = older.next_rows().expect("rows");
+    assert_eq!((rows.batch.rows(), rows.batch.text(TEXT).iter().flatten().count()), (10, 0));
+    assert_eq!(older.problems(), &[]);
+    let mut without = replay(folder.path(), &[N, OFFSET], vec![]);
+    assert!(without.next_rows().is_none());
+    let problem = &without.problems()[0].message;
+    assert!(problem.contains("the column offset was not recorded"), "{problem}");
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use recording::{CaptureFacts, FileMetadata, Recorder, RecordingTotals, TableKind, TableWriter};
+use recording::{CaptureFacts, FileMetadata, PendingRows, Recorder, RecordingTotals, TableKind, TableWriter};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::Sink;
@@ -39,6 +39,7 @@ impl RowGroupAge {
 pub struct ParquetSink<W: Write + Send> {
     /// `None` after the end.
     writer: Option<TableWriter<W>>,
+    pending: PendingRows,
     head: FileMetadata,
     age: RowGroupAge,
     /// The file behind `W`, if it must be readable after every row group.
@@ -59,7 +60,8 @@ impl<W: Write + Send> ParquetSink<W> {
     ) -> io::Result<Self> {
         // Contains exactly the query's columns.
         let writer = TableWriter::new(out, TableKind::Result, schema, columns)?.with_group_memory(memory);
-        Ok(ParquetSink { writer: Some(writer), head, age: RowGroupAge::default(), file: None })
+        let (pending, age) = (PendingRows::default(), RowGroupAge::default());
+        Ok(ParquetSink { writer: Some(writer), pending, head, age, file: None })
     }
 
     /// `file`: the regular file behind the writer, from its start. After every row group a footer is written, which the
@@ -67,6 +69,12 @@ impl<W: Write + Send> ParquetSink<W> {
     #[must_use]
     pub fn whole_after_each_group(self, file: Option<File>) -> Self {
         ParquetSink { file, ..self }
+    }
+
+    /// Writes the rows that wait. Returns whether a row group ended.
+    fn write_pending(&mut self) -> io::Result<bool> {
+        let Some(writer) = &mut self.writer else { return Ok(false) };
+        self.pending.take().map_or(Ok(false), |(rows, watermarks)| writer.write(&rows, &watermarks))
     }
 
     /// Writes the footer after a row group.
@@ -80,9 +88,8 @@ impl<W: Write + Send> ParquetSink<W> {
 
 impl<W: Write + Send> Sink for ParquetSink<W> {
     fn write(&mut self, _: usize, batch: &Batch) -> io::Result<()> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
         self.age.rows();
-        if writer.write(batch, i64::MIN)? {
+        if self.pending.push(batch, i64::MIN) && self.write_pending()? {
             self.age = RowGroupAge::default();
             self.put_end()?;
         }
@@ -91,16 +98,18 @@ impl<W: Write + Send> Sink for ParquetSink<W> {
 
     /// Ends an old row group.
     fn flush(&mut self) -> io::Result<()> {
-        if self.age.is_over()
-            && let Some(writer) = &mut self.writer
-            && writer.end_group()?
-        {
-            self.put_end()?;
+        if !self.age.is_over() {
+            return Ok(());
         }
-        Ok(())
+        let mut ended = self.write_pending()?;
+        if let Some(writer) = &mut self.writer {
+            ended |= writer.end_group()?;
+        }
+        if ended { self.put_end() } else { Ok(()) }
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        self.write_pending()?;
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         if let Some(file) = &self.file {
             // The previous footer is overwritten, and may have been longer.

@@ -17,6 +17,9 @@ pub struct SchemaFacts {
     pub first: &'static [&'static str],
     /// Columns present only if named by a query.
     pub families: &'static [ColumnFamily],
+    /// Names of the parser's own fields that were added to this version of its schema: recordings of earlier programs
+    /// lack them.
+    pub added: &'static [&'static str],
 }
 
 /// Field names and conditions that `workload-profile` reads from a parser's tuples. Fields missing from the parser
@@ -39,7 +42,7 @@ pub struct WorkloadFacts {
 impl SchemaFacts {
     /// No properties.
     pub const NONE: SchemaFacts =
-        SchemaFacts { success: None, whole: None, workload: None, first: &[], families: &[] };
+        SchemaFacts { success: None, whole: None, workload: None, first: &[], families: &[], added: &[] };
 }
 
 /// A family of text columns that share a prefix and differ in their key. A schema contains those named by the query

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod column_builder;
 pub mod facts;
 pub mod family;
 pub mod fold;

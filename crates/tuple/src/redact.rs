@@ -1,19 +1,18 @@
 //! Redaction of texts that are stored or leave for another machine. [`RedactionRule`] defines the method per field, and a
 //! [`Redactor`] applies it to batches for any sink.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
 use crate::batch::Batch;
 pub use crate::fold::{HASH, PATH, RedactionSecret, TextFold};
 use crate::schema::{FieldId, RedactionRule};
 
-/// Maximum distinct texts per batch with a cached result.
-const KNOWN_MAX: usize = 1024;
+/// Maximum distinct texts per batch whose result is found again.
+const SLOTS_MAX: usize = 1024;
 
 /// Redacts batches. Equal if both have the same key.
 #[derive(Clone, Debug)]
@@ -63,30 +62,87 @@ impl Redactor {
         Batch::new(batch.schema().clone(), batch.rows(), batch.schema().ids().map(column).collect())
     }
 
+    /// Folds the texts for which `how` returns a method.
     fn fold(&self, texts: &StringArray, how: impl Fn(usize) -> Option<TextFold>) -> ArrayRef {
-        let mut folded = StringBuilder::with_capacity(texts.len(), texts.value_data().len());
-        // Texts repeat within a batch.
-        let mut known: HashMap<(&str, &str), String> = HashMap::new();
-        let mut out = Vec::new();
+        if texts.null_count() == texts.len() {
+            return Arc::new(texts.clone());
+        }
+        let mut folded = FoldedTexts::new(texts);
         for (row, text) in texts.iter().enumerate() {
-            let (Some(text), Some(fold)) = (text, how(row)) else {
-                folded.append_option(text);
-                continue;
-            };
-            if let Some(value) = known.get(&(fold.name, text)) {
-                folded.append_value(value);
-                continue;
+            match (text, how(row)) {
+                (Some(text), Some(fold)) => folded.push(row, text, fold, &self.secret),
+                (text, _) => folded.bytes.extend_from_slice(text.unwrap_or_default().as_bytes()),
             }
-            out.clear();
-            (fold.fold)(&self.secret, text.as_bytes(), &mut out);
-            let value = String::from_utf8_lossy(&out);
-            folded.append_value(&value);
-            if known.len() < KNOWN_MAX {
-                known.insert((fold.name, text), value.into_owned());
+            folded.end_row();
+        }
+        Arc::new(folded.finish(texts.nulls().cloned()))
+    }
+}
+
+/// Folded texts under construction.
+struct FoldedTexts<'t> {
+    texts: &'t StringArray,
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+    /// Texts repeat within a batch: by hash, the latest row with its method.
+    latest: Vec<Option<(u32, TextFold)>>,
+}
+
+impl<'t> FoldedTexts<'t> {
+    fn new(texts: &'t StringArray) -> FoldedTexts<'t> {
+        let mut offsets = Vec::with_capacity(texts.len() + 1);
+        offsets.push(0);
+        let bytes = Vec::with_capacity(texts.value_data().len());
+        FoldedTexts {
+            texts,
+            offsets,
+            bytes,
+            latest: vec![None; texts.len().min(SLOTS_MAX).next_power_of_two()],
+        }
+    }
+
+    /// Appends the folded text of a row, from an earlier row if possible.
+    fn push(&mut self, row: usize, text: &str, fold: TextFold, secret: &RedactionSecret) {
+        let slot = hash(text.as_bytes()) as usize & (self.latest.len() - 1);
+        let is_same =
+            |(row, before): &(u32, TextFold)| *before == fold && self.texts.value(*row as usize) == text;
+        match self.latest[slot].filter(is_same) {
+            Some((row, _)) => {
+                let [from, to] = [0, 1].map(|end| self.offsets[row as usize + end] as usize);
+                self.bytes.extend_from_within(from..to);
+            }
+            None => {
+                (fold.fold)(secret, text.as_bytes(), &mut self.bytes);
+                self.latest[slot] = Some((row as u32, fold));
             }
         }
-        Arc::new(folded.finish())
     }
+
+    fn end_row(&mut self) {
+        self.offsets.push(i32::try_from(self.bytes.len()).expect("the text of a batch is bounded"));
+    }
+
+    fn finish(self, nulls: Option<NullBuffer>) -> StringArray {
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
+        let bytes = Buffer::from_vec(self.bytes);
+        StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone()).unwrap_or_else(|_| {
+            // A method has divided a character.
+            let text = |row: usize| {
+                let is_valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+                let bytes = &bytes[offsets[row] as usize..offsets[row + 1] as usize];
+                is_valid.then(|| String::from_utf8_lossy(bytes).into_owned())
+            };
+            (0..offsets.len() - 1).map(text).collect()
+        })
+    }
+}
+
+/// Hash of a text, to find it again in the same batch. Texts chosen to collide are folded once each, without other effects.
+fn hash(text: &[u8]) -> u64 {
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (words, rest) = text.as_chunks();
+    let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    mix(hash, rest.iter().fold(0, |word, b| word << 8 | u64::from(*b))) >> 32
 }
 
 impl PartialEq for Redactor {
@@ -126,6 +182,30 @@ mod tests {
         assert_eq!(of(PATH, "/a/b c/../a"), format!("/{a}/{b}/../{a}"));
         assert_eq!(of(PATH, "a"), a);
         assert_eq!((of(PATH, ""), of(PATH, "/")), (String::new(), "/".into()));
+    }
+
+    #[test]
+    fn every_text_is_folded_wherever_it_stands() {
+        let halves = TextFold {
+            name: "halves",
+            fold: |_, text, out| out.extend_from_slice(&text[..text.len().div_ceil(2)]),
+        };
+        let distinct: Vec<String> = (0..3000).map(|n| format!("{n}/").repeat(1 + n % 5)).collect();
+        let repeated = (0..9000).map(|n| (n % 7 > 0).then(|| &*distinct[(n * n) % (1 + n / 3)]));
+        let texts: StringArray = repeated.collect();
+        let how = |row: usize| [Some(HASH), Some(PATH), None][row / 4 % 3];
+        let folded = Redactor::new(secret()).fold(&texts, how);
+        for (row, text) in texts.iter().enumerate() {
+            let expected = text.map(|text| how(row).map_or_else(|| text.to_owned(), |fold| of(fold, text)));
+            let got = folded.is_valid(row).then(|| folded.as_string::<i32>().value(row));
+            assert_eq!(got, expected.as_deref(), "row {row}");
+        }
+        let texts = StringArray::from(vec![Some("ab"), None, Some("\u{ef}"), Some("a\u{ef}b")]);
+        let folded = Redactor::new(secret()).fold(&texts, |_| Some(halves));
+        let expected = [Some("a"), None, Some("\u{fffd}"), Some("a\u{fffd}")];
+        assert_eq!(folded.as_string::<i32>().iter().collect::<Vec<_>>(), expected);
+        let nothing = StringArray::new_null(3);
+        assert_eq!(Redactor::new(secret()).fold(&nothing, |_| Some(HASH)).null_count(), 3);
     }
 
     #[test]

@@ -188,6 +188,14 @@ impl Schema {
         self.fields.iter().position(|f| f.name == name).map(|i| FieldId(i as u16))
     }
 
+    /// Whether the field was added to this version of the schema, so that recordings of earlier programs lack it.
+    #[must_use]
+    pub fn was_added(&self, id: FieldId) -> bool {
+        let name = &self.field(id).name;
+        let common = common::ADDED.iter().any(|added| common::FIELDS[usize::from(added.0)].name == *name);
+        common || self.facts.added.iter().any(|added| added == name)
+    }
+
     /// The positions of all fields.
     pub fn ids(&self) -> impl Iterator<Item = FieldId> + use<> {
         (0..self.fields.len() as u16).map(FieldId)
@@ -274,6 +282,9 @@ pub mod common {
     /// The addresses in a PROXY protocol header.
     pub const PROXIED: [FieldId; 4] =
         [PROXIED_CLIENT_IP, PROXIED_CLIENT_PORT, PROXIED_SERVER_IP, PROXIED_SERVER_PORT];
+
+    /// Fields added to version 1 of the parsers' schemas.
+    pub const ADDED: [FieldId; 4] = PROXIED;
 
     /// Fields with the same value in all tuples of a flow.
     pub const SAME_IN_ALL: [FieldId; 18] = [

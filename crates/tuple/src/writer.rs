@@ -5,13 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
-    UInt64Array,
-};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-
-use crate::{AgentOrigin, Batch, DataType, FieldId, Schema};
+use crate::column_builder::ColumnBuilder;
+use crate::{AgentOrigin, Batch, FieldId, Schema};
 
 /// Number of rows for which [`TupleWriter::is_full`] returns true.
 pub const BATCH_ROWS: usize = 4096;
@@ -25,38 +20,6 @@ pub struct TupleWriter {
     rows: usize,
     text_bytes: usize,
 }
-
-/// A column under construction.
-enum ColumnBuilder {
-    Unwanted,
-    /// The same value in all rows; cannot be set.
-    Constant(Option<Box<str>>),
-    Bool(ValueBuilder<bool>),
-    U64(ValueBuilder<u64>),
-    I64(ValueBuilder<i64>),
-    F64(ValueBuilder<f64>),
-    Ip(ValueBuilder<[u8; 16]>),
-    Text(TextBuilder),
-    Hashes(TextBuilder),
-}
-
-/// One value per row so far; undefined for null rows.
-#[derive(Default)]
-struct ValueBuilder<T> {
-    list: Vec<T>,
-    gaps: NullRanges,
-}
-
-/// Text and hashes: the end offsets after an initial zero, and the bytes.
-struct TextBuilder {
-    offsets: Vec<i32>,
-    bytes: Vec<u8>,
-    gaps: NullRanges,
-}
-
-/// Ranges of null rows, end exclusive, ascending.
-#[derive(Default)]
-struct NullRanges(Vec<(usize, usize)>);
 
 /// Defines the setters of a type with plain list columns.
 macro_rules! setters {
@@ -226,162 +189,10 @@ impl TupleWriter {
     }
 }
 
-/// A column with the same value in all rows.
-fn repeated(text: Option<&str>, rows: usize) -> StringArray {
-    match text {
-        Some(text) => StringArray::from_iter_values(std::iter::repeat_n(text, rows)),
-        None => StringArray::new_null(rows),
-    }
-}
-
 #[cold]
 #[inline(never)]
 fn mistyped(id: FieldId) -> ! {
     panic!("field {} is of another type", id.0)
-}
-
-impl ColumnBuilder {
-    fn new(data_type: DataType) -> ColumnBuilder {
-        match data_type {
-            DataType::Bool => ColumnBuilder::Bool(ValueBuilder::default()),
-            DataType::U64 => ColumnBuilder::U64(ValueBuilder::default()),
-            DataType::I64 => ColumnBuilder::I64(ValueBuilder::default()),
-            DataType::F64 => ColumnBuilder::F64(ValueBuilder::default()),
-            DataType::Ip => ColumnBuilder::Ip(ValueBuilder::default()),
-            DataType::Text | DataType::Json => ColumnBuilder::Text(TextBuilder::default()),
-            DataType::Hashes => ColumnBuilder::Hashes(TextBuilder::default()),
-        }
-    }
-
-    fn finish(&mut self, rows: usize) -> Option<ArrayRef> {
-        Some(match self {
-            ColumnBuilder::Unwanted => return None,
-            ColumnBuilder::Constant(text) => Arc::new(repeated(text.as_deref(), rows)),
-            ColumnBuilder::Bool(v) => {
-                let (list, nulls) = v.finish(rows);
-                Arc::new(BooleanArray::new(BooleanBuffer::from(list), nulls))
-            }
-            ColumnBuilder::U64(v) => {
-                let (list, nulls) = v.finish(rows);
-                Arc::new(UInt64Array::new(ScalarBuffer::from(list), nulls))
-            }
-            ColumnBuilder::I64(v) => {
-                let (list, nulls) = v.finish(rows);
-                Arc::new(Int64Array::new(ScalarBuffer::from(list), nulls))
-            }
-            ColumnBuilder::F64(v) => {
-                let (list, nulls) = v.finish(rows);
-                Arc::new(Float64Array::new(ScalarBuffer::from(list), nulls))
-            }
-            ColumnBuilder::Ip(v) => {
-                let (list, nulls) = v.finish(rows);
-                Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(list.into_flattened()), nulls))
-            }
-            ColumnBuilder::Text(v) => {
-                let (offsets, bytes, nulls) = v.finish(rows);
-                let text = StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone());
-                Arc::new(text.unwrap_or_else(|_| escaped(&offsets, &bytes, nulls)))
-            }
-            ColumnBuilder::Hashes(v) => {
-                let (offsets, bytes, nulls) = v.finish(rows);
-                Arc::new(BinaryArray::new(offsets, bytes, nulls))
-            }
-        })
-    }
-}
-
-impl<T: Copy + Default> ValueBuilder<T> {
-    /// The list, padded with nulls to `row`; the caller appends the value of `row`.
-    #[inline]
-    fn at(&mut self, row: usize) -> &mut Vec<T> {
-        if self.list.len() != row {
-            self.fill(row);
-        }
-        &mut self.list
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn fill(&mut self, rows: usize) {
-        debug_assert!(self.list.len() <= rows, "set twice in one row");
-        self.gaps.0.push((self.list.len(), rows));
-        self.list.resize(rows, T::default());
-    }
-
-    fn finish(&mut self, rows: usize) -> (Vec<T>, Option<NullBuffer>) {
-        let list = self.at(rows);
-        (renew(list), self.gaps.finish(rows))
-    }
-}
-
-impl Default for TextBuilder {
-    fn default() -> TextBuilder {
-        TextBuilder { offsets: vec![0], bytes: Vec::new(), gaps: NullRanges::default() }
-    }
-}
-
-impl TextBuilder {
-    /// Appends a value; returns its size in bytes.
-    #[inline]
-    fn push(&mut self, row: usize, append: impl FnOnce(&mut Vec<u8>)) -> usize {
-        if self.offsets.len() != row + 1 {
-            self.fill(row);
-        }
-        let before = self.bytes.len();
-        append(&mut self.bytes);
-        self.offsets.push(self.bytes.len() as i32);
-        self.bytes.len() - before
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn fill(&mut self, rows: usize) {
-        debug_assert!(self.offsets.len() <= rows + 1, "set twice in one row");
-        self.gaps.0.push((self.offsets.len() - 1, rows));
-        self.offsets.resize(rows + 1, self.bytes.len() as i32);
-    }
-
-    fn finish(&mut self, rows: usize) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
-        if self.offsets.len() != rows + 1 {
-            self.fill(rows);
-        }
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(renew(&mut self.offsets)));
-        self.offsets.push(0);
-        (offsets, Buffer::from_vec(renew(&mut self.bytes)), self.gaps.finish(rows))
-    }
-}
-
-/// The same texts, with invalid UTF-8 bytes as `\xNN`.
-#[cold]
-fn escaped(offsets: &[i32], bytes: &[u8], nulls: Option<NullBuffer>) -> StringArray {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    let mut ends = vec![0];
-    for span in offsets.windows(2) {
-        for chunk in bytes[span[0] as usize..span[1] as usize].utf8_chunks() {
-            text.push_str(chunk.valid());
-            chunk.invalid().iter().for_each(|b| text.push_str(&format!("\\x{b:02x}")));
-        }
-        ends.push(text.len() as i32);
-    }
-    let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-    StringArray::new(ends, Buffer::from_vec(text.into_bytes()), nulls)
-}
-
-impl NullRanges {
-    fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let mut valid = vec![true; rows];
-        self.0.drain(..).for_each(|(from, to)| valid[from..to].fill(false));
-        Some(NullBuffer::from(valid))
-    }
-}
-
-/// Takes the vector and replaces it with an empty one of at most twice the used capacity.
-fn renew<T>(v: &mut Vec<T>) -> Vec<T> {
-    let capacity = v.capacity().min(2 * v.len());
-    std::mem::replace(v, Vec::with_capacity(capacity))
 }
 
 #[cfg(test)]
@@ -416,7 +227,7 @@ mod tests {
             assert!(batch.column(unwanted).is_none());
         }
     }
-    use crate::{Field, Unit};
+    use crate::{DataType, Field, Unit};
 
     fn schema() -> Arc<Schema> {
         Arc::new(Schema::of_parser(

@@ -8,7 +8,7 @@ use planner::{PlanOptions, PlanOutput};
 use query::CheckedQuery;
 use recording::{FileMetadata, Recorder, RecordingRotation};
 use sinks::{DataSetSink, Sink, TeeSink};
-use tuple::RedactionSecret;
+use tuple::{RedactionSecret, Redactor, common};
 
 use crate::cli::flags::RecordFlags;
 use crate::cli::query_text::CommandQuery;
@@ -85,14 +85,15 @@ impl ResultTarget for RecordFlags {
             let head = FileMetadata { redacted: secret.as_ref().map(RedactionSecret::name), ..table.head };
             recorder.add_table(head, &table.schema, &table.columns);
         }
-        let data_set = DataSetSink::new(recorder);
-        Ok(match outlets {
-            // Outlets receive the rows as stored, with the same redaction.
-            Some(outlets) => {
-                behind(TeeSink::new(Box::new(data_set), Box::new(outlets.open(&opened.heads))), secret)
-            }
-            None => behind(data_set, secret),
-        })
+        // Outlets receive the rows as stored, with the same redaction.
+        if let Some(outlets) = outlets {
+            let data_set = Box::new(DataSetSink::new(recorder));
+            return Ok(behind(TeeSink::new(data_set, Box::new(outlets.open(&opened.heads))), secret));
+        }
+        if let Some(secret) = secret {
+            recorder = recorder.redacting(Redactor::new(secret));
+        }
+        Ok(Box::new(DataSetSink::new(recorder)))
     }
 }
 

@@ -24,6 +24,17 @@ pub const MEDIA_TYPE_VALUES: TextFold = TextFold { name: "media type", fold: med
 const CHARSETS: [&str; 8] =
     ["utf-8", "utf8", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252", "gbk", "shift_jis"];
 
+/// All delimiters of [`split`], and the first byte of an encoded one.
+const SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let (marks, mut i) = (b"%?#;=&", 0);
+    while i < marks.len() {
+        special[marks[i] as usize] = true;
+        i += 1;
+    }
+    special
+};
+
 fn url(secret: &RedactionSecret, url: &[u8], out: &mut Vec<u8>) {
     let (target, values) = match memchr(b'?', url) {
         Some(at) => (&url[..at], Some(&url[at + 1..])),
@@ -46,6 +57,10 @@ fn url(secret: &RedactionSecret, url: &[u8], out: &mut Vec<u8>) {
 }
 
 fn path(secret: &RedactionSecret, path: &[u8], out: &mut Vec<u8>) {
+    if !path.iter().any(|b| SPECIAL[usize::from(*b)]) {
+        out.extend_from_slice(path);
+        return;
+    }
     let (path, mark, values) = split(path, b"?#");
     for (i, segment) in path.split(|b| *b == b'/').enumerate() {
         if i > 0 {
@@ -118,7 +133,8 @@ fn media_type(secret: &RedactionSecret, text: &[u8], out: &mut Vec<u8>) {
 /// Splits at the first of `marks`: the part before, the mark as written, and the part after.
 fn split<'a>(text: &'a [u8], marks: &[u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
     let mut at = 0;
-    while at < text.len() {
+    while let Some(plain) = text[at..].iter().position(|b| SPECIAL[usize::from(*b)]) {
+        at += plain;
         let (meant, len) = first(&text[at..]);
         if marks.contains(&meant) {
             return (&text[..at], &text[at..at + len], &text[at + len..]);

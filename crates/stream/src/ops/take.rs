@@ -19,6 +19,7 @@ pub fn take(batch: &Batch, rows: RowSet<'_>, keep: impl Fn(FieldId) -> bool) -> 
         let column = batch.column(id).filter(|_| keep(id))?;
         Some(match rows {
             RowSet::Some(rows) => take_column(ColumnView::of(batch, id), rows),
+            RowSet::Run(0, to) if to == batch.rows() => column.clone(),
             RowSet::Run(from, to) => column.slice(from, to - from),
         })
     });
