@@ -16,5 +16,6 @@ pub mod policy;
 pub mod process;
 pub mod run;
 mod served_server;
+mod sharing;
 pub mod spool_files;
 pub mod traffic;

@@ -9,9 +9,11 @@ use control::MonitorEnd;
 use control::pattern::matches;
 use plan::message::JobOrder;
 use plan::{JobCost, ResourceUsage};
+use tuple::AgentOrigin;
 
 use crate::host::AgentHost;
 use crate::policy::{ExportLevel, HostPolicy, PolicyRequest};
+use crate::sharing::MonitorIdentity;
 
 /// Maximum interfaces listed in a rejection.
 const LISTED: usize = 20;
@@ -25,6 +27,8 @@ pub struct PreparedOrder {
     pub arguments: Vec<String>,
     /// Estimated cost on the host.
     pub cost: JobCost,
+    /// Monitors of this identity serve the job, too; `None`: only its own.
+    pub identity: Option<MonitorIdentity>,
 }
 
 /// Current load of the host by jobs.
@@ -36,6 +40,8 @@ pub struct HostLoad {
     pub burden: ResourceUsage,
     /// Packets per second on the host.
     pub packets_per_second: u64,
+    /// Whether one of their monitors can serve another job.
+    pub can_share: bool,
 }
 
 /// A capture replayed in a loop.
@@ -54,7 +60,8 @@ impl DemoCapture {
     pub const INTERFACE: &'static str = "demo";
 }
 
-/// Decodes and checks an order. `demo`: input of this agent in place of interfaces.
+/// Decodes and checks an order. `demo`: input of this agent in place of interfaces. `origin`: origin of the job's tuples.
+/// `borne`: load of the host, and whether it has a monitor of this identity for the job.
 ///
 /// # Errors
 /// The reason: it requires something unknown to this program, or the policy does not allow it.
@@ -63,10 +70,12 @@ pub fn asked(
     policy: &HostPolicy,
     host: &AgentHost,
     demo: Option<&DemoCapture>,
-    borne: HostLoad,
+    origin: AgentOrigin,
+    borne: impl FnOnce(Option<&MonitorIdentity>) -> HostLoad,
 ) -> Result<PreparedOrder, MonitorEnd> {
     let mut order = JobOrder::decode(body, &parsers::registry::schema)
         .map_err(|why| MonitorEnd::Refused(why.to_string()))?;
+    order.origin = origin;
     let mut refusals = Vec::new();
     let interfaces = match interfaces(&order.capture.interfaces, policy, host) {
         Ok(interfaces) => interfaces,
@@ -84,6 +93,13 @@ pub fn asked(
     let mut cost = planner::cost(&order.plan);
     // The limit is enforced.
     cost.memory_bytes_max = cost.memory_bytes_max.min(order.memory_max);
+    let arguments = arguments(&order, &interfaces, policy, demo);
+    let identity = MonitorIdentity::of(&order, &arguments);
+    let borne = borne(identity.as_ref());
+    let takes = match borne.can_share {
+        true => ResourceUsage::default(),
+        false => cost.at(borne.packets_per_second),
+    };
     let ask = PolicyRequest {
         plan: &order.plan,
         leaves,
@@ -91,7 +107,7 @@ pub fn asked(
         jobs: borne.jobs as u32,
         workers: order.workers,
         memory_max: order.memory_max,
-        takes: cost.at(borne.packets_per_second),
+        takes,
         borne: borne.burden,
         ceiling: policy.ceiling(host),
     };
@@ -103,6 +119,16 @@ pub fn asked(
     if !crowding.is_empty() {
         return Err(MonitorEnd::Crowded(crowding.join("; ")));
     }
+    Ok(PreparedOrder { order, arguments, cost, identity })
+}
+
+/// Arguments of the monitor.
+fn arguments(
+    order: &JobOrder,
+    interfaces: &[String],
+    policy: &HostPolicy,
+    demo: Option<&DemoCapture>,
+) -> Vec<String> {
     let mut arguments = vec!["--memory-max".to_owned(), order.memory_max.to_string()];
     if order.workers > 0 {
         arguments.extend(["--workers".to_owned(), order.workers.to_string()]);
@@ -125,7 +151,7 @@ pub fn asked(
         // As one argument, since the filter may start with a dash.
         arguments.push(format!("--capture-filter={filter}"));
     }
-    Ok(PreparedOrder { order, arguments, cost })
+    arguments
 }
 
 /// The selected interfaces; the errors list missing and forbidden ones.

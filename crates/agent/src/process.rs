@@ -21,7 +21,7 @@ const COMPLAINT_BYTES_MAX: usize = 500;
 /// Interval at which a silent process is checked for its exit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Message from a monitor.
+/// Message from a monitor, identified by the lane that it was started for.
 #[derive(Debug)]
 pub enum ProcessEvent {
     /// A frame.
@@ -121,6 +121,11 @@ impl MonitorProcess {
     /// Requests that it takes no further packets and reports their number; `grant` is returned in the reply.
     pub fn take_back(&mut self, grant: u64) {
         self.tell(&format!("take-back {grant}"));
+    }
+
+    /// Requests all results so far, confirmed with `number`.
+    pub fn flush(&mut self, number: u64) {
+        self.tell(&format!("flush {number}"));
     }
 
     /// Requests the last results and the end.

@@ -353,6 +353,7 @@ impl AgentLoop {
         for action in self.agent.handle(event, now) {
             self.carry_out(action, now, connection);
         }
+        self.settle();
     }
 
     fn carry_out(&mut self, action: AgentAction, now: SessionTime, connection: &mut ServerConnection) {
@@ -369,20 +370,22 @@ impl AgentLoop {
             }
             AgentAction::Extend { lane, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
-                self.with(lane, |running| {
-                    running.monitor.renew(lasts);
-                    allowed.into_iter().for_each(|packets| running.monitor.allow(packets));
+                self.with(lane, |monitor, of_lane| {
+                    of_lane.until = Instant::now() + lasts;
+                    allowed.into_iter().for_each(|packets| monitor.allow(packets));
                 });
             }
             AgentAction::TakeBack { lane, grant } => {
-                self.with(lane, |running| running.monitor.take_back(grant));
+                self.with(lane, |monitor, _| monitor.take_back(grant));
             }
             AgentAction::Retap { lane, taps } => {
-                self.with(lane, |running| running.monitor.retap(&table(&taps)));
+                self.with(lane, |_, of_lane| of_lane.taps = table(&taps));
             }
             AgentAction::Stop { lane } => self.stop(lane),
             AgentAction::Kill { lane } => {
-                self.with(lane, |running| running.kill("it did not end when its lease did".into()));
+                if let Some(event) = self.kill_overdue(lane) {
+                    self.happened(event, connection);
+                }
             }
             AgentAction::Close { lane } => {
                 self.spool.push_lost(lane, now.wall_ns, None, true);
@@ -413,8 +416,10 @@ impl AgentLoop {
     /// Collects the monitors' last results; the spool keeps what the server has not acknowledged.
     async fn end(&mut self, mut heard: Receiver<ProcessEvent>, mut connection: ServerConnection) {
         self.ending = Some(AgentEnding::InOrder);
-        let all: Vec<RecordLane> = self.monitors.keys().copied().collect();
+        let lanes = self.monitors.values().flat_map(|running| &running.lanes);
+        let all: Vec<RecordLane> = lanes.map(|lane| lane.lane).collect();
         all.into_iter().for_each(|lane| self.stop(lane));
+        self.settle();
         let until = tokio::time::Instant::now() + GRACE;
         let mut buffer = vec![0; READ_BYTES];
         loop {

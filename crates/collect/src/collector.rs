@@ -50,6 +50,8 @@ pub struct Collector {
     release: ReleaseRule,
     then: WindowOutput,
     watermark: Timestamp,
+    /// The last released epoch.
+    released: Option<u64>,
     /// Capture loss of all packets released so far.
     loss: LossCount,
     /// Whether lanes receive only parts of their flows, so that bytes known only from acknowledgments are not lost.
@@ -144,6 +146,7 @@ impl Collector {
             release,
             then: WindowOutput::Close,
             watermark: Timestamp::MIN,
+            released: None,
             loss: LossCount::default(),
             lanes_are_partial: false,
             lost: 0,
@@ -333,6 +336,12 @@ impl Collector {
     #[must_use]
     pub fn watermark(&self) -> Timestamp {
         self.watermark
+    }
+
+    /// The last epoch released; `None` without epochs.
+    #[must_use]
+    pub fn released_epoch(&self) -> Option<u64> {
+        self.released
     }
 
     /// Epochs with rows released before their end; without epochs, number of early releases.

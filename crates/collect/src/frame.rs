@@ -36,6 +36,8 @@ pub enum MonitorFrame {
         /// Summary as in `--summary-json`.
         summary: String,
     },
+    /// The reports so far contain all results up to this request (`flush NUMBER`).
+    Flushed(u64),
     /// Problem with one of the processes it reports for; the others continue.
     Problem(String),
 }
@@ -94,6 +96,7 @@ impl MonitorFrame {
             }
             MonitorFrame::TookBack { grant, taken } => (5, &format!("{grant} {taken}").into_bytes()),
             MonitorFrame::Problem(text) => (6, text.as_bytes()),
+            MonitorFrame::Flushed(number) => (7, &number.to_string().into_bytes()),
         };
         let length = u32::try_from(body.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
         out.write_all(&length.to_le_bytes())?;
@@ -150,6 +153,10 @@ impl MonitorFrame {
                 MonitorFrame::TookBack { grant, taken }
             }
             6 => MonitorFrame::Problem(text(body)?),
+            7 => {
+                let number = text(body)?.parse();
+                MonitorFrame::Flushed(number.map_err(|_| invalid("a number that is none"))?)
+            }
             _ => return Ok(None),
         }))
     }
@@ -179,6 +186,7 @@ mod tests {
             MonitorFrame::Closing { cut_short: None, summary: "{\n}\n".into() },
             MonitorFrame::Closing { cut_short: Some("its lease ran out".into()), summary: String::new() },
             MonitorFrame::Problem("one is gone".into()),
+            MonitorFrame::Flushed(7),
         ];
         let mut bytes = Vec::new();
         frames[0].write(&mut bytes).expect("memory takes it");
@@ -202,6 +210,7 @@ mod tests {
             &[1, 0, 0, 0, 4, b'x'],
             &[1, 0, 0, 0, 3, b'x'],
             &[1, 0, 0, 0, 5, b'7'],
+            &[1, 0, 0, 0, 7, b'x'],
         ] {
             assert!(MonitorFrame::read(&mut &bytes[..]).is_err(), "{bytes:?}");
         }

@@ -19,6 +19,7 @@ use wire::Timestamp;
 
 use crate::allowance::PacketAllowance;
 use crate::dispatch::PacketDispatcher;
+use crate::flush::{FlushProgress, FlushRequests};
 use crate::gate::{Gate, SharedPacketRetention};
 use crate::in_flight::InFlightBytes;
 use crate::limiter::Limiter;
@@ -66,6 +67,8 @@ pub struct JobConfig {
     pub windows: WindowEmission,
     /// This monitor's share of a packet LIMIT over several monitors.
     pub allowance: Option<PacketAllowance>,
+    /// Requests to pass on open windows, with [`WindowEmission::HandedOn`].
+    pub flush: FlushRequests,
     /// Highest rate of SAMPLE auto that the consumers of results sustain.
     pub ceiling: RateCeiling,
     /// CPU cores for the workers, round robin; empty: no pinning.
@@ -94,6 +97,7 @@ impl Default for JobConfig {
             peek_bytes_max: None,
             windows: WindowEmission::Closed,
             allowance: None,
+            flush: FlushRequests::default(),
             ceiling: RateCeiling::default(),
             cores: Vec::new(),
         }
@@ -107,6 +111,7 @@ pub struct MonitorJob {
     collector: Collector,
     vitals: Arc<[WorkerVitals]>,
     stop: Arc<AtomicBool>,
+    flushed: FlushProgress,
     names: Vec<(IpAddr, String)>,
     packets: PacketFacts,
     ended: MonitorOutcome,
@@ -196,6 +201,7 @@ impl MonitorJob {
             },
             vitals: WorkerVitals::of_all(workers),
             stop: Arc::default(),
+            flushed: FlushProgress::of_workers(workers),
             names: Vec::new(),
             packets: PacketFacts::default(),
             ended: MonitorOutcome::default(),
@@ -218,6 +224,7 @@ impl MonitorJob {
             MonitorWorker::new(gate, monitor, dataflows, limits.clone(), &stream, results_quarter / workers)
                 .heeding(stop.clone())
                 .peeking(config.peek_bytes_max)
+                .flushing(config.flush.clone())
                 .telling_open(match config.windows {
                     WindowEmission::Closed => None,
                     WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),
@@ -273,6 +280,7 @@ impl MonitorJob {
             Ok(WorkerMessage::Report(worker, report, _weight)) => {
                 self.collector.take(lane(worker), *report, out);
             }
+            Ok(WorkerMessage::Flushed { worker, number, epoch }) => self.flushed.add(worker, number, epoch),
             Ok(WorkerMessage::Names(mut names)) => self.names.append(&mut names),
             Ok(WorkerMessage::Packets(facts)) => self.packets.add(facts),
             Ok(WorkerMessage::Rate(change)) => self.ended.sampling.add(change),
@@ -354,6 +362,11 @@ impl MonitorJob {
     #[must_use]
     pub fn limited(&self) -> Option<LimitedStretch> {
         self.collector.limited()
+    }
+
+    /// The last request of [`JobConfig::flush`] whose windows were passed on, once.
+    pub fn take_flushed(&mut self) -> Option<u64> {
+        self.flushed.take(self.collector.released_epoch())
     }
 
     /// Watermark: later rows are from later packets.

@@ -12,6 +12,7 @@ pub mod allowance;
 pub mod capture_walk;
 mod dispatch;
 mod epochs;
+pub mod flush;
 pub mod fragments;
 pub mod gate;
 mod in_flight;

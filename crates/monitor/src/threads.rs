@@ -31,6 +31,12 @@ pub(crate) enum WorkerMessage {
     /// Results of an epoch in progress.
     Part(usize, ReportPart, InFlightWeight),
     Report(usize, Box<WorkerReport>, InFlightWeight),
+    /// The report of `epoch` contains all open windows, as requested.
+    Flushed {
+        worker: usize,
+        number: u64,
+        epoch: u64,
+    },
     Names(Vec<(IpAddr, String)>),
     Packets(PacketFacts),
     Rate(RateChange),
@@ -159,10 +165,12 @@ impl JobThread {
             EpochNumbering::ByClock => epoch_of(clock).max(alone.epoch),
         };
         let lost = alone.losses.look(alone.source.as_ref(), epochs);
+        let before = alone.worker.flushed();
         let report = alone.worker.end_epoch(alone.epoch, clock, &mut |part| self.part(part));
         // Rows emitted now may contain these names.
         self.names(alone.log.new_names(alone.source.as_ref()));
         self.report(WorkerReport { lost, ..report });
+        self.flushed(&alone.worker, before, alone.epoch);
         if let Some(governor) = &mut alone.governor {
             self.adapt(&mut alone.worker, alone.source.as_ref(), governor);
         }
@@ -179,8 +187,10 @@ impl JobThread {
             for (packets, end) in share.epochs() {
                 worker.on_packets(packets, &mut |part| self.part(part));
                 if let Some(end) = end {
+                    let before = worker.flushed();
                     let report = worker.end_epoch(end.epoch, end.clock, &mut |part| self.part(part));
                     self.report(if reports { with(report, end.lost, end.limited) } else { report });
+                    self.flushed(&worker, before, end.epoch);
                     self.show(&worker, None);
                 }
             }
@@ -245,6 +255,15 @@ impl JobThread {
         if let Some(worker) = self.worker {
             let weight = self.in_flight.enter(report.part.bytes);
             self.tell(WorkerMessage::Report(worker, Box::new(report), weight));
+        }
+    }
+
+    /// Reports that a request was carried out after `before`.
+    fn flushed(&self, of: &MonitorWorker, before: u64, epoch: u64) {
+        if let (Some(worker), number) = (self.worker, of.flushed())
+            && number > before
+        {
+            self.tell(WorkerMessage::Flushed { worker, number, epoch });
         }
     }
 

@@ -12,6 +12,7 @@ use stream::{EngineOutput, EngineSet, LimitedStretch, LossCount, OutputConsumer,
 use tuple::Batch;
 use wire::{CapturedPacket, Timestamp};
 
+use crate::flush::FlushRequests;
 use crate::gate::Gate;
 use crate::limit_meter::{LimitMeter, reached};
 use crate::tuple_outputs::TupleConsumer;
@@ -34,6 +35,8 @@ struct TupleAnalysis {
     peek_bytes_max: Option<usize>,
     /// Interval in event time at which open windows are sent, and the time of the last.
     deltas: Option<(i64, Timestamp)>,
+    /// Requests to send open windows before that, and the last one carried out.
+    flush: (FlushRequests, u64),
 }
 
 /// Final report of a worker or reader.
@@ -82,6 +85,7 @@ impl MonitorWorker {
                 part_bytes_max,
                 peek_bytes_max: None,
                 deltas: None,
+                flush: (FlushRequests::default(), 0),
             },
         }
     }
@@ -105,6 +109,19 @@ impl MonitorWorker {
     pub fn telling_open(mut self, every_ns: Option<i64>) -> MonitorWorker {
         self.analysis.deltas = every_ns.map(|every_ns| (every_ns, Timestamp::MIN));
         self
+    }
+
+    /// Sends open windows also on request.
+    #[must_use]
+    pub fn flushing(mut self, requests: FlushRequests) -> MonitorWorker {
+        self.analysis.flush.0 = requests;
+        self
+    }
+
+    /// The last request carried out.
+    #[must_use]
+    pub fn flushed(&self) -> u64 {
+        self.analysis.flush.1
     }
 
     /// Processes packets of an epoch, or a share of them. Large results are passed to `early` in parts.
@@ -170,7 +187,10 @@ impl MonitorWorker {
 impl TupleAnalysis {
     fn tell_open(&mut self, now: Timestamp) {
         let Some((every_ns, told)) = &mut self.deltas else { return };
-        if now < *told || now.0.saturating_sub(told.0) >= *every_ns {
+        let (requests, carried_out) = &mut self.flush;
+        let requested = requests.last();
+        if requested > *carried_out || now < *told || now.0.saturating_sub(told.0) >= *every_ns {
+            *carried_out = requested;
             *told = now;
             self.engines.detach_open().into_iter().for_each(|windows| self.part.add_windows(windows));
         }

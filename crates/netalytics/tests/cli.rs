@@ -40,6 +40,8 @@ mod resilience;
 mod security;
 #[path = "cli/service.rs"]
 mod service;
+#[path = "cli/shared_monitors.rs"]
+mod shared_monitors;
 #[path = "cli/simulate.rs"]
 mod simulate;
 #[path = "cli/stopped.rs"]

@@ -94,6 +94,13 @@ impl<'w> FrameWriter<'w> {
         }
     }
 
+    /// Writes the current counters, and that a flush was carried out.
+    pub fn flushed(&mut self, job: &MonitorJob, number: u64) {
+        self.say(&MonitorFrame::Account(counts(&job.readings(), job.slice_level())));
+        self.say(&MonitorFrame::Flushed(number));
+        self.flush();
+    }
+
     /// Writes the summary and the end.
     ///
     /// # Errors

@@ -65,6 +65,9 @@ impl<'w> RelayRun<'w> {
             let step = self.job.next_parts(PATIENCE, &mut self.out);
             self.report(step);
             self.out.frames.account(&self.job, step, 0);
+            if let Some(number) = self.job.take_flushed() {
+                self.out.frames.flushed(&self.job, number);
+            }
             if step == MonitorProgress::Done || self.out.frames.is_unheard() {
                 return;
             }

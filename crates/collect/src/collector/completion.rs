@@ -58,6 +58,7 @@ impl Collector {
         }
         self.lanes.since = self.watermark;
         self.watermark = watermark.max(self.watermark);
+        self.released = Some(epoch);
         self.give(rows, out);
         match self.then {
             WindowOutput::Close if epoch == u64::MAX || !has_risen => {}

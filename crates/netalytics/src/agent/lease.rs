@@ -2,7 +2,7 @@
 //! has one. Commands are lines: `renew MILLISECONDS` renews the lease from now, `end` ends it, `taps OWN;OTHERS` sets
 //! the address table, `slice COIN LEVEL BITS` the slice of flows that switches mirror ([`plan::FlowSlice`]). For a LIMIT in
 //! packets over several monitors, `allow PACKETS` sets the total since its start, and `take-back NUMBER` stops further
-//! packets. However it ends, it has a grace period to deliver its results; a pipe without a reader does not delay it
+//! packets. `flush NUMBER` requests all results so far, without an end. However it ends, it has a grace period to deliver its results; a pipe without a reader does not delay it
 //! longer.
 
 use std::io::{self, BufRead};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use capture::live::StopSignal;
 use monitor::allowance::PacketAllowance;
+use monitor::flush::FlushRequests;
 use monitor::{SharedSlice, SharedTaps};
 use plan::{FlowSlice, TapTable};
 
@@ -44,10 +45,11 @@ enum LeaseCommand {
     End,
     Allow(u64),
     TakeBack(u64),
+    Flush(u64),
 }
 
-/// Receivers of other commands: the address table, the slice of flows, and the packet limit.
-pub type LeaseReceivers = (SharedTaps, SharedSlice, Option<PacketAllowance>);
+/// Receivers of other commands: the address table, the slice of flows, the packet limit, and requests for results.
+pub type LeaseReceivers = (SharedTaps, SharedSlice, Option<PacketAllowance>, FlushRequests);
 
 /// See the module documentation.
 #[derive(Clone, Default)]
@@ -105,7 +107,7 @@ impl LeaseEnd {
 fn wait(
     lines: &Receiver<LeaseCommand>,
     lasts: Option<Duration>,
-    (taps, slice, allowance): &LeaseReceivers,
+    (taps, slice, allowance, flush): &LeaseReceivers,
 ) -> LeaseEnd {
     let allowance = allowance.as_ref();
     let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
@@ -122,6 +124,7 @@ fn wait(
             Ok(LeaseCommand::Renew(lasts)) => until = Instant::now().checked_add(lasts),
             Ok(LeaseCommand::Taps(table)) => taps.set(table),
             Ok(LeaseCommand::Slice(to)) => slice.set(to),
+            Ok(LeaseCommand::Flush(number)) => flush.request(number),
             Ok(LeaseCommand::End) => return LeaseEnd::Asked,
             Ok(LeaseCommand::Allow(packets)) => allowance.into_iter().for_each(|of| of.allow(packets)),
             Ok(LeaseCommand::TakeBack(grant)) => allowance.into_iter().for_each(|of| of.take_back(grant)),
@@ -149,6 +152,7 @@ fn parse(line: &str) -> Option<LeaseCommand> {
                 "renew" => Some(LeaseCommand::Renew(Duration::from_millis(number))),
                 "allow" => Some(LeaseCommand::Allow(number)),
                 "take-back" => Some(LeaseCommand::TakeBack(number)),
+                "flush" => Some(LeaseCommand::Flush(number)),
                 _ => None,
             }
         }
@@ -181,6 +185,7 @@ mod tests {
             ("slice ports 3", None),
             ("allow 12", Some(LeaseCommand::Allow(12))),
             ("take-back 3", Some(LeaseCommand::TakeBack(3))),
+            ("flush 4", Some(LeaseCommand::Flush(4))),
             ("take 3", None),
             ("renew", None),
             ("renew x", None),

@@ -13,6 +13,7 @@ use bus::{NewTopic, ProducerConfig};
 use capture::live::StopSignal;
 use capture::seccomp::{FileAccess, NetworkAccess};
 use monitor::allowance::PacketAllowance;
+use monitor::flush::FlushRequests;
 use monitor::job::JobConfig;
 use monitor::{JobInput, SharedSlice, SharedTaps};
 use plan::{Dataflow, Plan};
@@ -66,8 +67,9 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     let slice = SharedSlice::default();
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
     let allowance = order.packets_max.map(|packets| PacketAllowance::new(packets, &stop));
+    let flush = FlushRequests::default();
     let keep = || {
-        let told = (taps.clone(), slice.clone(), allowance.clone());
+        let told = (taps.clone(), slice.clone(), allowance.clone(), flush.clone());
         MonitorLease::keep(lasts, &stop, told).context("cannot keep the lease")
     };
     let mut publisher = None;
@@ -88,6 +90,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     let limits = flags.limits.of_run();
     let mut config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits);
     config.allowance = allowance;
+    config.flush = flush;
     config.monitor.taps = Some(taps);
     config.monitor.slice = Some(slice);
     config.monitor.origin = Arc::new(order.origin);

@@ -63,6 +63,11 @@ fn sheet(job: &Value, agents: &[Value]) -> String {
         for count in ["packets", "tuples", "lost"] {
             agent[count] = agent["counters"][count].clone();
         }
+        if let (Some(state), Some(jobs)) =
+            (agent["state"].as_str(), agent["counters"]["monitor_jobs"].as_u64())
+        {
+            agent["state"] = format!("{state}, monitor of {jobs} jobs").into();
+        }
         agent
     };
     let agents: Vec<Value> = agents.iter().map(flat).collect();
@@ -102,8 +107,12 @@ mod tests {
             "outlets": [{"to": "hook", "state": "up", "delivered": 51, "behind": 0,
                          "lost": {"refused": 1, "backlog": 0, "gone": 0}, "problem": null}],
         });
-        let agents = [json!({"agent": "web-1", "state": "running", "reason": null, "records_lost": 0,
-                             "counters": {"packets": 7, "tuples": 2, "lost": 0}})];
+        let agents = [
+            json!({"agent": "web-1", "state": "running", "reason": null, "records_lost": 0,
+                             "counters": {"packets": 7, "tuples": 2, "lost": 0}}),
+            json!({"agent": "web-2", "state": "running", "reason": null, "records_lost": 0,
+                             "counters": {"packets": 7, "tuples": 2, "lost": 0, "monitor_jobs": 2}}),
+        ];
         assert_eq!(
             sheet(&job, &agents),
             "job             5\n\
@@ -113,8 +122,9 @@ mod tests {
              on              role=web\n\
              both taps       joined=3 unkept=0\n\
              \n\
-             agent  state    packets  lost  tuples  records_lost  reason\n\
-             web-1  running  7        0     2       0\n\
+             agent  state                       packets  lost  tuples  records_lost  reason\n\
+             web-1  running                     7        0     2       0\n\
+             web-2  running, monitor of 2 jobs  7        0     2       0\n\
              \n\
              to    state  delivered  behind  refused  backlog  gone  problem\n\
              hook  up     51         0       1        0        0\n"

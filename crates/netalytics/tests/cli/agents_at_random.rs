@@ -5,6 +5,8 @@
 //! and is not if some data of one agent are missing. A monitor that starts plays from the next round on, so windows that begin within a
 //! round after a window with missing agents are not judged.
 //!
+//! Two jobs have the same query. They have monitors of their own at first, and share one on an agent that was restarted.
+//!
 //! The test prints its seed. `NETALYTICS_CHAOS=200` runs 200 steps instead of 4, `NETALYTICS_CHAOS_SEED=7` repeats those of seed 7.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,27 +149,36 @@ fn agents_at_random_report_no_row_twice_and_no_loss_is_silent() {
         })
         .collect();
     AGENTS.iter().for_each(|name| wait("it comes", || is_connected(&server, name)));
-    let id = server.start_job(QUERY);
-    wait("rows of all", || lacks_nobody(&server, &id));
-    // The first windows began before the agents did.
-    let rows = server.rows(&["jobs", "results", &id]);
-    let from = rows.iter().filter_map(|row| row["window_end"].as_i64()).max().expect("rows");
+    let jobs = [(); 2].map(|()| {
+        let id = server.start_job(QUERY);
+        wait("rows of all", || lacks_nobody(&server, &id));
+        // The first windows began before the agents did.
+        let rows = server.rows(&["jobs", "results", &id]);
+        let from = rows.iter().filter_map(|row| row["window_end"].as_i64()).max().expect("rows");
+        (id, from)
+    });
     let mut events = BTreeMap::new();
     for step in 1..=steps {
         let event = EVENTS[rng.below(EVENTS.len() as u64) as usize];
         let (at, pause) = (rng.below(AGENTS.len() as u64) as usize, Duration::from_millis(rng.below(14_000)));
         *events.entry(event).or_insert(0) += 1;
         happen(event, at, pause, (&mut server, &mut agents), &folder);
-        let before = server.rows(&["jobs", "results", &id]).len();
-        wait("rows of all come again", || match server.rows(&["jobs", "results", &id]).len() {
-            n if n > before => lacks_nobody(&server, &id),
-            n => Err(format!("{n} rows")),
-        });
+        for (id, _) in &jobs {
+            let before = server.rows(&["jobs", "results", id]).len();
+            wait("rows of all come again", || match server.rows(&["jobs", "results", id]).len() {
+                n if n > before => lacks_nobody(&server, id),
+                n => Err(format!("{n} rows")),
+            });
+        }
         // Windows that are judged.
         std::thread::sleep(SETTLED);
         let words = format!("step {step}: {event:?} {} {pause:?}", AGENTS[at]);
-        let [whole, lacking, behind] = check(&server.rows(&["jobs", "results", &id]), from, &words);
-        eprintln!("{words}: {whole} whole windows, {lacking} lack agents, {behind} not judged");
+        for (id, from) in &jobs {
+            let [whole, lacking, behind] = check(&server.rows(&["jobs", "results", id]), *from, &words);
+            eprintln!("{words}: job {id}: {whole} whole windows, {lacking} lack agents, {behind} not judged");
+        }
+        let monitors = agents.iter().map(|agent| children(agent.0.id()).len());
+        eprintln!("monitors: {:?}", monitors.collect::<Vec<_>>());
     }
     eprintln!("{steps} steps of seed {seed}: {events:?}");
 }

@@ -1,10 +1,11 @@
 //! Orders for agents. Each job hashes redacted texts with its own key, which is generated here and is part of the
-//! order; the store keeps it, and no API shows it.
+//! order; the store keeps it, and no API shows it. Jobs of one owner that differ in nothing else have the same key, so
+//! that a monitor can serve all of them.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use control::{JobLimit, TapAssignment};
+use control::{ControlledJob, JobLimit, TapAssignment};
 use plan::Plan;
 use plan::message::{CaptureSpec, JobOrder, RedactionKey};
 use tuple::AgentOrigin;
@@ -32,6 +33,27 @@ impl<'a> OrderBuilder<'a> {
         OrderBuilder { order, topics, now_ns, key }
     }
 
+    /// Uses the key of a running job with the same owner, agents, and order. `plan`: the agents' part.
+    pub fn keyed_as<'j>(mut self, mut jobs: impl Iterator<Item = &'j ControlledJob>, plan: &Plan) -> Self {
+        let is_like = |job: &ControlledJob| {
+            job.state.is_active() && job.request.owner == self.order.owner && job.request.on == self.order.spec.on
+        };
+        let own = self.order(plan.clone(), &self.order.spec.capture.interfaces);
+        let key = |job: &ControlledJob| {
+            let told = JobOrder::decode(&job.request.body, &parsers::registry::schema).ok()?;
+            let mut own = JobOrder { job: told.job, redaction: told.redaction, ..own.clone() };
+            // Also if the same query is spelled in another way.
+            own.plan.query.clone_from(&told.plan.query);
+            told.redaction.filter(|_| own == told)
+        };
+        if self.key.is_some()
+            && let Some(known) = jobs.find_map(|job| is_like(job).then(|| key(job))?)
+        {
+            self.key = Some(known);
+        }
+        self
+    }
+
     /// The encoded order, which only the monitor decodes. `plan`: the agents' part.
     fn of_all(&self, plan: &Plan) -> Bytes {
         self.body(plan.clone(), &self.order.spec.capture.interfaces)
@@ -52,7 +74,7 @@ impl<'a> OrderBuilder<'a> {
         let share = |part: &AgentShare| (part.agent.clone(), self.of(part, agents));
         control::JobSpec {
             key: String::new(),
-            owner: String::new(),
+            owner: self.order.owner.clone(),
             name: String::new(),
             labels: BTreeMap::new(),
             kind: job_codec::kind(spec.kind),
@@ -67,14 +89,18 @@ impl<'a> OrderBuilder<'a> {
         }
     }
 
-    fn body(&self, mut plan: Plan, interfaces: &[String]) -> Bytes {
+    fn body(&self, plan: Plan, interfaces: &[String]) -> Bytes {
+        self.order(plan, interfaces).encode().into()
+    }
+
+    fn order(&self, mut plan: Plan, interfaces: &[String]) -> JobOrder {
         let OrderBuilder { order, topics, now_ns, key } = self;
         if let Some(nanos) = plan.monitor.limit.nanos {
             let span = &mut plan.monitor.span;
             span.start_ns = span.start_ns.or(Some(*now_ns));
             span.end_ns = span.end_ns.or(Some(now_ns.saturating_add(nanos)));
         }
-        let order = JobOrder {
+        JobOrder {
             job: order.id.0,
             // Set by the agent at each start.
             generation: 0,
@@ -96,8 +122,7 @@ impl<'a> OrderBuilder<'a> {
             // Set by the agent: its name and labels.
             origin: AgentOrigin::default(),
             topics: topics.to_vec(),
-        };
-        order.encode().into()
+        }
     }
 }
 
@@ -115,4 +140,79 @@ fn key() -> RedactionKey {
     let mut key = [0; 16];
     getrandom::fill(&mut key).expect("the system has random numbers");
     RedactionKey(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
+
+    use control::{EndReason, JobLifetime, JobLimit, JobSpec, JobState, TapAssignment};
+
+    use super::*;
+    use crate::job::{JobId, RedactionMode};
+
+    fn order(id: u64, owner: &str, query: &str) -> FleetOrder {
+        let query = query::check(query, &parsers::registry::schemas(), &()).expect("a query");
+        FleetOrder {
+            id: JobId(id),
+            owner: owner.into(),
+            spec: crate::job::JobSpec::standing("", ""),
+            plan: Arc::new(planner::lower(&query)),
+            network: None,
+        }
+    }
+
+    fn job(order: &FleetOrder, state: JobState) -> ControlledJob {
+        ControlledJob {
+            id: order.id.0,
+            request: JobSpec {
+                key: String::new(),
+                owner: order.owner.clone(),
+                name: String::new(),
+                labels: BTreeMap::new(),
+                kind: JobLifetime::Standing,
+                on: order.spec.on.clone(),
+                limit: JobLimit { packets: None, ends_at_ns: None },
+                cost: planner::cost(&order.plan),
+                taps: TapAssignment::One,
+                interfaces: Vec::new(),
+                body: OrderBuilder::new(order, &[], 0).of_all(&order.plan),
+                parts: BTreeMap::new(),
+            },
+            state,
+            agents: BTreeMap::new(),
+            granted: 0,
+            shares: BTreeMap::new(),
+            degraded: BTreeSet::new(),
+        }
+    }
+
+    fn key_of(body: &[u8]) -> Option<RedactionKey> {
+        JobOrder::decode(body, &parsers::registry::schema).expect("an order").redaction
+    }
+
+    #[test]
+    fn running_jobs_of_one_owner_with_the_same_query_have_the_same_key() {
+        const QUERY: &str = "PARSE http PROCESS (count: w=1s)";
+        let running = job(&order(1, "ann", QUERY), JobState::Running);
+        let ended = ControlledJob { state: JobState::Ended(EndReason::Finished), ..running.clone() };
+        let mut narrow = order(2, "ann", QUERY);
+        narrow.spec.on = [("role".to_owned(), "web".to_owned())].into();
+        let mut raw = order(2, "ann", QUERY);
+        raw.spec.redaction = RedactionMode::Raw;
+        for (known, new, is_same) in [
+            (&running, order(2, "ann", QUERY), true),
+            (&running, order(2, "ann", "PARSE http  PROCESS (count: w=1000ms)"), true),
+            (&running, order(2, "ann", "PARSE http PROCESS (count: w=2s)"), false),
+            (&running, order(2, "bob", QUERY), false),
+            (&running, narrow, false),
+            (&running, raw, false),
+            (&ended, order(2, "ann", QUERY), false),
+        ] {
+            let body =
+                OrderBuilder::new(&new, &[], 0).keyed_as([known].into_iter(), &new.plan).of_all(&new.plan);
+            assert_eq!(key_of(&body) == key_of(&known.request.body), is_same, "{new:?}");
+        }
+    }
 }

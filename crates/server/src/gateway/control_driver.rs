@@ -90,6 +90,11 @@ impl ControlDriver {
         self.progress.remove(&id)
     }
 
+    /// Jobs under control, ended ones included.
+    pub fn jobs(&self) -> impl Iterator<Item = &ControlledJob> {
+        self.control.jobs()
+    }
+
     /// The job as last saved.
     pub fn job(&self, id: JobId) -> Option<&ControlledJob> {
         self.saved.get(&id)

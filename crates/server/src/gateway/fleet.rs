@@ -67,6 +67,8 @@ pub trait Fleet: Send + Sync {
 pub struct FleetOrder {
     /// Job identifier.
     pub id: JobId,
+    /// Owner.
+    pub owner: String,
     /// Specification.
     pub spec: JobSpec,
     /// Plan of the query.

@@ -251,5 +251,5 @@ fn tuples_made(query: &query::CheckedQuery) -> Option<TupleOrigin> {
 
 fn order(job: &Job, plan: Arc<Plan>, budget: NetworkBudget) -> FleetOrder {
     let network = job.spec.capture.network.then_some(budget);
-    FleetOrder { id: job.id, spec: job.spec.clone(), plan, network }
+    FleetOrder { id: job.id, owner: job.owner.clone(), spec: job.spec.clone(), plan, network }
 }

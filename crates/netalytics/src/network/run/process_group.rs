@@ -118,7 +118,9 @@ impl ProcessGroup {
                 self.collector.finish(lane(at), out);
                 Some(ProcessReport::Gone(at))
             }
-            RemoteProcessEvent::Frame(MonitorFrame::Started | MonitorFrame::TookBack { .. }) => None,
+            RemoteProcessEvent::Frame(
+                MonitorFrame::Started | MonitorFrame::TookBack { .. } | MonitorFrame::Flushed(_),
+            ) => None,
             RemoteProcessEvent::Gone(why) => {
                 if !self.processes[at].has_said_all {
                     self.problems.add(format!("{name} ended early: {why}"));

@@ -11,6 +11,9 @@ use crate::gateway::lanes::{KnownLane, LaneEnd};
 use crate::job::JobId;
 use crate::results::hub::AgentAccount;
 
+/// Counters that are a current value: of an agent's running monitor.
+const CURRENT: [&str; 4] = ["monitor_jobs", "sample_ppm", "slice_level", "waiting"];
+
 impl EventLoop {
     /// Publishes the counters of a job, if changed.
     pub fn account(&mut self, job: JobId) {
@@ -45,7 +48,11 @@ impl EventLoop {
             account.records_lost += facts.records_lost;
             account.tuples_lost += facts.tuples_lost;
             for (name, n) in &facts.counters {
-                *account.counters.entry(name.clone()).or_default() += n;
+                if !CURRENT.contains(&name.as_str()) {
+                    *account.counters.entry(name.clone()).or_default() += n;
+                } else if facts.end == LaneEnd::Open {
+                    account.counters.insert(name.clone(), *n);
+                }
             }
         }
         all.into_values().collect()

@@ -42,7 +42,7 @@ impl EventLoop {
         let topics = wanted.as_ref().map_or(&[][..], |wanted| &wanted.topics);
         let agents = both.as_ref().map_or(&order.plan, |both| &both.agents);
         let now = self.now();
-        let orders = OrderBuilder::new(order, topics, now.wall_ns);
+        let orders = OrderBuilder::new(order, topics, now.wall_ns).keyed_as(self.driver.jobs(), agents);
         let spec = orders.control_spec(agents, planned.as_ref().map(|planned| &planned.parts[..]));
         let actions = self.driver.submit(order.id, spec, now)?;
         let mut work = JobRuntime::of_order(order, both.as_ref(), 0, &self.settings);

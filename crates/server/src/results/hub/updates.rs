@@ -124,7 +124,8 @@ pub struct AgentAccount {
     pub state: String,
     /// Reason of a problem.
     pub reason: Option<String>,
-    /// Counters of its monitors, over all their starts: packets, bytes, tuples, flows, gaps, lost.
+    /// Counters of its monitors, over all their starts: packets, bytes, tuples, flows, gaps, lost; `monitor_jobs`: the
+    /// number of jobs that share the running monitor.
     pub counters: BTreeMap<String, u64>,
     /// Records lost before they arrived.
     pub records_lost: u64,
