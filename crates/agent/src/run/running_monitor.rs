@@ -409,7 +409,8 @@ mod tests {
                     started => Some(started.expect("it starts")),
                 });
             let identity = MonitorIdentity::of(&order(&[parser]), &[]);
-            let lane = |lane| MonitorLane::new(lane, TapTable::default(), Instant::now());
+            let until = Instant::now();
+            let lane = |lane| MonitorLane::new(lane, TapTable::default(), until);
             let process = process.expect("no other process writes it");
             let mut running = RunningMonitor::new(process, JobCost::default(), identity.clone(), lane(FIRST));
             assert!(running.can_serve(identity.as_ref(), &TapTable::default()) && identity.is_some());
