@@ -69,6 +69,8 @@ pub struct JobConfig {
     pub allowance: Option<PacketAllowance>,
     /// Requests to pass on open windows, with [`WindowEmission::HandedOn`].
     pub flush: FlushRequests,
+    /// For live input: marks the windows that began before it, which are partial, as `approximate`.
+    pub marks_begin: bool,
     /// Highest rate of SAMPLE auto that the consumers of results sustain.
     pub ceiling: RateCeiling,
     /// CPU cores for the workers, round robin; empty: no pinning.
@@ -98,6 +100,7 @@ impl Default for JobConfig {
             windows: WindowEmission::Closed,
             allowance: None,
             flush: FlushRequests::default(),
+            marks_begin: false,
             ceiling: RateCeiling::default(),
             cores: Vec::new(),
         }
@@ -220,11 +223,16 @@ impl MonitorJob {
         let join_bytes_max = stream.join_bytes_max.div_ceil(workers);
         let stream = stream::EngineConfig { join_rows_max, join_bytes_max, ..stream };
         let stop = job.stop.clone();
+        // A result without windows covers the run only.
+        let mut pipelines = dataflows.iter().flat_map(|dataflow| &dataflow.pipelines).peekable();
+        let has_windows = pipelines.peek().is_some() && pipelines.all(|pipeline| pipeline.window.is_some());
+        let began = (config.marks_begin && has_windows).then(wall_clock);
         let worker = |gate| {
             MonitorWorker::new(gate, monitor, dataflows, limits.clone(), &stream, results_quarter / workers)
                 .heeding(stop.clone())
                 .peeking(config.peek_bytes_max)
                 .flushing(config.flush.clone())
+                .beginning(began)
                 .telling_open(match config.windows {
                     WindowEmission::Closed => None,
                     WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),

@@ -23,6 +23,8 @@ pub struct MonitorWorker {
     monitor: Monitor,
     analysis: TupleAnalysis,
     limits: LimitMeter,
+    /// Start of a live capture, until it is reported: windows that hold it are partial.
+    began: Option<Timestamp>,
 }
 
 /// Processing of a worker's tuples.
@@ -78,6 +80,7 @@ impl MonitorWorker {
         monitor.set_lateness(lateness_ns.map_or(LATENESS_NS, |ns| ns.min(LATENESS_NS)));
         MonitorWorker {
             limits,
+            began: None,
             monitor,
             analysis: TupleAnalysis {
                 engines,
@@ -108,6 +111,13 @@ impl MonitorWorker {
     #[must_use]
     pub fn telling_open(mut self, every_ns: Option<i64>) -> MonitorWorker {
         self.analysis.deltas = every_ns.map(|every_ns| (every_ns, Timestamp::MIN));
+        self
+    }
+
+    /// Marks the windows that hold this start of a live capture.
+    #[must_use]
+    pub fn beginning(mut self, at: Option<Timestamp>) -> MonitorWorker {
+        self.began = at;
         self
     }
 
@@ -169,6 +179,8 @@ impl MonitorWorker {
         let loss = LossCount { seen: loss.seen, lost: loss.unseen };
         let of_packets = self.limits.look(watermark, reached(&self.monitor.accounting()));
         let limited = LimitedStretch::union(of_packets, self.analysis.engines.take_limited());
+        let partial = self.began.take().map(|at| LimitedStretch { from_ns: at.0, to_ns: at.0, times: 1 });
+        let limited = LimitedStretch::union(limited, partial);
         WorkerReport { epoch, watermark, part, loss, lost: None, limited, open: None }
     }
 

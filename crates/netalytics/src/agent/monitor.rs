@@ -91,6 +91,8 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     let mut config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits);
     config.allowance = allowance;
     config.flush = flush;
+    // Readers of topics mark the windows in which they begin.
+    config.marks_begin = (capturing || flags.demo.is_some()) && publisher.is_none();
     config.monitor.taps = Some(taps);
     config.monitor.slice = Some(slice);
     config.monitor.origin = Arc::new(order.origin);

@@ -51,7 +51,9 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<CommandOutcome> {
 fn begun(remote: &ServerClient, mut job: Value, format: OutputFormat) -> anyhow::Result<CommandOutcome> {
     let id = job["id"].as_str().unwrap_or_default().to_owned();
     let since = Instant::now();
-    while job["kind"] == "one_off" && job["state"] == "arming" && since.elapsed() < ANSWERS_WAIT {
+    // A job that no agent runs is draining before it has ended.
+    let is_undecided = |job: &Value| matches!(job["state"].as_str(), Some("arming" | "draining"));
+    while job["kind"] == "one_off" && is_undecided(&job) && since.elapsed() < ANSWERS_WAIT {
         std::thread::sleep(LOOK_EVERY);
         job = remote.json("GET", &format!("/api/v1/jobs/{}", encoded(&id)), None)?;
     }

@@ -115,7 +115,8 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
             false => LiveTable::Nobody,
         };
         let peek_bytes_max = watch.bytes_max();
-        let mut config = JobConfig { peek_bytes_max, cores: cores(flags)?, ..memory.config(&limits) };
+        let mut config =
+            JobConfig { peek_bytes_max, cores: cores(flags)?, marks_begin: capturing, ..memory.config(&limits) };
         config.stream.server_tap =
             server_tap::read(flags, source.is_capture_file(flags), &plan, &config, &stop)?;
         config.monitor.origin = Arc::new(flags.origin());

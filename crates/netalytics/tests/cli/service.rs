@@ -200,6 +200,25 @@ pub fn counts(rows: &[Value]) -> Vec<(String, u64)> {
 }
 
 #[test]
+fn the_window_in_which_a_capture_begins_is_approximate() {
+    let folder = Folder::new();
+    let server = Server::start(&folder);
+    let _agents = server.agents(&folder, "100ms");
+    let id = server.start_job("PARSE http PROCESS (count: w=1s)");
+    let marks = || -> Vec<bool> {
+        let rows = server.rows(&["jobs", "results", &id]);
+        rows.iter().map(|row| row["approximate"] == true).collect()
+    };
+    wait(
+        "windows",
+        || if marks().len() > 4 { Ok(()) } else { server.is_running(&id).and(Err("few".into())) },
+    );
+    // The agents may begin in different windows.
+    let marks = marks();
+    assert!(marks[0] && !marks[4], "{marks:?}");
+}
+
+#[test]
 fn three_agents_answer_as_one_process() {
     const QUERY: &str = "PARSE http PROCESS (group-count: group=path)";
     let folder = Folder::new();
