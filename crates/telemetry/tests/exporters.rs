@@ -90,9 +90,7 @@ fn exported_by_tcp(export: impl FnOnce(SocketAddr)) -> Vec<Vec<u8>> {
 
 #[test]
 fn softflowd_exports_every_packet() {
-    if !testkit::programs::are_there(&["softflowd"]) {
-        return;
-    }
+    testkit::require!("softflowd");
     let file = std::env::temp_dir().join(format!("exporters-{}.pcap", std::process::id()));
     let sent = capture(&file);
     for version in ["5", "9", "10", "psamp"] {

@@ -17,9 +17,7 @@ const PORTS: [u16; 5] = [2057, 9990, 9991, 9995, 2055];
 
 #[test]
 fn records_are_those_of_tshark() {
-    if Command::new("tshark").arg("-v").output().is_err() {
-        return testkit::nothing_checked("NO tshark");
-    }
+    testkit::require!("tshark");
     let mut captures = testkit::captures_in("captures/flowexport");
     captures.extend(
         testkit::captures_in("live-captures").into_iter().filter(|path| name(path).starts_with("flow_v")),

@@ -8,7 +8,7 @@ use planner::{PlanOptions, PlanOutput};
 use query::CheckedQuery;
 use recording::{FileMetadata, Recorder, RecordingRotation};
 use sinks::{DataSetSink, Sink, TeeSink};
-use tuple::{RedactionSecret, Redactor, common};
+use tuple::{RedactionSecret, Redactor};
 
 use crate::cli::flags::RecordFlags;
 use crate::cli::query_text::CommandQuery;

@@ -176,7 +176,7 @@ impl From<Job> for JobView {
 #[schema(as = StateWord)]
 #[schema(rename_all = "snake_case")]
 #[allow(dead_code)]
-enum JobStateName {
+pub(super) enum JobStateName {
     Planned,
     Arming,
     Running,

@@ -5,8 +5,9 @@
 
 use utoipa::ToSchema;
 
+use super::jobs::JobStateName;
 use crate::job::columns::{CellValue, ColumnHead};
-use crate::job::{JobId, JobOutcome, JobStateName};
+use crate::job::{JobId, JobOutcome};
 use crate::results::hub::JobAccount;
 
 /// Event `hello`: the first of a stream.

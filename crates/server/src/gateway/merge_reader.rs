@@ -131,7 +131,7 @@ impl MergeThread {
             if self.is_late() {
                 break;
             }
-            self.pause(RetryPolicy::MERGE.delay(0, self.job.0.unsigned_abs()))?;
+            self.pause(RetryPolicy::MERGE.delay(0, self.job.0))?;
         }
         if let Err(why) = self.bus.forget(&self.wanted.topics) {
             tracing::warn!("cannot delete the topics of job {}: {why}", self.job);

@@ -142,7 +142,7 @@ impl OutletWorker {
                 Err(DeliveryStop::Ended) => return,
                 Err(DeliveryStop::Failed(error)) => {
                     tracing::warn!("cannot deliver rows of job {}: {error}", self.job);
-                    RetryPolicy::STORE.delay(0, self.job.0.unsigned_abs())
+                    RetryPolicy::STORE.delay(0, self.job.0)
                 }
             };
             if self.bell.wait(wait) == DeliveryWakeup::Over {
