@@ -7,12 +7,17 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // Every commit and checkout adds a line to it.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
+    if let Some(log) =
+        git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists())
+    {
         println!("cargo:rerun-if-changed={log}");
     }
     let commit = git(&["describe", "--always", "--tags"]).unwrap_or_default();
     println!("cargo:rustc-env=NETALYTICS_COMMIT={commit}");
-    println!("cargo:rustc-env=NETALYTICS_TARGET={}", std::env::var("TARGET").unwrap_or_default());
+    println!(
+        "cargo:rustc-env=NETALYTICS_TARGET={}",
+        std::env::var("TARGET").unwrap_or_default()
+    );
     page();
 }
 
@@ -27,9 +32,19 @@ fn page() {
     let _ = std::fs::remove_dir_all(&kept);
     let mut lines: Vec<String> = Vec::new();
     for (within, prefix) in [(folder.clone(), ""), (folder.join("assets"), "assets/")] {
-        let Ok(entries) = std::fs::read_dir(&within) else { continue };
-        for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Ok(entries) = std::fs::read_dir(&within) else {
+            continue;
+        };
+        for path in entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.is_file())
+        {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if name.starts_with('.') || name.ends_with(".gz") {
                 continue;
             }
@@ -51,6 +66,10 @@ fn page() {
 
 /// What git says; nothing where there is no git, or no repository.
 fn git(args: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
+    let output = Command::new("git")
+        .args(args)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -17,8 +17,16 @@ tuple::fields! {
     BLOCKS: Hashes, None, "blocks", "";
 }
 
-static SCHEMA: LazyLock<Arc<Schema>> =
-    LazyLock::new(|| Arc::new(Schema::of_parser("t", 1, "fuzz", FIELDS, Some(N), Some(NAME))));
+static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
+    Arc::new(Schema::of_parser(
+        "t",
+        1,
+        "fuzz",
+        FIELDS,
+        Some(N),
+        Some(NAME),
+    ))
+});
 
 fuzz_target!(|input: &[u8]| {
     let schema = tuples::record_schema(&SCHEMA);
@@ -46,7 +54,9 @@ fuzz_target!(|input: &[u8]| {
     assert!(tuples.finish().batch.rows() <= taken);
     let mut written = AvroRecords::default();
     encode(&batch, &mut written).expect("every type has a form");
-    written.iter().for_each(|record| decoder.push(record).expect("our own"));
+    written
+        .iter()
+        .for_each(|record| decoder.push(record).expect("our own"));
     let mut again = AvroRecords::default();
     encode(&decoder.finish(), &mut again).expect("every type has a form");
     assert!(written.iter().eq(again.iter()));

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
-    StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array,
+    RecordBatch, StringArray,
 };
 use libfuzzer_sys::fuzz_target;
 use netalytics_fuzz::dataflows::{config, dataflows, detached};
@@ -22,7 +22,11 @@ static VALID: LazyLock<Vec<(Dataflow, usize, RecordBatch)>> = LazyLock::new(|| {
         let engine = Engine::worker(&flow, config());
         let cells = engine.cells(&detached(&flow), 0);
         for (pipeline, batches) in cells.into_iter().enumerate() {
-            all.extend(batches.into_iter().map(|batch| (flow.clone(), pipeline, batch)));
+            all.extend(
+                batches
+                    .into_iter()
+                    .map(|batch| (flow.clone(), pipeline, batch)),
+            );
         }
     }
     all
@@ -37,12 +41,16 @@ struct Edit {
 }
 
 fn edits(input: &[u8]) -> impl Iterator<Item = Edit> + '_ {
-    input.as_chunks().0.iter().map(|[low, high, column, how, a, b, c, d]| Edit {
-        row: usize::from(u16::from_le_bytes([*low, *high])),
-        column: usize::from(*column),
-        how: *how,
-        value: u32::from_le_bytes([*a, *b, *c, *d]),
-    })
+    input
+        .as_chunks()
+        .0
+        .iter()
+        .map(|[low, high, column, how, a, b, c, d]| Edit {
+            row: usize::from(u16::from_le_bytes([*low, *high])),
+            column: usize::from(*column),
+            how: *how,
+            value: u32::from_le_bytes([*a, *b, *c, *d]),
+        })
 }
 
 impl Edit {
@@ -82,8 +90,9 @@ impl Edit {
 macro_rules! edited {
     ($array:expr, $edits:expr, $own:expr, $new:expr) => {{
         let array = $array;
-        let mut values: Vec<_> =
-            (0..array.len()).map(|row| array.is_valid(row).then(|| $own(array, row))).collect();
+        let mut values: Vec<_> = (0..array.len())
+            .map(|row| array.is_valid(row).then(|| $own(array, row)))
+            .collect();
         for edit in $edits {
             let row = edit.row % values.len();
             values[row] = match edit.how / 64 {
@@ -142,25 +151,45 @@ fn edited(array: &ArrayRef, data: CellType, edits: &[Edit]) -> ArrayRef {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let Some((which, input)) = input.split_first() else { return };
+    let Some((which, input)) = input.split_first() else {
+        return;
+    };
     let (flow, pipeline, valid) = &VALID[usize::from(*which) % VALID.len()];
     let mut engine = Engine::new(flow, config());
     let table = engine.cell_table(*pipeline).clone();
     let mut of_columns: Vec<Vec<Edit>> = valid.columns().iter().map(|_| Vec::new()).collect();
     let n = of_columns.len();
     edits(input).for_each(|edit| of_columns[edit.column % n].push(edit));
-    let columns = valid.schema_ref().fields().iter().zip(valid.columns()).zip(&of_columns);
+    let columns = valid
+        .schema_ref()
+        .fields()
+        .iter()
+        .zip(valid.columns())
+        .zip(&of_columns);
     let columns = columns.map(|((field, array), edits)| {
-        let column = table.columns.iter().find(|column| column.name == *field.name());
-        (field.name(), edited(array, column.expect("it is its table's").data, edits), true)
+        let column = table
+            .columns
+            .iter()
+            .find(|column| column.name == *field.name());
+        (
+            field.name(),
+            edited(array, column.expect("it is its table's").data, edits),
+            true,
+        )
     });
     let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("columns of one length");
-    let Ok(partial) = engine.partial_of_cells(*pipeline, &batch) else { return };
+    let Ok(partial) = engine.partial_of_cells(*pipeline, &batch) else {
+        return;
+    };
     // Relayed by a worker, and together with valid rows.
     let mut worker = Engine::worker(flow, config());
     let bytes = partial.encode();
     worker.attach(partial);
-    worker.attach(engine.partial_of_cells(*pipeline, &batch).expect("as before"));
+    worker.attach(
+        engine
+            .partial_of_cells(*pipeline, &batch)
+            .expect("as before"),
+    );
     if let Ok(back) = engine.decode_partial(&bytes) {
         assert_eq!(back.encode(), bytes);
         worker.attach(back);
@@ -171,7 +200,11 @@ fuzz_target!(|input: &[u8]| {
         let _ = worker.partial_of_cells(*pipeline, again);
     }
     engine.attach(all);
-    engine.attach(engine.partial_of_cells(*pipeline, valid).expect("they are valid"));
+    engine.attach(
+        engine
+            .partial_of_cells(*pipeline, valid)
+            .expect("they are valid"),
+    );
     let mut out = Vec::new();
     engine.make_room(&mut out);
     engine.advance(60, &mut out);

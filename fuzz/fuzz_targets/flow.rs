@@ -8,7 +8,8 @@ use flow::{FlowBudget, FlowEvent, FlowEvents, FlowTable, FlowTableConfig};
 use libfuzzer_sys::fuzz_target;
 use wire::packet::TcpFlags;
 use wire::{
-    Addr, Endpoint, FiveTuple, FlowSide, IpProtocol, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader,
+    Addr, Endpoint, FiveTuple, FlowSide, IpProtocol, Packet, TcpInfo, TcpSeq, Timestamp,
+    TransportHeader,
 };
 
 const HELD_MAX: usize = 1 << 16;
@@ -33,14 +34,25 @@ fuzz_target!(|input: &[u8]| {
             200..250 => i64::from(time) * 1_000_000_000,
             _ => -i64::from(time) * 1_000_000,
         };
-        let end = |n: u8| Endpoint { addr: Addr::v4([10, 0, 0, n >> 2]), port: 80 + u16::from(n & 3) };
+        let end = |n: u8| Endpoint {
+            addr: Addr::v4([10, 0, 0, n >> 2]),
+            port: 80 + u16::from(n & 3),
+        };
         let udp = ends & 0x88 == 0x88;
-        let protocol = if udp { IpProtocol::UDP } else { IpProtocol::TCP };
+        let protocol = if udp {
+            IpProtocol::UDP
+        } else {
+            IpProtocol::TCP
+        };
         let far = u32::from(seq_high & 0x80) << 24;
         let packet = Packet {
             ts: Timestamp(now),
             original_len: 54 + u32::from(len),
-            five_tuple: FiveTuple { src: end(ends & 7), dst: end(ends >> 4 & 7), protocol },
+            five_tuple: FiveTuple {
+                src: end(ends & 7),
+                dst: end(ends >> 4 & 7),
+                protocol,
+            },
             ttl: 64,
             ip_id: u16::from(time & 7),
             macs: None,
@@ -88,7 +100,10 @@ impl Open {
     fn advance(&mut self, side: FlowSide, seq: TcpSeq, bytes: u64) {
         assert!(!self.has_terminated);
         let delivered = &mut self.delivered[side.index()];
-        assert!(delivered.is_none_or(|before| before == seq), "{delivered:?}, then {seq:?}");
+        assert!(
+            delivered.is_none_or(|before| before == seq),
+            "{delivered:?}, then {seq:?}"
+        );
         *delivered = Some(seq.plus(bytes as u32));
     }
 }
@@ -97,7 +112,10 @@ impl Open {
 fn check(events: &FlowEvents, payload: &[u8], open: &mut HashMap<u32, Open>) {
     for event in events.list() {
         if event.what == FlowEvent::Opened {
-            assert!(open.insert(event.flow.0, Open::default()).is_none(), "opened twice");
+            assert!(
+                open.insert(event.flow.0, Open::default()).is_none(),
+                "opened twice"
+            );
             continue;
         }
         let flow = open.get_mut(&event.flow.0).expect("it is open");
@@ -105,9 +123,14 @@ fn check(events: &FlowEvents, payload: &[u8], open: &mut HashMap<u32, Open>) {
             FlowEvent::Opened | FlowEvent::Resumed { .. } | FlowEvent::ActiveTimeout => {}
             FlowEvent::Closed { .. } => _ = open.remove(&event.flow.0),
             FlowEvent::Terminated { .. } => {
-                assert!(!std::mem::replace(&mut flow.has_terminated, true), "terminated twice");
+                assert!(
+                    !std::mem::replace(&mut flow.has_terminated, true),
+                    "terminated twice"
+                );
             }
-            FlowEvent::Bytes { side, chunk, place, .. } => {
+            FlowEvent::Bytes {
+                side, chunk, place, ..
+            } => {
                 flow.advance(side, place.seq, events.bytes(chunk, payload).len() as u64);
                 flow.spoke[side.index()] = true;
                 let other = side.other().index();
@@ -115,7 +138,10 @@ fn check(events: &FlowEvents, payload: &[u8], open: &mut HashMap<u32, Open>) {
                     (place.ack, flow.delivered[other], flow.spoke[other])
                 {
                     // A FIN is acknowledged as well.
-                    assert!(ack.distance(delivered) <= 1, "{ack:?} was heard, {delivered:?} delivered");
+                    assert!(
+                        ack.distance(delivered) <= 1,
+                        "{ack:?} was heard, {delivered:?} delivered"
+                    );
                 }
             }
             FlowEvent::Gap { side, seq, len, .. } => flow.advance(side, seq, len),

@@ -16,8 +16,15 @@ fuzz_target!(|parts: Vec<Part>| {
     for (n, part) in parts.into_iter().enumerate() {
         let (bytes, original_len) = packet(part);
         let ts = Timestamp(n as i64 * 1_000_000_000);
-        let captured = CapturedPacket { ts, link_type: LinkType::Ethernet, original_len, bytes: &bytes };
-        let Some(fragment) = IpFragment::of(&captured) else { continue };
+        let captured = CapturedPacket {
+            ts,
+            link_type: LinkType::Ethernet,
+            original_len,
+            bytes: &bytes,
+        };
+        let Some(fragment) = IpFragment::of(&captured) else {
+            continue;
+        };
         came += 1;
         let whole = table.add(&fragment, (1, captured.wire_len()));
         for whole in whole.into_iter().chain(table.give_up(ts)) {
@@ -27,7 +34,11 @@ fuzz_target!(|parts: Vec<Part>| {
         }
         assert!(table.held_bytes() <= HELD_MAX);
     }
-    went += table.give_up_all().iter().map(|whole| whole.packets).sum::<u64>();
+    went += table
+        .give_up_all()
+        .iter()
+        .map(|whole| whole.packets)
+        .sum::<u64>();
     assert!(went <= came);
     assert_eq!(table.held_bytes(), 0);
 });
@@ -55,8 +66,13 @@ fn packet((ident, offset, more, v6, tunnelled, len, cut): Part) -> (Vec<u8>, u32
     let ether_type = if v6 { [0x86, 0xdd] } else { [8, 0] };
     let mut frame = [&[2; 12][..], &ether_type, &ip].concat();
     if tunnelled {
-        let mut outer =
-            [&[2; 12][..], &[8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]].concat();
+        let mut outer = [
+            &[2; 12][..],
+            &[
+                8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2,
+            ],
+        ]
+        .concat();
         outer.extend([0x30, 0, 0x12, 0xb5, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 7, 0]);
         outer.extend(frame);
         frame = outer;

@@ -5,7 +5,8 @@
 use std::sync::LazyLock;
 
 use identity::{
-    AuthorityPin, CertificateAuthority, CertificateLifetime, CertificateSerial, SigningRequest, VerifiedPeer,
+    AuthorityPin, CertificateAuthority, CertificateLifetime, CertificateSerial, SigningRequest,
+    VerifiedPeer,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -13,7 +14,8 @@ const NOW: i64 = 1_795_000_000;
 
 static AUTHORITY: LazyLock<CertificateAuthority> = LazyLock::new(|| {
     let (authority, _key) =
-        CertificateAuthority::create("fuzz", CertificateLifetime::lasting(NOW, 1000)).expect("an authority");
+        CertificateAuthority::create("fuzz", CertificateLifetime::lasting(NOW, 1000))
+            .expect("an authority");
     authority
 });
 
@@ -21,11 +23,17 @@ fn sign(request: &str) {
     if let Ok(signed) = AUTHORITY.sign_agent(
         request,
         "web-1",
-        CertificateSerial { enrolment: 7, number: 1 },
+        CertificateSerial {
+            enrolment: 7,
+            number: 1,
+        },
         CertificateLifetime::lasting(NOW, 100),
     ) {
         let peer = VerifiedPeer::of_pem(&signed).expect("what was signed can be read");
-        assert_eq!(peer.name, "web-1", "the name is the server's, whatever the request says");
+        assert_eq!(
+            peer.name, "web-1",
+            "the name is the server's, whatever the request says"
+        );
     }
 }
 
@@ -61,7 +69,10 @@ fn pem(bytes: &[u8]) -> String {
 }
 
 fn der(pem: &str) -> Vec<u8> {
-    let letters = pem.lines().filter(|line| !line.starts_with('-')).flat_map(str::bytes);
+    let letters = pem
+        .lines()
+        .filter(|line| !line.starts_with('-'))
+        .flat_map(str::bytes);
     let (mut bits, mut held, mut bytes) = (0u32, 0, Vec::new());
     for value in letters.filter_map(|letter| LETTERS.iter().position(|known| *known == letter)) {
         bits = bits << 6 | value as u32;

@@ -15,7 +15,10 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(server::fuzzing::every_type
 
 fn fits(batch: &Batch) {
     for id in batch.present() {
-        assert_eq!(batch.column(id).map(|column| column.len()), Some(batch.rows()));
+        assert_eq!(
+            batch.column(id).map(|column| column.len()),
+            Some(batch.rows())
+        );
     }
 }
 

@@ -19,7 +19,13 @@ impl SegmentStore for AnyStore {
         Err(SegmentStoreError)
     }
     fn read(&mut self, _: u32, offset: u64, length: u64) -> Result<Vec<u8>, SegmentStoreError> {
-        Ok(self.0.iter().skip(offset as usize).take(length.min(1 << 20) as usize).copied().collect())
+        Ok(self
+            .0
+            .iter()
+            .skip(offset as usize)
+            .take(length.min(1 << 20) as usize)
+            .copied()
+            .collect())
     }
     fn remove(&mut self, _: u32) {}
     fn list(&mut self) -> Vec<u32> {
@@ -34,19 +40,32 @@ impl SegmentStore for AnyStore {
 }
 
 fn spool(segment: &[u8], ledger: &[u8]) -> Spool {
-    Spool::open(Box::new(AnyStore(segment.into(), ledger.into())), SpoolLimits::default(), 2)
+    Spool::open(
+        Box::new(AnyStore(segment.into(), ledger.into())),
+        SpoolLimits::default(),
+        2,
+    )
 }
 
 /// To a server that has accepted the agent.
 fn to_server(bytes: &[u8]) {
     let mut server = ServerSession::new(
-        SessionLimits { window_bytes: 1 << 16, ..SessionLimits::default() },
+        SessionLimits {
+            window_bytes: 1 << 16,
+            ..SessionLimits::default()
+        },
         0,
         SessionTime::default(),
     );
-    let hello = Hello { version_min: 1, version_max: 1, ..Hello::default() };
+    let hello = Hello {
+        version_min: 1,
+        version_max: 1,
+        ..Hello::default()
+    };
     let greeting = Frame::from(hello).encode().concat();
-    server.handle_bytes(SessionTime::default(), &greeting).expect("hello is well formed");
+    server
+        .handle_bytes(SessionTime::default(), &greeting)
+        .expect("hello is well formed");
     server.welcome(1, DesiredJobs::default(), vec![]);
     for piece in bytes.chunks(999) {
         if server.handle_bytes(SessionTime::default(), piece).is_err() {
@@ -65,7 +84,10 @@ fn to_agent(bytes: &[u8]) {
     let mut spool = spool(&[], &[]);
     let mut agent = AgentSession::new(Hello::default(), 1, SessionTime::default());
     for piece in bytes.chunks(999) {
-        if agent.handle_bytes(SessionTime::default(), piece, &mut spool).is_err() {
+        if agent
+            .handle_bytes(SessionTime::default(), piece, &mut spool)
+            .is_err()
+        {
             return;
         }
         while agent.poll_event().is_some() {}

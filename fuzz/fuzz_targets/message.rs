@@ -16,7 +16,12 @@ fn order(bytes: &[u8]) {
     match JobOrder::decode(bytes, &known) {
         Ok(order) => {
             let sent = order.encode();
-            assert_eq!(JobOrder::decode(&sent, &known).expect("it was read").encode(), sent);
+            assert_eq!(
+                JobOrder::decode(&sent, &known)
+                    .expect("it was read")
+                    .encode(),
+                sent
+            );
         }
         Err(refused) => assert!(!refused.to_string().is_empty()),
     }
@@ -25,7 +30,12 @@ fn order(bytes: &[u8]) {
 fn account(bytes: &[u8]) {
     if let Ok(closing) = MonitorFinalReport::decode(bytes) {
         let sent = closing.encode();
-        assert_eq!(MonitorFinalReport::decode(&sent).expect("it was read").encode(), sent);
+        assert_eq!(
+            MonitorFinalReport::decode(&sent)
+                .expect("it was read")
+                .encode(),
+            sent
+        );
     }
 }
 
@@ -61,7 +71,10 @@ fuzz_target!(|input: &[u8]| match input {
     [_, piece, rest @ ..] => {
         let whole = frames(rest, usize::MAX);
         assert_eq!(frames(rest, usize::from(*piece) + 1), whole);
-        let sent = whole.iter().flat_map(|frame| frame.encode().concat()).collect::<Vec<u8>>();
+        let sent = whole
+            .iter()
+            .flat_map(|frame| frame.encode().concat())
+            .collect::<Vec<u8>>();
         assert_eq!(frames(&sent, usize::MAX), whole);
     }
     _ => {}

@@ -8,8 +8,14 @@ use monitor::{Monitor, MonitorConfig};
 use plan::{MonitorSpec, ParserUse};
 
 fuzz_target!(|input: Vec<u8>| {
-    let parsers = parsers::registry::schemas().into_iter().map(ParserUse::all_columns).collect();
-    let spec = MonitorSpec { parsers, ..MonitorSpec::default() };
+    let parsers = parsers::registry::schemas()
+        .into_iter()
+        .map(ParserUse::all_columns)
+        .collect();
+    let spec = MonitorSpec {
+        parsers,
+        ..MonitorSpec::default()
+    };
     let mut monitor = Monitor::new(&spec, MonitorConfig::default());
     let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));
     let mut tuples = Vec::new();

@@ -57,10 +57,19 @@ const S: Direction = Direction::ServerToClient;
 
 impl Ends {
     fn say(&mut self, direction: Direction, message: Message) {
-        let Message { name, bytes, fate, expects, tells } = message;
+        let Message {
+            name,
+            bytes,
+            fate,
+            expects,
+            tells,
+        } = message;
         let at = direction as usize;
         let (begin, heard) = (self.next[at], self.heard[at]);
-        let place = StreamPlace { seq: TcpSeq(begin), ack: Some(TcpSeq(heard)) };
+        let place = StreamPlace {
+            seq: TcpSeq(begin),
+            ack: Some(TcpSeq(heard)),
+        };
         self.next[at] = begin.wrapping_add(bytes);
         self.now += 1000;
         let ts = Timestamp(self.now);
@@ -90,12 +99,13 @@ impl Ends {
                 self.transactions.finish_request(number, end);
             }
             S => {
-                let (spot, response) =
-                    self.transactions.response(ts, place, |request| match (*request == name, tells) {
+                let (spot, response) = self.transactions.response(ts, place, |request| {
+                    match (*request == name, tells) {
                         (true, [true, _]) => ResponseMatch::Sure,
                         (false, [_, true]) => ResponseMatch::No,
                         _ => ResponseMatch::Maybe,
-                    });
+                    }
+                });
                 *response = name;
                 self.transactions.finish_response(spot, end);
             }
@@ -117,7 +127,10 @@ impl Ends {
         self.transactions.hand_out(|t| {
             let (request, response) = (t.request(), t.response());
             for (open, name) in open.iter_mut().zip([request, response]) {
-                assert!(name.is_none_or(|name| open.remove(name)), "{name:?} was handed out before");
+                assert!(
+                    name.is_none_or(|name| open.remove(name)),
+                    "{name:?} was handed out before"
+                );
             }
             if let (Some(request), Some(response)) = (request, response)
                 && request != response
@@ -147,19 +160,38 @@ fn message(name: u32, bits: u8, circumstances: u8, (smallest, losses): (u32, boo
         _ => ResponseExpectation::Response,
     };
     let tells = [16, 32].map(|bit| circumstances & 32 != 0 && bits & bit != 0);
-    Message { name: Name(name), bytes: smallest + u32::from(bits >> 4) * 3, fate, expects, tells }
+    Message {
+        name: Name(name),
+        bytes: smallest + u32::from(bits >> 4) * 3,
+        fate,
+        expects,
+        tells,
+    }
 }
 
 fuzz_target!(|input: &[u8]| {
-    let [circumstances, smallest, whole, rest @ ..] = input else { return };
+    let [circumstances, smallest, whole, rest @ ..] = input else {
+        return;
+    };
     let smallest = 2 + u32::from(smallest % 32);
     let mut transactions = TransactionQueue::of_messages_from(smallest);
     if circumstances & 16 != 0 {
         transactions = transactions.with_silent_requests();
     }
-    let next = [if circumstances & 1 == 0 { 1000 } else { u32::MAX - 300 }, 5000];
+    let next = [
+        if circumstances & 1 == 0 {
+            1000
+        } else {
+            u32::MAX - 300
+        },
+        5000,
+    ];
     let mut ends = Ends {
-        transactions: if circumstances & 2 == 0 { transactions } else { transactions.of_clients_that_wait() },
+        transactions: if circumstances & 2 == 0 {
+            transactions
+        } else {
+            transactions.of_clients_that_wait()
+        },
         next,
         heard: [next[1], next[0]],
         lost: [None; 2],
@@ -206,7 +238,15 @@ fuzz_target!(|input: &[u8]| {
                 let name = waiting.pop_front().unwrap_or_default();
                 answered += 1;
                 ends.hear(S);
-                ends.say(S, message(name, bits.next().unwrap_or(0), *circumstances, (smallest, losses)));
+                ends.say(
+                    S,
+                    message(
+                        name,
+                        bits.next().unwrap_or(0),
+                        *circumstances,
+                        (smallest, losses),
+                    ),
+                );
             }
             if round & 128 != 0 && answered > 0 && asked < requests {
                 // It sends more requests after a partial response.
@@ -226,6 +266,14 @@ fuzz_target!(|input: &[u8]| {
     }
     ends.transactions.close();
     ends.hand_out();
-    assert!(ends.open.iter().all(BTreeSet::is_empty), "{:?} was not handed out", ends.open);
-    assert!(!obeys || ends.false_pairs.is_empty(), "false: {:?}", ends.false_pairs);
+    assert!(
+        ends.open.iter().all(BTreeSet::is_empty),
+        "{:?} was not handed out",
+        ends.open
+    );
+    assert!(
+        !obeys || ends.false_pairs.is_empty(),
+        "false: {:?}",
+        ends.false_pairs
+    );
 });

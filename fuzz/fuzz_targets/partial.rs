@@ -38,13 +38,19 @@ fn bytes_of(input: &[u8], valid: &[u8]) -> Vec<u8> {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let Some((which, input)) = input.split_first() else { return };
+    let Some((which, input)) = input.split_first() else {
+        return;
+    };
     let (flow, valid) = &VALID[usize::from(*which) % VALID.len()];
     let bytes = bytes_of(input, valid);
     let mut engine = Engine::new(flow, config());
-    let Ok(partial) = engine.decode_partial(&bytes) else { return };
+    let Ok(partial) = engine.decode_partial(&bytes) else {
+        return;
+    };
     let again = partial.encode();
-    let back = engine.decode_partial(&again).expect("what was read is written");
+    let back = engine
+        .decode_partial(&again)
+        .expect("what was read is written");
     assert_eq!(back.encode(), again);
     // Relayed by a worker, and together with a valid part.
     let mut worker = Engine::worker(flow, config());

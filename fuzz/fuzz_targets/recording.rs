@@ -17,7 +17,9 @@ fn schema() -> Arc<Schema> {
         ("client_guessed", DataType::Bool, Unit::None),
         ("ts_end", DataType::I64, Unit::EpochNanoseconds),
     ];
-    let fields = fields.map(|(name, data_type, unit)| Field::new(name, data_type, unit, "")).to_vec();
+    let fields = fields
+        .map(|(name, data_type, unit)| Field::new(name, data_type, unit, ""))
+        .to_vec();
     Arc::new(Schema {
         name: "t".into(),
         version: 1,
@@ -36,7 +38,9 @@ fn let_library_panics_pass() {
     ONCE.call_once(|| {
         let abort = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            let is_ours = panic.location().is_none_or(|place| place.file().contains("crates/"));
+            let is_ours = panic
+                .location()
+                .is_none_or(|place| place.file().contains("crates/"));
             if is_ours {
                 abort(panic);
             }

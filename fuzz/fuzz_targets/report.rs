@@ -18,20 +18,34 @@ const QUERIES: [&str; 3] = [
 fn plans() -> &'static [Plan] {
     static PLANS: OnceLock<Vec<Plan>> = OnceLock::new();
     let plan = |text: &&str| {
-        let checked = query::check(text, &parsers::registry::schemas(), &query::HostTable::default());
+        let checked = query::check(
+            text,
+            &parsers::registry::schemas(),
+            &query::HostTable::default(),
+        );
         planner::lower(&checked.expect("a query"))
     };
     PLANS.get_or_init(|| QUERIES.iter().map(plan).collect())
 }
 
 fuzz_target!(|input: &[u8]| {
-    let Some((which, report)) = input.split_first() else { return };
+    let Some((which, report)) = input.split_first() else {
+        return;
+    };
     let plan = &plans()[usize::from(*which) % QUERIES.len()];
-    let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &EngineConfig::default());
+    let engines = EngineSet::new(
+        std::slice::from_ref(&plan.dataflow),
+        &EngineConfig::default(),
+    );
     let mut collector = Collector::of_lanes(engines, 1 << 20);
-    let Ok(report) = collector.decode(report) else { return };
+    let Ok(report) = collector.decode(report) else {
+        return;
+    };
     let again = report.encode();
-    assert!(collector.decode(&again).is_ok(), "what was read is written so that it can be read");
+    assert!(
+        collector.decode(&again).is_ok(),
+        "what was read is written so that it can be read"
+    );
     let mut rows: Vec<EngineOutput> = Vec::new();
     collector.take(LaneId(0), report, &mut IgnoreCoverage(&mut rows));
     collector.end(&mut IgnoreCoverage(&mut rows));

@@ -21,15 +21,22 @@ fuzz_target!(|datagrams: Vec<(u8, &[u8])>| {
     let mut events = 0;
     for (exporter, datagram) in &datagrams {
         let exporter = SocketAddr::from(([10, 0, 0, exporter & 7], 1));
-        decoder.decode(exporter, Timestamp(i64::from(exporter.port())), datagram, |event| {
-            events += 1;
-            if let ExportEvent::Flow(_, Some(record)) = event {
-                assert!(record.fields().all(|field| field.value.len() <= bytes));
-            }
-        });
+        decoder.decode(
+            exporter,
+            Timestamp(i64::from(exporter.port())),
+            datagram,
+            |event| {
+                events += 1;
+                if let ExportEvent::Flow(_, Some(record)) = event {
+                    assert!(record.fields().all(|field| field.value.len() <= bytes));
+                }
+            },
+        );
     }
     // A record has at least a byte.
     assert!(events <= bytes);
     let saved = decoder.save();
-    ExportDecoder::new(limits).restore(&saved).expect("a saved state");
+    ExportDecoder::new(limits)
+        .restore(&saved)
+        .expect("a saved state");
 });

@@ -23,7 +23,10 @@ fuzz_target!(|input: (u16, u16, &[u8])| {
         assert!(packet.tunnel.layers().count() <= wire::tunnel::LAYERS_MAX);
         if let Some(inner) = inner {
             let inner = Packet::decode(&inner).expect("it was decoded as a part of all");
-            assert_eq!((inner.five_tuple, inner.payload), (packet.five_tuple, packet.payload));
+            assert_eq!(
+                (inner.five_tuple, inner.payload),
+                (packet.five_tuple, packet.payload)
+            );
         }
     }
     assert!(packet.is_err() || wire::unread_protocol(&captured).is_none());

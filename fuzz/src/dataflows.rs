@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use plan::{
-    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComparisonOperator, Dataflow, DataflowInput,
-    GroupBy, Literal, Pipeline, Predicate, ProfileSpec, ResultSelection, ShareTotal, TopK, Window,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComparisonOperator, Dataflow,
+    DataflowInput, GroupBy, Literal, Pipeline, Predicate, ProfileSpec, ResultSelection, ShareTotal,
+    TopK, Window,
 };
 use stream::{Engine, EngineConfig, PartialResult};
 use tuple::{Batch, FieldId, Schema, TupleWriter, common};
@@ -17,18 +18,33 @@ tuple::fields! {
     OK: Bool, None, "ok", "";
 }
 
-const COLUMNS: [FieldId; 9] =
-    [common::ID, common::TS_END, common::CLIENT_IP, common::SAMPLE_RATE, NAME, N, TIME, RATIO, OK];
+const COLUMNS: [FieldId; 9] = [
+    common::ID,
+    common::TS_END,
+    common::CLIENT_IP,
+    common::SAMPLE_RATE,
+    NAME,
+    N,
+    TIME,
+    RATIO,
+    OK,
+];
 
 fn of(field: FieldId) -> Column {
     Column { input: 0, field }
 }
 
 fn pipeline(value: FieldId, group: &[FieldId], aggregates: Vec<AggregateFunction>) -> Pipeline {
-    let named = |(i, field): (usize, &FieldId)| GroupBy { column: of(*field), name: format!("g{i}") };
+    let named = |(i, field): (usize, &FieldId)| GroupBy {
+        column: of(*field),
+        name: format!("g{i}"),
+    };
     Pipeline {
         name: "fuzz".into(),
-        values: vec![AggregatedValue { column: of(value), unit: tuple::Unit::None }],
+        values: vec![AggregatedValue {
+            column: of(value),
+            unit: tuple::Unit::None,
+        }],
         value_required: false,
         group: group.iter().enumerate().map(named).collect(),
         aggregates: aggregates.into_iter().map(AggregateColumn::from).collect(),
@@ -41,7 +57,11 @@ fn pipeline(value: FieldId, group: &[FieldId], aggregates: Vec<AggregateFunction
 }
 
 fn is(field: FieldId, text: &str) -> Predicate {
-    Predicate::Compare { column: of(field), op: ComparisonOperator::Eq, literal: Literal::Text(text.into()) }
+    Predicate::Compare {
+        column: of(field),
+        op: ComparisonOperator::Eq,
+        literal: Literal::Text(text.into()),
+    }
 }
 
 fn everything() -> Vec<AggregateFunction> {
@@ -82,14 +102,25 @@ fn profile() -> Pipeline {
         k: 5,
         near: 1,
     };
-    Pipeline { profile: Some(profile), ..pipeline(N, &[], Vec::new()) }
+    Pipeline {
+        profile: Some(profile),
+        ..pipeline(N, &[], Vec::new())
+    }
 }
 
 /// One batch after the other, without and with sampling rates.
 #[must_use]
 pub fn dataflows() -> Vec<Dataflow> {
-    let sliding = Some(Window { size_ns: 50, slide_ns: 20, lateness_ns: 5 });
-    let tumbling = Some(Window { size_ns: 50, slide_ns: 50, lateness_ns: 0 });
+    let sliding = Some(Window {
+        size_ns: 50,
+        slide_ns: 20,
+        lateness_ns: 5,
+    });
+    let tumbling = Some(Window {
+        size_ns: 50,
+        slide_ns: 50,
+        lateness_ns: 0,
+    });
     let shares = vec![
         AggregateFunction::Count,
         AggregateFunction::Share(ShareTotal::Values),
@@ -102,15 +133,29 @@ pub fn dataflows() -> Vec<Dataflow> {
         ..pipeline(
             N,
             &[N],
-            vec![AggregateFunction::Count, AggregateFunction::Sum, AggregateFunction::Quantile(0.5)],
+            vec![
+                AggregateFunction::Count,
+                AggregateFunction::Sum,
+                AggregateFunction::Quantile(0.5),
+            ],
         )
     };
     let all = [
         vec![pipeline(N, &[], everything())],
-        vec![pipeline(RATIO, &[NAME, common::CLIENT_IP, OK, RATIO, TIME], everything())],
-        vec![Pipeline { window: sliding, ..pipeline(TIME, &[common::CLIENT_IP], everything()) }],
+        vec![pipeline(
+            RATIO,
+            &[NAME, common::CLIENT_IP, OK, RATIO, TIME],
+            everything(),
+        )],
+        vec![Pipeline {
+            window: sliding,
+            ..pipeline(TIME, &[common::CLIENT_IP], everything())
+        }],
         vec![ranked(0), ranked(1), pipeline(N, &[NAME], shares)],
-        vec![Pipeline { window: tumbling, ..profile() }],
+        vec![Pipeline {
+            window: tumbling,
+            ..profile()
+        }],
         vec![profile()],
     ];
     let mut flows = Vec::new();
@@ -119,8 +164,16 @@ pub fn dataflows() -> Vec<Dataflow> {
             let mut columns = COLUMNS.to_vec();
             columns.retain(|field| is_weighted || *field != common::SAMPLE_RATE);
             let schema = Arc::new(Schema::of_parser("t", 1, "fuzz", FIELDS, None, None));
-            let input = DataflowInput { schema, columns, filter: None };
-            flows.push(Dataflow { inputs: vec![input], pipelines: pipelines.clone(), ..Dataflow::default() });
+            let input = DataflowInput {
+                schema,
+                columns,
+                filter: None,
+            };
+            flows.push(Dataflow {
+                inputs: vec![input],
+                pipelines: pipelines.clone(),
+                ..Dataflow::default()
+            });
         }
     }
     flows
@@ -129,7 +182,11 @@ pub fn dataflows() -> Vec<Dataflow> {
 /// Small limits.
 #[must_use]
 pub fn config() -> EngineConfig {
-    EngineConfig { distinct_exact_max: 8, window_bytes_max: 4 << 20, ..EngineConfig::default() }
+    EngineConfig {
+        distinct_exact_max: 8,
+        window_bytes_max: 4 << 20,
+        ..EngineConfig::default()
+    }
 }
 
 fn batch(input: &DataflowInput) -> Batch {

@@ -2,7 +2,8 @@
 //! deep into messages.
 
 use parsers::{
-    Direction, ParserOutput, ProbeContext, ProtocolDefinition, StreamGap, StreamParser, StreamSegment,
+    Direction, ParserOutput, ProbeContext, ProtocolDefinition, StreamGap, StreamParser,
+    StreamSegment,
 };
 use tuple::Schema;
 use wire::{IpProtocol, Timestamp};
@@ -47,11 +48,22 @@ pub fn converse(
     }
     conversation.act(|parser, _, out| parser.on_close(out));
     conversation.tuples.count(true);
-    Heard { bytes: conversation.bytes, tuples: conversation.tuples.written }
+    Heard {
+        bytes: conversation.bytes,
+        tuples: conversation.tuples.written,
+    }
 }
 
 impl Conversation {
-    fn step(&mut self, Step { by, hears, fate, what }: Step<'_>) {
+    fn step(
+        &mut self,
+        Step {
+            by,
+            hears,
+            fate,
+            what,
+        }: Step<'_>,
+    ) {
         self.now += 1000;
         self.ends.hear(by, hears);
         match what {
@@ -70,7 +82,11 @@ impl Conversation {
     }
 
     fn say(&mut self, by: Direction, fate: Fate, bytes: &[u8]) {
-        let piece = if let Fate::Pieces(n) = fate { n } else { bytes.len().max(1) };
+        let piece = if let Fate::Pieces(n) = fate {
+            n
+        } else {
+            bytes.len().max(1)
+        };
         for bytes in bytes.chunks(piece) {
             let begin = self.ends.said(by);
             let mut place = self.ends.say(by, bytes.len() as u64);
@@ -91,13 +107,19 @@ impl Conversation {
                 self.told[by as usize] += bytes.len() as u64;
                 self.bytes += bytes.len() as u64;
                 self.probe(bytes);
-                self.act(|parser, ts, out| parser.on_bytes(by, StreamSegment { bytes, ts, place }, out));
+                self.act(|parser, ts, out| {
+                    parser.on_bytes(by, StreamSegment { bytes, ts, place }, out)
+                });
             }
         }
     }
 
     fn datagram(&mut self, by: Direction, fate: Fate, bytes: &[u8]) {
-        let cut = if let Fate::Cut(n) = fate { n.min(bytes.len()) } else { 0 };
+        let cut = if let Fate::Cut(n) = fate {
+            n.min(bytes.len())
+        } else {
+            0
+        };
         let bytes = &bytes[..bytes.len() - cut];
         self.bytes += bytes.len() as u64;
         self.probe(bytes);
@@ -106,15 +128,28 @@ impl Conversation {
 
     fn probe(&self, bytes: &[u8]) {
         let Script { udp, midstream, .. } = self.script;
-        let transport = if udp { IpProtocol::UDP } else { IpProtocol::TCP };
-        let context = ProbeContext { transport, usual_port: true, midstream, speaker: None, answers: false };
+        let transport = if udp {
+            IpProtocol::UDP
+        } else {
+            IpProtocol::TCP
+        };
+        let context = ProbeContext {
+            transport,
+            usual_port: true,
+            midstream,
+            speaker: None,
+            answers: false,
+        };
         let _ = (self.protocol.probe)(bytes, context);
     }
 
     /// Reports the missing bytes of `by` before byte `end`.
     fn tell_missing(&mut self, by: Direction, end: u64) {
         let told = &mut self.told[by as usize];
-        let (seq, len) = (self.ends.start(by).plus(*told as u32), end.saturating_sub(*told));
+        let (seq, len) = (
+            self.ends.start(by).plus(*told as u32),
+            end.saturating_sub(*told),
+        );
         if len > 0 {
             *told = end;
             self.act(|parser, ts, out| parser.on_gap(by, StreamGap { seq, len, ts }, out));
@@ -122,8 +157,12 @@ impl Conversation {
     }
 
     fn act(&mut self, act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut ParserOutput<'_>)) {
-        let (flow, ts) = (context(self.script, self.script.midstream), Timestamp(self.now));
-        let mut out = ParserOutput::new(&flow, ts, &mut self.tuples.counters, &mut self.tuples.taps);
+        let (flow, ts) = (
+            context(self.script, self.script.midstream),
+            Timestamp(self.now),
+        );
+        let mut out =
+            ParserOutput::new(&flow, ts, &mut self.tuples.counters, &mut self.tuples.taps);
         act(self.parser.as_mut(), ts, &mut out);
         self.tuples.count(false);
     }

@@ -18,8 +18,15 @@ use self::script::Script;
 /// Reads `input` as a script ([`script`]) and plays it to a parser of `protocol`. The parser must not panic, and must not
 /// write more than one tuple per `bytes_per_tuple` bytes of input (the size of the smallest message, or of the smallest
 /// part with a tuple of its own).
-pub fn converse(protocol: &'static ProtocolDefinition, schema: Schema, bytes_per_tuple: u64, input: &[u8]) {
-    let Some((script, steps)) = Script::of(input) else { return };
+pub fn converse(
+    protocol: &'static ProtocolDefinition,
+    schema: Schema,
+    bytes_per_tuple: u64,
+    input: &[u8],
+) {
+    let Some((script, steps)) = Script::of(input) else {
+        return;
+    };
     let heard = if script.packets {
         packets::converse(protocol, schema, script, steps)
     } else {
@@ -46,8 +53,15 @@ impl Tuples {
     fn new(schema: Schema) -> Tuples {
         let schema = Arc::new(schema);
         let wanted: Vec<_> = schema.ids().collect();
-        let taps = [ParserSubscription::new(0, TupleWriter::new(schema, &wanted))];
-        Tuples { counters: ParserCounters::default(), taps, written: 0 }
+        let taps = [ParserSubscription::new(
+            0,
+            TupleWriter::new(schema, &wanted),
+        )];
+        Tuples {
+            counters: ParserCounters::default(),
+            taps,
+            written: 0,
+        }
     }
 
     /// Flushes when a batch is full, or at the end.
@@ -61,7 +75,10 @@ impl Tuples {
 
 /// The endpoints of a conversation, the client first.
 fn endpoints(script: Script) -> [Endpoint; 2] {
-    let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
+    let end = |n, port| Endpoint {
+        addr: Addr::v4([10, 0, 0, n]),
+        port,
+    };
     [end(if script.swapped { 3 } else { 1 }, 40000), end(2, 80)]
 }
 
@@ -71,7 +88,11 @@ fn context(script: Script, midstream: bool) -> FlowContext {
         id: 1,
         client,
         server,
-        protocol: if script.udp { IpProtocol::UDP } else { IpProtocol::TCP },
+        protocol: if script.udp {
+            IpProtocol::UDP
+        } else {
+            IpProtocol::TCP
+        },
         client_guessed: false,
         midstream,
         sample_rate: 1.0,

@@ -51,7 +51,10 @@ pub fn converse(
         script,
         path: Path::new(protocol, schema, script),
         events: FlowEvents::default(),
-        truth: Truth { ends: Ends::new(script), said: [Vec::new(), Vec::new()] },
+        truth: Truth {
+            ends: Ends::new(script),
+            said: [Vec::new(), Vec::new()],
+        },
         late: Vec::new(),
         now: 1_000_000_000,
         captured: 0,
@@ -69,22 +72,45 @@ impl Conversation {
     fn shake_hands(&mut self) {
         let [client, server] = [Direction::ClientToServer, Direction::ServerToClient];
         let before = |of: Direction| TcpSeq(self.truth.ends.start(of).0.wrapping_sub(1));
-        let syn = |by, seq, ack, flags, ts| Sent { by, seq, ack, flags, ts, bytes: Vec::new(), cut: 0 };
+        let syn = |by, seq, ack, flags, ts| Sent {
+            by,
+            seq,
+            ack,
+            flags,
+            ts,
+            bytes: Vec::new(),
+            cut: 0,
+        };
         let both = TcpFlags::SYN | TcpFlags::ACK;
         let syns = [
             syn(client, before(client), TcpSeq(0), TcpFlags::SYN, self.now),
-            syn(server, before(server), self.truth.ends.start(client), both, self.now + PACE),
+            syn(
+                server,
+                before(server),
+                self.truth.ends.start(client),
+                both,
+                self.now + PACE,
+            ),
         ];
         self.now += 2 * PACE;
         syns.iter().for_each(|syn| self.capture(syn));
     }
 
-    fn step(&mut self, Step { by, hears, fate, what }: Step<'_>) {
+    fn step(
+        &mut self,
+        Step {
+            by,
+            hears,
+            fate,
+            what,
+        }: Step<'_>,
+    ) {
         self.truth.ends.hear(by, hears);
         let (next, kept) = (self.truth.ends.next(by), &self.truth.said[by as usize]);
         match what {
             What::Say(bytes) if self.script.udp => self.say(by, fate, bytes, usize::MAX),
-            What::Say(_) | What::Skip(_) if self.truth.ends.has_ended(by) || kept.len() > SAID_MAX => {}
+            What::Say(_) | What::Skip(_)
+                if self.truth.ends.has_ended(by) || kept.len() > SAID_MAX => {}
             What::Say(bytes) => self.say(by, fate, bytes, MSS),
             What::Skip(bytes) => {
                 let end = kept.len() + bytes.min(SAID_MAX as u64) as usize;
@@ -114,16 +140,41 @@ impl Conversation {
         for bytes in bytes.chunks(piece) {
             let place = self.truth.ends.say(by, bytes.len() as u64);
             self.truth.said[by as usize].extend_from_slice(bytes);
-            self.send(by, place.seq, TcpFlags::PSH | TcpFlags::ACK, bytes.to_vec(), fate);
+            self.send(
+                by,
+                place.seq,
+                TcpFlags::PSH | TcpFlags::ACK,
+                bytes.to_vec(),
+                fate,
+            );
         }
     }
 
     /// Sends one packet and applies its fate in the capture.
-    fn send(&mut self, by: Direction, seq: TcpSeq, flags: TcpFlags, mut bytes: Vec<u8>, fate: Fate) {
+    fn send(
+        &mut self,
+        by: Direction,
+        seq: TcpSeq,
+        flags: TcpFlags,
+        mut bytes: Vec<u8>,
+        fate: Fate,
+    ) {
         self.now += PACE;
-        let cut = if let Fate::Cut(n) = fate { n.min(bytes.len()) } else { 0 };
+        let cut = if let Fate::Cut(n) = fate {
+            n.min(bytes.len())
+        } else {
+            0
+        };
         bytes.truncate(bytes.len() - cut);
-        let sent = Sent { by, seq, ack: self.truth.ends.ack(by), flags, ts: self.now, bytes, cut };
+        let sent = Sent {
+            by,
+            seq,
+            ack: self.truth.ends.ack(by),
+            flags,
+            ts: self.now,
+            bytes,
+            cut,
+        };
         match fate {
             Fate::Lost => {}
             Fate::Late(after) => self.late.push((after, sent)),
@@ -133,7 +184,9 @@ impl Conversation {
             }
             Fate::Captured | Fate::Cut(_) | Fate::Pieces(_) => self.capture(&sent),
         }
-        self.late.iter_mut().for_each(|(after, _)| *after = after.saturating_sub(1));
+        self.late
+            .iter_mut()
+            .for_each(|(after, _)| *after = after.saturating_sub(1));
         while let Some(n) = self.late.iter().position(|(after, _)| *after == 0) {
             let (_, mut sent) = self.late.remove(n);
             // Reordered in the network, or only in the capture file.
@@ -146,8 +199,20 @@ impl Conversation {
 
     fn capture(&mut self, sent: &Sent) {
         let len = (sent.bytes.len() + sent.cut) as u32;
-        let Sent { by, seq, ack, flags, ts, .. } = *sent;
-        let tcp = TcpInfo { seq, ack, flags, window: 8192 };
+        let Sent {
+            by,
+            seq,
+            ack,
+            flags,
+            ts,
+            ..
+        } = *sent;
+        let tcp = TcpInfo {
+            seq,
+            ack,
+            flags,
+            window: 8192,
+        };
         let packet = Packet {
             ts: Timestamp(ts),
             original_len: 54 + len,
@@ -157,7 +222,11 @@ impl Conversation {
             macs: None,
             vlan: None,
             tunnel: wire::Tunnel::default(),
-            transport: if self.script.udp { TransportHeader::Udp } else { TransportHeader::Tcp(tcp) },
+            transport: if self.script.udp {
+                TransportHeader::Udp
+            } else {
+                TransportHeader::Tcp(tcp)
+            },
             checksum: seq.0 as u16,
             segment: &[],
             payload: &sent.bytes,

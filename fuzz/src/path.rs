@@ -45,7 +45,11 @@ pub struct Path {
 
 impl Path {
     pub fn new(protocol: &'static ProtocolDefinition, schema: Schema, script: Script) -> Path {
-        let (held_max, wait) = if script.tight { (1 << 12, 1_000_000) } else { (1 << 16, 20_000_000) };
+        let (held_max, wait) = if script.tight {
+            (1 << 12, 1_000_000)
+        } else {
+            (1 << 16, 20_000_000)
+        };
         let config = FlowTableConfig {
             room: FlowBudget::of_flows(4),
             held_bytes_max: held_max,
@@ -54,14 +58,26 @@ impl Path {
             ..FlowTableConfig::default()
         };
         let (table, tuples) = (FlowTable::new(config), Tuples::new(schema));
-        Path { script, protocol, table, held_max, now: Timestamp::MIN, tuples, bytes: 0 }
+        Path {
+            script,
+            protocol,
+            table,
+            held_max,
+            now: Timestamp::MIN,
+            tuples,
+            bytes: 0,
+        }
     }
 
     pub fn take(&mut self, packet: &Packet<'_>, truth: &Truth, events: &mut FlowEvents) {
         self.now = self.now.max(packet.ts);
         let mut at = self.table.hash(packet);
         self.table.prefetch_flow(&mut at, |_| {});
-        if self.table.process_fast(&at, &Fast::of(packet), events).is_none() {
+        if self
+            .table
+            .process_fast(&at, &Fast::of(packet), events)
+            .is_none()
+        {
             self.table.process_hashed(packet, &at, events);
         }
         self.on_events(events, packet.payload, truth);
@@ -87,27 +103,52 @@ impl Path {
                 break;
             }
         }
-        assert_eq!(self.table.held_bytes(), 0, "something is held behind the end");
+        assert_eq!(
+            self.table.held_bytes(),
+            0,
+            "something is held behind the end"
+        );
         self.tuples.count(true);
-        Heard { bytes: self.bytes, tuples: self.tuples.written }
+        Heard {
+            bytes: self.bytes,
+            tuples: self.tuples.written,
+        }
     }
 
     fn on_events(&mut self, events: &FlowEvents, payload: &[u8], truth: &Truth) {
         for &IndexedFlowEvent { flow, what } in events.list() {
             match what {
                 FlowEvent::Opened | FlowEvent::Resumed { .. } | FlowEvent::ActiveTimeout => {}
-                FlowEvent::Bytes { side, chunk, ts, place } => {
-                    let segment = StreamSegment { bytes: events.bytes(chunk, payload), ts, place };
+                FlowEvent::Bytes {
+                    side,
+                    chunk,
+                    ts,
+                    place,
+                } => {
+                    let segment = StreamSegment {
+                        bytes: events.bytes(chunk, payload),
+                        ts,
+                        place,
+                    };
                     self.compare(flow, side, segment, truth);
                     self.on_bytes(flow, side, segment);
                 }
-                FlowEvent::Datagram { side, chunk, cut, ts } => {
+                FlowEvent::Datagram {
+                    side,
+                    chunk,
+                    cut,
+                    ts,
+                } => {
                     let bytes = events.bytes(chunk, payload);
                     self.bytes += bytes.len() as u64;
                     if self.is_recognised(
                         flow,
                         side,
-                        StreamSegment { bytes, ts, place: StreamPlace::default() },
+                        StreamSegment {
+                            bytes,
+                            ts,
+                            place: StreamPlace::default(),
+                        },
                     ) {
                         self.parse(flow, |parser, asker, out| {
                             parser.on_datagram(direction(side, asker), bytes, cut, ts, out);
@@ -133,9 +174,19 @@ impl Path {
 
     /// Checks that the next bytes of `side` equal the sent ones, and that all bytes acknowledged by their sender were
     /// delivered.
-    fn compare(&mut self, flow: FlowIdx, side: FlowSide, segment: StreamSegment<'_>, truth: &Truth) {
+    fn compare(
+        &mut self,
+        flow: FlowIdx,
+        side: FlowSide,
+        segment: StreamSegment<'_>,
+        truth: &Truth,
+    ) {
         let StreamSegment { bytes, place, .. } = segment;
-        let by = if side == self.client() { Direction::ClientToServer } else { Direction::ServerToClient };
+        let by = if side == self.client() {
+            Direction::ClientToServer
+        } else {
+            Direction::ServerToClient
+        };
         let begin = place.seq.distance(truth.ends.start(by)) as usize;
         assert_eq!(
             truth.said[by as usize].get(begin..begin + bytes.len()),
@@ -145,9 +196,14 @@ impl Path {
         let state = self.table.state_mut(flow);
         state.spoke[side.index()] = true;
         let other = side.other().index();
-        if let (Some(ack), Some(delivered), true) = (place.ack, state.delivered[other], state.spoke[other]) {
+        if let (Some(ack), Some(delivered), true) =
+            (place.ack, state.delivered[other], state.spoke[other])
+        {
             // A FIN is acknowledged as well.
-            assert!(ack.distance(delivered) <= 1, "{ack:?} was heard, {delivered:?} delivered");
+            assert!(
+                ack.distance(delivered) <= 1,
+                "{ack:?} was heard, {delivered:?} delivered"
+            );
         }
         self.advance(flow, side, place.seq, bytes.len() as u64);
         self.bytes += bytes.len() as u64;
@@ -155,17 +211,24 @@ impl Path {
 
     fn advance(&mut self, flow: FlowIdx, side: FlowSide, seq: TcpSeq, len: u64) {
         let delivered = &mut self.table.state_mut(flow).delivered[side.index()];
-        assert!(delivered.is_none_or(|before| before == seq), "{delivered:?}, then {seq:?}");
+        assert!(
+            delivered.is_none_or(|before| before == seq),
+            "{delivered:?}, then {seq:?}"
+        );
         *delivered = Some(seq.plus(len as u32));
     }
 
     fn client(&self) -> FlowSide {
-        five_tuple(self.script, Direction::ClientToServer).flow_key().1
+        five_tuple(self.script, Direction::ClientToServer)
+            .flow_key()
+            .1
     }
 
     fn on_bytes(&mut self, flow: FlowIdx, side: FlowSide, segment: StreamSegment<'_>) {
         if self.is_recognised(flow, side, segment) {
-            self.parse(flow, |parser, asker, out| parser.on_bytes(direction(side, asker), segment, out));
+            self.parse(flow, |parser, asker, out| {
+                parser.on_bytes(direction(side, asker), segment, out)
+            });
         }
     }
 
@@ -177,17 +240,24 @@ impl Path {
                 *stream = FlowProtocol::Probing(probing);
             }
             FlowProtocol::Probing(probing) => probing.on_gap(side, gap),
-            _ => self.parse(flow, |parser, asker, out| parser.on_gap(direction(side, asker), gap, out)),
+            _ => self.parse(flow, |parser, asker, out| {
+                parser.on_gap(direction(side, asker), gap, out)
+            }),
         }
     }
 
     fn on_end(&mut self, flow: FlowIdx, side: FlowSide, end: StreamEnd) {
-        self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), end, out));
+        self.parse(flow, |parser, asker, out| {
+            parser.on_end(direction(side, asker), end, out)
+        });
     }
 
     /// Whether the flow has a parser, which was given the earlier bytes.
     fn is_recognised(&mut self, idx: FlowIdx, side: FlowSide, segment: StreamSegment<'_>) -> bool {
-        if !matches!(self.table.state(idx).stream, FlowProtocol::New | FlowProtocol::Probing(_)) {
+        if !matches!(
+            self.table.state(idx).stream,
+            FlowProtocol::New | FlowProtocol::Probing(_)
+        ) {
             return true;
         }
         let (known, protocol) = (!self.script.probed, self.protocol);
@@ -198,11 +268,17 @@ impl Path {
             FlowProtocol::Probing(probing) => probing,
             _ => Box::default(),
         };
-        let candidates = ProtocolCandidates { read: &[protocol], named: &[], room: 1 << 20 };
+        let candidates = ProtocolCandidates {
+            read: &[protocol],
+            named: &[],
+            room: 1 << 20,
+        };
         let found = if known {
             Ok(Some(client))
         } else {
-            probing.on_bytes(side, segment, about, candidates).map(|found| found.map(|found| found.asker))
+            probing
+                .on_bytes(side, segment, about, candidates)
+                .map(|found| found.map(|found| found.asker))
         };
         let asker = match found {
             Ok(Some(asker)) => asker,
@@ -237,8 +313,15 @@ impl Path {
     ) {
         let (flow, state) = self.table.flow_and_state(idx);
         let flow = context(self.script, state.joined_midway || flow.is_midstream());
-        let FlowProtocol::Parsing { parser, asker, .. } = &mut state.stream else { return };
-        let mut out = ParserOutput::new(&flow, self.now, &mut self.tuples.counters, &mut self.tuples.taps);
+        let FlowProtocol::Parsing { parser, asker, .. } = &mut state.stream else {
+            return;
+        };
+        let mut out = ParserOutput::new(
+            &flow,
+            self.now,
+            &mut self.tuples.counters,
+            &mut self.tuples.taps,
+        );
         act(parser.as_mut(), *asker, &mut out);
         if parser.is_done() {
             parser.on_close(&mut out);
@@ -257,6 +340,14 @@ impl Path {
 /// The five-tuple of packets sent by `by`.
 pub fn five_tuple(script: Script, by: Direction) -> FiveTuple {
     let ends = endpoints(script);
-    let protocol = if script.udp { IpProtocol::UDP } else { IpProtocol::TCP };
-    FiveTuple { src: ends[by as usize], dst: ends[1 - by as usize], protocol }
+    let protocol = if script.udp {
+        IpProtocol::UDP
+    } else {
+        IpProtocol::TCP
+    };
+    FiveTuple {
+        src: ends[by as usize],
+        dst: ends[1 - by as usize],
+        protocol,
+    }
 }

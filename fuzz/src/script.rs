@@ -92,7 +92,11 @@ pub fn next<'a>(input: &mut &'a [u8]) -> Option<Step<'a>> {
     let ([what, fate, low, high], rest) = input.split_first_chunk::<4>()?;
     let len = u16::from_le_bytes([*low, *high]);
     *input = rest;
-    let by = if what & 1 == 0 { Direction::ClientToServer } else { Direction::ServerToClient };
+    let by = if what & 1 == 0 {
+        Direction::ClientToServer
+    } else {
+        Direction::ServerToClient
+    };
     let hears = match what >> 1 & 3 {
         1 => Hears::Nothing,
         2 => Hears::Half,
@@ -121,7 +125,12 @@ pub fn next<'a>(input: &mut &'a [u8]) -> Option<Step<'a>> {
         7 => Fate::Pieces(1 + usize::from(n) * 16),
         _ => Fate::Captured,
     };
-    Some(Step { by, hears, fate, what })
+    Some(Step {
+        by,
+        hears,
+        fate,
+        what,
+    })
 }
 
 /// Bytes sent and received by both ends since the start.
@@ -135,8 +144,16 @@ pub struct Ends {
 
 impl Ends {
     pub fn new(script: Script) -> Ends {
-        let starts = [TcpSeq(if script.wraps { u32::MAX - 99 } else { 7000 }), TcpSeq(1000)];
-        Ends { starts, said: [0; 2], heard: [0; 2], ended: [false; 2] }
+        let starts = [
+            TcpSeq(if script.wraps { u32::MAX - 99 } else { 7000 }),
+            TcpSeq(1000),
+        ];
+        Ends {
+            starts,
+            said: [0; 2],
+            heard: [0; 2],
+            ended: [false; 2],
+        }
     }
 
     /// Sequence number of the first byte of `by`.
@@ -173,7 +190,10 @@ impl Ends {
 
     /// Sends `bytes` bytes from `by`; returns their place.
     pub fn say(&mut self, by: Direction, bytes: u64) -> StreamPlace {
-        let place = StreamPlace { seq: self.next(by), ack: Some(self.ack(by)) };
+        let place = StreamPlace {
+            seq: self.next(by),
+            ack: Some(self.ack(by)),
+        };
         self.said[by as usize] += bytes;
         place
     }

@@ -44,13 +44,18 @@ impl Capture {
         let mut at = 24;
         std::iter::from_fn(move || {
             let head: &[u8; 16] = bytes.get(at..)?.first_chunk()?;
-            let word = |k: usize| u32::from_le_bytes([head[k], head[k + 1], head[k + 2], head[k + 3]]);
+            let word =
+                |k: usize| u32::from_le_bytes([head[k], head[k + 1], head[k + 2], head[k + 3]]);
             let start = at + 16;
             at = start + word(8) as usize;
             if AHEAD {
                 prefetch(bytes, start + 1536);
             }
-            Some(Record { seconds: word(0), original: word(12), packet: bytes.get(start..at)? })
+            Some(Record {
+                seconds: word(0),
+                original: word(12),
+                packet: bytes.get(start..at)?,
+            })
         })
     }
 }

@@ -18,7 +18,12 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--passes" => runs = arguments.next().and_then(|n| n.parse().ok()).expect("--passes N"),
+            "--passes" => {
+                runs = arguments
+                    .next()
+                    .and_then(|n| n.parse().ok())
+                    .expect("--passes N")
+            }
             "memory" => memory::measure(runs),
             file => of_capture(Path::new(file), runs),
         }
@@ -28,12 +33,16 @@ fn main() {
 fn of_capture(path: &Path, runs: usize) {
     let capture = Capture::load(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let (packets, bits) =
-        capture.records::<false>().fold((0u64, 0u64), |(n, b), r| (n + 1, b + u64::from(r.original) * 8));
+    let (packets, bits) = capture.records::<false>().fold((0u64, 0u64), |(n, b), r| {
+        (n + 1, b + u64::from(r.original) * 8)
+    });
     for (limit, mut pass) in passes::all() {
         let (seconds, check) = median(runs, || pass(&capture));
-        let (mpps, gbps, ns) =
-            (packets as f64 / seconds / 1e6, bits as f64 / seconds / 1e9, seconds * 1e9 / packets as f64);
+        let (mpps, gbps, ns) = (
+            packets as f64 / seconds / 1e6,
+            bits as f64 / seconds / 1e9,
+            seconds * 1e9 / packets as f64,
+        );
         println!(
             r#"{{"limit":"{limit}","capture":"{name}","packets":{packets},"mpps":{mpps:.2},"gbps":{gbps:.2},"ns":{ns:.2},"check":{check}}}"#
         );

@@ -11,7 +11,10 @@ pub fn measure(runs: usize) {
     from.fill(1);
     to.fill(2);
     let bandwidth = |what: &str, (seconds, check): (f64, u64)| {
-        println!(r#"{{"memory":"{what}","gb_per_s":{:.2},"check":{check}}}"#, SIZE as f64 / seconds / 1e9);
+        println!(
+            r#"{{"memory":"{what}","gb_per_s":{:.2},"check":{check}}}"#,
+            SIZE as f64 / seconds / 1e9
+        );
     };
     bandwidth("read", median(runs, || sum(&from)));
     bandwidth(
@@ -29,19 +32,25 @@ pub fn measure(runs: usize) {
         }),
     );
     for mebibytes in [1, 16, 64, 256, 1024] {
-        random(bytemuck::cast_slice_mut(&mut to), (mebibytes << 20) / 64, runs);
+        random(
+            bytemuck::cast_slice_mut(&mut to),
+            (mebibytes << 20) / 64,
+            runs,
+        );
     }
 }
 
 fn sum(bytes: &[u8]) -> u64 {
     let words: &[[u64; 8]] = bytemuck::cast_slice(bytes);
-    let lanes =
-        words.iter().fold([0u64; 8], |sums, line| std::array::from_fn(|k| sums[k].wrapping_add(line[k])));
+    let lanes = words.iter().fold([0u64; 8], |sums, line| {
+        std::array::from_fn(|k| sums[k].wrapping_add(line[k]))
+    });
     lanes.iter().fold(0, |a, b| a.wrapping_add(*b))
 }
 
 fn step(x: u64) -> u64 {
-    x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407)
+    x.wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407)
 }
 
 /// One cycle through all lines (Sattolo), followed; then random lines.
@@ -56,7 +65,9 @@ fn random(lines: &mut [[u64; 8]], n: usize, runs: usize) {
     for (k, &line) in order.iter().enumerate() {
         lines[line as usize][0] = u64::from(order[(k + 1) % n]);
     }
-    let (dependent, check) = median(runs.min(3), || (0..LOADS).fold(0, |at, _| lines[at as usize][0]));
+    let (dependent, check) = median(runs.min(3), || {
+        (0..LOADS).fold(0, |at, _| lines[at as usize][0])
+    });
     let (independent, other) = median(runs.min(3), || {
         let mut dice = 1;
         (0..LOADS).fold(0u64, |sum, _| {

@@ -14,37 +14,62 @@ pub fn all() -> Vec<(&'static str, Pass)> {
     let mut more = Table::<Flow>::new(21);
     let mut sources = Table::<Source>::new(20);
     vec![
-        ("record headers", Box::new(|c: &Capture| c.records::<false>().map(|r| u64::from(r.original)).sum())),
+        (
+            "record headers",
+            Box::new(|c: &Capture| c.records::<false>().map(|r| u64::from(r.original)).sum()),
+        ),
         (
             "54 header bytes",
             Box::new(|c: &Capture| {
-                c.records::<false>().map(|r| header_bytes(r.packet)).fold(0, u64::wrapping_add)
+                c.records::<false>()
+                    .map(|r| header_bytes(r.packet))
+                    .fold(0, u64::wrapping_add)
             }),
         ),
         (
             "parse and hash",
             Box::new(|c: &Capture| {
-                c.records::<false>().filter_map(key_of).map(|k| k.hash()).fold(0, u64::wrapping_add)
+                c.records::<false>()
+                    .filter_map(key_of)
+                    .map(|k| k.hash())
+                    .fold(0, u64::wrapping_add)
             }),
         ),
         (
             "parse and hash, prefetch",
             Box::new(|c: &Capture| {
-                c.records::<true>().filter_map(key_of).map(|k| k.hash()).fold(0, u64::wrapping_add)
+                c.records::<true>()
+                    .filter_map(key_of)
+                    .map(|k| k.hash())
+                    .fold(0, u64::wrapping_add)
             }),
         ),
-        ("flow table, one by one", Box::new(move |c: &Capture| flows_one_by_one(&mut flows, c))),
-        ("flow table", Box::new(move |c: &Capture| flows_in_batches(&mut more, c))),
-        ("per source", Box::new(move |c: &Capture| per_source(&mut sources, c))),
+        (
+            "flow table, one by one",
+            Box::new(move |c: &Capture| flows_one_by_one(&mut flows, c)),
+        ),
+        (
+            "flow table",
+            Box::new(move |c: &Capture| flows_in_batches(&mut more, c)),
+        ),
+        (
+            "per source",
+            Box::new(move |c: &Capture| per_source(&mut sources, c)),
+        ),
         ("GET and newline", Box::new(gets)),
         ("every payload byte", Box::new(newlines)),
     ]
 }
 
 fn header_bytes(packet: &[u8]) -> u64 {
-    let Some(head) = packet.first_chunk::<54>() else { return 0 };
+    let Some(head) = packet.first_chunk::<54>() else {
+        return 0;
+    };
     let (words, _) = head.as_chunks::<8>();
-    words.iter().map(|w| u64::from_le_bytes(*w)).fold(0, u64::wrapping_add)
+    words
+        .iter()
+        .map(|w| u64::from_le_bytes(*w))
+        .fold(0, u64::wrapping_add)
 }
 
 #[derive(Clone, Copy, Default)]
@@ -67,11 +92,17 @@ impl Key {
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|w| u32::from_ne_bytes(*w))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|w| u32::from_ne_bytes(*w))
 }
 
 fn double(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|w| u64::from_ne_bytes(*w))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|w| u64::from_ne_bytes(*w))
 }
 
 /// One key for both directions: the smaller address first, with its port.
@@ -83,7 +114,11 @@ fn key_of(record: Record) -> Option<Key> {
     match [head[12], head[13]] {
         [8, 0] => {
             let transport = 14 + usize::from(head[14] & 15) * 4;
-            let ports = if matches!(head[23], 6 | 17) { word(p, transport).unwrap_or(0) } else { 0 };
+            let ports = if matches!(head[23], 6 | 17) {
+                word(p, transport).unwrap_or(0)
+            } else {
+                0
+            };
             let (from, to) = (word(p, 26)?, word(p, 30)?);
             let swap = (from.swap_bytes(), ports as u16) > (to.swap_bytes(), (ports >> 16) as u16);
             let (low, high) = if swap { (to, from) } else { (from, to) };
@@ -97,11 +132,20 @@ fn key_of(record: Record) -> Option<Key> {
             })
         }
         [0x86, 0xdd] => {
-            let ports = if matches!(head[20], 6 | 17) { word(p, 54).unwrap_or(0) } else { 0 };
+            let ports = if matches!(head[20], 6 | 17) {
+                word(p, 54).unwrap_or(0)
+            } else {
+                0
+            };
             let from = mix(double(p, 22)?, double(p, 30)? ^ u64::from(ports as u16));
             let to = mix(double(p, 38)?, double(p, 46)? ^ u64::from(ports >> 16));
             let bytes = 40 + u32::from(u16::from_be_bytes([head[18], head[19]]));
-            Some(Key { a: from ^ to, b: from.wrapping_add(to) | 1 << 63, bytes, seconds })
+            Some(Key {
+                a: from ^ to,
+                b: from.wrapping_add(to) | 1 << 63,
+                bytes,
+                seconds,
+            })
         }
         _ => None,
     }
@@ -137,7 +181,12 @@ struct Table<T> {
 impl<T: bytemuck::Pod> Table<T> {
     fn new(bits: u32) -> Self {
         let slots = 1 << bits;
-        Self { map: memory(slots * size_of::<T>()), slots, taken: 0, kind: std::marker::PhantomData }
+        Self {
+            map: memory(slots * size_of::<T>()),
+            slots,
+            taken: 0,
+            kind: std::marker::PhantomData,
+        }
     }
 
     fn clear(&mut self) -> (&mut [T], &mut u64) {
@@ -153,7 +202,13 @@ fn count(slots: &mut [Flow], taken: &mut u64, key: &Key, hash: u64) {
     loop {
         let flow = &mut slots[at];
         if flow.packets == 0 {
-            *flow = Flow { a: key.a, b: key.b, bytes: u64::from(key.bytes), packets: 1, last: key.seconds };
+            *flow = Flow {
+                a: key.a,
+                b: key.b,
+                bytes: u64::from(key.bytes),
+                packets: 1,
+                last: key.seconds,
+            };
             *taken += 1;
             return;
         }
@@ -189,7 +244,9 @@ fn flows_in_batches(table: &mut Table<Flow>, capture: &Capture) -> u64 {
             *place = (key, hash);
             n += 1;
         }
-        batch[..n].iter().for_each(|(key, hash)| count(slots, taken, key, *hash));
+        batch[..n]
+            .iter()
+            .for_each(|(key, hash)| count(slots, taken, key, *hash));
         if n == 0 {
             return *taken;
         }
@@ -201,7 +258,9 @@ fn per_source(table: &mut Table<Source>, capture: &Capture) -> u64 {
     let mask = table.slots - 1;
     let (slots, taken) = table.clear();
     let mut batch = [(0u32, 0u32, 0usize); 32];
-    let mut packets = capture.records::<true>().filter(|r| r.packet.get(12..14) == Some(&[8, 0]));
+    let mut packets = capture
+        .records::<true>()
+        .filter(|r| r.packet.get(12..14) == Some(&[8, 0]));
     loop {
         let mut n = 0;
         for (place, record) in batch.iter_mut().zip(&mut packets) {

@@ -8,14 +8,18 @@ use std::fs::File;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, job, path] = &arguments[..] else { panic!("usage: peers httparse|sources|flows FILE.pcap") };
+    let [_, job, path] = &arguments[..] else {
+        panic!("usage: peers httparse|sources|flows FILE.pcap")
+    };
     let file = File::open(path).unwrap_or_else(|e| panic!("{path}: {e}"));
     // SAFETY: the captures do not change during the measurement.
     let bytes = unsafe { memmap2::Mmap::map(&file) }.expect("a mapping");
     let packets = packets(&bytes);
     let found = match job.as_str() {
         "httparse" => packets.filter(|(p, _)| is_request(p)).count(),
-        "sources" => tally(packets.filter_map(|(p, n)| Some((*ipv4(p)?.get(12..)?.first_chunk::<4>()?, n)))),
+        "sources" => {
+            tally(packets.filter_map(|(p, n)| Some((*ipv4(p)?.get(12..)?.first_chunk::<4>()?, n))))
+        }
         "flows" => tally(packets.filter_map(|(p, n)| Some((five_tuple(p)?, n)))),
         _ => panic!("no such job: {job}"),
     };
@@ -28,7 +32,12 @@ fn packets(bytes: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     std::iter::from_fn(move || {
         let head: &[u8; 16] = bytes.get(at..)?.first_chunk()?;
         let [_, _, kept, original] = std::array::from_fn(|k| {
-            u32::from_le_bytes([head[4 * k], head[4 * k + 1], head[4 * k + 2], head[4 * k + 3]])
+            u32::from_le_bytes([
+                head[4 * k],
+                head[4 * k + 1],
+                head[4 * k + 2],
+                head[4 * k + 3],
+            ])
         });
         at += 16 + kept as usize;
         Some((bytes.get(at - kept as usize..at)?, original))
@@ -46,7 +55,8 @@ fn tcp(packet: &[u8]) -> Option<&[u8]> {
 }
 
 fn is_request(packet: &[u8]) -> bool {
-    let Some(payload) = tcp(packet).and_then(|tcp| tcp.get(usize::from(tcp.get(12)? >> 4) * 4..)) else {
+    let Some(payload) = tcp(packet).and_then(|tcp| tcp.get(usize::from(tcp.get(12)? >> 4) * 4..))
+    else {
         return false;
     };
     if !payload.first().is_some_and(u8::is_ascii_uppercase) || payload.starts_with(b"HTTP/") {
@@ -59,7 +69,9 @@ fn is_request(packet: &[u8]) -> bool {
 
 fn five_tuple(packet: &[u8]) -> Option<[u8; 13]> {
     let ip = ipv4(packet)?;
-    let ports = ip.get(usize::from(ip.first()? & 15) * 4..)?.first_chunk::<4>()?;
+    let ports = ip
+        .get(usize::from(ip.first()? & 15) * 4..)?
+        .first_chunk::<4>()?;
     let mut key = [0; 13];
     key[..8].copy_from_slice(ip.get(12..20)?);
     key[8..12].copy_from_slice(ports);

@@ -21,14 +21,23 @@ const MESSAGES: usize = 1_500_000;
 const CAPACITY: usize = 1024;
 
 fn main() {
-    let rounds: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(5);
-    let runtime = tokio::runtime::Builder::new_multi_thread().build().expect("a runtime");
+    let rounds: usize = std::env::args()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(5);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .build()
+        .expect("a runtime");
     for threads in 2..=8 {
         let each = MESSAGES / (threads * (threads - 1));
         let all = each * threads * (threads - 1);
         measure("ours", "ring", threads, rounds, || our_ring(threads));
-        measure("ours", "mesh", threads, rounds, || exactly(all, our_mesh(threads, each)));
-        measure("tokio mpsc", "ring", threads, rounds, || runtime.block_on(tokio_ring(threads)));
+        measure("ours", "mesh", threads, rounds, || {
+            exactly(all, our_mesh(threads, each))
+        });
+        measure("tokio mpsc", "ring", threads, rounds, || {
+            runtime.block_on(tokio_ring(threads))
+        });
         measure("tokio mpsc", "mesh", threads, rounds, || {
             exactly(all, runtime.block_on(tokio_mesh(threads, each)))
         });
@@ -55,9 +64,12 @@ fn measure(fabric: &str, pattern: &str, threads: usize, rounds: usize, run: impl
 }
 
 fn our_ring(threads: usize) -> usize {
-    let (mut senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| ring(TOKENS * threads)).unzip();
+    let (mut senders, receivers): (Vec<_>, Vec<_>) =
+        (0..threads).map(|_| ring(TOKENS * threads)).unzip();
     for sender in &mut senders {
-        sender.send_all(&mut vec![HOPS; TOKENS]).expect("a receiver");
+        sender
+            .send_all(&mut vec![HOPS; TOKENS])
+            .expect("a receiver");
     }
     senders.rotate_left(1);
     let running: Vec<_> = senders
@@ -65,7 +77,10 @@ fn our_ring(threads: usize) -> usize {
         .zip(receivers)
         .map(|(to, from)| thread::spawn(move || pass_on(from, to)))
         .collect();
-    running.into_iter().map(|t| t.join().expect("the thread ends")).sum()
+    running
+        .into_iter()
+        .map(|t| t.join().expect("the thread ends"))
+        .sum()
 }
 
 /// Until the first message has completed its path, or the neighbors have ended for that reason.
@@ -73,7 +88,9 @@ fn pass_on(mut from: RingReceiver<u64>, mut to: RingSender<u64>) -> usize {
     let (mut passed, mut batch) = (0, Vec::new());
     while from.recv_many(&mut batch, usize::MAX) > 0 {
         let end = batch.contains(&0);
-        batch.iter_mut().for_each(|left| *left = left.saturating_sub(1));
+        batch
+            .iter_mut()
+            .for_each(|left| *left = left.saturating_sub(1));
         passed += batch.len();
         if to.send_all(&mut batch).is_err() || end {
             break;
@@ -90,13 +107,23 @@ fn our_mesh(threads: usize, each: usize) -> usize {
         to[a].push(sender);
         from[b].push(receiver);
     }
-    let running: Vec<_> =
-        to.into_iter().zip(from).map(|(to, from)| thread::spawn(move || exchange(to, from, each))).collect();
-    running.into_iter().map(|t| t.join().expect("the thread ends")).sum()
+    let running: Vec<_> = to
+        .into_iter()
+        .zip(from)
+        .map(|(to, from)| thread::spawn(move || exchange(to, from, each)))
+        .collect();
+    running
+        .into_iter()
+        .map(|t| t.join().expect("the thread ends"))
+        .sum()
 }
 
 /// Does not block on one ring while another can proceed; yields if none can.
-fn exchange(mut to: Vec<RingSender<usize>>, mut from: Vec<RingReceiver<usize>>, each: usize) -> usize {
+fn exchange(
+    mut to: Vec<RingSender<usize>>,
+    mut from: Vec<RingReceiver<usize>>,
+    each: usize,
+) -> usize {
     let (mut sent, mut got) = (vec![0; to.len()], 0);
     while got < each * from.len() || sent.iter().any(|&n| n < each) {
         let before = got;
@@ -118,8 +145,9 @@ fn exchange(mut to: Vec<RingSender<usize>>, mut from: Vec<RingReceiver<usize>>, 
 }
 
 async fn tokio_ring(threads: usize) -> usize {
-    let (mut senders, receivers): (Vec<_>, Vec<_>) =
-        (0..threads).map(|_| mpsc::channel(TOKENS * threads)).unzip();
+    let (mut senders, receivers): (Vec<_>, Vec<_>) = (0..threads)
+        .map(|_| mpsc::channel(TOKENS * threads))
+        .unzip();
     for sender in &senders {
         for _ in 0..TOKENS {
             sender.send(HOPS).await.expect("a receiver");
@@ -152,10 +180,13 @@ async fn tokio_ring(threads: usize) -> usize {
 }
 
 async fn tokio_mesh(threads: usize, each: usize) -> usize {
-    let (senders, receivers): (Vec<_>, Vec<_>) =
-        (0..threads).map(|_| mpsc::channel::<usize>(CAPACITY * threads)).unzip();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads)
+        .map(|_| mpsc::channel::<usize>(CAPACITY * threads))
+        .unzip();
     for a in 0..threads {
-        let to: Vec<_> = (1..threads).map(|k| senders[(a + k) % threads].clone()).collect();
+        let to: Vec<_> = (1..threads)
+            .map(|k| senders[(a + k) % threads].clone())
+            .collect();
         tokio::spawn(async move {
             for i in 0..each {
                 for to in &to {

@@ -15,5 +15,9 @@ pub fn pause() {
     thread_local!(static WAITED: Cell<u32> = const { Cell::new(0) });
     let waited = WAITED.get().wrapping_add(1);
     WAITED.set(waited);
-    if waited.is_multiple_of(2000) { std::thread::yield_now() } else { std::hint::spin_loop() }
+    if waited.is_multiple_of(2000) {
+        std::thread::yield_now()
+    } else {
+        std::hint::spin_loop()
+    }
 }

@@ -27,10 +27,17 @@ const SECONDS: f64 = 0.25;
 struct Message([AtomicU64; 8]);
 
 fn main() {
-    let rounds: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(5);
+    let rounds: usize = std::env::args()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(5);
     let only = std::env::args().nth(2).unwrap_or_default();
     let pool: &'static [Message] = Vec::leak((0..1 << 18).map(|_| Message::default()).collect());
-    for (load, runs) in [("one", one_by_one()), ("batch", in_batches()), ("reference", by_reference(pool))] {
+    for (load, runs) in [
+        ("one", one_by_one()),
+        ("batch", in_batches()),
+        ("reference", by_reference(pool)),
+    ] {
         let mut timed: Vec<(&str, Run, u64, Vec<f64>)> = runs
             .into_iter()
             .filter(|(name, _)| only.split(",").any(|o| name.contains(o)))
@@ -173,7 +180,11 @@ fn one_by_one() -> Vec<(&'static str, Run)> {
             let (to, from) = kanal::bounded::<u32>(CAPACITY);
             both(
                 move || (1..=n).for_each(|i| to.send(i as u32).expect("a receiver")),
-                move || (0..n).map(|_| u64::from(from.recv().expect("a sender"))).sum(),
+                move || {
+                    (0..n)
+                        .map(|_| u64::from(from.recv().expect("a sender")))
+                        .sum()
+                },
             )
         }),
         named("flume", |n| {
@@ -189,7 +200,8 @@ fn one_by_one() -> Vec<(&'static str, Run)> {
 /// 64 integers; a channel without batches takes an array of them as one item.
 fn in_batches() -> Vec<(&'static str, Run)> {
     fn batches(n: u64) -> impl Iterator<Item = [u32; BATCH]> {
-        (0..n / BATCH as u64).map(|b| std::array::from_fn(|k| b as u32 * BATCH as u32 + k as u32 + 1))
+        (0..n / BATCH as u64)
+            .map(|b| std::array::from_fn(|k| b as u32 * BATCH as u32 + k as u32 + 1))
     }
     fn sum(batch: [u32; BATCH]) -> u64 {
         batch.into_iter().map(u64::from).sum()
@@ -282,7 +294,11 @@ fn in_batches() -> Vec<(&'static str, Run)> {
             let (to, from) = kanal::bounded(CAPACITY / BATCH);
             both(
                 move || batches(n).for_each(|b| to.send(b).expect("a receiver")),
-                move || (0..n / BATCH as u64).map(|_| sum(from.recv().expect("a sender"))).sum(),
+                move || {
+                    (0..n / BATCH as u64)
+                        .map(|_| sum(from.recv().expect("a sender")))
+                        .sum()
+                },
             )
         }),
         named("flume", |n| {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use agent::dial::ServerEndpoint;
 use control::{AgentAction, AgentControl, AgentEvent as Happens, AgentSettings, MonitorEnd};
 use link::{
-    AgentSession, AgentSessionEvent, DataRecord, Hello, HostCapacity, NoDisk, PayloadFormat, RecordLane,
-    SessionTime, Spool, SpoolLimits,
+    AgentSession, AgentSessionEvent, DataRecord, Hello, HostCapacity, NoDisk, PayloadFormat,
+    RecordLane, SessionTime, Spool, SpoolLimits,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -31,7 +31,12 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(name: String, boot: u64, said: Arc<Vec<Said>>, allowed: watch::Receiver<usize>) -> Life {
+    pub fn new(
+        name: String,
+        boot: u64,
+        said: Arc<Vec<Said>>,
+        allowed: watch::Receiver<usize>,
+    ) -> Life {
         Life {
             name,
             said,
@@ -44,7 +49,9 @@ impl Life {
     }
 
     fn now(&self) -> SessionTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("a clock");
         SessionTime {
             monotonic_ns: self.started.elapsed().as_nanos() as u64,
             wall_ns: since.as_nanos() as i64,
@@ -53,7 +60,12 @@ impl Life {
 
     /// Serves until the connection ends; the caller waits for that. Each of the expected jobs is a step; the last step is
     /// the acknowledgment of all reports.
-    pub async fn live(mut self, server: ServerEndpoint, (boot, jobs): (u64, usize), steps: mpsc::Sender<()>) {
+    pub async fn live(
+        mut self,
+        server: ServerEndpoint,
+        (boot, jobs): (u64, usize),
+        steps: mpsc::Sender<()>,
+    ) {
         let mut stream = server.dial().await.expect("the server takes agents");
         let hello = Hello {
             version_min: 1,
@@ -78,7 +90,10 @@ impl Life {
         let mut tick = tokio::time::interval(TICK);
         loop {
             while let Some(bytes) = session.poll_transmit(&mut self.spool) {
-                stream.write_all(&bytes).await.expect("the connection holds");
+                stream
+                    .write_all(&bytes)
+                    .await
+                    .expect("the connection holds");
                 stream.flush().await.expect("the connection holds");
             }
             tokio::select! {
@@ -104,7 +119,11 @@ impl Life {
                 };
                 self.happens(happens, &mut session);
             }
-            if self.control.timeout().is_some_and(|at| at <= self.now().monotonic_ns) {
+            if self
+                .control
+                .timeout()
+                .is_some_and(|at| at <= self.now().monotonic_ns)
+            {
                 self.happens(Happens::Tick, &mut session);
             }
             for _ in known..self.lanes.len() {
@@ -164,7 +183,13 @@ impl Life {
             self.happens(Happens::Reported(lane), session);
         }
         if is_last {
-            self.happens(Happens::Exited { lane, end: MonitorEnd::Clean }, session);
+            self.happens(
+                Happens::Exited {
+                    lane,
+                    end: MonitorEnd::Clean,
+                },
+                session,
+            );
         }
     }
 }

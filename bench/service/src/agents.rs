@@ -40,15 +40,27 @@ pub struct Flags {
 
 /// Runs the load; returns the figures.
 pub fn run(flags: &Flags) -> Value {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     tokio::task::LocalSet::new().block_on(&runtime, all(flags))
 }
 
 async fn all(flags: &Flags) -> Value {
     let (size, plan) = (&flags.size, plan_of(&flags.query));
-    let own = if size.keys == Keys::Own { size.agents } else { 1 };
-    let said: Vec<Arc<Vec<Said>>> = (0..own).map(|agent| Arc::new(reports(&plan, size, agent))).collect();
-    let bytes: usize = said.iter().flat_map(|said| said.iter().map(|(_, bytes)| bytes.len())).sum();
+    let own = if size.keys == Keys::Own {
+        size.agents
+    } else {
+        1
+    };
+    let said: Vec<Arc<Vec<Said>>> = (0..own)
+        .map(|agent| Arc::new(reports(&plan, size, agent)))
+        .collect();
+    let bytes: usize = said
+        .iter()
+        .flat_map(|said| said.iter().map(|(_, bytes)| bytes.len()))
+        .sum();
     let tokens = std::fs::read_to_string(&flags.tokens).expect("the file of tokens");
     let tokens: Vec<(String, String)> = tokens
         .lines()
@@ -56,16 +68,25 @@ async fn all(flags: &Flags) -> Value {
         .map(|(name, token)| (name.to_owned(), token.to_owned()))
         .collect();
     assert!(tokens.len() >= size.agents, "a token for each agent");
-    let authority = flags.ca.as_ref().map(|file| std::fs::read_to_string(file).expect("the authority"));
+    let authority = flags
+        .ca
+        .as_ref()
+        .map(|file| std::fs::read_to_string(file).expect("the authority"));
     let server = |token: String| {
-        let trusting = |pem: &String| client_config(TrustedServers::Of(pem), None).expect("an authority");
-        ServerEndpoint::new(&flags.server, authority.as_ref().map(trusting), Some(token)).expect("a server")
+        let trusting =
+            |pem: &String| client_config(TrustedServers::Of(pem), None).expect("an authority");
+        ServerEndpoint::new(&flags.server, authority.as_ref().map(trusting), Some(token))
+            .expect("a server")
     };
     let (allow, allowed) = watch::channel(0);
     let (taken, mut steps) = mpsc::channel(size.agents * flags.jobs);
     let mut lives = tokio::task::JoinSet::new();
     for (n, (name, token)) in tokens.into_iter().take(size.agents).enumerate() {
-        let (said, server, ids) = (said[n % own].clone(), server(token), (1 + n as u64, flags.jobs));
+        let (said, server, ids) = (
+            said[n % own].clone(),
+            server(token),
+            (1 + n as u64, flags.jobs),
+        );
         let (life, taken) = (Life::new(name, ids.0, said, allowed.clone()), taken.clone());
         lives.spawn_local(life.live(server, ids, taken));
     }
@@ -89,7 +110,10 @@ async fn all(flags: &Flags) -> Value {
     eprintln!("said");
     // Agents stay until the caller has seen the job's end.
     let stay = || std::io::stdin().read_to_end(&mut Vec::new());
-    tokio::task::spawn_blocking(stay).await.expect("it only reads").expect("standard input");
+    tokio::task::spawn_blocking(stay)
+        .await
+        .expect("it only reads")
+        .expect("standard input");
     let sent = bytes * size.agents / own * flags.jobs;
     json!({ "groups": size.total() * flags.jobs, "seconds": seconds, "bytes": sent })
 }

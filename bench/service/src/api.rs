@@ -38,18 +38,26 @@ pub struct Flags {
 
 /// Runs the load; returns the figures.
 pub fn run(flags: &Flags) -> Value {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(all(flags))
 }
 
 async fn connect(server: &str) -> TcpStream {
-    let stream = TcpStream::connect(server).await.expect("the server listens");
+    let stream = TcpStream::connect(server)
+        .await
+        .expect("the server listens");
     stream.set_nodelay(true).expect("a socket");
     stream
 }
 
 async fn all(flags: &Flags) -> Value {
-    let token = std::fs::read_to_string(&flags.token).expect("the token's file").trim().to_owned();
+    let token = std::fs::read_to_string(&flags.token)
+        .expect("the token's file")
+        .trim()
+        .to_owned();
     let request = |path: &str| {
         let server = &flags.server;
         format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nAuthorization: Bearer {token}\r\n\r\n")
@@ -58,7 +66,10 @@ async fn all(flags: &Flags) -> Value {
     for _ in 0..flags.streams {
         let mut stream = connect(&flags.server).await;
         let asked = request(&format!("/api/v1/stream?jobs={}", flags.jobs));
-        stream.write_all(asked.as_bytes()).await.expect("it listens");
+        stream
+            .write_all(asked.as_bytes())
+            .await
+            .expect("it listens");
         let streamed = streamed.clone();
         tokio::spawn(async move {
             let mut buffer = vec![0; 1 << 16];
@@ -82,10 +93,16 @@ async fn all(flags: &Flags) -> Value {
                 Some(stream) => stream,
                 None => connect(&server).await,
             };
-            stream.write_all(request.as_bytes()).await.expect("it listens");
+            stream
+                .write_all(request.as_bytes())
+                .await
+                .expect("it listens");
             let answer = Answer::read(&mut stream).await;
             idle.lock().await.push(stream);
-            (due.max(Instant::now() - Duration::from_secs(60)).elapsed(), answer)
+            (
+                due.max(Instant::now() - Duration::from_secs(60)).elapsed(),
+                answer,
+            )
         });
     }
     let (mut took, mut failed, mut bytes) = (Vec::new(), 0, 0);
@@ -119,9 +136,20 @@ impl Answer {
             assert!(n > 0, "no answer");
             if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
                 let head = String::from_utf8_lossy(&bytes[..at]).to_lowercase();
-                let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
-                let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-                break (at + 4, status, length.and_then(|text| text.trim().parse::<usize>().ok()));
+                let length = head
+                    .split("content-length: ")
+                    .nth(1)
+                    .and_then(|rest| rest.lines().next());
+                let status = head
+                    .split(' ')
+                    .nth(1)
+                    .and_then(|word| word.parse().ok())
+                    .unwrap_or(0);
+                break (
+                    at + 4,
+                    status,
+                    length.and_then(|text| text.trim().parse::<usize>().ok()),
+                );
             }
         };
         let is_over = |bytes: &[u8]| match length {
@@ -129,9 +157,15 @@ impl Answer {
             None => bytes.ends_with(b"0\r\n\r\n"),
         };
         while !is_over(&bytes) {
-            let n = stream.read_buf(&mut bytes).await.expect("the rest of an answer");
+            let n = stream
+                .read_buf(&mut bytes)
+                .await
+                .expect("the rest of an answer");
             assert!(n > 0, "the answer is cut");
         }
-        Answer { status, bytes: bytes.len() }
+        Answer {
+            status,
+            bytes: bytes.len(),
+        }
     }
 }

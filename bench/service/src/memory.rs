@@ -35,10 +35,17 @@ fn cpu_s() -> f64 {
 pub fn run(flags: &Flags) -> Value {
     let (size, plan) = (&flags.size, plan_of(&flags.query));
     let begun = cpu_s();
-    let own = if size.keys == Keys::Own { size.agents } else { 1 };
+    let own = if size.keys == Keys::Own {
+        size.agents
+    } else {
+        1
+    };
     let said: Vec<Vec<Said>> = (0..own).map(|agent| reports(&plan, size, agent)).collect();
     let encode_s = (cpu_s() - begun) * (size.agents / own) as f64;
-    let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &stream::EngineConfig::default());
+    let engines = EngineSet::new(
+        std::slice::from_ref(&plan.dataflow),
+        &stream::EngineConfig::default(),
+    );
     let mut collector = Collector::of_lanes(engines, 256 << 20);
     let mut rows = Rows(0);
     let lanes: Vec<_> = (0..size.agents).map(|n| LaneId(n as u64)).collect();

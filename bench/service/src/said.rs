@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, UInt64Array,
+    ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
+    UInt64Array,
 };
 use clap::{Args, ValueEnum};
 use collect::{ReportPart, WorkerReport};
@@ -60,17 +61,34 @@ pub fn plan_of(query: &str) -> Plan {
 
 /// The reports of one agent.
 pub fn reports(plan: &Plan, size: &Size, agent: usize) -> Vec<Said> {
-    let mut engines =
-        EngineSet::worker(std::slice::from_ref(&plan.dataflow), &stream::EngineConfig::default());
+    let mut engines = EngineSet::worker(
+        std::slice::from_ref(&plan.dataflow),
+        &stream::EngineConfig::default(),
+    );
     let seed = if size.keys == Keys::Own { agent } else { 0 };
     let report = |window: usize| {
         let from_ns = BEGIN_NS + window as i64 * SECOND_NS;
-        engines.push(0, &tuples(plan, size.groups, seed, from_ns), &mut Vec::new());
+        engines.push(
+            0,
+            &tuples(plan, size.groups, seed, from_ns),
+            &mut Vec::new(),
+        );
         let watermark_ns = from_ns + SECOND_NS;
         let mut part = ReportPart::default();
-        engines.detach(watermark_ns).into_iter().for_each(|windows| part.add_windows(windows));
+        engines
+            .detach(watermark_ns)
+            .into_iter()
+            .for_each(|windows| part.add_windows(windows));
         let (watermark, loss) = (Timestamp(watermark_ns), LossCount::default());
-        let report = WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None };
+        let report = WorkerReport {
+            epoch: 0,
+            watermark,
+            part,
+            loss,
+            lost: None,
+            limited: None,
+            open: None,
+        };
         (watermark_ns, report.encode())
     };
     (0..size.windows).map(report).collect()
@@ -95,14 +113,17 @@ fn tuples(plan: &Plan, groups: usize, seed: usize, from_ns: i64) -> Batch {
             DataType::Bool => Arc::new(BooleanArray::from(vec![true; groups])),
             DataType::Text => {
                 // Names that compress no better than those of real pages.
-                let name = |i: usize| (seed * groups + i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
+                let name =
+                    |i: usize| (seed * groups + i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
                 let paths = (0..groups).map(|i| format!("shop.example/items/{:010x}", name(i)));
                 Arc::new(StringArray::from_iter_values(paths))
             }
             DataType::Ip => {
                 let address = |i: usize| {
                     let n = (seed * groups + i) as u32;
-                    std::net::Ipv4Addr::from(0x0a00_0000 | n).to_ipv6_mapped().octets()
+                    std::net::Ipv4Addr::from(0x0a00_0000 | n)
+                        .to_ipv6_mapped()
+                        .octets()
                 };
                 let all = FixedSizeBinaryArray::try_from_iter((0..groups).map(address));
                 Arc::new(all.expect("sixteen bytes each"))

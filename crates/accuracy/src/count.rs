@@ -81,7 +81,13 @@ impl OutcomeCounts {
 
 impl fmt::Display for TupleFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}\n      told  {}", self.kind, self.why, self.told)?;
-        self.truth.as_ref().map_or(Ok(()), |truth| write!(f, "\n      true  {truth}"))
+        write!(
+            f,
+            "{:?}: {}\n      told  {}",
+            self.kind, self.why, self.told
+        )?;
+        self.truth
+            .as_ref()
+            .map_or(Ok(()), |truth| write!(f, "\n      true  {truth}"))
     }
 }

@@ -75,15 +75,21 @@ impl GroundTruth<'_> {
     /// The transactions of a recording as reported by another program.
     #[must_use]
     pub fn of_observed(recording: &PacketRecording, told: Vec<ObservedTuple>) -> GroundTruth<'_> {
-        let mut transactions: Vec<TrueTransaction> = told.into_iter().map(|t| placed(t, recording)).collect();
+        let mut transactions: Vec<TrueTransaction> =
+            told.into_iter().map(|t| placed(t, recording)).collect();
         let mut by_connection = HashMap::<EndpointPair, Vec<usize>>::new();
         for (i, t) in transactions.iter().enumerate() {
-            by_connection.entry((t.told.client, t.told.server)).or_default().push(i);
+            by_connection
+                .entry((t.told.client, t.told.server))
+                .or_default()
+                .push(i);
         }
         for connection in by_connection.values_mut() {
             connection.sort_by_key(|i| transactions[*i].told.ts);
             if pipelines(connection, &transactions) {
-                connection.iter().for_each(|i| transactions[*i].client = ClientBehavior::Pipelines);
+                connection
+                    .iter()
+                    .for_each(|i| transactions[*i].client = ClientBehavior::Pipelines);
             }
         }
         place_what_overlaps(&mut transactions, recording);
@@ -100,11 +106,25 @@ impl GroundTruth<'_> {
                 by_response.entry(at(response)).or_default().push(i);
             }
             for span in [t.request, t.response].into_iter().flatten() {
-                let ends = [Some(span.first), Some(span.last).filter(|last| *last != span.first)];
-                shared.extend(ends.into_iter().flatten().filter(|packet| !touched.insert(*packet)));
+                let ends = [
+                    Some(span.first),
+                    Some(span.last).filter(|last| *last != span.first),
+                ];
+                shared.extend(
+                    ends.into_iter()
+                        .flatten()
+                        .filter(|packet| !touched.insert(*packet)),
+                );
             }
         }
-        GroundTruth { recording, transactions, by_request, by_response, by_connection, shared }
+        GroundTruth {
+            recording,
+            transactions,
+            by_request,
+            by_response,
+            by_connection,
+            shared,
+        }
     }
 
     /// All servers.
@@ -125,16 +145,21 @@ impl GroundTruth<'_> {
 /// Locates responses that began before their request was complete: the first packet of the server after the start of
 /// the request, unless it belongs to another transaction.
 fn place_what_overlaps(transactions: &mut [TrueTransaction], recording: &PacketRecording) {
-    let taken: HashSet<usize> = transactions.iter().filter_map(|t| Some(t.response?.first)).collect();
+    let taken: HashSet<usize> = transactions
+        .iter()
+        .filter_map(|t| Some(t.response?.first))
+        .collect();
     let mut said: HashMap<EndpointPair, Vec<usize>> = HashMap::new();
-    for packet in (0..recording.len()).filter(|p| recording.carried(*p).is_some_and(|c| c.len > 0)) {
+    for packet in (0..recording.len()).filter(|p| recording.carried(*p).is_some_and(|c| c.len > 0))
+    {
         if let Some((server, client)) = recording.ends(packet) {
             said.entry((client, server)).or_default().push(packet);
         }
     }
     // There is a response, but its time is unknown.
-    let unplaced =
-        |t: &&mut TrueTransaction| t.response.is_none() && t.told.asked && t.told.transfer_time.is_some();
+    let unplaced = |t: &&mut TrueTransaction| {
+        t.response.is_none() && t.told.asked && t.told.transfer_time.is_some()
+    };
     for t in transactions.iter_mut().filter(unplaced) {
         let Some(request) = t.request else {
             continue;
@@ -143,8 +168,16 @@ fn place_what_overlaps(transactions: &mut [TrueTransaction], recording: &PacketR
             continue;
         };
         let next = said.partition_point(|packet| *packet < request.first);
-        if let Some(first) = said.get(next).copied().filter(|packet| !taken.contains(packet)) {
-            t.response = Some(PacketSpan { first, last: first, whole: false });
+        if let Some(first) = said
+            .get(next)
+            .copied()
+            .filter(|packet| !taken.contains(packet))
+        {
+            t.response = Some(PacketSpan {
+                first,
+                last: first,
+                whole: false,
+            });
         }
     }
 }
@@ -153,7 +186,11 @@ fn place_what_overlaps(transactions: &mut [TrueTransaction], recording: &PacketR
 fn pipelines(connection: &[usize], transactions: &[TrueTransaction]) -> bool {
     let mut answered = i64::MIN;
     let mut asked = i64::MIN;
-    for t in connection.iter().map(|i| &transactions[*i]).filter(|t| t.told.asked) {
+    for t in connection
+        .iter()
+        .map(|i| &transactions[*i])
+        .filter(|t| t.told.asked)
+    {
         // Several tuples of one request begin together.
         if t.told.ts > asked && t.told.ts < answered {
             return true;
@@ -174,33 +211,66 @@ fn pipelines(connection: &[usize], transactions: &[TrueTransaction]) -> bool {
 fn placed(told: ObservedTuple, recording: &PacketRecording) -> TrueTransaction {
     let client = told.client;
     let server = told.server;
-    let mut transaction =
-        TrueTransaction { request: None, response: None, client: ClientBehavior::Waits, told };
+    let mut transaction = TrueTransaction {
+        request: None,
+        response: None,
+        client: ClientBehavior::Waits,
+        told,
+    };
     let told = &transaction.told;
     if !told.asked {
         transaction.response = recording.at(told.ts, server, client).map(|first| {
-            let last = told.transfer_time.and_then(|t| recording.at(told.ts + t, server, client));
-            PacketSpan { first, last: last.unwrap_or(first), whole: last.is_some() }
+            let last = told
+                .transfer_time
+                .and_then(|t| recording.at(told.ts + t, server, client));
+            PacketSpan {
+                first,
+                last: last.unwrap_or(first),
+                whole: last.is_some(),
+            }
         });
         return transaction;
     }
-    let Some(first) = recording.at(told.ts, client, server) else { return transaction };
-    transaction.request = Some(PacketSpan { first, last: first, whole: false });
-    let Some(response_time) = told.response_time else { return transaction };
+    let Some(first) = recording.at(told.ts, client, server) else {
+        return transaction;
+    };
+    transaction.request = Some(PacketSpan {
+        first,
+        last: first,
+        whole: false,
+    });
+    let Some(response_time) = told.response_time else {
+        return transaction;
+    };
     // Either the response ended when the tuple was written, or the request was one packet.
     let by_end = told.transfer_time.map(|transfer| told.ts_end - transfer);
-    for response in [by_end, Some(told.ts + response_time)].into_iter().flatten() {
+    for response in [by_end, Some(told.ts + response_time)]
+        .into_iter()
+        .flatten()
+    {
         let asked = response - response_time;
-        let request_last = recording.at(asked, client, server).filter(|_| asked >= told.ts);
+        let request_last = recording
+            .at(asked, client, server)
+            .filter(|_| asked >= told.ts);
         let Some(last) = request_last else {
             continue;
         };
         let Some(answer) = recording.at(response, server, client) else {
             continue;
         };
-        let end = told.transfer_time.and_then(|transfer| recording.at(response + transfer, server, client));
-        transaction.request = Some(PacketSpan { first, last, whole: true });
-        let response = PacketSpan { first: answer, last: end.unwrap_or(answer), whole: end.is_some() };
+        let end = told
+            .transfer_time
+            .and_then(|transfer| recording.at(response + transfer, server, client));
+        transaction.request = Some(PacketSpan {
+            first,
+            last,
+            whole: true,
+        });
+        let response = PacketSpan {
+            first: answer,
+            last: end.unwrap_or(answer),
+            whole: end.is_some(),
+        };
         transaction.response = Some(response);
         break;
     }

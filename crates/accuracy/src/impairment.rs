@@ -128,8 +128,16 @@ pub(crate) struct ImpairmentContext<'a> {
 impl ImpairmentContext<'_> {
     fn side(&self, packet: usize) -> Option<PacketDirection> {
         let (src, dst) = self.recording.ends(packet)?;
-        let side = if self.servers.contains(&src) { Some(PacketDirection::ToClient) } else { None };
-        side.or_else(|| self.servers.contains(&dst).then_some(PacketDirection::ToServer))
+        let side = if self.servers.contains(&src) {
+            Some(PacketDirection::ToClient)
+        } else {
+            None
+        };
+        side.or_else(|| {
+            self.servers
+                .contains(&dst)
+                .then_some(PacketDirection::ToServer)
+        })
     }
 }
 
@@ -147,7 +155,9 @@ impl Impairment {
         let mut seen = recording.whole();
         match self {
             Impairment::None => {}
-            Impairment::Loss(which, run, p) => loss::lose(&scene, &mut seen, which, run, p, &mut rng),
+            Impairment::Loss(which, run, p) => {
+                loss::lose(&scene, &mut seen, which, run, p, &mut rng)
+            }
             Impairment::Duplicates(p) => {
                 seen = order::displaced(recording, &seen, p, order::ReorderMode::Copy, &mut rng)
             }
@@ -155,28 +165,54 @@ impl Impairment {
                 seen = order::displaced(recording, &seen, p, order::ReorderMode::Move, &mut rng)
             }
             Impairment::All(p) => {
-                loss::lose(&scene, &mut seen, LossTarget::Any, LossPattern::Single, p, &mut rng);
+                loss::lose(
+                    &scene,
+                    &mut seen,
+                    LossTarget::Any,
+                    LossPattern::Single,
+                    p,
+                    &mut rng,
+                );
                 // In this order no copy precedes its original.
                 seen = order::displaced(recording, &seen, p, order::ReorderMode::Move, &mut rng);
                 seen = order::displaced(recording, &seen, p, order::ReorderMode::Copy, &mut rng);
             }
             Impairment::Joined(p) => drop(seen.drain(..(seen.len() as f64 * p) as usize)),
             Impairment::OneSide(side) => seen.retain(|s| scene.side(s.packet) == Some(side)),
-            Impairment::Delay(p, by) => order::delay(&mut seen, |_| if rng.chance(p) { by } else { 0 }),
+            Impairment::Delay(p, by) => {
+                order::delay(&mut seen, |_| if rng.chance(p) { by } else { 0 })
+            }
             Impairment::Skew(side, by) => {
-                order::delay(&mut seen, |s| if scene.side(s.packet) == Some(side) { by } else { 0 });
+                order::delay(&mut seen, |s| {
+                    if scene.side(s.packet) == Some(side) {
+                        by
+                    } else {
+                        0
+                    }
+                });
             }
             Impairment::Shuffle(by) => order::shuffle(&mut seen, by, &mut rng),
             Impairment::ClockStep(by) => order::step(&mut seen, by, &mut rng),
             Impairment::LossyClockStep(by) => {
-                loss::lose(&scene, &mut seen, LossTarget::Any, LossPattern::Single, STEP_LOSS, &mut rng);
+                loss::lose(
+                    &scene,
+                    &mut seen,
+                    LossTarget::Any,
+                    LossPattern::Single,
+                    STEP_LOSS,
+                    &mut rng,
+                );
                 order::step(&mut seen, by, &mut rng);
             }
             Impairment::Pauses(p, by) => order::pause(&mut seen, p, by, &mut rng),
             Impairment::Snaplen(len) => damage::cut(recording, &mut seen, len),
             Impairment::Stray(stray, p) => seen = forge::stray(&scene, &seen, stray, p, &mut rng),
-            Impairment::Header(field, p) => damage::header(recording, &mut seen, field, p, &mut rng),
-            Impairment::MessageLength(p) => damage::message_length(recording, &mut seen, p, &mut rng),
+            Impairment::Header(field, p) => {
+                damage::header(recording, &mut seen, field, p, &mut rng)
+            }
+            Impairment::MessageLength(p) => {
+                damage::message_length(recording, &mut seen, p, &mut rng)
+            }
             Impairment::Mirrored(by) => forge::mirror(recording, &mut seen, by, &mut rng),
             Impairment::FastOpen => forge::fast_open(&scene, &mut seen),
         }
@@ -202,7 +238,10 @@ impl Impairment {
     #[must_use]
     pub fn is_by_chance(self) -> bool {
         use Impairment::{FastOpen, Joined, None, OneSide, Skew, Snaplen};
-        !matches!(self, None | Joined(_) | OneSide(_) | Skew(..) | Snaplen(_) | FastOpen)
+        !matches!(
+            self,
+            None | Joined(_) | OneSide(_) | Skew(..) | Snaplen(_) | FastOpen
+        )
     }
 
     /// The share of packets removed, for kinds of packet loss.

@@ -17,9 +17,13 @@ pub fn observe(path: &Path, parser: &str, workers: usize) -> (Vec<ObservedTuple>
     let query = format!("PARSE {parser}");
     let query = query::check(&query, &parsers::registry::schemas(), &()).expect("a sound query");
     let input = JobInput::Shared(capture::open(&[path.to_owned()]), workers);
-    let mut job = MonitorJob::start(&planner::lower(&query), &JobConfig::default(), input).expect("threads");
+    let mut job =
+        MonitorJob::start(&planner::lower(&query), &JobConfig::default(), input).expect("threads");
     let mut out = Vec::new();
     while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
-    let told = out.iter().flat_map(|output| ObservedTuple::of(&output.batch)).collect();
+    let told = out
+        .iter()
+        .flat_map(|output| ObservedTuple::of(&output.batch))
+        .collect();
     (told, job.end())
 }

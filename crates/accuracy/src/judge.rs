@@ -24,7 +24,12 @@ const CALL_TIME: &str = "call_time_ns";
 impl GroundTruth<'_> {
     /// Judges the tuples `told` from the packets `seen`. Times may differ by `tolerance` nanoseconds.
     #[must_use]
-    pub fn judge(&self, told: &[ObservedTuple], seen: &[ObservedPacket], tolerance: i64) -> OutcomeCounts {
+    pub fn judge(
+        &self,
+        told: &[ObservedTuple],
+        seen: &[ObservedPacket],
+        tolerance: i64,
+    ) -> OutcomeCounts {
         let view = CaptureView::of(self, seen);
         let mut judge = TupleJudge {
             truth: self,
@@ -34,10 +39,16 @@ impl GroundTruth<'_> {
         };
         let mut order: Vec<&ObservedTuple> = told.iter().collect();
         // The tuple with the most values is assigned first.
-        order.sort_by_key(|t| std::cmp::Reverse(t.values.iter().filter(|(_, v)| v.is_some()).count()));
+        order.sort_by_key(|t| {
+            std::cmp::Reverse(t.values.iter().filter(|(_, v)| v.is_some()).count())
+        });
         let faults = order.into_iter().filter_map(|t| judge.place(t)).collect();
         let pairs = told.iter().filter(|t| t.asked && !t.is_half()).count();
-        let mut count = OutcomeCounts { pairs, faults, ..OutcomeCounts::default() };
+        let mut count = OutcomeCounts {
+            pairs,
+            faults,
+            ..OutcomeCounts::default()
+        };
         for (transaction, found) in self.transactions.iter().zip(&judge.found) {
             if transaction.counts() {
                 found.count(transaction, is_findable(transaction, &view), &mut count);
@@ -50,9 +61,11 @@ impl GroundTruth<'_> {
 /// Whether the packets required to find a transaction are present.
 fn is_findable(transaction: &TrueTransaction, view: &CaptureView<'_>) -> bool {
     let sound = |packet: usize| view.is_sound(packet);
-    let request = transaction.request.is_some_and(|r| sound(r.first) && sound(r.last));
-    let answered =
-        transaction.told.response_time.is_none() || transaction.response.is_some_and(|r| sound(r.first));
+    let request = transaction
+        .request
+        .is_some_and(|r| sound(r.first) && sound(r.last));
+    let answered = transaction.told.response_time.is_none()
+        || transaction.response.is_some_and(|r| sound(r.first));
     request && answered
 }
 
@@ -101,7 +114,12 @@ struct TupleJudge<'a> {
 impl TupleJudge<'_> {
     /// Finds the transaction of a tuple, or its fault.
     fn place(&mut self, told: &ObservedTuple) -> Option<TupleFault> {
-        if self.view.at(told.ts).iter().any(|p| self.view.is_damaged(*p)) {
+        if self
+            .view
+            .at(told.ts)
+            .iter()
+            .any(|p| self.view.is_damaged(*p))
+        {
             return None;
         }
         let mut worst: Option<(usize, FaultKind, String, usize)> = None;
@@ -120,7 +138,8 @@ impl TupleJudge<'_> {
                 return None;
             }
             let found = &self.found[i];
-            let taken = asked && found.request || (!asked || told.response_time.is_some()) && found.response;
+            let taken = asked && found.request
+                || (!asked || told.response_time.is_some()) && found.response;
             let difference = self.difference(told, asked, transaction);
             let (differences, kind, why) = match difference {
                 None if !taken => {
@@ -130,16 +149,32 @@ impl TupleJudge<'_> {
                 None => (0, FaultKind::Pair, "told twice".to_owned()),
                 Some(difference) => difference,
             };
-            if worst.as_ref().is_none_or(|(fewest, ..)| differences < *fewest) {
+            if worst
+                .as_ref()
+                .is_none_or(|(fewest, ..)| differences < *fewest)
+            {
                 worst = Some((differences, kind, why, i));
             }
         }
         let (kind, why, truth) = match worst {
-            None => (FaultKind::Pair, "no transaction has its first byte here".to_owned(), None),
+            None => (
+                FaultKind::Pair,
+                "no transaction has its first byte here".to_owned(),
+                None,
+            ),
             Some((_, kind, why, i)) => (kind, why, Some(self.truth.transactions[i].told.clone())),
         };
-        let kind = if told.is_half() { FaultKind::Half } else { kind };
-        Some(TupleFault { kind, why, told: told.clone(), truth })
+        let kind = if told.is_half() {
+            FaultKind::Half
+        } else {
+            kind
+        };
+        Some(TupleFault {
+            kind,
+            why,
+            told: told.clone(),
+            truth,
+        })
     }
 
     fn take(&mut self, i: usize, told: &ObservedTuple, asked: bool) {
@@ -156,7 +191,9 @@ impl TupleJudge<'_> {
         let mut candidates = Vec::new();
         let mut add = |half, index: &HashMap<PacketKey, Vec<usize>>| {
             for packet in self.view.at(told.ts) {
-                let at = index.get(&(told.client, told.server, *packet)).map_or(&[][..], Vec::as_slice);
+                let at = index
+                    .get(&(told.client, told.server, *packet))
+                    .map_or(&[][..], Vec::as_slice);
                 candidates.extend(at.iter().map(|i| (half, *i)));
             }
         };
@@ -176,11 +213,19 @@ impl TupleJudge<'_> {
     /// Transactions that began near this time, a few before and a few after.
     fn about_then(&self, told: &ObservedTuple) -> impl Iterator<Item = usize> {
         const NEAR: usize = 32;
-        let all = self.truth.by_connection.get(&(told.client, told.server)).map_or(&[][..], Vec::as_slice);
+        let all = self
+            .truth
+            .by_connection
+            .get(&(told.client, told.server))
+            .map_or(&[][..], Vec::as_slice);
         let ts = |i: &usize| self.truth.transactions[*i].told.ts;
         let here = all.partition_point(|i| ts(i) < told.ts);
-        let from = all.partition_point(|i| ts(i) < told.ts - self.tolerance).max(here.saturating_sub(NEAR));
-        let to = all.partition_point(|i| ts(i) <= told.ts + self.tolerance).min(here + NEAR);
+        let from = all
+            .partition_point(|i| ts(i) < told.ts - self.tolerance)
+            .max(here.saturating_sub(NEAR));
+        let to = all
+            .partition_point(|i| ts(i) <= told.ts + self.tolerance)
+            .min(here + NEAR);
         all[from..to].iter().copied()
     }
 
@@ -195,33 +240,55 @@ impl TupleJudge<'_> {
         let mut faults: Vec<(FaultKind, String)> = Vec::new();
         let ended = self.ended(told, truth) - self.tolerance;
         if exact && told.ts_end < ended {
-            faults.push((FaultKind::Value, format!("complete {} ns too early", ended - told.ts_end)));
+            faults.push((
+                FaultKind::Value,
+                format!("complete {} ns too early", ended - told.ts_end),
+            ));
         }
         let spans = [truth.request, truth.response];
-        if exact && spans.into_iter().flatten().any(|span| !self.view.has_all(span)) {
-            faults.push((FaultKind::ExactWithHole, "exact, and bytes are missing".to_owned()));
+        if exact
+            && spans
+                .into_iter()
+                .flatten()
+                .any(|span| !self.view.has_all(span))
+        {
+            faults.push((
+                FaultKind::ExactWithHole,
+                "exact, and bytes are missing".to_owned(),
+            ));
         }
         for ((name, claimed), (_, true_value)) in told.values.iter().zip(&truth.told.values) {
             let right = match (*name, claimed) {
-                (RESPONSE_TIME, Some(ObservedValue::Number(n))) => match self.response_time(*n as i64, truth)
-                {
-                    TimeVerdict::Right => true,
-                    TimeVerdict::Off => false,
-                    TimeVerdict::OfAnother => {
-                        faults.insert(
-                            0,
-                            (FaultKind::Pair, "the response is that to another request".to_owned()),
-                        );
-                        true
+                (RESPONSE_TIME, Some(ObservedValue::Number(n))) => {
+                    match self.response_time(*n as i64, truth) {
+                        TimeVerdict::Right => true,
+                        TimeVerdict::Off => false,
+                        TimeVerdict::OfAnother => {
+                            faults.insert(
+                                0,
+                                (
+                                    FaultKind::Pair,
+                                    "the response is that to another request".to_owned(),
+                                ),
+                            );
+                            true
+                        }
                     }
-                },
-                (TRANSFER_TIME, Some(ObservedValue::Number(n))) => self.transfer_time(*n as i64, truth),
+                }
+                (TRANSFER_TIME, Some(ObservedValue::Number(n))) => {
+                    self.transfer_time(*n as i64, truth)
+                }
                 (CALL_TIME, Some(ObservedValue::Number(n))) => {
                     matches!(true_value, Some(ObservedValue::Number(t)) if (n - t).abs() <= i128::from(self.tolerance))
                 }
                 (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, ObservedValue::Text(_)),
                 (name, claimed)
-                    if partial_values::is_part(told, name, claimed.as_ref(), true_value.as_ref()) =>
+                    if partial_values::is_part(
+                        told,
+                        name,
+                        claimed.as_ref(),
+                        true_value.as_ref(),
+                    ) =>
                 {
                     true
                 }
@@ -229,7 +296,9 @@ impl TupleJudge<'_> {
                 (name, None) => !exact || OF_THE_CONNECTION.contains(&name) || true_value.is_none(),
             };
             if !right {
-                let is = true_value.as_ref().map_or("-".to_owned(), ObservedValue::to_string);
+                let is = true_value
+                    .as_ref()
+                    .map_or("-".to_owned(), ObservedValue::to_string);
                 faults.push((FaultKind::Value, format!("{name} is {is}")));
             }
         }
@@ -254,8 +323,13 @@ impl TupleJudge<'_> {
     fn is_timed(&self, told: &ObservedTuple, truth: &TrueTransaction) -> bool {
         let ends = truth.request.zip(truth.response).zip(told.response_time);
         ends.is_some_and(|((request, response), claimed)| {
-            let (asked, answered) = (self.view.complete_at(request), self.view.times(response.first));
-            asked.iter().any(|from| answered.iter().any(|to| to - from == claimed))
+            let (asked, answered) = (
+                self.view.complete_at(request),
+                self.view.times(response.first),
+            );
+            asked
+                .iter()
+                .any(|from| answered.iter().any(|to| to - from == claimed))
         })
     }
 
@@ -267,19 +341,31 @@ impl TupleJudge<'_> {
         if true_time.is_none() {
             // The response began before the request was complete: with modified times, this may seem a short time.
             let short = claimed <= truth.told.ts_end - truth.told.ts + self.tolerance;
-            return if truth.response.is_some() && short { TimeVerdict::Right } else { TimeVerdict::Off };
+            return if truth.response.is_some() && short {
+                TimeVerdict::Right
+            } else {
+                TimeVerdict::Off
+            };
         }
         if let (Some(request), Some(response)) = (truth.request, truth.response) {
             let asked = self.view.complete_at(request);
             let between = |from: &i64, to: &i64| to - from == claimed;
-            if asked.iter().any(|from| self.view.times(response.first).iter().any(|to| between(from, to))) {
+            if asked.iter().any(|from| {
+                self.view
+                    .times(response.first)
+                    .iter()
+                    .any(|to| between(from, to))
+            }) {
                 return TimeVerdict::Right;
             }
             // Another packet of the server was seen at that time.
             let ends = (truth.told.server, truth.told.client);
             let own = response.first..=response.last;
             let seen = asked.iter().flat_map(|from| self.view.at(from + claimed));
-            if seen.into_iter().any(|p| !own.contains(p) && self.truth.recording.ends(*p) == Some(ends)) {
+            if seen
+                .into_iter()
+                .any(|p| !own.contains(p) && self.truth.recording.ends(*p) == Some(ends))
+            {
                 return TimeVerdict::OfAnother;
             }
         }
@@ -297,9 +383,13 @@ impl TupleJudge<'_> {
         }
         let between = |span: crate::ground_truth::PacketSpan| {
             let (from, to) = (self.view.times(span.first), self.view.times(span.last));
-            from.iter().any(|from| to.iter().any(|to| to - from == claimed))
+            from.iter()
+                .any(|from| to.iter().any(|to| to - from == claimed))
         };
-        truth.response.filter(|span| span.whole).is_some_and(between)
+        truth
+            .response
+            .filter(|span| span.whole)
+            .is_some_and(between)
             || true_time.is_some_and(|t| (t - claimed).abs() <= self.tolerance)
     }
 }

@@ -64,27 +64,39 @@ fn main() -> Result<ExitCode> {
         );
         for impairment in &impairments {
             let began = Instant::now();
-            let seeds = flags.seeds.max(SMALL_SEEDS.min(SMALL_PACKETS / recording.len().max(1) as u64));
+            let seeds = flags
+                .seeds
+                .max(SMALL_SEEDS.min(SMALL_PACKETS / recording.len().max(1) as u64));
             let count = measure(&recording, &truth, parser, *impairment, seeds);
-            println!("{} {:.1} |", row(&name, *impairment, &count), began.elapsed().as_secs_f64());
+            println!(
+                "{} {:.1} |",
+                row(&name, *impairment, &count),
+                began.elapsed().as_secs_f64()
+            );
             show(&count, flags.show);
             wrong += count.faults.len();
             cells.push(cell(&name, *impairment, &count));
             if let Some(folder) = &flags.write {
                 for seed in 0..seeds {
                     let seen = impairment.apply(&recording, &truth.servers(), seed);
-                    recording.write(&seen, &folder.join(format!("{name}.{impairment}.{seed}.pcap")))?;
+                    recording.write(
+                        &seen,
+                        &folder.join(format!("{name}.{impairment}.{seed}.pcap")),
+                    )?;
                 }
             }
         }
     }
     if let Some(path) = &flags.json {
-        let result =
-            json!({ "packets": flags.packets, "seeds": flags.seeds, "gbps": flags.gbps, "cells": cells });
+        let result = json!({ "packets": flags.packets, "seeds": flags.seeds, "gbps": flags.gbps, "cells": cells });
         std::fs::write(path, serde_json::to_string_pretty(&result)? + "\n")
             .with_context(|| path.display().to_string())?;
     }
-    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if wrong == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn measure(
@@ -97,26 +109,49 @@ fn measure(
     let mut count = OutcomeCounts::default();
     for seed in 0..if impairment.is_by_chance() { seeds } else { 1 } {
         let seen = impairment.apply(recording, &truth.servers(), seed);
-        count.add(truth.judge(&recording.play(&seen, parser), &seen, impairment.tolerance()));
+        count.add(truth.judge(
+            &recording.play(&seen, parser),
+            &seen,
+            impairment.tolerance(),
+        ));
     }
     count
 }
 
 /// Prints some faults of each kind.
 fn show(count: &OutcomeCounts, n: usize) {
-    for kind in [FaultKind::Pair, FaultKind::Value, FaultKind::ExactWithHole, FaultKind::Half] {
-        count.faults.iter().filter(|f| f.kind == kind).take(n).for_each(|f| println!("    {f}"));
+    for kind in [
+        FaultKind::Pair,
+        FaultKind::Value,
+        FaultKind::ExactWithHole,
+        FaultKind::Half,
+    ] {
+        count
+            .faults
+            .iter()
+            .filter(|f| f.kind == kind)
+            .take(n)
+            .for_each(|f| println!("    {f}"));
     }
 }
 
 fn impairments(flags: &AccuracyFlags) -> Result<Vec<Impairment>> {
-    let Some(wanted) = &flags.damage else { return Ok(MATRIX.to_vec()) };
+    let Some(wanted) = &flags.damage else {
+        return Ok(MATRIX.to_vec());
+    };
     if wanted.contains('=') {
         return Ok(vec![wanted.parse()?]);
     }
-    let found: Vec<Impairment> =
-        MATRIX.iter().copied().filter(|i| i.to_string().contains(wanted.as_str())).collect();
-    if found.is_empty() { bail!("no damage is called {wanted}") } else { Ok(found) }
+    let found: Vec<Impairment> = MATRIX
+        .iter()
+        .copied()
+        .filter(|i| i.to_string().contains(wanted.as_str()))
+        .collect();
+    if found.is_empty() {
+        bail!("no damage is called {wanted}")
+    } else {
+        Ok(found)
+    }
 }
 
 /// Origin of a capture.
@@ -128,29 +163,57 @@ enum Input {
 
 fn captures(flags: &AccuracyFlags) -> Vec<(String, Input, &'static str)> {
     if let Some((parser, path)) = flags.capture.as_ref().and_then(|c| c.split_once(':')) {
-        let parser = ["http", "mysql_query", "memcached"].into_iter().find(|p| *p == parser).unwrap_or("nfs");
+        let parser = ["http", "mysql_query", "memcached"]
+            .into_iter()
+            .find(|p| *p == parser)
+            .unwrap_or("nfs");
         return vec![(
-            Path::new(path).file_stem().map_or_else(String::new, |s| s.display().to_string()),
+            Path::new(path)
+                .file_stem()
+                .map_or_else(String::new, |s| s.display().to_string()),
             Input::File(path.into()),
             parser,
         )];
     }
     let corpus = testkit::corpus().map(|root| root.join("live-captures"));
-    let shop = Some(PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop")));
+    let shop = Some(PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../captures/shop"
+    )));
     let of = |folder: &Option<PathBuf>, list: &[(&'static str, &'static str, &'static str)]| {
-        let Some(folder) = folder else { return Vec::new() };
-        let found = list.iter().map(|(name, file, parser)| (*name, folder.join(file), *parser));
+        let Some(folder) = folder else {
+            return Vec::new();
+        };
+        let found = list
+            .iter()
+            .map(|(name, file, parser)| (*name, folder.join(file), *parser));
         let found = found.filter(|(_, path, _)| path.exists());
-        found.map(|(name, path, parser)| (name, Input::File(path), parser)).collect::<Vec<_>>()
+        found
+            .map(|(name, path, parser)| (name, Input::File(path), parser))
+            .collect::<Vec<_>>()
     };
-    let models = MODELS.iter().map(|model| (model.name, Input::Model(model), model.parser)).collect();
+    let models = MODELS
+        .iter()
+        .map(|model| (model.name, Input::Model(model), model.parser))
+        .collect();
     let all = match flags.gbps {
         Some(_) => of(&flags.captures, SINGLE),
-        None => [of(&flags.captures, LARGE), of(&corpus, SMALL), of(&shop, SHOP), models].concat(),
+        None => [
+            of(&flags.captures, LARGE),
+            of(&corpus, SMALL),
+            of(&shop, SHOP),
+            models,
+        ]
+        .concat(),
     };
     all.into_iter()
         .map(|(name, input, parser)| (name.to_owned(), input, parser))
-        .filter(|(name, ..)| flags.capture.as_ref().is_none_or(|only| name.contains(only)))
+        .filter(|(name, ..)| {
+            flags
+                .capture
+                .as_ref()
+                .is_none_or(|only| name.contains(only))
+        })
         .collect()
 }
 
@@ -164,7 +227,12 @@ fn row(name: &str, impairment: Impairment, c: &OutcomeCounts) -> String {
         0 => "–".to_owned(),
         of => format!("{:.1}%", 100.0 * n as f64 / of as f64),
     };
-    let faults = [FaultKind::Pair, FaultKind::Value, FaultKind::ExactWithHole, FaultKind::Half];
+    let faults = [
+        FaultKind::Pair,
+        FaultKind::Value,
+        FaultKind::ExactWithHole,
+        FaultKind::Half,
+    ];
     let faults = faults.map(|kind| c.of(kind).to_string()).join(" | ");
     let shares = [c.exact, c.marked, c.half, c.missed].map(share).join(" | ");
     format!(
@@ -201,7 +269,9 @@ fn flags() -> Result<AccuracyFlags> {
     };
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
-        let value = args.next().with_context(|| format!("{flag} needs a value"))?;
+        let value = args
+            .next()
+            .with_context(|| format!("{flag} needs a value"))?;
         let path = || Some(Path::new(&value).to_owned());
         match flag.as_str() {
             "--captures" => flags.captures = path(),

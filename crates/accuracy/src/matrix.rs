@@ -1,7 +1,9 @@
 //! The captures measured by the command, and the damage applied to each.
 
 use accuracy::Impairment::{self, *};
-use accuracy::impairment::{HeaderFieldKind, LossPattern, LossTarget, PacketDirection, StraySegment};
+use accuracy::impairment::{
+    HeaderFieldKind, LossPattern, LossTarget, PacketDirection, StraySegment,
+};
 
 /// Recordings of real servers under load, created by the generator next to the checkout: name, file, parser.
 pub const LARGE: &[(&str, &str, &str)] = &[
@@ -29,7 +31,11 @@ pub const SMALL: &[(&str, &str, &str)] = &[
     ("http_short", "http_short.pcap", "http"),
     ("mysql_mix", "mysql_mix.pcap", "mysql_query"),
     ("mysql_sysbench_ps", "mysql_sysbench_ps.pcap", "mysql_query"),
-    ("mysql_sysbench_text", "mysql_sysbench_text.pcap", "mysql_query"),
+    (
+        "mysql_sysbench_text",
+        "mysql_sysbench_text.pcap",
+        "mysql_query",
+    ),
     ("mc_text", "mc_text.pcap", "memcached"),
     ("mc_binary", "mc_binary.pcap", "memcached"),
     ("mc_load", "mc_load.pcap", "memcached"),

@@ -62,17 +62,35 @@ impl ObservedTuple {
     /// The value of one of the parser's own fields.
     #[must_use]
     pub fn value(&self, field: &str) -> Option<&ObservedValue> {
-        self.values.iter().find(|(name, _)| *name == field)?.1.as_ref()
+        self.values
+            .iter()
+            .find(|(name, _)| *name == field)?
+            .1
+            .as_ref()
     }
 
     fn of_row(batch: &Batch, row: usize) -> ObservedTuple {
         let end = |ip, port| {
-            let bytes = batch.ip(ip).value(row).try_into().expect("an address has 16 bytes");
-            Endpoint { addr: Addr(bytes), port: batch.u64(port).value(row) as u16 }
+            let bytes = batch
+                .ip(ip)
+                .value(row)
+                .try_into()
+                .expect("an address has 16 bytes");
+            Endpoint {
+                addr: Addr(bytes),
+                port: batch.u64(port).value(row) as u16,
+            }
         };
         let own = batch.schema().ids().skip(FIELDS.len());
-        let values: Vec<_> = own.map(|id| (name(batch, id), value(batch, id, row))).collect();
-        let find = |field: &str| values.iter().find(|(name, _)| *name == field).and_then(|(_, v)| v.as_ref());
+        let values: Vec<_> = own
+            .map(|id| (name(batch, id), value(batch, id, row)))
+            .collect();
+        let find = |field: &str| {
+            values
+                .iter()
+                .find(|(name, _)| *name == field)
+                .and_then(|(_, v)| v.as_ref())
+        };
         let number = |field| match find(field)? {
             ObservedValue::Number(n) => i64::try_from(*n).ok(),
             ObservedValue::Text(_) => None,
@@ -97,7 +115,11 @@ impl ObservedTuple {
 
 impl fmt::Display for ObservedTuple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x} {} ts={} ts_end={}", self.id, self.quality, self.ts, self.ts_end)?;
+        write!(
+            f,
+            "{:016x} {} ts={} ts_end={}",
+            self.id, self.quality, self.ts, self.ts_end
+        )?;
         write!(f, " {}:{}", self.client.addr, self.client.port)?;
         for (name, value) in &self.values {
             if let Some(value) = value {
@@ -133,8 +155,12 @@ fn value(batch: &Batch, id: FieldId, row: usize) -> Option<ObservedValue> {
         DataType::Bool => ObservedValue::Number(batch.bool(id).value(row).into()),
         DataType::U64 => ObservedValue::Number(batch.u64(id).value(row).into()),
         DataType::I64 => ObservedValue::Number(batch.i64(id).value(row).into()),
-        DataType::Text | DataType::Json => ObservedValue::Text(batch.text(id).value(row).to_owned()),
-        DataType::Hashes => ObservedValue::Text(tuple::hashes::to_text(batch.hashes(id).value(row))),
+        DataType::Text | DataType::Json => {
+            ObservedValue::Text(batch.text(id).value(row).to_owned())
+        }
+        DataType::Hashes => {
+            ObservedValue::Text(tuple::hashes::to_text(batch.hashes(id).value(row)))
+        }
         DataType::Ip => ObservedValue::Text(format!("{:?}", batch.ip(id).value(row))),
         DataType::F64 => ObservedValue::Text(batch.f64(id).value(row).to_string()),
     })

@@ -49,6 +49,11 @@ impl ObservedPacket {
     /// An unchanged packet.
     #[must_use]
     pub fn whole(packet: usize, ts: Timestamp) -> ObservedPacket {
-        ObservedPacket { packet, ts, kind: PacketDamage::Whole, bytes: None }
+        ObservedPacket {
+            packet,
+            ts,
+            kind: PacketDamage::Whole,
+            bytes: None,
+        }
     }
 }

@@ -21,7 +21,9 @@ pub fn is_part(
         }
         ("block_checksums", Some(claimed), Some(truth)) if !told.is_exact() => {
             let mut truth = truth.split(' ');
-            claimed.split(' ').all(|block| truth.next().is_some_and(|sum| block == "-" || block == sum))
+            claimed
+                .split(' ')
+                .all(|block| truth.next().is_some_and(|sum| block == "-" || block == sum))
         }
         _ => false,
     }

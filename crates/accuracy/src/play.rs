@@ -26,7 +26,10 @@ impl PacketRecording {
             let _ = monitor.on_block(block.iter().map(|s| self.captured(s)), None, &mut batches);
         }
         monitor.finish(&mut batches);
-        batches.iter().flat_map(|(_, batch)| ObservedTuple::of(batch)).collect()
+        batches
+            .iter()
+            .flat_map(|(_, batch)| ObservedTuple::of(batch))
+            .collect()
     }
 
     /// Writes the packets to a capture file with nanosecond timestamps, for other programs.
@@ -37,13 +40,20 @@ impl PacketRecording {
         let file = std::fs::File::create(path).with_context(|| format!("{}", path.display()))?;
         let mut file = std::io::BufWriter::new(file);
         let link_type = u32::from(u16::from(self.link_type(0)));
-        file.write_all(&[0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0])?;
+        file.write_all(&[
+            0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0,
+        ])?;
         file.write_all(&link_type.to_le_bytes())?;
         for one in seen {
             let captured = self.captured(one);
             let seconds = one.ts.0.div_euclid(1_000_000_000);
             let rest = one.ts.0.rem_euclid(1_000_000_000);
-            for word in [seconds as u32, rest as u32, captured.bytes.len() as u32, captured.original_len] {
+            for word in [
+                seconds as u32,
+                rest as u32,
+                captured.bytes.len() as u32,
+                captured.original_len,
+            ] {
                 file.write_all(&word.to_le_bytes())?;
             }
             file.write_all(captured.bytes)?;

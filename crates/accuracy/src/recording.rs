@@ -67,7 +67,8 @@ impl PacketRecording {
     #[must_use]
     pub fn of(sent: &[SentPacket]) -> PacketRecording {
         let mut recording = PacketRecording::new();
-        sent.iter().for_each(|sent| recording.push(&sent.captured(&sent.to_bytes())));
+        sent.iter()
+            .for_each(|sent| recording.push(&sent.captured(&sent.to_bytes())));
         recording
     }
 
@@ -91,7 +92,11 @@ impl PacketRecording {
         let mut connections: HashMap<(Endpoint, Endpoint), (i64, i64, u64)> = HashMap::new();
         for p in &self.packets {
             let Some((src, dst)) = p.ends else { continue };
-            let ends = if (src.addr.0, src.port) < (dst.addr.0, dst.port) { (src, dst) } else { (dst, src) };
+            let ends = if (src.addr.0, src.port) < (dst.addr.0, dst.port) {
+                (src, dst)
+            } else {
+                (dst, src)
+            };
             let (_, last, bytes) = connections.entry(ends).or_insert((p.ts.0, p.ts.0, 0));
             *last = p.ts.0;
             *bytes += u64::from(p.original_len);
@@ -101,17 +106,26 @@ impl PacketRecording {
         let wanted = bytes as f64 * 8e9 / bits_per_second;
         let pace = wanted / ((to - from) as f64).max(1.0);
         let start = self.packets.first().map_or(0, |p| p.ts.0);
-        let mut faster = PacketRecording { apart: 10, ..PacketRecording::new() };
+        let mut faster = PacketRecording {
+            apart: 10,
+            ..PacketRecording::new()
+        };
         for (packet, p) in self.packets.iter().enumerate() {
             let ts = Timestamp(start + ((p.ts.0 - start) as f64 * pace) as i64);
-            faster.push(&CapturedPacket { ts, ..self.captured(&ObservedPacket::whole(packet, p.ts)) });
+            faster.push(&CapturedPacket {
+                ts,
+                ..self.captured(&ObservedPacket::whole(packet, p.ts))
+            });
         }
         faster
     }
 
     /// Appends a packet, with a time after all others.
     pub fn push(&mut self, captured: &CapturedPacket<'_>) {
-        let after_last = self.packets.last().map_or(i64::MIN, |p| p.ts.0 + self.apart);
+        let after_last = self
+            .packets
+            .last()
+            .map_or(i64::MIN, |p| p.ts.0 + self.apart);
         let ts = Timestamp((captured.ts.0 / self.apart * self.apart).max(after_last));
         let decoded = Packet::decode(captured).ok();
         let carried = decoded.as_ref().and_then(|packet| self.carried_by(packet));
@@ -121,7 +135,9 @@ impl PacketRecording {
             self.speaking.insert(ts.0, this);
         }
         let said = carried.map(|c| (c.stream, c.offset)).filter(|_| speaks);
-        let first = said.map(|said| *self.firsts.entry(said).or_insert(this)).filter(|first| *first != this);
+        let first = said
+            .map(|said| *self.firsts.entry(said).or_insert(this))
+            .filter(|first| *first != this);
         if let Some(first) = first {
             self.packets[first].repeated = true;
         }
@@ -140,28 +156,40 @@ impl PacketRecording {
     }
 
     fn carried_by(&mut self, packet: &Packet<'_>) -> Option<CarriedBytes> {
-        let TransportHeader::Tcp(tcp) = packet.transport else { return None };
+        let TransportHeader::Tcp(tcp) = packet.transport else {
+            return None;
+        };
         let known = self.streams.get(&packet.five_tuple).copied();
         let seq = tcp.seq.0;
         let opens = tcp.flags.contains(TcpFlags::SYN);
         let stream = match known {
             Some(stream) if !opens || self.newest[stream].seq == seq => stream,
             _ => {
-                self.newest.push(NewestSegment { seq, offset: 1 << 40 });
+                self.newest.push(NewestSegment {
+                    seq,
+                    offset: 1 << 40,
+                });
                 let stream = self.newest.len() - 1;
                 self.streams.insert(packet.five_tuple, stream);
                 stream
             }
         };
         let newest = &mut self.newest[stream];
-        let offset = newest.offset.wrapping_add_signed(i64::from(seq.wrapping_sub(newest.seq) as i32));
+        let offset = newest
+            .offset
+            .wrapping_add_signed(i64::from(seq.wrapping_sub(newest.seq) as i32));
         if offset > newest.offset {
             *newest = NewestSegment { seq, offset };
         }
         let len = u64::from(packet.payload_original_len);
         let cut = len.saturating_sub(packet.payload.len() as u64);
         // A SYN occupies a sequence number before its data.
-        Some(CarriedBytes { stream, offset: offset + u64::from(opens), len, cut })
+        Some(CarriedBytes {
+            stream,
+            offset: offset + u64::from(opens),
+            len,
+            cut,
+        })
     }
 
     /// Number of packets.
@@ -180,7 +208,11 @@ impl PacketRecording {
     /// All packets unchanged.
     #[must_use]
     pub fn whole(&self) -> Vec<ObservedPacket> {
-        self.packets.iter().enumerate().map(|(packet, p)| ObservedPacket::whole(packet, p.ts)).collect()
+        self.packets
+            .iter()
+            .enumerate()
+            .map(|(packet, p)| ObservedPacket::whole(packet, p.ts))
+            .collect()
     }
 
     /// The packets found in another capture of the same traffic, compared byte by byte, and all others.
@@ -263,7 +295,12 @@ impl PacketRecording {
             PacketDamage::Cut => p.original_len,
             _ => bytes.len() as u32,
         };
-        CapturedPacket { ts: seen.ts, link_type: p.link_type, original_len, bytes }
+        CapturedPacket {
+            ts: seen.ts,
+            link_type: p.link_type,
+            original_len,
+            bytes,
+        }
     }
 }
 

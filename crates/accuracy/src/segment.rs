@@ -42,20 +42,32 @@ impl EditableSegment {
         let first = *bytes.get(network)?;
         let (transport, protocol, end) = match first >> 4 {
             4 => {
-                let total =
-                    usize::from(u16::from_be_bytes(bytes.get(network + 2..network + 4)?.try_into().ok()?));
-                (network + 4 * usize::from(first & 15), *bytes.get(network + 9)?, network + total)
+                let total = usize::from(u16::from_be_bytes(
+                    bytes.get(network + 2..network + 4)?.try_into().ok()?,
+                ));
+                (
+                    network + 4 * usize::from(first & 15),
+                    *bytes.get(network + 9)?,
+                    network + total,
+                )
             }
             6 => {
-                let len =
-                    usize::from(u16::from_be_bytes(bytes.get(network + 4..network + 6)?.try_into().ok()?));
+                let len = usize::from(u16::from_be_bytes(
+                    bytes.get(network + 4..network + 6)?.try_into().ok()?,
+                ));
                 (network + 40, *bytes.get(network + 6)?, network + 40 + len)
             }
             _ => return None,
         };
         let payload = transport + 4 * usize::from(*bytes.get(transport + 12)? >> 4);
-        let complete = protocol == 6 && payload <= bytes.len() && end <= bytes.len() && payload <= end;
-        complete.then(|| EditableSegment { bytes: bytes[..end].to_vec(), network, transport, payload })
+        let complete =
+            protocol == 6 && payload <= bytes.len() && end <= bytes.len() && payload <= end;
+        complete.then(|| EditableSegment {
+            bytes: bytes[..end].to_vec(),
+            network,
+            transport,
+            payload,
+        })
     }
 
     /// The packet.
@@ -91,7 +103,10 @@ impl EditableSegment {
     /// Sets the length in the IP header.
     pub fn set_ip_payload_len(&mut self, len: u16) {
         let (at, len) = match self.bytes[self.network] >> 4 {
-            4 => (self.network + 2, len + (self.transport - self.network) as u16),
+            4 => (
+                self.network + 2,
+                len + (self.transport - self.network) as u16,
+            ),
             _ => (self.network + 4, len),
         };
         self.bytes[at..at + 2].copy_from_slice(&len.to_be_bytes());
@@ -132,7 +147,12 @@ impl EditableSegment {
 
     /// Decrements the TTL or hop limit.
     pub fn pass_a_router(&mut self) {
-        let at = self.network + if self.bytes[self.network] >> 4 == 4 { 8 } else { 7 };
+        let at = self.network
+            + if self.bytes[self.network] >> 4 == 4 {
+                8
+            } else {
+                7
+            };
         self.bytes[at] = self.bytes[at].saturating_sub(1).max(1);
     }
 
@@ -168,12 +188,21 @@ mod tests {
 
     #[test]
     fn what_is_set_is_decoded() {
-        for (a, b) in [("10.0.0.1:1024", "10.0.0.2:80"), ("[2001:db8::1]:1024", "[2001:db8::2]:80")] {
-            let ends = (a.parse().expect("an address"), b.parse().expect("an address"));
+        for (a, b) in [
+            ("10.0.0.1:1024", "10.0.0.2:80"),
+            ("[2001:db8::1]:1024", "[2001:db8::2]:80"),
+        ] {
+            let ends = (
+                a.parse().expect("an address"),
+                b.parse().expect("an address"),
+            );
             let sent = SentPacket::tcp(Timestamp(0), ends, tcp_info(5, 6, TcpFlags::ACK), b"hello");
             let mut segment =
                 EditableSegment::parse(LinkType::Ethernet, &sent.to_bytes()).expect("a segment");
-            assert_eq!((segment.seq(), segment.ack(), segment.payload()), (5, 6, &b"hello"[..]));
+            assert_eq!(
+                (segment.seq(), segment.ack(), segment.payload()),
+                (5, 6, &b"hello"[..])
+            );
             segment.set_seq(7);
             segment.set_ack(8);
             segment.set_flags(flags::SYN | flags::ACK);
@@ -189,9 +218,14 @@ mod tests {
                 bytes: &bytes,
             };
             let packet = Packet::decode(&captured).expect("a good packet");
-            let TransportHeader::Tcp(tcp) = packet.transport else { panic!("no TCP") };
+            let TransportHeader::Tcp(tcp) = packet.transport else {
+                panic!("no TCP")
+            };
             assert_eq!((tcp.seq.0, tcp.ack.0, tcp.flags.0), (7, 8, 18));
-            assert_eq!((packet.payload, packet.vlan, packet.ttl), (&b"hello world"[..], Some(9), 63));
+            assert_eq!(
+                (packet.payload, packet.vlan, packet.ttl),
+                (&b"hello world"[..], Some(9), 63)
+            );
         }
     }
 }

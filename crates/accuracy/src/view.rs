@@ -52,13 +52,19 @@ impl CaptureView<'_> {
         }
         self.sound[packet] |= one.kind == PacketDamage::Whole;
         self.damaged[packet] |= one.kind == PacketDamage::DamagedPayload;
-        let Some(carried) = self.recording.carried(one.packet) else { return };
+        let Some(carried) = self.recording.carried(one.packet) else {
+            return;
+        };
         let captured = one.bytes.as_ref().map_or(usize::MAX, |bytes| bytes.len());
         let len = match one.kind {
             // It is unknown which of the messages the truncated bytes belong to.
             PacketDamage::Cut if truth.shared.contains(&packet) => carried.len,
             PacketDamage::Cut => {
-                let missing = self.recording.bytes_of(one.packet).len().saturating_sub(captured) as u64;
+                let missing = self
+                    .recording
+                    .bytes_of(one.packet)
+                    .len()
+                    .saturating_sub(captured) as u64;
                 carried.len.saturating_sub(carried.cut + missing)
             }
             PacketDamage::DamagedPayload => 0,
@@ -91,10 +97,16 @@ impl CaptureView<'_> {
     /// seen after it.
     #[must_use]
     pub fn complete_at(&self, span: PacketSpan) -> Vec<i64> {
-        let own =
-            (span.first..=span.last).filter(|p| self.recording.ends(*p) == self.recording.ends(span.first));
-        let newest = own.filter_map(|packet| self.times(packet).iter().min()).max();
-        self.times(span.last).iter().chain(newest).copied().collect()
+        let own = (span.first..=span.last)
+            .filter(|p| self.recording.ends(*p) == self.recording.ends(span.first));
+        let newest = own
+            .filter_map(|packet| self.times(packet).iter().min())
+            .max();
+        self.times(span.last)
+            .iter()
+            .chain(newest)
+            .copied()
+            .collect()
     }
 
     /// Whether a packet was seen unchanged.

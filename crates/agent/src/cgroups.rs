@@ -39,7 +39,8 @@ impl CgroupRoot {
     pub fn of_this_process() -> io::Result<CgroupRoot> {
         let text = fs::read_to_string("/proc/self/cgroup")?;
         let own = text.lines().find_map(|line| line.strip_prefix("0::/"));
-        let own = own.ok_or_else(|| io::Error::other("no control groups of version 2 are mounted"))?;
+        let own =
+            own.ok_or_else(|| io::Error::other("no control groups of version 2 are mounted"))?;
         CgroupRoot::below(&Path::new("/sys/fs/cgroup").join(own))
     }
 
@@ -60,11 +61,16 @@ impl CgroupRoot {
         let agent = own.join("agent");
         make(&agent)?;
         let us = std::process::id().to_string();
-        if fs::read_to_string(own.join("cgroup.procs"))?.lines().any(|pid| pid == us) {
+        if fs::read_to_string(own.join("cgroup.procs"))?
+            .lines()
+            .any(|pid| pid == us)
+        {
             fs::write(agent.join("cgroup.procs"), us)?;
         }
         fs::write(own.join("cgroup.subtree_control"), "+memory +cpu")?;
-        Ok(CgroupRoot { root: own.to_owned() })
+        Ok(CgroupRoot {
+            root: own.to_owned(),
+        })
     }
 
     /// Creates a cgroup for a monitor with these limits. The process enters with [`MonitorCgroup::enter`].
@@ -77,7 +83,10 @@ impl CgroupRoot {
         let group = MonitorCgroup { folder };
         group.write("memory.max", &bounds.memory_max.to_string())?;
         group.write("memory.oom.group", "1")?;
-        group.write("cpu.max", &format!("{} {PERIOD_US}", u64::from(bounds.cores.max(1)) * PERIOD_US))?;
+        group.write(
+            "cpu.max",
+            &format!("{} {PERIOD_US}", u64::from(bounds.cores.max(1)) * PERIOD_US),
+        )?;
         Ok(group)
     }
 }
@@ -95,13 +104,18 @@ impl MonitorCgroup {
     #[must_use]
     pub fn killed_for_memory(&self) -> u64 {
         let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
-        let count = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+        let count = events
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill "));
+        count
+            .and_then(|count| count.trim().parse().ok())
+            .unwrap_or(0)
     }
 
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
         let path = self.folder.join(file);
-        fs::write(&path, text).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
+        fs::write(&path, text)
+            .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
     }
 }
 
@@ -126,7 +140,9 @@ pub fn memory_of(pid: u32) -> Option<u64> {
 }
 
 fn of_status(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
@@ -142,7 +158,9 @@ mod tests {
         let own = folder.path();
         let write = |name: &str, text: &str| fs::write(own.join(name), text).expect("written");
         write("cgroup.controllers", "cpu io\n");
-        let why = CgroupRoot::below(own).expect_err("memory is not offered").to_string();
+        let why = CgroupRoot::below(own)
+            .expect_err("memory is not offered")
+            .to_string();
         assert_eq!(why, "the controller memory is not offered to this group");
         write("cgroup.controllers", "cpu io memory pids\n");
         write("cgroup.procs", &format!("17\n{}\n", std::process::id()));
@@ -150,10 +168,21 @@ mod tests {
         let read = |name: &str| fs::read_to_string(own.join(name)).expect(name);
         assert_eq!(read("agent/cgroup.procs"), std::process::id().to_string());
         assert_eq!(read("cgroup.subtree_control"), "+memory +cpu");
-        let group = groups.make("7", ProcessBounds { memory_max: 1 << 20, cores: 2 }).expect("a group");
+        let group = groups
+            .make(
+                "7",
+                ProcessBounds {
+                    memory_max: 1 << 20,
+                    cores: 2,
+                },
+            )
+            .expect("a group");
         group.enter(99).expect("entered");
-        for (file, text) in [("memory.max", "1048576"), ("cpu.max", "200000 100000"), ("cgroup.procs", "99")]
-        {
+        for (file, text) in [
+            ("memory.max", "1048576"),
+            ("cpu.max", "200000 100000"),
+            ("cgroup.procs", "99"),
+        ] {
             assert_eq!(read(&format!("monitor-7/{file}")), text);
         }
         assert_eq!(group.killed_for_memory(), 0);
@@ -164,27 +193,50 @@ mod tests {
     /// The kernel's cgroup, in a test group.
     #[test]
     fn the_kernel_agrees() {
-        let own = Path::new("/sys/fs/cgroup").join(format!("netalytics-test-{}", std::process::id()));
+        let own =
+            Path::new("/sys/fs/cgroup").join(format!("netalytics-test-{}", std::process::id()));
         let made = fs::create_dir(&own).and_then(|()| CgroupRoot::below(&own));
         if made.is_err() {
             let _ = fs::remove_dir(&own);
         }
         let groups = testkit::require!("cgroup2" => made);
-        let group = groups.make("7", ProcessBounds { memory_max: 64 << 20, cores: 1 }).expect("a group");
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let group = groups
+            .make(
+                "7",
+                ProcessBounds {
+                    memory_max: 64 << 20,
+                    cores: 1,
+                },
+            )
+            .expect("a group");
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep");
         group.enter(child.id()).expect("entered");
-        let within = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).expect("it is there");
+        let within =
+            fs::read_to_string(format!("/proc/{}/cgroup", child.id())).expect("it is there");
         assert!(within.contains("monitor-7"), "{within}");
-        assert_eq!(fs::read_to_string(group.folder.join("memory.max")).expect("read").trim(), "67108864");
+        assert_eq!(
+            fs::read_to_string(group.folder.join("memory.max"))
+                .expect("read")
+                .trim(),
+            "67108864"
+        );
         child.kill().and_then(|()| child.wait()).expect("ended");
         drop(group);
-        ["agent", ""].iter().for_each(|name| fs::remove_dir(own.join(name)).expect("empty"));
+        ["agent", ""]
+            .iter()
+            .for_each(|name| fs::remove_dir(own.join(name)).expect("empty"));
     }
 
     #[test]
     fn memory_is_what_the_kernel_says() {
         assert!(memory_of(std::process::id()).expect("we are") > 100_000);
         assert_eq!(memory_of(u32::MAX), None);
-        assert_eq!(of_status("VmRSS:\t 9 kB\nRssAnon:\t       5 kB\n"), Some(5120));
+        assert_eq!(
+            of_status("VmRSS:\t 9 kB\nRssAnon:\t       5 kB\n"),
+            Some(5120)
+        );
     }
 }

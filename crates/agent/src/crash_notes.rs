@@ -28,15 +28,24 @@ impl CrashNotes {
     pub fn read(folder: &Path) -> CrashNotes {
         let path = folder.join("starts");
         let text = fs::read_to_string(&path).unwrap_or_default();
-        let note =
-            |line: &str| line.split_once(' ').and_then(|(job, n)| Some((job.parse().ok()?, n.parse().ok()?)));
-        CrashNotes { path, crashes: text.lines().filter_map(note).collect(), health: NotesHealth::Well }
+        let note = |line: &str| {
+            line.split_once(' ')
+                .and_then(|(job, n)| Some((job.parse().ok()?, n.parse().ok()?)))
+        };
+        CrashNotes {
+            path,
+            crashes: text.lines().filter_map(note).collect(),
+            health: NotesHealth::Well,
+        }
     }
 
     /// All notes.
     #[must_use]
     pub fn all(&self) -> Vec<StartNote> {
-        self.crashes.iter().map(|(&job, &crashes)| StartNote { job, crashes }).collect()
+        self.crashes
+            .iter()
+            .map(|(&job, &crashes)| StartNote { job, crashes })
+            .collect()
     }
 
     /// Stores a note of a start, which survives a crash.
@@ -63,7 +72,11 @@ impl CrashNotes {
         if let (Err(error), NotesHealth::Well) = (&written, self.health) {
             tracing::warn!("{} cannot be written: {error}", self.path.display());
         }
-        self.health = if written.is_ok() { NotesHealth::Well } else { NotesHealth::Failing };
+        self.health = if written.is_ok() {
+            NotesHealth::Well
+        } else {
+            NotesHealth::Failing
+        };
     }
 
     fn write(&self) -> io::Result<()> {
@@ -91,14 +104,23 @@ mod tests {
         notes.forget(9);
         assert_eq!(
             CrashNotes::read(folder.path()).all(),
-            [StartNote { job: 1, crashes: 2 }, StartNote { job: 2, crashes: 1 }]
+            [
+                StartNote { job: 1, crashes: 2 },
+                StartNote { job: 2, crashes: 1 }
+            ]
         );
         notes.forget(1);
-        assert_eq!(CrashNotes::read(folder.path()).all(), [StartNote { job: 2, crashes: 1 }]);
+        assert_eq!(
+            CrashNotes::read(folder.path()).all(),
+            [StartNote { job: 2, crashes: 1 }]
+        );
         notes.forget_all();
         assert_eq!(CrashNotes::read(folder.path()).all(), []);
         fs::write(folder.path().join("starts"), "x\n3 y\n4 1\n").expect("written");
-        assert_eq!(CrashNotes::read(folder.path()).all(), [StartNote { job: 4, crashes: 1 }]);
+        assert_eq!(
+            CrashNotes::read(folder.path()).all(),
+            [StartNote { job: 4, crashes: 1 }]
+        );
     }
     #[test]
     fn they_hold_in_memory_where_the_disk_does_not() {
@@ -109,6 +131,9 @@ mod tests {
         assert_eq!((notes.all().len(), notes.health), (1, NotesHealth::Failing));
         fs::create_dir(&path).expect("a folder");
         notes.add(StartNote { job: 2, crashes: 0 });
-        assert_eq!((CrashNotes::read(&path).all().len(), notes.health), (2, NotesHealth::Well));
+        assert_eq!(
+            (CrashNotes::read(&path).all().len(), notes.health),
+            (2, NotesHealth::Well)
+        );
     }
 }

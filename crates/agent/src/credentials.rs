@@ -52,7 +52,9 @@ impl AgentCredentials {
     /// # Errors
     /// `CredentialsError::File` or `CredentialsError::Content`.
     pub fn read(folder: &Path) -> Result<Option<AgentCredentials>, CredentialsError> {
-        let Some(own) = text(&folder.join(OWN))? else { return Ok(None) };
+        let Some(own) = text(&folder.join(OWN))? else {
+            return Ok(None);
+        };
         let authority = text(&folder.join(AUTHORITY))?;
         AgentCredentials::of(folder, own, authority).map(Some)
     }
@@ -67,10 +69,19 @@ impl AgentCredentials {
         authority: Option<String>,
     ) -> Result<AgentCredentials, CredentialsError> {
         let new = AgentCredentials::of(folder, format!("{key}{certificate}"), authority)?;
-        let _ = client_config(TrustedServers::AnyOf(Vec::new()), Some((&new.own, &new.own)))
-            .map_err(|why| new.wrong(OWN, why))?;
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|why| CredentialsError::File { path: folder.display().to_string(), why })?;
+        let _ = client_config(
+            TrustedServers::AnyOf(Vec::new()),
+            Some((&new.own, &new.own)),
+        )
+        .map_err(|why| new.wrong(OWN, why))?;
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder);
+        made.map_err(|why| CredentialsError::File {
+            path: folder.display().to_string(),
+            why,
+        })?;
         // Removes the authority of an earlier enrollment.
         match &new.authority {
             Some(pem) => new.put(AUTHORITY, pem)?,
@@ -84,7 +95,11 @@ impl AgentCredentials {
     ///
     /// # Errors
     /// As [`AgentCredentials::keep`].
-    pub fn renewed(&self, key: &str, certificate: &str) -> Result<AgentCredentials, CredentialsError> {
+    pub fn renewed(
+        &self,
+        key: &str,
+        certificate: &str,
+    ) -> Result<AgentCredentials, CredentialsError> {
         AgentCredentials::keep(&self.folder, (key, certificate), self.authority.clone())
     }
 
@@ -94,8 +109,14 @@ impl AgentCredentials {
         authority: Option<String>,
     ) -> Result<AgentCredentials, CredentialsError> {
         let path = folder.join(OWN).display().to_string();
-        let peer = VerifiedPeer::of_pem(&own).map_err(|why| CredentialsError::Content { path, why })?;
-        Ok(AgentCredentials { folder: folder.to_owned(), peer, own, authority })
+        let peer =
+            VerifiedPeer::of_pem(&own).map_err(|why| CredentialsError::Content { path, why })?;
+        Ok(AgentCredentials {
+            folder: folder.to_owned(),
+            peer,
+            own,
+            authority,
+        })
     }
 
     /// TLS configuration for connections to the server.
@@ -111,7 +132,10 @@ impl AgentCredentials {
     }
 
     fn wrong(&self, name: &str, why: IdentityError) -> CredentialsError {
-        CredentialsError::Content { path: self.folder.join(name).display().to_string(), why }
+        CredentialsError::Content {
+            path: self.folder.join(name).display().to_string(),
+            why,
+        }
     }
 
     /// Replaces a file atomically.
@@ -119,13 +143,20 @@ impl AgentCredentials {
         let path = self.folder.join(name);
         let new = self.folder.join(format!("{name}.new"));
         let write = || {
-            let mut file =
-                OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
+            let mut file = OpenOptions::new()
+                .create(true)
+                .truncate(true)
+                .write(true)
+                .mode(0o600)
+                .open(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &path)
         };
-        write().map_err(|why| CredentialsError::File { path: path.display().to_string(), why })
+        write().map_err(|why| CredentialsError::File {
+            path: path.display().to_string(),
+            why,
+        })
     }
 }
 
@@ -139,7 +170,10 @@ fn text(path: &Path) -> Result<Option<String>, CredentialsError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(why) => Err(CredentialsError::File { path: path.display().to_string(), why }),
+        Err(why) => Err(CredentialsError::File {
+            path: path.display().to_string(),
+            why,
+        }),
     }
 }
 
@@ -155,14 +189,25 @@ mod tests {
     fn what_is_kept_is_its_owners_only_and_found_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let own = folder.path().join("agent");
-        assert!(AgentCredentials::read(&own).expect("nothing is there").is_none());
-        let lifetime = CertificateLifetime { from: 0, to: 4_000_000_000 };
+        assert!(
+            AgentCredentials::read(&own)
+                .expect("nothing is there")
+                .is_none()
+        );
+        let lifetime = CertificateLifetime {
+            from: 0,
+            to: 4_000_000_000,
+        };
         let (authority, _) = CertificateAuthority::create("test", lifetime).expect("an authority");
-        let serial = CertificateSerial { enrolment: 7, number: 1 };
+        let serial = CertificateSerial {
+            enrolment: 7,
+            number: 1,
+        };
         let make = |name: &str| {
             let request = SigningRequest::create().expect("a request");
-            let certificate =
-                authority.sign_agent(&request.request_pem, name, serial, lifetime).expect("signed");
+            let certificate = authority
+                .sign_agent(&request.request_pem, name, serial, lifetime)
+                .expect("signed");
             (request.key_pem, certificate)
         };
         let (key, certificate) = make("web-1");
@@ -170,14 +215,28 @@ mod tests {
         let ca = Some(authority.certificate_pem().to_owned());
         let kept = AgentCredentials::keep(&own, (&key, &certificate), ca).expect("kept");
         kept.renewed(&other.0, &other.1).expect("kept");
-        let found = AgentCredentials::read(&own).expect("readable").expect("there");
-        assert_eq!((found.peer.name.as_str(), found.own), ("web-1", other.0.clone() + &other.1));
+        let found = AgentCredentials::read(&own)
+            .expect("readable")
+            .expect("there");
+        assert_eq!(
+            (found.peer.name.as_str(), found.own),
+            ("web-1", other.0.clone() + &other.1)
+        );
         for name in [OWN, AUTHORITY] {
-            let mode = fs::metadata(own.join(name)).expect("there").permissions().mode();
+            let mode = fs::metadata(own.join(name))
+                .expect("there")
+                .permissions()
+                .mode();
             assert_eq!(mode & 0o777, 0o600);
         }
         // A mismatched key and certificate are rejected.
         assert!(kept.renewed(&key, &other.1).is_err());
-        assert!(AgentCredentials::read(&own).expect("readable").expect("there").tls().is_ok());
+        assert!(
+            AgentCredentials::read(&own)
+                .expect("readable")
+                .expect("there")
+                .tls()
+                .is_ok()
+        );
     }
 }

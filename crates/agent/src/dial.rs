@@ -95,9 +95,13 @@ impl ServerEndpoint {
         token: Option<String>,
     ) -> Result<ServerEndpoint, DialError> {
         let bad = |why: &str| DialError::BadUrl(format!("{url:?} is not a server URL: {why}"));
-        let uri: Uri = url.parse().map_err(|e: hyper::http::uri::InvalidUri| bad(&e.to_string()))?;
+        let uri: Uri = url
+            .parse()
+            .map_err(|e: hyper::http::uri::InvalidUri| bad(&e.to_string()))?;
         if uri.host().is_none() {
-            return Err(bad("a URL has a host, as in https://netalytics.example:7878"));
+            return Err(bad(
+                "a URL has a host, as in https://netalytics.example:7878",
+            ));
         }
         if uri.path() != "/" && !uri.path().is_empty() || uri.query().is_some() {
             return Err(bad("a server's URL ends with its host and port"));
@@ -109,7 +113,9 @@ impl ServerEndpoint {
             (Some("http"), _) => {}
             _ => return Err(bad("it must start with https:// or http://")),
         }
-        let tls = tls.filter(|_| uri.scheme_str() == Some("https")).map(Arc::new);
+        let tls = tls
+            .filter(|_| uri.scheme_str() == Some("https"))
+            .map(Arc::new);
         let tls = tls.map(|config| Arc::new(RwLock::new(config)));
         Ok(ServerEndpoint { uri, tls, token })
     }
@@ -132,15 +138,23 @@ impl ServerEndpoint {
     /// # Errors
     /// See [`DialError`].
     pub async fn dial(&self) -> Result<Box<dyn DuplexStream>, DialError> {
-        self.in_time(async { self.upgrade(self.connect().await?).await }).await
+        self.in_time(async { self.upgrade(self.connect().await?).await })
+            .await
     }
 
     /// Sends a JSON body; returns the response if it has the expected status.
     ///
     /// # Errors
     /// See [`DialError`].
-    pub async fn post(&self, path: &str, body: String, expected: StatusCode) -> Result<Bytes, DialError> {
-        let request = Request::post(path).header(CONTENT_TYPE, "application/json").body(Full::from(body));
+    pub async fn post(
+        &self,
+        path: &str,
+        body: String,
+        expected: StatusCode,
+    ) -> Result<Bytes, DialError> {
+        let request = Request::post(path)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::from(body));
         let asked = async {
             let response = self.ask(self.connect().await?, request).await?;
             match response.status() == expected {
@@ -151,30 +165,54 @@ impl ServerEndpoint {
         self.in_time(asked).await
     }
 
-    async fn in_time<T>(&self, act: impl Future<Output = Result<T, DialError>>) -> Result<T, DialError> {
-        let late = || self.unreachable(io::Error::new(io::ErrorKind::TimedOut, "no answer in 10 s"));
-        tokio::time::timeout(PATIENCE, act).await.unwrap_or_else(|_| Err(late()))
+    async fn in_time<T>(
+        &self,
+        act: impl Future<Output = Result<T, DialError>>,
+    ) -> Result<T, DialError> {
+        let late =
+            || self.unreachable(io::Error::new(io::ErrorKind::TimedOut, "no answer in 10 s"));
+        tokio::time::timeout(PATIENCE, act)
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 
     async fn connect(&self) -> Result<Box<dyn DuplexStream>, DialError> {
         let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let port = self.uri.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
-        let tcp = TcpStream::connect((host, port)).await.map_err(|e| self.unreachable(e))?;
+        let port = self
+            .uri
+            .port_u16()
+            .unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let tcp = TcpStream::connect((host, port))
+            .await
+            .map_err(|e| self.unreachable(e))?;
         tcp.set_nodelay(true).map_err(|e| self.unreachable(e))?;
         match &self.tls {
             None => Ok(Box::new(tcp)),
             Some(config) => {
-                let config = config.read().unwrap_or_else(PoisonError::into_inner).clone();
+                let config = config
+                    .read()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone();
                 let name = ServerName::try_from(host.to_owned())
                     .map_err(|e| self.unreachable(io::Error::other(e)))?;
                 let connector = tokio_rustls::TlsConnector::from(config);
-                Ok(Box::new(connector.connect(name, tcp).await.map_err(|e| self.unreachable(e))?))
+                Ok(Box::new(
+                    connector
+                        .connect(name, tcp)
+                        .await
+                        .map_err(|e| self.unreachable(e))?,
+                ))
             }
         }
     }
 
-    async fn upgrade(&self, stream: Box<dyn DuplexStream>) -> Result<Box<dyn DuplexStream>, DialError> {
-        let mut request = Request::get(PATH).header(CONNECTION, "upgrade").header(UPGRADE, PROTOCOL);
+    async fn upgrade(
+        &self,
+        stream: Box<dyn DuplexStream>,
+    ) -> Result<Box<dyn DuplexStream>, DialError> {
+        let mut request = Request::get(PATH)
+            .header(CONNECTION, "upgrade")
+            .header(UPGRADE, PROTOCOL);
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -182,7 +220,9 @@ impl ServerEndpoint {
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(self.refused(response).await);
         }
-        let upgraded = hyper::upgrade::on(response).await.map_err(|e| self.strange(e))?;
+        let upgraded = hyper::upgrade::on(response)
+            .await
+            .map_err(|e| self.strange(e))?;
         Ok(Box::new(TokioIo::new(upgraded)))
     }
 
@@ -191,20 +231,33 @@ impl ServerEndpoint {
         stream: Box<dyn DuplexStream>,
         request: Result<Request<Full<Bytes>>, hyper::http::Error>,
     ) -> Result<Response<Incoming>, DialError> {
-        let mut request = request.map_err(|e| DialError::BadUrl(format!("the token cannot be sent: {e}")))?;
-        let host = self.uri.authority().map_or("", |authority| authority.as_str());
+        let mut request =
+            request.map_err(|e| DialError::BadUrl(format!("the token cannot be sent: {e}")))?;
+        let host = self
+            .uri
+            .authority()
+            .map_or("", |authority| authority.as_str());
         let host = HeaderValue::from_str(host).map_err(|e| DialError::BadUrl(e.to_string()))?;
         request.headers_mut().insert(HOST, host);
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.strange(e))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|e| self.strange(e))?;
         // Ends with the upgrade or the response.
         tokio::spawn(connection.with_upgrades());
-        sender.send_request(request).await.map_err(|e| self.strange(e))
+        sender
+            .send_request(request)
+            .await
+            .map_err(|e| self.strange(e))
     }
 
     async fn body(&self, response: Response<Incoming>) -> Result<Bytes, DialError> {
-        let cannot = |why: Box<dyn std::error::Error + Send + Sync>| self.unreachable(io::Error::other(why));
-        Ok(Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(cannot)?.to_bytes())
+        let cannot =
+            |why: Box<dyn std::error::Error + Send + Sync>| self.unreachable(io::Error::other(why));
+        Ok(Limited::new(response.into_body(), ANSWER_BYTES_MAX)
+            .collect()
+            .await
+            .map_err(cannot)?
+            .to_bytes())
     }
 
     /// Error with the server's message, or else a suggestion.
@@ -214,21 +267,37 @@ impl ServerEndpoint {
             let answer: serde_json::Value = serde_json::from_slice(&body).ok()?;
             answer["message"].as_str().map(str::to_owned)
         });
-        DialError::Refused { url: self.url(), status, why: said.unwrap_or_else(|| hint(status).to_owned()) }
+        DialError::Refused {
+            url: self.url(),
+            status,
+            why: said.unwrap_or_else(|| hint(status).to_owned()),
+        }
     }
 
     /// Error after the TLS handshake: a server that rejects the client certificate reports it only then.
     fn strange(&self, why: hyper::Error) -> DialError {
         match identity::in_words(&why, ConnectionEnd::Client) {
-            Some(why) => DialError::Untrusted { url: self.url(), why },
-            None => DialError::Strange { url: self.url(), why },
+            Some(why) => DialError::Untrusted {
+                url: self.url(),
+                why,
+            },
+            None => DialError::Strange {
+                url: self.url(),
+                why,
+            },
         }
     }
 
     fn unreachable(&self, why: io::Error) -> DialError {
         match identity::in_words(&why, ConnectionEnd::Client) {
-            Some(why) => DialError::Untrusted { url: self.url(), why },
-            None => DialError::Unreachable { url: self.url(), why },
+            Some(why) => DialError::Untrusted {
+                url: self.url(),
+                why,
+            },
+            None => DialError::Unreachable {
+                url: self.url(),
+                why,
+            },
         }
     }
 }
@@ -303,9 +372,11 @@ mod tests {
             b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: netalytics/1\r\n\r\nframes";
         let (said, asked) = run(knock(switch));
         assert_eq!(said.expect("a connection"), "frames");
-        for line in
-            ["GET /api/v1/agent HTTP/1.1\r\n", "upgrade: netalytics/1\r\n", "authorization: Bearer t0ken\r\n"]
-        {
+        for line in [
+            "GET /api/v1/agent HTTP/1.1\r\n",
+            "upgrade: netalytics/1\r\n",
+            "authorization: Bearer t0ken\r\n",
+        ] {
             assert!(asked.contains(line), "{asked}");
         }
     }
@@ -317,16 +388,28 @@ mod tests {
                 &b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n"[..],
                 "answers 401 Unauthorized: unknown token",
             ),
-            (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", "is it netalytics serve"),
-            (b"SSH-2.0-OpenSSH_9.2\r\n", "does not respond like a netalytics server"),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+                "is it netalytics serve",
+            ),
+            (
+                b"SSH-2.0-OpenSSH_9.2\r\n",
+                "does not respond like a netalytics server",
+            ),
             (b"", "does not respond like a netalytics server"),
         ] {
             let error = run(knock(answer)).0.expect_err(words).to_string();
             assert!(error.contains(words), "{error}");
         }
         let nobody = ServerEndpoint::new("http://127.0.0.1:9", None, None).expect("a server");
-        let error = run(nobody.dial()).err().expect("nobody is there").to_string();
-        assert!(error.starts_with("http://127.0.0.1:9 cannot be reached: "), "{error}");
+        let error = run(nobody.dial())
+            .err()
+            .expect("nobody is there")
+            .to_string();
+        assert!(
+            error.starts_with("http://127.0.0.1:9 cannot be reached: "),
+            "{error}"
+        );
     }
 
     #[test]
@@ -339,7 +422,10 @@ mod tests {
             ("http://localhost/path", "ends with its host and port"),
             ("", "is not a server URL"),
         ] {
-            let error = ServerEndpoint::new(url, None, None).err().expect(url).to_string();
+            let error = ServerEndpoint::new(url, None, None)
+                .err()
+                .expect(url)
+                .to_string();
             assert!(error.contains(words), "{url}: {error}");
         }
         for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/"] {

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
-use identity::{AuthorityPin, IdentityError, SigningRequest, TrustedServers, client_config, time_in_words};
+use identity::{
+    AuthorityPin, IdentityError, SigningRequest, TrustedServers, client_config, time_in_words,
+};
 use serde::Deserialize;
 
 use crate::credentials::{AgentCredentials, CredentialsError, system};
@@ -57,10 +59,18 @@ struct EnrolmentToken {
 
 impl EnrolmentToken {
     fn of(text: &str) -> Option<EnrolmentToken> {
-        let (secret, pin) = text.split_once('.').map_or((text, None), |(secret, pin)| (secret, Some(pin)));
-        let is_secret = secret.strip_prefix("nle_")?.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let (secret, pin) = text
+            .split_once('.')
+            .map_or((text, None), |(secret, pin)| (secret, Some(pin)));
+        let is_secret = secret
+            .strip_prefix("nle_")?
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit());
         let pin = pin.map(str::parse).transpose().ok()?;
-        is_secret.then(|| EnrolmentToken { secret: secret.to_owned(), pin })
+        is_secret.then(|| EnrolmentToken {
+            secret: secret.to_owned(),
+            pin,
+        })
     }
 }
 
@@ -86,11 +96,17 @@ pub async fn enrol(
     let body = serde_json::json!({ "token": token.secret, "request": made.request_pem });
     let certified = ask(&server, ENROL, &body).await?;
     let authority = match (authority, token.pin) {
-        (None, Some(pin)) if AuthorityPin::of_pem(&certified.authority)? == pin => Some(certified.authority),
+        (None, Some(pin)) if AuthorityPin::of_pem(&certified.authority)? == pin => {
+            Some(certified.authority)
+        }
         (None, Some(_)) => return Err(EnrolError::OtherAuthority),
         (told, _) => told,
     };
-    Ok(AgentCredentials::keep(folder, (&made.key_pem, &certified.certificate), authority)?)
+    Ok(AgentCredentials::keep(
+        folder,
+        (&made.key_pem, &certified.certificate),
+        authority,
+    )?)
 }
 
 async fn ask(
@@ -98,7 +114,9 @@ async fn ask(
     path: &str,
     body: &serde_json::Value,
 ) -> Result<CertificateResponse, EnrolError> {
-    let answer = server.post(path, body.to_string(), StatusCode::CREATED).await?;
+    let answer = server
+        .post(path, body.to_string(), StatusCode::CREATED)
+        .await?;
     serde_json::from_slice(&answer).map_err(EnrolError::Strange)
 }
 
@@ -128,9 +146,17 @@ pub async fn keep_renewed(server: ServerEndpoint, mut own: AgentCredentials) {
     }
 }
 
-async fn renew(server: &ServerEndpoint, own: &AgentCredentials) -> Result<AgentCredentials, EnrolError> {
+async fn renew(
+    server: &ServerEndpoint,
+    own: &AgentCredentials,
+) -> Result<AgentCredentials, EnrolError> {
     let made = SigningRequest::create()?;
-    let certified = ask(server, RENEW, &serde_json::json!({ "request": made.request_pem })).await?;
+    let certified = ask(
+        server,
+        RENEW,
+        &serde_json::json!({ "request": made.request_pem }),
+    )
+    .await?;
     let new = own.renewed(&made.key_pem, &certified.certificate)?;
     server.bear(new.tls()?);
     Ok(new)
@@ -144,7 +170,9 @@ async fn sleep_until(at: i64) {
 }
 
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 

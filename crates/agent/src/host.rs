@@ -66,7 +66,10 @@ impl AgentHost {
             .collect();
         let addresses = addresses(&interfaces);
         AgentHost {
-            below: below(addresses.iter().map(|(owner, _)| owner), Path::new("/sys/class/net")),
+            below: below(
+                addresses.iter().map(|(owner, _)| owner),
+                Path::new("/sys/class/net"),
+            ),
             addresses,
             interfaces: interfaces.into_iter().map(|i| i.name).collect(),
             cores: std::thread::available_parallelism().map_or(1, NonZero::get) as u32,
@@ -87,32 +90,61 @@ impl AgentHost {
     #[must_use]
     pub fn addresses_on(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(String, IpAddr)> {
         let passes = |owner: &String| {
-            is_meant(owner) || self.below.get(owner).is_some_and(|all| all.iter().any(|name| is_meant(name)))
+            is_meant(owner)
+                || self
+                    .below
+                    .get(owner)
+                    .is_some_and(|all| all.iter().any(|name| is_meant(name)))
         };
-        self.addresses.iter().filter(|(owner, _)| passes(owner)).cloned().collect()
+        self.addresses
+            .iter()
+            .filter(|(owner, _)| passes(owner))
+            .cloned()
+            .collect()
     }
 }
 
 /// Relations between interfaces, from sysfs.
-fn below<'a>(owners: impl Iterator<Item = &'a String>, net: &Path) -> BTreeMap<String, BTreeSet<String>> {
+fn below<'a>(
+    owners: impl Iterator<Item = &'a String>,
+    net: &Path,
+) -> BTreeMap<String, BTreeSet<String>> {
     let of = |owner: &String| {
         let mut found = BTreeSet::new();
         let mut next = vec![owner.clone()];
         while let Some(name) = next.pop() {
             let entries = fs::read_dir(net.join(name)).into_iter().flatten().flatten();
-            let lower =
-                |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_prefix("lower_")?.to_owned());
-            next.extend(entries.filter_map(lower).filter(|name| found.insert(name.clone())));
+            let lower = |entry: fs::DirEntry| {
+                Some(
+                    entry
+                        .file_name()
+                        .to_str()?
+                        .strip_prefix("lower_")?
+                        .to_owned(),
+                )
+            };
+            next.extend(
+                entries
+                    .filter_map(lower)
+                    .filter(|name| found.insert(name.clone())),
+            );
         }
         (owner.clone(), found)
     };
-    owners.map(of).filter(|(_, found)| !found.is_empty()).collect()
+    owners
+        .map(of)
+        .filter(|(_, found)| !found.is_empty())
+        .collect()
 }
 
 fn addresses(interfaces: &[NetworkInterface]) -> Vec<(String, IpAddr)> {
     let of = |interface: &NetworkInterface| {
         let name = interface.name.clone();
-        let apart = interface.addresses.iter().copied().filter(tells_hosts_apart);
+        let apart = interface
+            .addresses
+            .iter()
+            .copied()
+            .filter(tells_hosts_apart);
         apart.map(move |ip| (name.clone(), ip)).collect::<Vec<_>>()
     };
     interfaces.iter().flat_map(of).collect()
@@ -120,7 +152,9 @@ fn addresses(interfaces: &[NetworkInterface]) -> Vec<(String, IpAddr)> {
 
 /// Memory of the machine, from `/proc/meminfo`.
 fn memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
@@ -128,14 +162,22 @@ fn memory(meminfo: &str) -> Option<u64> {
 /// Capabilities by `/proc/self/status` and the presence of Open vSwitch's database.
 fn capabilities(status: &str, has_switch: bool) -> Vec<HostCapability> {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    let bits = effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
     let has = |n: u32| bits >> n & 1 == 1;
     let all = [
         (HostCapability::AfPacket, has(NET_RAW)),
-        (HostCapability::AfXdp, has(NET_RAW) && has(NET_ADMIN) && has(BPF)),
+        (
+            HostCapability::AfXdp,
+            has(NET_RAW) && has(NET_ADMIN) && has(BPF),
+        ),
         (HostCapability::OpenVswitch, has_switch),
     ];
-    all.into_iter().filter(|(_, can)| *can).map(|(what, _)| what).collect()
+    all.into_iter()
+        .filter(|(_, can)| *can)
+        .map(|(what, _)| what)
+        .collect()
 }
 
 #[cfg(test)]
@@ -146,7 +188,11 @@ mod tests {
     fn the_kernel_is_understood() {
         use HostCapability::{AfPacket, AfXdp, OpenVswitch};
         for (status, has_switch, expected) in [
-            ("Name:\tx\nCapEff:\t000001ffffffffff\n", true, vec![AfPacket, AfXdp, OpenVswitch]),
+            (
+                "Name:\tx\nCapEff:\t000001ffffffffff\n",
+                true,
+                vec![AfPacket, AfXdp, OpenVswitch],
+            ),
             ("CapEff:\t0000000000002000\n", false, vec![AfPacket]),
             ("CapEff:\t0000000000003000\n", false, vec![AfPacket]),
             ("CapEff:\t0000000000000000\n", false, vec![]),
@@ -156,7 +202,10 @@ mod tests {
             assert_eq!(capabilities(status, has_switch), expected, "{status:?}");
         }
         for (text, expected) in [
-            ("MemTotal:       24576 kB\nMemFree: 1 kB\n", Some(24576 * 1024)),
+            (
+                "MemTotal:       24576 kB\nMemFree: 1 kB\n",
+                Some(24576 * 1024),
+            ),
             ("MemTotal: 99999999999999999999 kB\n", None),
             ("MemTotal: 1\n", None),
             ("", None),
@@ -169,20 +218,31 @@ mod tests {
     fn addresses_pass_what_lies_below_their_interface() {
         let net = tempfile::tempdir().expect("a folder");
         // A VLAN of a bridge over a bond of two devices, as in sysfs.
-        for (upper, lowers) in
-            [("br0.7", &["br0"][..]), ("br0", &["bond0"]), ("bond0", &["eth0", "eth1"]), ("eth0", &[])]
-        {
+        for (upper, lowers) in [
+            ("br0.7", &["br0"][..]),
+            ("br0", &["bond0"]),
+            ("bond0", &["eth0", "eth1"]),
+            ("eth0", &[]),
+        ] {
             fs::create_dir(net.path().join(upper)).expect("made");
             for lower in lowers {
-                fs::create_dir(net.path().join(upper).join(format!("lower_{lower}"))).expect("made");
+                fs::create_dir(net.path().join(upper).join(format!("lower_{lower}")))
+                    .expect("made");
             }
         }
-        let addresses: Vec<(String, IpAddr)> =
-            [("br0.7", [10, 7, 0, 1]), ("eth9", [10, 9, 0, 1]), ("eth0", [10, 0, 0, 1])]
-                .map(|(owner, ip)| (owner.to_owned(), ip.into()))
-                .into();
+        let addresses: Vec<(String, IpAddr)> = [
+            ("br0.7", [10, 7, 0, 1]),
+            ("eth9", [10, 9, 0, 1]),
+            ("eth0", [10, 0, 0, 1]),
+        ]
+        .map(|(owner, ip)| (owner.to_owned(), ip.into()))
+        .into();
         let below = below(addresses.iter().map(|(owner, _)| owner), net.path());
-        let host = AgentHost { addresses, below, ..AgentHost::default() };
+        let host = AgentHost {
+            addresses,
+            below,
+            ..AgentHost::default()
+        };
         for (meant, expected) in [
             ("br0.7", &["10.7.0.1"][..]),
             ("bond0", &["10.7.0.1"]),

@@ -10,7 +10,9 @@ const FILE: &str = "last-boot";
 #[must_use]
 pub fn take(folder: &Path) -> u64 {
     let path = folder.join(FILE);
-    let boot = fs::read_to_string(&path).ok().and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    let boot = fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
     match fs::remove_file(&path) {
         Ok(()) => boot.unwrap_or(0),
         // If it cannot be removed, it would apply to every later incarnation.

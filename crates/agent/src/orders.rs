@@ -84,7 +84,11 @@ pub fn asked(
             Vec::new()
         }
     };
-    order.memory_max = if order.memory_max == 0 { policy.memory_max } else { order.memory_max };
+    order.memory_max = if order.memory_max == 0 {
+        policy.memory_max
+    } else {
+        order.memory_max
+    };
     let leaves = match (&order.redaction, order.plan.dataflow.pipelines.is_empty()) {
         (None, _) => ExportLevel::Raw,
         (Some(_), true) => ExportLevel::Tuples,
@@ -119,7 +123,12 @@ pub fn asked(
     if !crowding.is_empty() {
         return Err(MonitorEnd::Crowded(crowding.join("; ")));
     }
-    Ok(PreparedOrder { order, arguments, cost, identity })
+    Ok(PreparedOrder {
+        order,
+        arguments,
+        cost,
+        identity,
+    })
 }
 
 /// Arguments of the monitor.
@@ -134,17 +143,29 @@ fn arguments(
         arguments.extend(["--workers".to_owned(), order.workers.to_string()]);
     }
     match demo {
-        Some(DemoCapture { capture, pause, in_step }) => {
+        Some(DemoCapture {
+            capture,
+            pause,
+            in_step,
+        }) => {
             arguments.extend(["--demo".to_owned(), capture.display().to_string()]);
-            arguments.extend(["--demo-pause".to_owned(), format!("{}ms", pause.as_millis())]);
+            arguments.extend([
+                "--demo-pause".to_owned(),
+                format!("{}ms", pause.as_millis()),
+            ]);
             arguments.extend(in_step.then(|| "--demo-in-step".to_owned()));
         }
-        None => interfaces.iter().for_each(|name| arguments.extend(["-i".to_owned(), name.clone()])),
+        None => interfaces
+            .iter()
+            .for_each(|name| arguments.extend(["-i".to_owned(), name.clone()])),
     }
     if let Some(kafka) = policy.kafka.as_ref().filter(|_| !order.topics.is_empty()) {
         arguments.push(format!("--kafka={}", kafka.brokers));
         arguments.extend(
-            kafka.properties_file.iter().map(|path| format!("--kafka-properties={}", path.display())),
+            kafka
+                .properties_file
+                .iter()
+                .map(|path| format!("--kafka-properties={}", path.display())),
         );
     }
     if let Some(filter) = &order.capture.filter {
@@ -155,12 +176,22 @@ fn arguments(
 }
 
 /// The selected interfaces; the errors list missing and forbidden ones.
-fn interfaces(wanted: &[String], policy: &HostPolicy, host: &AgentHost) -> Result<Vec<String>, Vec<String>> {
-    let allowed: Vec<&String> = host.interfaces.iter().filter(|name| policy.allows_interface(name)).collect();
+fn interfaces(
+    wanted: &[String],
+    policy: &HostPolicy,
+    host: &AgentHost,
+) -> Result<Vec<String>, Vec<String>> {
+    let allowed: Vec<&String> = host
+        .interfaces
+        .iter()
+        .filter(|name| policy.allows_interface(name))
+        .collect();
     if wanted.is_empty() {
         let all: Vec<String> = allowed.into_iter().cloned().collect();
         return match all.is_empty() {
-            true => Err(vec!["this host has no interface that allows capture".into()]),
+            true => Err(vec![
+                "this host has no interface that allows capture".into(),
+            ]),
             false => Ok(all),
         };
     }
@@ -175,20 +206,35 @@ fn interfaces(wanted: &[String], policy: &HostPolicy, host: &AgentHost) -> Resul
             continue;
         }
         lacking.push(match of_host.count() {
-            0 => format!("this host has no interface {pattern}; it has {}", listed(&allowed)),
+            0 => format!(
+                "this host has no interface {pattern}; it has {}",
+                listed(&allowed)
+            ),
             _ => format!("this host does not allow capture from {pattern}"),
         });
     }
-    if lacking.is_empty() { Ok(chosen.into_iter().collect()) } else { Err(lacking) }
+    if lacking.is_empty() {
+        Ok(chosen.into_iter().collect())
+    } else {
+        Err(lacking)
+    }
 }
 
 /// Lists names, shortened if there are many.
 fn listed(names: &[&String]) -> String {
-    let mut shown: Vec<&str> = names.iter().take(LISTED).map(|name| name.as_str()).collect();
+    let mut shown: Vec<&str> = names
+        .iter()
+        .take(LISTED)
+        .map(|name| name.as_str())
+        .collect();
     if names.len() > LISTED {
         shown.push("…");
     }
-    if shown.is_empty() { "none".into() } else { shown.join(", ") }
+    if shown.is_empty() {
+        "none".into()
+    } else {
+        shown.join(", ")
+    }
 }
 
 #[cfg(test)]
@@ -197,14 +243,28 @@ mod tests {
 
     #[test]
     fn interfaces_are_chosen_within_what_is_allowed() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let host = AgentHost { interfaces: names(&["lo", "eth0", "eth1", "br-1"]), ..AgentHost::default() };
-        let policy = HostPolicy { interfaces: names(&["eth0", "br-*"]), ..HostPolicy::default() };
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let host = AgentHost {
+            interfaces: names(&["lo", "eth0", "eth1", "br-1"]),
+            ..AgentHost::default()
+        };
+        let policy = HostPolicy {
+            interfaces: names(&["eth0", "br-*"]),
+            ..HostPolicy::default()
+        };
         for (wanted, chosen) in [
             (&[][..], Ok(&["eth0", "br-1"][..])),
             (&["eth0"], Ok(&["eth0"])),
             (&["*", "eth*"], Ok(&["br-1", "eth0"])),
-            (&["eth1"], Err(&["this host does not allow capture from eth1"][..])),
+            (
+                &["eth1"],
+                Err(&["this host does not allow capture from eth1"][..]),
+            ),
             (
                 &["eth0", "wlan*", "lo"],
                 Err(&[
@@ -216,7 +276,17 @@ mod tests {
             let found = interfaces(&names(wanted), &policy, &host);
             assert_eq!(found, chosen.map(names).map_err(names), "{wanted:?}");
         }
-        let nothing = interfaces(&[], &HostPolicy { interfaces: Vec::new(), ..HostPolicy::default() }, &host);
-        assert_eq!(nothing, Err(names(&["this host has no interface that allows capture"])));
+        let nothing = interfaces(
+            &[],
+            &HostPolicy {
+                interfaces: Vec::new(),
+                ..HostPolicy::default()
+            },
+            &host,
+        );
+        assert_eq!(
+            nothing,
+            Err(names(&["this host has no interface that allows capture"]))
+        );
     }
 }

@@ -114,7 +114,10 @@ impl HostPolicy {
     /// A message with the position.
     pub fn parse(text: &str) -> Result<HostPolicy, String> {
         toml::from_str(text).map_err(|e| {
-            let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let before = e
+                .span()
+                .and_then(|span| text.get(..span.start))
+                .unwrap_or_default();
             format!("line {}: {}", before.matches('\n').count() + 1, e.message())
         })
     }
@@ -131,8 +134,11 @@ impl HostPolicy {
         let mut refusals = Vec::new();
         let spec = &ask.plan.monitor;
         if !self.networks.is_empty() && !self.holds(&spec.clients) && !self.holds(&spec.servers) {
-            let networks: Vec<String> =
-                self.networks.iter().map(|PolicyNetwork(ip, bits)| format!("{ip}/{bits}")).collect();
+            let networks: Vec<String> = self
+                .networks
+                .iter()
+                .map(|PolicyNetwork(ip, bits)| format!("{ip}/{bits}"))
+                .collect();
             refusals.push(format!(
                 "this host allows queries whose FROM or TO stays inside {}",
                 networks.join(", ")
@@ -151,7 +157,11 @@ impl HostPolicy {
             );
         }
         for (what, asked, allowed) in [
-            ("workers for a job", u64::from(ask.workers), u64::from(self.workers_max)),
+            (
+                "workers for a job",
+                u64::from(ask.workers),
+                u64::from(self.workers_max),
+            ),
             ("bytes of memory for a job", ask.memory_max, self.memory_max),
         ] {
             if asked > allowed {
@@ -166,19 +176,26 @@ impl HostPolicy {
     pub fn crowding(&self, ask: &PolicyRequest<'_>) -> Vec<String> {
         let asked = u64::from(ask.jobs) + 1;
         let allowed = u64::from(self.jobs_max);
-        let jobs = (asked > allowed).then(|| format!("this host allows {allowed} jobs at once, not {asked}"));
-        jobs.into_iter().chain(ask.takes.excess(ask.borne, ask.ceiling)).collect()
+        let jobs = (asked > allowed)
+            .then(|| format!("this host allows {allowed} jobs at once, not {asked}"));
+        jobs.into_iter()
+            .chain(ask.takes.excess(ask.borne, ask.ceiling))
+            .collect()
     }
 
     /// Limit of all jobs on a host.
     #[must_use]
     pub fn ceiling(&self, host: &AgentHost) -> ResourceUsage {
         // Without a known memory size there is no memory limit.
-        let half = Some(host.memory_bytes / 2).filter(|half| *half > 0).unwrap_or(u64::MAX);
+        let half = Some(host.memory_bytes / 2)
+            .filter(|half| *half > 0)
+            .unwrap_or(u64::MAX);
         ResourceUsage {
             cpu_millis: self
                 .all_cores_max
-                .map_or(u64::from(host.cores) * 1000, |cores| (cores * 1000.0) as u64),
+                .map_or(u64::from(host.cores) * 1000, |cores| {
+                    (cores * 1000.0) as u64
+                }),
             memory_bytes: self.all_memory_max.unwrap_or(half),
         }
     }
@@ -186,7 +203,9 @@ impl HostPolicy {
     /// Whether all these endpoints are inside the networks; an unrestricted list is not.
     fn holds(&self, ends: &[AddressMatch]) -> bool {
         let is_inside = |end: &AddressMatch| {
-            end.net.is_some_and(|(ip, bits)| self.networks.iter().any(|network| network.holds(ip, bits)))
+            end.net.is_some_and(|(ip, bits)| {
+                self.networks.iter().any(|network| network.holds(ip, bits))
+            })
         };
         !ends.is_empty() && ends.iter().all(is_inside)
     }
@@ -206,7 +225,12 @@ impl PolicyNetwork {
     fn holds(&self, ip: IpAddr, bits: u8) -> bool {
         let first = |ip: IpAddr, n: u8| match ip {
             IpAddr::V4(ip) => (32, u128::from(ip.to_bits()) >> (32 - u32::from(n).min(32))),
-            IpAddr::V6(ip) => (128, ip.to_bits().checked_shr(128 - u32::from(n).min(128)).unwrap_or(0)),
+            IpAddr::V6(ip) => (
+                128,
+                ip.to_bits()
+                    .checked_shr(128 - u32::from(n).min(128))
+                    .unwrap_or(0),
+            ),
         };
         bits >= self.1 && first(ip, self.1) == first(self.0, self.1)
     }
@@ -217,8 +241,9 @@ impl TryFrom<String> for PolicyNetwork {
 
     fn try_from(text: String) -> Result<PolicyNetwork, String> {
         let network = || {
-            let (ip, bits) =
-                text.split_once('/').map_or((text.as_str(), None), |(ip, bits)| (ip, Some(bits)));
+            let (ip, bits) = text
+                .split_once('/')
+                .map_or((text.as_str(), None), |(ip, bits)| (ip, Some(bits)));
             let ip: IpAddr = ip.parse().ok()?;
             let most = if ip.is_ipv4() { 32 } else { 128 };
             let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
@@ -236,7 +261,10 @@ mod tests {
 
     fn end(text: &str) -> AddressMatch {
         let PolicyNetwork(ip, bits) = PolicyNetwork::try_from(text.to_owned()).expect("a network");
-        AddressMatch { net: Some((ip, bits)), port: None }
+        AddressMatch {
+            net: Some((ip, bits)),
+            port: None,
+        }
     }
 
     /// Violations of a query with these endpoints.
@@ -247,8 +275,16 @@ mod tests {
         change: impl Fn(&mut PolicyRequest<'_>),
     ) -> String {
         let ends = |list: &[&str]| list.iter().map(|text| end(text)).collect();
-        let monitor = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };
-        let plan = Plan { query: String::new(), monitor, dataflow: Dataflow::default() };
+        let monitor = MonitorSpec {
+            clients: ends(from),
+            servers: ends(to),
+            ..MonitorSpec::default()
+        };
+        let plan = Plan {
+            query: String::new(),
+            monitor,
+            dataflow: Dataflow::default(),
+        };
         let mut ask = PolicyRequest {
             plan: &plan,
             leaves: ExportLevel::Results,
@@ -261,13 +297,15 @@ mod tests {
             ceiling: ResourceUsage::default(),
         };
         change(&mut ask);
-        [policy.refusals(&ask), policy.crowding(&ask)].concat().join("; ")
+        [policy.refusals(&ask), policy.crowding(&ask)]
+            .concat()
+            .join("; ")
     }
 
     #[test]
     fn queries_stay_inside_the_networks() {
-        let policy =
-            HostPolicy::parse("networks = ['10.0.0.0/8', 'fd00::/8', '0.0.0.0/32']").expect("a policy");
+        let policy = HostPolicy::parse("networks = ['10.0.0.0/8', 'fd00::/8', '0.0.0.0/32']")
+            .expect("a policy");
         let why = "this host allows queries whose FROM or TO stays inside 10.0.0.0/8, fd00::/8, 0.0.0.0/32";
         for (from, to, expected) in [
             (&["10.1.0.0/16"][..], &[][..], ""),
@@ -279,7 +317,11 @@ mod tests {
             (&["::/0"], &["a00::/8"], why),
             (&[], &[], why),
         ] {
-            assert_eq!(refused(&policy, from, to, |_| {}), expected, "{from:?} {to:?}");
+            assert_eq!(
+                refused(&policy, from, to, |_| {}),
+                expected,
+                "{from:?} {to:?}"
+            );
             assert_eq!(refused(&HostPolicy::default(), from, to, |_| {}), "");
         }
         let everything = HostPolicy::parse("networks = ['0.0.0.0/0']").expect("a policy");
@@ -288,8 +330,9 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_said_all_at_once() {
-        let policy =
-            HostPolicy::parse("leaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000");
+        let policy = HostPolicy::parse(
+            "leaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000",
+        );
         let said = refused(&policy.expect("a policy"), &[], &[], |ask| {
             ask.publishes = true;
             (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (ExportLevel::Raw, 2, 2, 1001);
@@ -303,23 +346,37 @@ mod tests {
 
     #[test]
     fn all_jobs_together_stay_below_the_ceiling() {
-        let host = AgentHost { cores: 4, memory_bytes: 8 << 30, ..AgentHost::default() };
-        let burden = |cpu_millis, gib: u64| ResourceUsage { cpu_millis, memory_bytes: gib << 30 };
-        let limited =
-            HostPolicy::parse("all_cores_max = 0.5\nall_memory_max = 1073741824").expect("a policy");
+        let host = AgentHost {
+            cores: 4,
+            memory_bytes: 8 << 30,
+            ..AgentHost::default()
+        };
+        let burden = |cpu_millis, gib: u64| ResourceUsage {
+            cpu_millis,
+            memory_bytes: gib << 30,
+        };
+        let limited = HostPolicy::parse("all_cores_max = 0.5\nall_memory_max = 1073741824")
+            .expect("a policy");
         for (policy, host, expected) in [
             (&HostPolicy::default(), &host, burden(4000, 4)),
             (&limited, &host, burden(500, 1)),
             (
                 &HostPolicy::default(),
-                &AgentHost { cores: 1, ..AgentHost::default() },
-                ResourceUsage { cpu_millis: 1000, memory_bytes: u64::MAX },
+                &AgentHost {
+                    cores: 1,
+                    ..AgentHost::default()
+                },
+                ResourceUsage {
+                    cpu_millis: 1000,
+                    memory_bytes: u64::MAX,
+                },
             ),
         ] {
             assert_eq!(policy.ceiling(host), expected);
         }
         let said = refused(&limited, &[], &[], |ask| {
-            (ask.takes, ask.borne, ask.ceiling) = (burden(400, 0), burden(200, 0), limited.ceiling(&host));
+            (ask.takes, ask.borne, ask.ceiling) =
+                (burden(400, 0), burden(200, 0), limited.ceiling(&host));
         });
         let expected = "estimated cost: 0.40 cores and 0 MiB; available: 0.30 cores and 1024 MiB of 0.50 cores and 1024 MiB";
         assert_eq!(said, expected);

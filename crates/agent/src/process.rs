@@ -78,7 +78,9 @@ impl MonitorProcess {
         let group = groups.and_then(|groups| {
             let made = groups.make(&format!("{}-{}", lane.job, lane.attempt), start.bounds);
             let entered = made.and_then(|group| group.enter(pid).map(|()| group));
-            entered.inspect_err(|e| tracing::warn!("job {}: no control group: {e}", lane.job)).ok()
+            entered
+                .inspect_err(|e| tracing::warn!("job {}: no control group: {e}", lane.job))
+                .ok()
         });
         // A process that ends before it has read its order reports the reason.
         let order = collect::encode_block(start.order)?;
@@ -86,20 +88,29 @@ impl MonitorProcess {
         let child = Arc::new(Mutex::new(child));
         let complaining = thread::spawn(move || last_line(BufReader::new(complaints)));
         let heard = child.clone();
-        thread::Builder::new().name(format!("job {}", lane.job)).spawn(move || {
-            let mut out = BufReader::new(out);
-            // An incomplete frame means that the monitor was killed while writing.
-            while let Ok(Some(frame)) = MonitorFrame::read(&mut out) {
-                if news.blocking_send(ProcessEvent::Said(lane, frame)).is_err() {
-                    break;
+        thread::Builder::new()
+            .name(format!("job {}", lane.job))
+            .spawn(move || {
+                let mut out = BufReader::new(out);
+                // An incomplete frame means that the monitor was killed while writing.
+                while let Ok(Some(frame)) = MonitorFrame::read(&mut out) {
+                    if news.blocking_send(ProcessEvent::Said(lane, frame)).is_err() {
+                        break;
+                    }
                 }
-            }
-            let status = wait(&heard);
-            let complaint = complaining.join().unwrap_or_default();
-            // The channel is closed when the agent ends.
-            let _ = news.blocking_send(ProcessEvent::Gone(lane, status, complaint));
-        })?;
-        Ok(MonitorProcess { lane, child, pid, input: Some(input), bounds: start.bounds, group })
+                let status = wait(&heard);
+                let complaint = complaining.join().unwrap_or_default();
+                // The channel is closed when the agent ends.
+                let _ = news.blocking_send(ProcessEvent::Gone(lane, status, complaint));
+            })?;
+        Ok(MonitorProcess {
+            lane,
+            child,
+            pid,
+            input: Some(input),
+            bounds: start.bounds,
+            group,
+        })
     }
 
     /// Renews its lease for `lasts` from now.
@@ -109,7 +120,12 @@ impl MonitorProcess {
 
     /// Sets the tap table.
     pub fn retap(&mut self, taps: &TapTable) {
-        let list = |ips: &[IpAddr]| ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let list = |ips: &[IpAddr]| {
+            ips.iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         self.tell(&format!("taps {};{}", list(&taps.own), list(&taps.others)));
     }
 
@@ -135,22 +151,33 @@ impl MonitorProcess {
 
     /// Kills it.
     pub fn kill(&self) {
-        let killed = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        let killed = self
+            .child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .kill();
         if let Err(error) = killed {
-            tracing::warn!("job {}: the monitor cannot be killed: {error}", self.lane.job);
+            tracing::warn!(
+                "job {}: the monitor cannot be killed: {error}",
+                self.lane.job
+            );
         }
     }
 
     /// Bytes of memory above its limit; `None`: within the limit.
     #[must_use]
     pub fn excess(&self) -> Option<u64> {
-        memory_of(self.pid)?.checked_sub(self.bounds.memory_max).filter(|excess| *excess > 0)
+        memory_of(self.pid)?
+            .checked_sub(self.bounds.memory_max)
+            .filter(|excess| *excess > 0)
     }
 
     /// Whether the kernel has killed it for lack of memory.
     #[must_use]
     pub fn was_killed_for_memory(&self) -> bool {
-        self.group.as_ref().is_some_and(|group| group.killed_for_memory() > 0)
+        self.group
+            .as_ref()
+            .is_some_and(|group| group.killed_for_memory() > 0)
     }
 
     fn tell(&mut self, line: &str) {
@@ -171,7 +198,11 @@ impl Drop for MonitorProcess {
 /// Waits for the end. The lock is released meanwhile, so that the process can be killed.
 fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
     loop {
-        match child.lock().unwrap_or_else(PoisonError::into_inner).try_wait() {
+        match child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .try_wait()
+        {
             Ok(None) => thread::sleep(LOOK_EVERY),
             Ok(Some(status)) => return Ok(status),
             Err(error) => return Err(error),
@@ -197,7 +228,11 @@ mod tests {
 
     use super::*;
 
-    const LANE: RecordLane = RecordLane { boot: 1, job: 7, attempt: 1 };
+    const LANE: RecordLane = RecordLane {
+        boot: 1,
+        job: 7,
+        attempt: 1,
+    };
 
     /// Messages of a script in place of a monitor.
     fn hear(
@@ -209,16 +244,27 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n{script}")).expect("written");
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a mode");
         let (news, mut heard) = tokio::sync::mpsc::channel(1);
-        let bounds = ProcessBounds { memory_max: 1 << 40, cores: 1 };
-        let start = MonitorStart { program: &program, arguments: &["-q".into()], order: b"abc", bounds };
+        let bounds = ProcessBounds {
+            memory_max: 1 << 40,
+            cores: 1,
+        };
+        let start = MonitorStart {
+            program: &program,
+            arguments: &["-q".into()],
+            order: b"abc",
+            bounds,
+        };
         // A process forked concurrently by another test may briefly hold the file open for writing.
-        let started = (0..100).find_map(|_| match MonitorProcess::start(LANE, &start, None, news.clone()) {
-            Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy => {
-                thread::sleep(Duration::from_millis(10));
-                None
-            }
-            started => Some(started.expect("it starts")),
-        });
+        let started =
+            (0..100).find_map(
+                |_| match MonitorProcess::start(LANE, &start, None, news.clone()) {
+                    Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy => {
+                        thread::sleep(Duration::from_millis(10));
+                        None
+                    }
+                    started => Some(started.expect("it starts")),
+                },
+            );
         let mut monitor = started.expect("nobody writes it");
         drop(news);
         assert_eq!(monitor.excess(), None);
@@ -240,9 +286,19 @@ mod tests {
         // The order's length and content, then lines; outputs a Started and an Account frame.
         let script = r#"head -c 7 | od -An -tx1 >&2; read line; echo "$1 $2 $line" >&2
             printf '\0\0\0\0\1\4\0\0\0\3a 1\n'; exit 3"#;
-        let (frames, code, complaint) = hear(script, |monitor| monitor.renew(Duration::from_secs(2)));
-        assert_eq!(frames, [MonitorFrame::Started, MonitorFrame::Account(vec![("a".into(), 1)])]);
-        assert_eq!((code, complaint.as_str()), (Some(3), "monitor -q renew 2000"));
+        let (frames, code, complaint) =
+            hear(script, |monitor| monitor.renew(Duration::from_secs(2)));
+        assert_eq!(
+            frames,
+            [
+                MonitorFrame::Started,
+                MonitorFrame::Account(vec![("a".into(), 1)])
+            ]
+        );
+        assert_eq!(
+            (code, complaint.as_str()),
+            (Some(3), "monitor -q renew 2000")
+        );
     }
 
     #[test]
@@ -254,11 +310,13 @@ mod tests {
         assert_eq!(code, Some(0));
         let (_, code, _) = hear("cat >/dev/null; exit 4", |monitor| monitor.input = None);
         assert_eq!(code, Some(4));
-        let (_, code, complaint) =
-            hear("echo; echo ' why '; exec >&2; echo why; echo; exec sleep 60", |monitor| {
+        let (_, code, complaint) = hear(
+            "echo; echo ' why '; exec >&2; echo why; echo; exec sleep 60",
+            |monitor| {
                 thread::sleep(Duration::from_millis(100));
                 monitor.kill();
-            });
+            },
+        );
         assert_eq!((code, complaint.as_str()), (None, "why"));
     }
 }

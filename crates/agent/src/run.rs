@@ -17,8 +17,8 @@ use connect::RetryPolicy;
 use connection::{ServerConnection, ServerConnectionEvent};
 use control::{AgentAction, AgentControl, AgentEvent, AgentSettings};
 use link::{
-    AgentSession, Hello, HostCapacity, InterfaceAddresses, RecordLane, SessionTime, Spool, SpoolLimits,
-    VERSIONS,
+    AgentSession, Hello, HostCapacity, InterfaceAddresses, RecordLane, SessionTime, Spool,
+    SpoolLimits, VERSIONS,
 };
 use plan::TapTable;
 use running_monitor::RunningMonitor;
@@ -109,8 +109,10 @@ enum AgentEnding {
 /// `io::Error` if the agent's folder cannot be used.
 pub async fn run(config: AgentConfig, stop: impl Future<Output = ()>) -> io::Result<()> {
     let (news, heard) = channel(NEWS_MAX);
-    let renewing =
-        config.credentials.clone().map(|own| tokio::spawn(keep_renewed(config.server.clone(), own)));
+    let renewing = config
+        .credentials
+        .clone()
+        .map(|own| tokio::spawn(keep_renewed(config.server.clone(), own)));
     let mut work = AgentLoop::new(config, news)?;
     work.serve(heard, stop).await;
     renewing.inspect(JoinHandle::abort);
@@ -131,7 +133,10 @@ impl AgentLoop {
             .ok();
         Ok(AgentLoop {
             host: match config.demo {
-                Some(_) => AgentHost { interfaces: vec![DemoCapture::INTERFACE.into()], ..AgentHost::look() },
+                Some(_) => AgentHost {
+                    interfaces: vec![DemoCapture::INTERFACE.into()],
+                    ..AgentHost::look()
+                },
                 None => AgentHost::look(),
             },
             boot,
@@ -146,14 +151,20 @@ impl AgentLoop {
             failures: 0,
             boot_ended,
             ending: None,
-            traffic: TrafficMeter::begin(if config.demo.is_some() { 0 } else { packets_now(&config.policy) }),
+            traffic: TrafficMeter::begin(if config.demo.is_some() {
+                0
+            } else {
+                packets_now(&config.policy)
+            }),
             config,
         })
     }
 
     async fn serve(&mut self, mut heard: Receiver<ProcessEvent>, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
-        let mut connection = ServerConnection::Waiting { until: Instant::now() };
+        let mut connection = ServerConnection::Waiting {
+            until: Instant::now(),
+        };
         let mut looked = tokio::time::interval(LOOK_EVERY);
         let mut addresses = tokio::time::interval(ADDRESSES_EVERY);
         let mut buffer = vec![0; READ_BYTES];
@@ -184,7 +195,9 @@ impl AgentLoop {
     }
 
     fn now(&self) -> SessionTime {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         SessionTime {
             monotonic_ns: self.began.elapsed().as_nanos() as u64,
             wall_ns: i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX),
@@ -192,10 +205,13 @@ impl AgentLoop {
     }
 
     fn timer(&self, connection: &ServerConnection) -> Instant {
-        let session = connection.session().and_then(|session| session.poll_timeout());
+        let session = connection
+            .session()
+            .and_then(|session| session.poll_timeout());
         let at = self.agent.timeout().into_iter().chain(session).min();
         let far = Instant::now() + Duration::from_secs(3600);
-        at.map_or(far, |ns| self.began + Duration::from_nanos(ns)).min(far)
+        at.map_or(far, |ns| self.began + Duration::from_nanos(ns))
+            .min(far)
     }
 
     fn hear_session(&mut self, connection: &mut ServerConnection) {
@@ -218,7 +234,9 @@ impl AgentLoop {
                 Told::Drained(lane) => self.happened(AgentEvent::Drained(lane), connection),
                 Told::Refused(refuse) if refuse.server != 0 => {
                     self.begin_again(refuse.server);
-                    *connection = ServerConnection::Waiting { until: Instant::now() + self.pause() };
+                    *connection = ServerConnection::Waiting {
+                        until: Instant::now() + self.pause(),
+                    };
                 }
                 Told::Refused(refuse) => self.disconnect(
                     connection,
@@ -254,7 +272,9 @@ impl AgentLoop {
 
     fn disconnect(&mut self, connection: &mut ServerConnection, why: &str) {
         tracing::warn!("{why}");
-        *connection = ServerConnection::Waiting { until: Instant::now() + self.pause() };
+        *connection = ServerConnection::Waiting {
+            until: Instant::now() + self.pause(),
+        };
         self.happened(AgentEvent::Disconnected, connection);
     }
 
@@ -269,9 +289,16 @@ impl AgentLoop {
         delay
     }
 
-    fn on_step(&mut self, connection: &mut ServerConnection, happened: ServerConnectionEvent, buffer: &[u8]) {
+    fn on_step(
+        &mut self,
+        connection: &mut ServerConnection,
+        happened: ServerConnectionEvent,
+        buffer: &[u8],
+    ) {
         match happened {
-            ServerConnectionEvent::Due => *connection = ServerConnection::dial(self.config.server.clone()),
+            ServerConnectionEvent::Due => {
+                *connection = ServerConnection::dial(self.config.server.clone())
+            }
             ServerConnectionEvent::Dialed(Ok(stream)) => {
                 let session = AgentSession::new(self.hello(), SILENCE_NS, self.now());
                 *connection = ServerConnection::open(session, stream);
@@ -298,7 +325,13 @@ impl AgentLoop {
 
     fn hello(&mut self) -> Hello {
         let allowed = |name: &&String| self.config.policy.allows_interface(name);
-        let interfaces: Vec<String> = self.host.interfaces.iter().filter(allowed).cloned().collect();
+        let interfaces: Vec<String> = self
+            .host
+            .interfaces
+            .iter()
+            .filter(allowed)
+            .cloned()
+            .collect();
         let ceiling = self.config.policy.ceiling(&self.host);
         Hello {
             version_min: *VERSIONS.start(),
@@ -306,7 +339,12 @@ impl AgentLoop {
             agent: self.config.name.clone(),
             boot: self.boot,
             labels: self.config.policy.labels.clone(),
-            capabilities: self.host.capabilities.iter().map(|what| what.name().to_owned()).collect(),
+            capabilities: self
+                .host
+                .capabilities
+                .iter()
+                .map(|what| what.name().to_owned())
+                .collect(),
             capacity: HostCapacity {
                 cores: self.host.cores,
                 memory_bytes: self.host.memory_bytes,
@@ -327,7 +365,8 @@ impl AgentLoop {
 
     /// Addresses whose traffic passes permitted interfaces; traffic elsewhere is not captured.
     fn addresses(&self) -> Vec<(String, IpAddr)> {
-        self.host.addresses_on(|name| self.config.policy.allows_interface(name))
+        self.host
+            .addresses_on(|name| self.config.policy.allows_interface(name))
     }
 
     fn passing(&self, interfaces: &[String]) -> Vec<InterfaceAddresses> {
@@ -335,13 +374,19 @@ impl AgentLoop {
             interface: interface.clone(),
             addresses: ips(&self.host.addresses_on(|name| name == interface)),
         };
-        interfaces.iter().map(of).filter(|passing| !passing.addresses.is_empty()).collect()
+        interfaces
+            .iter()
+            .map(of)
+            .filter(|passing| !passing.addresses.is_empty())
+            .collect()
     }
 
     /// Sends a new Hello if the host's addresses have changed.
     fn look_at_addresses(&mut self, connection: &mut ServerConnection) {
         let before = self.addresses();
-        let AgentHost { addresses, below, .. } = AgentHost::look();
+        let AgentHost {
+            addresses, below, ..
+        } = AgentHost::look();
         (self.host.addresses, self.host.below) = (addresses, below);
         if self.addresses() != before && connection.is_open() {
             self.disconnect(connection, "this host's addresses have changed");
@@ -356,23 +401,40 @@ impl AgentLoop {
         self.settle();
     }
 
-    fn carry_out(&mut self, action: AgentAction, now: SessionTime, connection: &mut ServerConnection) {
+    fn carry_out(
+        &mut self,
+        action: AgentAction,
+        now: SessionTime,
+        connection: &mut ServerConnection,
+    ) {
         match action {
             AgentAction::Note(note) => self.notes.add(note),
             AgentAction::Forget { job } => self.notes.forget(job),
             AgentAction::Start { .. } if self.ending.is_some() => {}
-            AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
+            AgentAction::Start {
+                lane,
+                order,
+                taps,
+                deadline_ns,
+                allowed,
+            } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
                 if let Err(end) = self.start(lane, (&order.body, table(&taps)), lasts, allowed) {
                     monitors::log_end(lane, &end);
                     self.happened(AgentEvent::Exited { lane, end }, connection);
                 }
             }
-            AgentAction::Extend { lane, deadline_ns, allowed } => {
+            AgentAction::Extend {
+                lane,
+                deadline_ns,
+                allowed,
+            } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
                 self.with(lane, |monitor, of_lane| {
                     of_lane.until = Instant::now() + lasts;
-                    allowed.into_iter().for_each(|packets| monitor.allow(packets));
+                    allowed
+                        .into_iter()
+                        .for_each(|packets| monitor.allow(packets));
                 });
             }
             AgentAction::TakeBack { lane, grant } => {
@@ -408,7 +470,12 @@ impl AgentLoop {
     /// Packet counter: of the interfaces, or in a demonstration of the monitor that has read most.
     fn packets(&self) -> u64 {
         match self.config.demo {
-            Some(_) => self.monitors.values().map(RunningMonitor::packets).max().unwrap_or(0),
+            Some(_) => self
+                .monitors
+                .values()
+                .map(RunningMonitor::packets)
+                .max()
+                .unwrap_or(0),
             None => packets_now(&self.config.policy),
         }
     }
@@ -438,7 +505,10 @@ impl AgentLoop {
                 () = tokio::time::sleep_until(until) => break,
             }
         }
-        if self.spool.flush() && self.monitors.is_empty() && self.ending == Some(AgentEnding::InOrder) {
+        if self.spool.flush()
+            && self.monitors.is_empty()
+            && self.ending == Some(AgentEnding::InOrder)
+        {
             self.notes.forget_all();
             last_boot::write(&self.config.folder, self.boot);
         }
@@ -448,12 +518,22 @@ impl AgentLoop {
 
 /// Converts the server's tap table.
 fn table(taps: &link::TapTableMessage) -> TapTable {
-    let all = |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
-    TapTable { own: all(&taps.own), others: all(&taps.others) }
+    let all = |list: &[Bytes]| {
+        list.iter()
+            .filter_map(|ip| control::taps::read(ip))
+            .collect()
+    };
+    TapTable {
+        own: all(&taps.own),
+        others: all(&taps.others),
+    }
 }
 
 fn ips(addresses: &[(String, IpAddr)]) -> Vec<Bytes> {
-    addresses.iter().map(|(_, ip)| control::taps::write(*ip)).collect()
+    addresses
+        .iter()
+        .map(|(_, ip)| control::taps::write(*ip))
+        .collect()
 }
 
 fn random() -> io::Result<u64> {

@@ -17,7 +17,10 @@ impl ServedServer {
     pub fn read(folder: &Path) -> ServedServer {
         let path = folder.join("server-identity");
         let text = fs::read_to_string(&path).unwrap_or_default();
-        ServedServer { path, server: u64::from_str_radix(text.trim(), 16).unwrap_or(0) }
+        ServedServer {
+            path,
+            server: u64::from_str_radix(text.trim(), 16).unwrap_or(0),
+        }
     }
 
     /// Identity of the server; 0: unknown.

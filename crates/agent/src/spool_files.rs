@@ -31,8 +31,15 @@ impl SpoolFiles {
     /// # Errors
     /// `io::Error` if it cannot be created.
     pub fn in_folder(folder: &Path) -> io::Result<SpoolFiles> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        Ok(SpoolFiles { folder: folder.to_owned(), open: BTreeMap::new(), health: SpoolHealth::Well })
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+        Ok(SpoolFiles {
+            folder: folder.to_owned(),
+            open: BTreeMap::new(),
+            health: SpoolHealth::Well,
+        })
     }
 
     fn path(&self, segment: u32) -> PathBuf {
@@ -55,7 +62,10 @@ impl SpoolFiles {
             Ok(_) => self.health = SpoolHealth::Well,
             Err(error) => {
                 if self.health == SpoolHealth::Well {
-                    tracing::warn!("the spool {} cannot be {what}: {error}", self.folder.display());
+                    tracing::warn!(
+                        "the spool {} cannot be {what}: {error}",
+                        self.folder.display()
+                    );
                 }
                 self.health = SpoolHealth::Failing;
             }
@@ -75,7 +85,12 @@ impl SegmentStore for SpoolFiles {
         self.judge("written", synced)
     }
 
-    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, SegmentStoreError> {
+    fn read(
+        &mut self,
+        segment: u32,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, SegmentStoreError> {
         let read = self.file(segment).and_then(|file| {
             // At most the existing bytes, whatever length is requested.
             let there = file.metadata()?.len().saturating_sub(offset);
@@ -97,20 +112,30 @@ impl SegmentStore for SpoolFiles {
     }
 
     fn list(&mut self) -> Vec<u32> {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let Ok(entries) = fs::read_dir(&self.folder) else {
+            return Vec::new();
+        };
         let number = |path: PathBuf| {
             let stem = path.file_stem()?.to_str()?;
-            (path.extension()? == SUFFIX && stem.len() == 8).then(|| u32::from_str_radix(stem, 16).ok())?
+            (path.extension()? == SUFFIX && stem.len() == 8)
+                .then(|| u32::from_str_radix(stem, 16).ok())?
         };
-        entries.flatten().filter_map(|entry| number(entry.path())).collect()
+        entries
+            .flatten()
+            .filter_map(|entry| number(entry.path()))
+            .collect()
     }
 
     fn write_ledger(&mut self, bytes: &[u8]) -> Result<(), SegmentStoreError> {
         let path = self.folder.join(LEDGER);
         let next = self.folder.join("ledger.next");
         let write = || {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&next)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&next)?;
             file.write_all(bytes)?;
             file.sync_all()?;
             fs::rename(&next, &path)?;
@@ -147,14 +172,18 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, [0, u32::MAX]);
         assert_eq!(store.read(u32::MAX, 2, 3).expect("read"), b"cde");
-        assert_eq!(store.read(u32::MAX, 4, u64::MAX).expect("what there is"), b"ef");
+        assert_eq!(
+            store.read(u32::MAX, 4, u64::MAX).expect("what there is"),
+            b"ef"
+        );
         assert_eq!(store.read(u32::MAX, 9, 1).expect("nothing is there"), b"");
         assert_eq!(store.read_ledger(), b"two");
         store.remove(0);
         store.remove(0);
         assert_eq!(store.list(), [u32::MAX]);
-        let mode =
-            std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).expect("there").permissions());
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &fs::metadata(&path).expect("there").permissions(),
+        );
         assert_eq!(mode & 0o777, 0o700);
     }
 

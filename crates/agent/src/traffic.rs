@@ -22,7 +22,11 @@ impl TrafficMeter {
     /// Starts with this number of packets.
     #[must_use]
     pub fn begin(packets: u64) -> TrafficMeter {
-        TrafficMeter { looked: Instant::now(), packets, packets_per_second: 0 }
+        TrafficMeter {
+            looked: Instant::now(),
+            packets,
+            packets_per_second: 0,
+        }
     }
 
     /// Measures again if due, or if there has been no second measurement. `packets`: counter value.
@@ -52,7 +56,10 @@ fn packets(dev: &str, is_wanted: impl Fn(&str) -> bool) -> u64 {
     let of = |line: &str| {
         let (name, counts) = line.split_once(':')?;
         let name = Some(name.trim()).filter(|name| is_wanted(name))?;
-        let counts: Vec<u64> = counts.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        let counts: Vec<u64> = counts
+            .split_ascii_whitespace()
+            .map_while(|n| n.parse().ok())
+            .collect();
         let sent = if name == "lo" { 0 } else { *counts.get(9)? };
         Some(counts.get(1)?.saturating_add(sent))
     };
@@ -73,10 +80,17 @@ veth1:7 30 0 0 0 0 0 0 7 4 0 0 0 0 0 0
 
     #[test]
     fn the_kernels_counters_are_understood() {
-        for (wanted, expected) in
-            [(&["lo", "eth0", "veth1", "bad0"][..], 3134), (&["lo"], 100), (&["eth0"], 3000), (&[], 0)]
-        {
-            assert_eq!(packets(DEV, |name| wanted.contains(&name)), expected, "{wanted:?}");
+        for (wanted, expected) in [
+            (&["lo", "eth0", "veth1", "bad0"][..], 3134),
+            (&["lo"], 100),
+            (&["eth0"], 3000),
+            (&[], 0),
+        ] {
+            assert_eq!(
+                packets(DEV, |name| wanted.contains(&name)),
+                expected,
+                "{wanted:?}"
+            );
         }
         assert_eq!(packets("nonsense", |_| true), 0);
     }

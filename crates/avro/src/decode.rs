@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int64Array,
-    RecordBatch, RecordBatchOptions, StringArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array,
+    Int64Array, RecordBatch, RecordBatchOptions, StringArray, UInt64Array,
 };
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::SchemaRef;
@@ -42,7 +42,10 @@ impl AvroDecoder {
     ///
     /// # Errors
     /// If a column has an unsupported type.
-    pub fn new(schema: &SchemaRef, wanted: impl Fn(usize) -> bool) -> Result<AvroDecoder, UnsupportedType> {
+    pub fn new(
+        schema: &SchemaRef,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<AvroDecoder, UnsupportedType> {
         let kinds = kinds(schema)?;
         let places: Vec<usize> = (0..kinds.len()).filter(|place| wanted(*place)).collect();
         let column = |(place, kind): (usize, &AvroType)| match wanted(place) {
@@ -55,7 +58,11 @@ impl AvroDecoder {
         };
         Ok(AvroDecoder {
             columns: kinds.iter().enumerate().map(column).collect(),
-            names: schema.fields().iter().map(|field| field.name().clone()).collect(),
+            names: schema
+                .fields()
+                .iter()
+                .map(|field| field.name().clone())
+                .collect(),
             schema: Arc::new(schema.project(&places).expect("places of the schema")),
             rows: 0,
             told: kinds.len(),
@@ -92,13 +99,21 @@ impl AvroDecoder {
         for place in 0..self.columns.len() {
             let at = input.at;
             if at == datum.len() && place > 0 {
-                self.columns[place..].iter_mut().for_each(DecodedColumn::pass);
+                self.columns[place..]
+                    .iter_mut()
+                    .for_each(DecodedColumn::pass);
                 self.told = self.told.min(place);
                 break;
             }
             if let Err(fault) = self.columns[place].take(&mut input) {
-                self.columns.iter_mut().for_each(|column| column.truncate(self.rows));
-                return Err(MalformedDatum { field: self.names[place].clone(), at, fault });
+                self.columns
+                    .iter_mut()
+                    .for_each(|column| column.truncate(self.rows));
+                return Err(MalformedDatum {
+                    field: self.names[place].clone(),
+                    at,
+                    fault,
+                });
             }
         }
         self.rows += 1;
@@ -111,8 +126,13 @@ impl AvroDecoder {
     /// Never: lengths and types are those of the schema.
     #[must_use]
     pub fn finish(&mut self) -> RecordBatch {
-        let arrays: Vec<ArrayRef> = self.columns.iter_mut().filter_map(DecodedColumn::finish).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
+        let arrays: Vec<ArrayRef> = self
+            .columns
+            .iter_mut()
+            .filter_map(DecodedColumn::finish)
+            .collect();
+        let options =
+            RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
         RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
             .expect("columns of the schema")
     }
@@ -150,11 +170,21 @@ impl DecodedColumn {
             AvroType::I64 => DecodedValues::I64(Vec::new()),
             AvroType::U64 => DecodedValues::U64(Vec::new()),
             AvroType::F64 => DecodedValues::F64(Vec::new()),
-            AvroType::Text | AvroType::Bytes => DecodedValues::Bytes { ends: vec![0], bytes: Vec::new() },
-            AvroType::Fixed(length) => DecodedValues::Fixed { length, bytes: Vec::new() },
+            AvroType::Text | AvroType::Bytes => DecodedValues::Bytes {
+                ends: vec![0],
+                bytes: Vec::new(),
+            },
+            AvroType::Fixed(length) => DecodedValues::Fixed {
+                length,
+                bytes: Vec::new(),
+            },
             AvroType::Decimal => DecodedValues::Decimal(Vec::new()),
         };
-        DecodedColumn { kind, valid: BooleanBufferBuilder::new(0), values }
+        DecodedColumn {
+            kind,
+            valid: BooleanBufferBuilder::new(0),
+            values,
+        }
     }
 
     fn take(&mut self, input: &mut DatumInput) -> Result<(), DatumFault> {
@@ -190,7 +220,9 @@ impl DecodedColumn {
             DecodedValues::U64(values) => values.push(0),
             DecodedValues::F64(values) => values.push(0.0),
             DecodedValues::Bytes { ends, .. } => ends.push(ends[ends.len() - 1]),
-            DecodedValues::Fixed { length, bytes } => bytes.resize(bytes.len() + *length as usize, 0),
+            DecodedValues::Fixed { length, bytes } => {
+                bytes.resize(bytes.len() + *length as usize, 0)
+            }
             DecodedValues::Decimal(values) => values.push(0),
         }
     }
@@ -273,7 +305,11 @@ impl DecodedColumn {
             DecodedValues::Passed => return None,
             _ => DecodedColumn::new(self.kind),
         };
-        let DecodedColumn { kind, mut valid, values } = std::mem::replace(self, fresh);
+        let DecodedColumn {
+            kind,
+            mut valid,
+            values,
+        } = std::mem::replace(self, fresh);
         let nulls = Some(NullBuffer::new(valid.finish()));
         Some(match values {
             DecodedValues::Passed => return None,
@@ -294,9 +330,11 @@ impl DecodedColumn {
                     _ => Arc::new(BinaryArray::new(offsets, bytes, nulls)),
                 }
             }
-            DecodedValues::Fixed { length, bytes } => {
-                Arc::new(FixedSizeBinaryArray::new(length, Buffer::from_vec(bytes), nulls))
-            }
+            DecodedValues::Fixed { length, bytes } => Arc::new(FixedSizeBinaryArray::new(
+                length,
+                Buffer::from_vec(bytes),
+                nulls,
+            )),
         })
     }
 }

@@ -59,11 +59,17 @@ impl AvroRecords {
 pub fn encode(batch: &RecordBatch, out: &mut AvroRecords) -> Result<(), UnsupportedType> {
     let columns = columns(batch)?;
     let at = out.bytes();
-    let most: usize = columns.iter().map(|column| column.bytes_max(batch.num_rows())).sum();
+    let most: usize = columns
+        .iter()
+        .map(|column| column.bytes_max(batch.num_rows()))
+        .sum();
     if out.bytes.len() < at + most + SLACK {
         out.bytes.resize(at + most + SLACK, 0);
     }
-    let mut to = DatumWriter { bytes: &mut out.bytes, at };
+    let mut to = DatumWriter {
+        bytes: &mut out.bytes,
+        at,
+    };
     out.ends.reserve(batch.num_rows());
     for row in 0..batch.num_rows() {
         for column in &columns {
@@ -98,7 +104,10 @@ fn columns(batch: &RecordBatch) -> Result<Vec<EncodedColumn<'_>>, UnsupportedTyp
     let mut columns: Vec<EncodedColumn> = Vec::with_capacity(batch.num_columns());
     for (array, kind) in batch.columns().iter().zip(kinds(batch.schema_ref())?) {
         let column = EncodedColumn::of(array, kind);
-        match (&column.values, columns.last_mut().map(|last| &mut last.values)) {
+        match (
+            &column.values,
+            columns.last_mut().map(|last| &mut last.values),
+        ) {
             (EncodedValues::Nulls(_), Some(EncodedValues::Nulls(before))) => *before += 1,
             _ => columns.push(column),
         }
@@ -109,15 +118,22 @@ fn columns(batch: &RecordBatch) -> Result<Vec<EncodedColumn<'_>>, UnsupportedTyp
 impl<'a> EncodedColumn<'a> {
     fn of(array: &'a ArrayRef, kind: AvroType) -> EncodedColumn<'a> {
         if array.null_count() == array.len() {
-            return EncodedColumn { nulls: None, values: EncodedValues::Nulls(1) };
+            return EncodedColumn {
+                nulls: None,
+                values: EncodedValues::Nulls(1),
+            };
         }
         let values = match kind {
             AvroType::Bool => EncodedValues::Bool(array.as_boolean().values()),
             AvroType::I64 => EncodedValues::Long(array.as_primitive::<Int64Type>().values()),
             // As signed integers with the same bits.
-            AvroType::U64 => {
-                EncodedValues::Long(array.as_primitive::<UInt64Type>().values().inner().typed_data())
-            }
+            AvroType::U64 => EncodedValues::Long(
+                array
+                    .as_primitive::<UInt64Type>()
+                    .values()
+                    .inner()
+                    .typed_data(),
+            ),
             AvroType::F64 => EncodedValues::Double(array.as_primitive::<Float64Type>().values()),
             AvroType::Text => {
                 let text = array.as_string::<i32>();
@@ -130,9 +146,14 @@ impl<'a> EncodedColumn<'a> {
             AvroType::Fixed(length) => {
                 EncodedValues::Fixed(length as usize, array.as_fixed_size_binary().value_data())
             }
-            AvroType::Decimal => EncodedValues::Decimal(array.as_primitive::<Decimal128Type>().values()),
+            AvroType::Decimal => {
+                EncodedValues::Decimal(array.as_primitive::<Decimal128Type>().values())
+            }
         };
-        EncodedColumn { nulls: array.nulls().filter(|nulls| nulls.null_count() > 0), values }
+        EncodedColumn {
+            nulls: array.nulls().filter(|nulls| nulls.null_count() > 0),
+            values,
+        }
     }
 
     /// Maximum size of `rows` rows.
@@ -142,7 +163,9 @@ impl<'a> EncodedColumn<'a> {
             EncodedValues::Bool(_) => rows * 2,
             EncodedValues::Long(_) => rows * (1 + LONG_MAX),
             EncodedValues::Double(_) => rows * 9,
-            EncodedValues::Bytes(ends, _) => rows * (1 + LONG_MAX) + (ends[rows] - ends[0]) as usize,
+            EncodedValues::Bytes(ends, _) => {
+                rows * (1 + LONG_MAX) + (ends[rows] - ends[0]) as usize
+            }
             EncodedValues::Fixed(length, _) => rows * (1 + LONG_MAX + length),
             EncodedValues::Decimal(_) => rows * (1 + 1 + 16),
         }
@@ -161,7 +184,9 @@ impl<'a> EncodedColumn<'a> {
                 to.put([VALUE]);
                 to.put(values[row].to_le_bytes());
             }
-            EncodedValues::Bytes(ends, all) => to.bytes(all, ends[row] as usize..ends[row + 1] as usize),
+            EncodedValues::Bytes(ends, all) => {
+                to.bytes(all, ends[row] as usize..ends[row + 1] as usize)
+            }
             EncodedValues::Fixed(length, all) => to.bytes(all, row * length..(row + 1) * length),
             EncodedValues::Decimal(values) => {
                 let (all, unused) = decimal(values[row]);
@@ -250,9 +275,16 @@ fn varint(value: i64) -> (u128, usize) {
 
 /// The bytes in big-endian order, and the number of leading bytes to omit: the shortest form that preserves the sign.
 fn decimal(value: i128) -> ([u8; 16], usize) {
-    let sign_bits = if value < 0 { value.leading_ones() } else { value.leading_zeros() };
+    let sign_bits = if value < 0 {
+        value.leading_ones()
+    } else {
+        value.leading_zeros()
+    };
     // One sign bit must remain.
-    (value.to_be_bytes(), (sign_bits.saturating_sub(1) / 8).min(15) as usize)
+    (
+        value.to_be_bytes(),
+        (sign_bits.saturating_sub(1) / 8).min(15) as usize,
+    )
 }
 
 #[cfg(test)]
@@ -271,11 +303,15 @@ mod tests {
             bytes.push(rest as u8);
             bytes
         };
-        let edges = (0..64).flat_map(|bit| [1 << bit, (1u64 << bit) - 1, 0x5555_5555_5555_5555 >> bit]);
+        let edges =
+            (0..64).flat_map(|bit| [1 << bit, (1u64 << bit) - 1, 0x5555_5555_5555_5555 >> bit]);
         for value in edges.flat_map(|bits| [bits.cast_signed(), !bits.cast_signed()]) {
             let (bytes, length) = varint(value);
             assert_eq!(bytes.to_le_bytes()[..length], plain(value), "{value}");
-            assert!(bytes.to_le_bytes()[length..].iter().all(|byte| *byte == 0), "{value}");
+            assert!(
+                bytes.to_le_bytes()[length..].iter().all(|byte| *byte == 0),
+                "{value}"
+            );
         }
     }
 }

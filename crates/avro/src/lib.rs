@@ -70,8 +70,10 @@ fn kinds(schema: &Schema) -> Result<Vec<AvroType>, UnsupportedType> {
         _ => None,
     };
     let of = |field: &arrow_schema::FieldRef| {
-        let unsupported =
-            || UnsupportedType { column: field.name().clone(), found: field.data_type().clone() };
+        let unsupported = || UnsupportedType {
+            column: field.name().clone(),
+            found: field.data_type().clone(),
+        };
         kind(field.data_type()).ok_or_else(unsupported)
     };
     schema.fields().iter().map(of).collect()

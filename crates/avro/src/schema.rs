@@ -19,13 +19,19 @@ pub fn schema_json(schema: &Schema, name: &str) -> Result<Value, UnsupportedType
         while !taken.insert(avro_name.clone()) {
             avro_name.push('_');
         }
-        let mut told = json!({"name": avro_name, "type": ["null", avro_type(kind)], "default": null});
+        let mut told =
+            json!({"name": avro_name, "type": ["null", avro_type(kind)], "default": null});
         if avro_name != *field.name() {
             told["doc"] = json!(field.name());
         }
         told
     };
-    let fields: Vec<Value> = schema.fields().iter().zip(kinds(schema)?).map(field).collect();
+    let fields: Vec<Value> = schema
+        .fields()
+        .iter()
+        .zip(kinds(schema)?)
+        .map(field)
+        .collect();
     Ok(json!({"type": "record", "name": avro_name(name), "fields": fields}))
 }
 
@@ -60,7 +66,13 @@ fn avro_type(kind: AvroType) -> Value {
 
 /// Converts a name to letters, digits, and `_`, without a leading digit.
 fn avro_name(name: &str) -> String {
-    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let kept = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            c
+        } else {
+            '_'
+        }
+    };
     let mut allowed: String = name.chars().map(kept).collect();
     if !allowed.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         allowed.insert(0, '_');

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int64Array,
-    RecordBatch, StringArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array,
+    Int64Array, RecordBatch, StringArray, UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use proptest::collection::vec;
@@ -26,7 +26,11 @@ fn schema() -> SchemaRef {
         ("ip", DataType::FixedSizeBinary(16)),
         ("sum", DataType::Decimal128(DECIMAL_DIGITS, 0)),
     ];
-    Arc::new(Schema::new(fields.map(|(name, kind)| Field::new(name, kind, true)).to_vec()))
+    Arc::new(Schema::new(
+        fields
+            .map(|(name, kind)| Field::new(name, kind, true))
+            .to_vec(),
+    ))
 }
 
 /// A row of [`schema`].
@@ -49,10 +53,21 @@ fn batch(rows: &[AvroTestRow]) -> RecordBatch {
         Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|row| row.2).collect::<UInt64Array>()),
         Arc::new(rows.iter().map(|row| row.3).collect::<Float64Array>()),
-        Arc::new(rows.iter().map(|row| row.4.as_deref()).collect::<StringArray>()),
-        Arc::new(rows.iter().map(|row| row.5.as_deref()).collect::<BinaryArray>()),
+        Arc::new(
+            rows.iter()
+                .map(|row| row.4.as_deref())
+                .collect::<StringArray>(),
+        ),
+        Arc::new(
+            rows.iter()
+                .map(|row| row.5.as_deref())
+                .collect::<BinaryArray>(),
+        ),
         Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(ips, 16).expect("16 bytes")),
-        Arc::new(sums.with_precision_and_scale(DECIMAL_DIGITS, 0).expect("38 digits")),
+        Arc::new(
+            sums.with_precision_and_scale(DECIMAL_DIGITS, 0)
+                .expect("38 digits"),
+        ),
     ];
     RecordBatch::try_new(schema(), columns).expect("columns of the schema")
 }
@@ -93,13 +108,15 @@ fn bytes_are_those_of_the_specification() {
         &[2, 4, 0xff, 0x7f],
     ];
     let records = encoded(&batch(&[row, NOTHING]));
-    assert_eq!(records.iter().collect::<Vec<_>>(), [&expected.concat()[..], &[0; 8]]);
+    assert_eq!(
+        records.iter().collect::<Vec<_>>(),
+        [&expected.concat()[..], &[0; 8]]
+    );
 }
 
 #[test]
 fn schemas_are_told() {
-    let nullable =
-        |name: &str, kind: serde_json::Value| json!({"name": name, "type": ["null", kind], "default": null});
+    let nullable = |name: &str, kind: serde_json::Value| json!({"name": name, "type": ["null", kind], "default": null});
     let mut host = nullable("request_header_host", json!("string"));
     host["doc"] = json!("request_header.host");
     let expected = json!({"type": "record", "name": "http_get", "fields": [
@@ -112,7 +129,10 @@ fn schemas_are_told() {
         nullable("ip", json!("bytes")),
         nullable("sum", json!({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0})),
     ]});
-    assert_eq!(schema_json(&schema(), "http-get").expect("a schema")["name"], "http_get");
+    assert_eq!(
+        schema_json(&schema(), "http-get").expect("a schema")["name"],
+        "http_get"
+    );
     assert_eq!(schema_json(&schema(), "http_get"), Ok(expected));
     let types = "BOOLEAN BIGINT BIGINT DOUBLE STRING BYTES BYTES DECIMAL(38,0)";
     assert_eq!(sql_type(&schema()).expect("types").join(" "), types);
@@ -125,11 +145,26 @@ fn schemas_are_told() {
 
 #[test]
 fn malformed_records_are_told_and_leave_nothing() {
-    let good: AvroTestRow =
-        (Some(false), Some(1), Some(2), Some(0.0), Some("x".into()), Some(vec![]), Some([7; 16]), Some(9));
+    let good: AvroTestRow = (
+        Some(false),
+        Some(1),
+        Some(2),
+        Some(0.0),
+        Some("x".into()),
+        Some(vec![]),
+        Some([7; 16]),
+        Some(9),
+    );
     let check = |record: &[u8], expected: &str| {
         let mut decoder = decoder();
-        decoder.push(encoded(&batch(std::slice::from_ref(&good))).iter().next().expect("one")).expect("good");
+        decoder
+            .push(
+                encoded(&batch(std::slice::from_ref(&good)))
+                    .iter()
+                    .next()
+                    .expect("one"),
+            )
+            .expect("good");
         let error = decoder.push(record).expect_err(expected);
         assert_eq!(error.to_string(), expected);
         assert_eq!(decoder.finish(), batch(std::slice::from_ref(&good)));
@@ -138,30 +173,56 @@ fn malformed_records_are_told_and_leave_nothing() {
     check(&[], "`yes` at byte 0: the record ends here");
     check(&[4], "`yes` at byte 0: branch 2, and there are 0 and 1");
     check(&[2, 2], "`yes` at byte 0: a boolean of 2");
-    check(&after(1, &[2, 0x80]), "`count` at byte 1: the record ends here");
+    check(
+        &after(1, &[2, 0x80]),
+        "`count` at byte 1: the record ends here",
+    );
     check(
         &after(1, &[2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2]),
         "`count` at byte 1: a number of more than 64 bits",
     );
-    check(&after(3, &[2, 1, 2, 3]), "`share` at byte 3: the record ends here");
-    check(&after(4, &[2, 1]), "`request_header.host` at byte 4: a length of -1, and 0 bytes are left");
-    check(&after(4, &[2, 8, b'a']), "`request_header.host` at byte 4: a length of 4, and 1 bytes are left");
+    check(
+        &after(3, &[2, 1, 2, 3]),
+        "`share` at byte 3: the record ends here",
+    );
+    check(
+        &after(4, &[2, 1]),
+        "`request_header.host` at byte 4: a length of -1, and 0 bytes are left",
+    );
+    check(
+        &after(4, &[2, 8, b'a']),
+        "`request_header.host` at byte 4: a length of 4, and 1 bytes are left",
+    );
     check(
         &after(4, &[2, 254, 255, 255, 255, 255, 255, 255, 255, 255, 1]),
         "`request_header.host` at byte 4: a length of 9223372036854775807, and 0 bytes are left",
     );
-    check(&after(4, &[2, 2, 0xff]), "`request_header.host` at byte 4: text that is not UTF-8");
-    check(&after(6, &[2, 8, 1, 2, 3, 4]), "`ip` at byte 6: 4 bytes in place of 16");
-    check(&after(7, &[2, 0]), "`sum` at byte 7: a decimal of 0 bytes, which is none of 38 digits");
+    check(
+        &after(4, &[2, 2, 0xff]),
+        "`request_header.host` at byte 4: text that is not UTF-8",
+    );
+    check(
+        &after(6, &[2, 8, 1, 2, 3, 4]),
+        "`ip` at byte 6: 4 bytes in place of 16",
+    );
+    check(
+        &after(7, &[2, 0]),
+        "`sum` at byte 7: a decimal of 0 bytes, which is none of 38 digits",
+    );
     // 2^127 - 1 has 39 digits.
     let large = [&[2, 32, 0x7f][..], &[0xff; 15]].concat();
-    check(&after(7, &large), "`sum` at byte 7: a decimal of 16 bytes, which is none of 38 digits");
+    check(
+        &after(7, &large),
+        "`sum` at byte 7: a decimal of 16 bytes, which is none of 38 digits",
+    );
 }
 
 #[test]
 fn what_a_later_version_adds_is_passed_over() {
     let mut decoder = decoder();
-    decoder.push(&[0, 0, 0, 0, 0, 0, 0, 0, 2, 9, 9]).expect("more fields");
+    decoder
+        .push(&[0, 0, 0, 0, 0, 0, 0, 0, 2, 9, 9])
+        .expect("more fields");
     assert_eq!(decoder.finish(), batch(&[NOTHING]));
     assert_eq!(decoder.finish().num_rows(), 0);
 }
@@ -173,7 +234,10 @@ fn what_an_earlier_version_lacks_is_null_and_told() {
     decoder.push(&[2, 1, 0, 0]).expect("fewer fields");
     decoder.push(&[0, 0, 0, 0, 0, 0]).expect("a few more");
     let lacking: Vec<&str> = decoder.lacking().collect();
-    assert_eq!(lacking, ["share", "request_header.host", "hashes", "ip", "sum"]);
+    assert_eq!(
+        lacking,
+        ["share", "request_header.host", "hashes", "ip", "sum"]
+    );
     let mut yes = NOTHING;
     yes.0 = Some(true);
     assert_eq!(decoder.finish(), batch(&[yes, NOTHING]));

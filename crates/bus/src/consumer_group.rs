@@ -27,8 +27,14 @@ impl ConsumerGroup {
             .set("group.id", group)
             .set("enable.auto.commit", "false")
             .set("allow.auto.create.topics", "false");
-        let consumer = config.create_with_context(ReaderContext::default()).map_err(|e| kafka.explain(&e))?;
-        Ok(ConsumerGroup { kafka: kafka.clone(), timeout, consumer })
+        let consumer = config
+            .create_with_context(ReaderContext::default())
+            .map_err(|e| kafka.explain(&e))?;
+        Ok(ConsumerGroup {
+            kafka: kafka.clone(),
+            timeout,
+            consumer,
+        })
     }
 
     /// Per partition of the topic, the committed offset of the group; `None`: none.
@@ -42,6 +48,8 @@ impl ConsumerGroup {
             list.add_partition(topic, partition);
         }
         let answer = self.consumer.committed_offsets(list, self.timeout);
-        answer.and_then(|list| offsets(&list)).map_err(|e| explain(&self.kafka, &self.consumer, &e, doing))
+        answer
+            .and_then(|list| offsets(&list))
+            .map_err(|e| explain(&self.kafka, &self.consumer, &e, doing))
     }
 }

@@ -44,8 +44,14 @@ impl Kafka {
     ///
     /// # Errors
     /// `BusError::Property` for a malformed or unknown property, or one set by this crate.
-    pub fn new<'a>(servers: &str, properties: impl IntoIterator<Item = &'a str>) -> Result<Kafka, BusError> {
-        let mut kafka = Kafka { servers: servers.trim().to_owned(), properties: Vec::new() };
+    pub fn new<'a>(
+        servers: &str,
+        properties: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Kafka, BusError> {
+        let mut kafka = Kafka {
+            servers: servers.trim().to_owned(),
+            properties: Vec::new(),
+        };
         for property in properties {
             let (name, value) = property.split_once('=').ok_or_else(|| {
                 // The text may be a misplaced password.
@@ -55,16 +61,23 @@ impl Kafka {
             if OURS.contains(&name) {
                 return Err(refused(name, "set by the program"));
             }
-            kafka.properties.push((name.to_owned(), value.trim().to_owned()));
+            kafka
+                .properties
+                .push((name.to_owned(), value.trim().to_owned()));
         }
-        kafka.config().create_native_config().map_err(|e| kafka.explain(&e))?;
+        kafka
+            .config()
+            .create_native_config()
+            .map_err(|e| kafka.explain(&e))?;
         Ok(kafka)
     }
 
     /// Properties in the text of a file: `NAME=VALUE`, one per line; empty lines and lines that start with # are
     /// ignored.
     pub fn properties_in(text: &str) -> impl Iterator<Item = &str> {
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+        text.lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 
     /// Broker addresses.
@@ -75,7 +88,9 @@ impl Kafka {
 
     /// All properties, passwords included; not for display.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.properties.iter().map(|(name, value)| (&**name, &**value))
+        self.properties
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
     }
 
     /// Settings of every client. The crate's defaults come first, so that the given ones take precedence.
@@ -97,7 +112,10 @@ impl Kafka {
     }
 
     pub(crate) fn unreachable(&self, trouble: &ConnectionTrouble) -> BusError {
-        BusError::Unreachable { servers: self.servers.clone(), reason: trouble.reason() }
+        BusError::Unreachable {
+            servers: self.servers.clone(),
+            reason: trouble.reason(),
+        }
     }
 
     /// Error of a client that could not be created.
@@ -107,26 +125,37 @@ impl Kafka {
             KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
                 refused(name, "librdkafka has no property of this name")
             }
-            KafkaError::ClientConfig(_, _, name, _) => refused(name, "librdkafka rejects this value"),
+            KafkaError::ClientConfig(_, _, name, _) => {
+                refused(name, "librdkafka rejects this value")
+            }
             other => {
                 let reason = match other {
                     KafkaError::ClientCreation(reason) => reason.clone(),
                     other => other.to_string(),
                 };
-                BusError::Refused { doing: "cannot create a Kafka client".into(), reason }
+                BusError::Refused {
+                    doing: "cannot create a Kafka client".into(),
+                    reason,
+                }
             }
         }
     }
 }
 
 fn refused(name: &str, reason: &str) -> BusError {
-    BusError::Property { name: name.into(), reason: reason.into() }
+    BusError::Property {
+        name: name.into(),
+        reason: reason.into(),
+    }
 }
 
 impl fmt::Debug for Kafka {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.properties().map(|(name, _)| name).collect();
-        f.debug_struct("Kafka").field("servers", &self.servers).field("properties", &names).finish()
+        f.debug_struct("Kafka")
+            .field("servers", &self.servers)
+            .field("properties", &names)
+            .finish()
     }
 }
 
@@ -160,14 +189,20 @@ impl ConnectionTrouble {
 
     pub(crate) fn reason(&self) -> String {
         let last = self.last.lock().unwrap_or_else(|e| e.into_inner());
-        last.reason.clone().unwrap_or_else(|| "no answer in time".into())
+        last.reason
+            .clone()
+            .unwrap_or_else(|| "no answer in time".into())
     }
 
     pub(crate) fn fatal(&self) -> Option<String> {
         if !self.is_fatal.load(Ordering::Relaxed) {
             return None;
         }
-        self.last.lock().unwrap_or_else(|e| e.into_inner()).fatal.clone()
+        self.last
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .fatal
+            .clone()
     }
 }
 
@@ -198,7 +233,10 @@ impl ClientContext for ReaderContext {
         self.trouble.note(&error, reason);
     }
 
-    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+    fn generate_oauth_token(
+        &self,
+        _: Option<&str>,
+    ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
         Err("tokens are not made here".into())
     }
 }
@@ -223,12 +261,16 @@ mod tests {
 
     #[test]
     fn values_are_not_shown() {
-        let kafka = Kafka::new("h:1", ["sasl.username=u", "sasl.password=se=cret"]).expect("properties");
+        let kafka =
+            Kafka::new("h:1", ["sasl.username=u", "sasl.password=se=cret"]).expect("properties");
         assert_eq!(
             format!("{kafka:?}"),
             r#"Kafka { servers: "h:1", properties: ["sasl.username", "sasl.password"] }"#
         );
-        assert_eq!(kafka.properties().nth(1), Some(("sasl.password", "se=cret")));
+        assert_eq!(
+            kafka.properties().nth(1),
+            Some(("sasl.password", "se=cret"))
+        );
     }
 
     #[test]
@@ -237,11 +279,26 @@ mod tests {
             let error = Kafka::new("h:1", [property]).expect_err(property);
             assert_eq!(error.to_string(), expected);
         };
-        check("secret", "Kafka's property `…`: expected NAME=VALUE, found no `=`");
-        check("enable.idempotence=false", "Kafka's property `enable.idempotence`: set by the program");
-        check("plugin.library.paths=/x.so", "Kafka's property `plugin.library.paths`: set by the program");
-        check("sasl.pass=secret", "Kafka's property `sasl.pass`: librdkafka has no property of this name");
-        check("linger.ms=secret", "Kafka's property `linger.ms`: librdkafka rejects this value");
+        check(
+            "secret",
+            "Kafka's property `…`: expected NAME=VALUE, found no `=`",
+        );
+        check(
+            "enable.idempotence=false",
+            "Kafka's property `enable.idempotence`: set by the program",
+        );
+        check(
+            "plugin.library.paths=/x.so",
+            "Kafka's property `plugin.library.paths`: set by the program",
+        );
+        check(
+            "sasl.pass=secret",
+            "Kafka's property `sasl.pass`: librdkafka has no property of this name",
+        );
+        check(
+            "linger.ms=secret",
+            "Kafka's property `linger.ms`: librdkafka rejects this value",
+        );
     }
 
     #[test]

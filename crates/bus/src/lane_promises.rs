@@ -8,7 +8,9 @@ use arrow_array::types::Int64Type;
 use arrow_schema::SchemaRef;
 use avro::AvroDecoder;
 
-use crate::{BusError, Kafka, NextRecord, PartitionEnd, PartitionRange, PartitionReader, TopicAdmin};
+use crate::{
+    BusError, Kafka, NextRecord, PartitionEnd, PartitionRange, PartitionReader, TopicAdmin,
+};
 
 /// Number of last records to read; one of them has a promise unless all are foreign.
 const LAST: i64 = 16;
@@ -37,14 +39,20 @@ pub fn last(
         if !range.is_empty() && only.is_none_or(|only| only == partition) {
             let from = range.start.max(range.end - LAST);
             let until = PartitionEnd::Offset(range.end);
-            let part = PartitionRange { topic: topic.to_owned(), partition, from, until };
+            let part = PartitionRange {
+                topic: topic.to_owned(),
+                partition,
+                from,
+                until,
+            };
             parts.push((partition, reader.add(part)?));
         }
     }
     let begun = Instant::now();
     let mut all = BTreeMap::new();
     for (partition, part) in parts {
-        let mut promises = AvroDecoder::new(schema, |place| place == 0).expect("records have a form");
+        let mut promises =
+            AvroDecoder::new(schema, |place| place == 0).expect("records have a form");
         loop {
             match reader.next(part, LOOK)? {
                 // Unreadable records are foreign.
@@ -53,7 +61,10 @@ pub fn last(
                 NextRecord::Nothing | NextRecord::CaughtUp if begun.elapsed() <= ANSWER => {}
                 NextRecord::Nothing | NextRecord::CaughtUp => {
                     reader.is_answered(LOOK)?;
-                    let reason = format!("its last records did not arrive within {} s", ANSWER.as_secs());
+                    let reason = format!(
+                        "its last records did not arrive within {} s",
+                        ANSWER.as_secs()
+                    );
                     return Err(BusError::Refused {
                         doing: format!("topic `{topic}`, partition {partition}"),
                         reason,
@@ -61,7 +72,13 @@ pub fn last(
                 }
             }
         }
-        let last = promises.finish().column(0).as_primitive::<Int64Type>().iter().flatten().max();
+        let last = promises
+            .finish()
+            .column(0)
+            .as_primitive::<Int64Type>()
+            .iter()
+            .flatten()
+            .max();
         all.insert(partition, last);
     }
     Ok(all)

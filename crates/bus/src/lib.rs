@@ -22,8 +22,8 @@ pub use consumer_group::ConsumerGroup;
 pub use error::BusError;
 pub use kafka::Kafka;
 pub use producer::{
-    BY_KEY, BatchCompression, OverflowPolicy, Producer, ProducerConfig, ProducerCounters, ProducerTarget,
-    RECORD_BYTES_MAX, SendResult,
+    BY_KEY, BatchCompression, OverflowPolicy, Producer, ProducerConfig, ProducerCounters,
+    ProducerTarget, RECORD_BYTES_MAX, SendResult,
 };
 pub use reader::{KafkaRecord, NextRecord, PartitionEnd, PartitionRange, PartitionReader};
 pub use topics::{NewTopic, TopicAdmin};

@@ -126,7 +126,10 @@ impl PartitionReader {
         let mut config = kafka.config();
         config
             // Partitions are assigned explicitly; the library requires a group name, although no member joins it.
-            .set("group.id", config.get("group.id").unwrap_or("netalytics").to_owned())
+            .set(
+                "group.id",
+                config.get("group.id").unwrap_or("netalytics").to_owned(),
+            )
             .set("allow.auto.create.topics", "false")
             .set("auto.offset.reset", "error")
             .set("enable.auto.commit", "false")
@@ -134,13 +137,25 @@ impl PartitionReader {
             .set("enable.partition.eof", "true")
             .set("isolation.level", "read_committed")
             .set("fetch.queue.backoff.ms", "5")
-            .set("queued.max.messages.kbytes", (prefetch_bytes / 1024).clamp(1, 2_097_151).to_string());
-        let consumer = config.create_with_context(ReaderContext::default()).map_err(|e| kafka.explain(&e))?;
+            .set(
+                "queued.max.messages.kbytes",
+                (prefetch_bytes / 1024).clamp(1, 2_097_151).to_string(),
+            );
+        let consumer = config
+            .create_with_context(ReaderContext::default())
+            .map_err(|e| kafka.explain(&e))?;
         let woken = Arc::new(ReaderWakeup::default());
         let lanes = Vec::new();
         let kafka = kafka.clone();
         let consumer = Arc::new(consumer);
-        Ok(PartitionReader { lanes, kafka, prefetch_bytes, consumer, woken, polls: 0 })
+        Ok(PartitionReader {
+            lanes,
+            kafka,
+            prefetch_bytes,
+            consumer,
+            woken,
+            polls: 0,
+        })
     }
 
     /// Starts reading a partition. Returns its number, the count of parts added before.
@@ -149,20 +164,33 @@ impl PartitionReader {
     /// If the partition cannot be read.
     pub fn add(&mut self, part: PartitionRange) -> Result<usize, BusError> {
         // Split first, so that no record goes to the consumer's queue.
-        let queue = self.consumer.split_partition_queue(&part.topic, part.partition);
+        let queue = self
+            .consumer
+            .split_partition_queue(&part.topic, part.partition);
         let mut queue = queue.ok_or_else(|| BusError::NoTopic(part.topic.clone()))?;
         let woken = self.woken.clone();
         queue.set_nonempty_callback(move || woken.ring());
         let mut assigned = TopicPartitionList::new();
         let offset = Offset::Offset(part.from);
         let added = assigned.add_partition_offset(&part.topic, part.partition, offset);
-        added.and_then(|()| self.consumer.incremental_assign(&assigned)).map_err(|e| BusError::Refused {
-            doing: format!("topic `{}`, partition {}", part.topic, part.partition),
-            reason: e.to_string(),
-        })?;
+        added
+            .and_then(|()| self.consumer.incremental_assign(&assigned))
+            .map_err(|e| BusError::Refused {
+                doing: format!("topic `{}`, partition {}", part.topic, part.partition),
+                reason: e.to_string(),
+            })?;
         let is_over = matches!(part.until, PartitionEnd::Offset(end) if part.from >= end);
-        let state = if is_over { PartitionState::Over } else { PartitionState::Reading };
-        self.lanes.push(AssignedPartition { position: part.from, part, queue, state });
+        let state = if is_over {
+            PartitionState::Over
+        } else {
+            PartitionState::Reading
+        };
+        self.lanes.push(AssignedPartition {
+            position: part.from,
+            part,
+            queue,
+            state,
+        });
         Ok(self.lanes.len() - 1)
     }
 
@@ -173,7 +201,11 @@ impl PartitionReader {
     pub fn of_the_rest(&self) -> Result<PartitionReader, BusError> {
         let mut rest = PartitionReader::new(&self.kafka, self.prefetch_bytes)?;
         for AssignedPartition { part, position, .. } in &self.lanes {
-            rest.add(PartitionRange { from: *position, until: PartitionEnd::End, ..part.clone() })?;
+            rest.add(PartitionRange {
+                from: *position,
+                until: PartitionEnd::End,
+                ..part.clone()
+            })?;
         }
         Ok(rest)
     }
@@ -205,7 +237,9 @@ impl PartitionReader {
     pub fn is_answered(&self, limit: Duration) -> Result<(), BusError> {
         let topic = self.lanes.first().map(|lane| lane.part.topic.as_str());
         let answer = self.consumer.fetch_metadata(topic, limit);
-        answer.map(drop).map_err(|_| self.kafka.unreachable(&self.consumer.context().trouble))
+        answer
+            .map(drop)
+            .map_err(|_| self.kafka.unreachable(&self.consumer.context().trouble))
     }
 
     /// The next record of a part; waits up to `wait`.
@@ -220,7 +254,12 @@ impl PartitionReader {
         if self.polls.is_multiple_of(64) {
             tend(&self.consumer);
         }
-        let PartitionReader { lanes, consumer, kafka, .. } = self;
+        let PartitionReader {
+            lanes,
+            consumer,
+            kafka,
+            ..
+        } = self;
         let lane = &mut lanes[part];
         if lane.state == PartitionState::Over {
             return Ok(NextRecord::Over);
@@ -248,9 +287,8 @@ impl PartitionReader {
             }
             Some(Err(KafkaError::PartitionEOF(_))) => {
                 lane.state = match (lane.part.until, lane.state) {
-                    (PartitionEnd::End, _) | (PartitionEnd::Offset(_), PartitionState::Confirming) => {
-                        PartitionState::Over
-                    }
+                    (PartitionEnd::End, _)
+                    | (PartitionEnd::Offset(_), PartitionState::Confirming) => PartitionState::Over,
                     (PartitionEnd::Offset(end), _) => lane.look_behind(consumer, end),
                     (PartitionEnd::Forever, state) => state,
                 };
@@ -260,7 +298,9 @@ impl PartitionReader {
                     PartitionState::Confirming => NextRecord::Nothing,
                 })
             }
-            Some(Err(error)) => failure(kafka, &lane.part, &error).map_or(Ok(NextRecord::Nothing), Err),
+            Some(Err(error)) => {
+                failure(kafka, &lane.part, &error).map_or(Ok(NextRecord::Nothing), Err)
+            }
         }
     }
 
@@ -297,7 +337,9 @@ impl AssignedPartition {
     /// markers follow. If the log is long enough, its end is searched again from the last record on: the rest consists
     /// of markers.
     fn look_behind(&self, consumer: &BaseConsumer<ReaderContext>, end: i64) -> PartitionState {
-        let PartitionRange { topic, partition, .. } = &self.part;
+        let PartitionRange {
+            topic, partition, ..
+        } = &self.part;
         let at = Offset::Offset(self.position);
         let now = Duration::ZERO;
         match consumer.fetch_watermarks(topic, *partition, ASK) {
@@ -326,17 +368,24 @@ fn failure(kafka: &Kafka, part: &PartitionRange, error: &KafkaError) -> Option<B
         code @ (Code::TopicAuthorizationFailed
         | Code::GroupAuthorizationFailed
         | Code::ClusterAuthorizationFailed
-        | Code::Fatal) => {
-            Some(BusError::Refused { doing: place(), reason: format!("{code} ({})", kafka.servers()) })
-        }
+        | Code::Fatal) => Some(BusError::Refused {
+            doing: place(),
+            reason: format!("{code} ({})", kafka.servers()),
+        }),
         _ => None,
     }
 }
 
 impl std::fmt::Debug for PartitionReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let at: BTreeMap<_, _> =
-            self.lanes.iter().map(|lane| ((&lane.part.topic, lane.part.partition), lane.position)).collect();
-        f.debug_struct("Reader").field("kafka", &self.kafka).field("at", &at).finish()
+        let at: BTreeMap<_, _> = self
+            .lanes
+            .iter()
+            .map(|lane| ((&lane.part.topic, lane.part.partition), lane.position))
+            .collect();
+        f.debug_struct("Reader")
+            .field("kafka", &self.kafka)
+            .field("at", &at)
+            .finish()
     }
 }

@@ -43,9 +43,17 @@ impl TopicAdmin {
     /// `BusError::Unreachable` if none answers in time.
     pub fn connect(kafka: &Kafka, timeout: Duration) -> Result<TopicAdmin, BusError> {
         let mut config = kafka.config();
-        config.set("isolation.level", "read_committed").set("allow.auto.create.topics", "false");
-        let consumer = config.create_with_context(ReaderContext::default()).map_err(|e| kafka.explain(&e))?;
-        let topics = TopicAdmin { kafka: kafka.clone(), timeout, consumer };
+        config
+            .set("isolation.level", "read_committed")
+            .set("allow.auto.create.topics", "false");
+        let consumer = config
+            .create_with_context(ReaderContext::default())
+            .map_err(|e| kafka.explain(&e))?;
+        let topics = TopicAdmin {
+            kafka: kafka.clone(),
+            timeout,
+            consumer,
+        };
         topics.metadata(None)?;
         Ok(topics)
     }
@@ -73,10 +81,12 @@ impl TopicAdmin {
         match told.and_then(MetadataTopic::error) {
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) => Ok(None),
             // Being created.
-            None | Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) => {
-                Ok(told.map(|topic| topic.partitions().len() as i32).filter(|count| *count > 0))
+            None | Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) => Ok(told
+                .map(|topic| topic.partitions().len() as i32)
+                .filter(|count| *count > 0)),
+            Some(error) => {
+                Err(self.refused(format!("topic `{topic}`"), &RDKafkaErrorCode::from(error)))
             }
-            Some(error) => Err(self.refused(format!("topic `{topic}`"), &RDKafkaErrorCode::from(error))),
         }
     }
 
@@ -98,7 +108,9 @@ impl TopicAdmin {
         let is_new = match self.outcome(results, || format!("topic `{topic}` cannot be made"))? {
             None => true,
             Some(RDKafkaErrorCode::TopicAlreadyExists) => false,
-            Some(code) => return Err(self.refused(format!("topic `{topic}` cannot be made"), &code)),
+            Some(code) => {
+                return Err(self.refused(format!("topic `{topic}` cannot be made"), &code));
+            }
         };
         self.wait_for_leaders(topic, if is_new { wanted.partitions } else { 1 })?;
         Ok(is_new)
@@ -118,7 +130,10 @@ impl TopicAdmin {
                 return Err(BusError::NoTopic(topic.to_owned()));
             }
             // Another process may have been faster.
-            Some(_) if self.partitions(topic)?.is_some_and(|count| count >= partitions) => {}
+            Some(_)
+                if self
+                    .partitions(topic)?
+                    .is_some_and(|count| count >= partitions) => {}
             Some(code) => return Err(self.refused(doing(), &code)),
         }
         self.wait_for_leaders(topic, partitions)
@@ -133,7 +148,9 @@ impl TopicAdmin {
         let doing = || format!("topic `{topic}` cannot be deleted");
         match self.outcome(results, doing)? {
             None => Ok(true),
-            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => Ok(false),
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                Ok(false)
+            }
             Some(code) => Err(self.refused(doing(), &code)),
         }
     }
@@ -160,16 +177,23 @@ impl TopicAdmin {
     pub fn offsets_at(&self, topic: &str, milliseconds: i64) -> Result<Vec<i64>, BusError> {
         let found = self.look_up(topic, Offset::Offset(milliseconds.max(0)))?;
         let ends = self.look_up(topic, Offset::End)?;
-        Ok(found.into_iter().zip(ends).map(|(found, end)| found.or(end).unwrap_or_default()).collect())
+        Ok(found
+            .into_iter()
+            .zip(ends)
+            .map(|(found, end)| found.or(end).unwrap_or_default())
+            .collect())
     }
 
     /// Kafka's request has the time in the field of the offset.
     fn look_up(&self, topic: &str, time: Offset) -> Result<Vec<Option<i64>>, BusError> {
-        let partitions = self.partitions(topic)?.ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
+        let partitions = self
+            .partitions(topic)?
+            .ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
         let doing = || format!("offsets of topic `{topic}`");
         let mut list = TopicPartitionList::new();
         for partition in 0..partitions {
-            list.add_partition_offset(topic, partition, time).map_err(|e| self.explain(&e, doing))?;
+            list.add_partition_offset(topic, partition, time)
+                .map_err(|e| self.explain(&e, doing))?;
         }
         let begun = Instant::now();
         loop {
@@ -182,7 +206,8 @@ impl TopicAdmin {
                 // A new topic is not known to all brokers yet; a deleted one will be known to none.
                 Err(error) if is_unknown(&error) && begun.elapsed() < self.timeout => {
                     std::thread::sleep(Duration::from_millis(100));
-                    self.partitions(topic)?.ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
+                    self.partitions(topic)?
+                        .ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
                 }
                 answer => return answer.map_err(|e| self.explain(&e, doing)),
             }
@@ -200,13 +225,19 @@ impl TopicAdmin {
         loop {
             let metadata = self.metadata(Some(topic))?;
             let told = found(&metadata, topic).map_or(&[][..], MetadataTopic::partitions);
-            let ready = told.iter().filter(|partition| partition.leader() >= 0).count();
+            let ready = told
+                .iter()
+                .filter(|partition| partition.leader() >= 0)
+                .count();
             if ready as i32 >= partitions {
                 return Ok(());
             }
             if begun.elapsed() > self.timeout {
                 let reason = format!("{ready} of {partitions} partitions have a leader");
-                return Err(BusError::Refused { doing: format!("topic `{topic}`"), reason });
+                return Err(BusError::Refused {
+                    doing: format!("topic `{topic}`"),
+                    reason,
+                });
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -214,11 +245,16 @@ impl TopicAdmin {
 
     /// Created for each change: changes are rare, and a client has a thread.
     fn admin(&self) -> Result<AdminClient<DefaultClientContext>, BusError> {
-        self.kafka.config().create().map_err(|e| self.kafka.explain(&e))
+        self.kafka
+            .config()
+            .create()
+            .map_err(|e| self.kafka.explain(&e))
     }
 
     fn options(&self) -> AdminOptions {
-        AdminOptions::new().request_timeout(Some(self.timeout)).operation_timeout(Some(self.timeout))
+        AdminOptions::new()
+            .request_timeout(Some(self.timeout))
+            .operation_timeout(Some(self.timeout))
     }
 
     /// Result of a change to one topic; `None`: done.
@@ -228,7 +264,9 @@ impl TopicAdmin {
         doing: impl Fn() -> String,
     ) -> Result<Option<RDKafkaErrorCode>, BusError> {
         let results = results.map_err(|e| self.explain(&e, doing))?;
-        Ok(results.into_iter().find_map(|result| result.err().map(|(_, code)| code)))
+        Ok(results
+            .into_iter()
+            .find_map(|result| result.err().map(|(_, code)| code)))
     }
 
     fn explain(&self, error: &KafkaError, doing: impl Fn() -> String) -> BusError {
@@ -236,7 +274,10 @@ impl TopicAdmin {
     }
 
     fn refused(&self, doing: String, code: &RDKafkaErrorCode) -> BusError {
-        BusError::Refused { doing, reason: code.to_string() }
+        BusError::Refused {
+            doing,
+            reason: code.to_string(),
+        }
     }
 }
 
@@ -296,9 +337,15 @@ pub(crate) fn explain(
     match error.rdkafka_error_code() {
         None
         | Some(
-            Code::BrokerTransportFailure | Code::OperationTimedOut | Code::AllBrokersDown | Code::Resolve,
+            Code::BrokerTransportFailure
+            | Code::OperationTimedOut
+            | Code::AllBrokersDown
+            | Code::Resolve,
         ) => kafka.unreachable(listen(consumer)),
-        Some(code) => BusError::Refused { doing: doing(), reason: code.to_string() },
+        Some(code) => BusError::Refused {
+            doing: doing(),
+            reason: code.to_string(),
+        },
     }
 }
 
@@ -318,7 +365,13 @@ mod tests {
             Code::UnknownLeaderEpoch,
             Code::OffsetNotAvailable,
         ];
-        assert!(retriable.iter().all(|code| is_passing(&KafkaError::OffsetFetch(*code))));
-        assert!(!is_passing(&KafkaError::OffsetFetch(Code::TopicAuthorizationFailed)));
+        assert!(
+            retriable
+                .iter()
+                .all(|code| is_passing(&KafkaError::OffsetFetch(*code)))
+        );
+        assert!(!is_passing(&KafkaError::OffsetFetch(
+            Code::TopicAuthorizationFailed
+        )));
     }
 }

@@ -29,9 +29,13 @@ const OWN: usize = 2;
 #[must_use]
 pub fn record_schema(schema: &tuple::Schema) -> SchemaRef {
     let own = [WATERMARK, REPLICATE].map(|name| Field::new(name, DataType::Int64, true));
-    let fields =
-        schema.fields.iter().map(|field| Field::new(&*field.name, arrow_type(field.data_type), true));
-    Arc::new(Schema::new(own.into_iter().chain(fields).collect::<Vec<_>>()))
+    let fields = schema
+        .fields
+        .iter()
+        .map(|field| Field::new(&*field.name, arrow_type(field.data_type), true));
+    Arc::new(Schema::new(
+        own.into_iter().chain(fields).collect::<Vec<_>>(),
+    ))
 }
 
 /// Promises of a lane for a batch: no later tuple ends before this.
@@ -48,18 +52,36 @@ pub struct LanePromise {
 /// # Panics
 /// If the numbers of replicates and rows differ, or tuples lack `ts_end`, which is a bug of the caller.
 #[must_use]
-pub fn to_records(batch: &Batch, promise: LanePromise, replicates: Option<&Int64Array>) -> RecordBatch {
+pub fn to_records(
+    batch: &Batch,
+    promise: LanePromise,
+    replicates: Option<&Int64Array>,
+) -> RecordBatch {
     let rows = batch.rows();
-    let ends = batch.column(common::TS_END).map_or(rows, |ends| ends.null_count());
+    let ends = batch
+        .column(common::TS_END)
+        .map_or(rows, |ends| ends.null_count());
     assert_eq!(ends, 0, "{}: tuples without an end", batch.schema().name);
-    let watermarks = (1..=rows).map(|row| if row == rows { promise.after } else { promise.before });
+    let watermarks = (1..=rows).map(|row| {
+        if row == rows {
+            promise.after
+        } else {
+            promise.before
+        }
+    });
     let schema = record_schema(batch.schema());
     let own: [ArrayRef; OWN] = [
         Arc::new(Int64Array::from_iter_values(watermarks)),
-        replicates.map_or_else(|| new_null_array(&DataType::Int64, rows), |shares| Arc::new(shares.clone())),
+        replicates.map_or_else(
+            || new_null_array(&DataType::Int64, rows),
+            |shares| Arc::new(shares.clone()),
+        ),
     ];
     let nothing = |id| new_null_array(schema.field(OWN + place(id)).data_type(), rows);
-    let fields = batch.schema().ids().map(|id| batch.column(id).cloned().unwrap_or_else(|| nothing(id)));
+    let fields = batch
+        .schema()
+        .ids()
+        .map(|id| batch.column(id).cloned().unwrap_or_else(|| nothing(id)));
     RecordBatch::try_new(schema.clone(), own.into_iter().chain(fields).collect())
         .expect("columns of the schema")
 }
@@ -71,7 +93,11 @@ pub fn to_records(batch: &Batch, promise: LanePromise, replicates: Option<&Int64
 #[must_use]
 pub fn beat(schema: &tuple::Schema, watermark: i64) -> RecordBatch {
     let schema = record_schema(schema);
-    let nulls = schema.fields().iter().skip(1).map(|field| new_null_array(field.data_type(), 1));
+    let nulls = schema
+        .fields()
+        .iter()
+        .skip(1)
+        .map(|field| new_null_array(field.data_type(), 1));
     let own: ArrayRef = Arc::new(Int64Array::from(vec![watermark]));
     RecordBatch::try_new(schema.clone(), [own].into_iter().chain(nulls).collect())
         .expect("columns of the schema")
@@ -111,7 +137,8 @@ impl TupleDecoder {
         };
         TupleDecoder {
             wanted: schema.ids().filter(|id| wanted(*id)).collect(),
-            records: Datums::new(&record_schema(schema), read).expect("every type of a tuple has a form"),
+            records: Datums::new(&record_schema(schema), read)
+                .expect("every type of a tuple has a form"),
             schema: schema.clone(),
         }
     }
@@ -187,7 +214,9 @@ mod tests {
     ];
 
     fn schema() -> Arc<tuple::Schema> {
-        Arc::new(tuple::Schema::of_parser("http_get", 1, "requests", OWN_FIELDS, None, None))
+        Arc::new(tuple::Schema::of_parser(
+            "http_get", 1, "requests", OWN_FIELDS, None, None,
+        ))
     }
 
     fn id(name: &str) -> FieldId {
@@ -200,7 +229,10 @@ mod tests {
             "ts_end" => Arc::new(Int64Array::from(vec![-5, 0, 1_700_000_000_000_000_000])),
             "client_ip" => {
                 let ips = [Some([0xfe; 16]), None, Some([1; 16])];
-                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(ips.into_iter(), 16).ok()?)
+                Arc::new(
+                    FixedSizeBinaryArray::try_from_sparse_iter_with_size(ips.into_iter(), 16)
+                        .ok()?,
+                )
             }
             "url" => Arc::new(StringArray::from(vec![Some("/"), None, Some("/ä")])),
             _ => return None,
@@ -209,7 +241,11 @@ mod tests {
 
     /// Columns including the extremes of their types.
     fn batch() -> Batch {
-        let columns = schema().fields.iter().map(|field| column(&field.name)).collect();
+        let columns = schema()
+            .fields
+            .iter()
+            .map(|field| column(&field.name))
+            .collect();
         Batch::new(schema(), 3, columns)
     }
 
@@ -222,20 +258,32 @@ mod tests {
     #[test]
     fn tuples_come_back_as_they_went() {
         let shares = Int64Array::from(vec![Some(3), None, Some(5)]);
-        let promise = LanePromise { before: 10, after: 20 };
-        let mut decoder = TupleDecoder::new(&schema(), |id| column(&schema().field(id).name).is_some());
+        let promise = LanePromise {
+            before: 10,
+            after: 20,
+        };
+        let mut decoder =
+            TupleDecoder::new(&schema(), |id| column(&schema().field(id).name).is_some());
         for record in encoded(&to_records(&batch(), promise, Some(&shares))).iter() {
             decoder.push(record).expect("our own");
         }
         for record in encoded(&beat(&schema(), 25)).iter() {
-            assert_eq!(record.len(), 2 + schema().fields.len() + 1, "a beat is as small as can be");
+            assert_eq!(
+                record.len(),
+                2 + schema().fields.len() + 1,
+                "a beat is as small as can be"
+            );
             decoder.push(record).expect("our own");
         }
         assert_eq!(decoder.rows(), 4);
         let tuples = decoder.finish();
         assert_eq!(tuples.batch.rows(), 3);
         for name in ["id", "ts_end", "client_ip", "url"] {
-            assert_eq!(tuples.batch.column(id(name)), column(name).as_ref(), "{name}");
+            assert_eq!(
+                tuples.batch.column(id(name)),
+                column(name).as_ref(),
+                "{name}"
+            );
         }
         assert_eq!(tuples.batch.present().count(), 4);
         assert_eq!(tuples.watermarks, Int64Array::from(vec![10, 10, 20]));
@@ -246,9 +294,18 @@ mod tests {
 
     #[test]
     fn what_nobody_wants_is_absent() {
-        let records = encoded(&to_records(&batch(), LanePromise { before: 1, after: 2 }, None));
+        let records = encoded(&to_records(
+            &batch(),
+            LanePromise {
+                before: 1,
+                after: 2,
+            },
+            None,
+        ));
         let mut decoder = TupleDecoder::new(&schema(), |field| field == id("url"));
-        records.iter().for_each(|record| decoder.push(record).expect("our own"));
+        records
+            .iter()
+            .for_each(|record| decoder.push(record).expect("our own"));
         let tuples = decoder.finish();
         assert_eq!(tuples.batch.present().collect::<Vec<_>>(), [id("url")]);
         assert_eq!(tuples.batch.column(id("url")), column("url").as_ref());
@@ -259,7 +316,12 @@ mod tests {
     fn an_address_of_another_length_is_an_error() {
         let ip = (0..OWN + usize::from(common::CLIENT_IP.0)).map(|_| 0);
         let record: Vec<u8> = ip.chain([2, 8, 10, 0, 0, 1]).collect();
-        let error = TupleDecoder::new(&schema(), |_| false).push(&record).expect_err("four bytes");
-        assert_eq!(error.to_string(), "`client_ip` at byte 4: 4 bytes in place of 16");
+        let error = TupleDecoder::new(&schema(), |_| false)
+            .push(&record)
+            .expect_err("four bytes");
+        assert_eq!(
+            error.to_string(),
+            "`client_ip` at byte 4: 4 bytes in place of 16"
+        );
     }
 }

@@ -25,8 +25,14 @@ struct Arguments {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let Arguments { options, seconds, packets } = arguments()?;
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .init();
+    let Arguments {
+        options,
+        seconds,
+        packets,
+    } = arguments()?;
     let sources = live::open(&options)?;
     eprintln!("{} sources of {}", sources.len(), options.interface);
     let received = Arc::new(AtomicU64::new(0));
@@ -51,14 +57,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         let c = thread.join().expect("a source does not panic");
         total.packets += c.packets;
         total.captured_bytes += c.captured_bytes;
-        total.lost_before_us =
-            total.lost_before_us.zip(c.lost_before_us).map(|(a, b)| a + b).or(c.lost_before_us);
+        total.lost_before_us = total
+            .lost_before_us
+            .zip(c.lost_before_us)
+            .map(|(a, b)| a + b)
+            .or(c.lost_before_us);
         total.nic_drops = total.nic_drops.or(c.nic_drops);
         total.buffer_overflows += c.buffer_overflows;
     }
     let seconds = began.elapsed().as_secs_f64();
     println!("{total:?}");
-    println!("{:.0} packets/s over {seconds:.1} s", total.packets as f64 / seconds);
+    println!(
+        "{:.0} packets/s over {seconds:.1} s",
+        total.packets as f64 / seconds
+    );
     Ok(())
 }
 
@@ -68,7 +80,10 @@ fn receive(mut source: Box<dyn PacketSource>, received: &AtomicU64) -> SourceCou
     while source.next_block(&mut block) {
         received.fetch_add(block.len() as u64, Ordering::Relaxed);
     }
-    source.errors().iter().for_each(|error| eprintln!("{error}"));
+    source
+        .errors()
+        .iter()
+        .for_each(|error| eprintln!("{error}"));
     source.counters()
 }
 
@@ -85,7 +100,9 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             options.xdp.steal = true;
             continue;
         }
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let value = words
+            .next()
+            .ok_or_else(|| format!("{word} needs a value"))?;
         match (word.as_str(), value.as_str()) {
             ("--capture", "af-packet") => options.backend = CaptureBackend::AfPacket,
             ("--capture", "af-xdp") => options.backend = CaptureBackend::AfXdp,
@@ -95,7 +112,9 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             ("--seconds", n) => arguments.seconds = n.parse()?,
             ("--packets", n) => arguments.packets = n.parse()?,
             ("--filter", text) => options.filter = text.to_owned(),
-            ("--dpdk-args", args) => options.dpdk_args = args.split_whitespace().map(str::to_owned).collect(),
+            ("--dpdk-args", args) => {
+                options.dpdk_args = args.split_whitespace().map(str::to_owned).collect()
+            }
             ("--mode", "auto") => options.xdp.mode = XdpMode::Auto,
             ("--mode", "native") => options.xdp.mode = XdpMode::Native,
             ("--mode", "generic") => options.xdp.mode = XdpMode::Generic,
@@ -107,5 +126,8 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
 }
 
 fn server(end: SocketAddr) -> XdpEndMatch {
-    XdpEndMatch { net: Some((end.ip(), if end.is_ipv4() { 32 } else { 128 })), port: Some(end.port()) }
+    XdpEndMatch {
+        net: Some((end.ip(), if end.is_ipv4() { 32 } else { 128 })),
+        port: Some(end.port()),
+    }
 }

@@ -24,7 +24,10 @@ fn main() {
     }
     source.errors().iter().for_each(|e| eprintln!("{e}"));
     let Sums { undecodable, hash } = sums;
-    println!("{} packets, {undecodable} undecodable, {hash:016x}", source.counters().packets);
+    println!(
+        "{} packets, {undecodable} undecodable, {hash:016x}",
+        source.counters().packets
+    );
 }
 
 #[derive(Default)]

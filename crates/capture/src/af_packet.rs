@@ -68,7 +68,9 @@ pub(crate) fn open(
     for source in &sources {
         system("attach the capture filter", source.socket.attach(&filter))?;
     }
-    let sources = sources.into_iter().map(|source| Box::new(source) as Box<dyn PacketSource>);
+    let sources = sources
+        .into_iter()
+        .map(|source| Box::new(source) as Box<dyn PacketSource>);
     match options.filter.trim() {
         text if text.is_empty() || !fits_packets(text) => Ok(sources.collect()),
         text => sources.map(|source| filtered_again(source, text)).collect(),
@@ -112,9 +114,13 @@ fn compile(
         (LinkHeaderKind::Ethernet, Some(interface)) => FilterTarget::Ethernet(&interface.name),
         _ => FilterTarget::Packets(RAW),
     };
-    let bad = |message| LiveError::BadFilter { text: options.filter.clone(), message };
+    let bad = |message| LiveError::BadFilter {
+        text: options.filter.clone(),
+        message,
+    };
     // The filter itself must be valid; if the extended one is not, it applies to outer headers only.
-    let program = ClassicBpfProgram::compile(&options.filter, &target, options.snaplen).map_err(bad)?;
+    let program =
+        ClassicBpfProgram::compile(&options.filter, &target, options.snaplen).map_err(bad)?;
     if !fits_packets(&options.filter) {
         return Ok(program);
     }
@@ -129,9 +135,14 @@ fn ready_socket(
     headers: LinkHeaderKind,
 ) -> Result<PacketSocket, LiveError> {
     let socket =
-        PacketSocket::new(headers == LinkHeaderKind::Cooked).map_err(|error| match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => LiveError::NoPermission,
-            _ => LiveError::System { what: "open a packet socket", error },
+        PacketSocket::new(headers == LinkHeaderKind::Cooked).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => LiveError::NoPermission,
+                _ => LiveError::System {
+                    what: "open a packet socket",
+                    error,
+                },
+            }
         })?;
     system("attach a filter", socket.attach(&ClassicBpfProgram::none()))?;
     system("set the ring's format", socket.set_format(RESERVE))?;
@@ -145,26 +156,40 @@ fn ready_socket(
     Ok(socket)
 }
 
-fn use_adapter_clock(socket: &PacketSocket, interface: Option<&NetworkInterface>) -> Result<(), LiveError> {
+fn use_adapter_clock(
+    socket: &PacketSocket,
+    interface: Option<&NetworkInterface>,
+) -> Result<(), LiveError> {
     let Some(interface) = interface else {
-        return Err(LiveError::Unsupported("the adapter's clock needs one interface, not any".into()));
+        return Err(LiveError::Unsupported(
+            "the adapter's clock needs one interface, not any".into(),
+        ));
     };
-    socket.use_adapter_clock(&interface.name).map_err(|error| match error.raw_os_error() {
-        Some(libc::EPERM) => LiveError::Unsupported(format!(
-            "no permission to switch on the clock of {}: it needs CAP_NET_ADMIN",
-            interface.name
-        )),
-        _ => LiveError::Unsupported(format!("{} does not stamp packets itself: {error}", interface.name)),
-    })
+    socket
+        .use_adapter_clock(&interface.name)
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM) => LiveError::Unsupported(format!(
+                "no permission to switch on the clock of {}: it needs CAP_NET_ADMIN",
+                interface.name
+            )),
+            _ => LiveError::Unsupported(format!(
+                "{} does not stamp packets itself: {error}",
+                interface.name
+            )),
+        })
 }
 
 fn make_ring(socket: &PacketSocket, bytes: usize) -> Result<Arc<PacketRing>, LiveError> {
     const BLOCKS_MIN: usize = 2;
     let blocks = bytes.div_ceil(BLOCK_LEN).max(BLOCKS_MIN);
     let too_large = |_| LiveError::NoMemory(bytes);
-    let count = u32::try_from(blocks).ok().filter(|n| n.checked_mul(BLOCK_LEN as u32 / 2048).is_some());
+    let count = u32::try_from(blocks)
+        .ok()
+        .filter(|n| n.checked_mul(BLOCK_LEN as u32 / 2048).is_some());
     let count = count.ok_or(LiveError::NoMemory(bytes))?;
-    socket.make_ring(BLOCK_LEN as u32, count, BLOCK_TIMEOUT).map_err(too_large)?;
+    socket
+        .make_ring(BLOCK_LEN as u32, count, BLOCK_TIMEOUT)
+        .map_err(too_large)?;
     PacketRing::map(socket, BLOCK_LEN, blocks).map_err(too_large)
 }
 
@@ -173,15 +198,26 @@ fn bind(
     options: &LiveOptions,
     interface: Option<&NetworkInterface>,
 ) -> Result<(), LiveError> {
-    system("bind to the interface", socket.bind(interface.map_or(0, |i| i.index)))?;
+    system(
+        "bind to the interface",
+        socket.bind(interface.map_or(0, |i| i.index)),
+    )?;
     match (socket.take_error(), interface) {
         (Some(_), Some(interface)) => return Err(LiveError::InterfaceDown(interface.name.clone())),
-        (Some(error), None) => return Err(LiveError::System { what: "bind to all interfaces", error }),
+        (Some(error), None) => {
+            return Err(LiveError::System {
+                what: "bind to all interfaces",
+                error,
+            });
+        }
         (None, _) => (),
     }
     match interface {
         Some(interface) if options.promiscuous && interface.kind != libc::ARPHRD_LOOPBACK => {
-            system("make the interface promiscuous", socket.set_promiscuous(interface.index))
+            system(
+                "make the interface promiscuous",
+                socket.set_promiscuous(interface.index),
+            )
         }
         _ => Ok(()),
     }
@@ -241,7 +277,10 @@ impl AfPacketSource {
             watched,
             stop: options.stop.clone(),
             ends: None,
-            counters: SourceCounters { clock: Some(options.clock), ..SourceCounters::default() },
+            counters: SourceCounters {
+                clock: Some(options.clock),
+                ..SourceCounters::default()
+            },
             last: None,
             lost: Cell::new((0, 0)),
             errors: Vec::new(),
@@ -256,7 +295,11 @@ impl AfPacketSource {
         if self.ends.is_some_and(|end| now >= end) {
             return RingWait::End;
         }
-        let waited = self.socket.wait(if self.ends.is_some() { BLOCK_TIMEOUT } else { IDLE });
+        let waited = self.socket.wait(if self.ends.is_some() {
+            BLOCK_TIMEOUT
+        } else {
+            IDLE
+        });
         if self.take() {
             return RingWait::Packets;
         }
@@ -264,21 +307,26 @@ impl AfPacketSource {
             SocketReadiness::Nothing => (),
             // The kernel also reports blocks that are still referenced.
             SocketReadiness::Block => std::thread::sleep(HELD),
-            SocketReadiness::Trouble => {
-                self.socket.take_error().iter().for_each(|error| self.watched.on_error(error))
-            }
+            SocketReadiness::Trouble => self
+                .socket
+                .take_error()
+                .iter()
+                .for_each(|error| self.watched.on_error(error)),
         }
         self.watched.look(&self.socket);
         if self.watched.removed && self.ends.is_none() {
             self.ends = Some(now + DRAIN);
-            self.errors.extend(self.watched.removal(self.counters.packets));
+            self.errors
+                .extend(self.watched.removal(self.counters.packets));
         }
         RingWait::Nothing
     }
 
     /// Takes the next filled block of the ring and finds its packets.
     fn take(&mut self) -> bool {
-        let Some(mut block) = self.ring.take(self.next) else { return false };
+        let Some(mut block) = self.ring.take(self.next) else {
+            return false;
+        };
         self.next = (self.next + 1) % self.ring.blocks();
         self.records.clear();
         self.given = 0;
@@ -322,7 +370,10 @@ impl AfPacketSource {
     fn note_losses(&self) {
         if let Ok(new) = self.socket.statistics() {
             let (drops, freezes) = self.lost.get();
-            self.lost.set((drops + u64::from(new.drops), freezes + u64::from(new.freezes)));
+            self.lost.set((
+                drops + u64::from(new.drops),
+                freezes + u64::from(new.freezes),
+            ));
         }
     }
 
@@ -331,9 +382,9 @@ impl AfPacketSource {
     fn idle_clock(&self) -> Option<Timestamp> {
         let lag = CLOCK_LAG.as_nanos() as i64;
         match (self.counters.clock, self.last) {
-            (Some(TimestampClock::Adapter), last) => {
-                last.map(|(ts, read)| Timestamp((ts.0 + read.elapsed().as_nanos() as i64 - lag).max(ts.0)))
-            }
+            (Some(TimestampClock::Adapter), last) => last.map(|(ts, read)| {
+                Timestamp((ts.0 + read.elapsed().as_nanos() as i64 - lag).max(ts.0))
+            }),
             _ => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
                 Some(Timestamp(i64::try_from(now.as_nanos()).ok()? - lag))
@@ -402,18 +453,33 @@ impl WatchedInterface {
         let drops = Cell::new((0, interface.map_or(0, |i| i.drops)));
         let interface = interface.cloned();
         let looked = Cell::new(Instant::now());
-        WatchedInterface { interface, reports, down: false, removed: false, drops, looked }
+        WatchedInterface {
+            interface,
+            reports,
+            down: false,
+            removed: false,
+            drops,
+            looked,
+        }
     }
 
     /// Handles a socket error, usually because the interface went down.
     fn on_error(&mut self, error: &io::Error) {
-        let Some(interface) = &self.interface else { return };
+        let Some(interface) = &self.interface else {
+            return;
+        };
         if !self.down && self.reports {
             match error.raw_os_error() {
                 Some(libc::ENETDOWN) => {
-                    warn!("{} went down; waiting for it to come up again", interface.name)
+                    warn!(
+                        "{} went down; waiting for it to come up again",
+                        interface.name
+                    )
                 }
-                _ => warn!("{}: {error}; waiting for packets all the same", interface.name),
+                _ => warn!(
+                    "{}: {error}; waiting for packets all the same",
+                    interface.name
+                ),
             }
         }
         self.down = true;
@@ -421,7 +487,9 @@ impl WatchedInterface {
 
     /// Checks, when no packets arrive, whether an interface that went down is up again or removed.
     fn look(&mut self, socket: &PacketSocket) {
-        let Some(interface) = &self.interface else { return };
+        let Some(interface) = &self.interface else {
+            return;
+        };
         if !self.down {
             return;
         }
@@ -457,7 +525,8 @@ impl WatchedInterface {
         self.reports.then(|| SourceError {
             path: PathBuf::from(self.interface.as_ref().map_or(ANY, |i| &i.name)),
             offset: None,
-            message: "the interface has been removed; the result includes all earlier packets".into(),
+            message: "the interface has been removed; the result includes all earlier packets"
+                .into(),
             after_packets: packets,
         })
     }
@@ -501,8 +570,9 @@ fn find_packets(block: &mut [u8], headers: LinkHeaderKind, records: &mut Vec<Pac
     let mut stamped = 0;
     let mut at = u32_at(block, field::BLOCK_FIRST) as usize;
     for _ in 0..u32_at(block, field::BLOCK_PACKETS) {
-        let Some(header) =
-            block.get(at..).and_then(|rest| rest.first_chunk::<{ size_of::<RingPacketHeader>() }>())
+        let Some(header) = block
+            .get(at..)
+            .and_then(|rest| rest.first_chunk::<{ size_of::<RingPacketHeader>() }>())
         else {
             break;
         };
@@ -511,7 +581,8 @@ fn find_packets(block: &mut [u8], headers: LinkHeaderKind, records: &mut Vec<Pac
             && let Some(record) = place(block, at, &header, headers)
         {
             records.push(record);
-            stamped += u64::from(u32_at(&header, field::STATUS) & libc::TP_STATUS_TS_RAW_HARDWARE != 0);
+            stamped +=
+                u64::from(u32_at(&header, field::STATUS) & libc::TP_STATUS_TS_RAW_HARDWARE != 0);
         }
         at += u32_at(&header, field::NEXT) as usize;
     }
@@ -589,11 +660,15 @@ fn cooked_header(header: &RingPacketHeader) -> [u8; COOKED_LEN] {
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().map_or(0, |b| u32::from_ne_bytes(*b))
+    bytes[at..]
+        .first_chunk()
+        .map_or(0, |b| u32::from_ne_bytes(*b))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes[at..].first_chunk().map_or(0, |b| u16::from_ne_bytes(*b))
+    bytes[at..]
+        .first_chunk()
+        .map_or(0, |b| u16::from_ne_bytes(*b))
 }
 
 #[cfg(test)]
@@ -647,44 +722,88 @@ mod tests {
         let mut records = Vec::new();
         find_packets(&mut block, headers, &mut records);
         let bytes = |r: &PacketRecord| block[r.start as usize..][..r.len as usize].to_vec();
-        records.iter().map(|r| (r.link_type, r.original_len, bytes(r))).collect()
+        records
+            .iter()
+            .map(|r| (r.link_type, r.original_len, bytes(r)))
+            .collect()
     }
 
     #[test]
     fn packets_in_their_order() {
-        let said = KernelPacketInfo { cut: 40, ..KernelPacketInfo::default() };
+        let said = KernelPacketInfo {
+            cut: 40,
+            ..KernelPacketInfo::default()
+        };
         let packets = block(&[(said, &[1; 20]), (KernelPacketInfo::default(), &[2; 3])]);
-        let expected = vec![(LinkType::Ethernet, 60, vec![1; 20]), (LinkType::Ethernet, 3, vec![2; 3])];
+        let expected = vec![
+            (LinkType::Ethernet, 60, vec![1; 20]),
+            (LinkType::Ethernet, 3, vec![2; 3]),
+        ];
         assert_eq!(found(packets.clone(), LinkHeaderKind::Ethernet), expected);
         let mut records = Vec::new();
         find_packets(&mut packets.clone(), LinkHeaderKind::Raw, &mut records);
-        assert_eq!((records[0].ts, records[0].link_type), (Timestamp(7_000_000_009), LinkType::Raw));
+        assert_eq!(
+            (records[0].ts, records[0].link_type),
+            (Timestamp(7_000_000_009), LinkType::Raw)
+        );
     }
 
     #[test]
     fn vlan_tags_come_back() {
         let frame: Vec<u8> = (0..20).collect();
         for (status, vlan, tag) in [
-            (libc::TP_STATUS_VLAN_VALID, (0, 0x2064), [0x81, 0, 0x20, 0x64]),
-            (libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID, (0x88a8, 5), [0x88, 0xa8, 0, 5]),
+            (
+                libc::TP_STATUS_VLAN_VALID,
+                (0, 0x2064),
+                [0x81, 0, 0x20, 0x64],
+            ),
+            (
+                libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID,
+                (0x88a8, 5),
+                [0x88, 0xa8, 0, 5],
+            ),
         ] {
-            let said = KernelPacketInfo { status, vlan, ..KernelPacketInfo::default() };
+            let said = KernelPacketInfo {
+                status,
+                vlan,
+                ..KernelPacketInfo::default()
+            };
             let expected = [&frame[..12], &tag, &frame[12..]].concat();
             let packets = block(&[(said, &frame)]);
-            assert_eq!(found(packets, LinkHeaderKind::Ethernet), [(LinkType::Ethernet, 24, expected)]);
+            assert_eq!(
+                found(packets, LinkHeaderKind::Ethernet),
+                [(LinkType::Ethernet, 24, expected)]
+            );
         }
-        let said = KernelPacketInfo { status: libc::TP_STATUS_VLAN_VALID, ..KernelPacketInfo::default() };
+        let said = KernelPacketInfo {
+            status: libc::TP_STATUS_VLAN_VALID,
+            ..KernelPacketInfo::default()
+        };
         let short = found(block(&[(said, &frame[..11])]), LinkHeaderKind::Ethernet);
-        assert_eq!(short, [(LinkType::Ethernet, 11, frame[..11].to_vec())], "too short for one");
+        assert_eq!(
+            short,
+            [(LinkType::Ethernet, 11, frame[..11].to_vec())],
+            "too short for one"
+        );
     }
 
     #[test]
     fn cooked_headers_say_what_the_kernel_says() {
-        let said = KernelPacketInfo { packet_type: 4, hardware: 1, ..KernelPacketInfo::default() };
-        let expected =
-            [&[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0x45; 20]].concat();
+        let said = KernelPacketInfo {
+            packet_type: 4,
+            hardware: 1,
+            ..KernelPacketInfo::default()
+        };
+        let expected = [
+            &[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            &[0x45; 20],
+        ]
+        .concat();
         let packets = block(&[(said, &[0x45; 20])]);
-        assert_eq!(found(packets, LinkHeaderKind::Cooked), [(LinkType::LinuxSll2, 40, expected)]);
+        assert_eq!(
+            found(packets, LinkHeaderKind::Cooked),
+            [(LinkType::LinuxSll2, 40, expected)]
+        );
     }
 
     #[test]
@@ -694,22 +813,41 @@ mod tests {
             hardware: libc::ARPHRD_LOOPBACK,
             ..KernelPacketInfo::default()
         };
-        let back = KernelPacketInfo { packet_type: libc::PACKET_HOST, ..out.clone() };
-        let sent = KernelPacketInfo { hardware: libc::ARPHRD_ETHER, ..out.clone() };
+        let back = KernelPacketInfo {
+            packet_type: libc::PACKET_HOST,
+            ..out.clone()
+        };
+        let sent = KernelPacketInfo {
+            hardware: libc::ARPHRD_ETHER,
+            ..out.clone()
+        };
         for headers in [LinkHeaderKind::Ethernet, LinkHeaderKind::Cooked] {
-            let packets = block(&[(out.clone(), &[1]), (back.clone(), &[2]), (sent.clone(), &[3])]);
-            let last: Vec<u8> = found(packets, headers).iter().filter_map(|p| p.2.last().copied()).collect();
+            let packets = block(&[
+                (out.clone(), &[1]),
+                (back.clone(), &[2]),
+                (sent.clone(), &[3]),
+            ]);
+            let last: Vec<u8> = found(packets, headers)
+                .iter()
+                .filter_map(|p| p.2.last().copied())
+                .collect();
             assert_eq!(last, [2, 3]);
         }
     }
 
     #[test]
     fn lengths_that_lie_outside_are_left_out() {
-        let good = block(&[(KernelPacketInfo::default(), &[1; 20]), (KernelPacketInfo::default(), &[2; 20])]);
+        let good = block(&[
+            (KernelPacketInfo::default(), &[1; 20]),
+            (KernelPacketInfo::default(), &[2; 20]),
+        ]);
         for at in [field::NEXT, field::CAPTURED_LEN, field::MAC] {
             let mut bad = good.clone();
             bad[48 + at..][..2].copy_from_slice(&[0xff; 2]);
-            assert!(found(bad, LinkHeaderKind::Cooked).len() < 2, "field at {at}");
+            assert!(
+                found(bad, LinkHeaderKind::Cooked).len() < 2,
+                "field at {at}"
+            );
         }
         let mut short = good;
         short.truncate(100);

@@ -41,20 +41,31 @@ pub(crate) fn open(
 ) -> Result<Vec<Box<dyn PacketSource>>, XdpError> {
     check(options, interface)?;
     let n_queues = n_queues(&interface.name)?;
-    let n_sources = options.workers.clamp(1, n_whole_flows(options, interface, n_queues));
+    let n_sources = options
+        .workers
+        .clamp(1, n_whole_flows(options, interface, n_queues));
     let program = Arc::new(attach(options, interface, n_queues)?);
-    let receivers = bind_all(interface, &program, n_queues, n_frames(options, n_sources, n_queues))?;
+    let receivers = bind_all(
+        interface,
+        &program,
+        n_queues,
+        n_frames(options, n_sources, n_queues),
+    )?;
     for (queue, receiver) in (0..).zip(&receivers) {
         xdp_program::set_socket(&program.map, queue, receiver.socket())
             .map_err(system("give packets to a socket"))?;
     }
     tell(interface, &program, &receivers);
-    let mut sources: Vec<AfXdpSource> =
-        (0..n_sources).map(|i| AfXdpSource::new(options, interface, program.clone(), i == 0)).collect();
+    let mut sources: Vec<AfXdpSource> = (0..n_sources)
+        .map(|i| AfXdpSource::new(options, interface, program.clone(), i == 0))
+        .collect();
     for (queue, receiver) in (0..).zip(receivers) {
         sources[queue as usize % n_sources].add(queue, receiver);
     }
-    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn PacketSource>).collect())
+    Ok(sources
+        .into_iter()
+        .map(|source| Box::new(source) as Box<dyn PacketSource>)
+        .collect())
 }
 
 /// Maximum number of queues; adapters have at most a few hundred.
@@ -74,7 +85,10 @@ fn check(options: &LiveOptions, interface: &NetworkInterface) -> Result<(), XdpE
         return Err(XdpError::Clock);
     }
     match used_by(interface) {
-        Some(why) if !options.xdp.steal => Err(XdpError::InUse { interface: interface.name.clone(), why }),
+        Some(why) if !options.xdp.steal => Err(XdpError::InUse {
+            interface: interface.name.clone(),
+            why,
+        }),
         _ => Ok(()),
     }
 }
@@ -90,10 +104,13 @@ fn used_by(interface: &NetworkInterface) -> Option<String> {
         return Some(format!("it has the address {address}"));
     }
     // A bridge, bond, or switch above it, and VLANs and similar interfaces on top of it.
-    let above = fs::read_dir(sysfs(&interface.name)).ok()?.flatten().find_map(|entry| {
-        let name = entry.file_name();
-        Some(name.to_str()?.strip_prefix("upper_")?.to_owned())
-    })?;
+    let above = fs::read_dir(sysfs(&interface.name))
+        .ok()?
+        .flatten()
+        .find_map(|entry| {
+            let name = entry.file_name();
+            Some(name.to_str()?.strip_prefix("upper_")?.to_owned())
+        })?;
     Some(format!("{above} is on top of it"))
 }
 
@@ -103,8 +120,12 @@ fn sysfs(interface: &str) -> PathBuf {
 
 fn n_queues(interface: &str) -> Result<u32, XdpError> {
     let queues = sysfs(interface).join("queues");
-    let entries = fs::read_dir(queues).map_err(system("see the interface's receive queues in /sys"))?;
-    let n = entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("rx-")).count();
+    let entries =
+        fs::read_dir(queues).map_err(system("see the interface's receive queues in /sys"))?;
+    let n = entries
+        .flatten()
+        .filter(|e| e.file_name().to_string_lossy().starts_with("rx-"))
+        .count();
     Ok((n as u32).clamp(1, QUEUES_MAX))
 }
 
@@ -133,7 +154,9 @@ fn is_symmetric(rss: &RssConfig) -> bool {
     let key = &rss.key;
     // With a key that repeats every 16 bits the hash is independent of the order of 16-bit words.
     let repeats = key.len() > 2 && key.windows(3).all(|w| w[0] == w[2]);
-    rss.transformation & SYMMETRIC != 0 || rss.function == XOR || rss.function == TOEPLITZ && repeats
+    rss.transformation & SYMMETRIC != 0
+        || rss.function == XOR
+        || rss.function == TOEPLITZ && repeats
 }
 
 fn attach(
@@ -143,7 +166,8 @@ fn attach(
 ) -> Result<XdpProgram, XdpError> {
     let port = PacketSocket::new(false).map_err(system("open a packet socket"))?;
     if options.promiscuous {
-        port.set_promiscuous(interface.index).map_err(system("make the interface promiscuous"))?;
+        port.set_promiscuous(interface.index)
+            .map_err(system("make the interface promiscuous"))?;
     }
     let map = xdp_program::socket_map(n_queues).map_err(system("make a map of sockets"))?;
     let hooks: &[XdpHook] = match options.xdp.mode {
@@ -155,7 +179,15 @@ fn attach(
     let mut refused = None;
     for &hook in hooks {
         match retry(|| xdp_program::attach_xdp(&program, interface.index, hook)) {
-            Ok(link) => return Ok(XdpProgram { map, hook, multi, _link: link, _port: port }),
+            Ok(link) => {
+                return Ok(XdpProgram {
+                    map,
+                    hook,
+                    multi,
+                    _link: link,
+                    _port: port,
+                });
+            }
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
                 return Err(XdpError::Busy {
                     interface: interface.name.clone(),
@@ -165,19 +197,27 @@ fn attach(
             Err(error) => refused = Some(error),
         }
     }
-    Err(system("attach the XDP program")(refused.unwrap_or_else(|| io::ErrorKind::Unsupported.into())))
+    Err(system("attach the XDP program")(
+        refused.unwrap_or_else(|| io::ErrorKind::Unsupported.into()),
+    ))
 }
 
 /// Loads the program; also returns whether it accepts packets of several frames, which older kernels do not support.
 fn load(xdp: &XdpOptions, map: &OwnedFd) -> Result<(OwnedFd, bool), XdpError> {
-    let insns = xdp.filter.program(std::os::fd::AsRawFd::as_raw_fd(map)).ok_or(XdpError::TooManyEnds)?;
+    let insns = xdp
+        .filter
+        .program(std::os::fd::AsRawFd::as_raw_fd(map))
+        .ok_or(XdpError::TooManyEnds)?;
     if let Ok(program) = xdp_program::load_xdp(&insns, true) {
         return Ok((program, true));
     }
     match xdp_program::load_xdp(&insns, false) {
         Ok(program) => Ok((program, false)),
         Err(error) if is_permission(&error) => Err(XdpError::NoPermission),
-        Err(error) => Err(XdpError::Refused { error, log: xdp_program::verifier_log(&insns, false) }),
+        Err(error) => Err(XdpError::Refused {
+            error,
+            log: xdp_program::verifier_log(&insns, false),
+        }),
     }
 }
 
@@ -196,23 +236,37 @@ fn bind_all(
     n_frames: u32,
 ) -> Result<Vec<XdpReceiver>, XdpError> {
     // In the driver, packets are limited by the MTU; in the stack they may have been merged.
-    let long = program.hook == XdpHook::Generic || mtu(&interface.name) + LINK_HEADERS > FRAME_PACKET_BYTES;
+    let long = program.hook == XdpHook::Generic
+        || mtu(&interface.name) + LINK_HEADERS > FRAME_PACKET_BYTES;
     let copy = program.hook == XdpHook::Generic;
     let bind = |queue| {
-        let binding = XdpBinding { ifindex: interface.index, queue, copy, multi: program.multi && long };
-        let one_frame = XdpBinding { multi: false, ..binding };
+        let binding = XdpBinding {
+            ifindex: interface.index,
+            queue,
+            copy,
+            multi: program.multi && long,
+        };
+        let one_frame = XdpBinding {
+            multi: false,
+            ..binding
+        };
         retry(|| XdpReceiver::bind(binding, n_frames)).or_else(|e| match e.raw_os_error() {
-            Some(libc::EINVAL | libc::EOPNOTSUPP) if binding.multi => XdpReceiver::bind(one_frame, n_frames),
+            Some(libc::EINVAL | libc::EOPNOTSUPP) if binding.multi => {
+                XdpReceiver::bind(one_frame, n_frames)
+            }
             _ => Err(e),
         })
     };
-    (0..n_queues).map(bind).collect::<io::Result<_>>().map_err(|error| match error.raw_os_error() {
-        Some(libc::EBUSY) => XdpError::Busy {
-            interface: interface.name.clone(),
-            what: "has another AF_XDP socket on one of its queues",
-        },
-        _ => system("bind an AF_XDP socket")(error),
-    })
+    (0..n_queues)
+        .map(bind)
+        .collect::<io::Result<_>>()
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => XdpError::Busy {
+                interface: interface.name.clone(),
+                what: "has another AF_XDP socket on one of its queues",
+            },
+            _ => system("bind an AF_XDP socket")(error),
+        })
 }
 
 /// Ethernet with several tags.
@@ -235,7 +289,13 @@ fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 fn system(what: &'static str) -> impl Fn(io::Error) -> XdpError {
-    move |error| if is_permission(&error) { XdpError::NoPermission } else { XdpError::System { what, error } }
+    move |error| {
+        if is_permission(&error) {
+            XdpError::NoPermission
+        } else {
+            XdpError::System { what, error }
+        }
+    }
 }
 
 fn is_permission(error: &io::Error) -> bool {
@@ -248,9 +308,16 @@ fn tell(interface: &NetworkInterface, program: &XdpProgram, receivers: &[XdpRece
         XdpHook::Native => "in the driver",
         XdpHook::Generic => "in the stack (generic)",
     };
-    let copied =
-        if receivers.iter().all(|r| r.is_zero_copy().unwrap_or(false)) { "zero copy" } else { "copied" };
-    info!("AF_XDP on {}: {hook}, {copied}, {} queues", interface.name, receivers.len());
+    let copied = if receivers.iter().all(|r| r.is_zero_copy().unwrap_or(false)) {
+        "zero copy"
+    } else {
+        "copied"
+    };
+    info!(
+        "AF_XDP on {}: {hook}, {copied}, {} queues",
+        interface.name,
+        receivers.len()
+    );
 }
 
 #[cfg(test)]
@@ -260,11 +327,20 @@ mod tests {
     #[test]
     fn which_hashes_are_symmetric() {
         let check = |function, transformation, key: &[u8], expected| {
-            let rss = RssConfig { function, transformation, key: key.to_vec() };
+            let rss = RssConfig {
+                function,
+                transformation,
+                key: key.to_vec(),
+            };
             assert_eq!(is_symmetric(&rss), expected, "{rss:?}");
         };
         check(1, 0, &[0x6d, 0x5a].repeat(20), true);
-        check(1, 0, &[0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2], false);
+        check(
+            1,
+            0,
+            &[0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2],
+            false,
+        );
         check(1, 1, &[0x6d, 0x5a, 0x56, 0xda], true);
         check(1, 0, &[], false);
         check(4, 0, &[0x6d, 0x5a].repeat(20), false);
@@ -273,7 +349,14 @@ mod tests {
     #[test]
     fn frames_are_a_power_of_two_within_bounds() {
         let n = |buffer_bytes, n_sources, n_queues| {
-            n_frames(&LiveOptions { buffer_bytes, ..LiveOptions::new("x") }, n_sources, n_queues)
+            n_frames(
+                &LiveOptions {
+                    buffer_bytes,
+                    ..LiveOptions::new("x")
+                },
+                n_sources,
+                n_queues,
+            )
         };
         assert_eq!(n(32 << 20, 1, 1), 8192);
         assert_eq!(n(33 << 20, 2, 2), 8192);

@@ -142,7 +142,11 @@ impl PacketBlock {
 
     /// Removes the packets that `keep` rejects.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&CapturedPacket<'_>) -> bool) {
-        let mut view = BlockView { buffers: &self.buffers, buffer: u32::MAX, bytes: &[] };
+        let mut view = BlockView {
+            buffers: &self.buffers,
+            buffer: u32::MAX,
+            bytes: &[],
+        };
         let mut kept = 0;
         for at in 0..self.len {
             let record = self.room[at];
@@ -168,7 +172,9 @@ impl PacketBlock {
     #[inline]
     pub fn range(&self, places: Range<usize>) -> impl ExactSizeIterator<Item = CapturedPacket<'_>> {
         let mut view = BlockView::new(self);
-        self.records()[places].iter().map(move |record| view.captured(record))
+        self.records()[places]
+            .iter()
+            .map(move |record| view.captured(record))
     }
 
     /// Packets at these positions.
@@ -176,10 +182,15 @@ impl PacketBlock {
     /// # Panics
     /// As [`PacketBlock::packets`], and for a position out of range.
     #[inline]
-    pub fn select<'a>(&'a self, places: &'a [u16]) -> impl ExactSizeIterator<Item = CapturedPacket<'a>> {
+    pub fn select<'a>(
+        &'a self,
+        places: &'a [u16],
+    ) -> impl ExactSizeIterator<Item = CapturedPacket<'a>> {
         let mut view = BlockView::new(self);
         let records = self.records();
-        places.iter().map(move |at| view.captured(&records[usize::from(*at)]))
+        places
+            .iter()
+            .map(move |at| view.captured(&records[usize::from(*at)]))
     }
 }
 
@@ -192,7 +203,11 @@ struct BlockView<'a> {
 
 impl<'a> BlockView<'a> {
     fn new(block: &'a PacketBlock) -> Self {
-        BlockView { buffers: &block.buffers, buffer: u32::MAX, bytes: &[] }
+        BlockView {
+            buffers: &block.buffers,
+            buffer: u32::MAX,
+            bytes: &[],
+        }
     }
 
     #[inline]
@@ -201,9 +216,21 @@ impl<'a> BlockView<'a> {
             self.buffer = record.buffer;
             self.bytes = (*self.buffers[record.buffer as usize]).as_ref();
         }
-        let &PacketRecord { ts, link_type, original_len, len, start, .. } = record;
+        let &PacketRecord {
+            ts,
+            link_type,
+            original_len,
+            len,
+            start,
+            ..
+        } = record;
         let bytes = &self.bytes[start as usize..start as usize + len as usize];
-        CapturedPacket { ts, link_type, original_len, bytes }
+        CapturedPacket {
+            ts,
+            link_type,
+            original_len,
+            bytes,
+        }
     }
 }
 
@@ -214,7 +241,14 @@ mod tests {
     fn record(buffer: u32, start: u32, len: u32) -> PacketRecord {
         let ts = Timestamp(i64::from(start));
         let link_type = LinkType::Ethernet;
-        PacketRecord { ts, link_type, original_len: 100, len, start, buffer }
+        PacketRecord {
+            ts,
+            link_type,
+            original_len: 100,
+            len,
+            start,
+            buffer,
+        }
     }
 
     #[test]
@@ -222,7 +256,12 @@ mod tests {
         let mut block = PacketBlock::default();
         let a = block.add_buffer(Arc::new(vec![1, 2, 3, 4]));
         let b = block.add_buffer(Arc::new(vec![5, 6]));
-        for r in [record(a, 0, 2), record(b, 1, 1), record(a, 2, 2), record(b, 0, 0)] {
+        for r in [
+            record(a, 0, 2),
+            record(b, 1, 1),
+            record(a, 2, 2),
+            record(b, 0, 0),
+        ] {
             block.push(r);
         }
         let bytes: Vec<_> = block.packets().map(|p| p.bytes).collect();

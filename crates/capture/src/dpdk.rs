@@ -20,7 +20,9 @@ use wire::{LinkType, Timestamp};
 use crate::block::{PacketBlock, PacketRecord};
 use crate::live::{LiveOptions, StopSignal, TimestampClock};
 use crate::source::{PacketSource, SourceCounters, SourceError};
-use crate::sys::dpdk::{DpdkPort, DpdkQueue, MbufBatch, ReceivedMbuf, ports, register_thread, start};
+use crate::sys::dpdk::{
+    DpdkPort, DpdkQueue, MbufBatch, ReceivedMbuf, ports, register_thread, start,
+};
 pub use error::DpdkError;
 
 /// Opens at most `options.workers` sources of the port given by `options.interface`, by name or number.
@@ -31,31 +33,49 @@ pub(crate) fn open(options: &LiveOptions) -> Result<Vec<Box<dyn PacketSource>>, 
     })?;
     let (id, name) = find(&options.interface)?;
     let workers = options.workers.clamp(1, usize::from(u16::MAX)) as u16;
-    let port = DpdkPort::start(id, workers, n_mbufs(options), options.promiscuous).map_err(|error| {
-        match error.kind() {
-            io::ErrorKind::OutOfMemory => DpdkError::NoMemory(name.clone()),
-            _ => DpdkError::Port { name: name.clone(), error },
-        }
-    })?;
+    let port =
+        DpdkPort::start(id, workers, n_mbufs(options), options.promiscuous).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::OutOfMemory => DpdkError::NoMemory(name.clone()),
+                _ => DpdkError::Port {
+                    name: name.clone(),
+                    error,
+                },
+            }
+        })?;
     tell(&name, &port);
-    let n_sources = if port.started().whole_flows { usize::from(port.started().queues) } else { 1 };
+    let n_sources = if port.started().whole_flows {
+        usize::from(port.started().queues)
+    } else {
+        1
+    };
     let port = Arc::new(port);
-    let mut sources: Vec<DpdkSource> =
-        (0..n_sources).map(|i| DpdkSource::new(options, port.clone(), i == 0)).collect();
+    let mut sources: Vec<DpdkSource> = (0..n_sources)
+        .map(|i| DpdkSource::new(options, port.clone(), i == 0))
+        .collect();
     for (i, queue) in DpdkQueue::all(&port).into_iter().enumerate() {
         sources[i % n_sources].queues.push(queue);
     }
-    Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn PacketSource>).collect())
+    Ok(sources
+        .into_iter()
+        .map(|source| Box::new(source) as Box<dyn PacketSource>)
+        .collect())
 }
 
 /// Port with this name or number.
 fn find(name: &str) -> Result<(u16, String), DpdkError> {
     let all = ports();
-    match all.iter().find(|(id, port)| port == name || name == id.to_string()) {
+    match all
+        .iter()
+        .find(|(id, port)| port == name || name == id.to_string())
+    {
         Some(found) => Ok(found.clone()),
         None => Err(DpdkError::NoSuchPort {
             name: name.to_owned(),
-            available: all.into_iter().map(|(id, name)| format!("{name} ({id})")).collect(),
+            available: all
+                .into_iter()
+                .map(|(id, name)| format!("{name} ({id})"))
+                .collect(),
         }),
     }
 }
@@ -74,7 +94,11 @@ fn tell(name: &str, port: &DpdkPort) {
         (true, 1..=4_000_000) => format!("link up, {} Mb/s", started.speed_mbps),
         (true, _) => "link up".to_owned(),
     };
-    info!("DPDK port {name} ({}): {link}, {} queues", started.driver(), started.queues);
+    info!(
+        "DPDK port {name} ({}): {link}, {} queues",
+        started.driver(),
+        started.queues
+    );
     if !started.link_up {
         warn!("DPDK port {name}: the link is down; packets come when it is up");
     }
@@ -118,7 +142,10 @@ impl DpdkSource {
             left: None,
             registered: false,
             received: Vec::new(),
-            counters: SourceCounters { clock: Some(options.clock), ..SourceCounters::default() },
+            counters: SourceCounters {
+                clock: Some(options.clock),
+                ..SourceCounters::default()
+            },
         }
     }
 
@@ -165,7 +192,14 @@ impl DpdkSource {
                 _ => now,
             };
             let link_type = LinkType::Ethernet;
-            block.push(PacketRecord { ts, link_type, original_len: received.len, len, start, buffer });
+            block.push(PacketRecord {
+                ts,
+                link_type,
+                original_len: received.len,
+                len,
+                start,
+                buffer,
+            });
         }
         if self.counters.clock != Some(TimestampClock::Adapter) {
             block.set_clock(now);
@@ -180,7 +214,10 @@ impl DpdkSource {
         match (received.stamp, self.port.started().stamps_in_us) {
             (0, _) => None,
             (us, true) => i64::try_from(us).ok()?.checked_mul(1000).map(Timestamp),
-            (ns, false) => i64::try_from(ns).ok().filter(|&ns| ns >= EARLIEST_NS).map(Timestamp),
+            (ns, false) => i64::try_from(ns)
+                .ok()
+                .filter(|&ns| ns >= EARLIEST_NS)
+                .map(Timestamp),
         }
     }
 }
@@ -222,8 +259,16 @@ impl PacketSource for DpdkSource {
     }
 
     fn counters(&self) -> SourceCounters {
-        let nic_drops = if self.reports { self.port.drops() } else { None };
-        SourceCounters { lost_before_us: Some(0), nic_drops, ..self.counters }
+        let nic_drops = if self.reports {
+            self.port.drops()
+        } else {
+            None
+        };
+        SourceCounters {
+            lost_before_us: Some(0),
+            nic_drops,
+            ..self.counters
+        }
     }
 
     fn progress(&self) -> (u64, Option<u64>) {
@@ -233,7 +278,9 @@ impl PacketSource for DpdkSource {
 
 /// The wall clock.
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
@@ -243,7 +290,12 @@ mod tests {
 
     #[test]
     fn mbufs_within_bounds() {
-        let n = |buffer_bytes| n_mbufs(&LiveOptions { buffer_bytes, ..LiveOptions::new("0") });
+        let n = |buffer_bytes| {
+            n_mbufs(&LiveOptions {
+                buffer_bytes,
+                ..LiveOptions::new("0")
+            })
+        };
         assert_eq!([n(0), n(32 << 20), n(usize::MAX)], [4096, 14169, 1 << 19]);
     }
 }

@@ -62,7 +62,11 @@ impl MergedFiles {
     fn note_accounts(&mut self) {
         let lost = self.inputs.iter().filter_map(CaptureInput::lost_before_us);
         self.counters.lost_before_us = lost.reduce(u64::saturating_add);
-        self.counters.nanosecond_fractions = self.inputs.iter().map(CaptureInput::nanosecond_fractions).sum();
+        self.counters.nanosecond_fractions = self
+            .inputs
+            .iter()
+            .map(CaptureInput::nanosecond_fractions)
+            .sum();
     }
 
     /// Reads more of an input whose packets have all been delivered.
@@ -83,7 +87,9 @@ impl MergedFiles {
         self.ahead.iter_mut().for_each(|ahead| ahead.buffer = None);
         while !block.is_full() {
             let second = self.second();
-            let Some(mut head) = self.heads.peek_mut() else { return };
+            let Some(mut head) = self.heads.peek_mut() else {
+                return;
+            };
             let Reverse((_, i)) = *head;
             let is_first = |ts| second.is_none_or(|second| (ts, i) < second);
             if let Some(next) = self.ahead[i].deliver(block, is_first) {
@@ -97,7 +103,13 @@ impl MergedFiles {
 
     /// The second-earliest head: in a heap one of the two below the top.
     fn second(&self) -> Option<(Timestamp, usize)> {
-        self.heads.as_slice().iter().take(3).skip(1).map(|Reverse(head)| *head).min()
+        self.heads
+            .as_slice()
+            .iter()
+            .take(3)
+            .skip(1)
+            .map(|Reverse(head)| *head)
+            .min()
     }
 }
 
@@ -110,7 +122,9 @@ impl PendingBlock {
         is_first: impl Fn(Timestamp) -> bool,
     ) -> Option<Timestamp> {
         let of = self.block.records()[self.taken].buffer;
-        let buffer = *self.buffer.get_or_insert_with(|| block.add_buffer(self.block.buffer(of)));
+        let buffer = *self
+            .buffer
+            .get_or_insert_with(|| block.add_buffer(self.block.buffer(of)));
         let waiting = &self.block.records()[self.taken..];
         let mut n = 0;
         let room = block.room();
@@ -160,7 +174,9 @@ impl PacketSource for MergedFiles {
 
     fn progress(&self) -> (u64, Option<u64>) {
         let each = self.inputs.iter().map(CaptureInput::progress);
-        each.fold((0, Some(0)), |(done, all), (more, len)| (done + more, all.zip(len).map(|(a, b)| a + b)))
+        each.fold((0, Some(0)), |(done, all), (more, len)| {
+            (done + more, all.zip(len).map(|(a, b)| a + b))
+        })
     }
 }
 
@@ -177,7 +193,10 @@ mod tests {
     /// Time in microseconds and bytes of each packet, and the final errors.
     fn read(windows: Vec<InputWindow>) -> (Vec<(i64, Vec<u8>)>, Vec<SourceError>) {
         let input = |(i, window)| CaptureInput::new(format!("{i}").as_ref(), window);
-        let mut files = MergedFiles::new(windows.into_iter().enumerate().map(input).collect(), Vec::new());
+        let mut files = MergedFiles::new(
+            windows.into_iter().enumerate().map(input).collect(),
+            Vec::new(),
+        );
         let mut packets = Vec::new();
         // Blocks are kept, as by other threads: their contents must not change.
         let mut blocks = Vec::new();
@@ -196,7 +215,12 @@ mod tests {
 
     fn pcapng(packets: &[(u32, &[u8])]) -> Vec<u8> {
         let start = PcapngBlockWriter::new(true).interface(1, 0, &[]);
-        packets.iter().fold(start, |blocks, (ts, bytes)| blocks.enhanced(0, u64::from(*ts), 9, bytes)).bytes
+        packets
+            .iter()
+            .fold(start, |blocks, (ts, bytes)| {
+                blocks.enhanced(0, u64::from(*ts), 9, bytes)
+            })
+            .bytes
     }
 
     /// A file cut at any byte delivers its complete packets, mapped and streamed, and reports the cut.
@@ -207,18 +231,30 @@ mod tests {
             let lengths: Vec<_> = (0..=3).map(|n| whole(&packets[..n]).len()).collect();
             let file = whole(&packets);
             for len in 0..=file.len() {
-                let complete = lengths.iter().filter(|&&l| l <= len).count().saturating_sub(1);
-                let between = lengths.contains(&len) || (whole(&[])[..] == pcapng(&[]) && len == 28);
+                let complete = lengths
+                    .iter()
+                    .filter(|&&l| l <= len)
+                    .count()
+                    .saturating_sub(1);
+                let between =
+                    lengths.contains(&len) || (whole(&[])[..] == pcapng(&[]) && len == 28);
                 let mut windows = vec![streamed(&file[..len], vec![7])];
                 // An empty file cannot be mapped, and never is.
                 windows.extend((len > 0).then(|| mapped(&file[..len], 10)));
                 for window in windows {
                     let (read, errors) = self::read(vec![window]);
                     assert_eq!(read.len(), complete, "{len} bytes: {errors:?}");
-                    assert_eq!(errors.len(), usize::from(!between), "{len} bytes: {errors:?}");
+                    assert_eq!(
+                        errors.len(),
+                        usize::from(!between),
+                        "{len} bytes: {errors:?}"
+                    );
                     for e in errors {
                         assert_eq!(e.after_packets, complete as u64);
-                        assert!(e.message.contains("the file ends inside") || len == 0, "{len} bytes: {e}");
+                        assert!(
+                            e.message.contains("the file ends inside") || len == 0,
+                            "{len} bytes: {e}"
+                        );
                     }
                 }
             }
@@ -233,12 +269,20 @@ mod tests {
             assert_eq!(errors[0].to_string(), expected);
         };
         let reason = "it was probably cut while being written";
-        check(60 + 12, &format!("0: byte 50: the file ends inside packet 2: 6 of 20 bytes; {reason}"));
+        check(
+            60 + 12,
+            &format!("0: byte 50: the file ends inside packet 2: 6 of 20 bytes; {reason}"),
+        );
         check(
             52,
-            &format!("0: byte 50: the file ends inside the header of packet 2: 2 of 16 bytes; {reason}"),
+            &format!(
+                "0: byte 50: the file ends inside the header of packet 2: 2 of 16 bytes; {reason}"
+            ),
         );
-        check(20, &format!("0: the file ends inside its header: 20 bytes; {reason}"));
+        check(
+            20,
+            &format!("0: the file ends inside its header: 20 bytes; {reason}"),
+        );
     }
 
     #[test]
@@ -247,13 +291,24 @@ mod tests {
         let good = pcap(&packets);
         let mut bad = good.clone();
         bad[24 + 17 * 100 + 8..][..4].copy_from_slice(&[0xff; 4]);
-        let windows =
-            vec![mapped(&bad, 100), streamed(b"<html><body>not found</body>", vec![3]), mapped(&good, 100)];
+        let windows = vec![
+            mapped(&bad, 100),
+            streamed(b"<html><body>not found</body>", vec![3]),
+            mapped(&good, 100),
+        ];
         let (read, errors) = read(windows);
         assert_eq!(read.len(), 300);
-        let errors: Vec<_> =
-            errors.iter().map(|e| (e.path.to_string_lossy(), e.offset, e.after_packets)).collect();
-        assert_eq!(errors, [("1".into(), None, 0), ("0".into(), Some(24 + 17 * 100), 100)]);
+        let errors: Vec<_> = errors
+            .iter()
+            .map(|e| (e.path.to_string_lossy(), e.offset, e.after_packets))
+            .collect();
+        assert_eq!(
+            errors,
+            [
+                ("1".into(), None, 0),
+                ("0".into(), Some(24 + 17 * 100), 100)
+            ]
+        );
     }
 
     #[test]
@@ -263,7 +318,10 @@ mod tests {
         for window in [streamed(&file, vec![1000, 65_536]), mapped(&file, 4096)] {
             let (read, errors) = read(vec![window]);
             assert!(errors.is_empty(), "{errors:?}");
-            assert_eq!(read.iter().map(|p| p.1.len()).collect::<Vec<_>>(), [1, 300_000, 1]);
+            assert_eq!(
+                read.iter().map(|p| p.1.len()).collect::<Vec<_>>(),
+                [1, 300_000, 1]
+            );
         }
     }
 
@@ -273,7 +331,10 @@ mod tests {
     }
 
     fn borrowed(packets: &[(u32, Vec<u8>)]) -> Vec<(u32, &[u8])> {
-        packets.iter().map(|(ts, bytes)| (*ts, &bytes[..])).collect()
+        packets
+            .iter()
+            .map(|(ts, bytes)| (*ts, &bytes[..]))
+            .collect()
     }
 
     proptest! {

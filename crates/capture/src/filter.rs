@@ -24,7 +24,10 @@ const DATAGRAMS_MAX: usize = 64;
 ///
 /// # Errors
 /// When the filter is invalid.
-pub fn filtered(source: Box<dyn PacketSource>, text: &str) -> Result<Box<dyn PacketSource>, LiveError> {
+pub fn filtered(
+    source: Box<dyn PacketSource>,
+    text: &str,
+) -> Result<Box<dyn PacketSource>, LiveError> {
     Ok(Box::new(filter(source, text)?))
 }
 
@@ -34,7 +37,10 @@ pub(crate) fn filtered_again(
     source: Box<dyn PacketSource>,
     text: &str,
 ) -> Result<Box<dyn PacketSource>, LiveError> {
-    Ok(Box::new(FilteredSource { only_tunnels: true, ..filter(source, text)? }))
+    Ok(Box::new(FilteredSource {
+        only_tunnels: true,
+        ..filter(source, text)?
+    }))
 }
 
 /// Whether a filter depends only on packet contents; not so for example `inbound`, which needs the kernel.
@@ -45,13 +51,17 @@ pub(crate) fn fits_packets(text: &str) -> bool {
 
 /// Kernel filter that also accepts all possible tunnel packets.
 pub(crate) fn or_tunnels(text: &str, has_link_header: bool) -> String {
-    let mut all = format!("({text}) or udp dst port 4789 or udp dst port 8472 or udp dst port 4790");
+    let mut all =
+        format!("({text}) or udp dst port 4789 or udp dst port 8472 or udp dst port 4790");
     all.push_str(" or udp dst port 6081 or udp dst port 2152 or udp dst port 1701 or ip proto 4 or ip proto 41 or ip proto 47");
-    all.push_str(" or ip proto 115 or ip6 proto 4 or ip6 proto 41 or ip6 proto 47 or ip6 proto 115");
+    all.push_str(
+        " or ip proto 115 or ip6 proto 4 or ip6 proto 41 or ip6 proto 47 or ip6 proto 115",
+    );
     if has_link_header {
-        for number in
-            ["0x8847", "0x8848", "0x8864", "0x8909", "0x8926", "0x893f", "0x892f", "0x88e7", "0x894f"]
-        {
+        for number in [
+            "0x8847", "0x8848", "0x8864", "0x8909", "0x8926", "0x893f", "0x892f", "0x88e7",
+            "0x894f",
+        ] {
             all.push_str(&format!(" or ether proto {number}"));
         }
     }
@@ -72,12 +82,23 @@ fn filter(source: Box<dyn PacketSource>, text: &str) -> Result<FilteredSource, L
     };
     // Most captures are Ethernet, and a filter that is invalid for it is invalid altogether.
     match filtered.compile(LinkType::Ethernet) {
-        Ok(program) => filtered.programs.0.push((LinkType::Ethernet, Some(program))),
-        Err(message) => return Err(LiveError::BadFilter { text: text.to_owned(), message }),
+        Ok(program) => filtered
+            .programs
+            .0
+            .push((LinkType::Ethernet, Some(program))),
+        Err(message) => {
+            return Err(LiveError::BadFilter {
+                text: text.to_owned(),
+                message,
+            });
+        }
     }
     // Packets inside tunnels have no link header: a filter that requires one applies to outer headers only.
     for link_type in [LinkType::Ipv4, LinkType::Ipv6] {
-        filtered.inside.0.push((link_type, filtered.compile(link_type).ok()));
+        filtered
+            .inside
+            .0
+            .push((link_type, filtered.compile(link_type).ok()));
     }
     Ok(filtered)
 }
@@ -118,7 +139,9 @@ impl FilteredSource {
                 self.errors.push(SourceError {
                     path: PathBuf::from(&self.text),
                     offset: None,
-                    message: format!("the filter does not fit packets of link type {link_type:?}: {message}"),
+                    message: format!(
+                        "the filter does not fit packets of link type {link_type:?}: {message}"
+                    ),
                     after_packets: self.counters.packets,
                 });
             }
@@ -132,7 +155,10 @@ struct FilterPrograms(Vec<(LinkType, Option<ClassicBpfProgram>)>);
 
 impl FilterPrograms {
     fn take(&self, packet: &CapturedPacket<'_>) -> bool {
-        let program = self.0.iter().find(|(link_type, _)| *link_type == packet.link_type);
+        let program = self
+            .0
+            .iter()
+            .find(|(link_type, _)| *link_type == packet.link_type);
         program
             .and_then(|(_, program)| program.as_ref())
             .is_some_and(|program| program.takes(packet.bytes, packet.original_len))
@@ -147,12 +173,18 @@ impl FilteredSource {
         let is_whole = Packet::is_surely_whole(packet);
         let inner = || wire::innermost(packet).is_some_and(|inner| self.inside.take(&inner));
         let taken = self.programs.take(packet) || !is_whole && inner();
-        if is_whole { taken } else { self.takes_part(packet, taken) }
+        if is_whole {
+            taken
+        } else {
+            self.takes_part(packet, taken)
+        }
     }
 
     /// Returns `taken`; for a fragment also true if the first of its datagram matched.
     fn takes_part(&mut self, packet: &CapturedPacket<'_>, taken: bool) -> bool {
-        let Some(IpFragment { key, offset, .. }) = IpFragment::of(packet) else { return taken };
+        let Some(IpFragment { key, offset, .. }) = IpFragment::of(packet) else {
+            return taken;
+        };
         if taken && offset == 0 {
             if self.datagrams.len() == DATAGRAMS_MAX {
                 self.datagrams.pop_front();
@@ -169,7 +201,8 @@ fn is_for_the_kernel(packet: &CapturedPacket<'_>) -> bool {
         return true;
     }
     let goes_to_tunnel = |packet: Packet<'_>| {
-        matches!(packet.transport, TransportHeader::Udp) && wire::is_tunnel_port(packet.five_tuple.dst.port)
+        matches!(packet.transport, TransportHeader::Udp)
+            && wire::is_tunnel_port(packet.five_tuple.dst.port)
     };
     wire::innermost(packet).is_none() && !Packet::decode(packet).is_ok_and(goes_to_tunnel)
 }
@@ -177,7 +210,8 @@ fn is_for_the_kernel(packet: &CapturedPacket<'_>) -> bool {
 impl PacketSource for FilteredSource {
     fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         let more = self.source.next_block(block);
-        self.errors.extend_from_slice(&self.source.errors()[self.learnt..]);
+        self.errors
+            .extend_from_slice(&self.source.errors()[self.learnt..]);
         self.learnt = self.source.errors().len();
         if !more {
             return false;
@@ -195,8 +229,14 @@ impl PacketSource for FilteredSource {
     }
 
     fn counters(&self) -> SourceCounters {
-        let SourceCounters { packets, original_bytes, captured_bytes, truncated_packets, filtered, .. } =
-            self.counters;
+        let SourceCounters {
+            packets,
+            original_bytes,
+            captured_bytes,
+            truncated_packets,
+            filtered,
+            ..
+        } = self.counters;
         SourceCounters {
             packets,
             original_bytes,
@@ -259,7 +299,9 @@ mod tests {
                     LinkType::LinuxSll2 => [&[8, 0][..], &[0; 18]].concat(),
                     _ => Vec::new(),
                 };
-                bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+                bytes.extend([
+                    0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+                ]);
                 let len = bytes.len() as u32;
                 let buffer = block.add_buffer(Arc::new(bytes));
                 let ts = Timestamp(0);
@@ -280,12 +322,17 @@ mod tests {
         }
 
         fn counters(&self) -> SourceCounters {
-            SourceCounters { packets: 99, lost_before_us: Some(5), ..SourceCounters::default() }
+            SourceCounters {
+                packets: 99,
+                lost_before_us: Some(5),
+                ..SourceCounters::default()
+            }
         }
     }
 
     fn check(text: &str, types: &[LinkType], taken: &[LinkType]) -> Box<dyn PacketSource> {
-        let mut source = filtered(Box::new(SingleBlockSource(types.to_vec())), text).expect("a filter");
+        let mut source =
+            filtered(Box::new(SingleBlockSource(types.to_vec())), text).expect("a filter");
         let mut block = PacketBlock::default();
         assert!(source.next_block(&mut block));
         let found: Vec<_> = block.packets().map(|p| p.link_type).collect();
@@ -296,16 +343,29 @@ mod tests {
 
     #[test]
     fn each_link_type_is_filtered_its_own_way() {
-        let all = [LinkType::Ethernet, LinkType::LinuxSll2, LinkType::Raw, LinkType::Ipv4];
+        let all = [
+            LinkType::Ethernet,
+            LinkType::LinuxSll2,
+            LinkType::Raw,
+            LinkType::Ipv4,
+        ];
         check("host 10.0.0.2", &all, &all);
         let source = check("src host 10.0.0.2", &all, &[]);
         let counters = source.counters();
-        assert_eq!((counters.packets, counters.filtered, counters.lost_before_us), (0, 4, Some(5)));
+        assert_eq!(
+            (counters.packets, counters.filtered, counters.lost_before_us),
+            (0, 4, Some(5))
+        );
     }
 
     #[test]
     fn a_filter_that_does_not_fit_takes_nothing_and_says_so() {
-        let two = [LinkType::Raw, LinkType::Ethernet, LinkType::Other(147), LinkType::Raw];
+        let two = [
+            LinkType::Raw,
+            LinkType::Ethernet,
+            LinkType::Other(147),
+            LinkType::Raw,
+        ];
         let source = check("ether src 0:0:0:0:0:0", &two, &[LinkType::Ethernet]);
         let errors: Vec<String> = source.errors().iter().map(ToString::to_string).collect();
         assert_eq!(errors.len(), 2, "{errors:?}");
@@ -314,8 +374,9 @@ mod tests {
 
     #[test]
     fn a_wrong_filter_is_refused() {
-        let error =
-            filtered(Box::new(SingleBlockSource(Vec::new())), "tcp prot 80").err().expect("no filter");
+        let error = filtered(Box::new(SingleBlockSource(Vec::new())), "tcp prot 80")
+            .err()
+            .expect("no filter");
         assert!(error.to_string().contains("tcp prot 80"), "{error}");
     }
 }

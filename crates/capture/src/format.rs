@@ -22,7 +22,9 @@ impl CaptureFormat {
 
     /// Whether bytes begin a capture; otherwise a description of them.
     pub fn check_head(window: &[u8]) -> Result<(), String> {
-        Self::detect(window).map(drop).ok_or_else(|| unsupported_formats::describe(window))
+        Self::detect(window)
+            .map(drop)
+            .ok_or_else(|| unsupported_formats::describe(window))
     }
 
     /// Reads complete records in `window` while `records` has room. Returns the number of bytes consumed and the reason
@@ -108,7 +110,9 @@ impl CaptureFormat {
 
 /// Whether a file that is too short to be a capture began as one.
 fn is_magic_start(rest: &[u8]) -> bool {
-    let magics = crate::pcap_file::MAGICS.iter().flat_map(|m| [m.to_be_bytes(), m.to_le_bytes()]);
+    let magics = crate::pcap_file::MAGICS
+        .iter()
+        .flat_map(|m| [m.to_be_bytes(), m.to_le_bytes()]);
     magics
         .chain([crate::pcapng::SECTION_HEADER.to_be_bytes()])
         .any(|m| rest.starts_with(&m[..rest.len().min(4)]))

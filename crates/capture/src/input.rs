@@ -38,7 +38,11 @@ impl CaptureInput {
             match self.window.refill(CaptureFormat::HEAD_LEN) {
                 Ok(true) => {}
                 Ok(false) => {
-                    return Err(self.error(self.format.cut(self.window.bytes(), CaptureFormat::HEAD_LEN, 1)));
+                    return Err(self.error(self.format.cut(
+                        self.window.bytes(),
+                        CaptureFormat::HEAD_LEN,
+                        1,
+                    )));
                 }
                 Err(message) => return Err(self.error(message)),
             }
@@ -51,8 +55,10 @@ impl CaptureInput {
         while !self.ended {
             let (buffer, start) = self.window.share();
             let buffer = block.add_buffer(buffer);
-            let (len, stop) =
-                self.format.read(self.window.bytes(), &mut RecordSink::new(block, buffer, start));
+            let (len, stop) = self.format.read(
+                self.window.bytes(),
+                &mut RecordSink::new(block, buffer, start),
+            );
             self.window.advance(len);
             if !block.is_empty() {
                 // The reason for the stop will be found again at the same position.
@@ -75,18 +81,29 @@ impl CaptureInput {
             RecordStop::Bad(message) => Err(message),
             RecordStop::Need(needed) if self.window.refill(needed)? => Ok(()),
             RecordStop::Need(_)
-                if self.window.bytes().is_empty() && !matches!(self.format, CaptureFormat::Undetected) =>
+                if self.window.bytes().is_empty()
+                    && !matches!(self.format, CaptureFormat::Undetected) =>
             {
                 Err(String::new())
             }
-            RecordStop::Need(needed) => Err(self.format.cut(self.window.bytes(), needed, self.packets + 1)),
+            RecordStop::Need(needed) => {
+                Err(self
+                    .format
+                    .cut(self.window.bytes(), needed, self.packets + 1))
+            }
         }
     }
 
     fn error(&self, message: String) -> SourceError {
         // If nothing could be read, there is no offset.
-        let offset = (!matches!(self.format, CaptureFormat::Undetected)).then(|| self.window.offset());
-        SourceError { path: self.path.clone(), offset, message, after_packets: self.packets }
+        let offset =
+            (!matches!(self.format, CaptureFormat::Undetected)).then(|| self.window.offset());
+        SourceError {
+            path: self.path.clone(),
+            offset,
+            message,
+            after_packets: self.packets,
+        }
     }
 
     pub fn format(&mut self) -> &mut CaptureFormat {

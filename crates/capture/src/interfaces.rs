@@ -64,7 +64,12 @@ pub fn interfaces() -> io::Result<Vec<NetworkInterface>> {
     let entries = entries()?;
     let mut interfaces = Vec::new();
     for entry in &entries {
-        if let InterfaceFact::Link { index, kind, drops: [dropped, fifo, missed] } = entry.what {
+        if let InterfaceFact::Link {
+            index,
+            kind,
+            drops: [dropped, fifo, missed],
+        } = entry.what
+        {
             interfaces.push(NetworkInterface {
                 name: entry.name.clone(),
                 index,
@@ -95,7 +100,10 @@ mod tests {
     #[test]
     fn loopback_is_there() {
         let interfaces = interfaces().expect("a list");
-        let lo = interfaces.iter().find(|i| i.name == "lo").expect("every machine has it");
+        let lo = interfaces
+            .iter()
+            .find(|i| i.name == "lo")
+            .expect("every machine has it");
         assert_eq!(lo.kind, libc::ARPHRD_LOOPBACK);
         if lo.state == InterfaceState::Up {
             assert!(lo.addresses.iter().all(IpAddr::is_loopback), "{lo:?}");

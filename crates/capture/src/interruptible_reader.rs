@@ -26,7 +26,10 @@ struct StopRequested;
 
 impl InterruptibleReader {
     pub fn new(file: File, stop: &StopSignal) -> InterruptibleReader {
-        InterruptibleReader { file, stop: stop.clone() }
+        InterruptibleReader {
+            file,
+            stop: stop.clone(),
+        }
     }
 }
 
@@ -48,7 +51,9 @@ pub(crate) fn stopped() -> io::Error {
 
 /// Whether `error` reports a stop.
 pub(crate) fn is_stop(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<StopRequested>())
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<StopRequested>())
 }
 
 #[cfg(test)]
@@ -67,7 +72,9 @@ mod tests {
         writer.write_all(b"abc").expect("room in the pipe");
         assert_eq!(stream.read(&mut bytes).expect("there is something"), 3);
         stop.stop();
-        assert!(is_stop(&stream.read(&mut bytes).expect_err("there is nothing")));
+        assert!(is_stop(
+            &stream.read(&mut bytes).expect_err("there is nothing")
+        ));
         // Available data is read in any case, and a closed pipe is an end.
         writer.write_all(b"de").expect("room in the pipe");
         assert_eq!(stream.read(&mut bytes).expect("there is something"), 2);

@@ -50,21 +50,35 @@ fn sift(
 ) -> Result<Vec<Box<dyn PacketSource>>, LiveError> {
     match options.filter.trim() {
         "" => Ok(sources),
-        text => sources.into_iter().map(|source| filtered(source, text)).collect(),
+        text => sources
+            .into_iter()
+            .map(|source| filtered(source, text))
+            .collect(),
     }
 }
 
 /// The interface with this name, which must be up; `None` for all interfaces.
 fn find(name: &str) -> Result<Option<NetworkInterface>, LiveError> {
-    let all = interfaces().map_err(|error| LiveError::System { what: "list the interfaces", error })?;
+    let all = interfaces().map_err(|error| LiveError::System {
+        what: "list the interfaces",
+        error,
+    })?;
     if name == ANY {
         return Ok(None);
     }
     let Some(found) = all.iter().find(|i| i.name == name) else {
         let available: Vec<String> = all.into_iter().map(|i| i.name).collect();
         let distance = |other: &&String| strsim::damerau_levenshtein(name, other);
-        let nearest = available.iter().min_by_key(distance).filter(|other| distance(other) <= 2).cloned();
-        return Err(LiveError::NoSuchInterface { name: name.to_owned(), nearest, available });
+        let nearest = available
+            .iter()
+            .min_by_key(distance)
+            .filter(|other| distance(other) <= 2)
+            .cloned();
+        return Err(LiveError::NoSuchInterface {
+            name: name.to_owned(),
+            nearest,
+            available,
+        });
     };
     match found.state {
         InterfaceState::Down => Err(LiveError::InterfaceDown(name.to_owned())),
@@ -79,10 +93,20 @@ mod tests {
     #[test]
     fn a_wrong_name_gets_the_right_ones() {
         let error = find("l0").expect_err("there is no such interface");
-        let LiveError::NoSuchInterface { nearest, available, .. } = &error else { panic!("{error}") };
+        let LiveError::NoSuchInterface {
+            nearest, available, ..
+        } = &error
+        else {
+            panic!("{error}")
+        };
         assert_eq!(nearest.as_deref(), Some("lo"));
         assert!(available.contains(&"lo".to_owned()));
-        assert!(error.to_string().starts_with("there is no interface \"l0\", but \"lo\"; there "), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("there is no interface \"l0\", but \"lo\"; there "),
+            "{error}"
+        );
         assert!(find(ANY).expect("always there").is_none());
     }
 }

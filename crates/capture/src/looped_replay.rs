@@ -55,7 +55,9 @@ impl LoopedReplay {
     /// Replays the capture at `path` until `stop` is set, with `pause` between rounds.
     #[must_use]
     pub fn new(path: &Path, pause: Duration, stop: &StopSignal) -> LoopedReplay {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let wall = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         LoopedReplay {
             path: path.to_owned(),
@@ -103,14 +105,23 @@ impl LoopedReplay {
             None => (now.saturating_add(self.pause_ns), 1),
             // Missed rounds, for example after suspension, are skipped.
             Some(step) => {
-                let on = now.saturating_sub(self.begins_ns).div_euclid(step).max(0).saturating_add(1);
-                (self.begins_ns.saturating_add(on.saturating_mul(step)), on as u32)
+                let on = now
+                    .saturating_sub(self.begins_ns)
+                    .div_euclid(step)
+                    .max(0)
+                    .saturating_add(1);
+                (
+                    self.begins_ns.saturating_add(on.saturating_mul(step)),
+                    on as u32,
+                )
             }
         }
     }
 
     fn now_ns(&self) -> i64 {
-        self.began.0.saturating_add(i64::try_from(self.began.1.elapsed().as_nanos()).unwrap_or(i64::MAX))
+        self.began
+            .0
+            .saturating_add(i64::try_from(self.began.1.elapsed().as_nanos()).unwrap_or(i64::MAX))
     }
 
     /// Reads packets of this round or the next; returns false if there are none in either.
@@ -123,7 +134,9 @@ impl LoopedReplay {
             self.next = 0;
             if round.source.next_block(&mut self.read) && !self.read.is_empty() {
                 let first = self.read.records()[0].ts.0;
-                round.shift_ns.get_or_insert(self.begins_ns.saturating_sub(first));
+                round
+                    .shift_ns
+                    .get_or_insert(self.begins_ns.saturating_sub(first));
                 return true;
             }
             if self.errors.is_empty() {
@@ -142,9 +155,16 @@ impl LoopedReplay {
         if self.next >= self.read.len() && !self.read_on() {
             return None;
         }
-        let shift_ns = self.round.as_ref().and_then(|round| round.shift_ns).unwrap_or(0);
+        let shift_ns = self
+            .round
+            .as_ref()
+            .and_then(|round| round.shift_ns)
+            .unwrap_or(0);
         let record = self.read.records()[self.next];
-        Some(PacketRecord { ts: Timestamp(record.ts.0.saturating_add(shift_ns)), ..record })
+        Some(PacketRecord {
+            ts: Timestamp(record.ts.0.saturating_add(shift_ns)),
+            ..record
+        })
     }
 }
 
@@ -154,8 +174,17 @@ impl PacketSource for LoopedReplay {
         if self.stop.is_asked() {
             return false;
         }
-        let Some(first) = self.due() else { return false };
-        let wait = Duration::from_nanos(first.ts.0.saturating_sub(self.now_ns()).max(0).unsigned_abs());
+        let Some(first) = self.due() else {
+            return false;
+        };
+        let wait = Duration::from_nanos(
+            first
+                .ts
+                .0
+                .saturating_sub(self.now_ns())
+                .max(0)
+                .unsigned_abs(),
+        );
         std::thread::sleep(wait.min(PATIENCE));
         let now_ns = self.now_ns();
         block.set_clock(Timestamp(now_ns));
@@ -167,15 +196,25 @@ impl PacketSource for LoopedReplay {
         let added = self.rounds.wrapping_mul(SEQ_STEP);
         while due.len() < BLOCK_PACKETS && self.next < self.read.len() {
             let is_due = |record: &PacketRecord| record.ts.0 <= now_ns.saturating_add(TOGETHER_NS);
-            let Some(record) = self.due().filter(is_due) else { break };
+            let Some(record) = self.due().filter(is_due) else {
+                break;
+            };
             let start = bytes.len();
-            bytes.extend(self.read.range(self.next..self.next + 1).flat_map(|packet| packet.bytes));
+            bytes.extend(
+                self.read
+                    .range(self.next..self.next + 1)
+                    .flat_map(|packet| packet.bytes),
+            );
             shift(&mut bytes[start..], added);
-            due.push(PacketRecord { start: start as u32, ..record });
+            due.push(PacketRecord {
+                start: start as u32,
+                ..record
+            });
             self.next += 1;
         }
         let buffer = block.add_buffer(Arc::new(bytes));
-        due.into_iter().for_each(|record| block.push(PacketRecord { buffer, ..record }));
+        due.into_iter()
+            .for_each(|record| block.push(PacketRecord { buffer, ..record }));
         let last = block.records().last().map_or(now_ns, |record| record.ts.0);
         block.set_clock(Timestamp(now_ns.max(last)));
         self.counters.count(block);
@@ -191,7 +230,9 @@ impl PacketSource for LoopedReplay {
     }
 
     fn names(&self) -> &[(IpAddr, String)] {
-        self.round.as_ref().map_or(&[], |round| round.source.names())
+        self.round
+            .as_ref()
+            .map_or(&[], |round| round.source.names())
     }
 }
 
@@ -202,10 +243,14 @@ fn shift(packet: &mut [u8], added: u32) {
             let length = usize::from(*version & 15) * 4;
             (packet.get(23) == Some(&6)).then_some(14 + length)
         }
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, ..] => (packet.get(20) == Some(&6)).then_some(54),
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, ..] => {
+            (packet.get(20) == Some(&6)).then_some(54)
+        }
         _ => None,
     };
-    let Some(header) = tcp.and_then(|at| packet.get_mut(at..at + 18)) else { return };
+    let Some(header) = tcp.and_then(|at| packet.get_mut(at..at + 18)) else {
+        return;
+    };
     // The checksum is adjusted to the change (RFC 1624, equation 3), since receivers would treat the packet as
     // damaged otherwise.
     let mut sum = u32::from(!u16::from_be_bytes([header[16], header[17]]));
@@ -213,7 +258,10 @@ fn shift(packet: &mut [u8], added: u32) {
         let before = u32::from_be_bytes(*number);
         let after = before.wrapping_add(added);
         *number = after.to_be_bytes();
-        for (before, after) in [(before >> 16, after >> 16), (before & 0xffff, after & 0xffff)] {
+        for (before, after) in [
+            (before >> 16, after >> 16),
+            (before & 0xffff, after & 0xffff),
+        ] {
             sum += (!before & 0xffff) + after;
         }
     }
@@ -239,8 +287,11 @@ mod tests {
         for (packet, ns) in packets.iter_mut().zip([0, 20_000_000, 60_000_000]) {
             packet.ts = Timestamp(1_000_000_000 + ns);
         }
-        std::fs::write(&path, pcap_bytes(&packets, TimestampPrecision::Nanos, ByteOrder::Little))
-            .expect("written");
+        std::fs::write(
+            &path,
+            pcap_bytes(&packets, TimestampPrecision::Nanos, ByteOrder::Little),
+        )
+        .expect("written");
         let stop = StopSignal::default();
         let mut source = LoopedReplay::new(&path, Duration::from_secs(1), &stop);
         let began = source.began.0;
@@ -254,7 +305,8 @@ mod tests {
                 block.records().iter().all(|record| record.ts.0 <= clock),
                 "nothing comes before its time"
             );
-            let number = |bytes: &[u8]| u32::from_be_bytes(bytes[38..42].try_into().expect("four bytes"));
+            let number =
+                |bytes: &[u8]| u32::from_be_bytes(bytes[38..42].try_into().expect("four bytes"));
             numbers.extend(block.packets().map(|packet| number(packet.bytes)));
             times.extend(block.records().iter().map(|record| record.ts.0 - began));
         }
@@ -274,8 +326,11 @@ mod tests {
         let path = folder.path().join("in.pcap");
         let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:53");
         talk.handshake();
-        std::fs::write(&path, pcap_bytes(&talk.take(), TimestampPrecision::Nanos, ByteOrder::Little))
-            .expect("written");
+        std::fs::write(
+            &path,
+            pcap_bytes(&talk.take(), TimestampPrecision::Nanos, ByteOrder::Little),
+        )
+        .expect("written");
         let stop = StopSignal::default();
         let first = |begun: Duration| {
             std::thread::sleep(begun);
@@ -284,23 +339,34 @@ mod tests {
             while block.is_empty() {
                 assert!(source.next_block(&mut block));
             }
-            let number = |bytes: &[u8]| u32::from_be_bytes(bytes[38..42].try_into().expect("four bytes"));
+            let number =
+                |bytes: &[u8]| u32::from_be_bytes(bytes[38..42].try_into().expect("four bytes"));
             let packet = block.packets().next().expect("a packet");
-            (block.records()[0].ts.0, number(packet.bytes), source.step_ns.expect("in step"))
+            (
+                block.records()[0].ts.0,
+                number(packet.bytes),
+                source.step_ns.expect("in step"),
+            )
         };
         let others = [Duration::ZERO, Duration::from_millis(110)].map(first);
         for (ts, number, step) in others {
             let (ts_before, number_before, _) = others[0];
             assert_eq!(ts % step, 0, "a round begins at a multiple of its length");
             let on = ((ts - ts_before) / step) as u32;
-            assert_eq!(number, number_before.wrapping_add(on.wrapping_mul(SEQ_STEP)));
+            assert_eq!(
+                number,
+                number_before.wrapping_add(on.wrapping_mul(SEQ_STEP))
+            );
         }
     }
 
     #[test]
     fn what_cannot_be_read_ends() {
-        let mut source =
-            LoopedReplay::new(Path::new("/nowhere/in.pcap"), Duration::ZERO, &StopSignal::default());
+        let mut source = LoopedReplay::new(
+            Path::new("/nowhere/in.pcap"),
+            Duration::ZERO,
+            &StopSignal::default(),
+        );
         assert!(!source.next_block(&mut PacketBlock::default()));
         assert_eq!(source.errors().len(), 1);
     }

@@ -35,8 +35,11 @@ impl FromStr for MirrorListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MirrorListenAddress, String> {
-        let wanted = "vxlan://ADDRESS[:PORT], geneve://ADDRESS[:PORT], gre://ADDRESS or erspan://ADDRESS";
-        let (scheme, at) = text.split_once("://").ok_or_else(|| format!("it is {wanted}"))?;
+        let wanted =
+            "vxlan://ADDRESS[:PORT], geneve://ADDRESS[:PORT], gre://ADDRESS or erspan://ADDRESS";
+        let (scheme, at) = text
+            .split_once("://")
+            .ok_or_else(|| format!("it is {wanted}"))?;
         let known_by = match scheme {
             "vxlan" => Some(wire::vxlan::PORTS[0]),
             "geneve" => Some(wire::geneve::PORT),
@@ -44,12 +47,19 @@ impl FromStr for MirrorListenAddress {
             other => return Err(format!("cannot listen for {other:?}; use {wanted}")),
         };
         let at = at.trim_end_matches('/');
-        let bare = at.strip_prefix('[').and_then(|at| at.strip_suffix(']')).unwrap_or(at);
+        let bare = at
+            .strip_prefix('[')
+            .and_then(|at| at.strip_suffix(']'))
+            .unwrap_or(at);
         let address = match (bare.parse::<IpAddr>(), at.parse::<SocketAddr>(), known_by) {
             (Ok(ip), _, port) => SocketAddr::new(ip, port.unwrap_or(0)),
             (_, Ok(address), Some(_)) => address,
             (_, Ok(_), None) => return Err(format!("{scheme} has no ports: {scheme}://ADDRESS")),
-            _ => return Err(format!("{at:?} is not an address of this machine; use {wanted}")),
+            _ => {
+                return Err(format!(
+                    "{at:?} is not an address of this machine; use {wanted}"
+                ));
+            }
         };
         Ok(MirrorListenAddress { address, known_by })
     }
@@ -64,9 +74,14 @@ pub fn open(
     buffer_bytes: usize,
     stop: &StopSignal,
 ) -> Result<Box<dyn PacketSource>, LiveError> {
-    let ears =
-        all.iter().map(|listen| MirrorSocket::open(*listen, buffer_bytes)).collect::<Result<_, _>>()?;
-    let counters = SourceCounters { clock: Some(TimestampClock::System), ..SourceCounters::default() };
+    let ears = all
+        .iter()
+        .map(|listen| MirrorSocket::open(*listen, buffer_bytes))
+        .collect::<Result<_, _>>()?;
+    let counters = SourceCounters {
+        clock: Some(TimestampClock::System),
+        ..SourceCounters::default()
+    };
     Ok(Box::new(MirrorSource {
         ears,
         room: DatagramBuffer::new(),
@@ -91,7 +106,11 @@ impl MirrorSocket {
         };
         let socket = socket.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => LiveError::NoPermission,
-            _ => LiveError::Unsupported(format!("cannot listen at {}: {}", listen.address, why(&error))),
+            _ => LiveError::Unsupported(format!(
+                "cannot listen at {}: {}",
+                listen.address,
+                why(&error)
+            )),
         })?;
         match socket.set_buffer(buffer_bytes) {
             Ok(got) if got < buffer_bytes => {
@@ -101,7 +120,11 @@ impl MirrorSocket {
             }
             _ => {}
         }
-        Ok(MirrorSocket { listen, socket, lost: 0 })
+        Ok(MirrorSocket {
+            listen,
+            socket,
+            lost: 0,
+        })
     }
 }
 
@@ -128,7 +151,11 @@ impl MirrorSource {
         let mut bytes = Vec::new();
         let mut records = Vec::new();
         for ear in &mut self.ears {
-            let MirrorSocket { listen, socket, lost } = ear;
+            let MirrorSocket {
+                listen,
+                socket,
+                lost,
+            } = ear;
             let taken = socket.receive(&mut self.room, |room, datagram| {
                 *lost = datagram.lost.unwrap_or(*lost);
                 let start = bytes.len();
@@ -151,7 +178,12 @@ impl MirrorSource {
                 let after_packets = self.counters.packets;
                 let message = format!("cannot be received from: {error}");
                 let path = PathBuf::from(listen.address.to_string());
-                self.errors.push(SourceError { path, offset: None, message, after_packets });
+                self.errors.push(SourceError {
+                    path,
+                    offset: None,
+                    message,
+                    after_packets,
+                });
                 self.stop.stop();
             }
             if records.len() >= BLOCK_PACKETS {
@@ -161,7 +193,9 @@ impl MirrorSource {
         let buffer = block.add_buffer(Arc::new(bytes));
         // Sockets are read one after the other.
         records.sort_by_key(|record| record.ts);
-        records.iter().for_each(|record| block.push(PacketRecord { buffer, ..*record }));
+        records
+            .iter()
+            .for_each(|record| block.push(PacketRecord { buffer, ..*record }));
         self.counters.count(block);
         !block.is_empty()
     }
@@ -191,7 +225,10 @@ impl PacketSource for MirrorSource {
 
     fn counters(&self) -> SourceCounters {
         let lost = self.ears.iter().map(|ear| u64::from(ear.lost)).sum();
-        SourceCounters { lost_before_us: Some(lost), ..self.counters }
+        SourceCounters {
+            lost_before_us: Some(lost),
+            ..self.counters
+        }
     }
 
     fn progress(&self) -> (u64, Option<u64>) {
@@ -214,7 +251,11 @@ fn headers(listen: &MirrorListenAddress, datagram: &ReceivedDatagram, out: &mut 
     let protocol = if is_udp { UDP } else { GRE };
     match (from, to) {
         (IpAddr::V4(from), to) => {
-            let to = if let IpAddr::V4(to) = to { to } else { Ipv4Addr::UNSPECIFIED };
+            let to = if let IpAddr::V4(to) = to {
+                to
+            } else {
+                Ipv4Addr::UNSPECIFIED
+            };
             out.extend([0x45, 0]);
             out.extend(length(20 + udp_len + datagram.len));
             out.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
@@ -237,7 +278,9 @@ fn headers(listen: &MirrorListenAddress, datagram: &ReceivedDatagram, out: &mut 
 }
 
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
@@ -266,7 +309,11 @@ mod tests {
             ("erspan://[fd00::1]", "[fd00::1]:0", None),
         ] {
             let address = address.parse().expect("an address");
-            assert_eq!(listen(text), MirrorListenAddress { address, known_by }, "{text}");
+            assert_eq!(
+                listen(text),
+                MirrorListenAddress { address, known_by },
+                "{text}"
+            );
         }
         for (text, word) in [
             ("127.0.0.1:4789", "vxlan://"),
@@ -274,7 +321,9 @@ mod tests {
             ("gre://1.2.3.4:5", "no ports"),
             ("vxlan://host", "\"host\""),
         ] {
-            let error = text.parse::<MirrorListenAddress>().expect_err("nothing to listen at");
+            let error = text
+                .parse::<MirrorListenAddress>()
+                .expect_err("nothing to listen at");
             assert!(error.contains(word), "{error}");
         }
     }
@@ -285,12 +334,18 @@ mod tests {
         let free = UdpSocket::bind(format!("{loopback}:0")).expect("a port");
         let to = free.local_addr().expect("an address");
         drop(free);
-        let mut source = open(&[listen(&format!("{scheme}://{to}"))], 1 << 20, &stop).expect("a source");
+        let mut source =
+            open(&[listen(&format!("{scheme}://{to}"))], 1 << 20, &stop).expect("a source");
         let sender = UdpSocket::bind(format!("{loopback}:0")).expect("a port");
-        let ends = ("10.0.0.1:40000".parse().expect("an end"), "10.0.0.2:80".parse().expect("an end"));
+        let ends = (
+            "10.0.0.1:40000".parse().expect("an end"),
+            "10.0.0.2:80".parse().expect("an end"),
+        );
         let inner = SentPacket::tcp(Timestamp(0), ends, tcp_info(1, 0, TcpFlags::SYN), b"hello");
         for _ in 0..100 {
-            sender.send_to(&[header, &inner.to_bytes()].concat(), to).expect("room to send");
+            sender
+                .send_to(&[header, &inner.to_bytes()].concat(), to)
+                .expect("room to send");
         }
         stop.stop();
         let mut block = PacketBlock::default();
@@ -298,8 +353,17 @@ mod tests {
         while source.next_block(&mut block) {
             for captured in block.packets() {
                 let packet = Packet::decode(&captured).expect("a packet in a tunnel");
-                assert_eq!((packet.payload, packet.tunnel.to_string().as_str()), (&b"hello"[..], scheme));
-                assert_eq!(packet.five_tuple.dst, Endpoint { addr: ends.1.ip().into(), port: 80 });
+                assert_eq!(
+                    (packet.payload, packet.tunnel.to_string().as_str()),
+                    (&b"hello"[..], scheme)
+                );
+                assert_eq!(
+                    packet.five_tuple.dst,
+                    Endpoint {
+                        addr: ends.1.ip().into(),
+                        port: 80
+                    }
+                );
                 assert_eq!(
                     (packet.tunnel.id, packet.tunnel.ends),
                     (Some(7), Some((to.ip().into(), to.ip().into())))
@@ -308,13 +372,24 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!((seen, source.counters().packets, source.counters().lost_before_us), (100, 100, Some(0)));
+        assert_eq!(
+            (
+                seen,
+                source.counters().packets,
+                source.counters().lost_before_us
+            ),
+            (100, 100, Some(0))
+        );
     }
 
     #[test]
     fn datagrams_of_mirrors() {
         check("vxlan", "127.0.0.1", &[8, 0, 0, 0, 0, 0, 7, 0]);
         check("vxlan", "[::1]", &[8, 0, 0, 0, 0, 0, 7, 0]);
-        check("geneve", "127.0.0.1", &[1, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 2, 3, 0]);
+        check(
+            "geneve",
+            "127.0.0.1",
+            &[1, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 2, 3, 0],
+        );
     }
 }

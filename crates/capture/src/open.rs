@@ -60,13 +60,20 @@ pub fn open_until(paths: &[PathBuf], stop: &StopSignal) -> Box<dyn PacketSource>
 #[must_use]
 pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn PacketSource> {
     let name = name.to_owned();
-    Box::new(match stream(Box::new(reader), None, &StopSignal::default()) {
-        Ok(window) => MergedFiles::new(vec![CaptureInput::new(&name, window)], Vec::new()),
-        Err(e) => {
-            let error = SourceError { path: name, offset: None, message: why(&e), after_packets: 0 };
-            MergedFiles::new(Vec::new(), vec![error])
-        }
-    })
+    Box::new(
+        match stream(Box::new(reader), None, &StopSignal::default()) {
+            Ok(window) => MergedFiles::new(vec![CaptureInput::new(&name, window)], Vec::new()),
+            Err(e) => {
+                let error = SourceError {
+                    path: name,
+                    offset: None,
+                    message: why(&e),
+                    after_packets: 0,
+                };
+                MergedFiles::new(Vec::new(), vec![error])
+            }
+        },
+    )
 }
 
 fn why(e: &io::Error) -> String {
@@ -110,12 +117,19 @@ fn open_window(path: &Path, files: usize, stop: &StopSignal) -> io::Result<Input
 }
 
 /// A window onto `stream`, decompressed as often as needed.
-fn stream(stream: InputStream, file_len: Option<u64>, stop: &StopSignal) -> io::Result<InputWindow> {
+fn stream(
+    stream: InputStream,
+    file_len: Option<u64>,
+    stop: &StopSignal,
+) -> io::Result<InputWindow> {
     let consumed = Arc::new(AtomicU64::new(0));
     let mut stream: InputStream = Box::new(CountingReader::new(stream, consumed.clone()));
     for _ in 0..LAYERS_MAX {
         let mut head = Vec::with_capacity(MAGIC_LEN);
-        stream.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut head)?;
+        stream
+            .by_ref()
+            .take(MAGIC_LEN as u64)
+            .read_to_end(&mut head)?;
         let compression = FileCompression::of(&head);
         stream = Box::new(Cursor::new(head).chain(stream));
         match compression {
@@ -123,7 +137,9 @@ fn stream(stream: InputStream, file_len: Option<u64>, stop: &StopSignal) -> io::
             None => break,
         }
     }
-    Ok(InputWindow::Stream(StreamWindow::new(stream, consumed, file_len)))
+    Ok(InputWindow::Stream(StreamWindow::new(
+        stream, consumed, file_len,
+    )))
 }
 
 /// Compression format.
@@ -152,9 +168,11 @@ impl FileCompression {
     fn unpack(self, packed: InputStream, stop: StopSignal) -> io::Result<InputStream> {
         let packed = BufReader::with_capacity(COMPRESSED_BUFFER_LEN, packed);
         Ok(match self {
-            Self::Gzip => {
-                Box::new(DecompressedReader { name: "gzip", inner: MultiGzDecoder::new(packed), stop })
-            }
+            Self::Gzip => Box::new(DecompressedReader {
+                name: "gzip",
+                inner: MultiGzDecoder::new(packed),
+                stop,
+            }),
             Self::Zstd => Box::new(DecompressedReader {
                 name: "zstd",
                 inner: zstd::Decoder::with_buffer(packed)?,

@@ -75,7 +75,11 @@ impl PacketFile {
     /// When the file cannot be written.
     pub fn create(path: &Path, rotation: PacketRotation) -> io::Result<PacketFile> {
         let is_numbered = rotation != PacketRotation::default();
-        let out = create(&if is_numbered { numbered(path, 1) } else { path.to_owned() })?;
+        let out = create(&if is_numbered {
+            numbered(path, 1)
+        } else {
+            path.to_owned()
+        })?;
         PacketFile::of(path, out, rotation)
     }
 
@@ -86,7 +90,10 @@ impl PacketFile {
     pub fn to_stdout() -> io::Result<PacketFile> {
         let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let file = PacketFile::of(Path::new("-"), out, PacketRotation::default())?;
-        Ok(PacketFile { is_prompt: true, ..file })
+        Ok(PacketFile {
+            is_prompt: true,
+            ..file
+        })
     }
 
     fn of(path: &Path, out: File, rotation: PacketRotation) -> io::Result<PacketFile> {
@@ -100,7 +107,10 @@ impl PacketFile {
             links: Vec::new(),
             file_bytes: 0,
             stretch: None,
-            kept: PacketFileCounts { files: 1, ..PacketFileCounts::default() },
+            kept: PacketFileCounts {
+                files: 1,
+                ..PacketFileCounts::default()
+            },
             error: None,
             block: Vec::new(),
         };
@@ -145,7 +155,9 @@ impl PacketFile {
             Err(_) => {
                 self.kept.packets_lost += packets;
                 // If it cannot be truncated (a device, a pipe), the original error suffices.
-                let _ = self.out.set_len(self.file_bytes - self.waiting.len() as u64);
+                let _ = self
+                    .out
+                    .set_len(self.file_bytes - self.waiting.len() as u64);
             }
         }
         self.waiting.clear();
@@ -153,9 +165,15 @@ impl PacketFile {
     }
 
     fn write(&mut self, packet: &CapturedPacket<'_>) -> io::Result<()> {
-        let stretch = self.rotation.every_ns.map(|ns| packet.ts.0.div_euclid(ns.max(1)));
+        let stretch = self
+            .rotation
+            .every_ns
+            .map(|ns| packet.ts.0.div_euclid(ns.max(1)));
         let is_over = self.stretch.is_some() && self.stretch < stretch;
-        let is_full = self.rotation.bytes.is_some_and(|max| self.file_bytes >= max);
+        let is_full = self
+            .rotation
+            .bytes
+            .is_some_and(|max| self.file_bytes >= max);
         if is_over || is_full {
             self.next_file()?;
         }
@@ -164,9 +182,17 @@ impl PacketFile {
         let Timestamp(ts) = packet.ts;
         // The format has no time before 1970.
         let ts = u64::try_from(ts).unwrap_or(0);
-        let words = [interface, (ts >> 32) as u32, ts as u32, packet.bytes.len() as u32, packet.original_len];
+        let words = [
+            interface,
+            (ts >> 32) as u32,
+            ts as u32,
+            packet.bytes.len() as u32,
+            packet.original_len,
+        ];
         self.block.clear();
-        words.iter().for_each(|word| self.block.extend(word.to_le_bytes()));
+        words
+            .iter()
+            .for_each(|word| self.block.extend(word.to_le_bytes()));
         self.block.extend_from_slice(packet.bytes);
         self.end_block(ENHANCED_PACKET)
     }
@@ -228,7 +254,12 @@ impl PacketFile {
             self.hand_over()?;
         }
         let length_field = (length as u32).to_le_bytes();
-        for part in [&kind.to_le_bytes()[..], &length_field, &self.block, &length_field] {
+        for part in [
+            &kind.to_le_bytes()[..],
+            &length_field,
+            &self.block,
+            &length_field,
+        ] {
             self.waiting.extend_from_slice(part);
         }
         self.file_bytes += length as u64;
@@ -239,7 +270,12 @@ impl PacketFile {
 /// Creates a file readable by its owner only, or truncates the existing one.
 fn create(path: &Path) -> io::Result<File> {
     const OWNER_ONLY: u32 = 0o600;
-    OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(OWNER_ONLY)
+        .open(path)
 }
 
 /// `out.pcapng` and 1: `out-000001.pcapng`.
@@ -265,7 +301,9 @@ mod tests {
             original_len: 100 + n as u32,
             bytes: &b"some bytes of a packet"[..n as usize % 20],
         };
-        let links = [LinkType::Ethernet, LinkType::Raw, LinkType::Ethernet].into_iter().cycle();
+        let links = [LinkType::Ethernet, LinkType::Raw, LinkType::Ethernet]
+            .into_iter()
+            .cycle();
         (0..50).zip(links).map(packet).collect()
     }
 
@@ -277,12 +315,23 @@ mod tests {
         packets().iter().for_each(|packet| file.take(packet));
         let (kept, error) = file.finish();
         assert!(error.is_none());
-        assert_eq!((kept.packets, kept.packets_lost, kept.files), (50, 0, files));
+        assert_eq!(
+            (kept.packets, kept.packets_lost, kept.files),
+            (50, 0, files)
+        );
         let paths: Vec<_> = match files {
             1 => vec![path],
-            _ => (1..=files).map(|n| folder.path().join(format!("out-{n:06}.pcapng"))).collect(),
+            _ => (1..=files)
+                .map(|n| folder.path().join(format!("out-{n:06}.pcapng")))
+                .collect(),
         };
-        assert_eq!(paths.iter().map(|p| p.metadata().expect("it is there").len()).sum::<u64>(), kept.bytes);
+        assert_eq!(
+            paths
+                .iter()
+                .map(|p| p.metadata().expect("it is there").len())
+                .sum::<u64>(),
+            kept.bytes
+        );
         let mut source = open(&paths);
         let mut block = PacketBlock::default();
         let mut read = 0;
@@ -306,13 +355,26 @@ mod tests {
 
     #[test]
     fn rotates() {
-        check(PacketRotation { every_ns: Some(10_000_000_000), bytes: None }, 3);
-        check(PacketRotation { every_ns: None, bytes: Some(1000) }, 3);
+        check(
+            PacketRotation {
+                every_ns: Some(10_000_000_000),
+                bytes: None,
+            },
+            3,
+        );
+        check(
+            PacketRotation {
+                every_ns: None,
+                bytes: Some(1000),
+            },
+            3,
+        );
     }
 
     #[test]
     fn a_full_disk_is_told() {
-        let Ok(mut file) = PacketFile::create(Path::new("/dev/full"), PacketRotation::default()) else {
+        let Ok(mut file) = PacketFile::create(Path::new("/dev/full"), PacketRotation::default())
+        else {
             return;
         };
         let bytes = vec![7; 100_000];

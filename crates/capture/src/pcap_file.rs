@@ -44,18 +44,31 @@ impl PcapFile {
     pub fn of_header(header: &[u8; HEADER_LEN]) -> Option<PcapFile> {
         let words = header.as_chunks::<4>().0;
         let big_endian = MAGICS.contains(&u32::from_be_bytes(words[0]));
-        let word =
-            |i: usize| if big_endian { u32::from_be_bytes(words[i]) } else { u32::from_le_bytes(words[i]) };
+        let word = |i: usize| {
+            if big_endian {
+                u32::from_be_bytes(words[i])
+            } else {
+                u32::from_le_bytes(words[i])
+            }
+        };
         let magic = word(0);
         if !MAGICS.contains(&magic) {
             return None;
         }
         // Two shorts: major and minor version, in the machine's byte order.
-        let version = if big_endian { word(1) } else { word(1).rotate_left(16) };
+        let version = if big_endian {
+            word(1)
+        } else {
+            word(1).rotate_left(16)
+        };
         Some(PcapFile {
             big_endian,
             fractions: TimestampFractions::of_unit(if magic == NANOSECONDS { 1 } else { 1000 }),
-            record_header_len: if magic == KUZNETZOV { 24 } else { RECORD_FIELDS },
+            record_header_len: if magic == KUZNETZOV {
+                24
+            } else {
+                RECORD_FIELDS
+            },
             // The upper half may hold the length of a frame check sequence.
             link_type: LinkType::from(word(5) as u16),
             len_max: word(4).clamp(LEN_PLAUSIBLE, RECORD_MAX as u32 - 1024),
@@ -128,7 +141,13 @@ impl PcapFile {
         let Some(fields) = rest.first_chunk::<RECORD_FIELDS>() else {
             return Err(RecordStop::Need(self.record_header_len));
         };
-        let field = |i: usize| word(fields[4 * i..][..4].try_into().expect("16 bytes are four words"));
+        let field = |i: usize| {
+            word(
+                fields[4 * i..][..4]
+                    .try_into()
+                    .expect("16 bytes are four words"),
+            )
+        };
         let seconds = field(0);
         let fraction = field(1);
         let mut len = field(2);
@@ -159,9 +178,15 @@ impl PcapFile {
         let header_len = self.record_header_len;
         let place = match needed.checked_sub(header_len) {
             Some(len) if rest.len() >= header_len => {
-                format!("packet {packet}: {} of {len} bytes", rest.len() - header_len)
+                format!(
+                    "packet {packet}: {} of {len} bytes",
+                    rest.len() - header_len
+                )
             }
-            _ => format!("the header of packet {packet}: {} of {header_len} bytes", rest.len()),
+            _ => format!(
+                "the header of packet {packet}: {} of {header_len} bytes",
+                rest.len()
+            ),
         };
         format!("the file ends inside {place}; it was probably cut while being written")
     }
@@ -212,8 +237,19 @@ impl TimestampFractions {
     const LEAD: i64 = 3;
 
     fn of_unit(stated: u64) -> TimestampFractions {
-        let scale = FractionScale { nanos_per_unit: stated, least: 0, usual: (SECOND / stated) as u32 };
-        TimestampFractions { stated, scale, read: 0, judged: 0, votes: Self::LEAD, too_large: 0 }
+        let scale = FractionScale {
+            nanos_per_unit: stated,
+            least: 0,
+            usual: (SECOND / stated) as u32,
+        };
+        TimestampFractions {
+            stated,
+            scale,
+            read: 0,
+            judged: 0,
+            votes: Self::LEAD,
+            too_large: 0,
+        }
     }
 
     /// Nanoseconds of the `n`th record of this call, whose fraction is out of range.
@@ -232,11 +268,24 @@ impl TimestampFractions {
         self.votes = votes.clamp(-Self::VOTES_MAX, Self::VOTES_MAX) + sign(is_large);
         self.judged = record + 1;
         self.scale = if self.votes > 0 {
-            FractionScale { nanos_per_unit: 1, least: MICROS, usual: SECOND as u32 - MICROS }
+            FractionScale {
+                nanos_per_unit: 1,
+                least: MICROS,
+                usual: SECOND as u32 - MICROS,
+            }
         } else {
-            FractionScale { nanos_per_unit: 1000, least: 0, usual: MICROS }
+            FractionScale {
+                nanos_per_unit: 1000,
+                least: 0,
+                usual: MICROS,
+            }
         };
-        u64::from(fraction) * if is_large { 1 } else { self.scale.nanos_per_unit }
+        u64::from(fraction)
+            * if is_large {
+                1
+            } else {
+                self.scale.nanos_per_unit
+            }
     }
 
     /// Number of fractions so far that cannot be microseconds.
@@ -245,7 +294,12 @@ impl TimestampFractions {
     }
 
     fn too_large_before(&self, record: u64) -> u64 {
-        self.too_large + if self.scale.nanos_per_unit < self.stated { record - self.judged } else { 0 }
+        self.too_large
+            + if self.scale.nanos_per_unit < self.stated {
+                record - self.judged
+            } else {
+                0
+            }
     }
 }
 
@@ -258,7 +312,11 @@ pub(crate) mod samples {
         let mut file = header(super::MICROSECONDS, 4, 262_144, 1).concat();
         for (micros, bytes) in packets {
             let len = bytes.len() as u32;
-            file.extend([micros / 1_000_000, micros % 1_000_000, len, len].map(u32::to_le_bytes).concat());
+            file.extend(
+                [micros / 1_000_000, micros % 1_000_000, len, len]
+                    .map(u32::to_le_bytes)
+                    .concat(),
+            );
             file.extend_from_slice(bytes);
         }
         file
@@ -286,8 +344,10 @@ mod tests {
     /// A file → time, link type, original length, and bytes of its packets, and the reason for the stop.
     fn check(file: &[u8], expected: &[(i64, LinkType, u32, &[u8])], stop: RecordStop) {
         let (block, _, stopped) = read(&mut CaptureFormat::Undetected, file);
-        let packets: Vec<_> =
-            block.packets().map(|c| (c.ts.0, c.link_type, c.original_len, c.bytes)).collect();
+        let packets: Vec<_> = block
+            .packets()
+            .map(|c| (c.ts.0, c.link_type, c.original_len, c.bytes))
+            .collect();
         assert_eq!((&packets[..], stopped), (expected, stop));
     }
 
@@ -317,9 +377,11 @@ mod tests {
             &expected(1_000_005_000),
             RecordStop::Need(16),
         );
-        for (number, link_type) in
-            [(0, LinkType::Null), (113, LinkType::LinuxSll), (147, LinkType::Other(147))]
-        {
+        for (number, link_type) in [
+            (0, LinkType::Null),
+            (113, LinkType::LinuxSll),
+            (147, LinkType::Other(147)),
+        ] {
             let file = file(header(MICROSECONDS, 4, 0, number), &[0, 0, 0, 0], &[]);
             check(&file, &[(0, link_type, 0, &[])], RecordStop::Need(16));
         }
@@ -327,12 +389,25 @@ mod tests {
 
     #[test]
     fn big_endian() {
-        let little = file(header(NANOSECONDS, 4, 65535, 276), &[u32::MAX, 999_999_999, 4, 4], b"abcd");
+        let little = file(
+            header(NANOSECONDS, 4, 65535, 276),
+            &[u32::MAX, 999_999_999, 4, 4],
+            b"abcd",
+        );
         let mut big = little.clone();
-        big[..40].as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
+        big[..40]
+            .as_chunks_mut::<4>()
+            .0
+            .iter_mut()
+            .for_each(|word| word.reverse());
         big[4..8].copy_from_slice(&[0, 2, 0, 4]);
         for file in [little, big] {
-            let expected = (4_294_967_295_999_999_999, LinkType::LinuxSll2, 4, &b"abcd"[..]);
+            let expected = (
+                4_294_967_295_999_999_999,
+                LinkType::LinuxSll2,
+                4,
+                &b"abcd"[..],
+            );
             check(&file, &[expected], RecordStop::Need(16));
         }
     }
@@ -341,27 +416,53 @@ mod tests {
     fn lengths() {
         let full = |record: &[u32]| file(header(MICROSECONDS, 4, 65535, 1), record, &[9; 8]);
         check(&full(&[0, 0, 9, 9]), &[], RecordStop::Need(25));
-        check(&full(&[0, 0, 8, 4]), &[(0, LinkType::Ethernet, 4, &[9; 8])], RecordStop::Need(16));
-        check(&full(&[0, 0, LEN_PLAUSIBLE, 0]), &[], RecordStop::Need(16 + LEN_PLAUSIBLE as usize));
+        check(
+            &full(&[0, 0, 8, 4]),
+            &[(0, LinkType::Ethernet, 4, &[9; 8])],
+            RecordStop::Need(16),
+        );
+        check(
+            &full(&[0, 0, LEN_PLAUSIBLE, 0]),
+            &[],
+            RecordStop::Need(16 + LEN_PLAUSIBLE as usize),
+        );
         let bad = |len: u32| {
             format!(
                 "the packet here claims {len} captured bytes, more than a capture can hold: the file is damaged"
             )
         };
-        check(&full(&[0, 0, LEN_PLAUSIBLE + 1, 0]), &[], RecordStop::Bad(bad(LEN_PLAUSIBLE + 1)));
-        check(&full(&[0, 0, u32::MAX, 0]), &[], RecordStop::Bad(bad(u32::MAX)));
-        let unlimited = file(header(MICROSECONDS, 4, u32::MAX, 1), &[0, 0, 1 << 28, 0], &[]);
+        check(
+            &full(&[0, 0, LEN_PLAUSIBLE + 1, 0]),
+            &[],
+            RecordStop::Bad(bad(LEN_PLAUSIBLE + 1)),
+        );
+        check(
+            &full(&[0, 0, u32::MAX, 0]),
+            &[],
+            RecordStop::Bad(bad(u32::MAX)),
+        );
+        let unlimited = file(
+            header(MICROSECONDS, 4, u32::MAX, 1),
+            &[0, 0, 1 << 28, 0],
+            &[],
+        );
         check(&unlimited, &[], RecordStop::Bad(bad(1 << 28)));
         // Old files have the lengths swapped.
         let old = file(header(MICROSECONDS, 3, 65535, 1), &[0, 0, 60, 8], &[9; 8]);
-        check(&old, &[(0, LinkType::Ethernet, 60, &[9; 8])], RecordStop::Need(16));
+        check(
+            &old,
+            &[(0, LinkType::Ethernet, 60, &[9; 8])],
+            RecordStop::Need(16),
+        );
     }
 
     /// Seconds and fractions of a microsecond file → nanoseconds, and the number of fractions that are too large; for
     /// any division.
     fn check_fractions(records: &[(u32, u32)], expected: &[i64], too_large: u64) {
-        let words: Vec<_> =
-            records.iter().flat_map(|(seconds, fraction)| [*seconds, *fraction, 0, 0]).collect();
+        let words: Vec<_> = records
+            .iter()
+            .flat_map(|(seconds, fraction)| [*seconds, *fraction, 0, 0])
+            .collect();
         let file = file(header(MICROSECONDS, 4, 65535, 1), &words, &[]);
         for piece in [file.len(), 50, 17] {
             let mut format = CaptureFormat::Undetected;
@@ -385,7 +486,11 @@ mod tests {
             &[1_005_000_000, 1_999_999_999, 2_000_000_007],
             2,
         );
-        check_fractions(&[(0, 1_000_000), (0, 1_000_001)], &[1_000_000, 1_000_001], 2);
+        check_fractions(
+            &[(0, 1_000_000), (0, 1_000_001)],
+            &[1_000_000, 1_000_001],
+            2,
+        );
         // Large fractions appear late: earlier small ones are microseconds, later ones soon are not.
         let late = |n: usize| {
             let small = (0..n).map(|_| (1, 9));
@@ -410,6 +515,10 @@ mod tests {
     #[test]
     fn a_damaged_fraction_moves_the_clock_by_a_second_at_most() {
         let file = file(header(MICROSECONDS, 4, 65535, 1), &[5, u32::MAX, 0, 0], &[]);
-        check(&file, &[(6_000_000_000, LinkType::Ethernet, 0, &[])], RecordStop::Need(16));
+        check(
+            &file,
+            &[(6_000_000_000, LinkType::Ethernet, 0, &[])],
+            RecordStop::Need(16),
+        );
     }
 }

@@ -90,16 +90,28 @@ impl TimestampResolution {
     /// for example, a writer that counts nanoseconds without an option states microseconds.
     #[cold]
     fn finer(self, units: u64) -> Option<TimestampResolution> {
-        let Self::Multiply(stated) = self else { return None };
-        let fits = |by: &u64| units.checked_mul(*by).is_some_and(|nanos| i64::try_from(nanos).is_ok());
-        [1_000_000, 1000, 1].into_iter().filter(|by| *by < stated).find(fits).map(Self::Multiply)
+        let Self::Multiply(stated) = self else {
+            return None;
+        };
+        let fits = |by: &u64| {
+            units
+                .checked_mul(*by)
+                .is_some_and(|nanos| i64::try_from(nanos).is_ok())
+        };
+        [1_000_000, 1000, 1]
+            .into_iter()
+            .filter(|by| *by < stated)
+            .find(fits)
+            .map(Self::Multiply)
     }
 }
 
 impl PcapNg {
     /// Parses a file's first bytes; `None`: not a section header.
     pub fn of_header(head: &[u8; BLOCK_HEAD]) -> Option<PcapNg> {
-        let [kind, _, _] = head.as_chunks::<4>().0 else { unreachable!("12 bytes are three words") };
+        let [kind, _, _] = head.as_chunks::<4>().0 else {
+            unreachable!("12 bytes are three words")
+        };
         (u32::from_le_bytes(*kind) == SECTION_HEADER).then(|| PcapNg {
             big_endian: false,
             interfaces: Vec::new(),
@@ -134,12 +146,18 @@ impl PcapNg {
         records: &mut RecordSink<'_>,
     ) -> Result<usize, RecordStop> {
         let head: &[u8; BLOCK_HEAD] = rest.first_chunk().ok_or(RecordStop::Need(BLOCK_HEAD))?;
-        let [kind, len, magic] = head.as_chunks::<4>().0 else { unreachable!("12 bytes are three words") };
+        let [kind, len, magic] = head.as_chunks::<4>().0 else {
+            unreachable!("12 bytes are three words")
+        };
         let big_endian = match u32::from_le_bytes(*kind) {
             SECTION_HEADER => section_order(*magic)?,
             _ => self.big_endian,
         };
-        let word = if big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+        let word = if big_endian {
+            u32::from_be_bytes
+        } else {
+            u32::from_le_bytes
+        };
         let kind = word(*kind);
         let stated_len = word(*len);
         let len = stated_len as usize;
@@ -150,7 +168,9 @@ impl PcapNg {
         }
         let block = rest.get(..len).ok_or(RecordStop::Need(len))?;
         sys::prefetch_ahead(rest, len);
-        let (body, trailer) = block[8..].split_last_chunk::<4>().expect("a block is at least 12 bytes long");
+        let (body, trailer) = block[8..]
+            .split_last_chunk::<4>()
+            .expect("a block is at least 12 bytes long");
         if word(*trailer) != stated_len {
             let second = word(*trailer);
             return Err(RecordStop::Bad(format!(
@@ -162,7 +182,10 @@ impl PcapNg {
             return Err(RecordStop::Full);
         }
         self.big_endian = big_endian;
-        let body = PcapngBlockBody { bytes: body, big_endian };
+        let body = PcapngBlockBody {
+            bytes: body,
+            big_endian,
+        };
         match kind {
             ENHANCED_PACKET => self.enhanced_packet(body, at + 8, records)?,
             OBSOLETE_PACKET => self.obsolete_packet(body, at + 8, records)?,
@@ -182,10 +205,17 @@ impl PcapNg {
         start: usize,
         records: &mut RecordSink<'_>,
     ) -> Result<(), RecordStop> {
-        let ([interface, high, low, len, original_len], data) = body.words().ok_or_else(short_packet)?;
+        let ([interface, high, low, len, original_len], data) =
+            body.words().ok_or_else(short_packet)?;
         let units = u64::from(high) << 32 | u64::from(low);
         body.bytes = data;
-        self.packet(interface, units, [len, original_len], (body, start + 20), records)
+        self.packet(
+            interface,
+            units,
+            [len, original_len],
+            (body, start + 20),
+            records,
+        )
     }
 
     fn obsolete_packet(
@@ -198,7 +228,13 @@ impl PcapNg {
         let interface = u32::from(body.short(0).ok_or_else(short_packet)?);
         let units = u64::from(high) << 32 | u64::from(low);
         body.bytes = data;
-        self.packet(interface, units, [len, original_len], (body, start + 20), records)
+        self.packet(
+            interface,
+            units,
+            [len, original_len],
+            (body, start + 20),
+            records,
+        )
     }
 
     fn packet(
@@ -241,12 +277,23 @@ impl PcapNg {
     ) -> Result<(), RecordStop> {
         let ([original_len], data) = body.words().ok_or_else(short_packet)?;
         let Some(of) = self.interfaces.first() else {
-            return Err(RecordStop::Bad("the packet here is of interface 0, but none was described".into()));
+            return Err(RecordStop::Bad(
+                "the packet here is of interface 0, but none was described".into(),
+            ));
         };
-        let snaplen = if of.snaplen == 0 { u32::MAX } else { of.snaplen };
+        let snaplen = if of.snaplen == 0 {
+            u32::MAX
+        } else {
+            of.snaplen
+        };
         // A block is at most RECORD_MAX long.
         let len = original_len.min(snaplen).min(data.len() as u32);
-        records.push(self.last_ts, of.link_type, PacketLengths { original_len, len }, start + 4);
+        records.push(
+            self.last_ts,
+            of.link_type,
+            PacketLengths { original_len, len },
+            start + 4,
+        );
         Ok(())
     }
 
@@ -258,13 +305,17 @@ impl PcapNg {
             (Some(major), Some(minor)) => Err(RecordStop::Bad(format!(
                 "the section here is of pcapng version {major}.{minor}; only version 1 is read"
             ))),
-            _ => Err(RecordStop::Bad("the section header here is too short".into())),
+            _ => Err(RecordStop::Bad(
+                "the section header here is too short".into(),
+            )),
         }
     }
 
     fn interface(&mut self, mut body: PcapngBlockBody<'_>) -> Result<(), RecordStop> {
         if self.interfaces.len() == INTERFACES_MAX {
-            return Err(RecordStop::Bad(format!("more than {INTERFACES_MAX} interfaces in a section")));
+            return Err(RecordStop::Bad(format!(
+                "more than {INTERFACES_MAX} interfaces in a section"
+            )));
         }
         let short = || RecordStop::Bad("the interface description here is too short".into());
         let link_type = LinkType::from(body.short(0).ok_or_else(short)?);
@@ -275,22 +326,36 @@ impl PcapNg {
         for (code, value) in body.options() {
             match (code, value) {
                 (9, &[exponent, ..]) => resolution = TimestampResolution::of_option(exponent),
-                (14, value) => offset_nanos = (body.long(value) as i64).saturating_mul(1_000_000_000),
+                (14, value) => {
+                    offset_nanos = (body.long(value) as i64).saturating_mul(1_000_000_000)
+                }
                 _ => (),
             }
         }
-        self.interfaces.push(PcapngInterface { link_type, snaplen, resolution, offset_nanos, lost: None });
+        self.interfaces.push(PcapngInterface {
+            link_type,
+            snaplen,
+            resolution,
+            offset_nanos,
+            lost: None,
+        });
         Ok(())
     }
 
     /// Counts are totals since the start of the capture: later statistics of an interface replace earlier ones.
     fn statistics(&mut self, mut body: PcapngBlockBody<'_>) {
-        let Some(([interface, _, _], options)) = body.words() else { return };
-        let Some(of) = self.interfaces.get_mut(interface as usize) else { return };
+        let Some(([interface, _, _], options)) = body.words() else {
+            return;
+        };
+        let Some(of) = self.interfaces.get_mut(interface as usize) else {
+            return;
+        };
         body.bytes = options;
         // isb_ifdrop, for lack of resources at the interface, and isb_osdrop, in the operating system.
-        let dropped =
-            body.options().filter(|(code, _)| matches!(code, 5 | 7)).map(|(_, value)| body.long(value));
+        let dropped = body
+            .options()
+            .filter(|(code, _)| matches!(code, 5 | 7))
+            .map(|(_, value)| body.long(value));
         of.lost = dropped.reduce(u64::saturating_add).or(of.lost);
     }
 
@@ -302,10 +367,17 @@ impl PcapNg {
                 _ => continue,
             };
             // The first name is shown; the others are aliases.
-            let name =
-                names.split(|&b| b == 0).next().and_then(|n| std::str::from_utf8(n).ok()).unwrap_or("");
+            let name = names
+                .split(|&b| b == 0)
+                .next()
+                .and_then(|n| std::str::from_utf8(n).ok())
+                .unwrap_or("");
             let printable = !name.chars().any(char::is_control);
-            if printable && !name.is_empty() && name.len() <= NAME_LEN_MAX && self.names_seen < NAMES_MAX {
+            if printable
+                && !name.is_empty()
+                && name.len() <= NAME_LEN_MAX
+                && self.names_seen < NAMES_MAX
+            {
                 self.names_seen += 1;
                 self.names.push((addr, name.to_owned()));
             }
@@ -314,9 +386,13 @@ impl PcapNg {
 
     /// As [`crate::format::CaptureFormat::cut`].
     pub fn cut(&self, rest: &[u8], needed: usize, packet: u64) -> String {
-        let kind = rest
-            .first_chunk()
-            .map(|w| if self.big_endian { u32::from_be_bytes(*w) } else { u32::from_le_bytes(*w) });
+        let kind = rest.first_chunk().map(|w| {
+            if self.big_endian {
+                u32::from_be_bytes(*w)
+            } else {
+                u32::from_le_bytes(*w)
+            }
+        });
         let place = match kind {
             Some(ENHANCED_PACKET | OBSOLETE_PACKET | SIMPLE_PACKET) => format!("packet {packet}"),
             Some(kind) => format!("a block (type {kind:#x})"),
@@ -331,7 +407,8 @@ impl PcapNg {
     /// As [`crate::source::SourceCounters::lost_before_us`].
     pub fn lost_before_us(&self) -> Option<u64> {
         let here = self.interfaces.iter().filter_map(|i| i.lost);
-        here.chain(self.lost_in_closed_sections).reduce(u64::saturating_add)
+        here.chain(self.lost_in_closed_sections)
+            .reduce(u64::saturating_add)
     }
 
     /// As [`crate::source::SourceCounters::nanosecond_fractions`].
@@ -350,7 +427,9 @@ fn section_order(magic: [u8; 4]) -> Result<bool, RecordStop> {
     match magic {
         m if u32::from_be_bytes(m) == BYTE_ORDER_MAGIC => Ok(true),
         m if u32::from_le_bytes(m) == BYTE_ORDER_MAGIC => Ok(false),
-        m => Err(RecordStop::Bad(format!("the section header here has an unknown byte order ({m:02x?})"))),
+        m => Err(RecordStop::Bad(format!(
+            "the section header here has an unknown byte order ({m:02x?})"
+        ))),
     }
 }
 
@@ -370,20 +449,32 @@ impl<'a> PcapngBlockBody<'a> {
     /// The first `N` words, and the rest.
     #[inline]
     fn words<const N: usize>(&self) -> Option<([u32; N], &'a [u8])> {
-        let word = if self.big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+        let word = if self.big_endian {
+            u32::from_be_bytes
+        } else {
+            u32::from_le_bytes
+        };
         let (words, _) = self.bytes.as_chunks::<4>();
         Some((words.first_chunk::<N>()?.map(word), &self.bytes[4 * N..]))
     }
 
     fn short(&self, at: usize) -> Option<u16> {
         let bytes = self.bytes.get(at..)?.first_chunk()?;
-        Some(if self.big_endian { u16::from_be_bytes(*bytes) } else { u16::from_le_bytes(*bytes) })
+        Some(if self.big_endian {
+            u16::from_be_bytes(*bytes)
+        } else {
+            u16::from_le_bytes(*bytes)
+        })
     }
 
     /// An option's value as an eight-byte number; 0 if it is shorter.
     fn long(&self, value: &[u8]) -> u64 {
         let bytes = value.first_chunk().copied().unwrap_or_default();
-        if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }
+        if self.big_endian {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
+        }
     }
 
     /// Codes and values, each padded to four bytes; ends at code 0 or at an invalid length.
@@ -413,19 +504,35 @@ pub(crate) mod samples {
     impl PcapngBlockWriter {
         /// A file that begins with a section.
         pub fn new(big_endian: bool) -> PcapngBlockWriter {
-            PcapngBlockWriter { big_endian, bytes: Vec::new() }.section(big_endian)
+            PcapngBlockWriter {
+                big_endian,
+                bytes: Vec::new(),
+            }
+            .section(big_endian)
         }
 
         pub fn word(&self, word: u32) -> [u8; 4] {
-            if self.big_endian { word.to_be_bytes() } else { word.to_le_bytes() }
+            if self.big_endian {
+                word.to_be_bytes()
+            } else {
+                word.to_le_bytes()
+            }
         }
 
         pub fn short(&self, short: u16) -> [u8; 2] {
-            if self.big_endian { short.to_be_bytes() } else { short.to_le_bytes() }
+            if self.big_endian {
+                short.to_be_bytes()
+            } else {
+                short.to_le_bytes()
+            }
         }
 
         pub fn long(&self, long: u64) -> [u8; 8] {
-            if self.big_endian { long.to_be_bytes() } else { long.to_le_bytes() }
+            if self.big_endian {
+                long.to_be_bytes()
+            } else {
+                long.to_le_bytes()
+            }
         }
 
         /// Any block: its body is padded.
@@ -450,11 +557,19 @@ pub(crate) mod samples {
         pub fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> PcapngBlockWriter {
             let link_type = self.short(link_type);
             let snaplen = self.word(snaplen);
-            self.block(super::INTERFACE_DESCRIPTION, &[&link_type, &[0, 0], &snaplen, options])
+            self.block(
+                super::INTERFACE_DESCRIPTION,
+                &[&link_type, &[0, 0], &snaplen, options],
+            )
         }
 
         pub fn option(&self, code: u16, value: &[u8]) -> Vec<u8> {
-            let mut option = [&self.short(code)[..], &self.short(value.len() as u16), value].concat();
+            let mut option = [
+                &self.short(code)[..],
+                &self.short(value.len() as u16),
+                value,
+            ]
+            .concat();
             option.resize(option.len().next_multiple_of(4), 0);
             option
         }
@@ -466,7 +581,13 @@ pub(crate) mod samples {
             original_len: u32,
             bytes: &[u8],
         ) -> PcapngBlockWriter {
-            let words = [interface, (units >> 32) as u32, units as u32, bytes.len() as u32, original_len];
+            let words = [
+                interface,
+                (units >> 32) as u32,
+                units as u32,
+                bytes.len() as u32,
+                original_len,
+            ];
             let fields = words.map(|w| self.word(w)).concat();
             self.block(super::ENHANCED_PACKET, &[&fields, bytes])
         }
@@ -488,7 +609,11 @@ mod tests {
         let mut at = 0;
         loop {
             let (block, len, stop) = crate::format::samples::read(&mut format, &bytes[at..]);
-            packets.extend(block.packets().map(|c| (c.ts.0, c.original_len, c.bytes.to_vec())));
+            packets.extend(
+                block
+                    .packets()
+                    .map(|c| (c.ts.0, c.original_len, c.bytes.to_vec())),
+            );
             at += len;
             if stop != RecordStop::Full {
                 return (format, packets, stop);
@@ -499,13 +624,21 @@ mod tests {
     /// Blocks → time, original length, and bytes of each packet, without errors.
     fn check(blocks: &PcapngBlockWriter, expected: &[(i64, u32, &[u8])]) {
         let (_, packets, stop) = read(&blocks.bytes);
-        let packets: Vec<_> = packets.iter().map(|(ts, len, bytes)| (*ts, *len, &bytes[..])).collect();
-        assert_eq!((&packets[..], stop), (expected, RecordStop::Need(BLOCK_HEAD)));
+        let packets: Vec<_> = packets
+            .iter()
+            .map(|(ts, len, bytes)| (*ts, *len, &bytes[..]))
+            .collect();
+        assert_eq!(
+            (&packets[..], stop),
+            (expected, RecordStop::Need(BLOCK_HEAD))
+        );
     }
 
     fn check_bad(blocks: &[u8], packets: usize, expected: &str) {
         let (_, read, stop) = read(blocks);
-        let RecordStop::Bad(message) = stop else { panic!("{stop:?}") };
+        let RecordStop::Bad(message) = stop else {
+            panic!("{stop:?}")
+        };
         assert!(message.contains(expected), "{message}");
         assert_eq!(read.len(), packets, "{message}");
     }
@@ -513,14 +646,22 @@ mod tests {
     #[test]
     fn packets_in_every_block_and_both_orders() {
         for big_endian in [false, true] {
-            let blocks =
-                PcapngBlockWriter::new(big_endian).interface(1, 0, &[]).enhanced(0, 5, 99, &[1, 2, 3]);
+            let blocks = PcapngBlockWriter::new(big_endian)
+                .interface(1, 0, &[])
+                .enhanced(0, 5, 99, &[1, 2, 3]);
             let fields = [0, 6, 2, 2].map(|w| blocks.word(w)).concat();
             let interface = blocks.short(0);
             let blocks = blocks.block(OBSOLETE_PACKET, &[&interface, &[0xff; 2], &fields, &[4, 5]]);
             let original_len = blocks.word(3);
             let blocks = blocks.block(SIMPLE_PACKET, &[&original_len, &[6, 7, 8]]);
-            check(&blocks, &[(5000, 99, &[1, 2, 3]), (6000, 2, &[4, 5]), (6000, 3, &[6, 7, 8])]);
+            check(
+                &blocks,
+                &[
+                    (5000, 99, &[1, 2, 3]),
+                    (6000, 2, &[4, 5]),
+                    (6000, 3, &[6, 7, 8]),
+                ],
+            );
         }
     }
 
@@ -528,16 +669,25 @@ mod tests {
     fn a_simple_packet_is_cut_by_the_snaplen() {
         let blocks = PcapngBlockWriter::new(false).interface(1, 2, &[]);
         let original_len = blocks.word(100);
-        check(&blocks.block(SIMPLE_PACKET, &[&original_len, &[6, 7, 0, 0]]), &[(0, 100, &[6, 7])]);
+        check(
+            &blocks.block(SIMPLE_PACKET, &[&original_len, &[6, 7, 0, 0]]),
+            &[(0, 100, &[6, 7])],
+        );
     }
 
     #[test]
     fn resolutions_and_offsets() {
         let check = |option: u8, units: u64, offset: i64, expected: i64| {
             let blocks = PcapngBlockWriter::new(false);
-            let options =
-                [blocks.option(9, &[option]), blocks.option(14, &blocks.long(offset as u64))].concat();
-            check(&blocks.interface(1, 0, &options).enhanced(0, units, 0, &[]), &[(expected, 0, &[])]);
+            let options = [
+                blocks.option(9, &[option]),
+                blocks.option(14, &blocks.long(offset as u64)),
+            ]
+            .concat();
+            check(
+                &blocks.interface(1, 0, &options).enhanced(0, units, 0, &[]),
+                &[(expected, 0, &[])],
+            );
         };
         check(0, 3, 0, 3_000_000_000);
         check(3, 1500, 0, 1_500_000_000);
@@ -562,16 +712,29 @@ mod tests {
         let blocks = blocks.interface(1, 0, &[]).interface(113, 0, &nanoseconds);
         let blocks = blocks.enhanced(1, 7, 0, &[]).enhanced(0, 7, 0, &[]);
         // A new section, in the other byte order, has its own interfaces.
-        let blocks = blocks.section(true).interface(101, 0, &[]).enhanced(0, 8, 0, &[]);
-        let (block, ..) = crate::format::samples::read(&mut CaptureFormat::Undetected, &blocks.bytes);
+        let blocks = blocks
+            .section(true)
+            .interface(101, 0, &[])
+            .enhanced(0, 8, 0, &[]);
+        let (block, ..) =
+            crate::format::samples::read(&mut CaptureFormat::Undetected, &blocks.bytes);
         let seen: Vec<_> = block.packets().map(|c| (c.ts.0, c.link_type)).collect();
-        assert_eq!(seen, [(7, LinkType::LinuxSll), (7000, LinkType::Ethernet), (8000, LinkType::Raw)]);
+        assert_eq!(
+            seen,
+            [
+                (7, LinkType::LinuxSll),
+                (7000, LinkType::Ethernet),
+                (8000, LinkType::Raw)
+            ]
+        );
     }
 
     #[test]
     fn names_and_losses() {
         for big_endian in [false, true] {
-            let blocks = PcapngBlockWriter::new(big_endian).interface(1, 0, &[]).interface(1, 0, &[]);
+            let blocks = PcapngBlockWriter::new(big_endian)
+                .interface(1, 0, &[])
+                .interface(1, 0, &[]);
             let names = [
                 blocks.option(1, b"\x0a\0\0\x01first\0alias\0"),
                 blocks.option(1, b"\x0a\0\0\x02bad\x1b[2J\0"),
@@ -581,21 +744,39 @@ mod tests {
                 blocks.option(1, b"\x0a\0\0\x03after the end\0"),
             ];
             let statistics = |blocks: PcapngBlockWriter, interface: u32, lost: &[(u16, u64)]| {
-                let options: Vec<_> =
-                    lost.iter().map(|(code, n)| blocks.option(*code, &blocks.long(*n))).collect();
+                let options: Vec<_> = lost
+                    .iter()
+                    .map(|(code, n)| blocks.option(*code, &blocks.long(*n)))
+                    .collect();
                 let interface = blocks.word(interface);
-                blocks.block(INTERFACE_STATISTICS, &[&interface, &[0; 8], &options.concat()])
+                blocks.block(
+                    INTERFACE_STATISTICS,
+                    &[&interface, &[0; 8], &options.concat()],
+                )
             };
             let blocks = blocks.block(NAME_RESOLUTION, &[&names.concat()]);
             let blocks = statistics(blocks, 0, &[(4, 100), (5, 3)]);
             let blocks = statistics(blocks, 0, &[(5, 4), (7, 10)]); // replaces
             let blocks = statistics(statistics(blocks, 1, &[(5, 1000)]), 9, &[(5, 1)]);
-            let blocks = statistics(blocks.section(!big_endian).interface(1, 0, &[]), 0, &[(5, 20_000)]);
+            let blocks = statistics(
+                blocks.section(!big_endian).interface(1, 0, &[]),
+                0,
+                &[(5, 20_000)],
+            );
             let (mut format, _, stop) = read(&blocks.bytes);
-            assert_eq!((stop, format.lost_before_us()), (RecordStop::Need(BLOCK_HEAD), Some(21_014)));
+            assert_eq!(
+                (stop, format.lost_before_us()),
+                (RecordStop::Need(BLOCK_HEAD), Some(21_014))
+            );
             let names = format.take_names();
-            let names: Vec<_> = names.iter().map(|(ip, name)| (ip.to_string(), &name[..])).collect();
-            assert_eq!(names, [("10.0.0.1".into(), "first"), ("2001::1".into(), "six")]);
+            let names: Vec<_> = names
+                .iter()
+                .map(|(ip, name)| (ip.to_string(), &name[..]))
+                .collect();
+            assert_eq!(
+                names,
+                [("10.0.0.1".into(), "first"), ("2001::1".into(), "six")]
+            );
         }
     }
 
@@ -605,26 +786,53 @@ mod tests {
             .block(0xbad, &[&[1; 9]])
             .block(0x0a, &[b"secrets"])
             .block(0x4000_0bad, &[]);
-        check(&blocks.interface(1, 0, &[]).enhanced(0, 1, 0, &[]), &[(1000, 0, &[])]);
+        check(
+            &blocks.interface(1, 0, &[]).enhanced(0, 1, 0, &[]),
+            &[(1000, 0, &[])],
+        );
     }
 
     #[test]
     fn bad_blocks() {
-        let good = || PcapngBlockWriter::new(false).interface(1, 0, &[]).enhanced(0, 1, 4, &[1, 2, 3, 4]);
-        check_bad(&good().enhanced(1, 1, 0, &[]).bytes, 1, "interface 1, but only 1");
+        let good = || {
+            PcapngBlockWriter::new(false)
+                .interface(1, 0, &[])
+                .enhanced(0, 1, 4, &[1, 2, 3, 4])
+        };
+        check_bad(
+            &good().enhanced(1, 1, 0, &[]).bytes,
+            1,
+            "interface 1, but only 1",
+        );
         let patched = |at_end: usize, value: u8| {
             let mut bytes = good().bytes;
             let at = bytes.len() - at_end;
             bytes[at] = value;
             bytes
         };
-        check_bad(&patched(4, 36 + 4), 0, "36 bytes at its start and 40 at its end");
+        check_bad(
+            &patched(4, 36 + 4),
+            0,
+            "36 bytes at its start and 40 at its end",
+        );
         check_bad(&patched(32, 8), 0, "impossible length of 8 bytes");
         check_bad(&patched(32, 37), 0, "impossible length of 37 bytes");
-        check_bad(&patched(29, 0x80), 0, "impossible length of 2147483684 bytes");
+        check_bad(
+            &patched(29, 0x80),
+            0,
+            "impossible length of 2147483684 bytes",
+        );
         check_bad(&patched(16, 5), 0, "claims 5 captured bytes");
-        check_bad(&good().block(ENHANCED_PACKET, &[&[0; 16]]).bytes, 1, "too short");
-        check_bad(&good().block(INTERFACE_DESCRIPTION, &[&[0; 4]]).bytes, 1, "too short");
+        check_bad(
+            &good().block(ENHANCED_PACKET, &[&[0; 16]]).bytes,
+            1,
+            "too short",
+        );
+        check_bad(
+            &good().block(INTERFACE_DESCRIPTION, &[&[0; 4]]).bytes,
+            1,
+            "too short",
+        );
         let section = good().bytes.len();
         let mut next = good().section(true);
         next.bytes[section + 13] = 2;

@@ -33,7 +33,14 @@ impl WindowOrigin {
         let PacketLengths { original_len, len } = lengths;
         let buffer = self.buffer;
         let start = self.window_start + start as u32;
-        PacketRecord { ts, link_type, original_len, len, start, buffer }
+        PacketRecord {
+            ts,
+            link_type,
+            original_len,
+            len,
+            start,
+            buffer,
+        }
     }
 }
 
@@ -41,7 +48,13 @@ impl<'a> RecordSink<'a> {
     /// Records of a window that begins at `window_start` in `buffer` of the block.
     pub fn new(block: &'a mut PacketBlock, buffer: u32, window_start: usize) -> Self {
         // Buffers are windows, which are far below 4 GiB.
-        RecordSink { block, origin: WindowOrigin { buffer, window_start: window_start as u32 } }
+        RecordSink {
+            block,
+            origin: WindowOrigin {
+                buffer,
+                window_start: window_start as u32,
+            },
+        }
     }
 
     /// Advances the base by `len` bytes.
@@ -61,8 +74,15 @@ impl<'a> RecordSink<'a> {
 
     /// Adds a packet whose captured bytes are completely in the window, from `start` on.
     #[inline]
-    pub fn push(&mut self, ts: Timestamp, link_type: LinkType, lengths: PacketLengths, start: usize) {
-        self.block.push(self.origin.record(ts, link_type, lengths, start));
+    pub fn push(
+        &mut self,
+        ts: Timestamp,
+        link_type: LinkType,
+        lengths: PacketLengths,
+        start: usize,
+    ) {
+        self.block
+            .push(self.origin.record(ts, link_type, lengths, start));
     }
 
     /// Free records, to be written from the front, followed by [`RecordSink::filled`]; the bulk form of

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{
-    BackendError, BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
+    BackendError, BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
 };
 
 /// Files that may be opened from now on.
@@ -48,10 +49,14 @@ pub enum SeccompError {
 /// # Errors
 /// When the kernel does not support it; nothing has changed then.
 pub fn restrict(files: FileAccess, network: NetworkAccess) -> Result<(), SeccompError> {
-    let arch = std::env::consts::ARCH.try_into().map_err(SeccompError::Processor)?;
+    let arch = std::env::consts::ARCH
+        .try_into()
+        .map_err(SeccompError::Processor)?;
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
     let filter = SeccompFilter::new(rules(files, network)?, refused, SeccompAction::Allow, arch);
-    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(seccompiler::Error::from)?;
+    let program: BpfProgram = filter
+        .and_then(TryInto::try_into)
+        .map_err(seccompiler::Error::from)?;
     Ok(apply_filter(&program)?)
 }
 
@@ -75,20 +80,41 @@ fn rules(files: FileAccess, network: NetworkAccess) -> Result<SeccompRules, secc
     }
     // Without CLONE_THREAD it would be a process. clone3, whose flags are not visible to the filter, fails.
     let thread = libc::CLONE_THREAD as u64;
-    only(&mut rules, libc::SYS_clone, 0, &[(MaskedEq(thread), thread)])?;
-    only(&mut rules, libc::SYS_prctl, 0, &[(Eq, libc::PR_SET_NAME as u64)])?;
+    only(
+        &mut rules,
+        libc::SYS_clone,
+        0,
+        &[(MaskedEq(thread), thread)],
+    )?;
+    only(
+        &mut rules,
+        libc::SYS_prctl,
+        0,
+        &[(Eq, libc::PR_SET_NAME as u64)],
+    )?;
     // Reads limits only.
     only(&mut rules, libc::SYS_prlimit64, 2, &[(Eq, 0)])?;
     // Sizes of terminals and states of interfaces.
-    let questions = [libc::TCGETS, libc::TIOCGWINSZ, libc::SIOCGIFINDEX, libc::SIOCGIFFLAGS];
+    let questions = [
+        libc::TCGETS,
+        libc::TIOCGWINSZ,
+        libc::SIOCGIFINDEX,
+        libc::SIOCGIFFLAGS,
+    ];
     let of_connections = [libc::FIONBIO, libc::FIONREAD];
     let is_closed = network == NetworkAccess::Closed;
-    let requests = questions.iter().chain(of_connections.iter().filter(|_| !is_closed));
+    let requests = questions
+        .iter()
+        .chain(of_connections.iter().filter(|_| !is_closed));
     let requests: Vec<_> = requests.map(|request| (Eq, *request)).collect();
     only(&mut rules, libc::SYS_ioctl, 1, &requests)?;
     // Counters of adapters are read by netlink.
     let families = [libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6];
-    let families = if is_closed { &families[..1] } else { &families[..] };
+    let families = if is_closed {
+        &families[..1]
+    } else {
+        &families[..]
+    };
     let families: Vec<_> = families.iter().map(|family| (Eq, *family as u64)).collect();
     only(&mut rules, libc::SYS_socket, 0, &families)?;
     if files == FileAccess::ReadOnly {
@@ -106,7 +132,12 @@ fn only(
     values: &[(seccompiler::SeccompCmpOp, u64)],
 ) -> Result<(), seccompiler::Error> {
     let rule = |(op, value): &(seccompiler::SeccompCmpOp, u64)| {
-        SeccompRule::new(vec![SeccompCondition::new(argument, Dword, op.clone(), *value)?])
+        SeccompRule::new(vec![SeccompCondition::new(
+            argument,
+            Dword,
+            op.clone(),
+            *value,
+        )?])
     };
     rules.insert(call, values.iter().map(rule).collect::<Result<_, _>>()?);
     Ok(())
@@ -181,7 +212,12 @@ const ALWAYS: &[i64] = &[
 
 /// Calls that newer architectures lack.
 #[cfg(target_arch = "x86_64")]
-const ALWAYS_OLD: &[i64] = &[libc::SYS_lstat, libc::SYS_poll, libc::SYS_stat, libc::SYS_time];
+const ALWAYS_OLD: &[i64] = &[
+    libc::SYS_lstat,
+    libc::SYS_poll,
+    libc::SYS_stat,
+    libc::SYS_time,
+];
 
 /// For connections.
 const CONNECTIONS: &[i64] = &[
@@ -224,7 +260,9 @@ mod tests {
         network: NetworkAccess,
         act: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        let done = thread::spawn(move || restrict(files, network).map(|()| act())).join().expect("no panic");
+        let done = thread::spawn(move || restrict(files, network).map(|()| act()))
+            .join()
+            .expect("no panic");
         Some(testkit::require!("seccomp" => done))
     }
 
@@ -241,40 +279,65 @@ mod tests {
             ]
         };
         assert_eq!(attempts(), [true; 4]);
-        let Some(done) = restricted(FileAccess::New, NetworkAccess::Closed, attempts) else { return };
+        let Some(done) = restricted(FileAccess::New, NetworkAccess::Closed, attempts) else {
+            return;
+        };
         assert_eq!(done, [false; 4]);
-        let Some(done) = restricted(FileAccess::ReadOnly, NetworkAccess::Internet, attempts) else { return };
-        assert_eq!(done, [false, true, true, false], "what delivers results may connect, and no more");
+        let Some(done) = restricted(FileAccess::ReadOnly, NetworkAccess::Internet, attempts) else {
+            return;
+        };
+        assert_eq!(
+            done,
+            [false, true, true, false],
+            "what delivers results may connect, and no more"
+        );
     }
 
     #[test]
     fn threads_memory_time_and_reading_go_on() {
         let work = || {
-            let inner = thread::spawn(|| vec![1_u8; 64 << 20].iter().map(|b| u64::from(*b)).sum::<u64>());
+            let inner = thread::spawn(|| {
+                vec![1_u8; 64 << 20]
+                    .iter()
+                    .map(|b| u64::from(*b))
+                    .sum::<u64>()
+            });
             thread::sleep(std::time::Duration::from_millis(1));
             let interfaces = crate::interfaces::interfaces().map_or(0, |all| all.len());
-            (inner.join().ok(), fs::read("/proc/self/status").is_ok(), interfaces > 0)
+            (
+                inner.join().ok(),
+                fs::read("/proc/self/status").is_ok(),
+                interfaces > 0,
+            )
         };
-        let Some(done) = restricted(FileAccess::ReadOnly, NetworkAccess::Closed, work) else { return };
+        let Some(done) = restricted(FileAccess::ReadOnly, NetworkAccess::Closed, work) else {
+            return;
+        };
         assert_eq!(done, (Some(64 << 20), true, true));
     }
 
     #[test]
     fn files_are_made_where_output_needs_them() {
         let folder = tempfile::tempdir().expect("a folder");
-        for (files, expected) in [(FileAccess::ReadOnly, [false; 3]), (FileAccess::New, [true; 3])] {
+        for (files, expected) in [
+            (FileAccess::ReadOnly, [false; 3]),
+            (FileAccess::New, [true; 3]),
+        ] {
             let path = |name: &str| -> PathBuf { folder.path().join(format!("{name} {files:?}")) };
             let made = path("made");
             let moved = path("moved");
             let work = move || {
-                let created = fs::create_dir(&made).and_then(|()| fs::write(made.join("file"), b"abc"));
+                let created =
+                    fs::create_dir(&made).and_then(|()| fs::write(made.join("file"), b"abc"));
                 [
                     created.is_ok(),
                     fs::rename(&made, &moved).is_ok(),
                     fs::remove_file(moved.join("file")).is_ok(),
                 ]
             };
-            let Some(done) = restricted(files, NetworkAccess::Closed, work) else { return };
+            let Some(done) = restricted(files, NetworkAccess::Closed, work) else {
+                return;
+            };
             assert_eq!(done, expected, "{files:?}");
         }
     }

@@ -80,7 +80,9 @@ impl SourceCounters {
     pub fn take_back(&mut self, unwanted: &[PacketRecord]) {
         self.packets = self.packets.saturating_sub(unwanted.len() as u64);
         for record in unwanted {
-            self.original_bytes = self.original_bytes.saturating_sub(record.original_len.into());
+            self.original_bytes = self
+                .original_bytes
+                .saturating_sub(record.original_len.into());
             self.captured_bytes = self.captured_bytes.saturating_sub(record.len.into());
             let is_truncated = record.original_len > record.len;
             self.truncated_packets = self.truncated_packets.saturating_sub(is_truncated.into());

@@ -3,12 +3,30 @@
 
 /// Formats by their first bytes, with advice.
 const KNOWN: &[(&[u8], &str)] = &[
-    (b"snoop\0\0\0", "a snoop capture: convert it with `editcap -F pcap`"),
-    (b"GMBU", "a Microsoft Network Monitor capture: convert it with `editcap -F pcap`"),
-    (b"RTSS", "a Microsoft Network Monitor capture: convert it with `editcap -F pcap`"),
-    (b"TRSNIFF data", "a Sniffer capture: convert it with `editcap -F pcap`"),
-    (b"XCP\0", "a NetXRay capture: convert it with `editcap -F pcap`"),
-    (b"\x1c\x00\x01\xac", "an IXIA lcap capture: convert it with `editcap -F pcap`"),
+    (
+        b"snoop\0\0\0",
+        "a snoop capture: convert it with `editcap -F pcap`",
+    ),
+    (
+        b"GMBU",
+        "a Microsoft Network Monitor capture: convert it with `editcap -F pcap`",
+    ),
+    (
+        b"RTSS",
+        "a Microsoft Network Monitor capture: convert it with `editcap -F pcap`",
+    ),
+    (
+        b"TRSNIFF data",
+        "a Sniffer capture: convert it with `editcap -F pcap`",
+    ),
+    (
+        b"XCP\0",
+        "a NetXRay capture: convert it with `editcap -F pcap`",
+    ),
+    (
+        b"\x1c\x00\x01\xac",
+        "an IXIA lcap capture: convert it with `editcap -F pcap`",
+    ),
     (b"BZh", "bzip2 data: unpack it with `bzip2 -d`"),
     (b"\xfd7zXZ\0", "xz data: unpack it with `xz -d`"),
     (b"\x04\x22\x4d\x18", "lz4 data: unpack it with `lz4 -d`"),
@@ -42,23 +60,32 @@ pub(crate) fn describe(head: &[u8]) -> String {
 
 fn is_html(head: &[u8]) -> bool {
     let head = head.trim_ascii_start();
-    ["<!doctype", "<html", "<head"]
-        .iter()
-        .any(|tag| head.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes())))
+    ["<!doctype", "<html", "<head"].iter().any(|tag| {
+        head.get(..tag.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()))
+    })
 }
 
 fn is_text(head: &[u8]) -> bool {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
         // A character may be cut at the end.
-        Err(e) if e.error_len().is_none() => std::str::from_utf8(&head[..e.valid_up_to()]).unwrap_or("\0"),
+        Err(e) if e.error_len().is_none() => {
+            std::str::from_utf8(&head[..e.valid_up_to()]).unwrap_or("\0")
+        }
         Err(_) => return false,
     };
-    !text.chars().any(|c| c.is_control() && !c.is_ascii_whitespace())
+    !text
+        .chars()
+        .any(|c| c.is_control() && !c.is_ascii_whitespace())
 }
 
 fn hex(head: &[u8]) -> String {
-    head.iter().take(8).map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ")
+    head.iter()
+        .take(8)
+        .map(|b| format!("{b:02x}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]

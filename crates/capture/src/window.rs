@@ -59,7 +59,10 @@ impl InputWindow {
 
     /// Consumes the first `n` bytes.
     pub fn advance(&mut self, n: usize) {
-        debug_assert!(n <= self.bytes().len(), "only bytes that were there can be done with");
+        debug_assert!(
+            n <= self.bytes().len(),
+            "only bytes that were there can be done with"
+        );
         match self {
             InputWindow::Mapped(mapped) => mapped.start += n,
             InputWindow::Stream(stream) => {
@@ -85,7 +88,9 @@ impl InputWindow {
     pub fn progress(&self) -> (u64, Option<u64>) {
         match self {
             InputWindow::Mapped(mapped) => (self.offset(), Some(mapped.file_len)),
-            InputWindow::Stream(stream) => (stream.consumed.load(Ordering::Relaxed), stream.file_len),
+            InputWindow::Stream(stream) => {
+                (stream.consumed.load(Ordering::Relaxed), stream.file_len)
+            }
         }
     }
 }
@@ -106,16 +111,25 @@ impl MappedWindow {
     /// # Errors
     /// Returns the file if it cannot be mapped.
     pub fn new(file: File, files: usize) -> Result<Self, File> {
-        Self::of_len(file, (MAP_LEN_ALL / files.max(1)).clamp(MAP_ALIGN as usize, MAP_LEN))
+        Self::of_len(
+            file,
+            (MAP_LEN_ALL / files.max(1)).clamp(MAP_ALIGN as usize, MAP_LEN),
+        )
     }
 
     fn of_len(file: File, wanted: usize) -> Result<Self, File> {
-        let mapped =
-            file.metadata().and_then(|m| Ok((m.len(), sys::map(&file, 0, map_len(m.len(), wanted))?)));
+        let mapped = file
+            .metadata()
+            .and_then(|m| Ok((m.len(), sys::map(&file, 0, map_len(m.len(), wanted))?)));
         match mapped {
-            Ok((file_len, map)) => {
-                Ok(Self { file, file_len, map: Arc::new(map), offset: 0, start: 0, wanted })
-            }
+            Ok((file_len, map)) => Ok(Self {
+                file,
+                file_len,
+                map: Arc::new(map),
+                offset: 0,
+                start: 0,
+                wanted,
+            }),
             Err(_) => Err(file),
         }
     }
@@ -172,8 +186,8 @@ impl StreamWindow {
 
     fn refill(&mut self, needed: usize) -> Result<bool, String> {
         self.make_room(needed);
-        let buffer =
-            Arc::get_mut(&mut self.buffer).expect("there is room only in a buffer that nobody shares");
+        let buffer = Arc::get_mut(&mut self.buffer)
+            .expect("there is room only in a buffer that nobody shares");
         loop {
             match self.stream.read(&mut buffer[self.end..]) {
                 Ok(n) => {
@@ -194,7 +208,11 @@ impl StreamWindow {
         let fits = self.start + needed.min(RECORD_MAX) <= self.buffer.len() && !left.is_empty();
         let start = if fits { left.start } else { 0 };
         let end = start + left.len();
-        let len = if end == self.buffer.len() { end * 2 } else { self.buffer.len() };
+        let len = if end == self.buffer.len() {
+            end * 2
+        } else {
+            self.buffer.len()
+        };
         match Arc::get_mut(&mut self.buffer) {
             Some(buffer) => {
                 buffer.copy_within(left, start);
@@ -247,7 +265,11 @@ pub(crate) mod samples {
 
     /// A window onto a stream of `bytes` that returns `chunks` of them at a time, cyclically.
     pub fn streamed(bytes: &[u8], chunks: Vec<usize>) -> InputWindow {
-        let stream = ChunkedReader { bytes: bytes.to_vec(), at: 0, chunks: chunks.into_iter().cycle() };
+        let stream = ChunkedReader {
+            bytes: bytes.to_vec(),
+            at: 0,
+            chunks: chunks.into_iter().cycle(),
+        };
         InputWindow::Stream(StreamWindow::new(Box::new(stream), Arc::default(), None))
     }
 
@@ -259,7 +281,11 @@ pub(crate) mod samples {
 
     impl Read for ChunkedReader {
         fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-            let chunk = self.chunks.next().expect("a cycle does not end").min(self.bytes.len() - self.at);
+            let chunk = self
+                .chunks
+                .next()
+                .expect("a cycle does not end")
+                .min(self.bytes.len() - self.at);
             let n = chunk.min(into.len());
             into[..n].copy_from_slice(&self.bytes[self.at..][..n]);
             self.at += n;
@@ -276,7 +302,9 @@ mod tests {
     fn check(mut window: InputWindow, step: usize, expected: &[u8]) {
         let mut read = Vec::new();
         loop {
-            while window.bytes().len() < step && window.refill(step).expect("nothing is wrong with it") {}
+            while window.bytes().len() < step
+                && window.refill(step).expect("nothing is wrong with it")
+            {}
             let taken = window.bytes().len().min(step);
             if taken == 0 {
                 break;
@@ -316,8 +344,13 @@ mod tests {
     fn a_promised_length_takes_no_memory() {
         let mut window = samples::streamed(&[0; 100], vec![100]);
         while window.refill(RECORD_MAX).expect("nothing is wrong with it") {}
-        let InputWindow::Stream(stream) = &window else { panic!("it is a stream") };
-        assert_eq!((window.bytes().len(), stream.buffer.len()), (100, BUFFER_LEN));
+        let InputWindow::Stream(stream) = &window else {
+            panic!("it is a stream")
+        };
+        assert_eq!(
+            (window.bytes().len(), stream.buffer.len()),
+            (100, BUFFER_LEN)
+        );
     }
 
     #[test]

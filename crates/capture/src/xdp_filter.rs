@@ -92,7 +92,9 @@ impl XdpEndMatch {
 
     /// As 128-bit numbers, IPv4 in mapped form: the same rule as in the monitor's filter.
     fn mask_and_net(&self) -> (u128, u128) {
-        let Some((ip, prefix)) = self.net else { return (0, 0) };
+        let Some((ip, prefix)) = self.net else {
+            return (0, 0);
+        };
         let prefix = u32::from(prefix) + if ip.is_ipv4() { 96 } else { 0 };
         let mask = u128::MAX.checked_shl(128 - prefix.min(128)).unwrap_or(0);
         (mask, u128::from_be_bytes(Addr::from(ip).0) & mask)
@@ -176,7 +178,8 @@ fn ethernet(asm: &mut Assembler, (v4, v6): (JumpLabel, JumpLabel), pass: JumpLab
             return;
         }
         let tag = asm.label();
-        VLAN.iter().for_each(|vlan| asm.jump_if(JumpTest::Eq, KIND, raw16(vlan.0), tag));
+        VLAN.iter()
+            .for_each(|vlan| asm.jump_if(JumpTest::Eq, KIND, raw16(vlan.0), tag));
         asm.jump(pass);
         asm.place(tag);
         need(asm, 4, pass);
@@ -231,7 +234,11 @@ fn ipv6(asm: &mut Assembler, (transport, unknown_ports): (JumpLabel, JumpLabel),
 }
 
 /// Skips one IPv6 extension header, if present.
-fn extension(asm: &mut Assembler, (transport, unknown_ports): (JumpLabel, JumpLabel), pass: JumpLabel) {
+fn extension(
+    asm: &mut Assembler,
+    (transport, unknown_ports): (JumpLabel, JumpLabel),
+    pass: JumpLabel,
+) {
     const FRAGMENT: u32 = 44;
     const AUTHENTICATION: u32 = 51;
     /// Headers whose length is counted in units of 8 bytes after the first 8.
@@ -243,7 +250,9 @@ fn extension(asm: &mut Assembler, (transport, unknown_ports): (JumpLabel, JumpLa
     let next = asm.label();
     asm.jump_if(JumpTest::Eq, KIND, FRAGMENT, fragment);
     asm.jump_if(JumpTest::Eq, KIND, AUTHENTICATION, authentication);
-    ORDINARY.iter().for_each(|&kind| asm.jump_if(JumpTest::Eq, KIND, kind, ordinary));
+    ORDINARY
+        .iter()
+        .for_each(|&kind| asm.jump_if(JumpTest::Eq, KIND, kind, ordinary));
     asm.jump(transport);
 
     asm.place(fragment);
@@ -292,7 +301,12 @@ fn ports(asm: &mut Assembler, ends: JumpLabel, pass: JumpLabel) {
 }
 
 /// Jumps to `hit` if `end` matches any of `list`, otherwise to `miss`.
-fn any_of(asm: &mut Assembler, list: &[XdpEndMatch], end: StackOffset, (hit, miss): (JumpLabel, JumpLabel)) {
+fn any_of(
+    asm: &mut Assembler,
+    list: &[XdpEndMatch],
+    end: StackOffset,
+    (hit, miss): (JumpLabel, JumpLabel),
+) {
     if list.is_empty() || list.iter().any(XdpEndMatch::is_open) {
         asm.jump(hit);
         return;
@@ -319,7 +333,12 @@ fn one(asm: &mut Assembler, m: &XdpEndMatch, miss: JumpLabel) {
     for (i, word) in WORDS.into_iter().enumerate().rev() {
         let at = |n: u128| {
             let bytes = words(n);
-            u32::from_ne_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])
+            u32::from_ne_bytes([
+                bytes[4 * i],
+                bytes[4 * i + 1],
+                bytes[4 * i + 2],
+                bytes[4 * i + 3],
+            ])
         };
         if at(mask) != 0 {
             asm.mov32(SCRATCH, word);

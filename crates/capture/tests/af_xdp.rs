@@ -7,7 +7,9 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-use cable::{await_that, end, inside, output, peer, receive, run, seen, send, send_frames, this_test};
+use cable::{
+    await_that, end, inside, output, peer, receive, run, seen, send, send_frames, this_test,
+};
 use capture::af_xdp::{XdpError, XdpMode, XdpOptions};
 use capture::live::{self, CaptureBackend, LiveError, LiveOptions};
 use capture::xdp_filter::{XdpEndMatch, XdpFilter};
@@ -17,25 +19,46 @@ use wire::Timestamp;
 
 #[test]
 fn native_loses_nothing() {
-    inside("native_loses_nothing", &[], || loses_nothing(XdpMode::Native));
+    inside("native_loses_nothing", &[], || {
+        loses_nothing(XdpMode::Native)
+    });
 }
 
 #[test]
 fn generic_loses_nothing() {
-    inside("generic_loses_nothing", &[], || loses_nothing(XdpMode::Generic));
+    inside("generic_loses_nothing", &[], || {
+        loses_nothing(XdpMode::Generic)
+    });
 }
 
 fn loses_nothing(mode: XdpMode) {
-    let mut sources = open(&live(), &XdpOptions { mode, ..XdpOptions::default() }).expect("opens");
+    let mut sources = open(
+        &live(),
+        &XdpOptions {
+            mode,
+            ..XdpOptions::default()
+        },
+    )
+    .expect("opens");
     assert_eq!(sources.len(), 1);
     let sender = send("10.9.0.2:80 20000 200");
     let seen = receive(&mut sources, |seen| seen.len() == 20_000);
     end(sender);
-    assert_eq!(sources[0].counters().lost_before_us, Some(0), "at a modest rate");
-    assert!(seen.iter().map(|s| s.number).eq(0..20_000), "each once, in order");
+    assert_eq!(
+        sources[0].counters().lost_before_us,
+        Some(0),
+        "at a modest rate"
+    );
+    assert!(
+        seen.iter().map(|s| s.number).eq(0..20_000),
+        "each once, in order"
+    );
     let counters = sources[0].counters();
     // The kernel's neighbor discovery is also captured.
-    assert!(counters.packets >= 20_000 && counters.captured_bytes >= 20_000 * 242, "{counters:?}");
+    assert!(
+        counters.packets >= 20_000 && counters.captured_bytes >= 20_000 * 242,
+        "{counters:?}"
+    );
 }
 
 #[test]
@@ -48,14 +71,22 @@ fn takes_only_what_is_asked_for() {
             servers: servers.iter().map(|text| end_match(text)).collect(),
         };
         let wanted = filter(&["10.9.0.0/24 *", "fd09::1/128 *"], &["* 80"]);
-        let polite = XdpOptions { filter: wanted, ..XdpOptions::default() };
+        let polite = XdpOptions {
+            filter: wanted,
+            ..XdpOptions::default()
+        };
         let Err(refusal @ XdpError::InUse { .. }) = open(&live(), &polite) else {
             panic!("the interface is the host's own");
         };
-        assert!(refusal.to_string().contains("it has the address 10.9.0.2"), "{refusal}");
+        assert!(
+            refusal.to_string().contains("it has the address 10.9.0.2"),
+            "{refusal}"
+        );
         let hosts = |address: &str| {
             let socket = UdpSocket::bind(address).expect("a free port");
-            socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+            socket
+                .set_read_timeout(Some(Duration::from_millis(300)))
+                .expect("a timeout");
             socket
         };
         let web = hosts("10.9.0.2:80");
@@ -63,22 +94,45 @@ fn takes_only_what_is_asked_for() {
         let six = hosts("[fd09::2]:80");
         let stack_gets = |socket: &UdpSocket| {
             let mut buffer = [0; 2048];
-            (0..).take_while(|_| socket.recv(&mut buffer).is_ok()).count()
+            (0..)
+                .take_while(|_| socket.recv(&mut buffer).is_ok())
+                .count()
         };
         for mode in [XdpMode::Native, XdpMode::Generic] {
-            let xdp = XdpOptions { steal: true, mode, ..polite.clone() };
+            let xdp = XdpOptions {
+                steal: true,
+                mode,
+                ..polite.clone()
+            };
             let mut sources = open(&live(), &xdp).expect("opens");
             let sender = send("10.9.0.2:80 50 10,10.9.0.2:81 50 10,[fd09::2]:80 50 10");
             let seen = receive(&mut sources, |seen| seen.len() == 100);
             end(sender);
             let port_80 = |s: &&cable::Seen| s.to.ends_with(":80");
-            assert_eq!((seen.len(), seen.iter().filter(port_80).count()), (100, 100), "{mode:?}");
-            assert_eq!([stack_gets(&web), stack_gets(&other), stack_gets(&six)], [0, 50, 0], "{mode:?}");
+            assert_eq!(
+                (seen.len(), seen.iter().filter(port_80).count()),
+                (100, 100),
+                "{mode:?}"
+            );
+            assert_eq!(
+                [stack_gets(&web), stack_gets(&other), stack_gets(&six)],
+                [0, 50, 0],
+                "{mode:?}"
+            );
             assert!(output("ip link show dev mon").contains("xdp"));
             drop(sources);
-            assert!(!output("ip link show dev mon").contains("xdp"), "it is off at the end");
-            end(send("10.9.0.2:80 50 10,10.9.0.2:81 50 10,[fd09::2]:80 50 10"));
-            assert_eq!([stack_gets(&web), stack_gets(&other), stack_gets(&six)], [50; 3], "{mode:?}");
+            assert!(
+                !output("ip link show dev mon").contains("xdp"),
+                "it is off at the end"
+            );
+            end(send(
+                "10.9.0.2:80 50 10,10.9.0.2:81 50 10,[fd09::2]:80 50 10",
+            ));
+            assert_eq!(
+                [stack_gets(&web), stack_gets(&other), stack_gets(&six)],
+                [50; 3],
+                "{mode:?}"
+            );
         }
     });
 }
@@ -86,12 +140,24 @@ fn takes_only_what_is_asked_for() {
 #[test]
 fn the_kernel_takes_long_lists() {
     inside("the_kernel_takes_long_lists", &[], || {
-        let host =
-            |i: u32| XdpEndMatch { net: Some(((0x0a00_0000 + i).to_be_bytes().into(), 32)), port: Some(80) };
+        let host = |i: u32| XdpEndMatch {
+            net: Some(((0x0a00_0000 + i).to_be_bytes().into(), 32)),
+            port: Some(80),
+        };
         let mut servers: Vec<XdpEndMatch> = (0..700).map(host).collect();
         servers.push(end_match("10.9.0.2/32 80"));
-        let filter = XdpFilter { clients: vec![end_match("10.0.0.0/8 *")], servers };
-        let mut sources = open(&live(), &XdpOptions { filter, ..XdpOptions::default() }).expect("opens");
+        let filter = XdpFilter {
+            clients: vec![end_match("10.0.0.0/8 *")],
+            servers,
+        };
+        let mut sources = open(
+            &live(),
+            &XdpOptions {
+                filter,
+                ..XdpOptions::default()
+            },
+        )
+        .expect("opens");
         let sender = send("10.9.0.2:81 50 10,10.9.0.2:80 50 10");
         assert_eq!(receive(&mut sources, |seen| seen.len() == 50).len(), 50);
         end(sender);
@@ -103,15 +169,23 @@ fn a_bridge_on_top_is_a_use() {
     inside("a_bridge_on_top_is_a_use", &[], || {
         run("ip link add br0 type bridge");
         run("ip link set mon master br0");
-        let refusal = open(&live(), &XdpOptions::default()).err().expect("the bridge needs the packets");
-        assert!(refusal.to_string().contains("br0 is on top of it"), "{refusal}");
+        let refusal = open(&live(), &XdpOptions::default())
+            .err()
+            .expect("the bridge needs the packets");
+        assert!(
+            refusal.to_string().contains("br0 is on top of it"),
+            "{refusal}"
+        );
     });
 }
 
 #[test]
 fn a_capture_filter_applies() {
     inside("a_capture_filter_applies", &[], || {
-        let options = LiveOptions { filter: "udp port 80".into(), ..live() };
+        let options = LiveOptions {
+            filter: "udp port 80".into(),
+            ..live()
+        };
         let mut sources = open(&options, &XdpOptions::default()).expect("opens");
         let sender = send("10.9.0.2:81 50 10,10.9.0.2:80 50 10");
         let seen = receive(&mut sources, |seen| seen.len() == 50);
@@ -125,7 +199,10 @@ fn a_capture_filter_applies() {
 fn all_queues_are_read() {
     inside("all_queues_are_read", &["queues"], || {
         // No hash is known to be symmetric here, so one source reads all packets.
-        let options = LiveOptions { workers: 3, ..live() };
+        let options = LiveOptions {
+            workers: 3,
+            ..live()
+        };
         let mut sources = open(&options, &XdpOptions::default()).expect("opens");
         assert_eq!(sources.len(), 1);
         let from_many_ports = vec!["10.9.0.2:80 100 50"; 40].join(",");
@@ -133,8 +210,14 @@ fn all_queues_are_read() {
         assert_eq!(receive(&mut sources, |seen| seen.len() == 4000).len(), 4000);
         end(sender);
         drop(sources);
-        let mut sources =
-            open(&options, &XdpOptions { trust_queues: true, ..XdpOptions::default() }).expect("opens");
+        let mut sources = open(
+            &options,
+            &XdpOptions {
+                trust_queues: true,
+                ..XdpOptions::default()
+            },
+        )
+        .expect("opens");
         assert_eq!(sources.len(), 3);
         let sender = send(&from_many_ports);
         assert_eq!(receive(&mut sources, |seen| seen.len() == 4000).len(), 4000);
@@ -148,9 +231,18 @@ fn all_queues_are_read() {
 fn what_does_not_fit_is_counted() {
     inside("what_does_not_fit_is_counted", &[], || {
         const FRAMES: usize = 4096;
-        let options = LiveOptions { buffer_bytes: 0, ..live() };
-        let ipv4 = XdpFilter { clients: vec![end_match("0.0.0.0/0 *")], servers: Vec::new() };
-        let xdp = XdpOptions { filter: ipv4, ..XdpOptions::default() };
+        let options = LiveOptions {
+            buffer_bytes: 0,
+            ..live()
+        };
+        let ipv4 = XdpFilter {
+            clients: vec![end_match("0.0.0.0/0 *")],
+            servers: Vec::new(),
+        };
+        let xdp = XdpOptions {
+            filter: ipv4,
+            ..XdpOptions::default()
+        };
         let mut sources = open(&options, &xdp).expect("opens");
         end(send("10.9.0.2:80 6000 50"));
         let mut held = Vec::new();
@@ -163,12 +255,27 @@ fn what_does_not_fit_is_counted() {
         }
         assert_eq!(number, FRAMES);
         let counters = sources[0].counters();
-        assert_eq!(counters.packets + counters.lost_before_us.expect("known"), 6000, "{counters:?}");
+        assert_eq!(
+            counters.packets + counters.lost_before_us.expect("known"),
+            6000,
+            "{counters:?}"
+        );
         // Blocks in use keep their frames.
         end(send("10.9.0.2:80 100 50"));
-        assert_eq!(sources[0].counters().lost_before_us, Some(6100 - FRAMES as u64));
-        assert!(held.iter().flat_map(|b| b.packets()).filter_map(|c| seen(&c)).map(|s| s.number).eq(0..4096));
-        thread::spawn(move || drop(held)).join().expect("may be dropped anywhere");
+        assert_eq!(
+            sources[0].counters().lost_before_us,
+            Some(6100 - FRAMES as u64)
+        );
+        assert!(
+            held.iter()
+                .flat_map(|b| b.packets())
+                .filter_map(|c| seen(&c))
+                .map(|s| s.number)
+                .eq(0..4096)
+        );
+        thread::spawn(move || drop(held))
+            .join()
+            .expect("may be dropped anywhere");
         let sender = send("10.9.0.2:80 3000 50");
         assert_eq!(receive(&mut sources, |seen| seen.len() == 3000).len(), 3000);
         end(sender);
@@ -181,11 +288,21 @@ fn packets_longer_than_a_frame() {
         run("ip link set mon mtu 9000");
         run(&format!("ip -n {} link set e0 mtu 9000", peer()));
         for mode in [XdpMode::Native, XdpMode::Generic] {
-            let mut sources = open(&live(), &XdpOptions { mode, ..XdpOptions::default() }).expect("opens");
+            let mut sources = open(
+                &live(),
+                &XdpOptions {
+                    mode,
+                    ..XdpOptions::default()
+                },
+            )
+            .expect("opens");
             let sender = send("10.9.0.2:80 300 8500,10.9.0.2:80 100 20");
             let seen = receive(&mut sources, |seen| seen.len() == 400);
             end(sender);
-            let long = seen.iter().filter(|s| s.payload_len == 8500 && s.intact).count();
+            let long = seen
+                .iter()
+                .filter(|s| s.payload_len == 8500 && s.intact)
+                .count();
             assert_eq!((seen.len(), long), (400, 300), "{mode:?}");
         }
     });
@@ -194,15 +311,35 @@ fn packets_longer_than_a_frame() {
 #[test]
 fn tags_stay_on() {
     inside("tags_stay_on", &[], || {
-        let filter = XdpFilter { clients: Vec::new(), servers: vec![end_match("10.5.0.2/32 80")] };
-        let mut sources = open(&live(), &XdpOptions { filter, ..XdpOptions::default() }).expect("opens");
+        let filter = XdpFilter {
+            clients: Vec::new(),
+            servers: vec![end_match("10.5.0.2/32 80")],
+        };
+        let mut sources = open(
+            &live(),
+            &XdpOptions {
+                filter,
+                ..XdpOptions::default()
+            },
+        )
+        .expect("opens");
         let tagged = |to: &str| {
-            let ends = ("10.5.0.1:20000".parse().expect("an end"), to.parse().expect("an end"));
-            SentPacket { vlans: vec![5, 6], ..SentPacket::udp(Timestamp(0), ends, &7u32.to_be_bytes()) }
-                .wire_bytes()
+            let ends = (
+                "10.5.0.1:20000".parse().expect("an end"),
+                to.parse().expect("an end"),
+            );
+            SentPacket {
+                vlans: vec![5, 6],
+                ..SentPacket::udp(Timestamp(0), ends, &7u32.to_be_bytes())
+            }
+            .wire_bytes()
         };
         testkit::require!("python3");
-        send_frames(&[tagged("10.5.0.2:81"), tagged("10.5.0.2:80"), tagged("10.5.0.3:80")]);
+        send_frames(&[
+            tagged("10.5.0.2:81"),
+            tagged("10.5.0.2:80"),
+            tagged("10.5.0.3:80"),
+        ]);
         let seen = receive(&mut sources, |seen| seen.len() == 1);
         assert!(seen.len() == 1 && seen[0].tagged && seen[0].to == "10.5.0.2:80");
         assert_eq!(sources[0].counters().packets, 1);
@@ -234,7 +371,12 @@ fn an_interface_that_is_removed_is_an_error() {
         let mut block = PacketBlock::default();
         while sources[0].next_block(&mut block) {}
         let error = sources[0].errors().first().expect("the interface is gone");
-        assert!(error.to_string().starts_with("mon: the interface has been removed"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("mon: the interface has been removed"),
+            "{error}"
+        );
     });
 }
 
@@ -242,7 +384,9 @@ fn an_interface_that_is_removed_is_an_error() {
 fn one_program_at_a_time() {
     inside("one_program_at_a_time", &[], || {
         let first = open(&live(), &XdpOptions::default()).expect("opens");
-        let refusal = open(&live(), &XdpOptions::default()).err().expect("the hook is taken");
+        let refusal = open(&live(), &XdpOptions::default())
+            .err()
+            .expect("the hook is taken");
         assert!(matches!(refusal, XdpError::Busy { .. }), "{refusal}");
         drop(first);
         open(&live(), &XdpOptions::default()).expect("at once");
@@ -262,8 +406,10 @@ fn captures_for_ever() {
 fn nothing_is_left_by_a_process_that_dies() {
     inside("nothing_is_left_by_a_process_that_dies", &[], || {
         let attached = || output("ip link show dev mon").contains("xdp");
-        let mut child =
-            this_test("captures_for_ever").env("AF_XDP_TEST_FOR_EVER", "1").spawn().expect("runs");
+        let mut child = this_test("captures_for_ever")
+            .env("AF_XDP_TEST_FOR_EVER", "1")
+            .spawn()
+            .expect("runs");
         await_that("the program is on", attached);
         child.kill().expect("it runs");
         child.wait().expect("it ran");
@@ -280,16 +426,31 @@ fn sender() {
 fn end_match(text: &str) -> XdpEndMatch {
     let (net, port) = text.split_once(' ').expect("an address and a port");
     let net = net.split_once('/');
-    let net = net.map(|(ip, prefix)| (ip.parse().expect("an address"), prefix.parse().expect("a length")));
-    XdpEndMatch { net, port: port.parse().ok() }
+    let net = net.map(|(ip, prefix)| {
+        (
+            ip.parse().expect("an address"),
+            prefix.parse().expect("a length"),
+        )
+    });
+    XdpEndMatch {
+        net,
+        port: port.parse().ok(),
+    }
 }
 
 fn live() -> LiveOptions {
-    LiveOptions { backend: CaptureBackend::AfXdp, ..LiveOptions::new("mon") }
+    LiveOptions {
+        backend: CaptureBackend::AfXdp,
+        ..LiveOptions::new("mon")
+    }
 }
 
 fn open(options: &LiveOptions, xdp: &XdpOptions) -> Result<Vec<Box<dyn PacketSource>>, XdpError> {
-    live::open(&LiveOptions { xdp: xdp.clone(), ..options.clone() }).map_err(|e| match e {
+    live::open(&LiveOptions {
+        xdp: xdp.clone(),
+        ..options.clone()
+    })
+    .map_err(|e| match e {
         LiveError::Xdp(error) => error,
         other => panic!("{other}"),
     })

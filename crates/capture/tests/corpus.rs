@@ -7,8 +7,14 @@ use std::path::{Path, PathBuf};
 const DIFFERENT: &[(&str, &str)] = &[
     ("captures/formats/gopacket-be-test102.pcapng", CUSTOM_BLOCKS),
     ("captures/formats/gopacket-le-test202.pcapng", CUSTOM_BLOCKS),
-    ("captures/formats/wswiki-genbroad.snoop", "a snoop capture: refused by name"),
-    ("captures/tcp/wswiki-tcp-syn-attack.pcap", "a NetXRay capture: refused by name"),
+    (
+        "captures/formats/wswiki-genbroad.snoop",
+        "a snoop capture: refused by name",
+    ),
+    (
+        "captures/tcp/wswiki-tcp-syn-attack.pcap",
+        "a NetXRay capture: refused by name",
+    ),
     (
         "captures/malformed/suricata-fuzz.pcap",
         "behind its first packet is no record: we stop there, tshark makes up a packet of one byte before 1970",
@@ -34,8 +40,14 @@ struct Totals {
 fn truth(summary: &Path) -> Totals {
     let text = std::fs::read_to_string(summary).expect("a summary beside its capture");
     let value = |key: &str| {
-        let (_, rest) = text.split_once(&format!("\"{key}\": ")).expect("each summary has the key");
-        rest.split([',', '\n']).next().expect("split gives one piece at least").trim_matches('"').to_owned()
+        let (_, rest) = text
+            .split_once(&format!("\"{key}\": "))
+            .expect("each summary has the key");
+        rest.split([',', '\n'])
+            .next()
+            .expect("split gives one piece at least")
+            .trim_matches('"')
+            .to_owned()
     };
     let number = |key: &str| value(key).parse().expect("the value is a number");
     let time = |key: &str| match value(key).split_once('.') {
@@ -63,7 +75,12 @@ fn read(path: &Path) -> (Totals, Vec<String>) {
     }
     let counters = source.counters();
     assert_eq!(counters.packets, times.len() as u64, "{}", path.display());
-    let ends = [times.first(), times.last(), times.iter().min(), times.iter().max()];
+    let ends = [
+        times.first(),
+        times.last(),
+        times.iter().min(),
+        times.iter().max(),
+    ];
     let totals = Totals {
         packets: counters.packets,
         truncated_packets: counters.truncated_packets,
@@ -71,7 +88,10 @@ fn read(path: &Path) -> (Totals, Vec<String>) {
         captured_bytes: counters.captured_bytes,
         times: ends.map(|t| t.copied().unwrap_or_default()),
     };
-    (totals, source.errors().iter().map(ToString::to_string).collect())
+    (
+        totals,
+        source.errors().iter().map(ToString::to_string).collect(),
+    )
 }
 
 /// Captures with a truth folder, by their path in the data.
@@ -79,11 +99,18 @@ fn captures(corpus: &Path, folder: &Path, found: &mut BTreeMap<String, (PathBuf,
     for entry in std::fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("its entries too").path();
         let name = path.to_string_lossy().into_owned();
-        let summary = PathBuf::from(format!("{}.truth/summary.json", name.trim_end_matches(".gz")));
+        let summary = PathBuf::from(format!(
+            "{}.truth/summary.json",
+            name.trim_end_matches(".gz")
+        ));
         if path.is_dir() && !name.ends_with(".truth") {
             captures(corpus, &path, found);
         } else if path.is_file() && summary.exists() && !name.ends_with(".bz2") {
-            let name = path.strip_prefix(corpus).expect("in the corpus").display().to_string();
+            let name = path
+                .strip_prefix(corpus)
+                .expect("in the corpus")
+                .display()
+                .to_string();
             found.insert(name, (path, summary));
         }
     }
@@ -91,7 +118,9 @@ fn captures(corpus: &Path, folder: &Path, found: &mut BTreeMap<String, (PathBuf,
 
 #[test]
 fn counted_as_tshark_counts() {
-    let Some(corpus) = testkit::corpus() else { return };
+    let Some(corpus) = testkit::corpus() else {
+        return;
+    };
     let mut found = BTreeMap::new();
     captures(&corpus, &corpus, &mut found);
     assert!(found.len() > 300, "only {} captures", found.len());
@@ -101,8 +130,16 @@ fn counted_as_tshark_counts() {
         let theirs = truth(summary);
         let known = DIFFERENT.iter().any(|(different, _)| different == name);
         if (ours == theirs) == known {
-            wrong.push(format!("{name}:\n  ours   {ours:?} {errors:?}\n  theirs {theirs:?}"));
+            wrong.push(format!(
+                "{name}:\n  ours   {ours:?} {errors:?}\n  theirs {theirs:?}"
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} captures\n{}", wrong.len(), found.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} captures\n{}",
+        wrong.len(),
+        found.len(),
+        wrong.join("\n")
+    );
 }

@@ -30,10 +30,17 @@ fn a_capture_file_comes_as_the_file_source_gives_it() {
             talk.server().send(b"yes");
         }
         let mut sent = talk.sent().to_vec();
-        let ends = ("10.0.0.1:5".parse().expect("an end"), "10.0.0.2:53".parse().expect("an end"));
+        let ends = (
+            "10.0.0.1:5".parse().expect("an end"),
+            "10.0.0.2:53".parse().expect("an end"),
+        );
         // Needs several segments, then a single one again.
         for len in [9000, 2048, 2049, 1] {
-            sent.push(SentPacket::udp(Timestamp(1_700_000_000_000_000_000), ends, &vec![len as u8; len]));
+            sent.push(SentPacket::udp(
+                Timestamp(1_700_000_000_000_000_000),
+                ends,
+                &vec![len as u8; len],
+            ));
         }
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("in.pcap");
@@ -56,9 +63,15 @@ fn same_packets(path: &Path) {
         assert_eq!(got, expected);
     }
     let counters = sources[0].counters();
-    assert_eq!((counters.nic_drops, counters.unstamped_packets), (Some(0), 0));
+    assert_eq!(
+        (counters.nic_drops, counters.unstamped_packets),
+        (Some(0), 0)
+    );
     options.stop.stop();
-    assert!(!sources[0].next_block(&mut PacketBlock::default()), "a file has no more");
+    assert!(
+        !sources[0].next_block(&mut PacketBlock::default()),
+        "a file has no more"
+    );
 }
 
 /// Time, length on the wire and bytes of up to `n` packets.
@@ -66,40 +79,57 @@ fn packets(source: &mut dyn PacketSource, n: usize) -> Vec<(Timestamp, LinkType,
     let mut all = Vec::new();
     let mut block = PacketBlock::default();
     let began = Instant::now();
-    while all.len() < n && began.elapsed() < Duration::from_secs(20) && source.next_block(&mut block) {
-        all.extend(block.packets().map(|c| (c.ts, c.link_type, c.original_len, c.bytes.to_vec())));
+    while all.len() < n
+        && began.elapsed() < Duration::from_secs(20)
+        && source.next_block(&mut block)
+    {
+        all.extend(
+            block
+                .packets()
+                .map(|c| (c.ts, c.link_type, c.original_len, c.bytes.to_vec())),
+        );
     }
     all
 }
 
 #[test]
 fn buffers_come_back_and_a_stop_ends_what_does_not_end_itself() {
-    alone("buffers_come_back_and_a_stop_ends_what_does_not_end_itself", || {
-        let mut options = options("0", "--vdev=net_null0,size=200");
-        options.workers = 2;
-        options.snaplen = 100;
-        let sources = live::open(&options).expect("opens");
-        assert_eq!(sources.len(), 2);
-        let both = Barrier::new(2);
-        let read = |mut source: Box<dyn PacketSource>| {
-            let mut block = PacketBlock::default();
-            // Many times the number of buffers.
-            while source.counters().packets < 200_000 {
-                assert!(source.next_block(&mut block));
-            }
-            assert!(block.packets().all(|c| (c.original_len, c.bytes.len()) == (200, 100)));
-            both.wait();
-            options.stop.stop();
-            while source.next_block(&mut block) {}
-            drop(source);
-            assert!(block.packets().all(|c| c.bytes.len() == 100), "a block outlives its source");
-        };
-        std::thread::scope(|scope| {
-            sources.into_iter().for_each(|source| {
-                scope.spawn(|| read(source));
+    alone(
+        "buffers_come_back_and_a_stop_ends_what_does_not_end_itself",
+        || {
+            let mut options = options("0", "--vdev=net_null0,size=200");
+            options.workers = 2;
+            options.snaplen = 100;
+            let sources = live::open(&options).expect("opens");
+            assert_eq!(sources.len(), 2);
+            let both = Barrier::new(2);
+            let read = |mut source: Box<dyn PacketSource>| {
+                let mut block = PacketBlock::default();
+                // Many times the number of buffers.
+                while source.counters().packets < 200_000 {
+                    assert!(source.next_block(&mut block));
+                }
+                assert!(
+                    block
+                        .packets()
+                        .all(|c| (c.original_len, c.bytes.len()) == (200, 100))
+                );
+                both.wait();
+                options.stop.stop();
+                while source.next_block(&mut block) {}
+                drop(source);
+                assert!(
+                    block.packets().all(|c| c.bytes.len() == 100),
+                    "a block outlives its source"
+                );
+            };
+            std::thread::scope(|scope| {
+                sources.into_iter().for_each(|source| {
+                    scope.spawn(|| read(source));
+                });
             });
-        });
-    });
+        },
+    );
 }
 
 #[test]
@@ -120,12 +150,18 @@ fn nothing_comes_but_the_time() {
 #[test]
 fn what_comes_by_a_cable() {
     inside("what_comes_by_a_cable", &[], || {
-        let mut sources =
-            live::open(&options("net_af_packet0", "--vdev=net_af_packet0,iface=mon")).expect("opens");
+        let mut sources = live::open(&options(
+            "net_af_packet0",
+            "--vdev=net_af_packet0,iface=mon",
+        ))
+        .expect("opens");
         let sender = send("10.9.0.2:80 2000 200");
         let seen = receive(&mut sources, |seen| seen.len() == 2000);
         end(sender);
-        assert!(seen.iter().map(|s| s.number).eq(0..2000), "each once, in order");
+        assert!(
+            seen.iter().map(|s| s.number).eq(0..2000),
+            "each once, in order"
+        );
         assert!(seen.iter().all(|s| s.intact));
     });
 }
@@ -133,30 +169,54 @@ fn what_comes_by_a_cable() {
 #[test]
 fn too_little_memory() {
     alone("too_little_memory", || {
-        let options = LiveOptions { buffer_bytes: 512 << 20, ..options("0", "--vdev=net_null0") };
+        let options = LiveOptions {
+            buffer_bytes: 512 << 20,
+            ..options("0", "--vdev=net_null0")
+        };
         let error = live::open(&options).err().expect("more than there is");
-        assert!(matches!(error, LiveError::Dpdk(DpdkError::NoMemory(_))), "{error}");
+        assert!(
+            matches!(error, LiveError::Dpdk(DpdkError::NoMemory(_))),
+            "{error}"
+        );
     });
 }
 
 #[test]
 fn it_starts_once() {
     alone("it_starts_once", || {
-        let error =
-            live::open(&options("net_null1", "--vdev=net_null0")).err().expect("there is no such port");
-        let LiveError::Dpdk(error @ DpdkError::NoSuchPort { .. }) = error else { panic!("{error}") };
-        assert_eq!(error.to_string(), "DPDK has no port \"net_null1\"; there is net_null0 (0)");
-        let error = live::open(&options("net_null0", "--vdev=net_null0")).err().expect("it has been started");
-        assert!(matches!(error, LiveError::Dpdk(DpdkError::AlreadyStarted)), "{error}");
+        let error = live::open(&options("net_null1", "--vdev=net_null0"))
+            .err()
+            .expect("there is no such port");
+        let LiveError::Dpdk(error @ DpdkError::NoSuchPort { .. }) = error else {
+            panic!("{error}")
+        };
+        assert_eq!(
+            error.to_string(),
+            "DPDK has no port \"net_null1\"; there is net_null0 (0)"
+        );
+        let error = live::open(&options("net_null0", "--vdev=net_null0"))
+            .err()
+            .expect("it has been started");
+        assert!(
+            matches!(error, LiveError::Dpdk(DpdkError::AlreadyStarted)),
+            "{error}"
+        );
     });
 }
 
 #[test]
 fn arguments_that_it_does_not_take() {
     alone("arguments_that_it_does_not_take", || {
-        let error = live::open(&options("0", "--vdev=net_null0,size=x --vdev=no_such_driver")).err();
+        let error = live::open(&options(
+            "0",
+            "--vdev=net_null0,size=x --vdev=no_such_driver",
+        ))
+        .err();
         let error = error.expect("there is no such driver");
-        assert!(matches!(error, LiveError::Dpdk(DpdkError::Start(_))), "{error}");
+        assert!(
+            matches!(error, LiveError::Dpdk(DpdkError::Start(_))),
+            "{error}"
+        );
     });
 }
 
@@ -167,8 +227,11 @@ fn sender() {
 }
 
 fn options(port: &str, devices: &str) -> LiveOptions {
-    let mut options =
-        LiveOptions { backend: CaptureBackend::Dpdk, buffer_bytes: 8 << 20, ..LiveOptions::new(port) };
+    let mut options = LiveOptions {
+        backend: CaptureBackend::Dpdk,
+        buffer_bytes: 8 << 20,
+        ..LiveOptions::new(port)
+    };
     let args = format!("--no-huge -m 128 --no-pci --no-shconf --no-telemetry {devices}");
     options.dpdk_args = args.split(' ').map(str::to_owned).collect();
     options
@@ -180,5 +243,9 @@ fn alone(name: &str, body: impl FnOnce()) {
         return body();
     }
     let output = this_test(name).env(ALONE, "1").output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -33,7 +33,8 @@ fn read(source: &mut dyn PacketSource) -> HashMap<FlowKey, u64> {
 
 /// A request and its response on a separate connection.
 fn talk(listener: &TcpListener) {
-    let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
+    let mut client =
+        TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
     let (mut server, _) = listener.accept().expect("a connection");
     client.write_all(b"ping").expect("sent");
     server.read_exact(&mut [0; 4]).expect("received");
@@ -46,16 +47,33 @@ fn workers_get_whole_flows() {
     const FLOWS: usize = 200;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
-    let options = LiveOptions { workers: 3, filter: format!("tcp port {port}"), ..LiveOptions::new("lo") };
-    let Some(mut sources) = opened(&options) else { return };
+    let options = LiveOptions {
+        workers: 3,
+        filter: format!("tcp port {port}"),
+        ..LiveOptions::new("lo")
+    };
+    let Some(mut sources) = opened(&options) else {
+        return;
+    };
     (0..FLOWS).for_each(|_| talk(&listener));
     options.stop.stop();
-    let seen: Vec<_> = sources.iter_mut().map(|source| read(source.as_mut())).collect();
+    let seen: Vec<_> = sources
+        .iter_mut()
+        .map(|source| read(source.as_mut()))
+        .collect();
     // At least SYN, SYN+ACK, ACK, request, response, and two FINs: a flow split between two sources would have fewer
     // in each.
-    assert!(seen.iter().flat_map(HashMap::values).all(|packets| *packets >= 7), "{seen:?}");
+    assert!(
+        seen.iter()
+            .flat_map(HashMap::values)
+            .all(|packets| *packets >= 7),
+        "{seen:?}"
+    );
     assert_eq!(seen.iter().map(HashMap::len).sum::<usize>(), FLOWS);
-    assert!(seen.iter().all(|flows| flows.len() > FLOWS / 10), "each has its share: {seen:?}");
+    assert!(
+        seen.iter().all(|flows| flows.len() > FLOWS / 10),
+        "each has its share: {seen:?}"
+    );
 }
 
 #[test]
@@ -68,7 +86,9 @@ fn what_has_been_lent_outlives_the_source() {
         buffer_bytes: 1,
         ..LiveOptions::new("lo")
     };
-    let Some(mut sources) = opened(&options) else { return };
+    let Some(mut sources) = opened(&options) else {
+        return;
+    };
     // Keeps every block until the ring is full, which is reported.
     let mut held = Vec::new();
     while sources[0].counters().lost_before_us == Some(0) {
@@ -79,13 +99,18 @@ fn what_has_been_lent_outlives_the_source() {
     }
     assert!(sources[0].counters().buffer_overflows > 0);
     let bytes = |held: &[PacketBlock]| -> Vec<Vec<u8>> {
-        held.iter().flat_map(|block| block.packets().map(|packet| packet.bytes.to_vec())).collect()
+        held.iter()
+            .flat_map(|block| block.packets().map(|packet| packet.bytes.to_vec()))
+            .collect()
     };
     let before = bytes(&held);
     for _ in 0..100 {
         talk(&listener);
     }
-    assert!(bytes(&held) == before, "nothing is written over what is kept");
+    assert!(
+        bytes(&held) == before,
+        "nothing is written over what is kept"
+    );
     held.retain(|block| !block.is_empty());
     let kept = held.split_off(held.len() - 1);
     let last = bytes(&kept);

@@ -10,7 +10,9 @@ use flate2::write::GzEncoder;
 
 /// A file of `n` packets with the times `start`, `start` + 10, … seconds and the content `mark`.
 fn pcap(start: u32, n: u32, mark: u8) -> Vec<u8> {
-    let mut file = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
+    let mut file = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 262_144, 1]
+        .map(u32::to_le_bytes)
+        .concat();
     for i in 0..n {
         file.extend([start + 10 * i, 0, 40, 60].map(u32::to_le_bytes).concat());
         file.extend([mark; 40]);
@@ -48,10 +50,17 @@ fn read(paths: &[PathBuf]) -> (Vec<(i64, u8)>, Vec<String>) {
     let mut packets = Vec::new();
     let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
-        packets.extend(block.packets().map(|p| (p.ts.0 / 1_000_000_000, p.bytes[0])));
+        packets.extend(
+            block
+                .packets()
+                .map(|p| (p.ts.0 / 1_000_000_000, p.bytes[0])),
+        );
     }
     let folder = |e: &capture::SourceError| e.path.parent().map(Path::to_owned).unwrap_or_default();
-    let line = |e: &capture::SourceError| e.to_string().replace(&format!("{}/", folder(e).display()), "");
+    let line = |e: &capture::SourceError| {
+        e.to_string()
+            .replace(&format!("{}/", folder(e).display()), "")
+    };
     (packets, source.errors().iter().map(line).collect())
 }
 
@@ -62,7 +71,10 @@ fn check(bytes: &[u8], packets: usize, errors: &[&str]) {
     assert_eq!(read.len(), packets, "{found:?}");
     assert_eq!(found.len(), errors.len(), "{found:?}");
     for (found, expected) in found.iter().zip(errors) {
-        assert!(found.starts_with("in.pcap: ") && found.contains(expected), "{found}");
+        assert!(
+            found.starts_with("in.pcap: ") && found.contains(expected),
+            "{found}"
+        );
         assert!(!found.contains('\n'), "{found}");
     }
 }
@@ -95,7 +107,10 @@ fn damaged_compression_delivers_what_was_good() {
             let (packets, errors) = read(&[folder.file("cut", &packed[..cut])]);
             assert!(whole.starts_with(&packets), "{name} cut at {cut}");
             assert_eq!(errors.len(), 1, "{errors:?}");
-            assert!(errors[0].contains(&format!("the {name} data ends early")), "{errors:?}");
+            assert!(
+                errors[0].contains(&format!("the {name} data ends early")),
+                "{errors:?}"
+            );
         }
         let mut broken = packed.clone();
         let at = packed.len() - 6;
@@ -113,14 +128,34 @@ fn damaged_compression_delivers_what_was_good() {
 fn what_is_no_capture() {
     check(b"", 0, &["the file is empty"]);
     check(&gzip(b""), 0, &["the file is empty"]);
-    check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\0\0\0\x01\0", 0, &["looks like a PNG image"]);
-    check(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0", 0, &["looks like an ELF program"]);
-    check(b"<!DOCTYPE html>\n<html><head>", 0, &["looks like an HTML page"]);
+    check(
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\0\0\0\x01\0",
+        0,
+        &["looks like a PNG image"],
+    );
+    check(
+        b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0",
+        0,
+        &["looks like an ELF program"],
+    );
+    check(
+        b"<!DOCTYPE html>\n<html><head>",
+        0,
+        &["looks like an HTML page"],
+    );
     check(b"hello\n", 0, &["looks like text"]);
-    check(b"BZh91AY&SY\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 0, &["bzip2 -d"]);
+    check(
+        b"BZh91AY&SY\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        0,
+        &["bzip2 -d"],
+    );
     check(&[0x17; 100], 0, &["it begins with 17 17 17 17 17 17 17 17"]);
     check(&gzip(&[0x17; 100]), 0, &["it begins with 17 17"]);
-    check(&[0xd4, 0xc3], 0, &["the file ends inside its header: 2 bytes"]);
+    check(
+        &[0xd4, 0xc3],
+        0,
+        &["the file ends inside its header: 2 bytes"],
+    );
     check(&pcap(0, 0, 0), 0, &[]);
 }
 
@@ -135,7 +170,10 @@ fn what_can_not_be_opened() {
     let (packets, errors) = read(&paths);
     assert_eq!(packets.len(), 3);
     assert_eq!(errors[0], "missing.pcap: no such file");
-    assert!(errors[1].ends_with(": is a directory: name the capture files in it"), "{errors:?}");
+    assert!(
+        errors[1].ends_with(": is a directory: name the capture files in it"),
+        "{errors:?}"
+    );
     assert_eq!(errors.len(), 2);
     assert!(read(&[]).0.is_empty());
 }
@@ -150,7 +188,9 @@ fn several_files_are_merged() {
         folder.file("cut.pcap", &pcap(2000, 2, 4)[..120]),
     ];
     let (packets, errors) = read(&paths);
-    let expected: Vec<_> = (0..100).flat_map(|i| [(10 * i, 1), (10 * i + 5, 2), (10 * i + 5, 3)]).collect();
+    let expected: Vec<_> = (0..100)
+        .flat_map(|i| [(10 * i, 1), (10 * i + 5, 2), (10 * i + 5, 3)])
+        .collect();
     assert_eq!(packets[..300], expected);
     assert_eq!(packets[300..], [(2000, 4)]);
     assert!(
@@ -163,15 +203,25 @@ fn several_files_are_merged() {
 #[test]
 fn progress_reaches_the_end() {
     let folder = Folder::new();
-    for bytes in [pcap(0, 5000, 1), gzip(&pcap(0, 5000, 1)), zstd(&pcap(0, 5000, 1))] {
+    for bytes in [
+        pcap(0, 5000, 1),
+        gzip(&pcap(0, 5000, 1)),
+        zstd(&pcap(0, 5000, 1)),
+    ] {
         let mut source = capture::open(&[folder.file("in", &bytes)]);
         assert_eq!(source.progress().1, Some(bytes.len() as u64));
         let mut block = capture::PacketBlock::default();
         while source.next_block(&mut block) {}
-        assert_eq!(source.progress(), (bytes.len() as u64, Some(bytes.len() as u64)));
+        assert_eq!(
+            source.progress(),
+            (bytes.len() as u64, Some(bytes.len() as u64))
+        );
         let counters = source.counters();
         assert_eq!((counters.packets, counters.truncated_packets), (5000, 5000));
-        assert_eq!((counters.original_bytes, counters.captured_bytes), (300_000, 200_000));
+        assert_eq!(
+            (counters.original_bytes, counters.captured_bytes),
+            (300_000, 200_000)
+        );
         assert_eq!(counters.lost_before_us, None);
     }
 }
@@ -184,13 +234,20 @@ fn pipes_are_read_as_they_come() {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     let file = pcap(0, 3, 1);
     let more = 24 + 2 * 56 + 20;
-    writer.write_all(&file[..more]).expect("a pipe takes that much");
-    let mut source = capture::open(&[PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()))]);
+    writer
+        .write_all(&file[..more])
+        .expect("a pipe takes that much");
+    let mut source = capture::open(&[PathBuf::from(format!(
+        "/proc/self/fd/{}",
+        reader.as_raw_fd()
+    ))]);
     let mut block = capture::PacketBlock::default();
     assert!(source.next_block(&mut block), "{:?}", source.errors());
     assert_eq!(block.len(), 2);
     assert_eq!(source.progress(), (more as u64, None));
-    writer.write_all(&file[more..]).expect("a pipe takes that much");
+    writer
+        .write_all(&file[more..])
+        .expect("a pipe takes that much");
     drop(writer);
     assert!(source.next_block(&mut block));
     assert_eq!(block.len(), 1);

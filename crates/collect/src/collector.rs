@@ -16,7 +16,8 @@
 //! then depends on the workers.
 
 use stream::{
-    Engine, EngineOutput, EngineSet, LimitedStretch, LossCount, LossStretch, OutputConsumer, PartialResultSet,
+    Engine, EngineOutput, EngineSet, LimitedStretch, LossCount, LossStretch, OutputConsumer,
+    PartialResultSet,
 };
 use wire::Timestamp;
 
@@ -110,21 +111,37 @@ impl Collector {
     /// Like [`Collector::new`], but windows are passed on at the end of every epoch; `engines` are those of a worker.
     #[must_use]
     pub fn relay(engines: EngineSet, workers: usize, waiting_bytes_max: usize) -> Collector {
-        Collector { then: WindowOutput::HandOn, ..Collector::new(engines, workers, waiting_bytes_max) }
+        Collector {
+            then: WindowOutput::HandOn,
+            ..Collector::new(engines, workers, waiting_bytes_max)
+        }
     }
 
     /// Like [`Collector::new`], for lanes that join and leave and share only event time.
     #[must_use]
     pub fn of_lanes(engines: EngineSet, waiting_bytes_max: usize) -> Collector {
-        Collector::build(engines, CollectorLanes::default(), ReleaseRule::ByTime, waiting_bytes_max)
+        Collector::build(
+            engines,
+            CollectorLanes::default(),
+            ReleaseRule::ByTime,
+            waiting_bytes_max,
+        )
     }
 
     /// Like [`Collector::of_lanes`], but windows completed by all active lanes are passed on, and periodically in event
     /// time the content of open ones; `engines` are those of a worker. Raw rows are emitted unchanged.
     #[must_use]
-    pub fn relay_of_lanes(engines: EngineSet, waiting_bytes_max: usize, open_every_ns: i64) -> Collector {
+    pub fn relay_of_lanes(
+        engines: EngineSet,
+        waiting_bytes_max: usize,
+        open_every_ns: i64,
+    ) -> Collector {
         let collector = Collector::of_lanes(engines, waiting_bytes_max);
-        Collector { then: WindowOutput::HandOn, open_every_ns, ..collector }
+        Collector {
+            then: WindowOutput::HandOn,
+            open_every_ns,
+            ..collector
+        }
     }
 
     /// Lanes receive only parts of their flows, as defined by their orders: bytes known only from acknowledgments are
@@ -170,7 +187,13 @@ impl Collector {
     }
 
     /// Restores a lane from saved state: its state, its watermark, and its losses.
-    pub fn adopt(&mut self, lane: LaneId, state: LaneActivity, watermark: Timestamp, loss: LossCount) {
+    pub fn adopt(
+        &mut self,
+        lane: LaneId,
+        state: LaneActivity,
+        watermark: Timestamp,
+        loss: LossCount,
+    ) {
         let lane = self.lanes.get(lane);
         (lane.state, lane.watermark, lane.loss) = (state, watermark, loss);
     }
@@ -178,9 +201,17 @@ impl Collector {
     /// Watermark at which all windows of a report are complete. `None`: it contains no windows.
     #[must_use]
     pub fn over_at(&self, report: &WorkerReport) -> Option<i64> {
-        let lost = report.lost.map(|stretch| stretch.to_ns.saturating_add(self.engine().reach_ns()));
-        let limited = report.limited.map(|limited| limited.to_ns.saturating_add(self.engine().reach_ns()));
-        let windows = report.part.windows.iter().filter_map(|windows| self.engines.over_at(windows));
+        let lost = report
+            .lost
+            .map(|stretch| stretch.to_ns.saturating_add(self.engine().reach_ns()));
+        let limited = report
+            .limited
+            .map(|limited| limited.to_ns.saturating_add(self.engine().reach_ns()));
+        let windows = report
+            .part
+            .windows
+            .iter()
+            .filter_map(|windows| self.engines.over_at(windows));
         windows.chain(lost).chain(limited).max()
     }
 
@@ -226,7 +257,9 @@ impl Collector {
         match state {
             // These release nothing.
             LaneActivity::Expected | LaneActivity::Active => self.lanes.set(lane, state),
-            LaneActivity::Idle | LaneActivity::Finished | LaneActivity::Lost => self.change(lane, state, out),
+            LaneActivity::Idle | LaneActivity::Finished | LaneActivity::Lost => {
+                self.change(lane, state, out)
+            }
         }
     }
 
@@ -260,8 +293,14 @@ impl Collector {
                 lane.waiting.push_back(report);
             }
             ReleaseRule::ByTime => {
-                report.lost.into_iter().for_each(|stretch| self.lose(stretch));
-                report.limited.into_iter().for_each(|limited| self.limit(limited));
+                report
+                    .lost
+                    .into_iter()
+                    .for_each(|stretch| self.lose(stretch));
+                report
+                    .limited
+                    .into_iter()
+                    .for_each(|limited| self.limit(limited));
                 self.take_in(lane, std::mem::take(&mut report.part), out);
                 self.come_to(lane, report);
             }
@@ -283,14 +322,25 @@ impl Collector {
         self.lanes.since = self.watermark;
         let lanes = &self.lanes;
         let watermark_ns = Timestamp::MAX.0;
-        self.rows
-            .give_all(&mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }, lanes));
+        self.rows.give_all(&mut |batch| {
+            out.take(
+                EngineOutput {
+                    pipeline: None,
+                    batch,
+                    watermark_ns,
+                },
+                lanes,
+            )
+        });
         match self.then {
             WindowOutput::Close => {
                 if self.watermark > Timestamp::MIN {
                     self.advance(out);
                 }
-                self.engines.finish(&mut CoverageOutput { lanes: &self.lanes, out });
+                self.engines.finish(&mut CoverageOutput {
+                    lanes: &self.lanes,
+                    out,
+                });
             }
             WindowOutput::HandOn => out.hand_on(self.engines.detach_all()),
         }
@@ -371,7 +421,13 @@ impl Collector {
             ReleaseRule::ByTime => Some(told.flatten().collect()),
         };
         if let Some(peeks) = &peeks {
-            self.engines.open_rows(peeks, &mut CoverageOutput { lanes: &self.lanes, out });
+            self.engines.open_rows(
+                peeks,
+                &mut CoverageOutput {
+                    lanes: &self.lanes,
+                    out,
+                },
+            );
         }
         peeks.is_some()
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use plan::{
-    AggregateFunction, Column, Dataflow, DataflowInput, GroupBy, Pipeline, ResultSelection, TopK, Window,
+    AggregateFunction, Column, Dataflow, DataflowInput, GroupBy, Pipeline, ResultSelection, TopK,
+    Window,
 };
 use stream::{EngineOutput, EngineSet, LossCount, PartialResultSet};
 use tuple::{DataType, Field, FieldId, Schema, TupleWriter, Unit, common};
@@ -45,13 +46,23 @@ impl QueryFixture {
         let schema = Arc::new(Schema::of_parser("test", 1, "tests", &name, None, None));
         let name = schema.find("name").expect("it was just made");
         let columns = vec![common::ID, common::TS, common::TS_END, name];
-        let input = DataflowInput { schema: schema.clone(), columns: columns.clone(), filter: None };
+        let input = DataflowInput {
+            schema: schema.clone(),
+            columns: columns.clone(),
+            filter: None,
+        };
         let column = |field| Column { input: 0, field };
         let window = match query {
-            FixtureQuery::Raw | FixtureQuery::Windows => {
-                Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 })
-            }
-            FixtureQuery::Sliding => Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 }),
+            FixtureQuery::Raw | FixtureQuery::Windows => Some(Window {
+                size_ns: 10,
+                slide_ns: 10,
+                lateness_ns: 0,
+            }),
+            FixtureQuery::Sliding => Some(Window {
+                size_ns: 20,
+                slide_ns: 10,
+                lateness_ns: 0,
+            }),
             FixtureQuery::Whole => None,
         };
         let pipeline = |group: Vec<GroupBy>, top_k| Pipeline {
@@ -66,25 +77,46 @@ impl QueryFixture {
             selection: ResultSelection::default(),
             profile: None,
         };
-        let by_name = vec![GroupBy { column: column(name), name: "name".into() }];
+        let by_name = vec![GroupBy {
+            column: column(name),
+            name: "name".into(),
+        }];
         let pipelines = match query {
             FixtureQuery::Raw => Vec::new(),
             FixtureQuery::Windows | FixtureQuery::Sliding | FixtureQuery::Whole => {
-                vec![pipeline(by_name, Some(TopK { k: 3, by: 0 })), pipeline(Vec::new(), None)]
+                vec![
+                    pipeline(by_name, Some(TopK { k: 3, by: 0 })),
+                    pipeline(Vec::new(), None),
+                ]
             }
         };
-        let dataflow = Dataflow { inputs: vec![input], filter: None, pipelines, ..Dataflow::default() };
-        QueryFixture { schema, columns, dataflow }
+        let dataflow = Dataflow {
+            inputs: vec![input],
+            filter: None,
+            pipelines,
+            ..Dataflow::default()
+        };
+        QueryFixture {
+            schema,
+            columns,
+            dataflow,
+        }
     }
 
     /// Engines that emit rows.
     pub fn engines(&self) -> EngineSet {
-        EngineSet::new(std::slice::from_ref(&self.dataflow), &stream::EngineConfig::default())
+        EngineSet::new(
+            std::slice::from_ref(&self.dataflow),
+            &stream::EngineConfig::default(),
+        )
     }
 
     /// Engines of a relaying collector.
     pub fn relaying(&self) -> EngineSet {
-        EngineSet::worker(std::slice::from_ref(&self.dataflow), &stream::EngineConfig::default())
+        EngineSet::worker(
+            std::slice::from_ref(&self.dataflow),
+            &stream::EngineConfig::default(),
+        )
     }
 
     /// A worker.
@@ -123,11 +155,23 @@ impl FixtureLane {
         let mut part = ReportPart::default();
         let mut rows = Vec::new();
         self.engines.push(0, &self.writer.finish(), &mut rows);
-        rows.into_iter().for_each(|output: EngineOutput| part.add_rows(output.batch));
-        self.engines.detach(watermark).into_iter().for_each(|windows| part.add_windows(windows));
+        rows.into_iter()
+            .for_each(|output: EngineOutput| part.add_rows(output.batch));
+        self.engines
+            .detach(watermark)
+            .into_iter()
+            .for_each(|windows| part.add_windows(windows));
         let loss = LossCount::default();
         let watermark = Timestamp(watermark);
-        WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
+        WorkerReport {
+            epoch: 0,
+            watermark,
+            part,
+            loss,
+            lost: None,
+            limited: None,
+            open: None,
+        }
     }
 
     /// Final report with this watermark.
@@ -136,6 +180,14 @@ impl FixtureLane {
         part.add_windows(self.engines.detach_all());
         let loss = LossCount::default();
         let watermark = Timestamp(watermark);
-        WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
+        WorkerReport {
+            epoch: 0,
+            watermark,
+            part,
+            loss,
+            lost: None,
+            limited: None,
+            open: None,
+        }
     }
 }

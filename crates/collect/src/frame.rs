@@ -47,7 +47,8 @@ pub enum MonitorFrame {
 /// # Errors
 /// `FileTooLarge` if the length has more than four bytes.
 pub fn encode_block(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let length = u32::try_from(bytes.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
+    let length =
+        u32::try_from(bytes.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
     Ok([&length.to_le_bytes()[..], bytes].concat())
 }
 
@@ -91,14 +92,18 @@ impl MonitorFrame {
                 let lines = counts.iter().map(|(name, n)| format!("{name} {n}\n"));
                 (3, &lines.collect::<String>().into_bytes())
             }
-            MonitorFrame::Closing { cut_short, summary } => {
-                (4, &format!("{}\n{summary}", cut_short.as_deref().unwrap_or_default()).into_bytes())
+            MonitorFrame::Closing { cut_short, summary } => (
+                4,
+                &format!("{}\n{summary}", cut_short.as_deref().unwrap_or_default()).into_bytes(),
+            ),
+            MonitorFrame::TookBack { grant, taken } => {
+                (5, &format!("{grant} {taken}").into_bytes())
             }
-            MonitorFrame::TookBack { grant, taken } => (5, &format!("{grant} {taken}").into_bytes()),
             MonitorFrame::Problem(text) => (6, text.as_bytes()),
             MonitorFrame::Flushed(number) => (7, &number.to_string().into_bytes()),
         };
-        let length = u32::try_from(body.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
+        let length =
+            u32::try_from(body.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
         out.write_all(&length.to_le_bytes())?;
         out.write_all(&[kind])?;
         out.write_all(body)
@@ -136,19 +141,24 @@ impl MonitorFrame {
         Ok(Some(match kind {
             1 => MonitorFrame::Started,
             2 => MonitorFrame::Report(body),
-            3 => {
-                MonitorFrame::Account(counts(&text(body)?).ok_or_else(|| invalid("counters that are none"))?)
-            }
+            3 => MonitorFrame::Account(
+                counts(&text(body)?).ok_or_else(|| invalid("counters that are none"))?,
+            ),
             4 => {
                 let text = text(body)?;
-                let (cut_short, summary) = text.split_once('\n').ok_or_else(|| invalid("no summary"))?;
+                let (cut_short, summary) =
+                    text.split_once('\n').ok_or_else(|| invalid("no summary"))?;
                 let cut_short = Some(cut_short.to_owned()).filter(|why| !why.is_empty());
-                MonitorFrame::Closing { cut_short, summary: summary.to_owned() }
+                MonitorFrame::Closing {
+                    cut_short,
+                    summary: summary.to_owned(),
+                }
             }
             5 => {
                 let text = text(body)?;
-                let numbers =
-                    text.split_once(' ').and_then(|(g, t)| Some((g.parse().ok()?, t.parse().ok()?)));
+                let numbers = text
+                    .split_once(' ')
+                    .and_then(|(g, t)| Some((g.parse().ok()?, t.parse().ok()?)));
                 let (grant, taken) = numbers.ok_or_else(|| invalid("numbers that are none"))?;
                 MonitorFrame::TookBack { grant, taken }
             }
@@ -164,7 +174,10 @@ impl MonitorFrame {
 
 /// Parses lines such as `packets 12`.
 fn counts(text: &str) -> Option<Vec<(String, u64)>> {
-    let count = |line: &str| line.split_once(' ').and_then(|(name, n)| Some((name.into(), n.parse().ok()?)));
+    let count = |line: &str| {
+        line.split_once(' ')
+            .and_then(|(name, n)| Some((name.into(), n.parse().ok()?)))
+    };
     text.lines().map(count).collect()
 }
 
@@ -182,9 +195,18 @@ mod tests {
             MonitorFrame::Started,
             MonitorFrame::Report(vec![0, 1, 2]),
             MonitorFrame::Account(vec![("packets".into(), 12), ("lost".into(), 0)]),
-            MonitorFrame::TookBack { grant: 3, taken: u64::MAX },
-            MonitorFrame::Closing { cut_short: None, summary: "{\n}\n".into() },
-            MonitorFrame::Closing { cut_short: Some("its lease ran out".into()), summary: String::new() },
+            MonitorFrame::TookBack {
+                grant: 3,
+                taken: u64::MAX,
+            },
+            MonitorFrame::Closing {
+                cut_short: None,
+                summary: "{\n}\n".into(),
+            },
+            MonitorFrame::Closing {
+                cut_short: Some("its lease ran out".into()),
+                summary: String::new(),
+            },
             MonitorFrame::Problem("one is gone".into()),
             MonitorFrame::Flushed(7),
         ];
@@ -192,7 +214,9 @@ mod tests {
         frames[0].write(&mut bytes).expect("memory takes it");
         // From a newer version.
         bytes.extend([2, 0, 0, 0, 99, 7, 7]);
-        frames[1..].iter().for_each(|frame| frame.write(&mut bytes).expect("memory takes it"));
+        frames[1..]
+            .iter()
+            .for_each(|frame| frame.write(&mut bytes).expect("memory takes it"));
         let mut from = &bytes[..];
         let mut read = Vec::new();
         while let Some(frame) = MonitorFrame::read(&mut from).expect("a frame") {

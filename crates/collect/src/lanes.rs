@@ -85,18 +85,28 @@ impl CollectorLane {
 impl CollectorLanes {
     /// Active lanes of this number of workers.
     pub(crate) fn of_workers(workers: usize) -> CollectorLanes {
-        let lanes = (0..workers as u64).map(|n| (LaneId(n), CollectorLane::new(LaneActivity::Active)));
-        CollectorLanes { all: lanes.collect(), since: Timestamp::MIN, lateness_ns: Vec::new() }
+        let lanes =
+            (0..workers as u64).map(|n| (LaneId(n), CollectorLane::new(LaneActivity::Active)));
+        CollectorLanes {
+            all: lanes.collect(),
+            since: Timestamp::MIN,
+            lateness_ns: Vec::new(),
+        }
     }
 
     /// Sets the lateness of each result.
     pub(crate) fn with_lateness(self, lateness_ns: Vec<i64>) -> CollectorLanes {
-        CollectorLanes { lateness_ns, ..self }
+        CollectorLanes {
+            lateness_ns,
+            ..self
+        }
     }
 
     /// The lane with this identifier; an unknown lane joins.
     pub(crate) fn get(&mut self, id: LaneId) -> &mut CollectorLane {
-        self.all.entry(id).or_insert_with(|| CollectorLane::new(LaneActivity::Active))
+        self.all
+            .entry(id)
+            .or_insert_with(|| CollectorLane::new(LaneActivity::Active))
     }
 
     /// Sets the state of a lane.
@@ -126,7 +136,11 @@ impl CollectorLanes {
     /// Watermark and capture loss of a lane's last report.
     #[must_use]
     pub fn told(&self, id: LaneId) -> (Timestamp, LossCount) {
-        self.all.get(&id).map_or((Timestamp::MIN, LossCount::default()), |lane| (lane.watermark, lane.loss))
+        self.all
+            .get(&id)
+            .map_or((Timestamp::MIN, LossCount::default()), |lane| {
+                (lane.watermark, lane.loss)
+            })
     }
 
     /// States of all lanes.
@@ -138,14 +152,20 @@ impl CollectorLanes {
     #[must_use]
     pub fn watermark(&self) -> Timestamp {
         let least = self.active().map(|lane| lane.watermark).min();
-        least.or_else(|| self.iter().map(|lane| lane.watermark).max()).unwrap_or(Timestamp::MIN)
+        least
+            .or_else(|| self.iter().map(|lane| lane.watermark).max())
+            .unwrap_or(Timestamp::MIN)
     }
 
     /// Splits released rows by their coverage, which is valid during [`crate::TakeRows::take`].
     pub fn cover(&self, output: &EngineOutput, take: &mut dyn FnMut(EngineOutput, LaneCoverage)) {
         let batch = &output.batch;
         let column = |name| batch.schema().find(name).map(|id| batch.i64(id).values());
-        let bounds = |row: usize| match (column("window_start"), column("window_end"), output.pipeline) {
+        let bounds = |row: usize| match (
+            column("window_start"),
+            column("window_end"),
+            output.pipeline,
+        ) {
             (Some(starts), Some(ends), Some(_)) => (Timestamp(starts[row]), Timestamp(ends[row])),
             (_, _, None) => (self.since, Timestamp(output.watermark_ns)),
             _ => (Timestamp::MIN, Timestamp::MAX),
@@ -158,8 +178,14 @@ impl CollectorLanes {
                 None => None,
             };
             let to = to.unwrap_or(batch.rows());
-            let part = EngineOutput { batch: batch.slice(from, to - from), ..output.clone() };
-            let lateness_ns = output.pipeline.and_then(|pipeline| self.lateness_ns.get(pipeline)).copied();
+            let part = EngineOutput {
+                batch: batch.slice(from, to - from),
+                ..output.clone()
+            };
+            let lateness_ns = output
+                .pipeline
+                .and_then(|pipeline| self.lateness_ns.get(pipeline))
+                .copied();
             take(part, self.coverage(here, lateness_ns.unwrap_or(0)));
             from = to;
         }
@@ -173,7 +199,13 @@ impl CollectorLanes {
         let is_over = |lane: &CollectorLane| lane.state == LaneActivity::Finished;
         let is_expected = |lane: &CollectorLane| !is_over(lane) || lane.watermark >= start;
         let expected = self.iter().filter(|lane| is_expected(lane)).count();
-        let missing = self.all.iter().filter(|(_, lane)| !is_over(lane) && lane.watermark < told_at);
-        LaneCoverage { expected, missing: missing.map(|(id, _)| *id).collect() }
+        let missing = self
+            .all
+            .iter()
+            .filter(|(_, lane)| !is_over(lane) && lane.watermark < told_at);
+        LaneCoverage {
+            expected,
+            missing: missing.map(|(id, _)| *id).collect(),
+        }
     }
 }

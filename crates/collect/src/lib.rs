@@ -13,7 +13,9 @@ mod report;
 mod rows;
 
 pub use collector::{Collector, IgnoreCoverage, TakeRows};
-pub use frame::{BlockError, FRAME_BYTES_MAX, MonitorFrame, TAKEN, WAITING, encode_block, read_block};
+pub use frame::{
+    BlockError, FRAME_BYTES_MAX, MonitorFrame, TAKEN, WAITING, encode_block, read_block,
+};
 pub use lanes::{CollectorLanes, LaneActivity, LaneCoverage, LaneId};
 pub use message::{REPORT_BYTES_MAX, ReportContent, ReportError, ReportHead, head};
 pub use report::{ReportPart, WorkerReport};

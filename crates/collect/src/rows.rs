@@ -16,7 +16,9 @@ pub(crate) struct WaitingRows {
 impl WaitingRows {
     /// Adds rows.
     pub fn add(&mut self, rows: Batch) {
-        let earliest = times(&rows).map_or(i64::MIN, |times| times.iter().copied().min().unwrap_or(i64::MAX));
+        let earliest = times(&rows).map_or(i64::MIN, |times| {
+            times.iter().copied().min().unwrap_or(i64::MAX)
+        });
         self.bytes += rows.bytes();
         self.batches.push((earliest, rows));
     }
@@ -52,12 +54,17 @@ impl WaitingRows {
 
 /// Completion times of rows, if they have them.
 fn times(batch: &Batch) -> Option<&[i64]> {
-    batch.column(common::TS_END).is_some().then(|| batch.i64(common::TS_END).values().as_ref())
+    batch
+        .column(common::TS_END)
+        .is_some()
+        .then(|| batch.i64(common::TS_END).values().as_ref())
 }
 
 /// Number of rows completed before `time`.
 pub(crate) fn rows_before(batch: &Batch, time: Timestamp) -> u64 {
-    times(batch).map_or(0, |times| times.iter().filter(|end| **end < time.0).count() as u64)
+    times(batch).map_or(0, |times| {
+        times.iter().filter(|end| **end < time.0).count() as u64
+    })
 }
 
 #[cfg(test)]
@@ -86,7 +93,9 @@ mod tests {
         };
         let mut rows = WaitingRows::default();
         // A batch partly due, one not due, another partly due.
-        [&[1, 9][..], &[9, 9], &[9, 2]].iter().for_each(|ends| rows.add(batch(ends)));
+        [&[1, 9][..], &[9, 9], &[9, 2]]
+            .iter()
+            .for_each(|ends| rows.add(batch(ends)));
         let mut given = Vec::new();
         let mut take = |batch: Batch| given.extend_from_slice(batch.i64(common::TS).values());
         rows.give_before(Timestamp(5), &mut take);

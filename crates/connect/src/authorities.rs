@@ -52,11 +52,15 @@ impl TrustedAuthorities {
     }
 
     fn of_file(path: &Path) -> Result<TrustedAuthorities, AuthorityError> {
-        let unreadable =
-            |why: &dyn ToString| AuthorityError::Unreadable { path: path.into(), why: why.to_string() };
+        let unreadable = |why: &dyn ToString| AuthorityError::Unreadable {
+            path: path.into(),
+            why: why.to_string(),
+        };
         let size = fs::metadata(path).map_err(|why| unreadable(&why))?.len();
         if size > PEM_BYTES_MAX {
-            return Err(unreadable(&format!("it has {size} bytes; at most {PEM_BYTES_MAX} are read")));
+            return Err(unreadable(&format!(
+                "it has {size} bytes; at most {PEM_BYTES_MAX} are read"
+            )));
         }
         let text = fs::read(path).map_err(|why| unreadable(&why))?;
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -76,7 +80,10 @@ impl TrustedAuthorities {
     }
 
     pub(crate) fn roots(&self) -> RootCerts {
-        let all = self.0.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
+        let all = self
+            .0
+            .iter()
+            .map(|certificate| Certificate::from_der(certificate).to_owned());
         RootCerts::Specific(Arc::new(all.collect()))
     }
 }
@@ -107,11 +114,16 @@ mod tests {
             (file("broken", broken), "cannot read certificates from"),
             (folder.path().join("missing"), "No such file"),
         ] {
-            let said = TrustedAuthorities::new(Some(&path)).expect_err(words).to_string();
+            let said = TrustedAuthorities::new(Some(&path))
+                .expect_err(words)
+                .to_string();
             assert!(said.contains(words), "{said}");
         }
         let certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let both = TrustedAuthorities::new(Some(&file("both", &format!("{key}{certificate}{certificate}"))));
+        let both = TrustedAuthorities::new(Some(&file(
+            "both",
+            &format!("{key}{certificate}{certificate}"),
+        )));
         assert_eq!(both.expect("two certificates").0.len(), 2);
     }
 }

@@ -28,9 +28,18 @@ impl HttpSettings<'_> {
     /// A client.
     #[must_use]
     pub fn agent(&self) -> Agent {
-        let HttpSettings { trusted, connect_max, answer_max, whole_max, closes_connections } = *self;
-        let tls =
-            trusted.into_iter().fold(TlsConfig::builder(), |tls, trusted| tls.root_certs(trusted.roots()));
+        let HttpSettings {
+            trusted,
+            connect_max,
+            answer_max,
+            whole_max,
+            closes_connections,
+        } = *self;
+        let tls = trusted
+            .into_iter()
+            .fold(TlsConfig::builder(), |tls, trusted| {
+                tls.root_certs(trusted.roots())
+            });
         let mut config = Agent::config_builder()
             .tls_config(tls.build())
             .http_status_as_error(false)

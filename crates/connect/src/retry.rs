@@ -34,16 +34,25 @@ impl RetryPolicy {
     pub const STORE: RetryPolicy = RetryPolicy::new(5_000, 5_000);
 
     const fn new(first_ms: u64, max_ms: u64) -> RetryPolicy {
-        RetryPolicy { first: Duration::from_millis(first_ms), max: Duration::from_millis(max_ms) }
+        RetryPolicy {
+            first: Duration::from_millis(first_ms),
+            max: Duration::from_millis(max_ms),
+        }
     }
 
     /// Delay after a number of attempts in addition to the first. `seed`: seed of the jitter.
     #[must_use]
     pub fn delay(self, further: u32, seed: u64) -> Duration {
-        let full = self.first.saturating_mul(1 << further.min(20)).min(self.max);
+        let full = self
+            .first
+            .saturating_mul(1 << further.min(20))
+            .min(self.max);
         // SplitMix64 is sufficient for jitter.
-        let mut mixed =
-            seed.wrapping_add(u64::from(further).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut mixed = seed.wrapping_add(
+            u64::from(further)
+                .wrapping_add(1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        );
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
@@ -53,7 +62,11 @@ impl RetryPolicy {
     /// All delays, without end.
     #[must_use]
     pub fn delays(self, seed: u64) -> RetryDelays {
-        RetryDelays { policy: self, seed, further: 0 }
+        RetryDelays {
+            policy: self,
+            seed,
+            further: 0,
+        }
     }
 }
 
@@ -80,13 +93,21 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_a_bound_and_differ() {
-        for policy in [RetryPolicy::RECEIVER, RetryPolicy::AGENT, RetryPolicy::COMMAND, RetryPolicy::FLINK] {
+        for policy in [
+            RetryPolicy::RECEIVER,
+            RetryPolicy::AGENT,
+            RetryPolicy::COMMAND,
+            RetryPolicy::FLINK,
+        ] {
             for seed in [0, 1, 7, u64::MAX] {
                 let mut full = policy.first;
                 let mut delays = policy.delays(seed);
                 for _ in 0..40 {
                     let delay = delays.next_delay();
-                    assert!(delay >= full / 2 && delay <= full, "{policy:?}, {seed}: {delay:?} of {full:?}");
+                    assert!(
+                        delay >= full / 2 && delay <= full,
+                        "{policy:?}, {seed}: {delay:?} of {full:?}"
+                    );
                     full = (full * 2).min(policy.max);
                 }
             }

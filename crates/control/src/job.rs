@@ -59,7 +59,11 @@ impl JobSpec {
     /// The order for an agent; `None`: it does not take part.
     #[must_use]
     pub fn order_of(&self, agent: &str) -> Option<&Bytes> {
-        if self.parts.is_empty() { Some(&self.body) } else { self.parts.get(agent) }
+        if self.parts.is_empty() {
+            Some(&self.body)
+        } else {
+            self.parts.get(agent)
+        }
     }
 
     /// Whether agents restart its monitors without limit. Other jobs end when no agent can run them.
@@ -191,6 +195,10 @@ impl ControlledJob {
 
     /// Packets not granted to any agent yet.
     pub(crate) fn packets_left(&self) -> u64 {
-        self.request.limit.packets.unwrap_or_default().saturating_sub(self.granted)
+        self.request
+            .limit
+            .packets
+            .unwrap_or_default()
+            .saturating_sub(self.granted)
     }
 }

@@ -17,7 +17,7 @@ pub use agent::{AgentAction, AgentControl, AgentEvent, AgentSettings, MonitorEnd
 pub use job::{ControlledJob, Degradation, EndReason, JobLifetime, JobLimit, JobSpec, JobState};
 pub use pace::{JobPace, PaceSettings, PaceState};
 pub use server::{
-    AdmissionError, AgentPresence, RestoredControl, ServerAction, ServerControl, ServerEvent, ServerSettings,
-    SubmittedJob,
+    AdmissionError, AgentPresence, RestoredControl, ServerAction, ServerControl, ServerEvent,
+    ServerSettings, SubmittedJob,
 };
 pub use taps::TapAssignment;

@@ -22,7 +22,11 @@ pub struct PaceSettings {
 impl Default for PaceSettings {
     fn default() -> Self {
         let second = 1_000_000_000;
-        Self { patience_ns: 5 * second, behind_max_ns: 10 * second, gap_ns: 5 * second / 2 }
+        Self {
+            patience_ns: 5 * second,
+            behind_max_ns: 10 * second,
+            gap_ns: 5 * second / 2,
+        }
     }
 }
 
@@ -72,7 +76,12 @@ impl JobPace {
     /// Without agents.
     #[must_use]
     pub fn new(settings: PaceSettings) -> Self {
-        Self { settings, runners: BTreeMap::new(), looked_ns: None, excused_until_ns: 0 }
+        Self {
+            settings,
+            runners: BTreeMap::new(),
+            looked_ns: None,
+            excused_until_ns: 0,
+        }
     }
 
     /// Restarts the timeout of an agent after an absence, unless it was already left behind.
@@ -87,15 +96,21 @@ impl JobPace {
     /// Whether windows wait for an agent.
     #[must_use]
     pub fn wait(&self, agent: &str) -> PaceState {
-        self.runners.get(agent).map_or(PaceState::Waited, |runner| runner.wait)
+        self.runners
+            .get(agent)
+            .map_or(PaceState::Waited, |runner| runner.wait)
     }
 
     /// Agents without progress for longer than the timeout, whether or not others wait for them.
     pub fn silent(&self) -> impl Iterator<Item = &str> {
         let patience_ns = i128::from(self.settings.patience_ns);
-        let is_silent =
-            move |runner: &AgentPace| runner.wait == PaceState::LeftBehind || runner.delay_ns > patience_ns;
-        self.runners.iter().filter(move |(_, runner)| is_silent(runner)).map(|(agent, _)| &**agent)
+        let is_silent = move |runner: &AgentPace| {
+            runner.wait == PaceState::LeftBehind || runner.delay_ns > patience_ns
+        };
+        self.runners
+            .iter()
+            .filter(move |(_, runner)| is_silent(runner))
+            .map(|(agent, _)| &**agent)
     }
 
     /// Updates the state with the lowest watermark of each working agent, and the highest of ended ones. Must be called
@@ -112,19 +127,35 @@ impl JobPace {
         let before_ns = self.looked_ns.replace(now_ns);
         let elapsed_ns = now_ns.saturating_sub(before_ns.unwrap_or(now_ns));
         if before_ns.is_none() || !takes || elapsed_ns > self.settings.gap_ns {
-            let left = self.excused_until_ns.saturating_sub(now_ns.saturating_sub(elapsed_ns));
-            let catch_up =
-                left.saturating_add(elapsed_ns).max(self.settings.patience_ns).min(CATCH_UP_MAX_NS);
+            let left = self
+                .excused_until_ns
+                .saturating_sub(now_ns.saturating_sub(elapsed_ns));
+            let catch_up = left
+                .saturating_add(elapsed_ns)
+                .max(self.settings.patience_ns)
+                .min(CATCH_UP_MAX_NS);
             self.excused_until_ns = now_ns.saturating_add(catch_up);
         }
-        self.runners.retain(|agent, _| agents.contains_key(&**agent));
+        self.runners
+            .retain(|agent, _| agents.contains_key(&**agent));
         for (agent, &watermark_ns) in agents {
             self.measure(agent, watermark_ns, elapsed_ns, now);
         }
         let near = self.near(agents, now);
-        let front = agents.iter().filter(|(agent, _)| self.wait(agent) == PaceState::Waited);
-        let front = front.map(|(_, watermark)| *watermark).chain(ended_ns).max().unwrap_or(i64::MIN);
-        let least_delay = self.runners.values().map(|runner| runner.delay_ns).min().unwrap_or(0);
+        let front = agents
+            .iter()
+            .filter(|(agent, _)| self.wait(agent) == PaceState::Waited);
+        let front = front
+            .map(|(_, watermark)| *watermark)
+            .chain(ended_ns)
+            .max()
+            .unwrap_or(i64::MIN);
+        let least_delay = self
+            .runners
+            .values()
+            .map(|runner| runner.delay_ns)
+            .min()
+            .unwrap_or(0);
         let patience_ns = i128::from(self.settings.patience_ns);
         let is_excused = now_ns < self.excused_until_ns;
         let mut changed = Vec::new();
@@ -138,7 +169,9 @@ impl JobPace {
                 true => drop(runner.apart_since_ns.get_or_insert(now_ns)),
                 false => runner.apart_since_ns = None,
             }
-            let apart_ns = runner.apart_since_ns.map_or(0, |since| now_ns.saturating_sub(since));
+            let apart_ns = runner
+                .apart_since_ns
+                .map_or(0, |since| now_ns.saturating_sub(since));
             let delays_others = front > watermark_ns;
             let before = runner.wait;
             match before {
@@ -150,7 +183,9 @@ impl JobPace {
                 {
                     runner.wait = PaceState::LeftBehind;
                 }
-                PaceState::LeftBehind if !delays_others || (delay_ns <= patience_ns / 2 && !is_apart) => {
+                PaceState::LeftBehind
+                    if !delays_others || (delay_ns <= patience_ns / 2 && !is_apart) =>
+                {
                     runner.wait = PaceState::Waited;
                 }
                 _ => {}
@@ -178,7 +213,10 @@ impl JobPace {
 
     /// Number of agents close to the server's clock.
     fn near(&self, agents: &BTreeMap<&str, i64>, now: SessionTime) -> usize {
-        agents.values().filter(|watermark| is_near(**watermark, &self.settings, now)).count()
+        agents
+            .values()
+            .filter(|watermark| is_near(**watermark, &self.settings, now))
+            .count()
     }
 }
 
@@ -215,15 +253,27 @@ mod tests {
         takes: impl Fn(i64) -> bool,
         ended: impl Fn(i64) -> Option<i64>,
     ) -> String {
-        let now =
-            |second: i64| SessionTime { monotonic_ns: (second * S) as u64, wall_ns: (1000 + second) * S };
+        let now = |second: i64| SessionTime {
+            monotonic_ns: (second * S) as u64,
+            wall_ns: (1000 + second) * S,
+        };
         let mut pace = JobPace::default();
         let mut said = Vec::new();
         let names = ["a", "b", "c"];
         for second in 0..seconds {
-            let all = (0..agents).map(|agent| (names[agent], at(agent, second) * S)).collect();
-            for (agent, wait) in pace.look(&all, ended(second).map(|s| s * S), takes(second), now(second)) {
-                said.push(format!("{second} {} {agent}", if wait == PaceState::Waited { '+' } else { '-' }));
+            let all = (0..agents)
+                .map(|agent| (names[agent], at(agent, second) * S))
+                .collect();
+            for (agent, wait) in pace.look(
+                &all,
+                ended(second).map(|s| s * S),
+                takes(second),
+                now(second),
+            ) {
+                said.push(format!(
+                    "{second} {} {agent}",
+                    if wait == PaceState::Waited { '+' } else { '-' }
+                ));
             }
         }
         said.join(", ")
@@ -234,21 +284,58 @@ mod tests {
         let always = |_| true;
         // A constant difference of clocks is not a delay, if below the limit or with no agent close to the server's
         // clock.
-        assert_eq!(check(100, |agent, t| 1000 + t - 9 * agent as i64, 2, always), "");
-        assert_eq!(check(100, |agent, t| 1000 + t + 900 * agent as i64, 2, always), "");
-        assert_eq!(check(100, |agent, t| 50 + t - 20 * agent as i64, 2, always), "");
+        assert_eq!(
+            check(100, |agent, t| 1000 + t - 9 * agent as i64, 2, always),
+            ""
+        );
+        assert_eq!(
+            check(100, |agent, t| 1000 + t + 900 * agent as i64, 2, always),
+            ""
+        );
+        assert_eq!(
+            check(100, |agent, t| 50 + t - 20 * agent as i64, 2, always),
+            ""
+        );
         // Paused from 20 to 40; stopped forever; slow; alone.
-        let stopped = |agent, t| 1000 + if agent == 1 && (20..40).contains(&t) { 20 } else { t };
+        let stopped = |agent, t| {
+            1000 + if agent == 1 && (20..40).contains(&t) {
+                20
+            } else {
+                t
+            }
+        };
         assert_eq!(check(100, stopped, 3, always), "26 - b, 40 + b");
-        assert_eq!(check(100, |agent, t| 1000 + if agent == 1 { 0 } else { t }, 2, always), "6 - b");
-        assert_eq!(check(100, |agent, t| 1000 + if agent == 1 { t / 2 } else { t }, 2, always), "11 - b");
+        assert_eq!(
+            check(
+                100,
+                |agent, t| 1000 + if agent == 1 { 0 } else { t },
+                2,
+                always
+            ),
+            "6 - b"
+        );
+        assert_eq!(
+            check(
+                100,
+                |agent, t| 1000 + if agent == 1 { t / 2 } else { t },
+                2,
+                always
+            ),
+            "11 - b"
+        );
         assert_eq!(check(100, |_, t| 1000 + t.min(20), 1, always), "");
         // Alone, behind one that has ended.
         let ended = |t| (t > 10).then_some(1030);
-        assert_eq!(check_with(100, |_, t| 1000 + t.min(20), 1, always, ended), "26 - a");
+        assert_eq!(
+            check_with(100, |_, t| 1000 + t.min(20), 1, always, ended),
+            "26 - a"
+        );
         // All slow; and far behind from the start.
         assert_eq!(check(100, |_, t| 1000 + t / 3, 2, always), "");
-        assert_eq!(check(100, |agent, t| 1000 + t - 3600 * agent as i64, 2, always), "6 - b");
+        assert_eq!(
+            check(100, |agent, t| 1000 + t - 3600 * agent as i64, 2, always),
+            "6 - b"
+        );
         // Malformed records are no progress.
         let unreadable = |agent, t| if agent == 1 { i64::MIN / S } else { 1000 + t };
         assert_eq!(check(20, unreadable, 2, always), "6 - b");

@@ -4,9 +4,13 @@
 /// than one.
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let left = name.strip_prefix(start).and_then(|left| left.strip_suffix(end));
+    let left = name
+        .strip_prefix(start)
+        .and_then(|left| left.strip_suffix(end));
     left.is_some_and(|of| {
         let behind = |from: usize, part| of[from..].find(part).map(|at| from + at + str::len(part));
         middle.split('*').try_fold(0, behind).is_some()

@@ -35,22 +35,34 @@ pub(crate) fn seen<'a>(capacity: &'a HostCapacity, interfaces: &[String]) -> Cow
         return Cow::Borrowed(&capacity.addresses);
     }
     let is_meant = |interface: &str| interfaces.iter().any(|pattern| matches(pattern, interface));
-    let meant = capacity.passing.iter().filter(|passing| is_meant(&passing.interface));
-    Cow::Owned(meant.flat_map(|passing| passing.addresses.iter().cloned()).collect())
+    let meant = capacity
+        .passing
+        .iter()
+        .filter(|passing| is_meant(&passing.interface));
+    Cow::Owned(
+        meant
+            .flat_map(|passing| passing.addresses.iter().cloned())
+            .collect(),
+    )
 }
 
 /// Owner of each address that belongs to one agent only.
 pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, Cow<'a, [Bytes]>)>) -> Owners {
     let mut owners: BTreeMap<IpAddr, Option<&String>> = BTreeMap::new();
     for (agent, addresses) in agents {
-        for ip in
-            addresses.iter().take(OF_AGENT_MAX).filter_map(|bytes| read(bytes)).filter(tells_hosts_apart)
+        for ip in addresses
+            .iter()
+            .take(OF_AGENT_MAX)
+            .filter_map(|bytes| read(bytes))
+            .filter(tells_hosts_apart)
         {
             let owner = owners.entry(ip).or_insert(Some(agent));
             owner.take_if(|owner| *owner != agent);
         }
     }
-    let owned = owners.into_iter().filter_map(|(ip, agent)| Some((ip, agent?.clone())));
+    let owned = owners
+        .into_iter()
+        .filter_map(|(ip, agent)| Some((ip, agent?.clone())));
     owned.take(OF_JOB_MAX).collect()
 }
 
@@ -58,7 +70,10 @@ pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, Cow<'a, [Byte
 pub(crate) fn table(owners: &Owners, agent: &str) -> link::TapTableMessage {
     let (own, others): (Vec<_>, Vec<_>) = owners.iter().partition(|(_, owner)| *owner == agent);
     let all = |list: Vec<(&IpAddr, &String)>| list.into_iter().map(|(ip, _)| write(*ip)).collect();
-    link::TapTableMessage { own: all(own), others: all(others) }
+    link::TapTableMessage {
+        own: all(own),
+        others: all(others),
+    }
 }
 
 /// Whether an address can identify a host: not loopback, link-local and similar ones.
@@ -84,7 +99,8 @@ pub fn write(ip: IpAddr) -> Bytes {
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
-    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| Ipv6Addr::from(octets).to_canonical())).ok()
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| Ipv6Addr::from(octets).to_canonical()))
+        .ok()
 }
 
 #[cfg(test)]
@@ -94,38 +110,74 @@ mod tests {
     /// Addresses of agents; checks the table of the first.
     fn check(agents: &[&[&str]], own: &[&str], others: &[&str]) {
         let ips = |list: &[&str]| -> Vec<Bytes> {
-            list.iter().map(|ip| write(ip.parse().expect("an address"))).collect()
+            list.iter()
+                .map(|ip| write(ip.parse().expect("an address")))
+                .collect()
         };
-        let all: BTreeMap<String, Vec<Bytes>> =
-            agents.iter().enumerate().map(|(i, list)| (i.to_string(), ips(list))).collect();
-        let owners = owners(all.iter().map(|(agent, list)| (agent, Cow::Borrowed(list.as_slice()))));
+        let all: BTreeMap<String, Vec<Bytes>> = agents
+            .iter()
+            .enumerate()
+            .map(|(i, list)| (i.to_string(), ips(list)))
+            .collect();
+        let owners = owners(
+            all.iter()
+                .map(|(agent, list)| (agent, Cow::Borrowed(list.as_slice()))),
+        );
         let sorted = |mut list: Vec<Bytes>| {
             list.sort();
             list
         };
         let table = table(&owners, "0");
         assert_eq!(sorted(table.own), sorted(ips(own)), "own: {agents:?}");
-        assert_eq!(sorted(table.others), sorted(ips(others)), "others: {agents:?}");
+        assert_eq!(
+            sorted(table.others),
+            sorted(ips(others)),
+            "others: {agents:?}"
+        );
     }
 
     #[test]
     fn what_several_have_decides_nothing() {
-        check(&[&["10.0.0.1"], &["10.0.0.2", "2001:db8::2"]], &["10.0.0.1"], &["10.0.0.2", "2001:db8::2"]);
         check(
-            &[&["10.0.0.1", "127.0.0.1", "172.17.0.1", "169.254.0.1"], &["172.17.0.1", "10.0.0.2", "::1"]],
+            &[&["10.0.0.1"], &["10.0.0.2", "2001:db8::2"]],
+            &["10.0.0.1"],
+            &["10.0.0.2", "2001:db8::2"],
+        );
+        check(
+            &[
+                &["10.0.0.1", "127.0.0.1", "172.17.0.1", "169.254.0.1"],
+                &["172.17.0.1", "10.0.0.2", "::1"],
+            ],
             &["10.0.0.1"],
             &["10.0.0.2"],
         );
         // A virtual address of two agents, and then of a third.
-        check(&[&["10.0.0.1", "10.0.0.9"], &["10.0.0.9"], &["10.0.0.9", "fe80::1"]], &["10.0.0.1"], &[]);
-        check(&[&["10.0.0.1", "10.0.0.1"], &["::", "ff02::1", "255.255.255.255"]], &["10.0.0.1"], &[]);
+        check(
+            &[
+                &["10.0.0.1", "10.0.0.9"],
+                &["10.0.0.9"],
+                &["10.0.0.9", "fe80::1"],
+            ],
+            &["10.0.0.1"],
+            &[],
+        );
+        check(
+            &[
+                &["10.0.0.1", "10.0.0.1"],
+                &["::", "ff02::1", "255.255.255.255"],
+            ],
+            &["10.0.0.1"],
+            &[],
+        );
         check(&[&[], &["10.0.0.2"]], &[], &["10.0.0.2"]);
     }
 
     #[test]
     fn a_job_claims_what_its_interfaces_see() {
         let ips = |list: &[&str]| -> Vec<Bytes> {
-            list.iter().map(|ip| write(ip.parse().expect("an address"))).collect()
+            list.iter()
+                .map(|ip| write(ip.parse().expect("an address")))
+                .collect()
         };
         let passing = |interface: &str, list: &[&str]| link::InterfaceAddresses {
             interface: interface.into(),
@@ -142,7 +194,10 @@ mod tests {
             ],
             ..HostCapacity::default()
         };
-        let before = HostCapacity { passing: Vec::new(), ..capacity.clone() };
+        let before = HostCapacity {
+            passing: Vec::new(),
+            ..capacity.clone()
+        };
         for (interfaces, expected) in [
             (&[][..], &["10.0.0.1", "10.1.0.1", "10.2.0.1"][..]),
             (&["eth1"], &["10.0.0.1"]),
@@ -167,6 +222,9 @@ mod tests {
         for bytes in [&b""[..], b"abc", &[0; 17]] {
             assert_eq!(read(bytes), None);
         }
-        assert_eq!(read(&Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped().octets()), "10.0.0.1".parse().ok());
+        assert_eq!(
+            read(&Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped().octets()),
+            "10.0.0.1".parse().ok()
+        );
     }
 }

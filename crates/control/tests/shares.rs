@@ -182,7 +182,13 @@ impl World {
 
     /// Maximum number of level changes of a monitor since a time.
     fn changes_since(&self, since: Duration) -> usize {
-        let of = |monitor: &Monitor| monitor.level_changes.iter().filter(|at| **at > since).count();
+        let of = |monitor: &Monitor| {
+            monitor
+                .level_changes
+                .iter()
+                .filter(|at| **at > since)
+                .count()
+        };
         self.monitors.iter().map(of).max().unwrap_or(0)
     }
 }
@@ -193,19 +199,33 @@ fn a_hundred_settle_and_get_all_again() {
         let mut chance = Chance(seed);
         // Their capacity is between a hundredth and five times of the load.
         let bears = |_| 0.01 * 500f64.powf(chance.below(1000) as f64 / 1000.0);
-        let mut world = World::new((0..100).map(bears).map(Monitor::new).collect(), delay_ms, seed);
+        let mut world = World::new(
+            (0..100).map(bears).map(Monitor::new).collect(),
+            delay_ms,
+            seed,
+        );
         world.run(120);
         for load in [10.0, 1.0, 0.1, 1.0] {
-            world.monitors.iter_mut().for_each(|monitor| monitor.load = load);
+            world
+                .monitors
+                .iter_mut()
+                .for_each(|monitor| monitor.load = load);
             world.run(240);
             let settled = world.now;
             world.run(300);
-            assert!(world.changes_since(settled) <= 2, "{seed}: {} at {load}", world.changes_since(settled));
+            assert!(
+                world.changes_since(settled) <= 2,
+                "{seed}: {} at {load}",
+                world.changes_since(settled)
+            );
             for monitor in &world.monitors {
                 // The copied share fits the capacity; sampling does the rest.
                 let comes = monitor.load * plan::slice::share(monitor.copied);
                 let need = comes / monitor.bears;
-                assert!(need < 6.0 || monitor.copied == 10, "{seed}: {need} at {load}");
+                assert!(
+                    need < 6.0 || monitor.copied == 10,
+                    "{seed}: {need} at {load}"
+                );
                 assert!(
                     need > 0.2 || monitor.copied == 0,
                     "{seed}: {need} at {load}, level {}",
@@ -214,13 +234,25 @@ fn a_hundred_settle_and_get_all_again() {
                 assert_eq!(monitor.copied, monitor.heeds);
             }
         }
-        world.monitors.iter_mut().for_each(|monitor| monitor.load = 0.001);
+        world
+            .monitors
+            .iter_mut()
+            .for_each(|monitor| monitor.load = 0.001);
         world.run(2000);
         assert_eq!(world.shares.levels(), vec![0; 100], "{seed}");
         assert!(
-            world.monitors.iter().all(|monitor| (monitor.copied, monitor.heeds, monitor.rate) == (0, 0, 1.0))
+            world
+                .monitors
+                .iter()
+                .all(|monitor| (monitor.copied, monitor.heeds, monitor.rate) == (0, 0, 1.0))
         );
-        assert!(world.shares.take_changes().iter().all(|change| change.frozen.is_none()));
+        assert!(
+            world
+                .shares
+                .take_changes()
+                .iter()
+                .all(|change| change.frozen.is_none())
+        );
     }
 }
 
@@ -231,11 +263,17 @@ fn who_is_not_obeyed_is_frozen() {
     let mut world = World::new(monitors, 500, 9);
     world.run(600);
     let changes = world.shares.take_changes();
-    let frozen: Vec<&ShareChange> = changes.iter().filter(|change| change.frozen.is_some()).collect();
+    let frozen: Vec<&ShareChange> = changes
+        .iter()
+        .filter(|change| change.frozen.is_some())
+        .collect();
     assert_eq!(frozen.len(), 1, "{frozen:?}");
     assert_eq!(frozen[0].monitor, 1);
     let level = world.shares.levels()[1];
-    assert!((1..=STEP_MAX).contains(&level), "one step and no more: {level}");
+    assert!(
+        (1..=STEP_MAX).contains(&level),
+        "one step and no more: {level}"
+    );
     assert_eq!(world.monitors[1].heeds, level, "what it counts stays right");
     assert!(world.monitors[0].copied > 0 && world.monitors[0].copied == world.monitors[2].copied);
 }
@@ -248,21 +286,42 @@ fn what_switches_refuse_monitors_do_not_heed() {
     assert_eq!((world.monitors[0].copied, world.monitors[0].heeds), (0, 0));
     let changes = world.shares.take_changes();
     assert_eq!(changes.len(), 1);
-    assert_eq!((changes[0].level, changes[0].frozen.as_deref()), (0, Some("leaf1 says no")));
+    assert_eq!(
+        (changes[0].level, changes[0].frozen.as_deref()),
+        (0, Some("leaf1 says no"))
+    );
 }
 
 #[test]
 fn a_silent_monitor_is_not_waited_for() {
     let mut shares = SampleShares::new(&[10, 0]);
     let at = Duration::from_secs;
-    let said = |level| MonitorReport { rate: 0.1, level, ..MonitorReport::default() };
+    let said = |level| MonitorReport {
+        rate: 0.1,
+        level,
+        ..MonitorReport::default()
+    };
     for second in 0..22 {
-        [0, 1].into_iter().for_each(|monitor| shares.said(at(second), monitor, said(0)));
+        [0, 1]
+            .into_iter()
+            .for_each(|monitor| shares.said(at(second), monitor, said(0)));
     }
     // The other one's switch does not support slices.
-    assert_eq!(shares.look(at(22)), [ShareAction::Tell { monitor: 0, level: 3 }]);
+    assert_eq!(
+        shares.look(at(22)),
+        [ShareAction::Tell {
+            monitor: 0,
+            level: 3
+        }]
+    );
     assert_eq!(shares.look(at(40)), []);
-    assert_eq!(shares.look(at(50)), [ShareAction::Tell { monitor: 0, level: 0 }]);
+    assert_eq!(
+        shares.look(at(50)),
+        [ShareAction::Tell {
+            monitor: 0,
+            level: 0
+        }]
+    );
     assert!(shares.take_changes()[0].frozen.is_some());
     for second in 50..80 {
         shares.said(at(second), 0, said(0));

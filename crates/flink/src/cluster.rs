@@ -59,9 +59,18 @@ impl FlinkCluster {
     /// `FlinkError::Foreign` if another program answers, `FlinkError::Unreachable` if none.
     pub fn at(url: &str, options: &GatewayOptions) -> Result<FlinkCluster, FlinkError> {
         let http = HttpClient::new("Flink's REST API", url, options)?;
-        let answer = http.ask("GET", "/config", None, RequestRepeat::Harmless, Duration::ZERO)?;
+        let answer = http.ask(
+            "GET",
+            "/config",
+            None,
+            RequestRepeat::Harmless,
+            Duration::ZERO,
+        )?;
         if answer.body["flink-version"].is_string() {
-            Ok(FlinkCluster { http, patience: options.patience })
+            Ok(FlinkCluster {
+                http,
+                patience: options.patience,
+            })
         } else {
             Err(http.foreign(&answer))
         }
@@ -75,17 +84,29 @@ impl FlinkCluster {
     ) -> Option<FlinkCluster> {
         let text = |name: &str| properties[name].as_str();
         let host = text("rest.address")?;
-        let is_near = |host: &str| host.starts_with("127.") || matches!(host, "localhost" | "::1" | "[::1]");
+        let is_near =
+            |host: &str| host.starts_with("127.") || matches!(host, "localhost" | "::1" | "[::1]");
         // A listener on this machine is another program's, unless the gateway is on this machine.
         if host == "0.0.0.0" || is_near(host) && !is_near(gateway.host()) {
             return None;
         }
-        let scheme = if text("security.ssl.rest.enabled") == Some("true") { "https" } else { "http" };
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let scheme = if text("security.ssl.rest.enabled") == Some("true") {
+            "https"
+        } else {
+            "http"
+        };
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
         let url = format!("{scheme}://{host}:{}", text("rest.port").unwrap_or("8081"));
         // The credentials are not sent, because they belong to the gateway.
-        let options =
-            GatewayOptions { authorization: None, answer: options.answer.min(LEARNED), ..options.clone() };
+        let options = GatewayOptions {
+            authorization: None,
+            answer: options.answer.min(LEARNED),
+            ..options.clone()
+        };
         FlinkCluster::at(&url, &options).ok()
     }
 
@@ -96,7 +117,8 @@ impl FlinkCluster {
     }
 
     fn get(&self, path: &str) -> Result<HttpAnswer, FlinkError> {
-        self.http.ask("GET", path, None, RequestRepeat::Harmless, Duration::ZERO)
+        self.http
+            .ask("GET", path, None, RequestRepeat::Harmless, Duration::ZERO)
     }
 
     /// A part of the API for a job; `None`: unknown job.
@@ -110,9 +132,14 @@ impl FlinkCluster {
     }
 
     pub(crate) fn state(&self, job: &str) -> Result<Option<FlinkJobState>, FlinkError> {
-        let Some(found) = self.of_job(job, "")? else { return Ok(None) };
+        let Some(found) = self.of_job(job, "")? else {
+            return Ok(None);
+        };
         let Some(word) = found["state"].as_str() else {
-            return Err(FlinkError::Foreign(format!("{} returned no state for job {job}", self.whom())));
+            return Err(FlinkError::Foreign(format!(
+                "{} returned no state for job {job}",
+                self.whom()
+            )));
         };
         let counts = found["status-counts"].as_object();
         let sum = |of: fn(&str) -> bool| -> u64 {
@@ -121,8 +148,13 @@ impl FlinkCluster {
         };
         let tasks = sum(|_| true);
         let at_work = sum(|name| matches!(name, "RUNNING" | "FINISHED"));
-        let since_ms = found["timestamps"]["RESTARTING"].as_u64().filter(|ms| *ms > 0);
-        let restarting = || FlinkJobState::Restarting { why: self.why(job), since_ms };
+        let since_ms = found["timestamps"]["RESTARTING"]
+            .as_u64()
+            .filter(|ms| *ms > 0);
+        let restarting = || FlinkJobState::Restarting {
+            why: self.why(job),
+            since_ms,
+        };
         Ok(Some(match FlinkJobState::of(word) {
             // Flink reports a job as running while its tasks wait for a slot.
             FlinkJobState::Running if at_work < tasks && since_ms.is_some() => restarting(),
@@ -137,7 +169,9 @@ impl FlinkCluster {
     fn why(&self, job: &str) -> Option<ErrorSummary> {
         let found = self.of_job(job, "/exceptions?maxExceptions=1").ok()??;
         let last = &found["exceptionHistory"]["entries"][0]["stacktrace"];
-        Some(ErrorSummary::of(last.as_str().or(found["root-exception"].as_str())?))
+        Some(ErrorSummary::of(
+            last.as_str().or(found["root-exception"].as_str())?,
+        ))
     }
 
     /// Managed memory of the smallest slot; `None`: no TaskManager yet, or none that reports it.
@@ -148,10 +182,17 @@ impl FlinkCluster {
         let answer = self.get("/taskmanagers")?;
         let of = |found: &Value| {
             let number = found["slotsNumber"].as_u64().filter(|number| *number > 0)?;
-            Some(SlotMemory { bytes: found["hardware"]["managedMemory"].as_u64()? / number, number })
+            Some(SlotMemory {
+                bytes: found["hardware"]["managedMemory"].as_u64()? / number,
+                number,
+            })
         };
         let all = answer.body["taskmanagers"].as_array();
-        Ok(all.into_iter().flatten().filter_map(of).min_by_key(|slots| slots.bytes))
+        Ok(all
+            .into_iter()
+            .flatten()
+            .filter_map(of)
+            .min_by_key(|slots| slots.bytes))
     }
 
     /// A job's checkpoints; `None`: unknown job.
@@ -159,26 +200,38 @@ impl FlinkCluster {
     /// # Errors
     /// `FlinkError::Unreachable` if there is no answer.
     pub fn checkpoints(&self, job: &str) -> Result<Option<JobCheckpoints>, FlinkError> {
-        let Some(found) = self.of_job(job, "/checkpoints")? else { return Ok(None) };
+        let Some(found) = self.of_job(job, "/checkpoints")? else {
+            return Ok(None);
+        };
         let latest = &found["latest"];
         Ok(Some(JobCheckpoints {
             completed: found["counts"]["completed"].as_u64().unwrap_or(0),
             failed: found["counts"]["failed"].as_u64().unwrap_or(0),
             completed_ms: latest["completed"]["latest_ack_timestamp"].as_u64(),
-            why: latest["failed"]["failure_message"].as_str().map(|text| ErrorSummary::of(text).sentence),
+            why: latest["failed"]["failure_message"]
+                .as_str()
+                .map(|text| ErrorSummary::of(text).sentence),
         }))
     }
 
     pub(crate) fn cancel(&self, job: &str) -> Result<(), FlinkError> {
         let path = format!("/jobs/{job}?mode=cancel");
-        self.http.ask("PATCH", &path, None, RequestRepeat::Harmless, self.patience).map(|_| ())
+        self.http
+            .ask("PATCH", &path, None, RequestRepeat::Harmless, self.patience)
+            .map(|_| ())
     }
 
     /// Requests a job to flush and end; returns the number of the request.
     pub(crate) fn drain(&self, job: &str) -> Result<String, FlinkError> {
         let path = format!("/jobs/{job}/stop");
         let body = json!({"drain": true});
-        let answer = self.http.ask("POST", &path, Some(&body), RequestRepeat::Harmless, Duration::ZERO)?;
+        let answer = self.http.ask(
+            "POST",
+            &path,
+            Some(&body),
+            RequestRepeat::Harmless,
+            Duration::ZERO,
+        )?;
         let is_plain = |id: &&str| id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric());
         match answer.body["request-id"].as_str().filter(is_plain) {
             Some(request) => Ok(request.to_owned()),
@@ -188,7 +241,10 @@ impl FlinkCluster {
 
     pub(crate) fn drained(&self, job: &str, request: &str) -> Result<StopStatus, FlinkError> {
         let Some(found) = self.of_job(job, &format!("/savepoints/{request}"))? else {
-            return Err(FlinkError::Refused(format!("{} has no record of that stop", self.whom())));
+            return Err(FlinkError::Refused(format!(
+                "{} has no record of that stop",
+                self.whom()
+            )));
         };
         if found["status"]["id"].as_str() == Some("IN_PROGRESS") {
             return Ok(StopStatus::InProgress);
@@ -197,7 +253,9 @@ impl FlinkCluster {
         Ok(match operation["location"].as_str() {
             Some(path) => StopStatus::Done(path.to_owned()),
             None => StopStatus::Failed(ErrorSummary::of(
-                operation["failure-cause"]["stack-trace"].as_str().unwrap_or_default(),
+                operation["failure-cause"]["stack-trace"]
+                    .as_str()
+                    .unwrap_or_default(),
             )),
         })
     }

@@ -46,14 +46,19 @@ impl StatementError {
     /// The error of a statement.
     #[must_use]
     pub fn new(statement: &str, said: ErrorSummary) -> StatementError {
-        StatementError { statement: without_values(statement), said }
+        StatementError {
+            statement: without_values(statement),
+            said,
+        }
     }
 
     /// The wrong line of the statement, if known.
     #[must_use]
     pub fn line(&self) -> Option<&str> {
         let place = self.said.place?;
-        self.statement.lines().nth(usize::try_from(place.line).ok()?.checked_sub(1)?)
+        self.statement
+            .lines()
+            .nth(usize::try_from(place.line).ok()?.checked_sub(1)?)
     }
 }
 
@@ -67,7 +72,13 @@ impl fmt::Display for StatementError {
         write!(f, "Flink: {}", self.said)?;
         match self.said.place.zip(self.line()) {
             Some((place, line)) => {
-                write!(f, " (line {}, column {} of: {})", place.line, place.column, short(line.trim()))
+                write!(
+                    f,
+                    " (line {}, column {} of: {})",
+                    place.line,
+                    place.column,
+                    short(line.trim())
+                )
             }
             None => {
                 let words: Vec<&str> = self.statement.split_whitespace().collect();
@@ -123,8 +134,14 @@ mod tests {
     fn values_of_options_are_shown_to_nobody() {
         for (statement, shown) in [
             ("SELECT 1", "SELECT 1"),
-            ("WITH ('a'='b','c' = 'it''s' , 'd'='')", "WITH ('a'='…','c' = '…' , 'd'='…')"),
-            ("SELECT * FROM t WHERE x = 'y' AND 'a' = z", "SELECT * FROM t WHERE x = 'y' AND 'a' = z"),
+            (
+                "WITH ('a'='b','c' = 'it''s' , 'd'='')",
+                "WITH ('a'='…','c' = '…' , 'd'='…')",
+            ),
+            (
+                "SELECT * FROM t WHERE x = 'y' AND 'a' = z",
+                "SELECT * FROM t WHERE x = 'y' AND 'a' = z",
+            ),
             ("SET 'password'='hunter2'", "SET 'password'='…'"),
             ("SET 'password'='hunter2", "SET 'password'='…'"),
             ("'a'='ü''' ü 'b'", "'a'='…' ü 'b'"),

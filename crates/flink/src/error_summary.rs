@@ -44,7 +44,11 @@ impl ErrorSummary {
     #[must_use]
     pub fn of(text: &str) -> ErrorSummary {
         let causes = causes(text);
-        let last = causes.iter().rev().map(|cause| tidy(cause)).find(|cause| !cause.is_empty());
+        let last = causes
+            .iter()
+            .rev()
+            .map(|cause| tidy(cause))
+            .find(|cause| !cause.is_empty());
         ErrorSummary {
             sentence: short(&last.unwrap_or_else(|| "no cause given".into())),
             place: causes.iter().rev().find_map(|cause| place(cause)),
@@ -97,14 +101,19 @@ fn tidy(cause: &str) -> String {
     }
     let rest = rest.split("Was expecting").next().unwrap_or_default();
     // Repeated for each statement of a set.
-    let rest = rest.trim_start_matches("SQL validation failed. ").trim_start_matches("SQL parse failed. ");
+    let rest = rest
+        .trim_start_matches("SQL validation failed. ")
+        .trim_start_matches("SQL parse failed. ");
     rest.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `org.apache.flink.table.api.ValidationException`.
 fn is_class(text: &str) -> bool {
     let is_name = |part: &str| {
-        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'$')
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'$')
     };
     text.contains('.') && text.split('.').all(is_name)
 }
@@ -113,7 +122,10 @@ fn place(cause: &str) -> Option<StatementPosition> {
     let mut rest = cause;
     while let Some((_, behind)) = rest.split_once("line ") {
         let number = |text: &str| {
-            let end = text.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
+            let end = text
+                .bytes()
+                .position(|b| !b.is_ascii_digit())
+                .unwrap_or(text.len());
             text[..end].parse::<u32>().ok().map(|number| (number, end))
         };
         let found = number(behind).and_then(|(line, end)| {

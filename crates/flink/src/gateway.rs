@@ -60,16 +60,35 @@ impl SqlGateway {
         let http = HttpClient::new("the SQL Gateway", url, &options)?;
         let version = version(&http)?;
         let handle = session::open(&http, &options, Duration::ZERO)?;
-        let properties = SqlSession { http: &http, handle: &handle, options: &options }.properties()?;
+        let properties = SqlSession {
+            http: &http,
+            handle: &handle,
+            options: &options,
+        }
+        .properties()?;
         let cluster = match &options.cluster {
             Some(url) => Some(FlinkCluster::at(url, &options)?),
             None => FlinkCluster::learned(&properties, &options, &http),
         };
-        let every = options.beat.unwrap_or_else(|| session::beat_every(&properties));
-        let state = Mutex::new(SqlSessionState { handle: Some(handle), prepared: Vec::new() });
-        let inner = Arc::new(SqlGatewayShared { http, options, state });
+        let every = options
+            .beat
+            .unwrap_or_else(|| session::beat_every(&properties));
+        let state = Mutex::new(SqlSessionState {
+            handle: Some(handle),
+            prepared: Vec::new(),
+        });
+        let inner = Arc::new(SqlGatewayShared {
+            http,
+            options,
+            state,
+        });
         let beats = keep_alive(&inner, every);
-        Ok(SqlGateway { inner, cluster, version, _beats: beats })
+        Ok(SqlGateway {
+            inner,
+            cluster,
+            version,
+            _beats: beats,
+        })
     }
 
     /// Version of Flink.
@@ -131,7 +150,10 @@ impl SqlGateway {
                 }
             }
         }
-        Err(FlinkError::Unreachable(format!("{} loses each session: {why}", self.inner.http.whom())))
+        Err(FlinkError::Unreachable(format!(
+            "{} loses each session: {why}",
+            self.inner.http.whom()
+        )))
     }
 }
 
@@ -149,7 +171,11 @@ impl SqlGatewayShared {
     }
 
     fn session<'s>(&'s self, handle: &'s str) -> SqlSession<'s> {
-        SqlSession { http: &self.http, handle, options: &self.options }
+        SqlSession {
+            http: &self.http,
+            handle,
+            options: &self.options,
+        }
     }
 
     /// Handle of the session; creates and prepares one if there is none.
@@ -185,7 +211,9 @@ impl SqlGatewayShared {
     }
 
     fn beat(&self) {
-        let Some(handle) = self.state().handle.clone() else { return };
+        let Some(handle) = self.state().handle.clone() else {
+            return;
+        };
         // Without an answer the state is unknown.
         if matches!(self.session(&handle).beat(), Ok(false)) {
             self.forget(&handle);
@@ -225,9 +253,13 @@ fn version(http: &HttpClient) -> Result<FlinkVersion, FlinkError> {
     };
     match FlinkVersion::parse(said) {
         Some(version) if version >= OLDEST => Ok(version),
-        Some(_) => {
-            Err(FlinkError::TooOld(format!("{} is Flink {said}: {OLDEST} or later is needed", http.whom())))
-        }
-        None => Err(FlinkError::Foreign(format!("{} calls itself Flink {said:?}", http.whom()))),
+        Some(_) => Err(FlinkError::TooOld(format!(
+            "{} is Flink {said}: {OLDEST} or later is needed",
+            http.whom()
+        ))),
+        None => Err(FlinkError::Foreign(format!(
+            "{} calls itself Flink {said:?}",
+            http.whom()
+        ))),
     }
 }

@@ -46,7 +46,11 @@ impl HttpAnswer {
     /// Stack traces in an error response of Flink.
     pub(crate) fn stack(&self) -> String {
         let errors = self.body["errors"].as_array();
-        let texts: Vec<&str> = errors.into_iter().flatten().filter_map(Value::as_str).collect();
+        let texts: Vec<&str> = errors
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         texts.join("\n")
     }
 }
@@ -133,7 +137,9 @@ impl HttpClient {
                 Err(HttpFailure::Unheard(_)) => true,
                 Err(HttpFailure::Unanswered(_)) => repeat == RequestRepeat::Harmless,
                 // Sent by a proxy whose upstream is not available.
-                Ok(answer) => matches!(answer.status, 502..=504) && repeat == RequestRepeat::Harmless,
+                Ok(answer) => {
+                    matches!(answer.status, 502..=504) && repeat == RequestRepeat::Harmless
+                }
                 Err(HttpFailure::Unreadable(_)) => false,
             };
             let delay = delays.next_delay();
@@ -163,15 +169,22 @@ impl HttpClient {
                 });
             }
             Err(HttpFailure::Unreadable(why)) => {
-                return Err(FlinkError::Foreign(format!("the response of {whom} cannot be read: {why}")));
+                return Err(FlinkError::Foreign(format!(
+                    "the response of {whom} cannot be read: {why}"
+                )));
             }
         };
         match answer.status {
-            401 => Err(FlinkError::Refused(format!("{whom} requires authentication (status 401)"))),
-            403 => Err(FlinkError::Refused(format!("{whom} denies access (status 403)"))),
-            502..=504 => {
-                Err(FlinkError::Unreachable(format!("{whom} cannot be reached: status {}", answer.status)))
-            }
+            401 => Err(FlinkError::Refused(format!(
+                "{whom} requires authentication (status 401)"
+            ))),
+            403 => Err(FlinkError::Refused(format!(
+                "{whom} denies access (status 403)"
+            ))),
+            502..=504 => Err(FlinkError::Unreachable(format!(
+                "{whom} cannot be reached: status {}",
+                answer.status
+            ))),
             300..=399 => Err(FlinkError::Foreign(format!(
                 "{whom} answers with status {}: use the address of the redirect",
                 answer.status
@@ -218,9 +231,18 @@ impl HttpClient {
             request = request.header("authorization", authorization.header());
         }
         let bytes = body.map(ToString::to_string).unwrap_or_default();
-        let request = request.body(bytes).map_err(|error| HttpFailure::Unheard(error.to_string()))?;
-        let request = self.agent.configure_request(request).timeout_global(Some(within)).build();
-        let mut response = self.agent.run(request).map_err(|error| self.failure(&error))?;
+        let request = request
+            .body(bytes)
+            .map_err(|error| HttpFailure::Unheard(error.to_string()))?;
+        let request = self
+            .agent
+            .configure_request(request)
+            .timeout_global(Some(within))
+            .build();
+        let mut response = self
+            .agent
+            .run(request)
+            .map_err(|error| self.failure(&error))?;
         let limited = response.body_mut().with_config().limit(self.bytes_max);
         let bytes = limited.read_to_vec().map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
@@ -230,7 +252,11 @@ impl HttpClient {
         })?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(HttpAnswer { status: response.status().as_u16(), body, text })
+        Ok(HttpAnswer {
+            status: response.status().as_u16(),
+            body,
+            text,
+        })
     }
 
     fn failure(&self, error: &ureq::Error) -> HttpFailure {
@@ -238,7 +264,9 @@ impl HttpClient {
         // An error may quote the address, but never the header.
         let why = match error {
             ureq::Error::Timeout(_) => "it takes too long".to_owned(),
-            ureq::Error::Io(io) if io.kind() == ConnectionRefused => "nothing listens there".to_owned(),
+            ureq::Error::Io(io) if io.kind() == ConnectionRefused => {
+                "nothing listens there".to_owned()
+            }
             other => other.to_string(),
         };
         match error {
@@ -248,20 +276,23 @@ impl HttpClient {
                 HttpFailure::Unheard(why)
             }
             ureq::Error::Io(io)
-                if [ConnectionRefused, HostUnreachable, NetworkUnreachable].contains(&io.kind()) =>
+                if [ConnectionRefused, HostUnreachable, NetworkUnreachable]
+                    .contains(&io.kind()) =>
             {
                 HttpFailure::Unheard(why)
             }
             // A certificate error is permanent.
-            ureq::Error::Io(io) if io.kind() == ErrorKind::InvalidData && why.contains("ertificate") => {
+            ureq::Error::Io(io)
+                if io.kind() == ErrorKind::InvalidData && why.contains("ertificate") =>
+            {
                 HttpFailure::Unreadable(format!("its certificate is not trusted here: {why}"))
             }
             ureq::Error::Tls(_) | ureq::Error::Pem(_) | ureq::Error::Rustls(_) => {
                 HttpFailure::Unreadable(format!("TLS: {why}"))
             }
-            ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) | ureq::Error::Http(_) => {
-                HttpFailure::Unreadable(why)
-            }
+            ureq::Error::Protocol(_)
+            | ureq::Error::LargeResponseHeader(..)
+            | ureq::Error::Http(_) => HttpFailure::Unreadable(why),
             _ => HttpFailure::Unanswered(why),
         }
     }

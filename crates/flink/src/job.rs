@@ -37,13 +37,27 @@ impl FlinkJob {
     /// # Errors
     /// `FlinkError::Statement` if Flink rejects it; [`FlinkError::Unclear`] if the job did not appear: it may later, and
     /// [`SqlGateway::end_left_over`] finds it.
-    pub fn start(gateway: &Arc<SqlGateway>, name: &JobName, statement: &str) -> Result<FlinkJob, FlinkError> {
+    pub fn start(
+        gateway: &Arc<SqlGateway>,
+        name: &JobName,
+        statement: &str,
+    ) -> Result<FlinkJob, FlinkError> {
         let name = name.to_string();
-        let of = |id: String| FlinkJob { gateway: Arc::clone(gateway), id, name: name.clone() };
-        match gateway.run(statement, &[("pipeline.name", &name)], StatementRepeat::Harmful) {
+        let of = |id: String| FlinkJob {
+            gateway: Arc::clone(gateway),
+            id,
+            name: name.clone(),
+        };
+        match gateway.run(
+            statement,
+            &[("pipeline.name", &name)],
+            StatementRepeat::Harmful,
+        ) {
             Ok(rows) => match rows.job.or_else(|| rows.rows.first()?.first()?.clone()) {
                 Some(id) if is_id(&id) => Ok(of(id)),
-                _ => Err(FlinkError::Foreign("the gateway has not started a job for that statement".into())),
+                _ => Err(FlinkError::Foreign(
+                    "the gateway has not started a job for that statement".into(),
+                )),
             },
             Err(FlinkError::Unclear(why)) => {
                 let begun = Instant::now();
@@ -66,9 +80,15 @@ impl FlinkJob {
     /// `FlinkError::WrongUse` for an invalid id.
     pub fn known(gateway: &Arc<SqlGateway>, id: &str, name: &str) -> Result<FlinkJob, FlinkError> {
         if is_id(id) {
-            Ok(FlinkJob { gateway: Arc::clone(gateway), id: id.to_owned(), name: name.to_owned() })
+            Ok(FlinkJob {
+                gateway: Arc::clone(gateway),
+                id: id.to_owned(),
+                name: name.to_owned(),
+            })
         } else {
-            Err(FlinkError::WrongUse(format!("{id:?} is not a job id, which has 32 hex digits")))
+            Err(FlinkError::WrongUse(format!(
+                "{id:?} is not a job id, which has 32 hex digits"
+            )))
         }
     }
 
@@ -94,7 +114,11 @@ impl FlinkJob {
         {
             return Ok(state);
         }
-        let shown = self.gateway.jobs()?.into_iter().find(|job| job.id == self.id);
+        let shown = self
+            .gateway
+            .jobs()?
+            .into_iter()
+            .find(|job| job.id == self.id);
         Ok(shown.map_or(FlinkJobState::Gone, |job| job.state))
     }
 
@@ -133,22 +157,33 @@ impl FlinkJob {
 impl SqlGateway {
     /// All jobs known to the cluster, including recently ended ones.
     pub(crate) fn jobs(&self) -> Result<Vec<ListedJob>, FlinkError> {
-        let rows = self.run("SHOW JOBS", &[], StatementRepeat::Harmless).map_err(|error| match error {
-            // The statement itself is not wrong.
-            FlinkError::Statement(error) => {
-                FlinkError::Unreachable(format!("the gateway cannot ask its cluster: {}", error.said))
-            }
-            error => error,
-        })?;
-        let (Some(id), Some(name), Some(state)) =
-            (rows.column("job id"), rows.column("job name"), rows.column("status"))
-        else {
-            return Err(FlinkError::Foreign("the gateway shows jobs without id, name and status".into()));
+        let rows = self
+            .run("SHOW JOBS", &[], StatementRepeat::Harmless)
+            .map_err(|error| match error {
+                // The statement itself is not wrong.
+                FlinkError::Statement(error) => FlinkError::Unreachable(format!(
+                    "the gateway cannot ask its cluster: {}",
+                    error.said
+                )),
+                error => error,
+            })?;
+        let (Some(id), Some(name), Some(state)) = (
+            rows.column("job id"),
+            rows.column("job name"),
+            rows.column("status"),
+        ) else {
+            return Err(FlinkError::Foreign(
+                "the gateway shows jobs without id, name and status".into(),
+            ));
         };
         let shown = |row: &Vec<Option<String>>| {
             let text = |column: usize| row.get(column)?.clone();
             let id = text(id).filter(|id| is_id(id))?;
-            Some(ListedJob { id, name: text(name)?, state: FlinkJobState::of(&text(state)?) })
+            Some(ListedJob {
+                id,
+                name: text(name)?,
+                state: FlinkJobState::of(&text(state)?),
+            })
         };
         Ok(rows.rows.iter().filter_map(shown).collect())
     }

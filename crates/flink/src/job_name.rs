@@ -40,9 +40,21 @@ impl JobName {
     /// Creates a name; replaces characters not allowed in a host name.
     #[must_use]
     pub fn new(owner: &JobOwner, job: impl Into<String>) -> JobName {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
         let host = owner.host.chars().take(HOST_MAX).map(plain).collect();
-        JobName { owner: JobOwner { host, ..owner.clone() }, job: job.into() }
+        JobName {
+            owner: JobOwner {
+                host,
+                ..owner.clone()
+            },
+            job: job.into(),
+        }
     }
 
     /// Parses a name as shown by Flink; `None`: another program's job.
@@ -65,13 +77,27 @@ impl JobName {
             pid: pid.parse().ok()?,
             start: start.parse().ok()?,
         };
-        Some(JobName { owner, job: part()?.to_owned() })
+        Some(JobName {
+            owner,
+            job: part()?.to_owned(),
+        })
     }
 }
 
 impl fmt::Display for JobName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let JobOwner { host, machine, boot, space, pid, start } = &self.owner;
-        write!(f, "{FIRST}/{host}/{machine:08x}-{boot:08x}-{space}/{pid}-{start}/{}", self.job)
+        let JobOwner {
+            host,
+            machine,
+            boot,
+            space,
+            pid,
+            start,
+        } = &self.owner;
+        write!(
+            f,
+            "{FIRST}/{host}/{machine:08x}-{boot:08x}-{space}/{pid}-{start}/{}",
+            self.job
+        )
     }
 }

@@ -37,18 +37,28 @@ impl SqlGateway {
     ///
     /// # Errors
     /// `FlinkError` if jobs cannot be listed.
-    pub fn end_left_over(self: &Arc<SqlGateway>, machine: &LocalMachine) -> Result<LeftoverJobs, FlinkError> {
+    pub fn end_left_over(
+        self: &Arc<SqlGateway>,
+        machine: &LocalMachine,
+    ) -> Result<LeftoverJobs, FlinkError> {
         let mut found = LeftoverJobs::default();
         for shown in self.jobs()? {
-            let Some(name) = JobName::parse(&shown.name) else { continue };
+            let Some(name) = JobName::parse(&shown.name) else {
+                continue;
+            };
             match machine.fate(&name.owner) {
                 OwnerFate::Lives => {}
                 OwnerFate::Ended if shown.state.is_over() => found.over.push(name),
                 OwnerFate::Unseen if shown.state.is_over() => {}
                 OwnerFate::Unseen => found.elsewhere.push((shown.id, name)),
                 OwnerFate::Ended => {
-                    let outcome = FlinkJob::known(self, &shown.id, &shown.name).and_then(|job| job.cancel());
-                    found.ended.push(EndedLeftover { id: shown.id, name, outcome });
+                    let outcome =
+                        FlinkJob::known(self, &shown.id, &shown.name).and_then(|job| job.cancel());
+                    found.ended.push(EndedLeftover {
+                        id: shown.id,
+                        name,
+                        outcome,
+                    });
                 }
             }
         }

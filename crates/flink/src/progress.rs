@@ -33,16 +33,28 @@ pub struct FlinkProgress {
 
 pub(crate) fn of(cluster: &FlinkCluster, job: &str) -> Result<FlinkProgress, FlinkError> {
     let mut metrics = Vec::new();
-    let Some(found) = cluster.of_job(job, "")? else { return Ok(FlinkProgress::default()) };
+    let Some(found) = cluster.of_job(job, "")? else {
+        return Ok(FlinkProgress::default());
+    };
     let vertices = found["vertices"].as_array();
     for vertex in vertices.into_iter().flatten().take(VERTICES_MAX) {
         let is_plain = |id: &&str| id.len() <= 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
-        let Some(vertex) = vertex["id"].as_str().filter(is_plain) else { continue };
+        let Some(vertex) = vertex["id"].as_str().filter(is_plain) else {
+            continue;
+        };
         let path = format!("/vertices/{vertex}/metrics");
-        let Some(known) = cluster.of_job(job, &path)? else { continue };
-        let known = known.as_array().into_iter().flatten().filter_map(|metric| metric["id"].as_str());
+        let Some(known) = cluster.of_job(job, &path)? else {
+            continue;
+        };
+        let known = known
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|metric| metric["id"].as_str());
         for list in lists(known.filter(|name| is_wanted(name))) {
-            let Some(values) = cluster.of_job(job, &format!("{path}?get={list}"))? else { continue };
+            let Some(values) = cluster.of_job(job, &format!("{path}?get={list}"))? else {
+                continue;
+            };
             metrics.extend(values.as_array().into_iter().flatten().filter_map(metric));
         }
     }
@@ -69,9 +81,18 @@ fn lists<'m>(names: impl Iterator<Item = &'m str>) -> Vec<String> {
     let mut lists: Vec<String> = Vec::new();
     for name in names {
         let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+        let one = |byte: u8| {
+            if safe(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        };
         let name: String = name.bytes().map(one).collect();
-        match lists.last_mut().filter(|list| list.len() + name.len() < LIST_MAX) {
+        match lists
+            .last_mut()
+            .filter(|list| list.len() + name.len() < LIST_MAX)
+        {
             Some(list) => {
                 list.push(',');
                 list.push_str(&name);
@@ -84,22 +105,39 @@ fn lists<'m>(names: impl Iterator<Item = &'m str>) -> Vec<String> {
 
 fn metric(of: &Value) -> Option<(String, f64)> {
     let value: f64 = of["value"].as_str()?.parse().ok()?;
-    value.is_finite().then(|| Some((of["id"].as_str()?.to_owned(), value)))?
+    value
+        .is_finite()
+        .then(|| Some((of["id"].as_str()?.to_owned(), value)))?
 }
 
 impl FlinkProgress {
     fn sum(metrics: &[(String, f64)]) -> FlinkProgress {
         let all = |wanted: &'static str, of_source: bool| {
-            let is_it = move |name: &str| last(name) == wanted && name.contains("Source__") == of_source;
-            metrics.iter().filter(move |(name, _)| is_it(name)).map(|(_, value)| *value)
+            let is_it =
+                move |name: &str| last(name) == wanted && name.contains("Source__") == of_source;
+            metrics
+                .iter()
+                .filter(move |(name, _)| is_it(name))
+                .map(|(_, value)| *value)
         };
-        let sum = |wanted, of_source| all(wanted, of_source).reduce(|a, b| a + b).map(|sum| sum as u64);
+        let sum = |wanted, of_source| {
+            all(wanted, of_source)
+                .reduce(|a, b| a + b)
+                .map(|sum| sum as u64)
+        };
         let total = |wanted| sum(wanted, true);
         // Minimum over operators; those without a watermark report the minimum integer.
         let least = |values: &mut dyn Iterator<Item = f64>| {
-            values.reduce(f64::min).filter(|value| *value > i64::MIN as f64).map(|value| value as i64)
+            values
+                .reduce(f64::min)
+                .filter(|value| *value > i64::MIN as f64)
+                .map(|value| value as i64)
         };
-        let share = |wanted| all(wanted, false).reduce(f64::max).map(|ms| (ms / 1000.0).clamp(0.0, 1.0));
+        let share = |wanted| {
+            all(wanted, false)
+                .reduce(f64::max)
+                .map(|ms| (ms / 1000.0).clamp(0.0, 1.0))
+        };
         FlinkProgress {
             records_read: total("numRecordsIn"),
             records_pending: total("pendingRecords"),
@@ -119,7 +157,10 @@ mod tests {
     #[test]
     fn figures_of_all_operators_become_one() {
         let of = |figures: &[(&str, f64)]| {
-            let metrics: Vec<_> = figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            let metrics: Vec<_> = figures
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect();
             FlinkProgress::sum(&metrics)
         };
         assert_eq!(of(&[]), FlinkProgress::default());
@@ -147,7 +188,10 @@ mod tests {
             back_pressure: Some(0.0),
         };
         assert_eq!(found, wanted);
-        let begun = of(&[("0.currentInputWatermark", i64::MIN as f64), ("1.currentInputWatermark", 7.0)]);
+        let begun = of(&[
+            ("0.currentInputWatermark", i64::MIN as f64),
+            ("1.currentInputWatermark", 7.0),
+        ]);
         assert_eq!(begun.result_watermark_ms, None);
     }
 
@@ -156,7 +200,17 @@ mod tests {
         let name = "0.Source: a[1] -> b.numRecordsIn";
         let found = lists(std::iter::repeat_n(name, 100));
         assert!(found.len() > 1 && found.iter().all(|list| list.len() <= LIST_MAX));
-        assert_eq!(found.iter().map(|list| list.split(',').count()).sum::<usize>(), 100);
-        assert!(found[0].starts_with("0.Source%3A%20a%5B1%5D%20-%3E%20b.numRecordsIn,"), "{}", found[0]);
+        assert_eq!(
+            found
+                .iter()
+                .map(|list| list.split(',').count())
+                .sum::<usize>(),
+            100
+        );
+        assert!(
+            found[0].starts_with("0.Source%3A%20a%5B1%5D%20-%3E%20b.numRecordsIn,"),
+            "{}",
+            found[0]
+        );
     }
 }

@@ -34,11 +34,14 @@ impl StatementRows {
         let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
         if self.columns.is_empty() {
             let names = list(&page["results"]["columns"]);
-            self.columns =
-                names.iter().filter_map(|column| Some(column["name"].as_str()?.to_owned())).collect();
+            self.columns = names
+                .iter()
+                .filter_map(|column| Some(column["name"].as_str()?.to_owned()))
+                .collect();
         }
         for row in list(&page["results"]["data"]) {
-            self.rows.push(list(&row["fields"]).iter().map(text).collect());
+            self.rows
+                .push(list(&row["fields"]).iter().map(text).collect());
         }
     }
 }

@@ -60,12 +60,24 @@ pub(crate) fn open(
         ("table.dml-sync", "false"),
         ("execution.runtime-mode", "streaming"),
     ];
-    let mut properties: serde_json::Map<String, Value> =
-        own.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
-    properties
-        .extend(options.properties.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))));
+    let mut properties: serde_json::Map<String, Value> = own
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .collect();
+    properties.extend(
+        options
+            .properties
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str()))),
+    );
     let body = json!({"sessionName": "netalytics", "properties": properties});
-    let answer = http.ask("POST", "/v1/sessions", Some(&body), RequestRepeat::Harmless, patience)?;
+    let answer = http.ask(
+        "POST",
+        "/v1/sessions",
+        Some(&body),
+        RequestRepeat::Harmless,
+        patience,
+    )?;
     match answer.body["sessionHandle"].as_str() {
         Some(handle) if answer.is_fine() && is_handle(handle) => Ok(handle.to_owned()),
         _ => Err(http.foreign(&answer)),
@@ -87,19 +99,28 @@ impl SqlSession<'_> {
         let end = Instant::now() + self.options.statement;
         let operation = self.begin(statement, config)?;
         let path = format!("/v1/sessions/{}/operations/{operation}", self.handle);
-        let done = self.wait(&path, statement, end).and_then(|()| self.rows(&path, statement, end));
+        let done = self
+            .wait(&path, statement, end)
+            .and_then(|()| self.rows(&path, statement, end));
         // Frees its memory in the gateway before the session ends.
         self.http.farewell(&format!("{path}/close"));
         done
     }
 
     fn begin(&self, statement: &str, config: &[(&str, &str)]) -> Result<String, StatementFailure> {
-        let config: serde_json::Map<String, Value> =
-            config.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
+        let config: serde_json::Map<String, Value> = config
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))
+            .collect();
         let body = json!({"statement": statement, "executionConfig": config});
         let path = format!("/v1/sessions/{}/statements", self.handle);
-        let answer =
-            self.http.ask("POST", &path, Some(&body), RequestRepeat::Harmful, self.options.patience)?;
+        let answer = self.http.ask(
+            "POST",
+            &path,
+            Some(&body),
+            RequestRepeat::Harmful,
+            self.options.patience,
+        )?;
         if self.is_gone(&answer) {
             return Err(StatementFailure::Gone);
         }
@@ -136,7 +157,12 @@ impl SqlSession<'_> {
     }
 
     /// Reads all pages of the result.
-    fn rows(&self, path: &str, statement: &str, end: Instant) -> Result<StatementRows, StatementFailure> {
+    fn rows(
+        &self,
+        path: &str,
+        statement: &str,
+        end: Instant,
+    ) -> Result<StatementRows, StatementFailure> {
         let mut rows = StatementRows::default();
         let mut token = 0_u64;
         loop {
@@ -159,16 +185,24 @@ impl SqlSession<'_> {
                 _ => token += 1,
             }
             if Instant::now() > end {
-                return Err(StatementFailure::Late("the gateway returns rows endlessly".into()));
+                return Err(StatementFailure::Late(
+                    "the gateway returns rows endlessly".into(),
+                ));
             }
         }
     }
 
     fn look(&self, path: &str, end: Instant) -> Result<HttpAnswer, StatementFailure> {
-        let patience = end.saturating_duration_since(Instant::now()).min(self.options.patience);
-        let answer = self.http.ask("GET", path, None, RequestRepeat::Harmless, patience)?;
+        let patience = end
+            .saturating_duration_since(Instant::now())
+            .min(self.options.patience);
+        let answer = self
+            .http
+            .ask("GET", path, None, RequestRepeat::Harmless, patience)?;
         if self.is_gone(&answer) {
-            Err(StatementFailure::Broken("the gateway was restarted, or has closed the session".into()))
+            Err(StatementFailure::Broken(
+                "the gateway was restarted, or has closed the session".into(),
+            ))
         } else {
             Ok(answer)
         }
@@ -194,8 +228,13 @@ impl SqlSession<'_> {
     /// Sends a keepalive; returns whether the session exists.
     pub(crate) fn beat(&self) -> Result<bool, FlinkError> {
         let path = format!("/v1/sessions/{}/heartbeat", self.handle);
-        let answer =
-            self.http.ask("POST", &path, Some(&json!({})), RequestRepeat::Harmless, Duration::ZERO)?;
+        let answer = self.http.ask(
+            "POST",
+            &path,
+            Some(&json!({})),
+            RequestRepeat::Harmless,
+            Duration::ZERO,
+        )?;
         Ok(!self.is_gone(&answer))
     }
 
@@ -207,8 +246,14 @@ impl SqlSession<'_> {
     /// Flink's configuration known to the gateway.
     pub(crate) fn properties(&self) -> Result<Value, FlinkError> {
         let path = format!("/v1/sessions/{}", self.handle);
-        let answer = self.http.ask("GET", &path, None, RequestRepeat::Harmless, Duration::ZERO)?;
-        if answer.is_fine() { Ok(answer.body["properties"].clone()) } else { Err(self.http.foreign(&answer)) }
+        let answer = self
+            .http
+            .ask("GET", &path, None, RequestRepeat::Harmless, Duration::ZERO)?;
+        if answer.is_fine() {
+            Ok(answer.body["properties"].clone())
+        } else {
+            Err(self.http.foreign(&answer))
+        }
     }
 }
 
@@ -219,13 +264,19 @@ pub(crate) fn beat_every(properties: &Value) -> Duration {
         None => IDLE,
         Some(text) => duration(text).unwrap_or(Duration::from_secs(6)),
     };
-    if idle.is_zero() { BEAT_MAX } else { (idle / 3).clamp(Duration::from_millis(200), BEAT_MAX) }
+    if idle.is_zero() {
+        BEAT_MAX
+    } else {
+        (idle / 3).clamp(Duration::from_millis(200), BEAT_MAX)
+    }
 }
 
 /// Parses Flink's durations: `10 min`, `5s`, and without a unit milliseconds.
 fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let number: u64 = text[..end].parse().ok()?;
     let ms = match text[end..].trim() {
         "" | "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => 1,

@@ -41,12 +41,18 @@ impl FlinkJobState {
     pub(crate) fn of(word: &str) -> FlinkJobState {
         match word {
             "RUNNING" => FlinkJobState::Running,
-            "RESTARTING" | "SUSPENDED" => FlinkJobState::Restarting { why: None, since_ms: None },
+            "RESTARTING" | "SUSPENDED" => FlinkJobState::Restarting {
+                why: None,
+                since_ms: None,
+            },
             "FAILING" | "CANCELLING" => FlinkJobState::Ending,
             "FINISHED" => FlinkJobState::Finished,
             "FAILED" => FlinkJobState::Failed { why: None },
             "CANCELED" => FlinkJobState::Cancelled,
-            _ => FlinkJobState::Starting { at_work: 0, tasks: 0 },
+            _ => FlinkJobState::Starting {
+                at_work: 0,
+                tasks: 0,
+            },
         }
     }
 

@@ -41,13 +41,20 @@ impl FlinkJob {
     pub fn cancel(&self) -> Result<FlinkJobState, FlinkError> {
         let end = Instant::now() + self.gateway.options().ending;
         let mut why = None;
-        for way in [StopEndpoint::Gateway, StopEndpoint::Cluster].into_iter().cycle() {
+        for way in [StopEndpoint::Gateway, StopEndpoint::Cluster]
+            .into_iter()
+            .cycle()
+        {
             // One of both is sufficient; the job's state shows the result.
             why = match (way, self.gateway.cluster()) {
                 (StopEndpoint::Cluster, Some(cluster)) => cluster.cancel(self.id()).err(),
                 _ => self
                     .gateway
-                    .run(&format!("STOP JOB '{}'", self.id()), &[], StatementRepeat::Harmless)
+                    .run(
+                        &format!("STOP JOB '{}'", self.id()),
+                        &[],
+                        StatementRepeat::Harmless,
+                    )
                     .err(),
             }
             .or(why);
@@ -76,7 +83,10 @@ impl FlinkJob {
         let end = Instant::now() + self.gateway.options().ending;
         let mut why = None;
         let mut savepoint = None;
-        for way in [StopEndpoint::Gateway, StopEndpoint::Cluster].into_iter().cycle() {
+        for way in [StopEndpoint::Gateway, StopEndpoint::Cluster]
+            .into_iter()
+            .cycle()
+        {
             match self.wait(left(end), |state| *state == FlinkJobState::Running) {
                 Ok(state) if state.is_over() => {
                     self.forget_savepoint(savepoint.as_deref());
@@ -113,11 +123,17 @@ impl FlinkJob {
 
     fn drained_by_gateway(&self) -> Result<Option<String>, FlinkError> {
         let statement = format!("STOP JOB '{}' WITH SAVEPOINT WITH DRAIN", self.id());
-        let rows = self.gateway.run(&statement, &[], StatementRepeat::Harmless)?;
+        let rows = self
+            .gateway
+            .run(&statement, &[], StatementRepeat::Harmless)?;
         Ok(rows.first().map(str::to_owned))
     }
 
-    fn drained_by(&self, cluster: &FlinkCluster, end: Instant) -> Result<Option<String>, FlinkError> {
+    fn drained_by(
+        &self,
+        cluster: &FlinkCluster,
+        end: Instant,
+    ) -> Result<Option<String>, FlinkError> {
         let request = cluster.drain(self.id())?;
         while Instant::now() < end {
             match cluster.drained(self.id(), &request)? {
@@ -130,7 +146,10 @@ impl FlinkJob {
     }
 
     fn refused(&self, said: ErrorSummary) -> FlinkError {
-        FlinkError::Statement(Box::new(StatementError::new(&format!("stop of job {}", self.id()), said)))
+        FlinkError::Statement(Box::new(StatementError::new(
+            &format!("stop of job {}", self.id()),
+            said,
+        )))
     }
 
     /// Requests the deletion of the unused savepoint.

@@ -4,7 +4,10 @@ use std::fmt;
 
 /// Oldest supported version: `STOP JOB` and `SHOW JOBS` require 1.17, the idle timeout of sources as a table option
 /// 1.18, and restart strategies by name in sessions 1.19.
-pub const OLDEST: FlinkVersion = FlinkVersion { major: 1, minor: 19 };
+pub const OLDEST: FlinkVersion = FlinkVersion {
+    major: 1,
+    minor: 19,
+};
 
 /// The first two components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,8 +22,13 @@ impl FlinkVersion {
     /// Parses versions such as `2.2.1` or `1.20-SNAPSHOT`.
     #[must_use]
     pub fn parse(text: &str) -> Option<FlinkVersion> {
-        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
-        Some(FlinkVersion { major: numbers.next()??, minor: numbers.next()?? })
+        let mut numbers = text
+            .split(|c: char| !c.is_ascii_digit())
+            .map(|number| number.parse().ok());
+        Some(FlinkVersion {
+            major: numbers.next()??,
+            minor: numbers.next()??,
+        })
     }
 }
 
@@ -46,7 +54,11 @@ mod tests {
             ("two", None),
             ("2", None),
         ] {
-            assert_eq!(FlinkVersion::parse(text).map(|version| version >= OLDEST), new_enough, "{text:?}");
+            assert_eq!(
+                FlinkVersion::parse(text).map(|version| version >= OLDEST),
+                new_enough,
+                "{text:?}"
+            );
         }
     }
 }

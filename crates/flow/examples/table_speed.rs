@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use flow::{
-    FastPathSegment, FlowEvent, FlowEvents, FlowTable, FlowTableConfig, HashedKey, IndexedFlowEvent,
-    TrackingDetail,
+    FastPathSegment, FlowEvent, FlowEvents, FlowTable, FlowTableConfig, HashedKey,
+    IndexedFlowEvent, TrackingDetail,
 };
 use wire::{FlowSide, Packet, Timestamp};
 
@@ -27,13 +27,17 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, n: u64) {
-        self.hash = (self.hash ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        self.hash = (self.hash ^ n)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29);
     }
 
     fn on_events(&mut self, table: &FlowTable<u64>, events: &FlowEvents, payload: &[u8]) {
         for &IndexedFlowEvent { flow, what } in events.list() {
             match what {
-                FlowEvent::Bytes { chunk, .. } => self.bytes += events.bytes(chunk, payload).len() as u64,
+                FlowEvent::Bytes { chunk, .. } => {
+                    self.bytes += events.bytes(chunk, payload).len() as u64
+                }
                 FlowEvent::Closed { reason, ts } => {
                     let flow = table.flow(flow);
                     self.closed += 1;
@@ -53,18 +57,31 @@ impl Sum {
 fn main() {
     const USAGE: &str = "usage: table_speed CAPTURE decode|life|segments|payload";
     let mut args = std::env::args().skip(1);
-    let Some(path) = args.next() else { return eprintln!("{USAGE}") };
-    let Some(detail) = args.next() else { return eprintln!("{USAGE}") };
+    let Some(path) = args.next() else {
+        return eprintln!("{USAGE}");
+    };
+    let Some(detail) = args.next() else {
+        return eprintln!("{USAGE}");
+    };
     let detail = match detail.as_str() {
         "decode" => None,
         "life" => Some(TrackingDetail::Life),
         "segments" => Some(TrackingDetail::Segments),
         _ => Some(TrackingDetail::Payload),
     };
-    let config =
-        FlowTableConfig { detail: detail.unwrap_or(TrackingDetail::Life), ..FlowTableConfig::default() };
-    let sum = run(PathBuf::from(path), FlowTable::new(config), detail.is_some());
-    println!("packets {} closed {} bytes {} hash {:016x}", sum.packets, sum.closed, sum.bytes, sum.hash);
+    let config = FlowTableConfig {
+        detail: detail.unwrap_or(TrackingDetail::Life),
+        ..FlowTableConfig::default()
+    };
+    let sum = run(
+        PathBuf::from(path),
+        FlowTable::new(config),
+        detail.is_some(),
+    );
+    println!(
+        "packets {} closed {} bytes {} hash {:016x}",
+        sum.packets, sum.closed, sum.bytes, sum.hash
+    );
 }
 
 fn run(path: PathBuf, mut table: FlowTable<u64>, process: bool) -> Sum {
@@ -75,7 +92,10 @@ fn run(path: PathBuf, mut table: FlowTable<u64>, process: bool) -> Sum {
     let mut batch: Vec<(Packet<'_>, HashedKey)> = Vec::new();
     let mut clock = Timestamp::MIN;
     while source.next_block(&mut block) {
-        let mut packets = block.packets().filter_map(|captured| Packet::decode(&captured).ok()).peekable();
+        let mut packets = block
+            .packets()
+            .filter_map(|captured| Packet::decode(&captured).ok())
+            .peekable();
         let mut ready = std::mem::take(&mut batch);
         while packets.peek().is_some() {
             ready.clear();
@@ -85,7 +105,9 @@ fn run(path: PathBuf, mut table: FlowTable<u64>, process: bool) -> Sum {
                 ready.push((packet, at));
             }
             if process {
-                ready.iter_mut().for_each(|(_, at)| table.prefetch_flow(at, capture::prefetch));
+                ready
+                    .iter_mut()
+                    .for_each(|(_, at)| table.prefetch_flow(at, capture::prefetch));
                 let rest = |(packet, at): &(Packet<'_>, HashedKey)| {
                     table.prefetch_rest(at, &FastPathSegment::of(packet), capture::prefetch);
                 };
@@ -118,5 +140,8 @@ fn run(path: PathBuf, mut table: FlowTable<u64>, process: bool) -> Sum {
 /// The same memory for packets of another block.
 fn emptied<'b>(mut batch: Vec<(Packet<'_>, HashedKey)>) -> Vec<(Packet<'b>, HashedKey)> {
     batch.clear();
-    batch.into_iter().map(|_| unreachable!("the batch is empty")).collect()
+    batch
+        .into_iter()
+        .map(|_| unreachable!("the batch is empty"))
+        .collect()
 }

@@ -88,10 +88,21 @@ pub(crate) struct DeliveryOrder {
 
 impl DeliveryContext {
     /// Whether a piece of `side` may be delivered when the other side has been up to `delivered`.
-    fn turn(&self, side: FlowSide, ack: Option<TcpSeq>, delivered: Option<TcpSeq>) -> DeliveryDecision {
-        let Some(ack) = ack else { return DeliveryDecision::Now };
+    fn turn(
+        &self,
+        side: FlowSide,
+        ack: Option<TcpSeq>,
+        delivered: Option<TcpSeq>,
+    ) -> DeliveryDecision {
+        let Some(ack) = ack else {
+            return DeliveryDecision::Now;
+        };
         let Some(delivered) = delivered else {
-            return if self.young { DeliveryDecision::Later } else { DeliveryDecision::Now };
+            return if self.young {
+                DeliveryDecision::Later
+            } else {
+                DeliveryDecision::Now
+            };
         };
         let at = side.index();
         let other = side.other().index();
@@ -101,7 +112,9 @@ impl DeliveryContext {
             // The acknowledged bytes are available, but wait themselves.
             ..=PLAUSIBLE if is_up_to(self.next[other]) => DeliveryDecision::Later,
             // The acknowledged bytes are missing: they will arrive or be given up.
-            ..=PLAUSIBLE if is_up_to(self.acked[at]) && !self.ended[other] => DeliveryDecision::Later,
+            ..=PLAUSIBLE if is_up_to(self.acked[at]) && !self.ended[other] => {
+                DeliveryDecision::Later
+            }
             _ => DeliveryDecision::Unbelievable,
         }
     }
@@ -133,12 +146,22 @@ impl StreamPiece {
             return;
         }
         let chunk = match what {
-            PieceContent::Gap(len) => return events.push(flow, FlowEvent::Gap { side, seq, len, ts }),
+            PieceContent::Gap(len) => {
+                return events.push(flow, FlowEvent::Gap { side, seq, len, ts });
+            }
             PieceContent::End => return events.push(flow, FlowEvent::End { side, ts }),
             PieceContent::Bytes(chunk) => chunk,
             PieceContent::Kept(bytes) => events.hold(&bytes),
         };
-        events.push(flow, FlowEvent::Bytes { side, chunk, ts, place });
+        events.push(
+            flow,
+            FlowEvent::Bytes {
+                side,
+                chunk,
+                ts,
+                place,
+            },
+        );
     }
 
     /// Drops the bytes and keeps the position.
@@ -176,7 +199,11 @@ impl DeliveryOrder {
     pub fn had_heard(&mut self, side: FlowSide, seq: TcpSeq, ack: TcpSeq) {
         /// A larger difference is itself damage.
         const NEAR: i32 = 1 << 20;
-        for piece in self.queues[side.index()].iter_mut().rev().filter(|piece| piece.seq.before(seq)) {
+        for piece in self.queues[side.index()]
+            .iter_mut()
+            .rev()
+            .filter(|piece| piece.seq.before(seq))
+        {
             match &mut piece.ack {
                 Some(said) if (1..=NEAR).contains(&said.distance(ack)) => *said = ack,
                 Some(_) => return,
@@ -196,14 +223,20 @@ impl DeliveryOrder {
         let side = match [FlowSide::A, FlowSide::B].map(|side| self.turn(side, heard)) {
             [None, None] => return None,
             [Some(DeliveryDecision::Now), Some(DeliveryDecision::Now)] => self.earlier(),
-            [Some(DeliveryDecision::Now), Some(_)] => self.unless_late(FlowSide::A, heard.reorder_wait_ns),
-            [Some(_), Some(DeliveryDecision::Now)] => self.unless_late(FlowSide::B, heard.reorder_wait_ns),
+            [Some(DeliveryDecision::Now), Some(_)] => {
+                self.unless_late(FlowSide::A, heard.reorder_wait_ns)
+            }
+            [Some(_), Some(DeliveryDecision::Now)] => {
+                self.unless_late(FlowSide::B, heard.reorder_wait_ns)
+            }
             [Some(DeliveryDecision::Unbelievable), _] => FlowSide::A,
             [_, Some(DeliveryDecision::Unbelievable)] => FlowSide::B,
             [Some(DeliveryDecision::Later), Some(DeliveryDecision::Later)] => self.earlier(),
             [Some(DeliveryDecision::Now), None] => FlowSide::A,
             [None, Some(DeliveryDecision::Now)] => FlowSide::B,
-            [Some(DeliveryDecision::Later), None] | [None, Some(DeliveryDecision::Later)] => return None,
+            [Some(DeliveryDecision::Later), None] | [None, Some(DeliveryDecision::Later)] => {
+                return None;
+            }
         };
         let has_turn = self.turn(side, heard) == Some(DeliveryDecision::Now);
         let mut piece = self.take(side, budget)?;
@@ -234,7 +267,8 @@ impl DeliveryOrder {
                 if !budget.fits(others[at] + self.costs[at], cost) {
                     return false;
                 }
-                if let (PieceContent::Bytes(chunk), Some((events, payload))) = (&piece.what, wanted) {
+                if let (PieceContent::Bytes(chunk), Some((events, payload))) = (&piece.what, wanted)
+                {
                     piece.what = PieceContent::Kept(events.bytes(*chunk, payload).into());
                 }
                 self.costs[at] += cost;
@@ -247,7 +281,10 @@ impl DeliveryOrder {
 
     fn turn(&self, side: FlowSide, heard: &DeliveryContext) -> Option<DeliveryDecision> {
         let other = side.other().index();
-        let delivered = self.queues[other].front().map(|piece| piece.seq).or(heard.next[other]);
+        let delivered = self.queues[other]
+            .front()
+            .map(|piece| piece.seq)
+            .or(heard.next[other]);
         let ack = self.queues[side.index()].front()?.ack;
         Some(heard.turn(side, ack, delivered))
     }
@@ -256,7 +293,9 @@ impl DeliveryOrder {
     /// it was sent), so bytes precede it: their sender need not have received the missing ones.
     fn earlier(&self) -> FlowSide {
         let [a, b] = [0, 1].map(|side| {
-            self.queues[side].front().map(|piece| (matches!(piece.what, PieceContent::Gap(_)), piece.ts))
+            self.queues[side]
+                .front()
+                .map(|piece| (matches!(piece.what, PieceContent::Gap(_)), piece.ts))
         });
         if a <= b { FlowSide::A } else { FlowSide::B }
     }
@@ -266,9 +305,15 @@ impl DeliveryOrder {
     fn unless_late(&self, side: FlowSide, reorder_wait_ns: i64) -> FlowSide {
         let head = |side: FlowSide| self.queues[side.index()].front();
         let Some(next) = head(side) else { return side };
-        let Some(waits) = head(side.other()) else { return side };
+        let Some(waits) = head(side.other()) else {
+            return side;
+        };
         let late = next.ts.since(waits.ts) > reorder_wait_ns;
-        if late && !matches!(next.what, PieceContent::Gap(_)) { side.other() } else { side }
+        if late && !matches!(next.what, PieceContent::Gap(_)) {
+            side.other()
+        } else {
+            side
+        }
     }
 
     fn take(&mut self, side: FlowSide, budget: &mut ReassemblyBudget) -> Option<StreamPiece> {
@@ -294,8 +339,8 @@ impl DeliveryOrder {
 
     /// The side that waits between calls, and the acknowledgment it waits for.
     pub fn waits_for(&self) -> Option<(FlowSide, TcpSeq)> {
-        let [a, b] =
-            [FlowSide::A, FlowSide::B].map(|side| Some((side, self.queues[side.index()].front()?.ack?)));
+        let [a, b] = [FlowSide::A, FlowSide::B]
+            .map(|side| Some((side, self.queues[side.index()].front()?.ack?)));
         a.or(b)
     }
 

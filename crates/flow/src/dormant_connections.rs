@@ -79,10 +79,26 @@ impl<S: Default> DormantConnection<S> {
         (place, state_bytes): (u32, u32),
         number: u64,
     ) -> DormantConnection<S> {
-        let &HotRecord { word, next, ack, window, .. } = hot;
+        let &HotRecord {
+            word,
+            next,
+            ack,
+            window,
+            ..
+        } = hot;
         let flags = word & KEPT;
         let place = Some(place);
-        DormantConnection { key, flags, next, ack, window, number, state_bytes, state: S::default(), place }
+        DormantConnection {
+            key,
+            flags,
+            next,
+            ack,
+            window,
+            number,
+            state_bytes,
+            state: S::default(),
+            place,
+        }
     }
 
     /// Bytes charged to the table's room.
@@ -103,14 +119,22 @@ impl<S: Default> DormantConnection<S> {
     pub fn resume(&self, flow: &mut FlowMut<'_>) {
         flow.hot.word = flow.hot.word & !KEPT | self.flags;
         (flow.hot.next, flow.hot.ack, flow.hot.window) = (self.next, self.ack, self.window);
-        flow.hot.half.iter_mut().for_each(|half| *half |= half_bit::ACK_SEEN);
+        flow.hot
+            .half
+            .iter_mut()
+            .for_each(|half| *half |= half_bit::ACK_SEEN);
         flow.cold.anchor = self.next;
     }
 }
 
 impl<S: Default> DormantTable<S> {
     pub fn new(room: FlowBudget) -> Self {
-        DormantTable { room, connections: BTreeMap::new(), order: VecDeque::new(), left: 0 }
+        DormantTable {
+            room,
+            connections: BTreeMap::new(),
+            order: VecDeque::new(),
+            left: 0,
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -127,13 +151,19 @@ impl<S: Default> DormantTable<S> {
         self.order.push_back((hash, self.left));
         if self.order.len() > 2 * self.connections.len() + 1024 {
             let connections = &self.connections;
-            self.order.retain(|(hash, number)| connections.get(hash).is_some_and(|c| c.number == *number));
+            self.order.retain(|(hash, number)| {
+                connections.get(hash).is_some_and(|c| c.number == *number)
+            });
         }
     }
 
     /// Takes over the state of the flow closed at `place`, if the connection is still dormant.
     pub fn keep_state(&mut self, hash: u64, place: u32, state: S) {
-        if let Some(connection) = self.connections.get_mut(&hash).filter(|c| c.place == Some(place)) {
+        if let Some(connection) = self
+            .connections
+            .get_mut(&hash)
+            .filter(|c| c.place == Some(place))
+        {
             (connection.state, connection.place) = (state, None);
         }
     }
@@ -147,15 +177,22 @@ impl<S: Default> DormantTable<S> {
         side: FlowSide,
         tcp: &TcpInfo,
     ) -> Option<DormantConnection<S>> {
-        self.connections.get(&hash).filter(|connection| connection.key == *key)?;
-        self.remove(hash).filter(|connection| connection.goes_on_with(side, tcp))
+        self.connections
+            .get(&hash)
+            .filter(|connection| connection.key == *key)?;
+        self.remove(hash)
+            .filter(|connection| connection.goes_on_with(side, tcp))
     }
 
     /// Removes the oldest connection; returns false if there is none.
     #[cold]
     pub fn forget_oldest(&mut self) -> bool {
         while let Some((hash, number)) = self.order.pop_front() {
-            if self.connections.get(&hash).is_some_and(|connection| connection.number == number) {
+            if self
+                .connections
+                .get(&hash)
+                .is_some_and(|connection| connection.number == number)
+            {
                 self.remove(hash);
                 return true;
             }

@@ -85,7 +85,13 @@ fn path_of(packet: &Packet<'_>) -> u16 {
 impl LatestPacket {
     /// Records a segment of an established connection that is not a copy.
     #[inline]
-    pub fn note(&mut self, ts: Timestamp, last: u16, ip_id: u16, fingerprint: impl FnOnce() -> u16) {
+    pub fn note(
+        &mut self,
+        ts: Timestamp,
+        last: u16,
+        ip_id: u16,
+        fingerprint: impl FnOnce() -> u16,
+    ) {
         (self.at, self.last) = (ticks(ts), last);
         if ip_id == 0 {
             if self.ip_id == 0 {
@@ -128,7 +134,11 @@ impl LatestPacket {
         if self.ip_id != 0 {
             return [0; 3];
         }
-        [self.seen as u16, (self.seen >> 16) as u16, (self.seen >> 32) as u16]
+        [
+            self.seen as u16,
+            (self.seen >> 16) as u16,
+            (self.seen >> 32) as u16,
+        ]
     }
 
     /// Whether the two newest packets are equal.
@@ -164,8 +174,12 @@ pub(crate) fn judge(
         return PacketSighting::Copy;
     }
     let fingerprint = fingerprint_of(packet);
-    let is_known = own.fingerprints().contains(&fingerprint) || !flow.is_tcp() && own.last == fingerprint;
-    if own.ip_id == 0 && own.seen & PATH != u64::from(path_of(packet)) << 48 && (is_known || flow.is_tcp()) {
+    let is_known =
+        own.fingerprints().contains(&fingerprint) || !flow.is_tcp() && own.last == fingerprint;
+    if own.ip_id == 0
+        && own.seen & PATH != u64::from(path_of(packet)) << 48
+        && (is_known || flow.is_tcp())
+    {
         return PacketSighting::Copy;
     }
     if apart > AT_ONCE_US || own.ip_id == 0 && !is_known {
@@ -174,10 +188,15 @@ pub(crate) fn judge(
     let [_, before, third] = own.fingerprints();
     let in_pairs =
         own.fingerprints()[0] != before && before == third && before != 0 || other.ends_in_a_pair();
-    if is_newest(own, flow, side, packet) || is_known && (in_pairs || flow.hot.has(flag::MIRRORED)) {
+    if is_newest(own, flow, side, packet) || is_known && (in_pairs || flow.hot.has(flag::MIRRORED))
+    {
         return PacketSighting::Copy;
     }
-    if is_known { PacketSighting::Ambiguous } else { PacketSighting::First }
+    if is_known {
+        PacketSighting::Ambiguous
+    } else {
+        PacketSighting::First
+    }
 }
 
 impl LatestPacket {

@@ -222,7 +222,10 @@ impl FlowEvents {
     pub fn hold(&mut self, bytes: &[u8]) -> EventBytes {
         let start = self.held.len() as u32;
         self.held.extend_from_slice(bytes);
-        EventBytes::Held { start, end: self.held.len() as u32 }
+        EventBytes::Held {
+            start,
+            end: self.held.len() as u32,
+        }
     }
 }
 

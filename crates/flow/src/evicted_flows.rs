@@ -21,7 +21,10 @@ impl EvictedFlows {
 
     /// Removes a flow; returns whether it was in the set.
     pub fn take(&mut self, hash: u64) -> bool {
-        let place = self.tags.get_mut(hash as usize % PLACES).filter(|place| **place == tag(hash));
+        let place = self
+            .tags
+            .get_mut(hash as usize % PLACES)
+            .filter(|place| **place == tag(hash));
         place.is_some_and(|place| std::mem::take(place) != 0)
     }
 }

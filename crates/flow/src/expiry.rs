@@ -41,13 +41,20 @@ impl TableClock {
     /// own packets, even if the clock is behind them.
     #[inline]
     pub fn at(&self, ts: Timestamp, seen_at: i64) -> i64 {
-        self.now.unwrap_or(i64::MIN).max(self.shown(ts)).max(seen_at)
+        self.now
+            .unwrap_or(i64::MIN)
+            .max(self.shown(ts))
+            .max(seen_at)
     }
 
     /// For later packets, [`TableClock::at`] returns their own time, unless the flow was seen later.
     #[inline]
     pub fn floor(&self) -> Timestamp {
-        Timestamp(if self.offset == 0 { self.now.unwrap_or(i64::MIN) } else { i64::MAX })
+        Timestamp(if self.offset == 0 {
+            self.now.unwrap_or(i64::MIN)
+        } else {
+            i64::MAX
+        })
     }
 
     #[inline]
@@ -76,7 +83,10 @@ struct ListLink {
 
 impl LinkedLists {
     pub fn new(lists: usize) -> LinkedLists {
-        LinkedLists { links: ChunkedArray::default(), ends: vec![(NONE, NONE); lists] }
+        LinkedLists {
+            links: ChunkedArray::default(),
+            ends: vec![(NONE, NONE); lists],
+        }
     }
 
     pub fn list_of(&self, item: u32) -> Option<u32> {
@@ -91,10 +101,18 @@ impl LinkedLists {
     pub fn push_back(&mut self, list: u32, item: u32) {
         self.remove(item);
         while self.links.get(item).is_none() {
-            self.links.push(ListLink { prev: NONE, next: NONE, list: NONE });
+            self.links.push(ListLink {
+                prev: NONE,
+                next: NONE,
+                list: NONE,
+            });
         }
         let (first, last) = self.ends[list as usize];
-        *self.links.at_mut(item) = ListLink { prev: last, next: NONE, list };
+        *self.links.at_mut(item) = ListLink {
+            prev: last,
+            next: NONE,
+            list,
+        };
         if last != NONE {
             self.links.at_mut(last).next = item;
         }
@@ -103,7 +121,9 @@ impl LinkedLists {
 
     /// Removes `item` from its list, if any.
     pub fn remove(&mut self, item: u32) {
-        let Some(list) = self.list_of(item) else { return };
+        let Some(list) = self.list_of(item) else {
+            return;
+        };
         let ListLink { prev, next, .. } = *self.links.at(item);
         let ends = &mut self.ends[list as usize];
         match prev {
@@ -144,7 +164,10 @@ const DUE: u32 = TICKS as u32;
 
 impl TimingWheel {
     pub fn new() -> TimingWheel {
-        TimingWheel { lists: LinkedLists::new(TICKS as usize + 1), cursor: None }
+        TimingWheel {
+            lists: LinkedLists::new(TICKS as usize + 1),
+            cursor: None,
+        }
     }
 
     /// Schedules `item` for when the clock has passed `deadline`, with a small delay; a deadline before `now` counts
@@ -171,7 +194,10 @@ impl TimingWheel {
     /// Address of the memory needed to move or cancel an item.
     #[inline]
     pub fn link_of(&self, item: u32) -> *const u8 {
-        self.lists.links.get(item).map_or(ptr::null(), |link| ptr::from_ref(link).cast())
+        self.lists
+            .links
+            .get(item)
+            .map_or(ptr::null(), |link| ptr::from_ref(link).cast())
     }
 
     pub fn cancel(&mut self, item: u32) {
@@ -204,7 +230,10 @@ impl TimingWheel {
     fn tick_after(&mut self, deadline: i64, now: i64) -> i64 {
         let current = tick_of(now);
         let cursor = *self.cursor.get_or_insert(current);
-        tick_of(deadline).max(cursor).max(current).min(cursor + TICKS - 1)
+        tick_of(deadline)
+            .max(cursor)
+            .max(current)
+            .min(cursor + TICKS - 1)
     }
 }
 
@@ -281,7 +310,10 @@ mod tests {
     fn the_clock_stands_while_time_is_a_little_behind_and_follows_when_it_was_set_back() {
         let mut clock = TableClock::default();
         assert_eq!(clock.at(Timestamp(7), 5), 7);
-        assert_eq!(clock.advance(Timestamp(1_000 * BEHIND_NS)), 1_000 * BEHIND_NS);
+        assert_eq!(
+            clock.advance(Timestamp(1_000 * BEHIND_NS)),
+            1_000 * BEHIND_NS
+        );
         assert_eq!(clock.advance(Timestamp(999 * BEHIND_NS)), 1_000 * BEHIND_NS);
         assert_eq!(clock.floor(), Timestamp(1_000 * BEHIND_NS));
         clock.advance(Timestamp(99));

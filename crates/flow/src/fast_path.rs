@@ -41,7 +41,11 @@ impl FastPathSegment {
     pub fn of(packet: &Packet<'_>) -> FastPathSegment {
         const SPECIAL: TcpFlags = TcpFlags(0x17); // ACK, RST, SYN, FIN
         let len = packet.payload_original_len;
-        let tcp = if let TransportHeader::Tcp(tcp) = packet.transport { tcp } else { TcpInfo::default() };
+        let tcp = if let TransportHeader::Tcp(tcp) = packet.transport {
+            tcp
+        } else {
+            TcpInfo::default()
+        };
         let fits_fast_path = (tcp.flags.0 & SPECIAL.0 == TcpFlags::ACK.0)
             & (packet.payload.len() as u32 == len)
             & (len <= SMALL);
@@ -74,7 +78,15 @@ pub(crate) fn take_in(
 ) -> bool {
     let own = side.index();
     let other = side.other().index();
-    let &FastPathSegment { ts, packet_bytes, len, seq, ack, window, .. } = segment;
+    let &FastPathSegment {
+        ts,
+        packet_bytes,
+        len,
+        seq,
+        ack,
+        window,
+        ..
+    } = segment;
     if !(hot.has(flag::FAST) & segment.fits_fast_path()) || !is_timely(hot, ts, rules) {
         return false;
     }
@@ -99,8 +111,12 @@ pub(crate) fn take_in(
         }
         HistoryLetter::ACK
     };
-    let counts = hot.packets[own].checked_add(1).zip(hot.bytes[own].checked_add(packet_bytes));
-    let Some((packets, bytes)) = counts else { return false };
+    let counts = hot.packets[own]
+        .checked_add(1)
+        .zip(hot.bytes[own].checked_add(packet_bytes));
+    let Some((packets, bytes)) = counts else {
+        return false;
+    };
     if !hot.did(side, letter.bit()) && !hot.note_here(side, letter) {
         return false;
     }

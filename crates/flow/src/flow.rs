@@ -7,7 +7,9 @@ use wire::{FlowKey, FlowSide, IpProtocol, TcpSeq, Timestamp, V4Key};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::flow_layout::{ColdRecord, HotRecord, UNSET, flag, half_bit, letters};
-use crate::metrics::{ConnState, EndState, HistoryLetter, SideCounters, conn_state, render_history};
+use crate::metrics::{
+    ConnState, EndState, HistoryLetter, SideCounters, conn_state, render_history,
+};
 use crate::reassembly;
 
 /// A flow with its endpoints.
@@ -39,8 +41,16 @@ impl Flow<'_> {
         if let Some(key) = self.wide {
             return *key;
         }
-        let protocol = if self.is_tcp() { IpProtocol::TCP } else { IpProtocol::UDP };
-        V4Key { addrs: self.hot.addrs, ports: self.hot.ports }.flow_key(protocol)
+        let protocol = if self.is_tcp() {
+            IpProtocol::TCP
+        } else {
+            IpProtocol::UDP
+        };
+        V4Key {
+            addrs: self.hot.addrs,
+            ports: self.hot.ports,
+        }
+        .flow_key(protocol)
     }
 
     /// The flow's id, see [`flow_id`]; computed on first use.
@@ -71,7 +81,10 @@ impl FlowCore<'_> {
     /// the sender of the first datagram.
     #[must_use]
     pub fn client(&self) -> (FlowSide, bool) {
-        (side(self.hot.has(flag::CLIENT_B)), self.hot.has(flag::CLIENT_GUESSED))
+        (
+            side(self.hot.has(flag::CLIENT_B)),
+            self.hot.has(flag::CLIENT_GUESSED),
+        )
     }
 
     /// The sender of the first packet.
@@ -101,14 +114,22 @@ impl FlowCore<'_> {
     /// Packets sent by `side`.
     #[must_use]
     pub fn packets(&self, side: FlowSide) -> u64 {
-        let spilt = self.cold.spill.as_ref().map_or(0, |spill| spill.packets[side.index()]);
+        let spilt = self
+            .cold
+            .spill
+            .as_ref()
+            .map_or(0, |spill| spill.packets[side.index()]);
         spilt + u64::from(self.hot.packets[side.index()])
     }
 
     /// Bytes sent by `side`: original length on the wire, link headers included.
     #[must_use]
     pub fn bytes(&self, side: FlowSide) -> u64 {
-        let spilt = self.cold.spill.as_ref().map_or(0, |spill| spill.bytes[side.index()]);
+        let spilt = self
+            .cold
+            .spill
+            .as_ref()
+            .map_or(0, |spill| spill.bytes[side.index()]);
         spilt + u64::from(self.hot.bytes[side.index()])
     }
 
@@ -127,7 +148,10 @@ impl FlowCore<'_> {
     /// Counters of irregularities of `side`.
     #[must_use]
     pub fn counters(&self, side: FlowSide) -> SideCounters {
-        self.cold.spill.as_ref().map_or_else(SideCounters::default, |spill| spill.counters[side.index()])
+        self.cold
+            .spill
+            .as_ref()
+            .map_or_else(SideCounters::default, |spill| spill.counters[side.index()])
     }
 
     /// Time of the first SYN (not SYN-ACK).
@@ -139,7 +163,9 @@ impl FlowCore<'_> {
     /// Time and sender of the RST that ended the flow.
     #[must_use]
     pub fn rst(&self) -> Option<(Timestamp, FlowSide)> {
-        let by = [FlowSide::A, FlowSide::B].into_iter().find(|side| self.hot.did(*side, half_bit::RST))?;
+        let by = [FlowSide::A, FlowSide::B]
+            .into_iter()
+            .find(|side| self.hot.did(*side, half_bit::RST))?;
         Some((set(self.cold.terminated)?, by))
     }
 
@@ -157,7 +183,11 @@ impl FlowCore<'_> {
             };
         }
         let unread = self.unique_bytes(FlowSide::A) + self.unique_bytes(FlowSide::B) == 0;
-        conn_state(self.end_state(client), self.end_state(client.other()), unread)
+        conn_state(
+            self.end_state(client),
+            self.end_state(client.other()),
+            unread,
+        )
     }
 
     /// Zeek's history, without repetitions: letters of each side in the order of first occurrence; upper case for the
@@ -175,7 +205,10 @@ impl FlowCore<'_> {
         if !self.hot.has(flag::LAGS) {
             return self.hot.last_ts.0;
         }
-        self.cold.spill.as_ref().map_or(self.hot.last_ts.0, |spill| spill.seen_at)
+        self.cold
+            .spill
+            .as_ref()
+            .map_or(self.hot.last_ts.0, |spill| spill.seen_at)
     }
 
     /// Sequence number of the next byte in order, not counting a consumed FIN.
@@ -190,7 +223,11 @@ impl FlowCore<'_> {
     pub(crate) fn place(&self, side: FlowSide) -> (i64, u64) {
         let at = side.index();
         let since = self.next_byte(side).0.wrapping_sub(self.cold.anchor[at].0);
-        let spill = self.cold.spill.as_ref().map_or((0, 0), |spill| (spill.pos[at], spill.unique[at]));
+        let spill = self
+            .cold
+            .spill
+            .as_ref()
+            .map_or((0, 0), |spill| (spill.pos[at], spill.unique[at]));
         (spill.0 + i64::from(since), spill.1 + u64::from(since))
     }
 
@@ -199,9 +236,17 @@ impl FlowCore<'_> {
         let (pos, _) = self.place(side);
         let start = pos + i64::from(seq.distance(self.next_byte(side)));
         let end = start + i64::from(len);
-        let waiting = self.cold.spill.as_ref().and_then(|spill| spill.waiting[side.index()].as_ref());
-        let (held, lost) = waiting.map_or((false, false), |w| (w.holds(start, end), w.has_lost(start, end)));
-        let seen = waiting.and_then(|waiting| waiting.cut_end()).map_or(pos, |cut_end| cut_end.max(pos));
+        let waiting = self
+            .cold
+            .spill
+            .as_ref()
+            .and_then(|spill| spill.waiting[side.index()].as_ref());
+        let (held, lost) = waiting.map_or((false, false), |w| {
+            (w.holds(start, end), w.has_lost(start, end))
+        });
+        let seen = waiting
+            .and_then(|waiting| waiting.cut_end())
+            .map_or(pos, |cut_end| cut_end.max(pos));
         self.hot.is_started(side) && start >= 0 && !lost && (end <= seen || held)
     }
 
@@ -211,27 +256,46 @@ impl FlowCore<'_> {
         if !self.is_busy(side) {
             return next;
         }
-        let waiting = self.cold.spill.as_ref().and_then(|spill| spill.waiting[side.index()].as_ref());
+        let waiting = self
+            .cold
+            .spill
+            .as_ref()
+            .and_then(|spill| spill.waiting[side.index()].as_ref());
         let (pos, _) = self.place(side);
-        waiting.map_or(next, |waiting| next.plus((waiting.highest() - pos).clamp(0, 1 << 30) as u32))
+        waiting.map_or(next, |waiting| {
+            next.plus((waiting.highest() - pos).clamp(0, 1 << 30) as u32)
+        })
     }
 
     /// Sequence number of the stream's first byte.
     pub(crate) fn start_seq(&self, side: FlowSide) -> TcpSeq {
-        let pos = self.cold.spill.as_ref().map_or(0, |spill| spill.pos[side.index()]);
+        let pos = self
+            .cold
+            .spill
+            .as_ref()
+            .map_or(0, |spill| spill.pos[side.index()]);
         TcpSeq(self.cold.anchor[side.index()].0.wrapping_sub(pos as u32))
     }
 
     /// Whether no bytes of a stream were received, so that its start may still be corrected.
     pub(crate) fn is_untouched(&self, side: FlowSide) -> bool {
-        let waits = self.cold.spill.as_ref().is_some_and(|spill| spill.waiting[side.index()].is_some());
+        let waits = self
+            .cold
+            .spill
+            .as_ref()
+            .is_some_and(|spill| spill.waiting[side.index()].is_some());
         self.place(side).0 == 0 && !self.hot.is_ended(side) && !waits
     }
 
     /// Bytes of `side`'s SYN that wait.
     pub(crate) fn bytes_of_syn(&self, side: FlowSide) -> u32 {
-        let data = self.cold.spill.as_ref().and_then(|spill| spill.syn_data.as_ref());
-        data.filter(|data| data.side == side).map_or(0, |data| data.len)
+        let data = self
+            .cold
+            .spill
+            .as_ref()
+            .and_then(|spill| spill.syn_data.as_ref());
+        data.filter(|data| data.side == side)
+            .map_or(0, |data| data.len)
     }
 
     /// Whether a stream waits for bytes.
@@ -244,7 +308,10 @@ impl FlowCore<'_> {
     /// Whether data of one side waits for the other side's bytes.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        self.cold.spill.as_ref().is_some_and(|spill| spill.order.is_some())
+        self.cold
+            .spill
+            .as_ref()
+            .is_some_and(|spill| spill.order.is_some())
     }
 
     /// Whether the next segment in order would change only the hot record: both streams are in order, and the idle
@@ -255,9 +322,19 @@ impl FlowCore<'_> {
         let [a, b] = self.hot.half;
         let settled = self.hot.has(flag::HANDSHAKE_DONE)
             || (a | b) & (half_bit::SYN | half_bit::SYN_IMPLIED) == 0
-                && [FlowSide::A, FlowSide::B].iter().any(|side| self.unique_bytes(*side) > 0);
-        let quiet = self.cold.spill.as_ref().is_none_or(|spill| spill.stream == [0; 2]) && !self.holds_back();
-        self.hot.word & (BEGUN | NOT) == BEGUN && a & b & half_bit::ACK_SEEN != 0 && settled && quiet
+                && [FlowSide::A, FlowSide::B]
+                    .iter()
+                    .any(|side| self.unique_bytes(*side) > 0);
+        let quiet = self
+            .cold
+            .spill
+            .as_ref()
+            .is_none_or(|spill| spill.stream == [0; 2])
+            && !self.holds_back();
+        self.hot.word & (BEGUN | NOT) == BEGUN
+            && a & b & half_bit::ACK_SEEN != 0
+            && settled
+            && quiet
     }
 
     /// Whether eviction would lose more than an attempt: both sides have sent, or one for long.
@@ -287,7 +364,11 @@ impl FlowCore<'_> {
 
     /// End state after a SYN: established once the other side has sent its own.
     fn state_after_syn(&self, side: FlowSide) -> EndState {
-        if self.hot.did(side.other(), half_bit::SYN) { EndState::Established } else { EndState::SynSent }
+        if self.hot.did(side.other(), half_bit::SYN) {
+            EndState::Established
+        } else {
+            EndState::SynSent
+        }
     }
 }
 
@@ -304,7 +385,11 @@ pub fn flow_id(key: &FlowKey, first_ts: Timestamp) -> u64 {
     bytes[36] = protocol;
     bytes[37..45].copy_from_slice(&first_ts.0.to_be_bytes());
     bytes[45] = key.network;
-    xxh3_64(if key.network == 0 { &bytes[..45] } else { &bytes })
+    xxh3_64(if key.network == 0 {
+        &bytes[..45]
+    } else {
+        &bytes
+    })
 }
 
 fn side(is_b: bool) -> FlowSide {

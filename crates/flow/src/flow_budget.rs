@@ -33,11 +33,18 @@ impl FlowBudget {
     /// The maximum number of flows, if that is the limit.
     #[must_use]
     pub fn flows_max(&self) -> Option<usize> {
-        if let FlowLimit::Flows(max) = self.limit { Some(max) } else { None }
+        if let FlowLimit::Flows(max) = self.limit {
+            Some(max)
+        } else {
+            None
+        }
     }
 
     fn new(limit: FlowLimit, max: usize) -> FlowBudget {
-        FlowBudget { left: Arc::new(AtomicI64::new(i64::try_from(max).unwrap_or(i64::MAX))), limit }
+        FlowBudget {
+            left: Arc::new(AtomicI64::new(i64::try_from(max).unwrap_or(i64::MAX))),
+            limit,
+        }
     }
 
     /// Whether there is room for more.
@@ -63,12 +70,17 @@ impl FlowBudget {
     /// Changes the size of a flow.
     pub(crate) fn resize(&self, before: usize, now: usize) {
         if before != now && self.limit == FlowLimit::Bytes {
-            self.left.fetch_add(before as i64 - now as i64, Ordering::Relaxed);
+            self.left
+                .fetch_add(before as i64 - now as i64, Ordering::Relaxed);
         }
     }
 
     fn cost(&self, bytes: usize) -> i64 {
-        if self.limit == FlowLimit::Bytes { bytes as i64 } else { 1 }
+        if self.limit == FlowLimit::Bytes {
+            bytes as i64
+        } else {
+            1
+        }
     }
 }
 

@@ -239,7 +239,11 @@ impl HotRecord {
 
     #[inline]
     pub fn put(&mut self, flags: u64, value: bool) {
-        self.word = if value { self.word | flags } else { self.word & !flags };
+        self.word = if value {
+            self.word | flags
+        } else {
+            self.word & !flags
+        };
     }
 
     #[inline]
@@ -259,7 +263,9 @@ impl HotRecord {
 
     /// Number of letters in the history.
     pub fn n_letters(&self) -> u32 {
-        let [a, b] = self.half.map(|half| (half & half_bit::LETTERS).count_ones());
+        let [a, b] = self
+            .half
+            .map(|half| (half & half_bit::LETTERS).count_ones());
         a + b
     }
 
@@ -373,7 +379,11 @@ mod tests {
     #[test]
     fn an_ordinary_flow_is_small() {
         assert_eq!(
-            (size_of::<HotRecord>(), size_of::<ColdRecord>(), size_of::<[LatestPacket; 2]>()),
+            (
+                size_of::<HotRecord>(),
+                size_of::<ColdRecord>(),
+                size_of::<[LatestPacket; 2]>()
+            ),
             (64, 64, 32)
         );
     }

@@ -4,7 +4,9 @@ use wire::{ChecksumStatus, FlowSide, Packet, TcpInfo, TcpSeq};
 
 use crate::duplicates::LatestPacket;
 use crate::flow::FlowCore;
-use crate::flow_layout::{ColdRecord, HOT_LETTERS, HotRecord, LETTER_BITS, SMALL, SpillRecord, flag};
+use crate::flow_layout::{
+    ColdRecord, HOT_LETTERS, HotRecord, LETTER_BITS, SMALL, SpillRecord, flag,
+};
 use crate::metrics::{HistoryLetter, SideCounters};
 
 /// Mutable access to a flow.
@@ -18,7 +20,10 @@ pub(crate) struct FlowMut<'a> {
 impl FlowMut<'_> {
     #[inline]
     pub fn core(&self) -> FlowCore<'_> {
-        FlowCore { hot: self.hot, cold: self.cold }
+        FlowCore {
+            hot: self.hot,
+            cold: self.cold,
+        }
     }
 
     pub fn counters_mut(&mut self, side: FlowSide) -> &mut SideCounters {
@@ -36,7 +41,8 @@ impl FlowMut<'_> {
         if !self.hot.has(flag::TCP) || self.hot.has(checked) || self.core().packets(side) >= TRIES {
             return;
         }
-        self.hot.put(checked, packet.verify_checksum() == ChecksumStatus::Right);
+        self.hot
+            .put(checked, packet.verify_checksum() == ChecksumStatus::Right);
     }
 
     pub fn put_client(&mut self, client: FlowSide) {
@@ -85,7 +91,11 @@ impl FlowMut<'_> {
 
     /// Sets the stream's first byte to `seq`. Only before any byte was received.
     pub fn start(&mut self, side: FlowSide, seq: TcpSeq) {
-        debug_assert_eq!(self.core().place(side).0, 0, "a stream is not moved once it has bytes");
+        debug_assert_eq!(
+            self.core().place(side).0,
+            0,
+            "a stream is not moved once it has bytes"
+        );
         self.hot.word |= flag::STARTED << side.index();
         self.hot.next[side.index()] = seq;
         self.cold.anchor[side.index()] = seq;

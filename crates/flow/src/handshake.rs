@@ -41,7 +41,9 @@ pub(crate) fn pass(flow: &mut FlowMut<'_>, step: HandshakeStep, ts: Timestamp) {
         return;
     }
     let syn = flow.cold.syn;
-    let after = (syn != UNSET).then(|| u32::try_from(ts.since(syn)).ok()).flatten();
+    let after = (syn != UNSET)
+        .then(|| u32::try_from(ts.since(syn)).ok())
+        .flatten();
     match after.filter(|ns| *ns != ELSEWHERE) {
         Some(ns) => flow.cold.steps.0[step as usize] = ns,
         None => flow.spill_mut().handshake.at[step as usize] = Some(ts),
@@ -50,7 +52,11 @@ pub(crate) fn pass(flow: &mut FlowMut<'_>, step: HandshakeStep, ts: Timestamp) {
 
 /// Records a retransmitted SYN, or SYN-ACK if `is_answer`.
 pub(crate) fn sent_again(flow: &mut FlowMut<'_>, is_answer: bool) {
-    let step = if is_answer { HandshakeStep::Done } else { HandshakeStep::SynAck };
+    let step = if is_answer {
+        HandshakeStep::Done
+    } else {
+        HandshakeStep::SynAck
+    };
     if ts_of(&flow.core(), step).is_none() {
         is_ambiguous(flow, step);
     }

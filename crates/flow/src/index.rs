@@ -13,7 +13,10 @@ const SMALLEST: usize = 1 << 10;
 
 impl FlowIndex {
     pub fn new() -> FlowIndex {
-        FlowIndex { entries: vec![0; SMALLEST], len: 0 }
+        FlowIndex {
+            entries: vec![0; SMALLEST],
+            len: 0,
+        }
     }
 
     pub fn len(&self) -> usize {

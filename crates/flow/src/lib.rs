@@ -31,7 +31,9 @@ mod tcp_state;
 mod timeouts;
 
 pub use config::{FlowTableConfig, TrackingDetail};
-pub use event::{CloseReason, EventBytes, FlowEvent, FlowEvents, FlowIdx, IndexedFlowEvent, StreamPlace};
+pub use event::{
+    CloseReason, EventBytes, FlowEvent, FlowEvents, FlowIdx, IndexedFlowEvent, StreamPlace,
+};
 pub use fast_path::FastPathSegment;
 pub use flow::{Flow, FlowCore, flow_id};
 pub use flow_budget::FlowBudget;

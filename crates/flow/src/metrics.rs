@@ -51,7 +51,14 @@ impl SideCounters {
     /// Retransmitted segments: data, SYNs, and FINs.
     #[must_use]
     pub fn resent(&self) -> u64 {
-        [self.retransmissions, self.syn_retransmissions, self.fin_retransmissions].map(u64::from).iter().sum()
+        [
+            self.retransmissions,
+            self.syn_retransmissions,
+            self.fin_retransmissions,
+        ]
+        .map(u64::from)
+        .iter()
+        .sum()
     }
 }
 
@@ -151,7 +158,10 @@ impl FlowTableCounters {
     /// Missing bytes, as far as acknowledgments show.
     #[must_use]
     pub fn capture_loss(&self) -> CaptureLoss {
-        CaptureLoss { seen: self.stream_bytes, unseen: self.acked_unseen_bytes }
+        CaptureLoss {
+            seen: self.stream_bytes,
+            unseen: self.acked_unseen_bytes,
+        }
     }
 
     /// Flows closed for `reason`.
@@ -182,7 +192,11 @@ impl CaptureLoss {
     #[must_use]
     pub fn share(self) -> f64 {
         let all = self.seen + self.unseen;
-        if all == 0 { 0.0 } else { self.unseen as f64 / all as f64 }
+        if all == 0 {
+            0.0
+        } else {
+            self.unseen as f64 / all as f64
+        }
     }
 }
 
@@ -307,7 +321,9 @@ impl HistoryLetter {
             TcpFlags::SYN => Some(HistoryLetter::SYN),
             TcpFlags::FIN => Some(HistoryLetter::FIN),
             TcpFlags::RST => Some(HistoryLetter::RST),
-            both if both.contains(TcpFlags::FIN | TcpFlags::RST) => Some(HistoryLetter::INCONSISTENT),
+            both if both.contains(TcpFlags::FIN | TcpFlags::RST) => {
+                Some(HistoryLetter::INCONSISTENT)
+            }
             _ => Some(HistoryLetter::MULTI_FLAG),
         }
     }
@@ -327,13 +343,29 @@ impl HistoryLetter {
 
 /// History as text from packed letters: upper case for the client; begins with `^` if the sender of the first packet
 /// is not the client.
-pub(crate) fn render_history(letters: impl Iterator<Item = u8>, client: FlowSide, flipped: bool) -> String {
+pub(crate) fn render_history(
+    letters: impl Iterator<Item = u8>,
+    client: FlowSide,
+    flipped: bool,
+) -> String {
     let letter = |packed: u8| {
-        let side = if packed & OF_B != 0 { FlowSide::B } else { FlowSide::A };
+        let side = if packed & OF_B != 0 {
+            FlowSide::B
+        } else {
+            FlowSide::A
+        };
         let letter = char::from(LETTERS[usize::from(packed & !OF_B) % LETTERS.len()]);
-        if side == client { letter.to_ascii_uppercase() } else { letter }
+        if side == client {
+            letter.to_ascii_uppercase()
+        } else {
+            letter
+        }
     };
-    flipped.then_some('^').into_iter().chain(letters.map(letter)).collect()
+    flipped
+        .then_some('^')
+        .into_iter()
+        .chain(letters.map(letter))
+        .collect()
 }
 
 const OF_B: u8 = 0x10;
@@ -345,8 +377,8 @@ mod tests {
     #[test]
     fn a_packet_has_one_letter() {
         let check = |flags: u8, len, letter: &str| {
-            let found =
-                HistoryLetter::of(TcpFlags(flags), len).map(|l| char::from(LETTERS[usize::from(l.0)]));
+            let found = HistoryLetter::of(TcpFlags(flags), len)
+                .map(|l| char::from(LETTERS[usize::from(l.0)]));
             assert_eq!(found, letter.chars().next(), "flags {flags:x}, {len} bytes");
         };
         check(0x02, 0, "s");
@@ -365,7 +397,12 @@ mod tests {
     #[test]
     fn a_history_is_read_back() {
         let all: Vec<u8> = (0..LETTERS.len() as u8)
-            .flat_map(|l| [HistoryLetter(l).packed(FlowSide::B), HistoryLetter(l).packed(FlowSide::A)])
+            .flat_map(|l| {
+                [
+                    HistoryLetter(l).packed(FlowSide::B),
+                    HistoryLetter(l).packed(FlowSide::A),
+                ]
+            })
             .collect();
         let text = render_history(all.into_iter(), FlowSide::B, true);
         assert_eq!(text, "^SsHhAaDdFfRrGgTtWwIiQq");

@@ -15,9 +15,26 @@ use crate::segment_context::SegmentContext;
 
 impl PendingOpening {
     pub fn of(key: FlowKey, side: FlowSide, packet: &Packet<'_>, tcp: &TcpInfo) -> PendingOpening {
-        let &Packet { ts, original_len: packet_bytes, ttl, ip_id, checksum, .. } = packet;
+        let &Packet {
+            ts,
+            original_len: packet_bytes,
+            ttl,
+            ip_id,
+            checksum,
+            ..
+        } = packet;
         let len = packet.payload_original_len;
-        PendingOpening { key, side, ts, packet_bytes, tcp: *tcp, len, ttl, ip_id, checksum }
+        PendingOpening {
+            key,
+            side,
+            ts,
+            packet_bytes,
+            tcp: *tcp,
+            len,
+            ttl,
+            ip_id,
+            checksum,
+        }
     }
 
     pub fn is_of(&self, key: &FlowKey) -> bool {
@@ -49,7 +66,8 @@ impl PendingOpening {
             (false, true) => {
                 // At least one number has to be exactly the expected one, which an attacker cannot guess.
                 let ahead = tcp.ack.distance(begins);
-                let fits = ahead == 0 || is_answer && tcp.seq == self.tcp.ack && (0..=NEAR).contains(&ahead);
+                let fits = ahead == 0
+                    || is_answer && tcp.seq == self.tcp.ack && (0..=NEAR).contains(&ahead);
                 fits && is_elsewhere(flow, self.side, begins)
             }
             (false, false) => false,
@@ -59,8 +77,20 @@ impl PendingOpening {
     /// The segment as the first packet of the connection it opened, without its data, which becomes a hole if it was
     /// accepted. `tuple` is that of a packet sent by `sender`.
     pub fn packet(&self, tuple: &FiveTuple, sender: FlowSide) -> Packet<'static> {
-        let &PendingOpening { ts, packet_bytes, tcp, ttl, ip_id, checksum, .. } = self;
-        let (src, dst) = if sender == self.side { (tuple.src, tuple.dst) } else { (tuple.dst, tuple.src) };
+        let &PendingOpening {
+            ts,
+            packet_bytes,
+            tcp,
+            ttl,
+            ip_id,
+            checksum,
+            ..
+        } = self;
+        let (src, dst) = if sender == self.side {
+            (tuple.src, tuple.dst)
+        } else {
+            (tuple.dst, tuple.src)
+        };
         Packet {
             ts,
             original_len: packet_bytes,
@@ -81,8 +111,9 @@ impl PendingOpening {
     /// Removes the segment from the counts of a flow it was not part of.
     pub fn uncount(&self, flow: &mut FlowMut<'_>) {
         let at = self.side.index();
-        let counts =
-            flow.hot.packets[at].checked_sub(1).zip(flow.hot.bytes[at].checked_sub(self.packet_bytes));
+        let counts = flow.hot.packets[at]
+            .checked_sub(1)
+            .zip(flow.hot.bytes[at].checked_sub(self.packet_bytes));
         if let Some((packets, bytes)) = counts {
             (flow.hot.packets[at], flow.hot.bytes[at]) = (packets, bytes);
         }
@@ -94,8 +125,16 @@ fn is_elsewhere(flow: FlowCore<'_>, side: FlowSide, seq: TcpSeq) -> bool {
     let hot = flow.hot;
     let other = side.other();
     let next = hot.next[side.index()];
-    let heard = if hot.did(other, half_bit::ACK_SEEN) { hot.ack[other.index()] } else { next };
-    let (first, last) = if heard.before(next) { (heard, next) } else { (next, heard) };
+    let heard = if hot.did(other, half_bit::ACK_SEEN) {
+        hot.ack[other.index()]
+    } else {
+        next
+    };
+    let (first, last) = if heard.before(next) {
+        (heard, next)
+    } else {
+        (next, heard)
+    };
     !hot.is_started(side) || seq.distance(first) < -NEAR || seq.distance(last) > NEAR
 }
 
@@ -109,13 +148,22 @@ pub(crate) fn hold_syn_data(
     cx: &mut SegmentContext<'_>,
 ) {
     let len = packet.payload_original_len;
-    if flow.cold.spill.as_ref().is_some_and(|spill| spill.syn_data.is_some()) {
+    if flow
+        .cold
+        .spill
+        .as_ref()
+        .is_some_and(|spill| spill.syn_data.is_some())
+    {
         let counters = flow.counters_mut(side);
         counters.retransmissions += 1;
         counters.repeated_bytes += u64::from(len);
         return;
     }
-    let bytes = if cx.delivers(flow) { packet.payload } else { &[] };
+    let bytes = if cx.delivers(flow) {
+        packet.payload
+    } else {
+        &[]
+    };
     let cost = cost_of(bytes);
     if cx.budget.held + cost > cx.budget.max {
         cx.totals.held_overflows += 1;
@@ -124,7 +172,13 @@ pub(crate) fn hold_syn_data(
     cx.budget.held += cost;
     cx.totals.held_bytes_peak = cx.totals.held_bytes_peak.max(cx.budget.held as u64);
     let seq = tcp.seq.plus(1);
-    let data = SynData { side, seq, len, bytes: bytes.to_vec(), ts: packet.ts };
+    let data = SynData {
+        side,
+        seq,
+        len,
+        bytes: bytes.to_vec(),
+        ts: packet.ts,
+    };
     flow.spill_mut().syn_data = Some(Box::new(data));
 }
 
@@ -135,26 +189,53 @@ pub(crate) fn settle_syn_data(
     tcp: &TcpInfo,
     cx: &mut SegmentContext<'_>,
 ) {
-    let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
+    let Some(data) = flow
+        .cold
+        .spill
+        .as_mut()
+        .and_then(|spill| spill.syn_data.take())
+    else {
+        return;
+    };
     // Either the other end acknowledges it, or the sender continues after it.
-    let (end, first) = if side == data.side { (tcp.seq, tcp.ack) } else { (tcp.ack, tcp.seq) };
+    let (end, first) = if side == data.side {
+        (tcp.seq, tcp.ack)
+    } else {
+        (tcp.ack, tcp.seq)
+    };
     // The sender of a SYN has received nothing yet, whatever it has received since.
     let other = data.side.other();
-    let heard = if flow.hot.is_started(other) { flow.core().start_seq(other) } else { first };
+    let heard = if flow.hot.is_started(other) {
+        flow.core().start_seq(other)
+    } else {
+        first
+    };
     let taken = end.distance(data.seq).clamp(0, data.len as i32) as u32;
     deliver(flow, *data, taken, Some(heard), cx);
 }
 
 /// Delivers the data of an unanswered SYN: it was not accepted, but it was sent.
 pub(crate) fn flush_syn_data(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
-    let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
+    let Some(data) = flow
+        .cold
+        .spill
+        .as_mut()
+        .and_then(|spill| spill.syn_data.take())
+    else {
+        return;
+    };
     let all = data.len;
     deliver(flow, *data, all, None, cx);
 }
 
 /// Drops the data of a SYN.
 pub(crate) fn forget_syn_data(flow: &mut FlowMut<'_>, budget: &mut ReassemblyBudget) {
-    if let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) {
+    if let Some(data) = flow
+        .cold
+        .spill
+        .as_mut()
+        .and_then(|spill| spill.syn_data.take())
+    {
         budget.held -= cost_of(&data.bytes);
     }
 }
@@ -171,7 +252,13 @@ fn deliver(
     heard: Option<TcpSeq>,
     cx: &mut SegmentContext<'_>,
 ) {
-    let SynData { side, seq, bytes, ts, .. } = data;
+    let SynData {
+        side,
+        seq,
+        bytes,
+        ts,
+        ..
+    } = data;
     cx.budget.held -= cost_of(&bytes);
     if taken == 0 || !flow.core().is_untouched(side) || flow.hot.next[side.index()] != seq {
         return;
@@ -184,11 +271,27 @@ fn deliver(
     }
     if captured > 0 {
         let chunk = cx.events.hold(&bytes[..captured]);
-        cx.events.push(cx.flow, FlowEvent::Bytes { side, chunk, ts, place: StreamPlace { seq, ack: heard } });
+        cx.events.push(
+            cx.flow,
+            FlowEvent::Bytes {
+                side,
+                chunk,
+                ts,
+                place: StreamPlace { seq, ack: heard },
+            },
+        );
     }
     let cut = u64::from(taken) - captured as u64;
     if cut > 0 {
         flow.counters_mut(side).cut_bytes += cut;
-        cx.events.push(cx.flow, FlowEvent::Gap { side, seq: seq.plus(captured as u32), len: cut, ts });
+        cx.events.push(
+            cx.flow,
+            FlowEvent::Gap {
+                side,
+                seq: seq.plus(captured as u32),
+                len: cut,
+                ts,
+            },
+        );
     }
 }

@@ -158,7 +158,11 @@ impl ByteStream {
         if segment.fin && !self.ended {
             let fin = self.pos_of(segment.seq) + i64::from(segment.len);
             if fin >= self.pos {
-                let fin = FinMark { pos: fin, ts: segment.ts, ack: segment.ack };
+                let fin = FinMark {
+                    pos: fin,
+                    ts: segment.ts,
+                    ack: segment.ack,
+                };
                 self.waiting.get_or_insert_default().fin.get_or_insert(fin);
             }
         }
@@ -168,7 +172,12 @@ impl ByteStream {
 
     /// Handles an acknowledgment `ack` beyond the bytes seen; `newly`: the first one. `by`: its time, and the
     /// sequence number of its segment, unless from an earlier one.
-    pub fn acknowledged_beyond(&mut self, ack: TcpSeq, newly: bool, by: (Timestamp, Option<TcpSeq>)) {
+    pub fn acknowledged_beyond(
+        &mut self,
+        ack: TcpSeq,
+        newly: bool,
+        by: (Timestamp, Option<TcpSeq>),
+    ) {
         let distance = ack.distance(self.next);
         if self.ended || !(1..=PLAUSIBLE).contains(&distance) {
             return;
@@ -216,7 +225,10 @@ impl ByteStream {
             self.settle(out.acked);
             return true;
         }
-        let known = self.waiting.as_ref().and_then(|waiting| waiting.next_known());
+        let known = self
+            .waiting
+            .as_ref()
+            .and_then(|waiting| waiting.next_known());
         let acked = self.pos + distance;
         self.gap_to(known.map_or(acked, |(known, _)| known.min(acked)), out);
         self.drain(out);
@@ -256,8 +268,15 @@ impl ByteStream {
     fn place(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) {
         let begin = self.pos_of(segment.seq);
         let end = begin + i64::from(segment.len);
-        let fin = self.waiting.as_ref().and_then(|w| w.fin).map_or(i64::MAX, |fin| fin.pos);
-        let (last_gap, highest) = self.waiting.as_ref().map_or(((0, 0), 0), |w| (w.last_gap, w.highest()));
+        let fin = self
+            .waiting
+            .as_ref()
+            .and_then(|w| w.fin)
+            .map_or(i64::MAX, |fin| fin.pos);
+        let (last_gap, highest) = self
+            .waiting
+            .as_ref()
+            .map_or(((0, 0), 0), |w| (w.last_gap, w.highest()));
         let mut new = 0;
         if self.waiting.is_some() && out.mirrored {
             self.fill(segment, out);
@@ -337,7 +356,11 @@ impl ByteStream {
                 return (covered, covered);
             }
         }
-        let stop = waiting.segments.range(at..).next().map_or(end, |(start, _)| (*start).min(end));
+        let stop = waiting
+            .segments
+            .range(at..)
+            .next()
+            .map_or(end, |(start, _)| (*start).min(end));
         let payload = segment.payload;
         let from = ((at - begin) as usize).min(payload.len());
         let captured = &payload[from..((stop - begin) as usize).min(payload.len())];
@@ -371,7 +394,13 @@ impl ByteStream {
                 debug_assert_eq!(fin.pos, self.pos, "nothing is delivered beyond a FIN");
                 return self.end(fin, out);
             }
-            let Some(first) = waiting.segments.first_entry().filter(|e| *e.key() <= self.pos) else { return };
+            let Some(first) = waiting
+                .segments
+                .first_entry()
+                .filter(|e| *e.key() <= self.pos)
+            else {
+                return;
+            };
             debug_assert_eq!(*first.key(), self.pos, "held segments lie behind a hole");
             let held = first.remove();
             let cost = held.bytes.len() + HELD_OVERHEAD_BYTES;
@@ -384,7 +413,11 @@ impl ByteStream {
             let captured = i64::from(held.captured).min(len);
             let said = (held.ts, held.ack);
             if captured > 0 {
-                let bytes = if out.deliver { &held.bytes[..captured as usize] } else { &[] };
+                let bytes = if out.deliver {
+                    &held.bytes[..captured as usize]
+                } else {
+                    &[]
+                };
                 let chunk = out.events.hold(bytes);
                 out.bytes(seq, chunk, said);
             }
@@ -420,7 +453,10 @@ impl ByteStream {
 
     /// Gives up waiting for cut bytes; if `since` is given, only those of segments captured up to then.
     fn release_cuts(&mut self, since: Option<Timestamp>, out: &mut EventOutlet<'_>) {
-        while let Some(cut) = self.cut().filter(|cut| since.is_none_or(|since| cut.said.0 <= since)) {
+        while let Some(cut) = self
+            .cut()
+            .filter(|cut| since.is_none_or(|since| cut.said.0 <= since))
+        {
             self.skip_cut(cut, out);
             self.drain(out);
         }
@@ -435,7 +471,10 @@ impl ByteStream {
             && present > self.pos
         {
             let stop = present.min(end);
-            let chunk = EventBytes::InPacket { start: (self.pos - begin) as u32, end: (stop - begin) as u32 };
+            let chunk = EventBytes::InPacket {
+                start: (self.pos - begin) as u32,
+                end: (stop - begin) as u32,
+            };
             out.bytes(self.next, chunk, said);
             self.advance(stop - self.pos);
             self.drain(out);
@@ -477,7 +516,9 @@ impl ByteStream {
         if len <= 0 {
             return;
         }
-        let acked = out.acked.map_or(0, |acked| i64::from(acked.distance(self.next)).clamp(0, len));
+        let acked = out.acked.map_or(0, |acked| {
+            i64::from(acked.distance(self.next)).clamp(0, len)
+        });
         let mut ts = out.now;
         let seq = self.next;
         if let Some(waiting) = &mut self.waiting {
@@ -498,7 +539,11 @@ impl ByteStream {
 
     fn flush_held(&mut self, out: &mut EventOutlet<'_>) {
         self.release_cuts(None, out);
-        while let Some((known, _)) = self.waiting.as_ref().and_then(|waiting| waiting.next_known()) {
+        while let Some((known, _)) = self
+            .waiting
+            .as_ref()
+            .and_then(|waiting| waiting.next_known())
+        {
             if known > self.pos {
                 self.gap_to(known, out);
             }
@@ -511,9 +556,16 @@ impl ByteStream {
     pub fn settle(&mut self, acked: Option<TcpSeq>) {
         let pos = self.pos;
         let next = self.next;
-        let Some(waiting) = &mut self.waiting else { return };
-        if waiting.overtaken.is_some_and(|(overtaken, _)| overtaken <= pos) {
-            let more = acked.map(|a| i64::from(a.distance(next))).filter(|d| *d > 0);
+        let Some(waiting) = &mut self.waiting else {
+            return;
+        };
+        if waiting
+            .overtaken
+            .is_some_and(|(overtaken, _)| overtaken <= pos)
+        {
+            let more = acked
+                .map(|a| i64::from(a.distance(next)))
+                .filter(|d| *d > 0);
             waiting.overtaken = more.map(|d| (pos + d, waiting.acked_by.0));
         }
         waiting.cut = waiting.cut.filter(|cut| cut.end > pos);
@@ -524,7 +576,11 @@ impl ByteStream {
         if idle {
             waiting.packets = 0;
         }
-        self.bits = if idle && waiting.strays.1 == 0 { self.bits & !BUSY } else { self.bits | BUSY };
+        self.bits = if idle && waiting.strays.1 == 0 {
+            self.bits & !BUSY
+        } else {
+            self.bits | BUSY
+        };
     }
 
     /// Whether a segment lies at an implausible position: beyond any window, or in a gap after which nothing arrived.
@@ -532,7 +588,9 @@ impl ByteStream {
         if !(-PLAUSIBLE..=PLAUSIBLE).contains(&distance) {
             return true;
         }
-        let Some(waiting) = self.waiting.as_ref().filter(|_| segment.len > 0) else { return false };
+        let Some(waiting) = self.waiting.as_ref().filter(|_| segment.len > 0) else {
+            return false;
+        };
         let begin = self.pos + i64::from(distance);
         let (gap_start, gap_end) = waiting.last_gap;
         gap_end == self.pos && begin >= gap_start && begin + i64::from(segment.len) <= gap_end
@@ -542,11 +600,21 @@ impl ByteStream {
     fn believe_stray(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) -> bool {
         let waiting = self.waiting.get_or_insert_default();
         let (expected, count) = waiting.strays;
-        let count = if segment.seq == expected && count > 0 { count + 1 } else { 1 };
+        let count = if segment.seq == expected && count > 0 {
+            count + 1
+        } else {
+            1
+        };
         waiting.strays = (segment.seq.plus(segment.len), count);
         self.bits |= BUSY;
         let is_late = (-PLAUSIBLE..0).contains(&segment.seq.distance(self.next));
-        if count < if is_late { LATE_BELIEVED } else { STRAYS_BELIEVED } {
+        if count
+            < if is_late {
+                LATE_BELIEVED
+            } else {
+                STRAYS_BELIEVED
+            }
+        {
             let counters = &mut *out.counters;
             counters.repeated_bytes += u64::from(segment.len);
             if is_late {
@@ -632,8 +700,17 @@ impl WaitingSegments {
 
     /// Adds cut bytes of held segments that are in `payload`, which spans `begin` to `present`; as far as memory
     /// allows.
-    fn lengthen(&mut self, (begin, present): (i64, i64), payload: &[u8], out: &mut EventOutlet<'_>) {
-        let first = self.segments.range(..=begin).next_back().map_or(begin, |(at, _)| *at);
+    fn lengthen(
+        &mut self,
+        (begin, present): (i64, i64),
+        payload: &[u8],
+        out: &mut EventOutlet<'_>,
+    ) {
+        let first = self
+            .segments
+            .range(..=begin)
+            .next_back()
+            .map_or(begin, |(at, _)| *at);
         for (at, held) in self.segments.range_mut(first..present.max(first)) {
             let from = at + i64::from(held.captured);
             let stop = present.min(at + i64::from(held.len));
@@ -660,7 +737,9 @@ impl WaitingSegments {
     /// sequence number may only be late.
     pub fn is_contradicted(&self, (ts, seq): (Timestamp, TcpSeq)) -> bool {
         let (acked_ts, acked_seq) = self.acked_by;
-        self.overtaken.is_some() && ts > acked_ts && acked_seq.is_some_and(|acked_seq| acked_seq.before(seq))
+        self.overtaken.is_some()
+            && ts > acked_ts
+            && acked_seq.is_some_and(|acked_seq| acked_seq.before(seq))
     }
 
     /// Withdraws the acknowledgment beyond the bytes seen.
@@ -677,12 +756,18 @@ impl WaitingSegments {
     /// more time.
     fn reorder_wait(&self, patience: ReassemblyTimeouts) -> i64 {
         let is_fast = self.packets >= REORDER_PACKETS;
-        if is_fast { patience.reorder_wait_ns } else { patience.reorder_wait_ns.saturating_mul(SLOW_WAITS) }
+        if is_fast {
+            patience.reorder_wait_ns
+        } else {
+            patience.reorder_wait_ns.saturating_mul(SLOW_WAITS)
+        }
     }
 
     /// Records whether the clock is before the start of the wait by more than packets may be reordered.
     fn heed_clock(&mut self, now: Timestamp, patience: ReassemblyTimeouts) {
-        let noted = self.missed_since(i64::MIN).map_or(self.progress, |since| since.max(self.progress));
+        let noted = self
+            .missed_since(i64::MIN)
+            .map_or(self.progress, |since| since.max(self.progress));
         self.set_back = match self.set_back {
             _ if noted.since(now) <= patience.reorder_wait_ns => None,
             Some(since) if since <= now => Some(since),
@@ -707,7 +792,9 @@ impl WaitingSegments {
         }
         let since = self.overtaken.and_then(|_| self.missed_since(i64::MIN));
         let overtaken = since.map(|ts| ts.max(self.progress).plus(self.reorder_wait(patience)));
-        let held = self.next_known().map(|(_, ts)| ts.max(self.progress).plus(patience.gap_wait_ns));
+        let held = self
+            .next_known()
+            .map(|(_, ts)| ts.max(self.progress).plus(patience.gap_wait_ns));
         overtaken.into_iter().chain(held).min()
     }
 
@@ -723,20 +810,32 @@ impl WaitingSegments {
     /// Time at which bytes from `pos` on were first known to be missing; they were sent before that.
     pub fn missed_since(&self, pos: i64) -> Option<Timestamp> {
         let behind = self.next_known().map(|(_, ts)| ts);
-        let acked = self.overtaken.filter(|(acked, _)| *acked > pos).map(|(_, ts)| ts);
+        let acked = self
+            .overtaken
+            .filter(|(acked, _)| *acked > pos)
+            .map(|(_, ts)| ts);
         behind.into_iter().chain(acked).min()
     }
 
     /// Position and arrival of the first data after the hole: a held segment, or the FIN.
     fn next_known(&self) -> Option<(i64, Timestamp)> {
-        let held = self.segments.first_key_value().map(|(pos, held)| (*pos, held.ts));
-        held.into_iter().chain(self.fin.map(|fin| (fin.pos, fin.ts))).min()
+        let held = self
+            .segments
+            .first_key_value()
+            .map(|(pos, held)| (*pos, held.ts));
+        held.into_iter()
+            .chain(self.fin.map(|fin| (fin.pos, fin.ts)))
+            .min()
     }
 
     /// End of the highest byte or FIN seen after the hole.
     pub fn highest(&self) -> i64 {
-        let held = self.segments.last_key_value().map_or(0, |(pos, held)| pos + i64::from(held.len));
-        held.max(self.fin.map_or(0, |fin| fin.pos)).max(self.cut.map_or(0, |cut| cut.end))
+        let held = self
+            .segments
+            .last_key_value()
+            .map_or(0, |(pos, held)| pos + i64::from(held.len));
+        held.max(self.fin.map_or(0, |fin| fin.pos))
+            .max(self.cut.map_or(0, |cut| cut.end))
     }
 }
 
@@ -745,15 +844,30 @@ type SegmentStamp = (Timestamp, Option<TcpSeq>);
 
 impl EventOutlet<'_> {
     fn bytes(&mut self, seq: TcpSeq, chunk: EventBytes, (ts, ack): SegmentStamp) {
-        self.say(StreamPiece { seq, ack, ts, what: PieceContent::Bytes(chunk) });
+        self.say(StreamPiece {
+            seq,
+            ack,
+            ts,
+            what: PieceContent::Bytes(chunk),
+        });
     }
 
     fn gap(&mut self, seq: TcpSeq, len: u64, (ts, ack): SegmentStamp) {
-        self.say(StreamPiece { seq, ack, ts, what: PieceContent::Gap(len) });
+        self.say(StreamPiece {
+            seq,
+            ack,
+            ts,
+            what: PieceContent::Gap(len),
+        });
     }
 
     fn end(&mut self, seq: TcpSeq, (ts, ack): SegmentStamp) {
-        self.say(StreamPiece { seq, ack, ts, what: PieceContent::End });
+        self.say(StreamPiece {
+            seq,
+            ack,
+            ts,
+            what: PieceContent::End,
+        });
     }
 
     /// Delivers a piece, or queues it until the other side's turn.

@@ -103,9 +103,14 @@ fn contradicts(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, len: u32) -> b
     let hot = flow.hot;
     let at = side.index();
     let other = side.other();
-    let is_special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
+    let is_special = tcp
+        .flags
+        .intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
     let is_ahead = |seq| hot.is_started(other) && flow.highest_seq(other).before(seq);
-    is_special || tcp.ack.before(hot.ack[at]) || len > 0 && !goes_on(flow, side, tcp.seq) || is_ahead(tcp.ack)
+    is_special
+        || tcp.ack.before(hot.ack[at])
+        || len > 0 && !goes_on(flow, side, tcp.seq)
+        || is_ahead(tcp.ack)
 }
 
 /// Whether a segment continues its side's stream, possibly after holes.
@@ -132,7 +137,9 @@ fn judge_syn(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, young: bool) -> 
 
 /// Whether a connection has more than SYNs of one side, which are attempts, each superseding the previous.
 fn is_alive(flow: FlowCore<'_>, side: FlowSide) -> bool {
-    flow.packets(side.other()) > 0 || flow.hot.did(side, half_bit::ACK_SEEN) || flow.unique_bytes(side) > 0
+    flow.packets(side.other()) > 0
+        || flow.hot.did(side, half_bit::ACK_SEEN)
+        || flow.unique_bytes(side) > 0
 }
 
 /// Whether a SYN or SYN-ACK can be the one with which `side` opened this connection.
@@ -231,7 +238,8 @@ fn is_acknowledgment_credible(
     let is_seen = flow.packets(other) > 0;
     let is_early = is_seen && known.is_some_and(|known| tcp.ack.distance(known) > most);
     // An attacker cannot guess the sequence number as well, and damage does not leave the checksum valid.
-    let is_sound = || goes_on(flow, side, tcp.seq) && packet.verify_checksum() == ChecksumStatus::Right;
+    let is_sound =
+        || goes_on(flow, side, tcp.seq) && packet.verify_checksum() == ChecksumStatus::Right;
     !is_late && (!is_early || is_sound()) || confirms_doubted(flow, side, tcp, packet.ts)
 }
 
@@ -243,7 +251,11 @@ pub(crate) fn is_before_start(flow: FlowCore<'_>, side: FlowSide, seq: TcpSeq) -
 
 /// Whether the previous rejected segment had nearly the same acknowledgment, and this is no copy of it.
 fn confirms_doubted(flow: FlowCore<'_>, side: FlowSide, tcp: &TcpInfo, ts: Timestamp) -> bool {
-    let doubted = flow.cold.spill.as_ref().and_then(|spill| spill.doubted[side.index()]);
+    let doubted = flow
+        .cold
+        .spill
+        .as_ref()
+        .and_then(|spill| spill.doubted[side.index()]);
     doubted.is_some_and(|(ack, since)| {
         let ahead = tcp.ack.distance(ack);
         (1..=NEAR).contains(&ahead) || ahead == 0 && ts.since(since) > NO_COPY_NS

@@ -75,7 +75,10 @@ impl SegmentContext<'_> {
         DeliveryContext {
             next: sides.map(|side| is_here(side).then_some(hot.next[side.index()])),
             ended: sides.map(|side| hot.is_ended(side)),
-            acked: sides.map(|side| hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[side.index()])),
+            acked: sides.map(|side| {
+                hot.did(side, half_bit::ACK_SEEN)
+                    .then_some(hot.ack[side.index()])
+            }),
             reorder_wait_ns: wait_ns,
             young,
         }
@@ -87,7 +90,14 @@ impl SegmentContext<'_> {
     }
 
     fn release_by(&mut self, flow: &mut FlowMut<'_>, before: DeliveryContext) {
-        let Some(mut order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.take()) else { return };
+        let Some(mut order) = flow
+            .cold
+            .spill
+            .as_mut()
+            .and_then(|spill| spill.order.take())
+        else {
+            return;
+        };
         let mut heard = before;
         let wanted = self.delivers(flow);
         while let Some((side, piece)) = order.pop(&mut heard, self.budget, self.totals) {
@@ -109,7 +119,10 @@ impl SegmentContext<'_> {
         while let Some(spill) = &mut flow.cold.spill
             && let Some(order) = &mut spill.order
         {
-            let others = spill.waiting.each_ref().map(|waiting| waiting.as_ref().map_or(0, |w| w.cost()));
+            let others = spill
+                .waiting
+                .each_ref()
+                .map(|waiting| waiting.as_ref().map_or(0, |w| w.cost()));
             let bytes = wanted.then_some((&*self.events, payload));
             if order.keep(bytes, others, self.budget, self.totals) {
                 return;
@@ -120,15 +133,29 @@ impl SegmentContext<'_> {
 
     /// Gives up the first bytes that something waits for.
     fn hurry(&mut self, flow: &mut FlowMut<'_>) {
-        let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) else { return };
+        let Some(order) = flow
+            .cold
+            .spill
+            .as_mut()
+            .and_then(|spill| spill.order.as_mut())
+        else {
+            return;
+        };
         self.totals.held_overflows += 1;
         let waits_for = order.waits_for();
         if waits_for.is_some_and(|(side, _)| !flow.hot.is_started(side.other())) {
-            return self.release_by(flow, DeliveryContext { young: false, ..self.heard(flow.core()) });
+            return self.release_by(
+                flow,
+                DeliveryContext {
+                    young: false,
+                    ..self.heard(flow.core())
+                },
+            );
         }
         let gives_up = |(side, ack): (FlowSide, TcpSeq)| {
             let before = repeats_of(flow, side.other());
-            let gave_up = self.on_stream(flow, side.other(), |stream, out| stream.give_up(ack, out));
+            let gave_up =
+                self.on_stream(flow, side.other(), |stream, out| stream.give_up(ack, out));
             note_repeats(flow, side.other(), before);
             gave_up
         };
@@ -142,7 +169,9 @@ impl SegmentContext<'_> {
         while let Some(spill) = &flow.cold.spill
             && let Some(order) = spill.order.as_ref().filter(|order| order.cost(side) > 0)
             && let waiting = spill.waiting[side.index()].as_ref().map_or(0, |w| w.cost())
-            && !self.budget.fits(order.cost(side) + waiting, len + HELD_OVERHEAD_BYTES)
+            && !self
+                .budget
+                .fits(order.cost(side) + waiting, len + HELD_OVERHEAD_BYTES)
         {
             self.hurry(flow);
         }
@@ -162,7 +191,13 @@ impl SegmentContext<'_> {
                 self.on_stream(flow, side, |stream, out| stream.flush(out));
             }
         }
-        self.release_by(flow, DeliveryContext { young: false, ..self.heard(flow.core()) });
+        self.release_by(
+            flow,
+            DeliveryContext {
+                young: false,
+                ..self.heard(flow.core())
+            },
+        );
         while flow.core().holds_back() {
             self.disbelieve_heads(flow);
         }
@@ -185,7 +220,14 @@ pub(crate) fn unpack(flow: &mut FlowMut<'_>, side: FlowSide) -> ByteStream {
     let spill = flow.spill_mut();
     let waiting = spill.waiting[at].take();
     let bits = spill.stream[at];
-    ByteStream { waiting, pos, unique_bytes, next, bits, ended }
+    ByteStream {
+        waiting,
+        pos,
+        unique_bytes,
+        next,
+        bits,
+        ended,
+    }
 }
 
 pub(crate) fn pack(flow: &mut FlowMut<'_>, side: FlowSide, stream: ByteStream) {
@@ -199,7 +241,11 @@ pub(crate) fn pack(flow: &mut FlowMut<'_>, side: FlowSide, stream: ByteStream) {
 
 /// Retransmissions and gaps of a side so far.
 pub(crate) fn repeats_of(flow: &FlowMut<'_>, side: FlowSide) -> (u32, u32) {
-    let counters = flow.cold.spill.as_ref().map(|spill| &spill.counters[side.index()]);
+    let counters = flow
+        .cold
+        .spill
+        .as_ref()
+        .map(|spill| &spill.counters[side.index()]);
     counters.map_or((0, 0), |c| (c.retransmissions, c.gaps))
 }
 

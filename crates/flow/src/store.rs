@@ -27,7 +27,9 @@ impl<T> Default for ChunkedArray<T> {
 
 impl<T> ChunkedArray<T> {
     pub fn len(&self) -> usize {
-        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
+        self.chunks
+            .last()
+            .map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
     }
 
     pub fn push(&mut self, item: T) {
@@ -44,7 +46,9 @@ impl<T> ChunkedArray<T> {
     #[inline(always)]
     pub fn get(&self, place: u32) -> Option<&T> {
         let place = place as usize;
-        self.chunks.get(place >> CHUNK_SHIFT)?.get(place & (CHUNK - 1))
+        self.chunks
+            .get(place >> CHUNK_SHIFT)?
+            .get(place & (CHUNK - 1))
     }
 
     #[inline(always)]
@@ -61,7 +65,11 @@ impl<T> ChunkedArray<T> {
 
     /// Stores an item at a used place, or appends it at the first unused one.
     pub fn put(&mut self, place: u32, item: T) {
-        if place as usize == self.len() { self.push(item) } else { *self.at_mut(place) = item }
+        if place as usize == self.len() {
+            self.push(item)
+        } else {
+            *self.at_mut(place) = item
+        }
     }
 }
 
@@ -77,7 +85,10 @@ const WIDE_CHUNK: usize = 1 << WIDE_SHIFT;
 impl WideKeys {
     fn get(&self, place: u32) -> Option<&FlowKey> {
         let place = place as usize;
-        self.chunks.get(place >> WIDE_SHIFT)?.as_ref()?.get(place & (WIDE_CHUNK - 1))
+        self.chunks
+            .get(place >> WIDE_SHIFT)?
+            .as_ref()?
+            .get(place & (WIDE_CHUNK - 1))
     }
 
     fn put(&mut self, place: u32, key: FlowKey) {
@@ -86,7 +97,8 @@ impl WideKeys {
         if self.chunks.len() <= chunk {
             self.chunks.resize_with(chunk + 1, || None);
         }
-        let keys = self.chunks[chunk].get_or_insert_with(|| vec![FlowKey::default(); WIDE_CHUNK].into());
+        let keys =
+            self.chunks[chunk].get_or_insert_with(|| vec![FlowKey::default(); WIDE_CHUNK].into());
         keys[at] = key;
     }
 }
@@ -106,7 +118,10 @@ pub(crate) struct FlowStore {
 
 impl FlowStore {
     pub fn new(keeps_latest: bool) -> FlowStore {
-        FlowStore { keeps_latest, ..FlowStore::default() }
+        FlowStore {
+            keeps_latest,
+            ..FlowStore::default()
+        }
     }
 
     /// Number of places that are or were used.
@@ -141,7 +156,11 @@ impl FlowStore {
 
     #[inline]
     pub fn latest_mut(&mut self, place: u32) -> Option<&mut [LatestPacket; 2]> {
-        if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None }
+        if self.keeps_latest {
+            Some(self.latest.at_mut(place))
+        } else {
+            None
+        }
     }
 
     /// Whether the flow has this wide key.
@@ -151,20 +170,35 @@ impl FlowStore {
 
     #[inline(always)]
     pub fn core(&self, place: u32) -> FlowCore<'_> {
-        FlowCore { hot: self.hot.at(place), cold: self.cold.at(place) }
+        FlowCore {
+            hot: self.hot.at(place),
+            cold: self.cold.at(place),
+        }
     }
 
     #[inline]
     pub fn flow(&self, place: u32) -> Flow<'_> {
         let core = self.core(place);
-        let wide = if core.hot.has(flag::WIDE) { self.wide.get(place) } else { None };
+        let wide = if core.hot.has(flag::WIDE) {
+            self.wide.get(place)
+        } else {
+            None
+        };
         Flow { core, wide }
     }
 
     #[inline(always)]
     pub fn flow_mut(&mut self, place: u32) -> FlowMut<'_> {
-        let latest = if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None };
-        FlowMut { hot: self.hot.at_mut(place), cold: self.cold.at_mut(place), latest }
+        let latest = if self.keeps_latest {
+            Some(self.latest.at_mut(place))
+        } else {
+            None
+        };
+        FlowMut {
+            hot: self.hot.at_mut(place),
+            cold: self.cold.at_mut(place),
+            latest,
+        }
     }
 
     /// Stores a new flow at a free place, or at the first unused one.

@@ -72,7 +72,10 @@ impl<S: Default> FlowTable<S> {
         };
         FlowTable {
             store: FlowStore::new(config.detail > TrackingDetail::Life),
-            rules: FastPathRules { idle_ns: config.tcp_idle_ns.max(0) as u64, floor: Timestamp::MIN },
+            rules: FastPathRules {
+                idle_ns: config.tcp_idle_ns.max(0) as u64,
+                floor: Timestamp::MIN,
+            },
             dormant: DormantTable::new(config.room.clone()),
             config,
             index: FlowIndex::new(),
@@ -142,7 +145,12 @@ impl<S: Default> FlowTable<S> {
 
     /// Whether a packet continues a flow in the table; for callers that do not admit every flow, before
     /// [`FlowTable::process_hashed`]. A flow that this packet proves to have ended is closed in any case.
-    pub fn goes_on(&mut self, packet: &Packet<'_>, at: &HashedKey, events: &mut FlowEvents) -> bool {
+    pub fn goes_on(
+        &mut self,
+        packet: &Packet<'_>,
+        at: &HashedKey,
+        events: &mut FlowEvents,
+    ) -> bool {
         self.begin(events);
         self.find(at, &packet.five_tuple).is_some_and(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
@@ -222,7 +230,11 @@ impl<S: Default> FlowTable<S> {
         let flow = self.store.flow_mut(flow.0);
         flow.hot.put(flag::IGNORED, true);
         if let Some(spill) = &mut flow.cold.spill {
-            spill.waiting.iter_mut().flatten().for_each(|waiting| waiting.forget_bytes(&mut self.budget));
+            spill
+                .waiting
+                .iter_mut()
+                .flatten()
+                .for_each(|waiting| waiting.forget_bytes(&mut self.budget));
             if let Some(order) = &mut spill.order {
                 order.forget_bytes(&mut self.budget);
             }
@@ -238,7 +250,10 @@ impl<S: Default> FlowTable<S> {
     #[must_use]
     pub fn flows(&self) -> Vec<FlowIdx> {
         let is_live = |place: &u32| self.store.hot(*place).has(flag::LIVE);
-        (0..self.store.len() as u32).filter(is_live).map(FlowIdx).collect()
+        (0..self.store.len() as u32)
+            .filter(is_live)
+            .map(FlowIdx)
+            .collect()
     }
 
     /// Counters so far.
@@ -278,7 +293,8 @@ impl<S: Default> FlowTable<S> {
     fn free_closed(&mut self) {
         while let Some(place) = self.resting.pop() {
             let hash = self.store.flow(place).key().hash(self.config.seed);
-            self.dormant.keep_state(hash, place, std::mem::take(self.states.at_mut(place)));
+            self.dormant
+                .keep_state(hash, place, std::mem::take(self.states.at_mut(place)));
         }
         while let Some(place) = self.closed.pop() {
             *self.states.at_mut(place) = S::default();
@@ -310,7 +326,10 @@ impl<S: Default> FlowTable<S> {
         }
         self.counters.stream_bytes += u64::from(len);
         if len > 0 && self.config.detail == TrackingDetail::Payload && !hot.has(flag::IGNORED) {
-            let said = StreamPlace { seq: segment.seq, ack: Some(segment.ack) };
+            let said = StreamPlace {
+                seq: segment.seq,
+                ack: Some(segment.ack),
+            };
             events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts, said));
         }
         if let Some(latest) = self.store.latest_mut(place) {
@@ -322,7 +341,10 @@ impl<S: Default> FlowTable<S> {
 }
 
 fn patience(config: &FlowTableConfig) -> ReassemblyTimeouts {
-    ReassemblyTimeouts { reorder_wait_ns: config.reorder_wait_ns, gap_wait_ns: config.gap_wait_ns }
+    ReassemblyTimeouts {
+        reorder_wait_ns: config.reorder_wait_ns,
+        gap_wait_ns: config.gap_wait_ns,
+    }
 }
 
 #[inline]
@@ -336,7 +358,15 @@ fn context<'a>(
 ) -> SegmentContext<'a> {
     let flow = FlowIdx(place);
     let reassemble = config.detail == TrackingDetail::Payload;
-    SegmentContext { events, flow, reassemble, patience: patience(config), budget, totals, now }
+    SegmentContext {
+        events,
+        flow,
+        reassemble,
+        patience: patience(config),
+        budget,
+        totals,
+        now,
+    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,9 @@ pub(crate) fn on_segment(
     if let Some(spill) = &mut flow.cold.spill {
         spill.count_waiting_packet();
     }
-    let special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
+    let special = tcp
+        .flags
+        .intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
     if flow.hot.is_started(side) && flow.core().packets(side) == 1 {
         on_first(flow, side, cx);
     }
@@ -67,13 +69,21 @@ pub(crate) fn on_copy(
     tcp: &TcpInfo,
     cx: &mut SegmentContext<'_>,
 ) {
-    if packet.payload.is_empty() || tcp.flags.contains(TcpFlags::SYN) || flow.core().is_terminated() {
+    if packet.payload.is_empty() || tcp.flags.contains(TcpFlags::SYN) || flow.core().is_terminated()
+    {
         return;
     }
     let seq = tcp.seq;
     let len = packet.payload_original_len;
     let ts = packet.ts;
-    let segment = Segment { seq, len, payload: packet.payload, fin: false, ts, ack: None };
+    let segment = Segment {
+        seq,
+        len,
+        payload: packet.payload,
+        fin: false,
+        ts,
+        ack: None,
+    };
     cx.on_stream(flow, side, |stream, out| {
         stream.fill(&segment, out);
         stream.settle(out.acked);
@@ -102,10 +112,17 @@ fn end_when_both_have(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
 /// Time of the next [`check`], if any.
 pub(crate) fn deadline(flow: FlowCore<'_>, patience: ReassemblyTimeouts) -> Option<Timestamp> {
     let spill = flow.cold.spill.as_ref()?;
-    let busy = [FlowSide::A, FlowSide::B].into_iter().filter(|side| flow.is_busy(*side));
-    let missing = busy.filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience)).min();
+    let busy = [FlowSide::A, FlowSide::B]
+        .into_iter()
+        .filter(|side| flow.is_busy(*side));
+    let missing = busy
+        .filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience))
+        .min();
     // Data that waits without a hole waits for a side without packets.
-    missing.or(spill.order.as_ref().map(|_| flow.first_ts().plus(patience.reorder_wait_ns)))
+    missing.or(spill
+        .order
+        .as_ref()
+        .map(|_| flow.first_ts().plus(patience.reorder_wait_ns)))
 }
 
 /// Delivers waiting data when the flow leaves the table. A FIN in a capture of one direction terminates it now.
@@ -137,7 +154,9 @@ pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut ReassemblyBudget) {
 fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, now: Timestamp) {
     let begins = tcp.seq.plus(1);
     let is_answer = tcp.flags.contains(TcpFlags::ACK);
-    if !flow.hot.is_started(side) || flow.core().start_seq(side) != begins && flow.core().is_untouched(side) {
+    if !flow.hot.is_started(side)
+        || flow.core().start_seq(side) != begins && flow.core().is_untouched(side)
+    {
         flow.start(side, begins);
     }
     if flow.hot.did(side, half_bit::SYN) {
@@ -163,8 +182,8 @@ fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, now: Timestamp)
     let is_whole = |side: FlowSide| {
         !flow.hot.is_started(side) || flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED)
     };
-    let joined =
-        flow.core().start_seq(side) != begins || !is_whole(other) && !flow.core().is_untouched(other);
+    let joined = flow.core().start_seq(side) != begins
+        || !is_whole(other) && !flow.core().is_untouched(other);
     flow.hot.put(flag::MIDSTREAM, joined);
 }
 
@@ -191,7 +210,11 @@ fn on_ack(
     let at = side.index();
     let other = side.other();
     let first = !flow.hot.did(side, half_bit::ACK_SEEN);
-    let advance = if first { 0 } else { tcp.ack.distance(flow.hot.ack[at]) };
+    let advance = if first {
+        0
+    } else {
+        tcp.ack.distance(flow.hot.ack[at])
+    };
     let repeats = !first && advance == 0 && tcp.window == flow.hot.window[at];
     flow.hot.half[at] |= half_bit::ACK_SEEN;
     flow.hot.window[at] = tcp.window;
@@ -204,7 +227,12 @@ fn on_ack(
     } else if first || !is_late {
         flow.hot.ack[at] = tcp.ack;
     }
-    if let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) {
+    if let Some(order) = flow
+        .cold
+        .spill
+        .as_mut()
+        .and_then(|spill| spill.order.as_mut())
+    {
         order.had_heard(side, tcp.seq, tcp.ack);
     }
     // A SYN-ACK determines the start of a direction that may not be captured at all.
@@ -215,7 +243,9 @@ fn on_ack(
         if ahead > 0 && !flow.hot.is_ended(other) {
             let newly = first || advance > 0 || contradicts;
             let by = (now, (tcp.ack == acked).then_some(tcp.seq));
-            cx.on_stream(flow, other, |stream, _| stream.acknowledged_beyond(acked, newly, by));
+            cx.on_stream(flow, other, |stream, _| {
+                stream.acknowledged_beyond(acked, newly, by)
+            });
         }
         let pure = packet.payload_original_len == 0 && tcp.flags.0 & 7 == 0;
         let goes_on = flow.hot.is_started(side) && !flow.hot.is_ended(side);
@@ -240,20 +270,32 @@ fn on_ack(
 /// Handles the first packet of a side whose start is known from the other side's SYN-ACK: earlier acknowledged bytes
 /// are missing in a captured direction.
 fn on_first(flow: &mut FlowMut<'_>, side: FlowSide, cx: &mut SegmentContext<'_>) {
-    let counters = flow.cold.spill.as_mut().map(|spill| &mut spill.counters[side.index()]);
-    let unseen = counters.map_or(0, |counters| std::mem::take(&mut counters.acked_unseen_bytes));
+    let counters = flow
+        .cold
+        .spill
+        .as_mut()
+        .map(|spill| &mut spill.counters[side.index()]);
+    let unseen = counters.map_or(0, |counters| {
+        std::mem::take(&mut counters.acked_unseen_bytes)
+    });
     if unseen > 0 {
         // Bytes of gaps are not among those of unseen directions.
         cx.totals.unseen_direction_bytes = cx.totals.unseen_direction_bytes.saturating_sub(unseen);
         let acked = flow.hot.ack[side.other().index()];
         let by = (cx.now, None);
-        cx.on_stream(flow, side, |stream, _| stream.acknowledged_beyond(acked, true, by));
+        cx.on_stream(flow, side, |stream, _| {
+            stream.acknowledged_beyond(acked, true, by)
+        });
     }
 }
 
 /// Whether a segment with a lower acknowledgment than its side's earlier one proves that one wrong.
 fn contradicts(flow: FlowCore<'_>, side: FlowSide, (ts, tcp): (Timestamp, &TcpInfo)) -> bool {
-    let waiting = flow.cold.spill.as_ref().and_then(|spill| spill.waiting[side.other().index()].as_ref());
+    let waiting = flow
+        .cold
+        .spill
+        .as_ref()
+        .and_then(|spill| spill.waiting[side.other().index()].as_ref());
     waiting.is_some_and(|waiting| waiting.is_contradicted((ts, tcp.seq)))
 }
 
@@ -301,7 +343,14 @@ fn on_payload(
         on_fin(flow, side, packet);
     }
     let ack = heard_by(flow.core(), side, tcp);
-    let segment = Segment { seq, len, payload: packet.payload, fin, ts: packet.ts, ack };
+    let segment = Segment {
+        seq,
+        len,
+        payload: packet.payload,
+        fin,
+        ts: packet.ts,
+        ack,
+    };
     if is_next_in_order(flow.core(), side, &segment) && cx.heard(flow.core()).allows(side, ack) {
         return accept_in_order(flow, side, &segment, cx);
     }
@@ -346,21 +395,40 @@ fn accept_in_order(
         if cx.delivers(flow) {
             cx.events.push(
                 cx.flow,
-                bytes_of(side, segment.len, segment.ts, StreamPlace { seq: segment.seq, ack: segment.ack }),
+                bytes_of(
+                    side,
+                    segment.len,
+                    segment.ts,
+                    StreamPlace {
+                        seq: segment.seq,
+                        ack: segment.ack,
+                    },
+                ),
             );
         }
     }
     if segment.fin {
         flow.hot.next[at] = next.plus(1);
         flow.hot.put(flag::ENDED << at, true);
-        cx.events.push(cx.flow, FlowEvent::End { side, ts: segment.ts });
+        cx.events.push(
+            cx.flow,
+            FlowEvent::End {
+                side,
+                ts: segment.ts,
+            },
+        );
     }
 }
 
 /// The event of a packet whose complete payload is next in order.
 #[inline]
 pub(crate) fn bytes_of(side: FlowSide, len: u32, ts: Timestamp, place: StreamPlace) -> FlowEvent {
-    FlowEvent::Bytes { side, chunk: EventBytes::InPacket { start: 0, end: len }, ts, place }
+    FlowEvent::Bytes {
+        side,
+        chunk: EventBytes::InPacket { start: 0, end: len },
+        ts,
+        place,
+    }
 }
 
 /// Records the first arrival of a FIN; the stream reports when it is reached.
@@ -378,7 +446,11 @@ fn start_midway(flow: &mut FlowMut<'_>, side: FlowSide, seq: TcpSeq) {
     let other = side.other();
     let told = flow.hot.did(other, half_bit::ACK_SEEN) && flow.hot.did(other, half_bit::SYN);
     // The first ACK determines the stream's start; bytes acknowledged since have been counted.
-    let unseen = flow.cold.spill.as_ref().map_or(0, |s| s.counters[side.index()].acked_unseen_bytes);
+    let unseen = flow
+        .cold
+        .spill
+        .as_ref()
+        .map_or(0, |s| s.counters[side.index()].acked_unseen_bytes);
     let began = flow.hot.ack[other.index()].plus((unseen as u32).wrapping_neg());
     let is_known = told && (0..=NEAR).contains(&seq.distance(began));
     flow.start(side, if is_known { began } else { seq });
@@ -415,7 +487,8 @@ fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut SegmentContex
     flow.hot.put(flag::TERMINATED, true);
     flow.cold.terminated = cx.now;
     cx.totals.terminated += 1;
-    cx.events.push(cx.flow, FlowEvent::Terminated { reason, ts: cx.now });
+    cx.events
+        .push(cx.flow, FlowEvent::Terminated { reason, ts: cx.now });
 }
 
 fn count_straggler(
@@ -431,7 +504,11 @@ fn count_straggler(
         let is_known = flow.core().has_bytes(side, tcp.seq, len);
         let counters = flow.counters_mut(side);
         counters.repeated_bytes += u64::from(len);
-        let count = if is_known { &mut counters.retransmissions } else { &mut counters.stragglers };
+        let count = if is_known {
+            &mut counters.retransmissions
+        } else {
+            &mut counters.stragglers
+        };
         *count += 1;
     } else if sent_before(TcpFlags::SYN, half_bit::SYN) {
         flow.counters_mut(side).syn_retransmissions += 1;

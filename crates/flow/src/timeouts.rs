@@ -38,9 +38,12 @@ fn opening_timeout(flow: FlowCore<'_>, config: &FlowTableConfig) -> i64 {
 /// Whether a packet of a terminated flow has new bytes, or acknowledges such: then it does not extend the flow, and
 /// after the timeout such packets form a new flow.
 pub(crate) fn is_news(flow: FlowCore<'_>, side: FlowSide, packet: &Packet<'_>) -> bool {
-    let TransportHeader::Tcp(tcp) = &packet.transport else { return false };
+    let TransportHeader::Tcp(tcp) = &packet.transport else {
+        return false;
+    };
     let [own, other] = [side, side.other()].map(|side| flow.hot.next[side.index()]);
-    let brings = packet.payload_original_len > 0 && own.before(tcp.seq.plus(packet.payload_original_len));
+    let brings =
+        packet.payload_original_len > 0 && own.before(tcp.seq.plus(packet.payload_original_len));
     let answers = tcp.flags.contains(TcpFlags::ACK) && flow.hot.is_started(side.other());
     brings || answers && other.before(tcp.ack)
 }
@@ -65,6 +68,10 @@ pub(crate) fn report_active(
 
 /// Time until a flow's next report, with an interval of `period`.
 pub(crate) fn until_report(flow: FlowCore<'_>, now: Timestamp, period: Option<i64>) -> i64 {
-    let Some(period) = period else { return i64::MAX };
-    period.saturating_sub(now.since(flow.cold.active_since)).clamp(0, period.max(0))
+    let Some(period) = period else {
+        return i64::MAX;
+    };
+    period
+        .saturating_sub(now.since(flow.cold.active_since))
+        .clamp(0, period.max(0))
 }

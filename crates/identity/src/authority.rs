@@ -1,8 +1,8 @@
 //! Signs the certificates of a server and its agents.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, ExtendedKeyUsagePurpose,
-    IsCa, Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
 };
 use time::OffsetDateTime;
 
@@ -33,7 +33,10 @@ impl CertificateLifetime {
     /// A validity of `seconds` from `now` on.
     #[must_use]
     pub fn lasting(now: i64, seconds: i64) -> CertificateLifetime {
-        CertificateLifetime { from: now - CertificateLifetime::EARLY, to: now + seconds }
+        CertificateLifetime {
+            from: now - CertificateLifetime::EARLY,
+            to: now + seconds,
+        }
     }
 
     /// Time of renewal: when a third of the validity remains.
@@ -77,18 +80,30 @@ impl CertificateAuthority {
         let key = KeyPair::generate()?;
         let key_pem = key.serialize_pem();
         let certificate_pem = params.self_signed(&key)?.pem();
-        Ok((CertificateAuthority { certificate_pem, issuer: Issuer::new(params, key) }, key_pem))
+        Ok((
+            CertificateAuthority {
+                certificate_pem,
+                issuer: Issuer::new(params, key),
+            },
+            key_pem,
+        ))
     }
 
     /// Loads an existing authority.
     ///
     /// # Errors
     /// `IdentityError` if the texts are not a certificate and its key.
-    pub fn load(certificate_pem: &str, key_pem: &str) -> Result<CertificateAuthority, IdentityError> {
+    pub fn load(
+        certificate_pem: &str,
+        key_pem: &str,
+    ) -> Result<CertificateAuthority, IdentityError> {
         let key = KeyPair::from_pem(key_pem).map_err(|e| unreadable("the authority's key", e))?;
         let issuer = Issuer::from_ca_cert_pem(certificate_pem, key)
             .map_err(|e| unreadable("the authority's certificate", e))?;
-        Ok(CertificateAuthority { certificate_pem: certificate_pem.to_owned(), issuer })
+        Ok(CertificateAuthority {
+            certificate_pem: certificate_pem.to_owned(),
+            issuer,
+        })
     }
 
     /// Certificate to be trusted by others, PEM.
@@ -133,14 +148,18 @@ impl CertificateAuthority {
     ) -> Result<(String, String), IdentityError> {
         let mut params = CertificateParams::new(names)?;
         (params.not_before, params.not_after) = times(lifetime)?;
-        params
-            .distinguished_name
-            .push(DnType::CommonName, names.first().map_or("netalytics", String::as_str));
+        params.distinguished_name.push(
+            DnType::CommonName,
+            names.first().map_or("netalytics", String::as_str),
+        );
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
-        Ok((params.signed_by(&key, &self.issuer)?.pem(), key.serialize_pem()))
+        Ok((
+            params.signed_by(&key, &self.issuer)?.pem(),
+            key.serialize_pem(),
+        ))
     }
 }
 
@@ -181,7 +200,8 @@ fn of_lifetime(lifetime: CertificateLifetime) -> Result<CertificateParams, Ident
 
 fn times(lifetime: CertificateLifetime) -> Result<(OffsetDateTime, OffsetDateTime), IdentityError> {
     let time = |s| {
-        OffsetDateTime::from_unix_timestamp(s).map_err(|e| unreadable("the lifetime of a certificate", e))
+        OffsetDateTime::from_unix_timestamp(s)
+            .map_err(|e| unreadable("the lifetime of a certificate", e))
     };
     Ok((time(lifetime.from)?, time(lifetime.to)?))
 }

@@ -44,5 +44,8 @@ pub enum IdentityError {
 }
 
 fn unreadable(what: &'static str, why: impl ToString) -> IdentityError {
-    IdentityError::Unreadable { what, why: why.to_string() }
+    IdentityError::Unreadable {
+        what,
+        why: why.to_string(),
+    }
 }

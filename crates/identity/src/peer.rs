@@ -24,10 +24,17 @@ impl VerifiedPeer {
     /// `IdentityError` if it is malformed or has no name.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<VerifiedPeer, IdentityError> {
         const WHAT: &str = "the peer's certificate";
-        let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| unreadable(WHAT, e))?;
-        let name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+        let (_, parsed) =
+            X509Certificate::from_der(certificate).map_err(|e| unreadable(WHAT, e))?;
+        let name = parsed
+            .subject()
+            .iter_common_name()
+            .next()
+            .and_then(|name| name.as_str().ok());
         Ok(VerifiedPeer {
-            name: name.ok_or_else(|| unreadable(WHAT, "it has no subject name"))?.to_owned(),
+            name: name
+                .ok_or_else(|| unreadable(WHAT, "it has no subject name"))?
+                .to_owned(),
             enrolment: parsed
                 .raw_serial()
                 .iter()

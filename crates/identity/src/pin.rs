@@ -25,7 +25,9 @@ impl AuthorityPin {
     /// `IdentityError` if there is none.
     pub fn of_pem(text: &str) -> Result<AuthorityPin, IdentityError> {
         let first = CertificateDer::from_pem_slice(text.as_bytes());
-        Ok(AuthorityPin::of(&first.map_err(|why| unreadable("the certificate", why))?))
+        Ok(AuthorityPin::of(
+            &first.map_err(|why| unreadable("the certificate", why))?,
+        ))
     }
 
     fn of(certificate: &CertificateDer<'_>) -> AuthorityPin {
@@ -84,11 +86,15 @@ impl ServerCertVerifier for PinnedVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let pinned = intermediates.iter().find(|certificate| AuthorityPin::of(certificate) == self.pin);
+        let pinned = intermediates
+            .iter()
+            .find(|certificate| AuthorityPin::of(certificate) == self.pin);
         let pinned = pinned.ok_or(CertificateError::UnknownIssuer)?;
         let mut roots = RootCertStore::empty();
         roots.add(pinned.clone().into_owned())?;
-        let webpki = WebPkiServerVerifier::builder_with_provider(roots.into(), self.provider.clone()).build();
+        let webpki =
+            WebPkiServerVerifier::builder_with_provider(roots.into(), self.provider.clone())
+                .build();
         let webpki = webpki.map_err(|why| Error::General(why.to_string()))?;
         webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
@@ -99,7 +105,12 @@ impl ServerCertVerifier for PinnedVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -108,10 +119,17 @@ impl ServerCertVerifier for PinnedVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

@@ -43,14 +43,16 @@ pub fn server_config(
     key_pem: &str,
     clients: TrustedClients<'_>,
 ) -> Result<ServerConfig, IdentityError> {
-    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+    let builder =
+        ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
     let builder = match clients {
         TrustedClients::Anonymous => builder.with_no_client_auth(),
         TrustedClients::Of(authority) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots(authority)?.into(), provider())
-                .allow_unauthenticated()
-                .build()
-                .map_err(|e| unreadable("the authority's certificate", e))?;
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(roots(authority)?.into(), provider())
+                    .allow_unauthenticated()
+                    .build()
+                    .map_err(|e| unreadable("the authority's certificate", e))?;
             builder.with_client_cert_verifier(verifier)
         }
     };
@@ -68,7 +70,8 @@ pub fn client_config(
     trusts: TrustedServers<'_>,
     bears: Option<(&str, &str)>,
 ) -> Result<ClientConfig, IdentityError> {
-    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
     let builder = match trusts {
         TrustedServers::Of(authorities) => builder.with_root_certificates(roots(authorities)?),
         TrustedServers::Pinned(pin) => builder
@@ -78,7 +81,9 @@ pub fn client_config(
     };
     let mut config = match bears {
         None => builder.with_no_client_auth(),
-        Some((chain_pem, key_pem)) => builder.with_client_auth_cert(chain(chain_pem)?, key(key_pem)?)?,
+        Some((chain_pem, key_pem)) => {
+            builder.with_client_auth_cert(chain(chain_pem)?, key(key_pem)?)?
+        }
     };
     config.resumption = Resumption::disabled();
     Ok(config)
@@ -91,8 +96,11 @@ pub fn client_config(
 pub fn public_client_config(
     authorities: Vec<CertificateDer<'static>>,
 ) -> Result<ClientConfig, IdentityError> {
-    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    Ok(builder.with_root_certificates(parsable(authorities)).with_no_client_auth())
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    Ok(builder
+        .with_root_certificates(parsable(authorities))
+        .with_no_client_auth())
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -135,10 +143,14 @@ mod tests {
     use rustls::{ClientConnection, Connection, ServerConnection};
 
     use super::*;
-    use crate::{CertificateAuthority, CertificateLifetime, CertificateSerial, SigningRequest, VerifiedPeer};
+    use crate::{
+        CertificateAuthority, CertificateLifetime, CertificateSerial, SigningRequest, VerifiedPeer,
+    };
 
-    const SERIAL: CertificateSerial =
-        CertificateSerial { enrolment: 0x0012_3456_789a_bcde, number: u64::MAX };
+    const SERIAL: CertificateSerial = CertificateSerial {
+        enrolment: 0x0012_3456_789a_bcde,
+        number: u64::MAX,
+    };
 
     /// Certificates are checked against the machine's clock.
     fn now() -> i64 {
@@ -147,7 +159,10 @@ mod tests {
     }
 
     fn lasting(from: i64, to: i64) -> CertificateLifetime {
-        CertificateLifetime { from: now() + from, to: now() + to }
+        CertificateLifetime {
+            from: now() + from,
+            to: now() + to,
+        }
     }
 
     struct TestAuthority {
@@ -157,19 +172,33 @@ mod tests {
     }
 
     fn house() -> TestAuthority {
-        let (made, key) = CertificateAuthority::create("test", lasting(-60, 600)).expect("an authority");
+        let (made, key) =
+            CertificateAuthority::create("test", lasting(-60, 600)).expect("an authority");
         // As after a restart.
-        let authority = CertificateAuthority::load(made.certificate_pem(), &key).expect("the same authority");
+        let authority =
+            CertificateAuthority::load(made.certificate_pem(), &key).expect("the same authority");
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let (chain, key) = authority.make_server(&names, lasting(-60, 600)).expect("a server");
-        TestAuthority { authority, chain, key }
+        let (chain, key) = authority
+            .make_server(&names, lasting(-60, 600))
+            .expect("a server");
+        TestAuthority {
+            authority,
+            chain,
+            key,
+        }
     }
 
     /// Errors of both ends of a handshake; the server's view of its client.
-    fn shake(server: ServerConfig, client: ClientConfig, host: &str) -> Result<Option<VerifiedPeer>, String> {
+    fn shake(
+        server: ServerConfig,
+        client: ClientConfig,
+        host: &str,
+    ) -> Result<Option<VerifiedPeer>, String> {
         let name = ServerName::try_from(host.to_owned()).expect("a name");
-        let mut server = Connection::from(ServerConnection::new(Arc::new(server)).expect("a server"));
-        let mut client = Connection::from(ClientConnection::new(Arc::new(client), name).expect("a client"));
+        let mut server =
+            Connection::from(ServerConnection::new(Arc::new(server)).expect("a server"));
+        let mut client =
+            Connection::from(ClientConnection::new(Arc::new(client), name).expect("a client"));
         for _ in 0..4 {
             carry(&mut client, &mut server)?;
             carry(&mut server, &mut client)?;
@@ -199,23 +228,39 @@ mod tests {
     ) -> Result<Option<VerifiedPeer>, String> {
         let bears = agent.map(|(authority, lifetime)| {
             let request = SigningRequest::create().expect("a request");
-            let signed =
-                authority.sign_agent(&request.request_pem, "web-1", SERIAL, lifetime).expect("signed");
+            let signed = authority
+                .sign_agent(&request.request_pem, "web-1", SERIAL, lifetime)
+                .expect("signed");
             (signed, request.key_pem)
         });
-        let bears = bears.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
+        let bears = bears
+            .as_ref()
+            .map(|(chain, key)| (chain.as_str(), key.as_str()));
         let trusted = house.authority.certificate_pem();
-        let server = server_config(&house.chain, &house.key, TrustedClients::Of(trusted)).expect("a server");
-        shake(server, client_config(TrustedServers::Of(trusted), bears).expect("a client"), host)
+        let server =
+            server_config(&house.chain, &house.key, TrustedClients::Of(trusted)).expect("a server");
+        shake(
+            server,
+            client_config(TrustedServers::Of(trusted), bears).expect("a client"),
+            host,
+        )
     }
 
     #[test]
     fn a_name_comes_from_the_authority() {
         let house = house();
         let good = lasting(-60, 300);
-        let peer =
-            check(&house, Some((&house.authority, good)), "localhost").expect("both agree").expect("shown");
-        assert_eq!(peer, VerifiedPeer { name: "web-1".into(), enrolment: SERIAL.enrolment, lifetime: good });
+        let peer = check(&house, Some((&house.authority, good)), "localhost")
+            .expect("both agree")
+            .expect("shown");
+        assert_eq!(
+            peer,
+            VerifiedPeer {
+                name: "web-1".into(),
+                enrolment: SERIAL.enrolment,
+                lifetime: good
+            }
+        );
         assert_eq!(check(&house, None, "127.0.0.1"), Ok(None));
     }
 
@@ -230,18 +275,32 @@ mod tests {
                 "localhost",
                 "BadSignature",
             ),
-            ("expired", Some((&ours.authority, lasting(-300, -60))), "localhost", "expired"),
-            ("not yet", Some((&ours.authority, lasting(60, 300))), "localhost", "not valid yet"),
+            (
+                "expired",
+                Some((&ours.authority, lasting(-300, -60))),
+                "localhost",
+                "expired",
+            ),
+            (
+                "not yet",
+                Some((&ours.authority, lasting(60, 300))),
+                "localhost",
+                "not valid yet",
+            ),
             ("another host", None, "elsewhere.test", "not valid for name"),
         ] {
             let said = check(&ours, agent, host).expect_err(what);
-            assert!(said.contains(why) || said.contains("UnknownIssuer"), "{what}: {said}");
+            assert!(
+                said.contains(why) || said.contains("UnknownIssuer"),
+                "{what}: {said}"
+            );
         }
         // A server's certificate is not valid for a client.
         let trusted = ours.authority.certificate_pem();
-        let server = server_config(&ours.chain, &ours.key, TrustedClients::Of(trusted)).expect("a server");
-        let client =
-            client_config(TrustedServers::Of(trusted), Some((&ours.chain, &ours.key))).expect("a client");
+        let server =
+            server_config(&ours.chain, &ours.key, TrustedClients::Of(trusted)).expect("a server");
+        let client = client_config(TrustedServers::Of(trusted), Some((&ours.chain, &ours.key)))
+            .expect("a client");
         let said = shake(server, client, "localhost").expect_err("it is for servers");
         assert!(
             said.contains("purpose") || said.contains("usage") || said.contains("UnsupportedCert"),
@@ -253,13 +312,22 @@ mod tests {
     fn what_cannot_be_used_is_said() {
         let house = house();
         let request = SigningRequest::create().expect("a request");
-        let sign =
-            |request: &str, name: &str| house.authority.sign_agent(request, name, SERIAL, lasting(0, 60));
+        let sign = |request: &str, name: &str| {
+            house
+                .authority
+                .sign_agent(request, name, SERIAL, lasting(0, 60))
+        };
         for (result, why) in [
-            (sign("nonsense", "a"), "certificate signing request cannot be read"),
+            (
+                sign("nonsense", "a"),
+                "certificate signing request cannot be read",
+            ),
             (sign(&request.request_pem, "a b"), "is not an agent name"),
             (sign(&request.request_pem, ""), "is not an agent name"),
-            (sign(&request.request_pem, &"a".repeat(65)), "is not an agent name"),
+            (
+                sign(&request.request_pem, &"a".repeat(65)),
+                "is not an agent name",
+            ),
         ] {
             assert!(result.expect_err(why).to_string().contains(why));
         }

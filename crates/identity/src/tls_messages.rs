@@ -53,8 +53,12 @@ fn of_tls<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e Error> {
             return Some(found);
         }
         // The source of an io::Error is that of its content, not the content.
-        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        next = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| error.source());
+        let held = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        next = held
+            .map(|held| held as &(dyn StdError + 'static))
+            .or_else(|| error.source());
     }
     None
 }
@@ -77,8 +81,15 @@ fn of_certificate(why: &CertificateError) -> String {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "was signed by an authority that is not trusted here".into()
         }
-        CertificateError::NotValidForNameContext { expected, presented } => {
-            format!("is for {}, not for {}", presented.join(", "), expected.to_str())
+        CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        } => {
+            format!(
+                "is for {}, not for {}",
+                presented.join(", "),
+                expected.to_str()
+            )
         }
         CertificateError::NotValidForName => "is for another name".into(),
         CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose => {
@@ -86,7 +97,8 @@ fn of_certificate(why: &CertificateError) -> String {
         }
         // The library has no variant for this error.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "is an authority's: a certificate for a host is needed (basicConstraints CA:FALSE)".into()
+            "is an authority's: a certificate for a host is needed (basicConstraints CA:FALSE)"
+                .into()
         }
         other => format!("is not accepted: {other}"),
     }
@@ -95,7 +107,11 @@ fn of_certificate(why: &CertificateError) -> String {
 /// Explains an alert of the other end.
 fn of_alert(alert: AlertDescription, at: ConnectionEnd) -> String {
     let ours = at.ours();
-    let whose = if at == ConnectionEnd::Client { "the server" } else { "the client" };
+    let whose = if at == ConnectionEnd::Client {
+        "the server"
+    } else {
+        "the client"
+    };
     match alert {
         AlertDescription::CertificateExpired => {
             format!("{whose} rejects {ours}: it has expired, or is not valid yet by its clock")
@@ -106,7 +122,9 @@ fn of_alert(alert: AlertDescription, at: ConnectionEnd) -> String {
         AlertDescription::BadCertificate => {
             format!("{whose} rejects {ours}: it is not for the requested name")
         }
-        AlertDescription::UnsupportedCertificate => format!("{whose} rejects {ours}: it is not for this use"),
+        AlertDescription::UnsupportedCertificate => {
+            format!("{whose} rejects {ours}: it is not for this use")
+        }
         AlertDescription::CertificateRevoked => format!("{whose} rejects {ours}: it was revoked"),
         AlertDescription::ProtocolVersion => "the other end does not speak TLS 1.3".into(),
         other => format!("{whose} ends the connection: {other:?}"),
@@ -143,8 +161,14 @@ mod tests {
 
     #[test]
     fn troubles_are_told_at_either_end() {
-        let expired = CertificateError::ExpiredContext { time: at(86_400), not_after: at(60) };
-        let early = CertificateError::NotValidYetContext { time: at(0), not_before: at(60) };
+        let expired = CertificateError::ExpiredContext {
+            time: at(86_400),
+            not_after: at(60),
+        };
+        let early = CertificateError::NotValidYetContext {
+            time: at(0),
+            not_before: at(60),
+        };
         for (error, end, words) in [
             (
                 Error::from(expired),
@@ -171,6 +195,9 @@ mod tests {
             let told = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(in_words(&told, end).as_deref(), Some(words));
         }
-        assert_eq!(in_words(&io::Error::other("no TLS"), ConnectionEnd::Client), None);
+        assert_eq!(
+            in_words(&io::Error::other("no TLS"), ConnectionEnd::Client),
+            None
+        );
     }
 }

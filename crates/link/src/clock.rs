@@ -46,14 +46,20 @@ impl OffsetEstimator {
         if self.samples.len() == SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back(OffsetSample { offset_ns, delay_ns });
+        self.samples.push_back(OffsetSample {
+            offset_ns,
+            delay_ns,
+        });
     }
 
     /// The best estimate; `None` before the first round trip.
     pub fn ahead(&self) -> Option<ClockOffset> {
         let best = self.samples.iter().min_by_key(|sample| sample.delay_ns)?;
         // A clock set in the meantime can make a round trip negative.
-        Some(ClockOffset { ns: best.offset_ns, uncertain_ns: best.delay_ns.max(0) / 2 })
+        Some(ClockOffset {
+            ns: best.offset_ns,
+            uncertain_ns: best.delay_ns.max(0) / 2,
+        })
     }
 }
 

@@ -7,8 +7,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
 use crate::message::{
-    Ack, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, Hello, LostRecords, ObserveAll, ObservedJobs,
-    Ping, Pong, Refuse, Renew, Welcome,
+    Ack, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, Hello, LostRecords, ObserveAll,
+    ObservedJobs, Ping, Pong, Refuse, Renew, Welcome,
 };
 
 /// Maximum length of a frame: kind and body.
@@ -81,12 +81,18 @@ impl MessageClass {
     }
 
     fn of_part(kind: u8) -> Option<Self> {
-        [Self::Control, Self::Record].into_iter().find(|class| class.part_kind() == kind)
+        [Self::Control, Self::Record]
+            .into_iter()
+            .find(|class| class.part_kind() == kind)
     }
 
     /// Unknown kinds from 32 to 63 are records.
     fn of_unknown(kind: u8) -> Self {
-        if (32..64).contains(&kind) { Self::Record } else { Self::Control }
+        if (32..64).contains(&kind) {
+            Self::Record
+        } else {
+            Self::Control
+        }
     }
 
     /// Maximum length of a message.
@@ -204,7 +210,10 @@ impl FrameDecoder {
     }
 
     /// The next message; `None`: incomplete.
-    #[allow(clippy::should_implement_trait, reason = "it can fail, and go on later")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "it can fail, and go on later"
+    )]
     pub fn next(&mut self) -> Result<Option<IncomingMessage>, PeerMisbehaved> {
         while let Some((kind, body)) = self.next_frame()? {
             if let Some(class) = MessageClass::of_part(kind) {
@@ -215,7 +224,10 @@ impl FrameDecoder {
                     return Err(PeerMisbehaved::TooLong { kind, max });
                 }
                 let bytes = body.len();
-                return Ok(Some(IncomingMessage { frame: Frame::decode(kind, body)?, bytes }));
+                return Ok(Some(IncomingMessage {
+                    frame: Frame::decode(kind, body)?,
+                    bytes,
+                }));
             } else if kind >= CRITICAL {
                 return Err(PeerMisbehaved::UnknownKind(kind));
             } else {
@@ -227,7 +239,9 @@ impl FrameDecoder {
     }
 
     fn next_frame(&mut self) -> Result<Option<(u8, Bytes)>, PeerMisbehaved> {
-        let Some(head) = self.buffer.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let Some(head) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
         let length = u32::from_be_bytes(*head);
         if length == 0 || length as usize > FRAME_BYTES_MAX {
             return Err(PeerMisbehaved::FrameLength(length));
@@ -248,10 +262,18 @@ impl FrameDecoder {
         }
     }
 
-    fn add_part(&mut self, class: MessageClass, kind: u8, body: &[u8]) -> Result<(), PeerMisbehaved> {
+    fn add_part(
+        &mut self,
+        class: MessageClass,
+        kind: u8,
+        body: &[u8],
+    ) -> Result<(), PeerMisbehaved> {
         let parts = self.parts(class);
         if parts.len() + body.len() > class.bytes_max() {
-            return Err(PeerMisbehaved::TooLong { kind, max: class.bytes_max() });
+            return Err(PeerMisbehaved::TooLong {
+                kind,
+                max: class.bytes_max(),
+            });
         }
         parts.extend_from_slice(body);
         Ok(())
@@ -275,8 +297,18 @@ mod tests {
     use crate::message::RecordLane;
 
     fn data(payload: usize) -> Frame {
-        let lane = RecordLane { boot: 1, job: 2, attempt: 3 };
-        DataRecord { lane, seq: 1, payload: vec![7; payload].into(), ..DataRecord::default() }.into()
+        let lane = RecordLane {
+            boot: 1,
+            job: 2,
+            attempt: 3,
+        };
+        DataRecord {
+            lane,
+            seq: 1,
+            payload: vec![7; payload].into(),
+            ..DataRecord::default()
+        }
+        .into()
     }
 
     /// Decodes bytes in chunks of `step`.
@@ -313,7 +345,10 @@ mod tests {
         assert!(parts.len() > 2);
         parts.insert(1, Frame::from(Ping { sent_ns: 1 }).encode().remove(0));
         let bytes: Vec<u8> = parts.concat();
-        assert_eq!(decode(&bytes, 1000), Ok(vec![Ping { sent_ns: 1 }.into(), data(200_000)]));
+        assert_eq!(
+            decode(&bytes, 1000),
+            Ok(vec![Ping { sent_ns: 1 }.into(), data(200_000)])
+        );
     }
 
     #[test]
@@ -321,12 +356,24 @@ mod tests {
         let long = |kind: u8, length: usize| frame(kind, &vec![0; length]).to_vec();
         let cases: [(Vec<u8>, Result<usize, PeerMisbehaved>); 7] = [
             (vec![0, 0, 0, 0], Err(PeerMisbehaved::FrameLength(0))),
-            (vec![0, 16, 0, 1], Err(PeerMisbehaved::FrameLength((1 << 20) + 1))),
+            (
+                vec![0, 16, 0, 1],
+                Err(PeerMisbehaved::FrameLength((1 << 20) + 1)),
+            ),
             (long(127, 5), Ok(0)),
             (long(128, 5), Err(PeerMisbehaved::UnknownKind(128))),
-            (long(7, SMALL + 1), Err(PeerMisbehaved::TooLong { kind: 7, max: SMALL })),
+            (
+                long(7, SMALL + 1),
+                Err(PeerMisbehaved::TooLong {
+                    kind: 7,
+                    max: SMALL,
+                }),
+            ),
             (long(7, 5), Err(PeerMisbehaved::Malformed(7))),
-            (long(1, 1 << 19).repeat(40), Err(PeerMisbehaved::TooLong { kind: 1, max: LONG })),
+            (
+                long(1, 1 << 19).repeat(40),
+                Err(PeerMisbehaved::TooLong { kind: 1, max: LONG }),
+            ),
         ];
         for (bytes, expected) in cases {
             assert_eq!(decode(&bytes, 1 << 16).map(|frames| frames.len()), expected);

@@ -19,13 +19,13 @@ mod spool;
 pub use clock::{ClockOffset, OffsetEstimator, SessionTime};
 pub use frame::{FRAME_BYTES_MAX, Frame, FrameDecoder, IncomingMessage, PeerMisbehaved};
 pub use message::{
-    Ack, AgentOrder, BudgetRequest, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, HEALTH, Hello,
-    HostCapacity, InterfaceAddresses, LaneRange, LaneResume, LostRecords, ObserveAll, ObservedJob,
-    ObservedJobs, ObservedState, PacketBudget, PayloadFormat, Ping, Pong, RecordLane, Refuse, Renew,
-    TapTableMessage, VERSIONS, Welcome,
+    Ack, AgentOrder, BudgetRequest, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, HEALTH,
+    Hello, HostCapacity, InterfaceAddresses, LaneRange, LaneResume, LostRecords, ObserveAll,
+    ObservedJob, ObservedJobs, ObservedState, PacketBudget, PayloadFormat, Ping, Pong, RecordLane,
+    Refuse, Renew, TapTableMessage, VERSIONS, Welcome,
 };
 pub use session::{
-    AgentSession, AgentSessionEvent, LaneRecord, ServerSession, ServerSessionEvent, SessionCounters,
-    SessionEnd, SessionLimits,
+    AgentSession, AgentSessionEvent, LaneRecord, ServerSession, ServerSessionEvent,
+    SessionCounters, SessionEnd, SessionLimits,
 };
 pub use spool::{NoDisk, SegmentStore, SegmentStoreError, Spool, SpoolCounters, SpoolLimits};

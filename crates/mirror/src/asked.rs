@@ -15,8 +15,17 @@ use crate::transports::Transports;
 /// Packets that a plan requests in a mode. Boxes may overlap.
 #[must_use]
 pub fn asked(spec: &MonitorSpec, which: PacketSelection) -> Vec<PacketCube> {
-    let any = [AddressMatch { net: None, port: None }];
-    let open = |list: &'_ [AddressMatch]| if list.is_empty() { any.to_vec() } else { list.to_vec() };
+    let any = [AddressMatch {
+        net: None,
+        port: None,
+    }];
+    let open = |list: &'_ [AddressMatch]| {
+        if list.is_empty() {
+            any.to_vec()
+        } else {
+            list.to_vec()
+        }
+    };
     let clients = open(&spec.clients);
     let servers = open(&spec.servers);
     let transports = match which {
@@ -32,7 +41,9 @@ pub fn asked(spec: &MonitorSpec, which: PacketSelection) -> Vec<PacketCube> {
         }
     }
     cubes = match which {
-        PacketSelection::Flags(flags) => cubes.iter().flat_map(|cube| any_of(cube, flags)).collect(),
+        PacketSelection::Flags(flags) => {
+            cubes.iter().flat_map(|cube| any_of(cube, flags)).collect()
+        }
         PacketSelection::Port | PacketSelection::Flow => cubes,
     };
     largest(cubes)
@@ -49,22 +60,35 @@ fn add(
     for version in [IPV4, IPV6] {
         let ends = [
             (source, MatchField::Source, MatchField::SourcePort),
-            (destination, MatchField::Destination, MatchField::DestinationPort),
+            (
+                destination,
+                MatchField::Destination,
+                MatchField::DestinationPort,
+            ),
         ];
-        let network = PacketCube::ALL.with(MatchField::EthType, version).canonical();
+        let network = PacketCube::ALL
+            .with(MatchField::EthType, version)
+            .canonical();
         let Some(between) = ends.iter().try_fold(network, |cube, (end, address, port)| {
             let cube = match end.net {
                 None => cube,
                 Some((ip, length)) => prefix(cube, *address, ip, length)?,
             };
-            Some(end.port.map_or(cube, |number| cube.with(*port, number.into())))
+            Some(
+                end.port
+                    .map_or(cube, |number| cube.with(*port, number.into())),
+            )
         }) else {
             continue;
         };
         for protocol in transports.protocols(has_ports) {
-            cubes.push(protocol.map_or(between, |number| between.with(MatchField::Protocol, number)));
+            cubes.push(
+                protocol.map_or(between, |number| between.with(MatchField::Protocol, number)),
+            );
             if has_ports && *protocol == Some(UDP) {
-                let fragments = between.with(MatchField::Protocol, UDP).with(MatchField::SourcePort, 0);
+                let fragments = between
+                    .with(MatchField::Protocol, UDP)
+                    .with(MatchField::SourcePort, 0);
                 cubes.push(fragments.with(MatchField::DestinationPort, 0));
             }
         }
@@ -75,12 +99,19 @@ fn add(
 #[must_use]
 pub fn are_fragments(cube: &PacketCube) -> bool {
     let none = MaskedBits::new(0, MatchField::SourcePort.full());
-    [MatchField::SourcePort, MatchField::DestinationPort].iter().all(|field| cube.get(*field) == none)
+    [MatchField::SourcePort, MatchField::DestinationPort]
+        .iter()
+        .all(|field| cube.get(*field) == none)
 }
 
 /// Packets with an address in a network; `None`: of the other IP version.
 #[must_use]
-pub fn prefix(cube: PacketCube, field: MatchField, network: IpAddr, length: u8) -> Option<PacketCube> {
+pub fn prefix(
+    cube: PacketCube,
+    field: MatchField,
+    network: IpAddr,
+    length: u8,
+) -> Option<PacketCube> {
     let (version, number, of) = match network {
         IpAddr::V4(v4) => (IPV4, u128::from(u32::from(v4)), 32),
         IpAddr::V6(v6) => (IPV6, u128::from(v6), 128),
@@ -94,7 +125,10 @@ pub fn prefix(cube: PacketCube, field: MatchField, network: IpAddr, length: u8) 
 fn any_of(cube: &PacketCube, flags: TcpFlags) -> Vec<PacketCube> {
     let mut seen = 0;
     let mut found = Vec::new();
-    for bit in (0..8).map(|i| 1u128 << i).filter(|bit| u128::from(flags.0) & bit != 0) {
+    for bit in (0..8)
+        .map(|i| 1u128 << i)
+        .filter(|bit| u128::from(flags.0) & bit != 0)
+    {
         // This flag, and none of the previous ones.
         found.push(cube.with_bits(MatchField::TcpFlags, MaskedBits::new(bit, bit | seen)));
         seen |= bit;

@@ -61,14 +61,20 @@ impl RuleLayout {
         let table: Vec<&FlowRule> = others.iter().filter(|rule| rule.table == 0).collect();
         match table.as_slice() {
             [only] if only.matched == FlowMatch::default() => match only.actions.as_slice() {
-                [FlowAction::Resubmit { port: None, table: Some(next) } | FlowAction::Goto(next)]
-                    if *next > 0 =>
-                {
-                    RuleLayout::FirstTable { next: *next }
-                }
-                _ => RuleLayout::Beside { rules: vec![(*only).clone()] },
+                [
+                    FlowAction::Resubmit {
+                        port: None,
+                        table: Some(next),
+                    }
+                    | FlowAction::Goto(next),
+                ] if *next > 0 => RuleLayout::FirstTable { next: *next },
+                _ => RuleLayout::Beside {
+                    rules: vec![(*only).clone()],
+                },
             },
-            rules => RuleLayout::Beside { rules: rules.iter().map(|rule| (*rule).clone()).collect() },
+            rules => RuleLayout::Beside {
+                rules: rules.iter().map(|rule| (*rule).clone()).collect(),
+            },
         }
     }
 }
@@ -137,7 +143,10 @@ struct CopyClass {
 impl CopyClass {
     fn of(copy: &SwitchCopy) -> CopyClass {
         let targets = BTreeMap::from([(copy.target, copy.part)]);
-        CopyClass { targets, owner: Some((copy.job, copy.generation)) }
+        CopyClass {
+            targets,
+            owner: Some((copy.job, copy.generation)),
+        }
     }
 
     fn and(mut self, other: &CopyClass) -> CopyClass {
@@ -186,10 +195,18 @@ pub fn compose_ends(
         RuleLayout::FirstTable { next } => {
             for (cube, class) in &classes {
                 let mut actions = class.actions();
-                actions.push(FlowAction::Resubmit { port: None, table: Some(*next) });
+                actions.push(FlowAction::Resubmit {
+                    port: None,
+                    table: Some(*next),
+                });
                 let priority = BASE + ranks[cube];
                 rules.push((
-                    FlowRule { priority, matched: (*cube).into(), actions, ..FlowRule::default() },
+                    FlowRule {
+                        priority,
+                        matched: (*cube).into(),
+                        actions,
+                        ..FlowRule::default()
+                    },
                     class.owner,
                 ));
             }
@@ -206,14 +223,17 @@ pub fn compose_ends(
 }
 
 /// All intersections of the requested boxes with their jobs.
-fn classes(copies: &[SwitchCopy], max: usize) -> Result<BTreeMap<PacketCube, CopyClass>, ComposeError> {
+fn classes(
+    copies: &[SwitchCopy],
+    max: usize,
+) -> Result<BTreeMap<PacketCube, CopyClass>, ComposeError> {
     let mut classes: BTreeMap<PacketCube, CopyClass> = BTreeMap::new();
     for copy in copies {
         for cube in copy.asked_at() {
             let class = CopyClass::of(copy);
-            let common = classes
-                .iter()
-                .filter_map(|(other, theirs)| Some((other.and(&cube)?, theirs.clone().and(&class))));
+            let common = classes.iter().filter_map(|(other, theirs)| {
+                Some((other.and(&cube)?, theirs.clone().and(&class)))
+            });
             let new: Vec<(PacketCube, CopyClass)> = common.chain([(cube, class.clone())]).collect();
             for (cube, class) in new {
                 let known = classes.remove(&cube).unwrap_or_default();
@@ -227,7 +247,10 @@ fn classes(copies: &[SwitchCopy], max: usize) -> Result<BTreeMap<PacketCube, Cop
     let all = classes.clone();
     // A class with the same targets as the surrounding one needs no rule.
     classes.retain(|cube, class| {
-        let mut around = all.iter().filter(|(other, _)| *other != cube && other.contains(cube)).peekable();
+        let mut around = all
+            .iter()
+            .filter(|(other, _)| *other != cube && other.contains(cube))
+            .peekable();
         around.peek().is_none() || around.any(|(_, other)| other.targets != class.targets)
     });
     Ok(classes)
@@ -239,7 +262,11 @@ fn ranks(classes: &BTreeMap<PacketCube, CopyClass>) -> BTreeMap<PacketCube, u16>
     cubes.sort_by_key(|cube| cube.given());
     let mut ranks: BTreeMap<PacketCube, u16> = BTreeMap::new();
     for cube in cubes {
-        let above = ranks.iter().filter(|(other, _)| other.contains(cube)).map(|(_, rank)| rank + 1).max();
+        let above = ranks
+            .iter()
+            .filter(|(other, _)| other.contains(cube))
+            .map(|(_, rank)| rank + 1)
+            .max();
         ranks.insert(*cube, above.unwrap_or(0));
     }
     ranks
@@ -252,19 +279,37 @@ type Owned = (FlowRule, Option<(u32, u8)>);
 fn guards(copies: &[SwitchCopy], landings: &[TunnelExit]) -> Vec<Owned> {
     // Per port: the first job that needs the rule, and its actions.
     let mut ports: BTreeMap<u32, ((u32, u8), Vec<FlowAction>)> = BTreeMap::new();
-    let receiving = copies.iter().map(|copy| (copy.target, (copy.job, copy.generation), Vec::new()));
+    let receiving = copies
+        .iter()
+        .map(|copy| (copy.target, (copy.job, copy.generation), Vec::new()));
     let landed = landings.iter().flat_map(|end| {
         let owner = (end.job, end.generation);
-        [(end.target, owner, Vec::new()), (end.tunnel, owner, vec![FlowAction::output(end.target)])]
+        [
+            (end.target, owner, Vec::new()),
+            (end.tunnel, owner, vec![FlowAction::output(end.target)]),
+        ]
     });
     for (port, owner, actions) in receiving.chain(landed) {
         let known = ports.entry(port).or_insert((owner, Vec::new()));
         known.0 = known.0.min(owner);
-        known.1.extend(actions.into_iter().filter(|action| !known.1.contains(action)).collect::<Vec<_>>());
+        known.1.extend(
+            actions
+                .into_iter()
+                .filter(|action| !known.1.contains(action))
+                .collect::<Vec<_>>(),
+        );
     }
     let guard = |(port, (owner, actions)): (u32, ((u32, u8), Vec<FlowAction>))| {
         let matched = FlowMatch::from(PacketCube::ALL.with(MatchField::InPort, port.into()));
-        (FlowRule { priority: u16::MAX, matched, actions, ..FlowRule::default() }, Some(owner))
+        (
+            FlowRule {
+                priority: u16::MAX,
+                matched,
+                actions,
+                ..FlowRule::default()
+            },
+            Some(owner),
+        )
     };
     ports.into_iter().map(guard).collect()
 }
@@ -277,23 +322,36 @@ fn beside(
     others: &[FlowRule],
 ) -> Result<Vec<Owned>, ComposeError> {
     // Rules that match none of the classes are compatible at any priority.
-    let meets = |rule: &&FlowRule| classes.keys().any(|cube| cube.and(&rule.matched.cube).is_some());
+    let meets = |rule: &&FlowRule| {
+        classes
+            .keys()
+            .any(|cube| cube.and(&rule.matched.cube).is_some())
+    };
     let others: Vec<&FlowRule> = others.iter().filter(meets).collect();
     let priorities: BTreeSet<u16> = others.iter().map(|rule| rule.priority).collect();
     let top = priorities.last().copied().unwrap_or(0);
-    let depth = ranks.values().max().map_or(0, |rank| usize::from(*rank) + 1);
+    let depth = ranks
+        .values()
+        .max()
+        .map_or(0, |rank| usize::from(*rank) + 1);
     // Each rule of others has its own range of priorities; the lowest is for packets without a rule.
     let priority = |floor: usize, rank: u16| {
         let priority = usize::from(top) + 1 + floor * depth + usize::from(rank);
-        let highest = || others.iter().max_by_key(|rule| rule.priority).map(|rule| Box::new((*rule).clone()));
+        let highest = || {
+            others
+                .iter()
+                .max_by_key(|rule| rule.priority)
+                .map(|rule| Box::new((*rule).clone()))
+        };
         let priority = u16::try_from(priority).ok().filter(|p| *p < u16::MAX);
         priority.ok_or_else(|| ComposeError::NoPriority(highest().unwrap_or_default()))
     };
     let mut rules = Vec::new();
     for (cube, class) in classes {
         let rank = ranks[cube];
-        let is_covered =
-            others.iter().any(|rule| rule.matched.other.is_empty() && rule.matched.cube.contains(cube));
+        let is_covered = others
+            .iter()
+            .any(|rule| rule.matched.other.is_empty() && rule.matched.cube.contains(cube));
         if !is_covered {
             let matched = FlowMatch::from(*cube);
             let nothing = FlowRule {
@@ -305,17 +363,32 @@ fn beside(
             rules.push((nothing, class.owner));
         }
         for other in &others {
-            let Some(both) = cube.and(&other.matched.cube) else { continue };
+            let Some(both) = cube.and(&other.matched.cube) else {
+                continue;
+            };
             let floor = 1 + priorities.range(..other.priority).count();
-            let matched = FlowMatch { cube: both.canonical(), other: other.matched.other.clone() };
+            let matched = FlowMatch {
+                cube: both.canonical(),
+                other: other.matched.other.clone(),
+            };
             // A meter precedes all actions of a list: packets that it drops are not copied.
             let is_meter = |action: &&FlowAction| matches!(action, FlowAction::Change(text) if text.starts_with("meter:"));
             let (meters, rest): (Vec<&FlowAction>, Vec<&FlowAction>) =
                 other.actions.iter().partition(is_meter);
             let copied = class.actions();
-            let actions = meters.into_iter().chain(&copied).chain(rest).cloned().collect();
+            let actions = meters
+                .into_iter()
+                .chain(&copied)
+                .chain(rest)
+                .cloned()
+                .collect();
             rules.push((
-                FlowRule { priority: priority(floor, rank)?, matched, actions, ..FlowRule::default() },
+                FlowRule {
+                    priority: priority(floor, rank)?,
+                    matched,
+                    actions,
+                    ..FlowRule::default()
+                },
                 class.owner,
             ));
         }
@@ -327,16 +400,31 @@ fn beside(
 fn own(rules: Vec<Owned>, terms: &CopyTerms) -> Result<Vec<FlowRule>, ComposeError> {
     let mut lists: BTreeMap<(u32, u8), BTreeSet<Vec<FlowAction>>> = BTreeMap::new();
     for (rule, owner) in &rules {
-        lists.entry(owner.unwrap_or_default()).or_default().insert(rule.actions.clone());
+        lists
+            .entry(owner.unwrap_or_default())
+            .or_default()
+            .insert(rule.actions.clone());
     }
     let own = |(mut rule, owner): Owned| {
         let (job, generation) = owner.unwrap_or_default();
-        let place = lists[&(job, generation)].iter().position(|list| *list == rule.actions).unwrap_or(0);
+        let place = lists[&(job, generation)]
+            .iter()
+            .position(|list| *list == rule.actions)
+            .unwrap_or(0);
         let actions = u8::try_from(place).map_err(|_| ComposeError::TooManyActions(job))?;
-        rule.cookie = RuleCookie::of(CookieOwner { server: terms.server, job, generation, actions });
+        rule.cookie = RuleCookie::of(CookieOwner {
+            server: terms.server,
+            job,
+            generation,
+            actions,
+        });
         // Rules that send into a tunnel expire before those at its end, so that no packet from it is without a rule.
         let takes_from_tunnel = rule.priority == u16::MAX && !rule.actions.is_empty();
-        rule.hard_timeout = if takes_from_tunnel { terms.lease.saturating_mul(2) } else { terms.lease };
+        rule.hard_timeout = if takes_from_tunnel {
+            terms.lease.saturating_mul(2)
+        } else {
+            terms.lease
+        };
         Ok(rule)
     };
     let mut rules: Vec<FlowRule> = rules.into_iter().map(own).collect::<Result<_, _>>()?;

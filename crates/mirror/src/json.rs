@@ -39,17 +39,28 @@ pub fn rule_from_json(value: &Value) -> Result<FlowRule, String> {
     };
     // Rejects a match with other content, which would not round-trip.
     let is_rule = read_rule(&rule.to_string()).as_ref() == Ok(&rule);
-    is_rule.then_some(rule).ok_or_else(|| "match or actions are missing".to_owned())
+    is_rule
+        .then_some(rule)
+        .ok_or_else(|| "match or actions are missing".to_owned())
 }
 
 fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {
-    object.get(name).and_then(Value::as_str).ok_or_else(|| format!("{name} is missing or not a string"))
+    object
+        .get(name)
+        .and_then(Value::as_str)
+        .ok_or_else(|| format!("{name} is missing or not a string"))
 }
 
-fn number<T: TryFrom<u64>>(object: &Map<String, Value>, name: &str, default: u64) -> Result<T, String> {
+fn number<T: TryFrom<u64>>(
+    object: &Map<String, Value>,
+    name: &str,
+    default: u64,
+) -> Result<T, String> {
     let value = match object.get(name) {
         None => Some(default),
         Some(value) => value.as_u64(),
     };
-    value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| format!("{name} is not a valid number"))
+    value
+        .and_then(|value| T::try_from(value).ok())
+        .ok_or_else(|| format!("{name} is not a valid number"))
 }

@@ -59,23 +59,40 @@ const DATA: TcpFlags = TcpFlags(TcpFlags::ACK.0 | TcpFlags::PSH.0);
 
 impl MirrorMode {
     /// Start and end of connections.
-    pub const ENDS: MirrorMode = MirrorMode { which: PacketSelection::Flags(ENDS), part: PacketPart::Whole };
+    pub const ENDS: MirrorMode = MirrorMode {
+        which: PacketSelection::Flags(ENDS),
+        part: PacketPart::Whole,
+    };
     /// The last segment of each message.
-    pub const PUSHED: MirrorMode =
-        MirrorMode { which: PacketSelection::Flags(TcpFlags::PSH), part: PacketPart::Whole };
+    pub const PUSHED: MirrorMode = MirrorMode {
+        which: PacketSelection::Flags(TcpFlags::PSH),
+        part: PacketPart::Whole,
+    };
     /// All segments that may carry data, truncated after the start of a message.
-    pub const HEADS: MirrorMode =
-        MirrorMode { which: PacketSelection::Flags(DATA), part: PacketPart::First(HEAD_BYTES) };
+    pub const HEADS: MirrorMode = MirrorMode {
+        which: PacketSelection::Flags(DATA),
+        part: PacketPart::First(HEAD_BYTES),
+    };
     /// All packets, truncated after their headers.
-    pub const HEADERS: MirrorMode =
-        MirrorMode { which: PacketSelection::Flow, part: PacketPart::First(HEADER_BYTES) };
+    pub const HEADERS: MirrorMode = MirrorMode {
+        which: PacketSelection::Flow,
+        part: PacketPart::First(HEADER_BYTES),
+    };
     /// All packets, truncated after the start of a message.
-    pub const CUT: MirrorMode =
-        MirrorMode { which: PacketSelection::Flow, part: PacketPart::First(HEAD_BYTES) };
+    pub const CUT: MirrorMode = MirrorMode {
+        which: PacketSelection::Flow,
+        part: PacketPart::First(HEAD_BYTES),
+    };
     /// All packets.
-    pub const FLOW: MirrorMode = MirrorMode { which: PacketSelection::Flow, part: PacketPart::Whole };
+    pub const FLOW: MirrorMode = MirrorMode {
+        which: PacketSelection::Flow,
+        part: PacketPart::Whole,
+    };
     /// All packets at a port.
-    pub const PORT: MirrorMode = MirrorMode { which: PacketSelection::Port, part: PacketPart::Whole };
+    pub const PORT: MirrorMode = MirrorMode {
+        which: PacketSelection::Port,
+        part: PacketPart::Whole,
+    };
 }
 
 /// Data that a parser's columns require.
@@ -98,53 +115,80 @@ enum ColumnNeed {
 /// Modes that answer a query, cheapest first; the last one has no gaps.
 #[must_use]
 pub fn offers(spec: &MonitorSpec) -> Vec<ModeOffer> {
-    let need = spec.parsers.iter().map(need).max().unwrap_or(ColumnNeed::Headers);
+    let need = spec
+        .parsers
+        .iter()
+        .map(need)
+        .max()
+        .unwrap_or(ColumnNeed::Headers);
     // With parsers of different needs, no single need is sufficient.
     let alike = spec.parsers.iter().all(|parser| self::need(parser) == need);
-    let offer =
-        |mode, lacks: &[&'static str]| ModeOffer { mode, lacks: lacks.to_vec(), loses_exchanges: false };
-    let losing = |mode, lacks| ModeOffer { loses_exchanges: true, ..offer(mode, lacks) };
+    let offer = |mode, lacks: &[&'static str]| ModeOffer {
+        mode,
+        lacks: lacks.to_vec(),
+        loses_exchanges: false,
+    };
+    let losing = |mode, lacks| ModeOffer {
+        loses_exchanges: true,
+        ..offer(mode, lacks)
+    };
     let mut offers = Vec::new();
     match need {
         ColumnNeed::Ends => offers.push(offer(MirrorMode::ENDS, &[OPEN_BEFORE, LONGER_THAN_IDLE])),
-        ColumnNeed::Completion if alike => {
-            offers.push(losing(MirrorMode::PUSHED, &[LAST_SEGMENTS, PUSHES_INSIDE, NO_ENDS]))
-        }
+        ColumnNeed::Completion if alike => offers.push(losing(
+            MirrorMode::PUSHED,
+            &[LAST_SEGMENTS, PUSHES_INSIDE, NO_ENDS],
+        )),
         ColumnNeed::Headers => offers.push(offer(MirrorMode::HEADERS, &[])),
         ColumnNeed::Heads if alike => offers.push(losing(MirrorMode::HEADS, &[LONG_HEADS, NO_SYN])),
         ColumnNeed::Heads | ColumnNeed::HeadersAndHeads => {
-            let has_messages = spec.parsers.iter().any(|parser| self::need(parser) == ColumnNeed::Heads);
-            offers.push(ModeOffer { loses_exchanges: has_messages, ..offer(MirrorMode::CUT, &[LONG_HEADS]) });
+            let has_messages = spec
+                .parsers
+                .iter()
+                .any(|parser| self::need(parser) == ColumnNeed::Heads);
+            offers.push(ModeOffer {
+                loses_exchanges: has_messages,
+                ..offer(MirrorMode::CUT, &[LONG_HEADS])
+            });
         }
         ColumnNeed::Completion | ColumnNeed::Everything => {}
     }
     if Transports::of(spec) != Transports::Tcp {
         // Truncated fragments cannot be reassembled.
-        offers.iter_mut().for_each(|offer| offer.lacks.push(FRAGMENTS));
+        offers
+            .iter_mut()
+            .for_each(|offer| offer.lacks.push(FRAGMENTS));
     }
     offers.push(offer(MirrorMode::FLOW, &[]));
     offers.push(offer(MirrorMode::PORT, &[]));
     offers
 }
 
-const FRAGMENTS: &str = "fragmented datagrams: their copies are truncated and cannot be reassembled";
-const OPEN_BEFORE: &str =
-    "connections opened before the rules were installed are seen when they end, without their duration";
+const FRAGMENTS: &str =
+    "fragmented datagrams: their copies are truncated and cannot be reassembled";
+const OPEN_BEFORE: &str = "connections opened before the rules were installed are seen when they end, without their duration";
 const LONGER_THAN_IDLE: &str = "a connection longer than the idle timeout is reported as expired, since packets in between are not copied";
 const LAST_SEGMENTS: &str = "of a message with several segments, only the last one is seen: its time is that of completion, and its head is unknown";
 const PUSHES_INSIDE: &str = "a message with PSH set inside looks like several messages";
 const NO_ENDS: &str =
     "the start and end of connections are not seen: the client is the side that sends requests";
-const LONG_HEADS: &str =
-    "data after the first 512 bytes of a packet is not seen: long heads, and further messages in one segment";
-const NO_SYN: &str = "a connection's first packet is not copied: the client is the side that sends requests";
+const LONG_HEADS: &str = "data after the first 512 bytes of a packet is not seen: long heads, and further messages in one segment";
+const NO_SYN: &str =
+    "a connection's first packet is not copied: the client is the side that sends requests";
 
 fn need(parser: &ParserUse) -> ColumnNeed {
-    let wants =
-        |names: &[&str]| parser.columns.iter().any(|id| names.contains(&&*parser.schema.field(*id).name));
+    let wants = |names: &[&str]| {
+        parser
+            .columns
+            .iter()
+            .any(|id| names.contains(&&*parser.schema.field(*id).name))
+    };
     let only = |names: &[&str]| {
         let own = parser.columns.iter().filter(|id| !common::IDS.contains(id));
-        own.clone().next().is_some() && own.clone().all(|id| names.contains(&&*parser.schema.field(*id).name))
+        own.clone().next().is_some()
+            && own
+                .clone()
+                .all(|id| names.contains(&&*parser.schema.field(*id).name))
     };
     // A truncated copy does not have the packet's length.
     const LENGTHS: [&str; 3] = ["packet_bytes", "client_bytes", "server_bytes"];
@@ -177,8 +221,11 @@ impl fmt::Display for MirrorMode {
                     (TcpFlags::ACK, "ACK"),
                     (TcpFlags::PSH, "PSH"),
                 ];
-                let set: Vec<&str> =
-                    names.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, n)| *n).collect();
+                let set: Vec<&str> = names
+                    .iter()
+                    .filter(|(flag, _)| flags.contains(*flag))
+                    .map(|(_, n)| *n)
+                    .collect();
                 write!(f, "packets of the flows with {}", set.join(" or "))?;
             }
         }

@@ -76,7 +76,12 @@ impl PortMirror {
     /// Name of the mirror.
     #[must_use]
     pub fn name(&self) -> String {
-        let CookieOwner { server, job, generation, actions } = self.owner;
+        let CookieOwner {
+            server,
+            job,
+            generation,
+            actions,
+        } = self.owner;
         format!("{}{job:05x}-{generation:02x}-{actions:02x}", prefix(server))
     }
 
@@ -162,8 +167,17 @@ impl NewPort {
         let name = &self.name;
         let kind = match &self.kind {
             PortKind::Interface => String::new(),
-            PortKind::Tunnel { kind, remote, key, is_ours } => {
-                let kind = if *kind == TunnelKind::Vxlan { "vxlan" } else { "gre" };
+            PortKind::Tunnel {
+                kind,
+                remote,
+                key,
+                is_ours,
+            } => {
+                let kind = if *kind == TunnelKind::Vxlan {
+                    "vxlan"
+                } else {
+                    "gre"
+                };
                 // Copies flow in one direction. A switch that receives nothing from the other end for five minutes
                 // forgets its port and then floods copies; so both ends send keepalives each second (RFC 5880).
                 let heard = if *is_ours { " bfd:enable=true" } else { "" };
@@ -180,7 +194,10 @@ impl NewPort {
 /// Arguments that remove a port, if it exists.
 #[must_use]
 pub fn remove_port(bridge: &str, name: &str) -> Vec<String> {
-    format!("-- --if-exists del-port {bridge} {name}").split(' ').map(str::to_owned).collect()
+    format!("-- --if-exists del-port {bridge} {name}")
+        .split(' ')
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Arguments that remove an existing mirror.

@@ -134,7 +134,11 @@ pub fn prove(
         let what = "the rules have more than 128 conditions that are not modeled".to_owned();
         proof.tell(ProofFault::Doubt, (0, 0), &PacketRegion::default(), what);
     }
-    if proof.found.is_empty() { Ok(proof.proved) } else { Err(proof.found) }
+    if proof.found.is_empty() {
+        Ok(proof.proved)
+    } else {
+        Err(proof.found)
+    }
 }
 
 struct ProofRun<'a> {
@@ -150,31 +154,68 @@ struct ProofRun<'a> {
 impl ProofRun<'_> {
     /// Reports one of these packets, if the set is not empty.
     fn tell(&mut self, fault: ProofFault, at: At, region: &PacketRegion, what: String) {
-        if self.found.iter().filter(|found| found.fault == fault).count() >= TOLD_MAX {
+        if self
+            .found
+            .iter()
+            .filter(|found| found.fault == fault)
+            .count()
+            >= TOLD_MAX
+        {
             return;
         }
-        let Some(cube) = region.find(&self.packets) else { return };
+        let Some(cube) = region.find(&self.packets) else {
+            return;
+        };
         let packet = ModelPacket::of(&cube).with(MatchField::InPort, at.1.into());
         let way = self.after.narrate(at, packet.cube(), &mut self.terms);
-        let conditions = self.terms.holding(packet.get(MatchField::Other)).map(str::to_owned).collect();
-        let switch = self.after.switches.get(at.0).map_or_else(String::new, |switch| switch.name.clone());
-        self.found.push(Counterexample { fault, packet, conditions, switch, what, way });
+        let conditions = self
+            .terms
+            .holding(packet.get(MatchField::Other))
+            .map(str::to_owned)
+            .collect();
+        let switch = self
+            .after
+            .switches
+            .get(at.0)
+            .map_or_else(String::new, |switch| switch.name.clone());
+        self.found.push(Counterexample {
+            fault,
+            packet,
+            conditions,
+            switch,
+            what,
+            way,
+        });
     }
 
     /// Reports rules of equal priority: a switch may apply either.
-    fn overlaps(&mut self, place: usize, switch: &SwitchModel, is_ours: &dyn Fn(&FlowRule) -> bool) {
+    fn overlaps(
+        &mut self,
+        place: usize,
+        switch: &SwitchModel,
+        is_ours: &dyn Fn(&FlowRule) -> bool,
+    ) {
         for (i, one) in switch.rules.iter().enumerate() {
-            let alike = |other: &&FlowRule| (other.table, other.priority) == (one.table, one.priority);
+            let alike =
+                |other: &&FlowRule| (other.table, other.priority) == (one.table, one.priority);
             for other in switch.rules[i + 1..].iter().take_while(alike) {
-                let Some(both) = one.matched.cube.and(&other.matched.cube) else { continue };
+                let Some(both) = one.matched.cube.and(&other.matched.cube) else {
+                    continue;
+                };
                 if one.actions == other.actions || !is_ours(one) && !is_ours(other) {
                     continue;
                 }
                 let is_above = |rule: &&FlowRule| {
-                    rule.table == one.table && rule.priority > one.priority && rule.matched.other.is_empty()
+                    rule.table == one.table
+                        && rule.priority > one.priority
+                        && rule.matched.other.is_empty()
                 };
-                let above: Vec<PacketCube> =
-                    switch.rules.iter().filter(is_above).map(|rule| rule.matched.cube).collect();
+                let above: Vec<PacketCube> = switch
+                    .rules
+                    .iter()
+                    .filter(is_above)
+                    .map(|rule| rule.matched.cube)
+                    .collect();
                 let port = both.get(MatchField::InPort).value as u32;
                 let what = format!("two rules of equal priority match: {one}; {other}");
                 if let Some(either) = PacketRegion::from(both).without_all(&above) {
@@ -191,16 +232,21 @@ impl ProofRun<'_> {
         }
         let mut ways = BTreeSet::new();
         for port in new.entrances() {
-            let entered = PacketRegion::from(PacketCube::ALL.with(MatchField::InPort, port.number.into()));
+            let entered =
+                PacketRegion::from(PacketCube::ALL.with(MatchField::InPort, port.number.into()));
             let entered = PacketClass::new(entered, PathState::default());
             for class in new.run(entered, &mut self.terms) {
                 self.proved.classes += 1;
                 let is_known = ways.contains(&(port.number, class.steps.clone()));
-                if let Some(cube) = (!is_known).then(|| class.region.find(&self.packets)).flatten() {
+                if let Some(cube) = (!is_known)
+                    .then(|| class.region.find(&self.packets))
+                    .flatten()
+                {
                     ways.insert((port.number, class.steps.clone()));
-                    self.proved
-                        .witnesses
-                        .push(PacketWitness { switch: place, packet: ModelPacket::of(&cube) });
+                    self.proved.witnesses.push(PacketWitness {
+                        switch: place,
+                        packet: ModelPacket::of(&cube),
+                    });
                 }
                 self.compare((place, port.number), old, new, &class);
             }
@@ -209,8 +255,10 @@ impl ProofRun<'_> {
 
     fn compare(&mut self, at: At, old: &SwitchModel, new: &SwitchModel, class: &PacketClass) {
         let left = effects(new, &class.effects);
-        for earlier in old.run(PacketClass::new(class.region.clone(), PathState::default()), &mut self.terms)
-        {
+        for earlier in old.run(
+            PacketClass::new(class.region.clone(), PathState::default()),
+            &mut self.terms,
+        ) {
             let before = effects(new, &earlier.effects);
             if before != left {
                 let what = format!("before: {}; after: {}", words(&before), words(&left));
@@ -223,7 +271,10 @@ impl ProofRun<'_> {
     fn copies(&mut self) {
         let network = self.after;
         for (place, switch) in network.switches.iter().enumerate() {
-            for port in switch.entrances().filter(|port| port.leads == PortNeighbor::Hosts) {
+            for port in switch
+                .entrances()
+                .filter(|port| port.leads == PortNeighbor::Hosts)
+            {
                 self.enter((place, port.number));
             }
         }
@@ -233,7 +284,11 @@ impl ProofRun<'_> {
         let network = self.after;
         self.others(at);
         for wanted in self.wanted.iter().filter(|wanted| wanted.counts_at(at)) {
-            for part in wanted.asked.iter().flat_map(|part| between_hosts(network, at, *part)) {
+            for part in wanted
+                .asked
+                .iter()
+                .flat_map(|part| between_hosts(network, at, *part))
+            {
                 self.arrive(at, &part, wanted);
             }
         }
@@ -241,10 +296,17 @@ impl ProofRun<'_> {
 
     /// Checks that no other packet arrives.
     fn others(&mut self, at: At) {
-        for behaviour in self.after.behaviours(at, &PacketRegion::default(), &mut self.terms) {
+        for behaviour in self
+            .after
+            .behaviours(at, &PacketRegion::default(), &mut self.terms)
+        {
             self.proved.classes += 1;
             self.doubts(at, &behaviour);
-            let mut monitors: Vec<&String> = behaviour.copies.iter().map(|(monitor, _)| monitor).collect();
+            let mut monitors: Vec<&String> = behaviour
+                .copies
+                .iter()
+                .map(|(monitor, _)| monitor)
+                .collect();
             monitors.dedup();
             for monitor in monitors {
                 let for_it: Vec<&CopyExpectation> = self
@@ -252,7 +314,10 @@ impl ProofRun<'_> {
                     .iter()
                     .filter(|wanted| wanted.monitor == *monitor && wanted.counts_at(at))
                     .collect();
-                if for_it.iter().any(|wanted| wanted.others == StrayPolicy::Tolerated) {
+                if for_it
+                    .iter()
+                    .any(|wanted| wanted.others == StrayPolicy::Tolerated)
+                {
                     continue;
                 }
                 let asked = for_it.iter().flat_map(|wanted| &wanted.asked);
@@ -270,19 +335,25 @@ impl ProofRun<'_> {
         for behaviour in self.after.behaviours(at, region, &mut self.terms) {
             self.proved.classes += 1;
             self.doubts(at, &behaviour);
-            let mut arrived = behaviour.copies.iter().filter(|(monitor, _)| monitor == name);
+            let mut arrived = behaviour
+                .copies
+                .iter()
+                .filter(|(monitor, _)| monitor == name);
             let (fault, what) = match (arrived.next(), arrived.count()) {
                 // A switch on its path drops it, and no other host receives it.
                 (None, _) if !behaviour.is_delivered => continue,
-                (None, _) => {
-                    (ProofFault::Missing, format!("monitor {name} requests it and does not receive it"))
-                }
-                (Some(_), more @ 1..) => {
-                    (ProofFault::Repeated, format!("monitor {name} receives it {} times", more + 1))
-                }
-                (Some((_, len)), 0) if is_short(*len, wanted.part) => {
-                    (ProofFault::Short, format!("monitor {name} receives less of it than requested"))
-                }
+                (None, _) => (
+                    ProofFault::Missing,
+                    format!("monitor {name} requests it and does not receive it"),
+                ),
+                (Some(_), more @ 1..) => (
+                    ProofFault::Repeated,
+                    format!("monitor {name} receives it {} times", more + 1),
+                ),
+                (Some((_, len)), 0) if is_short(*len, wanted.part) => (
+                    ProofFault::Short,
+                    format!("monitor {name} receives less of it than requested"),
+                ),
                 (Some(_), 0) => continue,
             };
             self.tell(fault, at, &behaviour.region, what);
@@ -300,7 +371,9 @@ impl ProofRun<'_> {
 fn between_hosts(network: &SwitchNetwork, at: At, cube: PacketCube) -> Vec<PacketRegion> {
     let with = |field, address| {
         let (number, version) = numbers(address);
-        PacketCube::ALL.with(MatchField::EthType, version).with(field, number)
+        PacketCube::ALL
+            .with(MatchField::EthType, version)
+            .with(field, number)
     };
     let hosts = &network.hosts;
     let elsewhere: Vec<PacketCube> = hosts
@@ -308,11 +381,19 @@ fn between_hosts(network: &SwitchNetwork, at: At, cube: PacketCube) -> Vec<Packe
         .filter(|host| host.at != at)
         .map(|host| with(MatchField::Source, host.address))
         .collect();
-    let Some(here) = PacketRegion::from(cube).without_all(&elsewhere) else { return Vec::new() };
-    let known: Vec<PacketCube> =
-        hosts.iter().map(|host| with(MatchField::Destination, host.address)).collect();
+    let Some(here) = PacketRegion::from(cube).without_all(&elsewhere) else {
+        return Vec::new();
+    };
+    let known: Vec<PacketCube> = hosts
+        .iter()
+        .map(|host| with(MatchField::Destination, host.address))
+        .collect();
     let rest = here.without_all(&known);
-    known.iter().filter_map(|host| here.and(host)).chain(rest).collect()
+    known
+        .iter()
+        .filter_map(|host| here.and(host))
+        .chain(rest)
+        .collect()
 }
 
 fn is_short(len: Option<u32>, part: PacketPart) -> bool {
@@ -326,15 +407,27 @@ fn is_short(len: Option<u32>, part: PacketPart) -> bool {
 /// Effects other than copies, unordered.
 fn effects(switch: &SwitchModel, all: &[PacketEffect]) -> Vec<PacketEffect> {
     let is_copy = |effect: &&PacketEffect| matches!(effect, PacketEffect::Output { port, .. } if switch.is_for_copies(*port));
-    let mut rest: Vec<PacketEffect> = all.iter().filter(|effect| !is_copy(effect)).cloned().collect();
+    let mut rest: Vec<PacketEffect> = all
+        .iter()
+        .filter(|effect| !is_copy(effect))
+        .cloned()
+        .collect();
     rest.sort();
     rest
 }
 
 fn words(effects: &[PacketEffect]) -> String {
     let word = |effect: &PacketEffect| match effect {
-        PacketEffect::Output { port, max_len: None, .. } => format!("leave by port {port}"),
-        PacketEffect::Output { port, max_len: Some(bytes), .. } => {
+        PacketEffect::Output {
+            port,
+            max_len: None,
+            ..
+        } => format!("leave by port {port}"),
+        PacketEffect::Output {
+            port,
+            max_len: Some(bytes),
+            ..
+        } => {
             format!("leave by port {port}, cut to {bytes} bytes")
         }
         PacketEffect::Normal(_) => "go the normal way".to_owned(),
@@ -342,7 +435,11 @@ fn words(effects: &[PacketEffect]) -> String {
         PacketEffect::Unknown(text) => text.clone(),
     };
     let all: Vec<String> = effects.iter().map(word).collect();
-    if all.is_empty() { "nothing".to_owned() } else { all.join(" and ") }
+    if all.is_empty() {
+        "nothing".to_owned()
+    } else {
+        all.join(" and ")
+    }
 }
 
 impl fmt::Display for Counterexample {

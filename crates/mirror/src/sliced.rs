@@ -36,7 +36,9 @@ pub fn coin(asked: &[PacketCube]) -> Option<SliceSource> {
         None
     } else if !whole().any(both(SliceSource::Ports)) {
         Some(SliceSource::Ports)
-    } else if whole().all(both(SliceSource::Ports)) && !asked.iter().any(both(SliceSource::Addresses)) {
+    } else if whole().all(both(SliceSource::Ports))
+        && !asked.iter().any(both(SliceSource::Addresses))
+    {
         Some(SliceSource::Addresses)
     } else {
         None
@@ -59,7 +61,10 @@ pub fn sliced(asked: &[PacketCube], slice: FlowSlice) -> Vec<PacketCube> {
 #[must_use]
 pub fn level_max(asked: &[PacketCube], slice: FlowSlice) -> u8 {
     let fits = |level: &u8| sliced(asked, slice.at(*level)).len() <= SLICED_MAX;
-    (1..=FlowSlice::LEVEL_MAX).take_while(fits).last().unwrap_or(0)
+    (1..=FlowSlice::LEVEL_MAX)
+        .take_while(fits)
+        .last()
+        .unwrap_or(0)
 }
 
 fn of_one(cube: &PacketCube, slice: FlowSlice) -> Vec<PacketCube> {
@@ -97,10 +102,25 @@ mod tests {
 
     fn of(query: [Option<u16>; 2], has_nets: bool) -> Vec<PacketCube> {
         let net = |last: u8| has_nets.then(|| ([10, 0, 0, last].into(), 32));
-        let end = |port, last| vec![AddressMatch { net: net(last), port }];
-        let clients =
-            if query[0].is_some() { vec![AddressMatch { net: None, port: query[0] }] } else { Vec::new() };
-        let spec = MonitorSpec { clients, servers: end(query[1], 1), ..MonitorSpec::default() };
+        let end = |port, last| {
+            vec![AddressMatch {
+                net: net(last),
+                port,
+            }]
+        };
+        let clients = if query[0].is_some() {
+            vec![AddressMatch {
+                net: None,
+                port: query[0],
+            }]
+        } else {
+            Vec::new()
+        };
+        let spec = MonitorSpec {
+            clients,
+            servers: end(query[1], 1),
+            ..MonitorSpec::default()
+        };
         asked(&spec, PacketSelection::Flags(wire::packet::TcpFlags::SYN))
     }
 
@@ -133,7 +153,11 @@ mod tests {
             let asked = of(query, has_nets);
             assert_eq!(coin(&asked), expected, "{asked:?}");
             let Some(coin) = expected else { continue };
-            let all = FlowSlice { coin, level: 0, drawn: 0x1a7 };
+            let all = FlowSlice {
+                coin,
+                level: 0,
+                drawn: 0x1a7,
+            };
             let most = level_max(&asked, all);
             assert!(most >= 5, "{most}");
             for level in 0..=most {
@@ -146,8 +170,12 @@ mod tests {
                         let packets = both(client, server);
                         let low = |field| packets[0].get(field) as u16;
                         let ends = fields(coin).map(low);
-                        let is_in = packets
-                            .map(|packet| boxes.iter().filter(|cube| cube.contains(&packet.cube())).count());
+                        let is_in = packets.map(|packet| {
+                            boxes
+                                .iter()
+                                .filter(|cube| cube.contains(&packet.cube()))
+                                .count()
+                        });
                         let is_asked = asked.iter().any(|cube| cube.contains(&packets[0].cube()));
                         assert_eq!(
                             is_in,
@@ -163,13 +191,37 @@ mod tests {
     /// Fragments have no ports visible to a switch.
     #[test]
     fn fragments_are_copied_whole_where_slices_are_of_ports() {
-        let servers = vec![AddressMatch { net: Some(([10, 0, 0, 1].into(), 32)), port: Some(53) }];
-        let asked = asked(&MonitorSpec { servers, ..MonitorSpec::default() }, PacketSelection::Flow);
+        let servers = vec![AddressMatch {
+            net: Some(([10, 0, 0, 1].into(), 32)),
+            port: Some(53),
+        }];
+        let asked = asked(
+            &MonitorSpec {
+                servers,
+                ..MonitorSpec::default()
+            },
+            PacketSelection::Flow,
+        );
         assert_eq!(coin(&asked), Some(SliceSource::Ports));
-        let sliced = sliced(&asked, FlowSlice { coin: SliceSource::Ports, level: 3, drawn: 0x1a7 });
-        let fragments =
-            |cubes: &[PacketCube]| cubes.iter().copied().filter(are_fragments).collect::<Vec<_>>();
-        assert_eq!((fragments(&sliced), fragments(&asked).len()), (fragments(&asked), 2));
+        let sliced = sliced(
+            &asked,
+            FlowSlice {
+                coin: SliceSource::Ports,
+                level: 3,
+                drawn: 0x1a7,
+            },
+        );
+        let fragments = |cubes: &[PacketCube]| {
+            cubes
+                .iter()
+                .copied()
+                .filter(are_fragments)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (fragments(&sliced), fragments(&asked).len()),
+            (fragments(&asked), 2)
+        );
     }
 
     #[test]
@@ -180,7 +232,10 @@ mod tests {
         // One address and port to another: a single flow.
         let one = of([Some(1), Some(2)], true)
             .iter()
-            .map(|cube| cube.with(MatchField::Source, 1).with(MatchField::Destination, 2))
+            .map(|cube| {
+                cube.with(MatchField::Source, 1)
+                    .with(MatchField::Destination, 2)
+            })
             .collect::<Vec<_>>();
         assert_eq!(coin(&one), None);
     }

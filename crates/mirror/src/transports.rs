@@ -20,12 +20,16 @@ impl Transports {
     #[must_use]
     pub fn of(spec: &MonitorSpec) -> Transports {
         let of = |name: &str| match name {
-            "tcp_flow_key" | "tcp_conn_time" | "tcp_pkt_size" | "http" | "http_get" | "mysql_query"
-            | "redis" | "tls" => Transports::Tcp,
+            "tcp_flow_key" | "tcp_conn_time" | "tcp_pkt_size" | "http" | "http_get"
+            | "mysql_query" | "redis" | "tls" => Transports::Tcp,
             "packet" => Transports::AnyIp,
             _ => Transports::TcpUdp,
         };
-        spec.parsers.iter().map(|parser| of(&parser.schema.name)).max().unwrap_or(Transports::AnyIp)
+        spec.parsers
+            .iter()
+            .map(|parser| of(&parser.schema.name))
+            .max()
+            .unwrap_or(Transports::AnyIp)
     }
 
     /// IP protocol numbers; `None`: any.

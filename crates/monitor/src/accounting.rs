@@ -96,7 +96,11 @@ impl PacketAccounting {
     pub fn count_protocol(&mut self, protocol: UnreadProtocol, packets: u64) {
         let is_room = self.undecodable_protocols.len() < PROTOCOLS_MAX;
         let is_counted = is_room || self.undecodable_protocols.contains_key(&protocol);
-        let protocol = if is_counted { protocol } else { UnreadProtocol::Other };
+        let protocol = if is_counted {
+            protocol
+        } else {
+            UnreadProtocol::Other
+        };
         *self.undecodable_protocols.entry(protocol).or_default() += packets;
     }
 
@@ -133,8 +137,11 @@ impl PacketAccounting {
     /// Whether every packet is accounted for.
     #[must_use]
     pub fn adds_up(&self) -> bool {
-        let accounted =
-            self.parsed + self.filtered_total() + self.sampled_out + self.dropped + self.undecodable_total();
+        let accounted = self.parsed
+            + self.filtered_total()
+            + self.sampled_out
+            + self.dropped
+            + self.undecodable_total();
         self.received == accounted
     }
 }

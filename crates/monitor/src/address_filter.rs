@@ -25,9 +25,16 @@ impl AddressFilter {
         let compile = |list: &[AddressMatch]| -> Vec<CompiledEndMatch> {
             let list: Vec<_> = list.iter().map(CompiledEndMatch::new).collect();
             // An entry that matches everything makes the list match everything.
-            if list.iter().any(|m| m.mask == 0 && m.port.is_none()) { Vec::new() } else { list }
+            if list.iter().any(|m| m.mask == 0 && m.port.is_none()) {
+                Vec::new()
+            } else {
+                list
+            }
         };
-        AddressFilter { clients: compile(&spec.clients), servers: compile(&spec.servers) }
+        AddressFilter {
+            clients: compile(&spec.clients),
+            servers: compile(&spec.servers),
+        }
     }
 
     /// Whether both lists are empty.
@@ -48,7 +55,8 @@ impl AddressFilter {
     #[inline]
     #[must_use]
     pub fn matches(&self, client: Endpoint, server: Endpoint) -> bool {
-        let any = |list: &[CompiledEndMatch], end| list.is_empty() || list.iter().any(|m| m.matches(end));
+        let any =
+            |list: &[CompiledEndMatch], end| list.is_empty() || list.iter().any(|m| m.matches(end));
         any(&self.clients, client) && any(&self.servers, server)
     }
 }
@@ -64,12 +72,17 @@ impl CompiledEndMatch {
                 (mask, u128::from_be_bytes(Addr::from(ip).0) & mask)
             }
         };
-        CompiledEndMatch { mask, net, port: m.port }
+        CompiledEndMatch {
+            mask,
+            net,
+            port: m.port,
+        }
     }
 
     #[inline]
     fn matches(&self, end: Endpoint) -> bool {
-        self.port.is_none_or(|p| p == end.port) && u128::from_be_bytes(end.addr.0) & self.mask == self.net
+        self.port.is_none_or(|p| p == end.port)
+            && u128::from_be_bytes(end.addr.0) & self.mask == self.net
     }
 }
 
@@ -81,10 +94,16 @@ mod tests {
 
     fn end(text: &str) -> Endpoint {
         let addr: std::net::SocketAddr = text.parse().expect("an address with a port");
-        Endpoint { addr: addr.ip().into(), port: addr.port() }
+        Endpoint {
+            addr: addr.ip().into(),
+            port: addr.port(),
+        }
     }
 
-    fn filter(clients: &[(&str, u8, Option<u16>)], servers: &[(&str, u8, Option<u16>)]) -> AddressFilter {
+    fn filter(
+        clients: &[(&str, u8, Option<u16>)],
+        servers: &[(&str, u8, Option<u16>)],
+    ) -> AddressFilter {
         let list = |l: &[(&str, u8, Option<u16>)]| {
             l.iter()
                 .map(|(ip, prefix, port)| AddressMatch {
@@ -101,9 +120,17 @@ mod tests {
     }
 
     fn check(f: &AddressFilter, src: &str, dst: &str, passes: bool, src_is_client: bool) {
-        let five = FiveTuple { src: end(src), dst: end(dst), protocol: IpProtocol::TCP };
+        let five = FiveTuple {
+            src: end(src),
+            dst: end(dst),
+            protocol: IpProtocol::TCP,
+        };
         assert_eq!(f.passes(&five), passes, "{src} > {dst}");
-        assert_eq!(f.matches(five.src, five.dst), src_is_client, "{src} > {dst}");
+        assert_eq!(
+            f.matches(five.src, five.dst),
+            src_is_client,
+            "{src} > {dst}"
+        );
     }
 
     #[test]

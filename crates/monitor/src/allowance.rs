@@ -48,9 +48,17 @@ impl PacketAllowance {
     /// An initial share of `allowed` packets. Waiting workers return when `stop` is set.
     #[must_use]
     pub fn new(allowed: u64, stop: &StopSignal) -> PacketAllowance {
-        let packets = Mutex::new(AllowancePackets { taken: 0, allowed, waiting: 0, taken_back: None });
+        let packets = Mutex::new(AllowancePackets {
+            taken: 0,
+            allowed,
+            waiting: 0,
+            taken_back: None,
+        });
         PacketAllowance {
-            shared: Arc::new(AllowanceState { packets, more: Condvar::new() }),
+            shared: Arc::new(AllowanceState {
+                packets,
+                more: Condvar::new(),
+            }),
             stop: stop.clone(),
         }
     }
@@ -105,7 +113,10 @@ impl PacketAllowance {
     }
 
     fn packets(&self) -> MutexGuard<'_, AllowancePackets> {
-        self.shared.packets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .packets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -131,14 +142,23 @@ mod tests {
         allowance.allow(25);
         until(25);
         allowance.take_back(7);
-        assert_eq!(allowance.taken_back(), Some(RevokedGrant { grant: 7, taken: 25 }));
+        assert_eq!(
+            allowance.taken_back(),
+            Some(RevokedGrant {
+                grant: 7,
+                taken: 25
+            })
+        );
         assert_eq!(allowance.taken_back(), None);
         // A share below the consumed packets has no effect.
         allowance.allow(3);
         allowance.allow(26);
         until(26);
         stop.stop();
-        let took: u64 = workers.into_iter().map(|worker| worker.join().expect("no panic")).sum();
+        let took: u64 = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no panic"))
+            .sum();
         assert_eq!((took, allowance.taken()), (26, 26));
     }
 }

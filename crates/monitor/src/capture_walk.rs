@@ -66,7 +66,10 @@ impl CaptureWalk {
     pub fn new(spec: &MonitorSpec, config: MonitorConfig) -> CaptureWalk {
         CaptureWalk {
             gate: Gate::new(spec, Limiter::of(spec), config.fragment_bytes_max),
-            table: FlowTable::new(flow::FlowTableConfig { detail: TrackingDetail::Payload, ..config.flow }),
+            table: FlowTable::new(flow::FlowTableConfig {
+                detail: TrackingDetail::Payload,
+                ..config.flow
+            }),
             networks: VirtualNetworks::default(),
             events: FlowEvents::default(),
             accounting: PacketAccounting::default(),
@@ -120,20 +123,54 @@ impl CaptureWalk {
     }
 
     /// Processes a packet and the datagrams it completes.
-    fn enter(&mut self, captured: &CapturedPacket<'_>, visit: &mut dyn FlowVisitor) -> CaptureWalkStatus {
-        let CaptureWalk { gate, table, networks, events, accounting } = self;
-        let mut step = CaptureWalkStep { table, networks, events, visit };
+    fn enter(
+        &mut self,
+        captured: &CapturedPacket<'_>,
+        visit: &mut dyn FlowVisitor,
+    ) -> CaptureWalkStatus {
+        let CaptureWalk {
+            gate,
+            table,
+            networks,
+            events,
+            accounting,
+        } = self;
+        let mut step = CaptureWalkStep {
+            table,
+            networks,
+            events,
+            visit,
+        };
         let mut verdict = gate.admit(captured, accounting, &mut step);
         while let (GateVerdict::Completed, Some(whole)) = (verdict, gate.take_whole()) {
             verdict = gate.admit_whole(&whole, accounting, &mut step);
         }
-        if verdict == GateVerdict::Over { CaptureWalkStatus::Over } else { CaptureWalkStatus::On }
+        if verdict == GateVerdict::Over {
+            CaptureWalkStatus::Over
+        } else {
+            CaptureWalkStatus::On
+        }
     }
 
     fn wholes(&mut self, wholes: Vec<ReassembledPacket>, visit: &mut dyn FlowVisitor) {
-        let CaptureWalk { gate, table, networks, events, accounting } = self;
+        let CaptureWalk {
+            gate,
+            table,
+            networks,
+            events,
+            accounting,
+        } = self;
         for whole in wholes {
-            gate.admit_whole(&whole, accounting, &mut CaptureWalkStep { table, networks, events, visit });
+            gate.admit_whole(
+                &whole,
+                accounting,
+                &mut CaptureWalkStep {
+                    table,
+                    networks,
+                    events,
+                    visit,
+                },
+            );
         }
     }
 
@@ -166,7 +203,12 @@ impl<'a> PacketConsumer<'a> for CaptureWalkStep<'_> {
     }
 }
 
-fn tell(table: &mut FlowTable<()>, events: &FlowEvents, payload: &[u8], visit: &mut dyn FlowVisitor) {
+fn tell(
+    table: &mut FlowTable<()>,
+    events: &FlowEvents,
+    payload: &[u8],
+    visit: &mut dyn FlowVisitor,
+) {
     for &IndexedFlowEvent { flow, what } in events.list() {
         let bytes = |chunk| events.bytes(chunk, payload);
         let said = match what {
@@ -176,12 +218,23 @@ fn tell(table: &mut FlowTable<()>, events: &FlowEvents, payload: &[u8], visit: &
                 }
                 continue;
             }
-            FlowEvent::Bytes { side, chunk, ts, .. } => FlowData::Bytes(side, bytes(chunk), ts),
-            FlowEvent::Datagram { side, chunk, cut, ts } => FlowData::Datagram(side, bytes(chunk), cut, ts),
+            FlowEvent::Bytes {
+                side, chunk, ts, ..
+            } => FlowData::Bytes(side, bytes(chunk), ts),
+            FlowEvent::Datagram {
+                side,
+                chunk,
+                cut,
+                ts,
+            } => FlowData::Datagram(side, bytes(chunk), cut, ts),
             FlowEvent::Gap { side, len, ts, .. } => FlowData::Missing(side, len, ts),
             FlowEvent::End { side, .. } => FlowData::End(side),
-            FlowEvent::Terminated { reason, .. } if reason == CloseReason::Rst => FlowData::Closed(reason),
-            FlowEvent::Resumed { .. } | FlowEvent::Terminated { .. } | FlowEvent::ActiveTimeout => continue,
+            FlowEvent::Terminated { reason, .. } if reason == CloseReason::Rst => {
+                FlowData::Closed(reason)
+            }
+            FlowEvent::Resumed { .. } | FlowEvent::Terminated { .. } | FlowEvent::ActiveTimeout => {
+                continue;
+            }
             FlowEvent::Closed { reason, .. } => FlowData::Closed(reason),
         };
         visit.said(&table.flow(flow), said);

@@ -61,7 +61,10 @@ impl WorkerShare {
         let hand = &self.dealt.hands[self.worker];
         let mut from = 0;
         (0..=self.dealt.ends.len()).map(move |n| {
-            let to = hand.ends.get(n).map_or(hand.places.len(), |to| usize::from(*to));
+            let to = hand
+                .ends
+                .get(n)
+                .map_or(hand.places.len(), |to| usize::from(*to));
             let places = &hand.places[std::mem::replace(&mut from, to)..to];
             (block.select(places), self.dealt.ends.get(n).copied())
         })
@@ -153,8 +156,11 @@ impl PacketDispatcher {
 
     /// Returns an empty block: a recycled one if all workers have released it.
     pub fn empty_block(&mut self) -> PacketBlock {
-        let free = self.dealt.pop_front_if(|dealt| Arc::strong_count(dealt) == 1);
-        let AssignedBlock { block, hands, ends } = free.and_then(Arc::into_inner).unwrap_or_default();
+        let free = self
+            .dealt
+            .pop_front_if(|dealt| Arc::strong_count(dealt) == 1);
+        let AssignedBlock { block, hands, ends } =
+            free.and_then(Arc::into_inner).unwrap_or_default();
         (self.hands, self.ends) = (hands, ends);
         block
     }
@@ -196,7 +202,8 @@ impl PacketDispatcher {
 
     /// Clears all assignments.
     fn begin(&mut self) {
-        self.hands.resize_with(self.lanes.len(), WorkerPackets::default);
+        self.hands
+            .resize_with(self.lanes.len(), WorkerPackets::default);
         self.hands.iter_mut().for_each(|hand| {
             hand.places.clear();
             hand.ends.clear();
@@ -209,15 +216,23 @@ impl PacketDispatcher {
         let clock = self.epochs.clock();
         let given_up = self.gate.give_up(Some(clock));
         self.add(given_up, block);
-        self.hands.iter_mut().for_each(|hand| hand.ends.push(hand.places.len() as u16));
+        self.hands
+            .iter_mut()
+            .for_each(|hand| hand.ends.push(hand.places.len() as u16));
         let lost = self.losses.look(source, &self.epochs);
         let limited = self.look_at_limits();
-        self.ends.push(EpochEnd { epoch: self.epoch, clock, lost, limited });
+        self.ends.push(EpochEnd {
+            epoch: self.epoch,
+            clock,
+            lost,
+            limited,
+        });
         self.epoch += 1;
     }
 
     fn look_at_limits(&mut self) -> Option<LimitedStretch> {
-        self.limits.look(self.epochs.clock(), reached(&self.accounting()))
+        self.limits
+            .look(self.epochs.clock(), reached(&self.accounting()))
     }
 
     /// Appends reassembled datagrams to the block.
@@ -240,8 +255,13 @@ impl PacketDispatcher {
         let ends = std::mem::take(&mut self.ends);
         let dealt = Arc::new(AssignedBlock { block, hands, ends });
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
-            let share =
-                WorkerShare { dealt: dealt.clone(), worker, clock: self.epochs.clock(), lost, limited };
+            let share = WorkerShare {
+                dealt: dealt.clone(),
+                worker,
+                clock: self.epochs.clock(),
+                lost,
+                limited,
+            };
             lane.send(share).map_err(|_| WorkerGone)?;
         }
         self.dealt.push_back(dealt);
@@ -260,7 +280,10 @@ impl PacketDispatcher {
 
     /// Counts of packets that did not reach a worker.
     pub fn accounting(&self) -> PacketAccounting {
-        PacketAccounting { fragments: self.gate.fragments(), ..self.accounting.clone() }
+        PacketAccounting {
+            fragments: self.gate.fragments(),
+            ..self.accounting.clone()
+        }
     }
 
     /// Distributes the packets of a block, except those appended during distribution, which are already
@@ -276,11 +299,18 @@ impl PacketDispatcher {
             } else {
                 self.sort_by_flow(block, left.clone())
             };
-            let Some(DispatchStop { place, verdict, ends_epoch }) = stop else {
+            let Some(DispatchStop {
+                place,
+                verdict,
+                ends_epoch,
+            }) = stop
+            else {
                 return BatchProgress::Continue;
             };
             left.start = place + usize::from(verdict != GateVerdict::Over);
-            if verdict == GateVerdict::Over || self.put_in_place(block, place) == Some(GateVerdict::Over) {
+            if verdict == GateVerdict::Over
+                || self.put_in_place(block, place) == Some(GateVerdict::Over)
+            {
                 self.unwanted.extend_from_slice(&block.records()[left]);
                 return BatchProgress::LimitReached;
             }
@@ -305,7 +335,11 @@ impl PacketDispatcher {
     /// Assigns packets to workers by flow, up to the first packet that needs other treatment.
     fn sort_by_flow(&mut self, block: &PacketBlock, places: Range<usize>) -> Option<DispatchStop> {
         for (place, captured) in places.clone().zip(block.range(places)) {
-            let mut deal = FlowDispatch { seed: self.seed, place: place as u16, hands: &mut self.hands };
+            let mut deal = FlowDispatch {
+                seed: self.seed,
+                place: place as u16,
+                hands: &mut self.hands,
+            };
             let verdict = self.gate.admit(&captured, &mut self.accounting, &mut deal);
             if let Some(stop) = self.stop(place, verdict, &captured) {
                 return Some(stop);
@@ -325,7 +359,8 @@ impl PacketDispatcher {
             if verdict.is_none() {
                 self.hands[self.turn].places.push(place as u16);
             }
-            if let Some(stop) = self.stop(place, verdict.unwrap_or(GateVerdict::Entered), &captured) {
+            if let Some(stop) = self.stop(place, verdict.unwrap_or(GateVerdict::Entered), &captured)
+            {
                 return Some(stop);
             }
         }
@@ -341,15 +376,25 @@ impl PacketDispatcher {
         packet: &CapturedPacket<'_>,
     ) -> Option<DispatchStop> {
         // A packet beyond LIMIT does not advance time.
-        let ends_epoch = verdict != GateVerdict::Over && self.epochs.ends_with(packet.ts, packet.bytes.len());
+        let ends_epoch =
+            verdict != GateVerdict::Over && self.epochs.ends_with(packet.ts, packet.bytes.len());
         let stops = ends_epoch || matches!(verdict, GateVerdict::Over | GateVerdict::Completed);
-        stops.then_some(DispatchStop { place, verdict, ends_epoch })
+        stops.then_some(DispatchStop {
+            place,
+            verdict,
+            ends_epoch,
+        })
     }
 
     /// Assigns a reassembled packet, stored at position `place`, to its worker.
     fn admit_whole(&mut self, whole: &ReassembledPacket, place: usize) -> GateVerdict {
-        let mut deal = FlowDispatch { seed: self.seed, place: place as u16, hands: &mut self.hands };
-        self.gate.admit_whole(whole, &mut self.accounting, &mut deal)
+        let mut deal = FlowDispatch {
+            seed: self.seed,
+            place: place as u16,
+            hands: &mut self.hands,
+        };
+        self.gate
+            .admit_whole(whole, &mut self.accounting, &mut deal)
     }
 }
 
@@ -357,8 +402,20 @@ impl PacketDispatcher {
 fn record_of(whole: &ReassembledPacket, block: &mut PacketBlock) -> PacketRecord {
     let len = whole.bytes.len() as u32;
     let buffer = block.add_buffer(whole.bytes.clone());
-    let &ReassembledPacket { ts, link_type, original_len, .. } = whole;
-    PacketRecord { ts, link_type, original_len, len, start: 0, buffer }
+    let &ReassembledPacket {
+        ts,
+        link_type,
+        original_len,
+        ..
+    } = whole;
+    PacketRecord {
+        ts,
+        link_type,
+        original_len,
+        len,
+        start: 0,
+        buffer,
+    }
 }
 
 /// Assigns a packet to the worker of its flow.

@@ -46,7 +46,16 @@ impl Default for EpochSplitter {
         let clock = Timestamp::MIN;
         let behind = (0, Timestamp::MIN);
         let latest = Timestamp::MIN;
-        EpochSplitter { began, packets: 0, bytes: 0, packets_before: 0, clock, behind, latest, lead_ns: 0 }
+        EpochSplitter {
+            began,
+            packets: 0,
+            bytes: 0,
+            packets_before: 0,
+            clock,
+            behind,
+            latest,
+            lead_ns: 0,
+        }
     }
 }
 
@@ -69,13 +78,24 @@ impl EpochSplitter {
     /// Adds the next packets. If the epoch ends with one of them, returns the number up to and including it.
     pub fn ends_within(&mut self, records: &[PacketRecord]) -> Option<usize> {
         let add = |(first, latest, bytes): (Timestamp, Timestamp, u64), record: &PacketRecord| {
-            (first.min(record.ts), latest.max(record.ts), bytes + u64::from(record.len))
+            (
+                first.min(record.ts),
+                latest.max(record.ts),
+                bytes + u64::from(record.len),
+            )
         };
-        let (first, latest, bytes) = records.iter().fold((Timestamp::MAX, self.latest, self.bytes), add);
+        let (first, latest, bytes) = records
+            .iter()
+            .fold((Timestamp::MAX, self.latest, self.bytes), add);
         let clock = self.clock.max(latest);
         self.latest = latest;
         let packets = self.packets.saturating_add(records.len() as u32);
-        let all = EpochSplitter { packets, bytes, clock, ..*self };
+        let all = EpochSplitter {
+            packets,
+            bytes,
+            clock,
+            ..*self
+        };
         let in_time = self.behind.0 == 0 && clock.since(first) <= BEHIND_NS;
         if in_time && clock.since(self.began) < EPOCH_NS && !all.is_full() {
             *self = all;
@@ -119,7 +139,11 @@ impl EpochSplitter {
             self.behind.0 = 0;
             return;
         }
-        let latest = if self.behind.0 == 0 { ts } else { self.behind.1.max(ts) };
+        let latest = if self.behind.0 == 0 {
+            ts
+        } else {
+            self.behind.1.max(ts)
+        };
         self.behind = (self.behind.0 + 1, latest);
         if self.behind.0 >= BEHIND_PACKETS {
             (self.clock, self.began, self.behind.0) = (latest, Timestamp::MIN, 0);
@@ -171,7 +195,9 @@ mod tests {
     /// Returns the packet numbers at which epochs end.
     fn ends(times: &[i64]) -> Vec<usize> {
         let mut epochs = EpochSplitter::default();
-        (1..=times.len()).filter(|n| epochs.ends_with(Timestamp(times[n - 1]), LEN)).collect()
+        (1..=times.len())
+            .filter(|n| epochs.ends_with(Timestamp(times[n - 1]), LEN))
+            .collect()
     }
 
     #[test]
@@ -184,10 +210,18 @@ mod tests {
         assert_eq!(ends(&every(400 * MS, 10)), [1, 4, 7, 10]);
         assert_eq!(ends(&every(5000 * MS, 4)), [1, 2, 3, 4]);
         let mut epochs = EpochSplitter::default();
-        let large: Vec<_> = (1..3000).filter(|_| epochs.ends_with(Timestamp(0), 1500)).collect();
-        assert_eq!((large.as_slice(), epochs.packets()), (&[1, 1400, 2799][..], 2999));
+        let large: Vec<_> = (1..3000)
+            .filter(|_| epochs.ends_with(Timestamp(0), 1500))
+            .collect();
+        assert_eq!(
+            (large.as_slice(), epochs.packets()),
+            (&[1, 1400, 2799][..], 2999)
+        );
         // Isolated packets with earlier timestamps do not end an epoch.
-        assert_eq!(ends(&[7000 * MS, 0, 6999 * MS, 8000 * MS, i64::MIN, i64::MAX]), [1, 4, 6]);
+        assert_eq!(
+            ends(&[7000 * MS, 0, 6999 * MS, 8000 * MS, i64::MIN, i64::MAX]),
+            [1, 4, 6]
+        );
     }
 
     #[test]
@@ -200,14 +234,19 @@ mod tests {
         // One packet with a timestamp in the future.
         let mut times: Vec<i64> = (0..2000).map(|i| i * MS).collect();
         times[100] = i64::MAX;
-        assert_eq!(self::ends(&times), [1, 101, 357, 607, 857, 1107, 1357, 1607, 1857]);
+        assert_eq!(
+            self::ends(&times),
+            [1, 101, 357, 607, 857, 1107, 1357, 1607, 1857]
+        );
     }
 
     #[test]
     fn live_sources_end_epochs_without_packets() {
         let mut epochs = EpochSplitter::default();
         assert!(epochs.ends_at(Timestamp(0)) && !epochs.ends_at(Timestamp(EPOCH_NS - 1)));
-        assert!(!epochs.ends_with(Timestamp(EPOCH_NS - 1), LEN) && epochs.ends_at(Timestamp(EPOCH_NS)));
+        assert!(
+            !epochs.ends_with(Timestamp(EPOCH_NS - 1), LEN) && epochs.ends_at(Timestamp(EPOCH_NS))
+        );
         assert_eq!(epochs.clock(), Timestamp(EPOCH_NS));
     }
 

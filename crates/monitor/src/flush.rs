@@ -32,7 +32,10 @@ pub(crate) struct FlushProgress {
 impl FlushProgress {
     /// No request so far.
     pub fn of_workers(workers: usize) -> FlushProgress {
-        FlushProgress { workers: vec![(0, 0); workers], reported: 0 }
+        FlushProgress {
+            workers: vec![(0, 0); workers],
+            reported: 0,
+        }
     }
 
     /// A worker has carried out the request `number` at the end of `epoch`.
@@ -43,7 +46,10 @@ impl FlushProgress {
     /// The last request whose results are released, once; `released`: the last released epoch.
     pub fn take(&mut self, released: Option<u64>) -> Option<u64> {
         let number = self.workers.iter().map(|(number, _)| *number).min()?;
-        let is_released = self.workers.iter().all(|(_, epoch)| released >= Some(*epoch));
+        let is_released = self
+            .workers
+            .iter()
+            .all(|(_, epoch)| released >= Some(*epoch));
         let is_new = number > self.reported && is_released;
         is_new.then(|| {
             self.reported = number;
@@ -64,7 +70,10 @@ mod tests {
         assert_eq!(progress.take(Some(10)), None);
         progress.add(1, 2, 12);
         assert_eq!((progress.take(None), progress.take(Some(11))), (None, None));
-        assert_eq!((progress.take(Some(12)), progress.take(Some(13))), (Some(1), None));
+        assert_eq!(
+            (progress.take(Some(12)), progress.take(Some(13))),
+            (Some(1), None)
+        );
         progress.add(0, 2, 13);
         assert_eq!(progress.take(Some(13)), Some(2));
     }

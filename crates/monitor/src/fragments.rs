@@ -75,8 +75,18 @@ impl ReassembledPacket {
     /// Returns the packet in the form a source delivers.
     #[must_use]
     pub fn captured(&self) -> CapturedPacket<'_> {
-        let &ReassembledPacket { ts, link_type, original_len, .. } = self;
-        CapturedPacket { ts, link_type, original_len, bytes: &self.bytes }
+        let &ReassembledPacket {
+            ts,
+            link_type,
+            original_len,
+            ..
+        } = self;
+        CapturedPacket {
+            ts,
+            link_type,
+            original_len,
+            bytes: &self.bytes,
+        }
     }
 }
 
@@ -194,7 +204,8 @@ impl FragmentReassembler {
     fn give_up_oldest(&mut self) {
         let oldest = self.order.first_key_value().map(|(_, key)| *key);
         let datagram = oldest.and_then(|key| self.take(key));
-        self.given_up.extend(datagram.and_then(|datagram| datagram.into_whole(false)));
+        self.given_up
+            .extend(datagram.and_then(|datagram| datagram.into_whole(false)));
     }
 
     fn take(&mut self, key: FragmentKey) -> Option<PartialDatagram> {
@@ -232,9 +243,15 @@ impl PartialDatagram {
         if fragment.more && !len.is_multiple_of(8) {
             // An IPv4 receiver truncates to a multiple of 8 bytes; an IPv6 receiver rejects the fragment (RFC
             // 8200 §4.5).
-            len = if fragment.is_v6 { return None } else { len - len % 8 };
+            len = if fragment.is_v6 {
+                return None;
+            } else {
+                len - len % 8
+            };
         }
-        let end = start.checked_add(len).filter(|end| *end <= 0xffff && len > 0)?;
+        let end = start
+            .checked_add(len)
+            .filter(|end| *end <= 0xffff && len > 0)?;
         let reaches = self.parts.last().map_or(0, |part| part.end);
         let contradicts = match (self.len, fragment.more) {
             (Some(known), true) => end > known,
@@ -246,7 +263,9 @@ impl PartialDatagram {
             return None;
         }
         let bytes = &fragment.payload.bytes[..fragment.payload.bytes.len().min(len as usize)];
-        let neighbour = self.parts.get(self.parts.partition_point(|part| part.end <= start));
+        let neighbour = self
+            .parts
+            .get(self.parts.partition_point(|part| part.end <= start));
         let is_copy = neighbour.is_some_and(|part| (part.start, part.end) == (start, end));
         if !is_copy && neighbour.is_some_and(|part| part.start < end) {
             counters.overlaps += 1;
@@ -273,11 +292,18 @@ impl PartialDatagram {
         let origin = start;
         let mut at = self.parts.partition_point(|part| part.end <= start);
         while start < end {
-            let next = self.parts.get(at).map_or((end, end), |part| (part.start.min(end), part.end));
+            let next = self
+                .parts
+                .get(at)
+                .map_or((end, end), |part| (part.start.min(end), part.end));
             if start < next.0 {
                 let from = bytes.len().min((start - origin) as usize);
                 let to = bytes.len().min((next.0 - origin) as usize);
-                let part = DatagramPart { start, end: next.0, bytes: bytes[from..to].to_vec() };
+                let part = DatagramPart {
+                    start,
+                    end: next.0,
+                    bytes: bytes[from..to].to_vec(),
+                };
                 self.covered += part.end - part.start;
                 self.room += part.bytes.len() + PART_ROOM;
                 self.parts.insert(at, part);
@@ -310,10 +336,20 @@ impl PartialDatagram {
             // A fragment truncated by the capture is followed by a gap.
             at = part.start + part.bytes.len() as u32;
         }
-        let ts = if is_complete { self.last_ts } else { self.first_ts };
+        let ts = if is_complete {
+            self.last_ts
+        } else {
+            self.first_ts
+        };
         // The number of missing packets is unknown.
         let original_len = self.wire_bytes.max(bytes.len() as u32);
-        Some(ReassembledPacket { ts, link_type, original_len, bytes: Arc::new(bytes), packets: self.packets })
+        Some(ReassembledPacket {
+            ts,
+            link_type,
+            original_len,
+            bytes: Arc::new(bytes),
+            packets: self.packets,
+        })
     }
 }
 
@@ -327,16 +363,33 @@ mod tests {
 
     /// Fragments of a datagram as Ethernet frames, cut at these offsets in units of 8 bytes.
     fn pieces(v6: bool, payload: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
-        let ends = if v6 { ("[fd00::1]:9", "[fd00::2]:53") } else { ("10.0.0.1:9", "10.0.0.2:53") };
-        let ends = (ends.0.parse().expect("an end"), ends.1.parse().expect("an end"));
+        let ends = if v6 {
+            ("[fd00::1]:9", "[fd00::2]:53")
+        } else {
+            ("10.0.0.1:9", "10.0.0.2:53")
+        };
+        let ends = (
+            ends.0.parse().expect("an end"),
+            ends.1.parse().expect("an end"),
+        );
         let frame = SentPacket::udp(Timestamp(0), ends, payload).to_bytes();
         let (head, body) = frame.split_at(if v6 { 54 } else { 34 });
-        let cuts = cuts.iter().map(|cut| cut * 8).filter(|cut| *cut < body.len());
+        let cuts = cuts
+            .iter()
+            .map(|cut| cut * 8)
+            .filter(|cut| *cut < body.len());
         let mut places: Vec<usize> = cuts.chain([0, body.len()]).collect();
         places.sort_unstable();
         places.dedup();
-        let piece =
-            |range: &[usize]| part(v6, head, &body[range[0]..range[1]], range[0], range[1] < body.len());
+        let piece = |range: &[usize]| {
+            part(
+                v6,
+                head,
+                &body[range[0]..range[1]],
+                range[0],
+                range[1] < body.len(),
+            )
+        };
         places.windows(2).map(piece).collect()
     }
 
@@ -360,18 +413,30 @@ mod tests {
 
     fn captured(bytes: &[u8], ts: i64) -> CapturedPacket<'_> {
         let original_len = bytes.len() as u32;
-        CapturedPacket { ts: Timestamp(ts), link_type: LinkType::Ethernet, original_len, bytes }
+        CapturedPacket {
+            ts: Timestamp(ts),
+            link_type: LinkType::Ethernet,
+            original_len,
+            bytes,
+        }
     }
 
     fn add(table: &mut FragmentReassembler, packet: &[u8], ts: i64) -> Option<ReassembledPacket> {
         let captured = captured(packet, ts);
-        table.add(&IpFragment::of(&captured).expect("a fragment"), 1, captured.wire_len())
+        table.add(
+            &IpFragment::of(&captured).expect("a fragment"),
+            1,
+            captured.wire_len(),
+        )
     }
 
     fn payload_of(whole: &ReassembledPacket) -> Vec<u8> {
         let captured = whole.captured();
         let packet = Packet::decode(&captured).expect("a whole packet");
-        assert_eq!((packet.five_tuple.src.port, packet.five_tuple.dst.port), (9, 53));
+        assert_eq!(
+            (packet.five_tuple.src.port, packet.five_tuple.dst.port),
+            (9, 53)
+        );
         packet.payload.to_vec()
     }
 
@@ -433,7 +498,9 @@ mod tests {
             let coarse = pieces(v6, &[7; 56], &[4]);
             let fine = pieces(v6, &[7; 56], &[2, 6]);
             let mut table = FragmentReassembler::new(1 << 20);
-            assert!(add(&mut table, &coarse[0], 0).is_none() && add(&mut table, &fine[1], 0).is_none());
+            assert!(
+                add(&mut table, &coarse[0], 0).is_none() && add(&mut table, &fine[1], 0).is_none()
+            );
             assert_eq!(
                 add(&mut table, &coarse[1], 0).map(|whole| payload_of(&whole)),
                 (!v6).then(|| vec![7; 56])
@@ -448,12 +515,21 @@ mod tests {
             let pieces = pieces(v6, &[7; 100], &[3, 6]);
             let mut table = FragmentReassembler::new(1 << 20);
             add(&mut table, &pieces[0], 5);
-            assert!(table.give_up(Timestamp(PATIENCE_NS)).is_empty(), "it may still come");
+            assert!(
+                table.give_up(Timestamp(PATIENCE_NS)).is_empty(),
+                "it may still come"
+            );
             let given_up = table.give_up(Timestamp(PATIENCE_NS + 6));
             let captured = given_up[0].captured();
             let packet = Packet::decode(&captured).expect("a packet that was cut");
-            assert_eq!((packet.payload, packet.payload_original_len), (&[7; 16][..], 100));
-            assert_eq!((packet.ts, table.counters.incomplete, table.held_bytes), (Timestamp(5), 1, 0));
+            assert_eq!(
+                (packet.payload, packet.payload_original_len),
+                (&[7; 16][..], 100)
+            );
+            assert_eq!(
+                (packet.ts, table.counters.incomplete, table.held_bytes),
+                (Timestamp(5), 1, 0)
+            );
             // A datagram without its first fragment is not delivered.
             add(&mut table, &pieces[1], 5);
             assert!(table.give_up_all().is_empty());
@@ -488,10 +564,20 @@ mod tests {
             (0, 0, true, 4),
             (0, 8, true, 4),
         ] {
-            add(&mut table, &part(false, head, &vec![0; len], offset, more), 0);
+            add(
+                &mut table,
+                &part(false, head, &vec![0; len], offset, more),
+                0,
+            );
             assert_eq!(table.counters.malformed, malformed, "{offset} {len} {more}");
         }
-        assert_eq!(table.counters.reassembled, 1, "the good ones are a datagram");
-        assert_eq!(Packet::decode(&captured(&[], 0)).err(), Some(DecodeError::Malformed));
+        assert_eq!(
+            table.counters.reassembled, 1,
+            "the good ones are a datagram"
+        );
+        assert_eq!(
+            Packet::decode(&captured(&[], 0)).err(),
+            Some(DecodeError::Malformed)
+        );
     }
 }

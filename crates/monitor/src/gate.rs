@@ -82,13 +82,26 @@ impl Gate {
         let sampler = Sampler::new(spec.sample, spec.sample_seed);
         let is_open = addresses.passes_all() && sampler.takes_all() && limiter.is_open();
         let fragments = Some(FragmentReassembler::new(fragment_bytes_max));
-        Gate { addresses, sampler, limiter, fragments, whole: None, weight: 1, keep: None, is_open }
+        Gate {
+            addresses,
+            sampler,
+            limiter,
+            fragments,
+            whole: None,
+            weight: 1,
+            keep: None,
+            is_open,
+        }
     }
 
     /// Sets the storage for admitted packets.
     #[must_use]
     pub fn keeping(self, keep: Option<SharedPacketRetention>) -> Gate {
-        Gate { is_open: self.is_open && keep.is_none(), keep, ..self }
+        Gate {
+            is_open: self.is_open && keep.is_none(),
+            keep,
+            ..self
+        }
     }
 
     /// Creates a gate for packets that another gate admitted: every decodable packet passes.
@@ -134,7 +147,9 @@ impl Gate {
                 let verdict = self.judge(&packet, accounting);
                 if verdict == GateVerdict::Entered {
                     if let Some(keep) = &self.keep {
-                        keep.lock().unwrap_or_else(PoisonError::into_inner).take(captured, &packet);
+                        keep.lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .take(captured, &packet);
                     }
                     enter.packet(captured, &packet);
                 }
@@ -202,7 +217,10 @@ impl Gate {
     /// Counters of fragment reassembly.
     #[must_use]
     pub fn fragments(&self) -> fragments::FragmentCounters {
-        self.fragments.as_ref().map(|fragments| *fragments.counters()).unwrap_or_default()
+        self.fragments
+            .as_ref()
+            .map(|fragments| *fragments.counters())
+            .unwrap_or_default()
     }
 
     fn judge(&self, packet: &Packet<'_>, accounting: &mut PacketAccounting) -> GateVerdict {
@@ -254,6 +272,10 @@ impl Gate {
         {
             self.whole = fragments.add(&fragment, self.weight, captured.wire_len());
         }
-        if self.whole.is_some() { GateVerdict::Completed } else { GateVerdict::Refused }
+        if self.whole.is_some() {
+            GateVerdict::Completed
+        } else {
+            GateVerdict::Refused
+        }
     }
 }

@@ -22,7 +22,11 @@ pub(crate) struct InFlightWeight {
 impl InFlightBytes {
     /// Creates a count with a limit of `bytes_max`.
     pub fn new(bytes_max: usize) -> InFlightBytes {
-        InFlightBytes(Arc::new(InFlightState { bytes: Mutex::new(0), bytes_max, less: Condvar::new() }))
+        InFlightBytes(Arc::new(InFlightState {
+            bytes: Mutex::new(0),
+            bytes_max,
+            less: Condvar::new(),
+        }))
     }
 
     /// Blocks until `bytes` fit. A message above the limit is admitted alone.
@@ -30,7 +34,10 @@ impl InFlightBytes {
         let shared = self.0.clone();
         let mut now = shared.lock();
         while *now > 0 && *now + bytes > shared.bytes_max {
-            now = shared.less.wait(now).unwrap_or_else(PoisonError::into_inner);
+            now = shared
+                .less
+                .wait(now)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         *now += bytes;
         drop(now);

@@ -14,7 +14,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use capture::{PacketSource, SourceError};
 use collect::{Collector, IgnoreCoverage, LaneId, TakeRows};
 use plan::{Dataflow, MonitorSpec, Plan, SampleMode};
-use stream::{Engine, EngineOutput, EngineSet, LimitedStretch, LossCount, LossStretch, OutputConsumer};
+use stream::{
+    Engine, EngineOutput, EngineSet, LimitedStretch, LossCount, LossStretch, OutputConsumer,
+};
 use wire::Timestamp;
 
 use crate::allowance::PacketAllowance;
@@ -164,7 +166,12 @@ impl MonitorJob {
     /// # Errors
     /// When a thread cannot be created.
     pub fn start(plan: &Plan, config: &JobConfig, input: JobInput) -> std::io::Result<MonitorJob> {
-        MonitorJob::start_several(&plan.monitor, std::slice::from_ref(&plan.dataflow), config, input)
+        MonitorJob::start_several(
+            &plan.monitor,
+            std::slice::from_ref(&plan.dataflow),
+            config,
+            input,
+        )
     }
 
     /// Like [`MonitorJob::start`], for several dataflows over the same packets. The parsers are those of all their
@@ -185,7 +192,12 @@ impl MonitorJob {
         };
         let sample_seed = monitor.sample_seed;
         let window_bytes_max = config.stream.window_bytes_max / (workers + 1);
-        let stream = stream::EngineConfig { sample, sample_seed, window_bytes_max, ..config.stream.clone() };
+        let stream = stream::EngineConfig {
+            sample,
+            sample_seed,
+            window_bytes_max,
+            ..config.stream.clone()
+        };
         let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
         // One quarter each: built by workers, in flight, waiting for other workers' rows of the epoch, being
         // sorted.
@@ -198,9 +210,11 @@ impl MonitorJob {
                 WindowEmission::Closed => {
                     Collector::new(EngineSet::new(dataflows, &stream), workers, results_quarter)
                 }
-                WindowEmission::HandedOn { .. } => {
-                    Collector::relay(EngineSet::worker(dataflows, &stream), workers, results_quarter)
-                }
+                WindowEmission::HandedOn { .. } => Collector::relay(
+                    EngineSet::worker(dataflows, &stream),
+                    workers,
+                    results_quarter,
+                ),
             },
             vitals: WorkerVitals::of_all(workers),
             stop: Arc::default(),
@@ -215,28 +229,44 @@ impl MonitorJob {
             JobInput::Shared(..) => config.monitor.fragment_bytes_max,
             JobInput::Each(_) => limits.fragment_bytes_max,
         };
-        let gate = || Gate::new(monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
+        let gate =
+            || Gate::new(monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
         let packets_only = TupleOutputs::new(monitor, &config.monitor.origin).reads_packets_only()
             && config.monitor.taps.is_none();
         // Workers join tuples, each with an equal share of the limit.
         let join_rows_max = stream.join_rows_max.div_ceil(workers);
         let join_bytes_max = stream.join_bytes_max.div_ceil(workers);
-        let stream = stream::EngineConfig { join_rows_max, join_bytes_max, ..stream };
+        let stream = stream::EngineConfig {
+            join_rows_max,
+            join_bytes_max,
+            ..stream
+        };
         let stop = job.stop.clone();
         // A result without windows covers the run only.
-        let mut pipelines = dataflows.iter().flat_map(|dataflow| &dataflow.pipelines).peekable();
-        let has_windows = pipelines.peek().is_some() && pipelines.all(|pipeline| pipeline.window.is_some());
+        let mut pipelines = dataflows
+            .iter()
+            .flat_map(|dataflow| &dataflow.pipelines)
+            .peekable();
+        let has_windows =
+            pipelines.peek().is_some() && pipelines.all(|pipeline| pipeline.window.is_some());
         let began = (config.marks_begin && has_windows).then(wall_clock);
         let worker = |gate| {
-            MonitorWorker::new(gate, monitor, dataflows, limits.clone(), &stream, results_quarter / workers)
-                .heeding(stop.clone())
-                .peeking(config.peek_bytes_max)
-                .flushing(config.flush.clone())
-                .beginning(began)
-                .telling_open(match config.windows {
-                    WindowEmission::Closed => None,
-                    WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),
-                })
+            MonitorWorker::new(
+                gate,
+                monitor,
+                dataflows,
+                limits.clone(),
+                &stream,
+                results_quarter / workers,
+            )
+            .heeding(stop.clone())
+            .peeking(config.peek_bytes_max)
+            .flushing(config.flush.clone())
+            .beginning(began)
+            .telling_open(match config.windows {
+                WindowEmission::Closed => None,
+                WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),
+            })
         };
         let thread = |worker: Option<usize>| JobThread {
             worker,
@@ -251,13 +281,18 @@ impl MonitorJob {
         match input {
             JobInput::Shared(source, 0 | 1) => {
                 let worker = worker(gate());
-                threads.push(thread(Some(0)).spawn(move |thread| thread.run(worker, source, false))?);
+                threads
+                    .push(thread(Some(0)).spawn(move |thread| thread.run(worker, source, false))?);
             }
             JobInput::Shared(source, _) => {
-                let (dispatch, rings) = PacketDispatcher::new(gate(), workers, packets_only, &limits.flow);
+                let (dispatch, rings) =
+                    PacketDispatcher::new(gate(), workers, packets_only, &limits.flow);
                 for (number, ring) in rings.into_iter().enumerate() {
                     let worker = worker(Gate::open());
-                    threads.push(thread(Some(number)).spawn(move |thread| thread.run_behind(worker, ring))?);
+                    threads.push(
+                        thread(Some(number))
+                            .spawn(move |thread| thread.run_behind(worker, ring))?,
+                    );
                 }
                 threads.push(thread(None).spawn(move |thread| thread.deal(source, dispatch))?);
             }
@@ -265,7 +300,10 @@ impl MonitorJob {
                 limiter.start(wall_clock());
                 for (number, source) in sources.into_iter().enumerate() {
                     let worker = worker(gate());
-                    threads.push(thread(Some(number)).spawn(move |thread| thread.run(worker, source, true))?);
+                    threads.push(
+                        thread(Some(number))
+                            .spawn(move |thread| thread.run(worker, source, true))?,
+                    );
                 }
             }
         }
@@ -288,7 +326,11 @@ impl MonitorJob {
             Ok(WorkerMessage::Report(worker, report, _weight)) => {
                 self.collector.take(lane(worker), *report, out);
             }
-            Ok(WorkerMessage::Flushed { worker, number, epoch }) => self.flushed.add(worker, number, epoch),
+            Ok(WorkerMessage::Flushed {
+                worker,
+                number,
+                epoch,
+            }) => self.flushed.add(worker, number, epoch),
             Ok(WorkerMessage::Names(mut names)) => self.names.append(&mut names),
             Ok(WorkerMessage::Packets(facts)) => self.packets.add(facts),
             Ok(WorkerMessage::Rate(change)) => self.ended.sampling.add(change),
@@ -323,7 +365,11 @@ impl MonitorJob {
     /// Level of the slice of flows that all workers apply; the minimum if they differ.
     #[must_use]
     pub fn slice_level(&self) -> u8 {
-        self.vitals.iter().map(|vitals| vitals.read().slice_level).min().unwrap_or(0)
+        self.vitals
+            .iter()
+            .map(|vitals| vitals.read().slice_level)
+            .min()
+            .unwrap_or(0)
     }
 
     /// Passes the rows of open windows to `out`, if [`JobConfig::peek_bytes_max`] is set. Returns false without
@@ -401,7 +447,12 @@ impl MonitorJob {
         let stream = self.collector.counters();
         let epochs_cut = self.collector.epochs_cut();
         let silences = self.collector.silences();
-        MonitorOutcome { stream, silences, epochs_cut, ..self.ended }
+        MonitorOutcome {
+            stream,
+            silences,
+            epochs_cut,
+            ..self.ended
+        }
     }
 }
 
@@ -428,6 +479,8 @@ impl MonitorOutcome {
 }
 
 fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

@@ -40,7 +40,11 @@ impl Limiter {
     #[must_use]
     pub fn of(spec: &MonitorSpec) -> Limiter {
         let limiter = Limiter::new(spec.limit);
-        Limiter { span: spec.span, is_open: limiter.is_open && spec.span == TimeSpan::default(), ..limiter }
+        Limiter {
+            span: spec.span,
+            is_open: limiter.is_open && spec.span == TimeSpan::default(),
+            ..limiter
+        }
     }
 
     /// Creates a limiter from `limit`.
@@ -61,7 +65,11 @@ impl Limiter {
     /// Sets the share of a packet LIMIT over several monitors.
     #[must_use]
     pub fn within(self, allowance: Option<PacketAllowance>) -> Limiter {
-        Limiter { is_open: self.is_open && allowance.is_none(), allowance, ..self }
+        Limiter {
+            is_open: self.is_open && allowance.is_none(),
+            allowance,
+            ..self
+        }
     }
 
     /// Starts the time limit at `now`, before any packet, so that live input ends on time even without
@@ -104,7 +112,10 @@ impl Limiter {
         }
         self.limit.packets.is_none_or(|max| {
             let add = |n| (n < max).then_some(n + 1);
-            self.shared.admitted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+            self.shared
+                .admitted
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+                .is_ok()
         })
     }
 
@@ -120,7 +131,11 @@ impl Limiter {
         self.limit.nanos.is_some_and(|max| {
             let first = match self.span.start_ns {
                 Some(start) => start,
-                None => self.shared.first_ts.fetch_min(ts.0, Ordering::Relaxed).min(ts.0),
+                None => self
+                    .shared
+                    .first_ts
+                    .fetch_min(ts.0, Ordering::Relaxed)
+                    .min(ts.0),
             };
             ts.since(Timestamp(first)) >= max
         })
@@ -133,7 +148,10 @@ mod tests {
 
     #[test]
     fn whichever_comes_first_and_shared() {
-        let limiter = Limiter::new(QueryLimit { packets: Some(3), nanos: Some(100) });
+        let limiter = Limiter::new(QueryLimit {
+            packets: Some(3),
+            nanos: Some(100),
+        });
         let other = limiter.clone();
         assert!(!limiter.is_over(Timestamp(1000)) && !other.is_over(Timestamp(1099)));
         assert!(other.is_over(Timestamp(1100)));
@@ -143,9 +161,16 @@ mod tests {
 
     #[test]
     fn a_span_is_the_same_for_all() {
-        let limit = QueryLimit { packets: None, nanos: Some(100) };
+        let limit = QueryLimit {
+            packets: None,
+            nanos: Some(100),
+        };
         let of = |limit, start_ns, end_ns| {
-            Limiter::of(&MonitorSpec { limit, span: TimeSpan { start_ns, end_ns }, ..MonitorSpec::default() })
+            Limiter::of(&MonitorSpec {
+                limit,
+                span: TimeSpan { start_ns, end_ns },
+                ..MonitorSpec::default()
+            })
         };
         let limiter = of(limit, Some(1000), None);
         assert!(limiter.is_early(Timestamp(999)) && !limiter.is_early(Timestamp(1000)));
@@ -167,7 +192,10 @@ mod tests {
 
     #[test]
     fn time_may_begin_before_the_first_packet() {
-        let limiter = Limiter::new(QueryLimit { packets: None, nanos: Some(100) });
+        let limiter = Limiter::new(QueryLimit {
+            packets: None,
+            nanos: Some(100),
+        });
         limiter.start(Timestamp(0));
         assert!(limiter.is_over(Timestamp(100)) && !limiter.is_over(Timestamp(99)));
     }

@@ -75,12 +75,23 @@ impl LookBack {
 
     /// Adds a packet.
     pub fn take(&mut self, captured: &CapturedPacket<'_>, five_tuple: &FiveTuple) {
-        let &CapturedPacket { ts, link_type, original_len, bytes } = captured;
+        let &CapturedPacket {
+            ts,
+            link_type,
+            original_len,
+            bytes,
+        } = captured;
         self.latest = self.latest.max(ts);
         self.bytes.extend(bytes);
         let key = five_tuple.flow_key().0;
         let len = bytes.len() as u32;
-        self.waiting.push_back(WaitingPacket { key, ts, link_type, original_len, len });
+        self.waiting.push_back(WaitingPacket {
+            key,
+            ts,
+            link_type,
+            original_len,
+            len,
+        });
         if self.is_over() {
             self.learn();
             while self.is_over() {
@@ -96,7 +107,13 @@ impl LookBack {
             self.leave();
         }
         let (kept, error) = self.file.finish();
-        (PacketFileCounts { tuples_missed: self.tuples_missed, ..kept }, error)
+        (
+            PacketFileCounts {
+                tuples_missed: self.tuples_missed,
+                ..kept
+            },
+            error,
+        )
     }
 
     fn is_over(&self) -> bool {
@@ -110,12 +127,22 @@ impl LookBack {
         let (news, missed) = self.chosen.news();
         self.tuples_missed += missed;
         for passed in news {
-            let [a, b] = passed.ends.map(|(addr, port)| Endpoint { addr: Addr(addr), port });
+            let [a, b] = passed.ends.map(|(addr, port)| Endpoint {
+                addr: Addr(addr),
+                port,
+            });
             let protocol = protocol(&passed.transport);
-            let key = FiveTuple { src: a, dst: b, protocol }.flow_key().0;
+            let key = FiveTuple {
+                src: a,
+                dst: b,
+                protocol,
+            }
+            .flow_key()
+            .0;
             if self.wanted.len() >= self.reach.flows_max {
                 let latest = self.latest;
-                self.wanted.retain(|_, last| latest.since(*last) < SILENCE_NS);
+                self.wanted
+                    .retain(|_, last| latest.since(*last) < SILENCE_NS);
             }
             let is_known = self.wanted.contains_key(&key);
             let has_room = is_known || self.wanted.len() < self.reach.flows_max;
@@ -128,14 +155,27 @@ impl LookBack {
 
     /// Removes the oldest packet; writes it if its flow is selected.
     fn leave(&mut self) {
-        let Some(oldest) = self.waiting.pop_front() else { return };
-        let WaitingPacket { key, ts, link_type, original_len, len } = oldest;
+        let Some(oldest) = self.waiting.pop_front() else {
+            return;
+        };
+        let WaitingPacket {
+            key,
+            ts,
+            link_type,
+            original_len,
+            len,
+        } = oldest;
         self.packet.clear();
         self.packet.extend(self.bytes.drain(..len as usize));
         match self.wanted.get_mut(&key) {
             Some(last) if ts.since(*last) < SILENCE_NS => {
                 *last = ts.max(*last);
-                self.file.take(&CapturedPacket { ts, link_type, original_len, bytes: &self.packet });
+                self.file.take(&CapturedPacket {
+                    ts,
+                    link_type,
+                    original_len,
+                    bytes: &self.packet,
+                });
             }
             _ => {
                 self.wanted.remove(&key);
@@ -168,8 +208,8 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     fn look_back(reach: LookBackLimits) -> LookBack {
-        let file =
-            PacketFile::create(Path::new("/dev/null"), PacketRotation::default()).expect("it is there");
+        let file = PacketFile::create(Path::new("/dev/null"), PacketRotation::default())
+            .expect("it is there");
         LookBack::new(file, SelectedFlows::with_news(8), reach)
     }
 
@@ -183,13 +223,24 @@ mod tests {
         expected: (u64, u64),
     ) {
         let mut look_back = look_back(reach);
-        let end = |port| Endpoint { addr: Addr::v4([10, 0, 0, 1]), port };
+        let end = |port| Endpoint {
+            addr: Addr::v4([10, 0, 0, 1]),
+            port,
+        };
         for n in 0..packets {
             let src = end(1000 + n as u16 % flows);
-            let five_tuple = FiveTuple { src, dst: end(80), protocol: IpProtocol::TCP };
+            let five_tuple = FiveTuple {
+                src,
+                dst: end(80),
+                protocol: IpProtocol::TCP,
+            };
             let ts = Timestamp(n * SECOND);
-            let captured =
-                CapturedPacket { ts, link_type: LinkType::Ethernet, original_len: 100, bytes: &[7; 100] };
+            let captured = CapturedPacket {
+                ts,
+                link_type: LinkType::Ethernet,
+                original_len: 100,
+                bytes: &[7; 100],
+            };
             look_back.take(&captured, &five_tuple);
             for (_, flow, begun) in passed.iter().filter(|(after, ..)| *after == n) {
                 let [a, b] = [1000 + flow, 80].map(|port| (Addr::v4([10, 0, 0, 1]).0, port));
@@ -208,7 +259,11 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_in_time_is_kept_whole() {
-        let reach = LookBackLimits { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
+        let reach = LookBackLimits {
+            bytes_max: 1 << 20,
+            ns: 10 * SECOND,
+            flows_max: 8,
+        };
         check(reach, 40, 4, &[], (0, 0));
         // All ten packets of the flow: the first is still buffered.
         check(reach, 40, 4, &[(9, 0, 0)], (10, 0));
@@ -222,7 +277,11 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let one = size_of::<WaitingPacket>() + 100;
-        let reach = LookBackLimits { bytes_max: 10 * one, ns: i64::MAX, flows_max: 2 };
+        let reach = LookBackLimits {
+            bytes_max: 10 * one,
+            ns: i64::MAX,
+            flows_max: 2,
+        };
         check(reach, 40, 4, &[(9, 0, 0)], (10, 0));
         check(reach, 40, 4, &[(13, 0, 0)], (9, 1));
         // The limit on selected flows excludes the third.
@@ -231,7 +290,11 @@ mod tests {
 
     #[test]
     fn a_five_tuple_that_was_silent_is_somebody_elses() {
-        let reach = LookBackLimits { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
+        let reach = LookBackLimits {
+            bytes_max: 1 << 20,
+            ns: 10 * SECOND,
+            flows_max: 8,
+        };
         // Each flow sends a packet every 400 seconds.
         check(reach, 1200, 400, &[(5, 0, 0)], (1, 0));
     }

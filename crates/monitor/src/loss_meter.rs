@@ -19,16 +19,26 @@ pub(crate) struct LossMeter {
 
 impl Default for LossMeter {
     fn default() -> LossMeter {
-        LossMeter { told: (Timestamp::MIN, 0, 0) }
+        LossMeter {
+            told: (Timestamp::MIN, 0, 0),
+        }
     }
 }
 
 impl LossMeter {
     /// Reads the source's counters at the end of an epoch or of the input.
-    pub fn look(&mut self, source: &dyn PacketSource, epochs: &EpochSplitter) -> Option<LossStretch> {
+    pub fn look(
+        &mut self,
+        source: &dyn PacketSource,
+        epochs: &EpochSplitter,
+    ) -> Option<LossStretch> {
         let counters = source.counters();
         let is_live = counters.clock.is_some();
-        let now = if is_live { reading_time(epochs.clock(), wall_clock()) } else { epochs.clock() };
+        let now = if is_live {
+            reading_time(epochs.clock(), wall_clock())
+        } else {
+            epochs.clock()
+        };
         self.note((now, epochs.packets(), lost(&counters)), is_live)
     }
 
@@ -38,15 +48,25 @@ impl LossMeter {
             return None;
         }
         self.told = now;
-        let packets =
-            LossCount { seen: now.1.saturating_sub(before.1), lost: now.2.saturating_sub(before.2) };
-        Some(LossStretch { from_ns: before.0.0, to_ns: now.0.0, packets, bytes: LossCount::default() })
+        let packets = LossCount {
+            seen: now.1.saturating_sub(before.1),
+            lost: now.2.saturating_sub(before.2),
+        };
+        Some(LossStretch {
+            from_ns: before.0.0,
+            to_ns: now.0.0,
+            packets,
+            bytes: LossCount::default(),
+        })
     }
 }
 
 /// Total packets lost between the network and the source.
 pub(crate) fn lost(counters: &SourceCounters) -> u64 {
-    counters.lost_before_us.unwrap_or(0).saturating_add(counters.nic_drops.unwrap_or(0))
+    counters
+        .lost_before_us
+        .unwrap_or(0)
+        .saturating_add(counters.nic_drops.unwrap_or(0))
 }
 
 /// Time to which losses are assigned. When the buffer is full, packets are lost at its end, which is later
@@ -54,11 +74,17 @@ pub(crate) fn lost(counters: &SourceCounters) -> u64 {
 /// last packet.
 fn reading_time(clock: Timestamp, wall: Timestamp) -> Timestamp {
     const BUFFERED_NS: i64 = 60_000_000_000;
-    if (0..BUFFERED_NS).contains(&wall.since(clock)) { wall } else { clock }
+    if (0..BUFFERED_NS).contains(&wall.since(clock)) {
+        wall
+    } else {
+        clock
+    }
 }
 
 fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
@@ -71,27 +97,43 @@ mod tests {
         let mut meter = LossMeter::default();
         let note = |&(at, packets, lost): &(i64, u64, u64)| {
             let stretch = meter.note((Timestamp(at), packets, lost), is_live)?;
-            Some((stretch.from_ns, stretch.to_ns, stretch.packets.seen, stretch.packets.lost))
+            Some((
+                stretch.from_ns,
+                stretch.to_ns,
+                stretch.packets.seen,
+                stretch.packets.lost,
+            ))
         };
         assert_eq!(notes.iter().map(note).collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn live_sources_speak_of_the_time_since_the_last_look() {
-        let expected = [Some((i64::MIN, 5, 10, 0)), Some((5, 7, 20, 3)), Some((7, 9, 0, 0))];
+        let expected = [
+            Some((i64::MIN, 5, 10, 0)),
+            Some((5, 7, 20, 3)),
+            Some((7, 9, 0, 0)),
+        ];
         check(true, &[(5, 10, 0), (7, 30, 3), (9, 30, 3)], &expected);
     }
 
     #[test]
     fn files_speak_of_the_time_since_they_spoke_last() {
         let expected = [None, Some((i64::MIN, 7, 30, 3)), None, Some((7, 20, 30, 6))];
-        check(false, &[(5, 10, 0), (7, 30, 3), (9, 40, 3), (20, 60, 9)], &expected);
+        check(
+            false,
+            &[(5, 10, 0), (7, 30, 3), (9, 40, 3), (20, 60, 9)],
+            &expected,
+        );
     }
 
     #[test]
     fn what_waits_in_a_buffer_is_older_than_what_is_lost() {
         let check = |clock, wall, expected| {
-            assert_eq!(reading_time(Timestamp(clock), Timestamp(wall)), Timestamp(expected));
+            assert_eq!(
+                reading_time(Timestamp(clock), Timestamp(wall)),
+                Timestamp(expected)
+            );
         };
         check(1_000_000_000, 3_000_000_000, 3_000_000_000);
         check(1_000_000_000, 999_999_999, 1_000_000_000);

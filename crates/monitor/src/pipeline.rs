@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrayvec::ArrayVec;
-use flow::{FastPathSegment, FlowEvent, FlowEvents, FlowIdx, FlowTable, HashedKey, IndexedFlowEvent};
+use flow::{
+    FastPathSegment, FlowEvent, FlowEvents, FlowIdx, FlowTable, HashedKey, IndexedFlowEvent,
+};
 use parsers::flow_level::flow_record;
 use parsers::{FlowProtocol, ProbeBuffer, ProxiedEndpoints, StreamEnd, StreamGap, StreamSegment};
 use plan::slice::share;
@@ -138,8 +140,16 @@ impl FlowState {
     /// Selection probability of the flow; `otherwise` is the rate without SAMPLE auto.
     #[inline]
     fn rate(&self, otherwise: f64) -> f64 {
-        let own = if self.rate > 0.0 { self.rate } else { otherwise };
-        if self.level == 0 { own } else { own * share(self.level) }
+        let own = if self.rate > 0.0 {
+            self.rate
+        } else {
+            otherwise
+        };
+        if self.level == 0 {
+            own
+        } else {
+            own * share(self.level)
+        }
     }
 }
 
@@ -154,7 +164,10 @@ struct RareFlowState {
     proxied: Option<ProxiedEndpoints>,
 }
 
-const _: () = assert!(size_of::<FlowState>() == 64, "every packet with payload touches it");
+const _: () = assert!(
+    size_of::<FlowState>() == 64,
+    "every packet with payload touches it"
+);
 
 /// Whether a flow matches the query and this tap reports it; stored as the mark in the flow table.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -233,26 +246,47 @@ impl Monitor {
     /// stream data goes to the flow's parser, which writes tuples. Returns the number of packets of the batch
     /// processed.
     #[inline]
-    fn on_batch(&mut self, batch: &[CapturedPacket<'_>], events: &mut FlowEvents) -> (BatchProgress, usize) {
+    fn on_batch(
+        &mut self,
+        batch: &[CapturedPacket<'_>],
+        events: &mut FlowEvents,
+    ) -> (BatchProgress, usize) {
         let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
         let (progress, n) = self.admit(batch, &mut admitted);
         self.prefetch(&mut admitted);
         let has_fast_path = !self.asks.packets && !self.adaptive.has_changed();
         for ready in &admitted {
             let captured = &batch[usize::from(ready.place)];
-            let fast =
-                if has_fast_path { self.table.process_fast(&ready.at, &ready.segment, events) } else { None };
+            let fast = if has_fast_path {
+                self.table.process_fast(&ready.at, &ready.segment, events)
+            } else {
+                None
+            };
             let Some(flow) = fast else {
                 self.on_slow_path(captured, &ready.at, events);
                 continue;
             };
             if self.asks.payload
-                && let [IndexedFlowEvent { what: FlowEvent::Bytes { side, chunk, ts, place }, .. }] =
-                    *events.list()
+                && let [
+                    IndexedFlowEvent {
+                        what:
+                            FlowEvent::Bytes {
+                                side,
+                                chunk,
+                                ts,
+                                place,
+                            },
+                        ..
+                    },
+                ] = *events.list()
             {
                 self.now = self.clock.max(captured.ts);
                 let bytes = events.bytes(chunk, &captured.bytes[ready.payload as usize..]);
-                self.parse(flow, side, ParserEvent::Bytes(StreamSegment { bytes, ts, place }));
+                self.parse(
+                    flow,
+                    side,
+                    ParserEvent::Bytes(StreamSegment { bytes, ts, place }),
+                );
             }
             self.leaves_out(flow);
         }
@@ -315,7 +349,12 @@ impl Monitor {
         let flows = *self.table.counters();
         let fragments = self.gate.fragments();
         let networks_overflowed = self.networks.overflowed();
-        PacketAccounting { flows, fragments, networks_overflowed, ..self.accounting.clone() }
+        PacketAccounting {
+            flows,
+            fragments,
+            networks_overflowed,
+            ..self.accounting.clone()
+        }
     }
 
     /// Tuples are taken by windows that accept them for `lateness_ns` after their end.
@@ -349,7 +388,11 @@ impl Monitor {
     /// Current sampling rate for new flows.
     #[must_use]
     pub fn sample_rate(&self) -> f64 {
-        if self.asks.adapts { self.adaptive.rate() } else { self.asks.rate }
+        if self.asks.adapts {
+            self.adaptive.rate()
+        } else {
+            self.asks.rate
+        }
     }
 
     /// Sets the sampling rate for new flows; selected flows stay selected. Only for SAMPLE auto.

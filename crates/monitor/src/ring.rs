@@ -20,8 +20,16 @@ pub fn ring<T: Send>(capacity: usize) -> (RingSender<T>, RingReceiver<T>) {
     let to_receiver = RingWaker(Arc::clone(&receiver));
     let to_sender = RingWaker(Arc::clone(&sender));
     (
-        RingSender { producer, own: sender, receiver: to_receiver },
-        RingReceiver { consumer, own: receiver, sender: to_sender },
+        RingSender {
+            producer,
+            own: sender,
+            receiver: to_receiver,
+        },
+        RingReceiver {
+            consumer,
+            own: receiver,
+            sender: to_sender,
+        },
     )
 }
 
@@ -128,7 +136,8 @@ impl<T: Send> RingSender<T> {
     }
 
     fn wait(&self) {
-        self.own.wait(|| !self.producer.is_full() || self.producer.is_abandoned());
+        self.own
+            .wait(|| !self.producer.is_full() || self.producer.is_abandoned());
     }
 }
 
@@ -198,14 +207,17 @@ impl<T: Send> RingReceiver<T> {
     fn take_some(&mut self, max: usize, take: impl FnMut(T)) -> usize {
         let n = self.consumer.slots().min(max);
         // Available items stay available: only this thread takes them.
-        let Ok(chunk) = self.consumer.read_chunk(n) else { return 0 };
+        let Ok(chunk) = self.consumer.read_chunk(n) else {
+            return 0;
+        };
         chunk.into_iter().for_each(take);
         self.sender.wake();
         n
     }
 
     fn wait(&self) {
-        self.own.wait(|| !self.consumer.is_empty() || self.consumer.is_abandoned());
+        self.own
+            .wait(|| !self.consumer.is_empty() || self.consumer.is_abandoned());
     }
 }
 
@@ -229,7 +241,11 @@ const YIELDS: usize = 16;
 
 impl RingSleeper {
     fn new(barrier: RingBarrier) -> Self {
-        Self { asleep: AtomicBool::new(false), thread: Mutex::default(), barrier }
+        Self {
+            asleep: AtomicBool::new(false),
+            thread: Mutex::default(),
+            barrier,
+        }
     }
 
     /// Blocks until `ready`; may return early in rare cases.
@@ -238,7 +254,11 @@ impl RingSleeper {
             if ready() {
                 return;
             }
-            if n < SPINS { std::hint::spin_loop() } else { thread::yield_now() }
+            if n < SPINS {
+                std::hint::spin_loop()
+            } else {
+                thread::yield_now()
+            }
         }
         self.park(ready);
     }
@@ -258,7 +278,11 @@ impl RingSleeper {
     #[cold]
     fn unpark(&self) {
         if self.asleep.swap(false, Ordering::Acquire)
-            && let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+            && let Some(thread) = self
+                .thread
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .as_ref()
         {
             thread.unpark();
         }
@@ -300,7 +324,9 @@ impl RingBarrier {
     #[cfg(target_os = "linux")]
     fn new() -> Self {
         use rustix::thread::{MembarrierCommand, membarrier};
-        Self { lopsided: membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok() }
+        Self {
+            lopsided: membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok(),
+        }
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -370,7 +396,9 @@ mod tests {
                 if items.len() as u64 > dice.below(batch as u64) {
                     dice.pause();
                     match items.len() {
-                        1 => sender.send(items.pop().expect("one item")).expect("a receiver"),
+                        1 => sender
+                            .send(items.pop().expect("one item"))
+                            .expect("a receiver"),
                         _ => sender.send_all(&mut items).expect("a receiver"),
                     }
                 }
@@ -390,13 +418,24 @@ mod tests {
             }
         }
         sending.join().expect("the sender ends");
-        assert!(got.iter().map(|b| **b).eq(0..n), "capacity {capacity}, batch {batch}, seed {seed}");
+        assert!(
+            got.iter().map(|b| **b).eq(0..n),
+            "capacity {capacity}, batch {batch}, seed {seed}"
+        );
         assert!(receiver.is_closed() && receiver.recv().is_none() && receiver.try_recv().is_none());
     }
 
     #[test]
     fn everything_arrives_once_and_in_order() {
-        for (capacity, batch) in [(1, 1), (1, 5), (2, 1), (3, 7), (64, 1), (64, 64), (1000, 100)] {
+        for (capacity, batch) in [
+            (1, 1),
+            (1, 5),
+            (2, 1),
+            (3, 7),
+            (64, 1),
+            (64, 64),
+            (1000, 100),
+        ] {
             for seed in 1..=2 {
                 check_delivery(capacity, 1_000, batch, seed * 7919);
             }
@@ -410,9 +449,19 @@ mod tests {
         assert_eq!(sender.try_send(3), Err(RingSendError::Full(3)));
         assert_eq!((sender.len(), sender.fill(), receiver.len()), (2, 1.0, 2));
         assert_eq!(receiver.try_recv(), Some(1));
-        assert_eq!((sender.len(), sender.fill(), sender.is_empty()), (1, 0.5, false));
+        assert_eq!(
+            (sender.len(), sender.fill(), sender.is_empty()),
+            (1, 0.5, false)
+        );
         assert_eq!(sender.try_send(3), Ok(()));
-        assert_eq!((receiver.try_recv(), receiver.try_recv(), receiver.try_recv()), (Some(2), Some(3), None));
+        assert_eq!(
+            (
+                receiver.try_recv(),
+                receiver.try_recv(),
+                receiver.try_recv()
+            ),
+            (Some(2), Some(3), None)
+        );
         assert!(!receiver.is_closed());
     }
 
@@ -420,7 +469,10 @@ mod tests {
     fn a_ring_of_none_is_one_of_one() {
         let (mut sender, mut receiver) = ring(0);
         assert_eq!(sender.capacity(), 1);
-        assert_eq!((sender.try_send(1), sender.try_send(2)), (Ok(()), Err(RingSendError::Full(2))));
+        assert_eq!(
+            (sender.try_send(1), sender.try_send(2)),
+            (Ok(()), Err(RingSendError::Full(2)))
+        );
         assert_eq!(receiver.recv(), Some(1));
     }
 
@@ -429,8 +481,16 @@ mod tests {
         let (mut sender, mut receiver) = ring(8);
         sender.send_all(&mut (0..6).collect()).expect("a receiver");
         let mut got = Vec::new();
-        assert_eq!((receiver.recv_many(&mut got, 0), receiver.recv_many(&mut got, 4)), (0, 4));
-        sender.send_all(&mut (6..12).collect()).expect("room past the end of the buffer");
+        assert_eq!(
+            (
+                receiver.recv_many(&mut got, 0),
+                receiver.recv_many(&mut got, 4)
+            ),
+            (0, 4)
+        );
+        sender
+            .send_all(&mut (6..12).collect())
+            .expect("room past the end of the buffer");
         assert_eq!(receiver.recv_many(&mut got, usize::MAX), 8);
         assert!(got.into_iter().eq(0..12));
     }
@@ -440,9 +500,15 @@ mod tests {
         let (mut sender, receiver) = ring(4);
         sender.send(1).expect("a receiver");
         drop(receiver);
-        assert_eq!((sender.send(2), sender.try_send(3)), (Err(2), Err(RingSendError::Closed(3))));
+        assert_eq!(
+            (sender.send(2), sender.try_send(3)),
+            (Err(2), Err(RingSendError::Closed(3)))
+        );
         let mut items = vec![4, 5];
-        assert_eq!((sender.send_all(&mut items), items), (Err(RingClosed), vec![4, 5]));
+        assert_eq!(
+            (sender.send_all(&mut items), items),
+            (Err(RingClosed), vec![4, 5])
+        );
     }
 
     #[test]
@@ -451,7 +517,10 @@ mod tests {
         sender.send_all(&mut vec![1, 2]).expect("a receiver");
         drop(sender);
         assert!(!receiver.is_closed());
-        assert_eq!((receiver.recv(), receiver.recv(), receiver.recv()), (Some(1), Some(2), None));
+        assert_eq!(
+            (receiver.recv(), receiver.recv(), receiver.recv()),
+            (Some(1), Some(2), None)
+        );
         assert_eq!(receiver.recv_many(&mut Vec::new(), 9), 0);
     }
 
@@ -464,7 +533,10 @@ mod tests {
         sender.send(1).expect("a receiver");
         until_asleep(&asleep);
         drop(sender);
-        assert_eq!(receiving.join().expect("the receiver ends"), (Some(1), None));
+        assert_eq!(
+            receiving.join().expect("the receiver ends"),
+            (Some(1), None)
+        );
     }
 
     #[test]
@@ -479,14 +551,19 @@ mod tests {
         }
         until_asleep(&asleep);
         drop(receiver);
-        assert_eq!(sending.join().expect("the sender ends"), (Ok(()), Ok(()), Err(3)));
+        assert_eq!(
+            sending.join().expect("the sender ends"),
+            (Ok(()), Ok(()), Err(3))
+        );
     }
 
     #[test]
     fn what_is_never_taken_is_dropped_once() {
         let counted = Arc::new(());
         let (mut sender, receiver) = ring(4);
-        sender.send_all(&mut vec![Arc::clone(&counted), Arc::clone(&counted)]).expect("a receiver");
+        sender
+            .send_all(&mut vec![Arc::clone(&counted), Arc::clone(&counted)])
+            .expect("a receiver");
         drop((receiver, sender));
         assert_eq!(Arc::strong_count(&counted), 1);
     }

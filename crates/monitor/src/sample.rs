@@ -26,7 +26,10 @@ impl Sampler {
             SampleMode::All | SampleMode::Auto => None,
             SampleMode::Fraction(p) => Some(threshold(p)),
         };
-        Sampler { threshold, seed: SAMPLE_SEED ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
+        Sampler {
+            threshold,
+            seed: SAMPLE_SEED ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        }
     }
 
     /// Whether every flow is selected.
@@ -39,7 +42,8 @@ impl Sampler {
     #[inline]
     #[must_use]
     pub fn takes(&self, key: &FlowKey) -> bool {
-        self.threshold.is_none_or(|threshold| key.hash(self.seed) <= threshold)
+        self.threshold
+            .is_none_or(|threshold| key.hash(self.seed) <= threshold)
     }
 }
 
@@ -74,8 +78,18 @@ impl AdaptiveSampler {
     pub fn new(tcp_idle_ns: i64, others_idle_ns: i64) -> AdaptiveSampler {
         let tcp = LowestRate::within(tcp_idle_ns);
         let others = LowestRate::within(others_idle_ns);
-        let slices = SliceHistory { now: FlowSlice::default(), tcp: tcp.clone(), others: others.clone() };
-        AdaptiveSampler { rate: 1.0, has_changed: false, tcp, others, slices }
+        let slices = SliceHistory {
+            now: FlowSlice::default(),
+            tcp: tcp.clone(),
+            others: others.clone(),
+        };
+        AdaptiveSampler {
+            rate: 1.0,
+            has_changed: false,
+            tcp,
+            others,
+            slices,
+        }
     }
 
     /// Whether the rate has ever changed from 1; until then flows need no check.
@@ -117,7 +131,9 @@ impl AdaptiveSampler {
     /// Removes rates older than the idle timeouts.
     pub fn forget(&mut self, now: Timestamp) {
         let SliceHistory { tcp, others, .. } = &mut self.slices;
-        [&mut self.tcp, &mut self.others, tcp, others].into_iter().for_each(|of| of.forget(now));
+        [&mut self.tcp, &mut self.others, tcp, others]
+            .into_iter()
+            .for_each(|of| of.forget(now));
     }
 
     /// The rate of a packet.
@@ -172,7 +188,10 @@ struct LowestRate {
 
 impl LowestRate {
     fn within(within_ns: i64) -> LowestRate {
-        LowestRate { within_ns, before: VecDeque::new() }
+        LowestRate {
+            within_ns,
+            before: VecDeque::new(),
+        }
     }
 
     fn ended(&mut self, now: Timestamp, (rate, next): (f64, f64)) {
@@ -181,7 +200,11 @@ impl LowestRate {
     }
 
     fn forget(&mut self, now: Timestamp) {
-        while self.before.pop_front_if(|(ended, _)| now.since(*ended) > self.within_ns).is_some() {}
+        while self
+            .before
+            .pop_front_if(|(ended, _)| now.since(*ended) > self.within_ns)
+            .is_some()
+        {}
     }
 
     fn lowest(&self, now: f64) -> f64 {
@@ -198,8 +221,14 @@ mod tests {
 
     fn keys() -> impl Iterator<Item = FlowKey> {
         (0..20_000u32).map(|i| FlowKey {
-            a: Endpoint { addr: Addr::v4([10, 0, 0, 1]), port: 80 },
-            b: Endpoint { addr: Addr::v4((0x0a01_0000 + i / 7).to_be_bytes()), port: (i % 60_000) as u16 },
+            a: Endpoint {
+                addr: Addr::v4([10, 0, 0, 1]),
+                port: 80,
+            },
+            b: Endpoint {
+                addr: Addr::v4((0x0a01_0000 + i / 7).to_be_bytes()),
+                port: (i % 60_000) as u16,
+            },
             protocol: IpProtocol::TCP,
             network: 0,
         })
@@ -224,7 +253,10 @@ mod tests {
 
     #[test]
     fn only_beginnings_go_by_the_rate_of_their_moment() {
-        let ends = ("10.0.0.1:40000".parse().expect("an end"), "10.0.0.2:80".parse().expect("an end"));
+        let ends = (
+            "10.0.0.1:40000".parse().expect("an end"),
+            "10.0.0.2:80".parse().expect("an end"),
+        );
         let tcp = |flags| SentPacket::tcp(Timestamp(0), ends, tcp_info(1, 0, flags), b"");
         let syn = tcp(TcpFlags::SYN);
         let answer = tcp(TcpFlags::SYN | TcpFlags::ACK);
@@ -255,7 +287,11 @@ mod tests {
         for i in 0..100_000 {
             adaptive.set(
                 Timestamp(i),
-                if i % 40 < 10 { 0.5f64.powi((i % 10) as i32) } else { (i % 40) as f64 / 40.0 },
+                if i % 40 < 10 {
+                    0.5f64.powi((i % 10) as i32)
+                } else {
+                    (i % 40) as f64 / 40.0
+                },
             );
         }
         assert!(adaptive.tcp.before.len() < 50);

@@ -50,7 +50,8 @@ impl Default for RateCeiling {
 impl RateCeiling {
     /// Sets the maximum rate.
     pub fn set(&self, rate: f64) {
-        self.0.store(rate.clamp(RATE_MIN, 1.0).to_bits(), Ordering::Relaxed);
+        self.0
+            .store(rate.clamp(RATE_MIN, 1.0).to_bits(), Ordering::Relaxed);
     }
 
     /// Current maximum rate.
@@ -97,7 +98,14 @@ pub struct Governor {
 impl Default for Governor {
     /// Starts at rate 1.
     fn default() -> Governor {
-        Governor { bears: 1.0, rate: 1.0, fell: None, calm_since: None, lost: 0, told: 0 }
+        Governor {
+            bears: 1.0,
+            rate: 1.0,
+            fell: None,
+            calm_since: None,
+            lost: 0,
+            told: 0,
+        }
     }
 }
 
@@ -177,10 +185,21 @@ mod tests {
     /// Applies observations `(backlog, total lost)` every quarter of a second; returns the rate after each.
     fn rates(governor: &mut Governor, looks: impl IntoIterator<Item = (f32, u64)>) -> Vec<f64> {
         static EPOCH: i64 = 250_000_000;
-        let start = governor.fell.max(governor.calm_since).map_or(0, |ts| ts.0 + EPOCH);
+        let start = governor
+            .fell
+            .max(governor.calm_since)
+            .map_or(0, |ts| ts.0 + EPOCH);
         let look = |(i, (backlog, lost))| {
             let now = Timestamp(start + i as i64 * EPOCH);
-            governor.look(LoadObservation { now, backlog, lost, ceiling: 1.0 }, 0);
+            governor.look(
+                LoadObservation {
+                    now,
+                    backlog,
+                    lost,
+                    ceiling: 1.0,
+                },
+                0,
+            );
             governor.rate
         };
         looks.into_iter().enumerate().map(look).collect()
@@ -189,9 +208,15 @@ mod tests {
     #[test]
     fn halves_when_the_buffer_fills_or_packets_are_lost() {
         let mut governor = Governor::default();
-        assert_eq!(rates(&mut governor, [(0.5, 0), (0.6, 0), (0.9, 0), (0.9, 0)]), [1.0, 0.5, 0.5, 0.25]);
+        assert_eq!(
+            rates(&mut governor, [(0.5, 0), (0.6, 0), (0.9, 0), (0.9, 0)]),
+            [1.0, 0.5, 0.5, 0.25]
+        );
         let mut governor = Governor::default();
-        assert_eq!(rates(&mut governor, [(0.0, 0), (0.0, 1), (0.0, 1), (0.0, 2)]), [1.0, 0.5, 0.5, 0.25]);
+        assert_eq!(
+            rates(&mut governor, [(0.0, 0), (0.0, 1), (0.0, 1), (0.0, 2)]),
+            [1.0, 0.5, 0.5, 0.25]
+        );
     }
 
     #[test]
@@ -208,7 +233,10 @@ mod tests {
         let restless = (0..100).map(|i| (if i % 8 == 7 { 0.3 } else { 0.0 }, 0));
         assert_eq!(rates(&mut governor, restless).last(), Some(&RATE_MIN));
         let calm = rates(&mut governor, std::iter::repeat_n((0.05, 0), 400));
-        assert!(calm.windows(2).all(|w| w[0] <= w[1] && w[1] <= (w[0] + 0.050_001).min(w[0] * 2.0)));
+        assert!(
+            calm.windows(2)
+                .all(|w| w[0] <= w[1] && w[1] <= (w[0] + 0.050_001).min(w[0] * 2.0))
+        );
         assert_eq!(calm.last(), Some(&1.0));
     }
 
@@ -219,8 +247,20 @@ mod tests {
         let mut check = |at_s: i64, backlog: f32, set: f64, expected: f64| {
             ceiling.set(set);
             let now = Timestamp(at_s * 1_000_000_000);
-            let change = governor.look(LoadObservation { now, backlog, lost: 0, ceiling: ceiling.get() }, 0);
-            assert!((governor.rate - expected).abs() < 1e-9, "{} at {at_s} s", governor.rate);
+            let change = governor.look(
+                LoadObservation {
+                    now,
+                    backlog,
+                    lost: 0,
+                    ceiling: ceiling.get(),
+                },
+                0,
+            );
+            assert!(
+                (governor.rate - expected).abs() < 1e-9,
+                "{} at {at_s} s",
+                governor.rate
+            );
             let told = (governor.rate, ceiling.get());
             assert!(change.is_none_or(|change| (change.rate, change.ceiling) == told));
         };
@@ -247,9 +287,17 @@ mod tests {
                 lost: i as u64,
                 ceiling: 1.0,
             };
-            governor.look(look, 3).into_iter().for_each(|change| history.add(change));
+            governor
+                .look(look, 3)
+                .into_iter()
+                .for_each(|change| history.add(change));
         }
-        assert!(history.changes.iter().all(|change| change.worker == 3 && change.lost <= 2));
+        assert!(
+            history
+                .changes
+                .iter()
+                .all(|change| change.worker == 3 && change.lost <= 2)
+        );
         assert_eq!((history.count, history.lowest), (10, Some(RATE_MIN)));
         (0..5000).for_each(|_| history.add(history.changes[0]));
         assert_eq!((history.changes.len(), history.count), (CHANGES_MAX, 5010));

@@ -23,8 +23,16 @@ impl SharedSlice {
     #[must_use]
     pub fn get(&self) -> FlowSlice {
         let word = self.0.load(Ordering::Relaxed);
-        let coin = if word >> 24 == 0 { SliceSource::Ports } else { SliceSource::Addresses };
-        FlowSlice { coin, level: (word >> 16) as u8, drawn: word as u16 }
+        let coin = if word >> 24 == 0 {
+            SliceSource::Ports
+        } else {
+            SliceSource::Addresses
+        };
+        FlowSlice {
+            coin,
+            level: (word >> 16) as u8,
+            drawn: word as u16,
+        }
     }
 }
 

@@ -25,7 +25,10 @@ impl SharedTaps {
     /// Creates the shared table.
     #[must_use]
     pub fn new(table: TapTable) -> SharedTaps {
-        SharedTaps(Arc::new(TapTableState { version: AtomicU64::new(0), table: Mutex::new(table) }))
+        SharedTaps(Arc::new(TapTableState {
+            version: AtomicU64::new(0),
+            table: Mutex::new(table),
+        }))
     }
 
     /// Replaces the table; workers apply it at the end of an epoch.
@@ -66,8 +69,12 @@ impl TapFilter {
     /// Creates the filter of a plan.
     #[must_use]
     pub fn new(taps: TapSelection, shared: &SharedTaps) -> TapFilter {
-        let mut filter =
-            TapFilter { taps, owners: AddressOwners::default(), shared: shared.clone(), version: 0 };
+        let mut filter = TapFilter {
+            taps,
+            owners: AddressOwners::default(),
+            shared: shared.clone(),
+            version: 0,
+        };
         filter.read();
         filter
     }
@@ -84,9 +91,17 @@ impl TapFilter {
     fn read(&mut self) {
         // Reads the version first, so that a concurrent change is read again.
         self.version = self.shared.version();
-        let table = self.shared.0.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self
+            .shared
+            .0
+            .table
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let all = |list: &[IpAddr]| list.iter().copied().map(Addr::from).collect();
-        self.owners = AddressOwners { own: all(&table.own), others: all(&table.others) };
+        self.owners = AddressOwners {
+            own: all(&table.own),
+            others: all(&table.others),
+        };
     }
 
     /// Whether this tap reports every flow.
@@ -108,9 +123,8 @@ impl TapFilter {
             TapSelection::Server | TapSelection::All => (server, client),
         };
         match (self.owners.of(first.addr), self.owners.of(second.addr)) {
-            (EndpointOwner::Own, _) | (EndpointOwner::Nobody, EndpointOwner::Own | EndpointOwner::Nobody) => {
-                true
-            }
+            (EndpointOwner::Own, _)
+            | (EndpointOwner::Nobody, EndpointOwner::Own | EndpointOwner::Nobody) => true,
             (EndpointOwner::Other, _) | (EndpointOwner::Nobody, EndpointOwner::Other) => false,
         }
     }
@@ -118,7 +132,9 @@ impl TapFilter {
     /// The end of a flow at which this tap is, if both ends are needed. `None`: at neither end, or not needed.
     #[must_use]
     pub fn end(&self, client: Endpoint, server: Endpoint) -> Option<TapEnd> {
-        (self.taps == TapSelection::Ends).then(|| self.owners.end(client, server)).flatten()
+        (self.taps == TapSelection::Ends)
+            .then(|| self.owners.end(client, server))
+            .flatten()
     }
 }
 
@@ -128,8 +144,12 @@ impl AddressOwners {
     fn end(&self, client: Endpoint, server: Endpoint) -> Option<TapEnd> {
         match (self.of(client.addr), self.of(server.addr)) {
             (EndpointOwner::Own, _)
-            | (EndpointOwner::Nobody, EndpointOwner::Other | EndpointOwner::Nobody) => Some(TapEnd::Client),
-            (_, EndpointOwner::Own) | (EndpointOwner::Other, EndpointOwner::Nobody) => Some(TapEnd::Server),
+            | (EndpointOwner::Nobody, EndpointOwner::Other | EndpointOwner::Nobody) => {
+                Some(TapEnd::Client)
+            }
+            (_, EndpointOwner::Own) | (EndpointOwner::Other, EndpointOwner::Nobody) => {
+                Some(TapEnd::Server)
+            }
             (EndpointOwner::Other, EndpointOwner::Other) => None,
         }
     }
@@ -155,12 +175,22 @@ mod tests {
     const NOBODY: &str = "192.0.2.9";
 
     fn table(own: &[&str], others: &[&str]) -> TapTable {
-        let all = |list: &[&str]| list.iter().map(|ip| ip.parse().expect("an address")).collect();
-        TapTable { own: all(own), others: all(others) }
+        let all = |list: &[&str]| {
+            list.iter()
+                .map(|ip| ip.parse().expect("an address"))
+                .collect()
+        };
+        TapTable {
+            own: all(own),
+            others: all(others),
+        }
     }
 
     fn end(ip: &str) -> Endpoint {
-        Endpoint { addr: ip.parse::<IpAddr>().expect("an address").into(), port: 1 }
+        Endpoint {
+            addr: ip.parse::<IpAddr>().expect("an address").into(),
+            port: 1,
+        }
     }
 
     /// Checks this tap and the other tap, which has the same table with sides exchanged.
@@ -183,8 +213,20 @@ mod tests {
             (US, NOBODY, (true, false), (true, false)),
             (NOBODY, NOBODY, (true, true), (true, true)),
         ] {
-            check(TapSelection::Server, client, server, by_server.0, by_server.1);
-            check(TapSelection::Client, client, server, by_client.0, by_client.1);
+            check(
+                TapSelection::Server,
+                client,
+                server,
+                by_server.0,
+                by_server.1,
+            );
+            check(
+                TapSelection::Client,
+                client,
+                server,
+                by_client.0,
+                by_client.1,
+            );
             check(TapSelection::All, client, server, true, true);
         }
     }
@@ -204,18 +246,29 @@ mod tests {
             (NOBODY, NOBODY, at_client, at_client),
         ] {
             let told = |own: &[&str], others: &[&str]| {
-                let filter = TapFilter::new(TapSelection::Ends, &SharedTaps::new(table(own, others)));
+                let filter =
+                    TapFilter::new(TapSelection::Ends, &SharedTaps::new(table(own, others)));
                 let client = end(client);
                 let server = end(server);
-                assert_eq!(filter.tells(client, server), filter.end(client, server).is_some());
+                assert_eq!(
+                    filter.tells(client, server),
+                    filter.end(client, server).is_some()
+                );
                 filter.end(client, server)
             };
-            assert_eq!((told(&[US], &[THEM]), told(&[THEM], &[US])), (ours, theirs), "{client} > {server}");
+            assert_eq!(
+                (told(&[US], &[THEM]), told(&[THEM], &[US])),
+                (ours, theirs),
+                "{client} > {server}"
+            );
         }
         // A single tap knows its end as well.
         let alone = |taps| TapFilter::new(taps, &SharedTaps::new(table(&[US], &[])));
         assert_eq!(alone(TapSelection::Server).end(end(NOBODY), end(US)), None);
-        assert_eq!(alone(TapSelection::Ends).end(end(NOBODY), end(US)), at_server);
+        assert_eq!(
+            alone(TapSelection::Ends).end(end(NOBODY), end(US)),
+            at_server
+        );
     }
 
     #[test]
@@ -224,7 +277,10 @@ mod tests {
         let mut filter = TapFilter::new(TapSelection::Server, &shared);
         assert!(filter.tells_all() && !filter.refresh());
         shared.set(table(&[US], &[THEM]));
-        assert!(filter.tells(end(US), end(THEM)), "not before it is taken over");
+        assert!(
+            filter.tells(end(US), end(THEM)),
+            "not before it is taken over"
+        );
         assert!(filter.refresh() && !filter.refresh());
         assert!(!filter.tells(end(US), end(THEM)));
         // Without other taps everything is reported; IPv4-mapped addresses equal IPv4 addresses.

@@ -79,8 +79,13 @@ pub(crate) struct JobThread {
 
 impl JobThread {
     /// Starts a thread that runs `work`.
-    pub fn spawn(self, work: impl FnOnce(&JobThread) + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-        let name = self.worker.map_or("reader".to_owned(), |n| format!("worker {n}"));
+    pub fn spawn(
+        self,
+        work: impl FnOnce(&JobThread) + Send + 'static,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let name = self
+            .worker
+            .map_or("reader".to_owned(), |n| format!("worker {n}"));
         Builder::new().name(name.clone()).spawn(move || {
             if let Some(id) = self.core {
                 core_affinity::set_for_current(core_affinity::CoreId { id });
@@ -99,10 +104,22 @@ impl JobThread {
     pub fn run(&self, worker: MonitorWorker, source: Box<dyn PacketSource>, is_live: bool) {
         // The rate is not adapted for files: they are read as fast as they are processed.
         let governor = (is_live && worker.monitor().adapts()).then(Governor::default);
-        let numbered = if is_live { EpochNumbering::ByClock } else { EpochNumbering::InTurn };
+        let numbered = if is_live {
+            EpochNumbering::ByClock
+        } else {
+            EpochNumbering::InTurn
+        };
         let log = SourceLog::default();
         let losses = LossMeter::default();
-        let mut alone = StandaloneWorker { worker, source, governor, numbered, epoch: 0, log, losses };
+        let mut alone = StandaloneWorker {
+            worker,
+            source,
+            governor,
+            numbered,
+            epoch: 0,
+            log,
+            losses,
+        };
         let mut block = PacketBlock::default();
         let mut epochs = EpochSplitter::default();
         while !self.is_stopped() && alone.source.next_block(&mut block) {
@@ -112,10 +129,19 @@ impl JobThread {
                 break;
             }
         }
-        let StandaloneWorker { mut worker, source, mut log, mut losses, .. } = alone;
+        let StandaloneWorker {
+            mut worker,
+            source,
+            mut log,
+            mut losses,
+            ..
+        } = alone;
         self.names(log.new_names(source.as_ref()));
         let lost = losses.look(source.as_ref(), &epochs);
-        self.report(WorkerReport { lost, ..worker.finish(None, &mut |part| self.part(part)) });
+        self.report(WorkerReport {
+            lost,
+            ..worker.finish(None, &mut |part| self.part(part))
+        });
         let monitor = worker.monitor();
         self.show(&worker, Some(source.as_ref()));
         self.tell(WorkerMessage::Closing(log.closing(
@@ -136,13 +162,18 @@ impl JobThread {
         while from < block.len() {
             let end = epochs.ends_within(&block.records()[from..]);
             let to = end.map_or(block.len(), |n| from + n);
-            if alone.worker.on_packets(block.range(from..to), &mut |part| self.part(part))
+            if alone
+                .worker
+                .on_packets(block.range(from..to), &mut |part| self.part(part))
                 == BatchProgress::LimitReached
             {
                 let all = alone.source.counters().packets;
                 let left = all.saturating_sub(alone.worker.monitor().accounting().received);
                 let from = block.len().saturating_sub(left as usize);
-                alone.log.unwanted.extend_from_slice(&block.records()[from..]);
+                alone
+                    .log
+                    .unwanted
+                    .extend_from_slice(&block.records()[from..]);
                 return BatchProgress::LimitReached;
             }
             if end.is_some() {
@@ -150,12 +181,18 @@ impl JobThread {
             }
             from = to;
         }
-        let Some(clock) = block.clock() else { return BatchProgress::Continue };
+        let Some(clock) = block.clock() else {
+            return BatchProgress::Continue;
+        };
         if epochs.ends_at(clock) {
             self.end_epoch(alone, epochs);
         }
         let is_over = block.is_empty() && alone.worker.monitor().limiter().is_over(epochs.clock());
-        if is_over { BatchProgress::LimitReached } else { BatchProgress::Continue }
+        if is_over {
+            BatchProgress::LimitReached
+        } else {
+            BatchProgress::Continue
+        }
     }
 
     fn end_epoch(&self, alone: &mut StandaloneWorker, epochs: &EpochSplitter) {
@@ -166,7 +203,9 @@ impl JobThread {
         };
         let lost = alone.losses.look(alone.source.as_ref(), epochs);
         let before = alone.worker.flushed();
-        let report = alone.worker.end_epoch(alone.epoch, clock, &mut |part| self.part(part));
+        let report = alone
+            .worker
+            .end_epoch(alone.epoch, clock, &mut |part| self.part(part));
         // Rows emitted now may contain these names.
         self.names(alone.log.new_names(alone.source.as_ref()));
         self.report(WorkerReport { lost, ..report });
@@ -188,8 +227,13 @@ impl JobThread {
                 worker.on_packets(packets, &mut |part| self.part(part));
                 if let Some(end) = end {
                     let before = worker.flushed();
-                    let report = worker.end_epoch(end.epoch, end.clock, &mut |part| self.part(part));
-                    self.report(if reports { with(report, end.lost, end.limited) } else { report });
+                    let report =
+                        worker.end_epoch(end.epoch, end.clock, &mut |part| self.part(part));
+                    self.report(if reports {
+                        with(report, end.lost, end.limited)
+                    } else {
+                        report
+                    });
                     self.flushed(&worker, before, end.epoch);
                     self.show(&worker, None);
                 }
@@ -197,7 +241,11 @@ impl JobThread {
             (clock, last) = (Some(share.clock), (share.lost, share.limited));
         }
         let report = worker.finish(clock, &mut |part| self.part(part));
-        self.report(if reports { with(report, last.0, last.1) } else { report });
+        self.report(if reports {
+            with(report, last.0, last.1)
+        } else {
+            report
+        });
         self.show(&worker, None);
         let accounting = worker.monitor().accounting();
         self.tell(WorkerMessage::Closing(Box::new(WorkerFinalReport {
@@ -231,15 +279,29 @@ impl JobThread {
         log.unwanted = dispatch.unwanted();
         let accounting = dispatch.accounting();
         let clock = dispatch.clock();
-        self.tell(WorkerMessage::Closing(log.closing(accounting, source.as_ref(), clock)));
+        self.tell(WorkerMessage::Closing(log.closing(
+            accounting,
+            source.as_ref(),
+            clock,
+        )));
     }
 
     /// SAMPLE auto: adapts the sampling rate to the load.
-    fn adapt(&self, worker: &mut MonitorWorker, source: &dyn PacketSource, governor: &mut Governor) {
+    fn adapt(
+        &self,
+        worker: &mut MonitorWorker,
+        source: &dyn PacketSource,
+        governor: &mut Governor,
+    ) {
         let lost = source.counters().lost_before_us.unwrap_or(0);
         let now = worker.monitor().clock();
         let ceiling = self.ceiling.get();
-        let look = LoadObservation { now, backlog: source.backlog(), lost, ceiling };
+        let look = LoadObservation {
+            now,
+            backlog: source.backlog(),
+            lost,
+            ceiling,
+        };
         if let Some(mut change) = governor.look(look, self.worker.unwrap_or(0)) {
             worker.set_sample_rate(change.rate);
             change.copied = share(worker.monitor().slice_level());
@@ -263,7 +325,11 @@ impl JobThread {
         if let (Some(worker), number) = (self.worker, of.flushed())
             && number > before
         {
-            self.tell(WorkerMessage::Flushed { worker, number, epoch });
+            self.tell(WorkerMessage::Flushed {
+                worker,
+                number,
+                epoch,
+            });
         }
     }
 
@@ -281,7 +347,9 @@ impl JobThread {
     }
 
     fn facts(&self, facts: Option<PacketFacts>) {
-        facts.into_iter().for_each(|facts| self.tell(WorkerMessage::Packets(facts)));
+        facts
+            .into_iter()
+            .for_each(|facts| self.tell(WorkerMessage::Packets(facts)));
     }
 
     /// Sends a message; ignored if the receiver was dropped.
@@ -316,8 +384,16 @@ impl JobThread {
 }
 
 /// Adds the reader's losses and limits to a worker's report.
-fn with(report: WorkerReport, lost: Option<LossStretch>, limited: Option<LimitedStretch>) -> WorkerReport {
-    WorkerReport { lost, limited: LimitedStretch::union(report.limited, limited), ..report }
+fn with(
+    report: WorkerReport,
+    lost: Option<LossStretch>,
+    limited: Option<LimitedStretch>,
+) -> WorkerReport {
+    WorkerReport {
+        lost,
+        limited: LimitedStretch::union(report.limited, limited),
+        ..report
+    }
 }
 
 /// A worker that reads its source itself.
@@ -356,7 +432,10 @@ impl SourceLog {
         let first = block.records().first()?;
         self.first_ts = self.first_ts.or(Some(first.ts));
         let is_known = self.link.replace(first.link_type) == Some(first.link_type);
-        (!is_known).then(|| PacketFacts { first_ts: self.first_ts, links: vec![first.link_type] })
+        (!is_known).then(|| PacketFacts {
+            first_ts: self.first_ts,
+            links: vec![first.link_type],
+        })
     }
 
     fn new_names(&mut self, source: &dyn PacketSource) -> Vec<(IpAddr, String)> {
@@ -390,5 +469,6 @@ fn epoch_of(clock: Timestamp) -> u64 {
 /// Message of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
 }

@@ -72,7 +72,10 @@ pub const FLOW_FIELDS: [FieldId; 9] = [
 /// Placeholder flow for outputs that use no flow column.
 #[must_use]
 pub fn nobody(protocol: IpProtocol) -> FlowContext {
-    let nowhere = Endpoint { addr: Addr([0; 16]), port: 0 };
+    let nowhere = Endpoint {
+        addr: Addr([0; 16]),
+        port: 0,
+    };
     FlowContext {
         id: 0,
         client: nowhere,
@@ -97,7 +100,12 @@ struct PacketSubscription {
 
 impl PacketSubscription {
     fn new(input: usize, parse: PacketParser, writer: TupleWriter) -> PacketSubscription {
-        PacketSubscription { input, parse, headers: HeaderColumns::of(&writer), writer }
+        PacketSubscription {
+            input,
+            parse,
+            headers: HeaderColumns::of(&writer),
+            writer,
+        }
     }
 }
 
@@ -126,16 +134,21 @@ impl TupleOutputs {
         for (input, parser) in spec.parsers.iter().enumerate() {
             let writer = TupleWriter::new(parser.schema.clone(), &parser.columns).of(origin);
             let Some(registration) = registry::find(&parser.schema.name) else {
-                panic!("the plan names the parser {:?}, which does not exist", parser.schema.name)
+                panic!(
+                    "the plan names the parser {:?}, which does not exist",
+                    parser.schema.name
+                )
             };
             match registration.reads {
-                ParserInput::FirstPackets(parse) => {
-                    outputs.first_packets.push(PacketSubscription::new(input, parse, writer))
+                ParserInput::FirstPackets(parse) => outputs
+                    .first_packets
+                    .push(PacketSubscription::new(input, parse, writer)),
+                ParserInput::Packets(parse) => outputs
+                    .packets
+                    .push(PacketSubscription::new(input, parse, writer)),
+                ParserInput::Connections => {
+                    outputs.connections.push(FlowSubscription { input, writer })
                 }
-                ParserInput::Packets(parse) => {
-                    outputs.packets.push(PacketSubscription::new(input, parse, writer))
-                }
-                ParserInput::Connections => outputs.connections.push(FlowSubscription { input, writer }),
                 ParserInput::Flows => outputs.flows.push(FlowSubscription { input, writer }),
                 ParserInput::Messages(protocol, variant) => {
                     outputs.add_tap(protocol, input, ParserSubscription::new(variant, writer));
@@ -149,8 +162,16 @@ impl TupleOutputs {
         outputs
     }
 
-    fn add_tap(&mut self, protocol: &'static ProtocolDefinition, input: usize, tap: ParserSubscription) {
-        let known = self.protocols.iter().position(|p| std::ptr::eq(*p, protocol));
+    fn add_tap(
+        &mut self,
+        protocol: &'static ProtocolDefinition,
+        input: usize,
+        tap: ParserSubscription,
+    ) {
+        let known = self
+            .protocols
+            .iter()
+            .position(|p| std::ptr::eq(*p, protocol));
         let at = known.unwrap_or_else(|| {
             self.protocols.push(protocol);
             self.messages.push((Vec::new(), Vec::new()));
@@ -169,7 +190,11 @@ impl TupleOutputs {
     /// Protocols to recognize; `room` is the number of bytes that may be held beyond the usual limit.
     #[must_use]
     pub fn candidates(&self, room: usize) -> ProtocolCandidates<'_> {
-        ProtocolCandidates { read: &self.protocols, named: &self.named, room }
+        ProtocolCandidates {
+            read: &self.protocols,
+            named: &self.named,
+            room,
+        }
     }
 
     /// Name of the application protocol.
@@ -196,7 +221,8 @@ impl TupleOutputs {
     pub fn detail(&self) -> TrackingDetail {
         // Counting columns require duplicates to be removed.
         let counts = flow_record::COUNTS.iter().chain(&flow_record::SEGMENTS);
-        let counts_segments = |tap: &FlowSubscription| counts.clone().any(|field| tap.writer.wants(*field));
+        let counts_segments =
+            |tap: &FlowSubscription| counts.clone().any(|field| tap.writer.wants(*field));
         match () {
             () if self.reads_payload() => TrackingDetail::Payload,
             () if self.flows.iter().any(counts_segments) => TrackingDetail::Segments,
@@ -225,24 +251,41 @@ impl TupleOutputs {
     /// Whether all outputs need only packet headers, not flows.
     #[must_use]
     pub fn reads_packets_only(&self) -> bool {
-        let others =
-            self.first_packets.len() + self.connections.len() + self.flows.len() + self.messages.len();
+        let others = self.first_packets.len()
+            + self.connections.len()
+            + self.flows.len()
+            + self.messages.len();
         others == 0 && !self.wants_any(&FLOW_FIELDS)
     }
 
     /// Whether packet or flow outputs contain any of these columns.
     #[must_use]
     pub fn wants_any(&self, fields: &[FieldId]) -> bool {
-        let packets = self.first_packets.iter().chain(&self.packets).map(|tap| &tap.writer);
-        let flows = self.connections.iter().chain(&self.flows).map(|tap| &tap.writer);
-        packets.chain(flows).any(|writer| fields.iter().any(|field| writer.wants(*field)))
+        let packets = self
+            .first_packets
+            .iter()
+            .chain(&self.packets)
+            .map(|tap| &tap.writer);
+        let flows = self
+            .connections
+            .iter()
+            .chain(&self.flows)
+            .map(|tap| &tap.writer);
+        packets
+            .chain(flows)
+            .any(|writer| fields.iter().any(|field| writer.wants(*field)))
     }
 
     /// Whether any output contains tunnel or VLAN columns.
     #[must_use]
     pub fn wants_path(&mut self) -> bool {
-        const PATH: [FieldId; 5] =
-            [common::TUNNEL, common::TUNNEL_ID, common::TUNNEL_SRC, common::TUNNEL_DST, common::VLAN_ID];
+        const PATH: [FieldId; 5] = [
+            common::TUNNEL,
+            common::TUNNEL_ID,
+            common::TUNNEL_SRC,
+            common::TUNNEL_DST,
+            common::VLAN_ID,
+        ];
         let mut wanted = false;
         self.each_writer(|_, writer| wanted |= PATH.iter().any(|field| writer.wants(*field)));
         wanted
@@ -252,14 +295,18 @@ impl TupleOutputs {
     #[must_use]
     pub fn wants_proxied(&mut self) -> bool {
         let mut wanted = false;
-        self.each_writer(|_, writer| wanted |= common::PROXIED.iter().any(|field| writer.wants(*field)));
+        self.each_writer(|_, writer| {
+            wanted |= common::PROXIED.iter().any(|field| writer.wants(*field))
+        });
         wanted
     }
 
     /// Whether flow records contain any of these columns.
     #[must_use]
     pub fn records_want(&self, fields: &[FieldId]) -> bool {
-        self.flows.iter().any(|tap| fields.iter().any(|field| tap.writer.wants(*field)))
+        self.flows
+            .iter()
+            .any(|tap| fields.iter().any(|field| tap.writer.wants(*field)))
     }
 
     /// Taps of a protocol, by its index in [`TupleOutputs::protocols`].
@@ -314,7 +361,12 @@ impl TupleOutputs {
     }
 
     /// Handles the end of a connection.
-    pub fn on_end(&mut self, end: &tcp_conn_time::ConnectionClose, now: Timestamp, flow: &FlowContext) {
+    pub fn on_end(
+        &mut self,
+        end: &tcp_conn_time::ConnectionClose,
+        now: Timestamp,
+        flow: &FlowContext,
+    ) {
         for tap in &mut self.connections {
             tcp_conn_time::on_end(end, now, flow, &mut tap.writer);
         }

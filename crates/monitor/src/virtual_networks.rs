@@ -55,7 +55,11 @@ impl VirtualNetworks {
     /// outside a tunnel.
     #[inline(always)]
     pub fn of(&mut self, packet: &Packet<'_>) -> u8 {
-        if packet.tunnel.is_none() { 0 } else { self.of_tunnelled(*packet) }
+        if packet.tunnel.is_none() {
+            0
+        } else {
+            self.of_tunnelled(*packet)
+        }
     }
 
     /// Packets assigned to the first network because the table was full.
@@ -69,13 +73,16 @@ impl VirtualNetworks {
         // Also without flows: all workers must check at the same times.
         if now.since(self.looked) > LOOK_EVERY_NS {
             self.looked = now;
-            self.flows.retain(|_, ends| now.since(ends.last_ts) <= FORGET_NS);
+            self.flows
+                .retain(|_, ends| now.since(ends.last_ts) <= FORGET_NS);
         }
     }
 
     #[inline(never)]
     fn of_tunnelled(&mut self, packet: Packet<'_>) -> u8 {
-        let Some(number) = packet.tunnel.network() else { return 0 };
+        let Some(number) = packet.tunnel.network() else {
+            return 0;
+        };
         let (key, side) = packet.five_tuple.flow_key();
         let seq = match packet.transport {
             TransportHeader::Tcp(tcp) => Some(tcp.seq),
@@ -87,8 +94,11 @@ impl VirtualNetworks {
             self.overflowed += 1;
             return 0;
         }
-        let new =
-            || EndpointFlows { last_ts: packet.ts, first: VirtualNetwork::default(), others: Vec::new() };
+        let new = || EndpointFlows {
+            last_ts: packet.ts,
+            first: VirtualNetwork::default(),
+            others: Vec::new(),
+        };
         let ends = self.flows.entry(hash).or_insert_with(new);
         ends.last_ts = ends.last_ts.max(packet.ts);
         let found = ends.find(side, number, seq);
@@ -103,7 +113,9 @@ impl EndpointFlows {
     fn find(&mut self, side: FlowSide, number: u32, seq: Option<TcpSeq>) -> Option<u8> {
         let evidence = |network: &VirtualNetwork| network.evidence(side, number, seq);
         let known = std::iter::once(&self.first).chain(&self.others);
-        let best = known.enumerate().max_by_key(|(place, network)| (evidence(network), usize::MAX - place));
+        let best = known
+            .enumerate()
+            .max_by_key(|(place, network)| (evidence(network), usize::MAX - place));
         let place = match best {
             Some((place, network)) if evidence(network) > 0 => place,
             _ if self.others.len() + 1 >= NETWORKS_MAX => return None,
@@ -112,7 +124,11 @@ impl EndpointFlows {
                 self.others.len()
             }
         };
-        let network = if place == 0 { &mut self.first } else { &mut self.others[place - 1] };
+        let network = if place == 0 {
+            &mut self.first
+        } else {
+            &mut self.others[place - 1]
+        };
         network.learn(side, number, seq);
         Some(place as u8)
     }
@@ -126,7 +142,9 @@ impl VirtualNetwork {
         let own = &self.numbers[side.index()];
         let other = &self.numbers[side.other().index()];
         let is_near = |latest: TcpSeq, seq: TcpSeq| seq.distance(latest).unsigned_abs() < NEAR;
-        let goes_on = self.latest[side.index()].zip(seq).is_some_and(|(latest, seq)| is_near(latest, seq));
+        let goes_on = self.latest[side.index()]
+            .zip(seq)
+            .is_some_and(|(latest, seq)| is_near(latest, seq));
         match () {
             () if own.contains(&Some(number)) => 4,
             () if own[0].is_none() && other.contains(&Some(number)) => 3,
@@ -139,7 +157,10 @@ impl VirtualNetwork {
     fn learn(&mut self, side: FlowSide, number: u32, seq: Option<TcpSeq>) {
         let own = &mut self.numbers[side.index()];
         if !own.contains(&Some(number)) {
-            let free = own.iter().position(Option::is_none).unwrap_or(NUMBERS_MAX - 1);
+            let free = own
+                .iter()
+                .position(Option::is_none)
+                .unwrap_or(NUMBERS_MAX - 1);
             own[free] = Some(number);
         }
         self.latest[side.index()] = seq.or(self.latest[side.index()]);
@@ -179,13 +200,20 @@ mod tests {
     fn vxlan(up: bool, seq: Option<u32>, network: u32) -> Vec<u8> {
         let client = CLIENT.parse().expect("an end");
         let server = SERVER.parse().expect("an end");
-        let ends = if up { (client, server) } else { (server, client) };
+        let ends = if up {
+            (client, server)
+        } else {
+            (server, client)
+        };
         let inner = match seq {
             Some(seq) => SentPacket::tcp(Timestamp(0), ends, tcp_info(seq, 0, TcpFlags::ACK), b"x"),
             None => SentPacket::udp(Timestamp(0), ends, b"x"),
         };
         let header = [&[8, 0, 0, 0][..], &(network << 8).to_be_bytes()].concat();
-        let tunnel = ("172.16.0.1:5000".parse().expect("an end"), "172.16.0.2:4789".parse().expect("an end"));
+        let tunnel = (
+            "172.16.0.1:5000".parse().expect("an end"),
+            "172.16.0.2:4789".parse().expect("an end"),
+        );
         SentPacket::udp(Timestamp(0), tunnel, &[header, inner.to_bytes()].concat()).to_bytes()
     }
 
@@ -216,7 +244,12 @@ mod tests {
             (false, mine, 1, 0),
             (true, yours, 2, 1),
         ]);
-        check(&[(true, None, 1, 0), (true, None, 2, 1), (false, None, 2, 1), (false, None, 1, 0)]);
+        check(&[
+            (true, None, 1, 0),
+            (true, None, 2, 1),
+            (false, None, 2, 1),
+            (false, None, 1, 0),
+        ]);
     }
 
     #[test]

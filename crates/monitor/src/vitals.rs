@@ -73,13 +73,15 @@ impl WorkerVitals {
             (&self.strays, now.strays),
             (&self.slice_level, now.slice_level.into()),
         ];
-        all.into_iter().for_each(|(sign, value)| sign.store(value, Relaxed));
+        all.into_iter()
+            .for_each(|(sign, value)| sign.store(value, Relaxed));
     }
 
     /// Stores the position in the input.
     pub fn write_position(&self, (done, all): (u64, Option<u64>)) {
         self.position.store(done, Relaxed);
-        self.position_max.store(all.map_or(0, |all| all.max(1)), Relaxed);
+        self.position_max
+            .store(all.map_or(0, |all| all.max(1)), Relaxed);
     }
 
     /// Reads all counters. Each is exact, but they are not from the same instant.
@@ -108,7 +110,10 @@ impl WorkerVitals {
     pub fn of_all(workers: usize) -> Arc<[WorkerVitals]> {
         let new = |_| {
             let vitals = WorkerVitals::default();
-            vitals.write(&VitalsReading { sample_rate: 1.0, ..VitalsReading::default() });
+            vitals.write(&VitalsReading {
+                sample_rate: 1.0,
+                ..VitalsReading::default()
+            });
             vitals
         };
         (0..workers).map(new).collect()
@@ -132,7 +137,13 @@ mod tests {
         };
         vitals[1].write(&reading);
         assert_eq!(vitals[1].read(), reading);
-        assert_eq!(vitals[0].read(), VitalsReading { sample_rate: 1.0, ..VitalsReading::default() });
+        assert_eq!(
+            vitals[0].read(),
+            VitalsReading {
+                sample_rate: 1.0,
+                ..VitalsReading::default()
+            }
+        );
         vitals[0].write_position((7, Some(9)));
         assert_eq!(vitals[0].read().position, (7, Some(9)));
     }

@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 use capture::SourceError;
 use collect::{ReportPart, WorkerReport};
 use plan::{Dataflow, MonitorSpec};
-use stream::{EngineOutput, EngineSet, LimitedStretch, LossCount, OutputConsumer, PartialResultSet};
+use stream::{
+    EngineOutput, EngineSet, LimitedStretch, LossCount, OutputConsumer, PartialResultSet,
+};
 use tuple::Batch;
 use wire::{CapturedPacket, Timestamp};
 
@@ -72,8 +74,10 @@ impl MonitorWorker {
         part_bytes_max: usize,
     ) -> MonitorWorker {
         let engines = EngineSet::worker(dataflows, engine);
-        let windows =
-            dataflows.iter().flat_map(|dataflow| &dataflow.pipelines).filter_map(|pipeline| pipeline.window);
+        let windows = dataflows
+            .iter()
+            .flat_map(|dataflow| &dataflow.pipelines)
+            .filter_map(|pipeline| pipeline.window);
         let limits = LimitMeter::new(&monitor.flow);
         let mut monitor = Monitor::behind(gate, spec, monitor);
         let lateness_ns = windows.map(|window| window.lateness_ns.max(0)).min();
@@ -140,7 +144,13 @@ impl MonitorWorker {
         packets: impl Iterator<Item = CapturedPacket<'a>>,
         early: &mut dyn FnMut(ReportPart),
     ) -> BatchProgress {
-        self.monitor.take(packets, &mut TupleAnalyzer { analysis: &mut self.analysis, early })
+        self.monitor.take(
+            packets,
+            &mut TupleAnalyzer {
+                analysis: &mut self.analysis,
+                early,
+            },
+        )
     }
 
     /// Ends an epoch at `clock`; `early` as in [`MonitorWorker::on_packets`].
@@ -150,19 +160,35 @@ impl MonitorWorker {
         clock: Timestamp,
         early: &mut dyn FnMut(ReportPart),
     ) -> WorkerReport {
-        let mut analyse = TupleAnalyzer { analysis: &mut self.analysis, early };
+        let mut analyse = TupleAnalyzer {
+            analysis: &mut self.analysis,
+            early,
+        };
         self.monitor.advance(Some(clock), &mut analyse);
         self.monitor.end_epoch(&mut analyse);
         let watermark = self.monitor.clock();
         let partial = self.analysis.engines.detach(watermark.0);
         self.analysis.tell_open(watermark);
-        let open = self.analysis.peek_bytes_max.and_then(|max| self.analysis.engines.peek(max));
-        WorkerReport { open, ..self.say(epoch, watermark, partial) }
+        let open = self
+            .analysis
+            .peek_bytes_max
+            .and_then(|max| self.analysis.engines.peek(max));
+        WorkerReport {
+            open,
+            ..self.say(epoch, watermark, partial)
+        }
     }
 
     /// Ends the input at `clock`, or at the latest packet if `None`; `early` as in [`MonitorWorker::on_packets`].
-    pub fn finish(&mut self, clock: Option<Timestamp>, early: &mut dyn FnMut(ReportPart)) -> WorkerReport {
-        let mut analyse = TupleAnalyzer { analysis: &mut self.analysis, early };
+    pub fn finish(
+        &mut self,
+        clock: Option<Timestamp>,
+        early: &mut dyn FnMut(ReportPart),
+    ) -> WorkerReport {
+        let mut analyse = TupleAnalyzer {
+            analysis: &mut self.analysis,
+            early,
+        };
         if clock.is_some() {
             self.monitor.advance(clock, &mut analyse);
         }
@@ -172,16 +198,40 @@ impl MonitorWorker {
         self.say(u64::MAX, watermark, partial)
     }
 
-    fn say(&mut self, epoch: u64, watermark: Timestamp, partial: Option<PartialResultSet>) -> WorkerReport {
+    fn say(
+        &mut self,
+        epoch: u64,
+        watermark: Timestamp,
+        partial: Option<PartialResultSet>,
+    ) -> WorkerReport {
         let mut part = std::mem::take(&mut self.analysis.part);
-        partial.into_iter().for_each(|windows| part.add_windows(windows));
+        partial
+            .into_iter()
+            .for_each(|windows| part.add_windows(windows));
         let loss = self.monitor.capture_loss();
-        let loss = LossCount { seen: loss.seen, lost: loss.unseen };
-        let of_packets = self.limits.look(watermark, reached(&self.monitor.accounting()));
+        let loss = LossCount {
+            seen: loss.seen,
+            lost: loss.unseen,
+        };
+        let of_packets = self
+            .limits
+            .look(watermark, reached(&self.monitor.accounting()));
         let limited = LimitedStretch::union(of_packets, self.analysis.engines.take_limited());
-        let partial = self.began.take().map(|at| LimitedStretch { from_ns: at.0, to_ns: at.0, times: 1 });
+        let partial = self.began.take().map(|at| LimitedStretch {
+            from_ns: at.0,
+            to_ns: at.0,
+            times: 1,
+        });
         let limited = LimitedStretch::union(limited, partial);
-        WorkerReport { epoch, watermark, part, loss, lost: None, limited, open: None }
+        WorkerReport {
+            epoch,
+            watermark,
+            part,
+            loss,
+            lost: None,
+            limited,
+            open: None,
+        }
     }
 
     /// Sets the sampling rate of new flows; see [`Monitor::set_sample_rate`].
@@ -198,13 +248,18 @@ impl MonitorWorker {
 
 impl TupleAnalysis {
     fn tell_open(&mut self, now: Timestamp) {
-        let Some((every_ns, told)) = &mut self.deltas else { return };
+        let Some((every_ns, told)) = &mut self.deltas else {
+            return;
+        };
         let (requests, carried_out) = &mut self.flush;
         let requested = requests.last();
         if requested > *carried_out || now < *told || now.0.saturating_sub(told.0) >= *every_ns {
             *carried_out = requested;
             *told = now;
-            self.engines.detach_open().into_iter().for_each(|windows| self.part.add_windows(windows));
+            self.engines
+                .detach_open()
+                .into_iter()
+                .for_each(|windows| self.part.add_windows(windows));
         }
     }
 }
@@ -217,11 +272,20 @@ struct TupleAnalyzer<'w> {
 
 impl TupleConsumer for TupleAnalyzer<'_> {
     fn take(&mut self, input: usize, tuples: Batch) {
-        let TupleAnalysis { engines, part, part_bytes_max, .. } = self.analysis;
+        let TupleAnalysis {
+            engines,
+            part,
+            part_bytes_max,
+            ..
+        } = self.analysis;
         engines.push(
             input,
             &tuples,
-            &mut RowCollector { part, part_bytes_max: *part_bytes_max, early: self.early },
+            &mut RowCollector {
+                part,
+                part_bytes_max: *part_bytes_max,
+                early: self.early,
+            },
         );
         if let Some(windows) = engines.detach_early(*part_bytes_max) {
             part.add_windows(windows);

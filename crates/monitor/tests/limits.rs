@@ -19,12 +19,19 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// Connection `n`: a request at `at`, and its response after `later` ns.
 fn exchange(n: u16, at: i64, later: i64) -> Vec<SentPacket> {
-    let ends =
-        (SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 40_000)), SocketAddr::from(([10, 9, 0, 1], 80)));
+    let ends = (
+        SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 40_000)),
+        SocketAddr::from(([10, 9, 0, 1], 80)),
+    );
     let mut sent = Vec::new();
     let mut say = |offset: i64, is_client: bool, tcp, payload: &[u8]| {
         let ends = if is_client { ends } else { (ends.1, ends.0) };
-        sent.push(SentPacket::tcp(Timestamp(START + at + offset), ends, tcp, payload));
+        sent.push(SentPacket::tcp(
+            Timestamp(START + at + offset),
+            ends,
+            tcp,
+            payload,
+        ));
     };
     let syn = TcpFlags::SYN;
     let ack = TcpFlags::ACK;
@@ -33,7 +40,12 @@ fn exchange(n: u16, at: i64, later: i64) -> Vec<SentPacket> {
     say(2000, true, tcp_info(101, 501, ack), b"");
     say(3000, true, tcp_info(101, 501, ack), GET);
     say(later, false, tcp_info(501, 101 + GET.len() as u32, ack), OK);
-    say(later + 1000, true, tcp_info(101 + GET.len() as u32, 501 + OK.len() as u32, ack), b"");
+    say(
+        later + 1000,
+        true,
+        tcp_info(101 + GET.len() as u32, 501 + OK.len() as u32, ack),
+        b"",
+    );
     sent
 }
 
@@ -46,11 +58,21 @@ fn with_a_hole(n: u16, at: i64) -> Vec<SentPacket> {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n";
     let mut say = |offset: i64, seq: u32, payload: &[u8]| {
         let tcp = tcp_info(seq, 101 + GET.len() as u32, TcpFlags::ACK);
-        sent.push(SentPacket::tcp(Timestamp(START + at + offset), (server, client), tcp, payload));
+        sent.push(SentPacket::tcp(
+            Timestamp(START + at + offset),
+            (server, client),
+            tcp,
+            payload,
+        ));
     };
     say(1_000_000, 501, head);
-    (2..200u32)
-        .for_each(|i| say(1_000_000 + i64::from(i), 501 + head.len() as u32 + i * 1000, &[b'x'; 1000]));
+    (2..200u32).for_each(|i| {
+        say(
+            1_000_000 + i64::from(i),
+            501 + head.len() as u32 + i * 1000,
+            &[b'x'; 1000],
+        )
+    });
     sent
 }
 
@@ -64,14 +86,22 @@ fn run(
     sent.sort_by_key(|sent| sent.ts);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("in.pcap");
-    fs::write(&path, pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little)).expect("a file");
+    fs::write(
+        &path,
+        pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little),
+    )
+    .expect("a file");
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let input = JobInput::Shared(capture::open(&[path]), workers);
     let mut job = MonitorJob::start(&planner::lower(&query), config, input).expect("threads");
     let mut out = Vec::new();
     while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
     let ended = job.end();
-    assert!(ended.panics.is_empty() && ended.accounting.adds_up(), "{:?}", ended.panics);
+    assert!(
+        ended.panics.is_empty() && ended.accounting.adds_up(),
+        "{:?}",
+        ended.panics
+    );
     (out, ended)
 }
 
@@ -80,9 +110,17 @@ fn marks(out: &[EngineOutput]) -> Vec<(Option<i64>, bool)> {
     let of_batch = |output: &EngineOutput| {
         let batch = &output.batch;
         let column = |name| batch.schema().find(name);
-        let start = |row: usize| column("window_start").map(|id| (batch.i64(id).value(row) - START) / SECOND);
-        let mark = |row: usize| batch.bool(column("approximate").expect("a column")).value(row);
-        (0..batch.rows()).map(|row| (start(row), mark(row))).collect::<Vec<_>>()
+        let start = |row: usize| {
+            column("window_start").map(|id| (batch.i64(id).value(row) - START) / SECOND)
+        };
+        let mark = |row: usize| {
+            batch
+                .bool(column("approximate").expect("a column"))
+                .value(row)
+        };
+        (0..batch.rows())
+            .map(|row| (start(row), mark(row)))
+            .collect::<Vec<_>>()
     };
     out.iter().flat_map(of_batch).collect()
 }
@@ -102,7 +140,11 @@ fn check(
     for workers in [1, 3] {
         let mut config = JobConfig::default();
         let (out, ended) = run(query, &config, packets(), workers);
-        assert_eq!((marks(&out), count(&ended)), (vec![(None, false)], 0), "{query}, {workers} workers");
+        assert_eq!(
+            (marks(&out), count(&ended)),
+            (vec![(None, false)], 0),
+            "{query}, {workers} workers"
+        );
         limit(&mut config);
         let (out, ended) = run(query, &config, packets(), workers);
         assert_eq!(marks(&out), [(None, true)], "{query}, {workers} workers");
@@ -112,7 +154,12 @@ fn check(
 
 #[test]
 fn every_limit_marks_the_rows_of_a_run() {
-    let evicted = |ended: &MonitorOutcome| ended.accounting.flows.closed_for(flow::CloseReason::Evicted);
+    let evicted = |ended: &MonitorOutcome| {
+        ended
+            .accounting
+            .flows
+            .closed_for(flow::CloseReason::Evicted)
+    };
     check(
         "PARSE http PROCESS (count)",
         |config| config.monitor.flow.room = flow::FlowBudget::of_flows(60),
@@ -154,13 +201,25 @@ fn windows_outside_of_the_time_of_a_limit_are_not_marked() {
         connections.push(exchange(1003, 200 * SECOND, 1_000_000));
         let (out, _) = run(query, &config, connections, workers);
         let found = marks(&out);
-        let of =
-            |at| found.iter().filter(|(start, _)| *start == Some(at)).map(|mark| mark.1).collect::<Vec<_>>();
-        assert!(!of(10).is_empty() && of(10).iter().all(|mark| *mark), "{found:?}");
+        let of = |at| {
+            found
+                .iter()
+                .filter(|(start, _)| *start == Some(at))
+                .map(|mark| mark.1)
+                .collect::<Vec<_>>()
+        };
+        assert!(
+            !of(10).is_empty() && of(10).iter().all(|mark| *mark),
+            "{found:?}"
+        );
         // Workers share the limit. In its earlier windows, a worker that lags finds the table filled by flows of a
         // worker that is ahead; a file this small fits into one block, so any worker can lag by the whole file.
         if workers == 1 {
-            assert_eq!((of(0), of(40), of(200)), (vec![false], vec![true], vec![false]), "{found:?}");
+            assert_eq!(
+                (of(0), of(40), of(200)),
+                (vec![false], vec![true], vec![false]),
+                "{found:?}"
+            );
         }
     }
 }

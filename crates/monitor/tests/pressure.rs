@@ -44,7 +44,9 @@ struct Scripted {
 impl PacketSource for Scripted {
     fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         block.clear();
-        let Some(part) = self.parts.pop_front() else { return false };
+        let Some(part) = self.parts.pop_front() else {
+            return false;
+        };
         assert!(!part.fails, "the script says so");
         for sent in &part.packets {
             let bytes = sent.to_bytes();
@@ -52,10 +54,19 @@ impl PacketSource for Scripted {
             let len = bytes.len() as u32;
             let buffer = block.add_buffer(Arc::new(bytes));
             let link_type = LinkType::Ethernet;
-            block.push(PacketRecord { ts, link_type, original_len: len, len, start: 0, buffer });
+            block.push(PacketRecord {
+                ts,
+                link_type,
+                original_len: len,
+                len,
+                start: 0,
+                buffer,
+            });
         }
         block.set_clock(Timestamp(part.clock));
-        part.slice.into_iter().for_each(|slice| self.slice.set(slice));
+        part.slice
+            .into_iter()
+            .for_each(|slice| self.slice.set(slice));
         self.backlog = part.backlog;
         self.counters.packets += part.packets.len() as u64;
         self.counters.lost_before_us = Some(part.lost);
@@ -85,17 +96,36 @@ fn scripted(packets: &[SentPacket], until: i64, pressure: impl Fn(i64) -> (f32, 
             packets.push(sent.clone());
         }
         let (backlog, lost) = pressure(clock);
-        Part { packets, clock, backlog, lost, fails: false, slice: None }
+        Part {
+            packets,
+            clock,
+            backlog,
+            lost,
+            fails: false,
+            slice: None,
+        }
     };
     (1..=until / (50 * MS)).map(part).collect()
 }
 
-fn run(query: &str, config: &JobConfig, scripts: Vec<Vec<Part>>) -> (Vec<EngineOutput>, MonitorOutcome) {
+fn run(
+    query: &str,
+    config: &JobConfig,
+    scripts: Vec<Vec<Part>>,
+) -> (Vec<EngineOutput>, MonitorOutcome) {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let source = |parts: Vec<Part>| -> Box<dyn PacketSource> {
-        let counters = SourceCounters { clock: Some(TimestampClock::System), ..SourceCounters::default() };
+        let counters = SourceCounters {
+            clock: Some(TimestampClock::System),
+            ..SourceCounters::default()
+        };
         let slice = config.monitor.slice.clone().unwrap_or_default();
-        Box::new(Scripted { parts: parts.into(), backlog: 0.0, counters, slice })
+        Box::new(Scripted {
+            parts: parts.into(),
+            backlog: 0.0,
+            counters,
+            slice,
+        })
     };
     let input = JobInput::Each(scripts.into_iter().map(source).collect());
     let mut job = MonitorJob::start(&planner::lower(&query), config, input).expect("threads");
@@ -113,14 +143,24 @@ fn connection(n: u32, start: i64, (pause, times): (i64, u32)) -> Vec<SentPacket>
     let client = client(n);
     let server = SocketAddr::from(([192, 168, 0, 1], 80));
     let up = |ts, seq, flags, payload: &[u8]| {
-        SentPacket::tcp(Timestamp(ts), (client, server), tcp_info(seq, 5001, flags), payload)
+        SentPacket::tcp(
+            Timestamp(ts),
+            (client, server),
+            tcp_info(seq, 5001, flags),
+            payload,
+        )
     };
     let syn = TcpFlags::SYN;
     let ack = TcpFlags::ACK;
     let fin = TcpFlags::FIN;
     let mut sent = vec![
         up(start, 1000, syn, b""),
-        SentPacket::tcp(Timestamp(start + 1), (server, client), tcp_info(5000, 1001, syn | ack), b""),
+        SentPacket::tcp(
+            Timestamp(start + 1),
+            (server, client),
+            tcp_info(5000, 1001, syn | ack),
+            b"",
+        ),
     ];
     sent.extend((0..times).map(|i| up(start + 2 + i64::from(i) * pause, 1001 + i, ack, b"x")));
     let end = start + 2 + i64::from(times) * pause;
@@ -153,8 +193,14 @@ fn number(batch: &Batch, row: usize, name: &str) -> f64 {
 
 /// The only row of a result.
 fn single(out: &[EngineOutput]) -> &Batch {
-    assert_eq!(out.iter().map(|output| output.batch.rows()).sum::<usize>(), 1);
-    &out.iter().find(|output| output.batch.rows() == 1).expect("a row").batch
+    assert_eq!(
+        out.iter().map(|output| output.batch.rows()).sum::<usize>(),
+        1
+    );
+    &out.iter()
+        .find(|output| output.batch.rows() == 1)
+        .expect("a row")
+        .batch
 }
 
 fn check_accounting(ended: &MonitorOutcome, packets: usize) {
@@ -165,7 +211,14 @@ fn check_accounting(ended: &MonitorOutcome, packets: usize) {
 
 /// Backlog from 2 s to 4 s.
 fn behind(clock: i64) -> (f32, u64) {
-    (if (2 * SECOND..4 * SECOND).contains(&clock) { 0.8 } else { 0.0 }, 0)
+    (
+        if (2 * SECOND..4 * SECOND).contains(&clock) {
+            0.8
+        } else {
+            0.0
+        },
+        0,
+    )
 }
 
 /// The only number of the result, and its confidence interval.
@@ -175,10 +228,17 @@ fn total(
     packets: &[SentPacket],
     pressure: impl Fn(i64) -> (f32, u64),
 ) -> ([f64; 3], MonitorOutcome) {
-    let (out, ended) = run(query, &JobConfig::default(), vec![scripted(packets, 15 * SECOND, pressure)]);
+    let (out, ended) = run(
+        query,
+        &JobConfig::default(),
+        vec![scripted(packets, 15 * SECOND, pressure)],
+    );
     check_accounting(&ended, packets.len());
     let row = single(&out);
-    (["", "_low", "_high"].map(|end| number(row, 0, &format!("{column}{end}"))), ended)
+    (
+        ["", "_low", "_high"].map(|end| number(row, 0, &format!("{column}{end}"))),
+        ended,
+    )
 }
 
 #[test]
@@ -187,7 +247,8 @@ fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
     let mut covered = 0;
     let mut sum = 0.0;
     for population in 0..POPULATIONS {
-        let flows = (0..12_000).map(|n| connection(n + population * 20_000, i64::from(n) * MS, (3 * MS, 1)));
+        let flows = (0..12_000)
+            .map(|n| connection(n + population * 20_000, i64::from(n) * MS, (3 * MS, 1)));
         let query = "PARSE tcp_flow_key SAMPLE auto PROCESS (count)";
         let ([seen, low, high], ended) = total(query, "count", &in_order(flows), behind);
         assert!(ended.accounting.sampled_out > 12_000 && low < high);
@@ -203,20 +264,32 @@ fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
 /// Switches copy an eighth of the flows from 2 s to 8 s, a quarter until 10 s, and then all: monitors are notified
 /// before copies decrease and after copies increase.
 fn sliced(packets: &[SentPacket], drawn: u16, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
-    let at = |level| FlowSlice { coin: SliceSource::Addresses, level, drawn };
+    let at = |level| FlowSlice {
+        coin: SliceSource::Addresses,
+        level,
+        drawn,
+    };
     let told = [(2, 3), (9, 2), (11, 0)];
     let copied = [(3, 3), (8, 2), (10, 0)];
     let level = |steps: [(i64, u8); 3], now: i64| {
-        steps.iter().rev().find(|(from, _)| now >= from * SECOND).map_or(0, |(_, level)| *level)
+        steps
+            .iter()
+            .rev()
+            .find(|(from, _)| now >= from * SECOND)
+            .map_or(0, |(_, level)| *level)
     };
     let is_copied = |sent: &&SentPacket| {
         let bytes = sent.to_bytes();
-        let ends = wire::Packet::decode(&sent.captured(&bytes)).expect("a packet").five_tuple;
+        let ends = wire::Packet::decode(&sent.captured(&bytes))
+            .expect("a packet")
+            .five_tuple;
         is_in(at(level(copied, sent.ts.0)), &[ends.src, ends.dst])
     };
     let packets: Vec<SentPacket> = packets.iter().filter(is_copied).cloned().collect();
     let mut parts = scripted(&packets, 15 * SECOND, pressure);
-    parts.iter_mut().for_each(|part| part.slice = Some(at(level(told, part.clock))));
+    parts
+        .iter_mut()
+        .for_each(|part| part.slice = Some(at(level(told, part.clock))));
     parts
 }
 
@@ -237,14 +310,24 @@ fn totals_are_scaled_by_what_switches_copy() {
         let parts = sliced(&packets, (population * 37) as u16, |clock| {
             (if clock == 5 * SECOND { 0.9 } else { 0.0 }, 0)
         });
-        let (out, ended) =
-            run("PARSE tcp_flow_key SAMPLE auto PROCESS (count)", &config, vec![parts.clone()]);
+        let (out, ended) = run(
+            "PARSE tcp_flow_key SAMPLE auto PROCESS (count)",
+            &config,
+            vec![parts.clone()],
+        );
         check_accounting(&ended, parts.iter().map(|part| part.packets.len()).sum());
-        assert!(ended.accounting.cut_off > 500, "{}", ended.accounting.cut_off);
-        assert!(ended.accounting.strays > 0 && ended.accounting.strays <= ended.accounting.sampled_out);
+        assert!(
+            ended.accounting.cut_off > 500,
+            "{}",
+            ended.accounting.cut_off
+        );
+        assert!(
+            ended.accounting.strays > 0 && ended.accounting.strays <= ended.accounting.sampled_out
+        );
         assert_eq!(ended.sampling.lowest, Some(1.0 / 16.0));
         let row = single(&out);
-        let [seen, low, high] = ["count", "count_low", "count_high"].map(|name| number(row, 0, name));
+        let [seen, low, high] =
+            ["count", "count_low", "count_high"].map(|name| number(row, 0, name));
         covered += u32::from(low <= 12_000.0 && 12_000.0 <= high);
         sum += seen;
     }
@@ -257,31 +340,46 @@ fn totals_are_scaled_by_what_switches_copy() {
 fn bytes_of_flows_that_are_cut_are_those_of_flows_that_go_on() {
     // Flows start before the slices and end long after them; each contributes the same amount in every second.
     let flows = 4000;
-    let packets = in_order((0..flows).map(|n| connection(n * 7919, i64::from(n) * MS / 8, (500 * MS, 28))));
+    let packets =
+        in_order((0..flows).map(|n| connection(n * 7919, i64::from(n) * MS / 8, (500 * MS, 28))));
     let mut config = JobConfig::default();
     config.monitor.slice = Some(SharedSlice::default());
     let query = "PARSE packet SAMPLE auto PROCESS (count: w=1s)";
     let (out, ended) = run(query, &config, vec![sliced(&packets, 5, |_| (0.0, 0))]);
     assert!(ended.accounting.adds_up() && ended.accounting.cut_off > 3000);
     let windows = out.iter().flat_map(|output| {
-        (0..output.batch.rows())
-            .map(|row| (number(&output.batch, row, "window_start"), number(&output.batch, row, "count")))
+        (0..output.batch.rows()).map(|row| {
+            (
+                number(&output.batch, row, "window_start"),
+                number(&output.batch, row, "count"),
+            )
+        })
     });
     let mut all = 0.0;
     let mut n = 0;
     // Between the notification of monitors and of switches, nothing is duplicated or missing.
     for (start, count) in windows.filter(|(start, _)| (1e9..13e9).contains(start)) {
-        assert!((count / f64::from(flows) / 2.0 - 1.0).abs() < 0.2, "{count} from {start}");
+        assert!(
+            (count / f64::from(flows) / 2.0 - 1.0).abs() < 0.2,
+            "{count} from {start}"
+        );
         (all, n) = (all + count, n + 1);
     }
-    assert!(n == 12 && (all / f64::from(n) / f64::from(flows) / 2.0 - 1.0).abs() < 0.1, "{all} in {n}");
+    assert!(
+        n == 12 && (all / f64::from(n) / f64::from(flows) / 2.0 - 1.0).abs() < 0.1,
+        "{all} in {n}"
+    );
 }
 
 #[test]
 fn every_kind_of_parser_says_the_rate() {
-    let packets = in_order((0..12_000).map(|n| connection(n, i64::from(n) * MS, (3 * MS, 1 + n % 5))));
+    let packets =
+        in_order((0..12_000).map(|n| connection(n, i64::from(n) * MS, (3 * MS, 1 + n % 5))));
     for (query, column) in [
-        ("PARSE flow SAMPLE auto PROCESS (sum: value=client_packets)", "sum"),
+        (
+            "PARSE flow SAMPLE auto PROCESS (sum: value=client_packets)",
+            "sum",
+        ),
         ("PARSE tcp_pkt_size SAMPLE auto PROCESS (sum)", "sum_bytes"),
         ("PARSE tcp_conn_time SAMPLE auto PROCESS (count)", "count"),
         ("PARSE packet SAMPLE auto PROCESS (count)", "count"),
@@ -291,7 +389,10 @@ fn every_kind_of_parser_says_the_rate() {
         assert_eq!((low, high), (truth, truth), "{query}");
         let ([seen, low, high], ended) = total(query, column, &packets, behind);
         assert!(ended.accounting.sampled_out > packets.len() as u64 / 4);
-        assert!(low < seen && seen < high && (seen / truth - 1.0).abs() < 0.15, "{query}: {seen} of {truth}");
+        assert!(
+            low < seen && seen < high && (seen / truth - 1.0).abs() < 0.15,
+            "{query}: {seen} of {truth}"
+        );
     }
 }
 
@@ -299,12 +400,19 @@ fn every_kind_of_parser_says_the_rate() {
 fn a_flow_is_wholly_in_or_wholly_out() {
     // Each flow lasts 5 s: before, during, and after the backlog.
     let packets = in_order((0..2000).map(|n| connection(n, i64::from(n) * 4 * MS, (500 * MS, 10))));
-    let (out, ended) =
-        run("PARSE flow SAMPLE auto", &JobConfig::default(), vec![scripted(&packets, 20 * SECOND, behind)]);
+    let (out, ended) = run(
+        "PARSE flow SAMPLE auto",
+        &JobConfig::default(),
+        vec![scripted(&packets, 20 * SECOND, behind)],
+    );
     check_accounting(&ended, packets.len());
-    let rows = out.iter().flat_map(|output| (0..output.batch.rows()).map(|row| (&output.batch, row)));
+    let rows = out
+        .iter()
+        .flat_map(|output| (0..output.batch.rows()).map(|row| (&output.batch, row)));
     let counts: Vec<f64> = rows
-        .map(|(batch, row)| number(batch, row, "client_packets") + number(batch, row, "server_packets"))
+        .map(|(batch, row)| {
+            number(batch, row, "client_packets") + number(batch, row, "server_packets")
+        })
         .collect();
     assert!(counts.iter().all(|packets| *packets == 14.0), "{counts:?}");
     assert!((700..1500).contains(&counts.len()), "{}", counts.len());
@@ -316,23 +424,40 @@ fn flows_older_than_all_low_rates_count_as_much_as_others() {
     // All flows start during the backlog and last long after it; rejected flows return halfway.
     let flows = 4000;
     let times = 100;
-    let packets =
-        in_order((0..flows).map(|n| connection(n, 3 * SECOND + i64::from(n) * MS / 4, (SECOND, times))));
+    let packets = in_order(
+        (0..flows).map(|n| connection(n, 3 * SECOND + i64::from(n) * MS / 4, (SECOND, times))),
+    );
     let mut config = JobConfig::default();
     config.monitor.flow.tcp_idle_ns = 5 * SECOND;
     let query = "PARSE packet SAMPLE auto PROCESS (count: w=10s)";
-    let (out, ended) = run(query, &config, vec![scripted(&packets, 110 * SECOND, behind)]);
+    let (out, ended) = run(
+        query,
+        &config,
+        vec![scripted(&packets, 110 * SECOND, behind)],
+    );
     check_accounting(&ended, packets.len());
     let windows = out.iter().flat_map(|output| {
-        let count = |row| (number(&output.batch, row, "window_start"), number(&output.batch, row, "count"));
+        let count = |row| {
+            (
+                number(&output.batch, row, "window_start"),
+                number(&output.batch, row, "count"),
+            )
+        };
         (0..output.batch.rows()).map(count)
     });
     let windows: Vec<(f64, f64)> = windows.collect();
     assert!(windows.len() > 8);
     for (start, count) in windows.iter().skip(1).filter(|(start, _)| *start < 100e9) {
-        assert!((count / f64::from(flows) / 10.0 - 1.0).abs() < 0.15, "{count} from {start}");
+        assert!(
+            (count / f64::from(flows) / 10.0 - 1.0).abs() < 0.15,
+            "{count} from {start}"
+        );
     }
-    let last = windows.iter().rev().find(|(start, _)| *start == 90e9).expect("a window");
+    let last = windows
+        .iter()
+        .rev()
+        .find(|(start, _)| *start == 90e9)
+        .expect("a window");
     assert_eq!(last.1, f64::from(flows) * 10.0, "all are in by then");
 }
 
@@ -341,16 +466,27 @@ fn losses_count_as_pressure_and_are_recorded() {
     let packets = in_order((0..1000).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
     let lossy = |clock: i64| (0.0, (clock / SECOND).min(3) as u64 * 100);
     let query = "PARSE tcp_flow_key SAMPLE auto PROCESS (count)";
-    let (_, ended) = run(query, &JobConfig::default(), vec![scripted(&packets, 60 * SECOND, lossy)]);
+    let (_, ended) = run(
+        query,
+        &JobConfig::default(),
+        vec![scripted(&packets, 60 * SECOND, lossy)],
+    );
     check_accounting(&ended, packets.len());
     let changes = &ended.sampling.changes;
     assert_eq!(changes.iter().map(|change| change.lost).sum::<u64>(), 300);
     assert_eq!(
-        changes.iter().map(|change| change.rate).take(4).collect::<Vec<_>>(),
+        changes
+            .iter()
+            .map(|change| change.rate)
+            .take(4)
+            .collect::<Vec<_>>(),
         [0.5, 0.25, 0.125, 0.175]
     );
     assert_eq!(changes.back().map(|change| change.rate), Some(1.0));
-    assert_eq!((ended.sampling.count, ended.sampling.lowest), (changes.len() as u64, Some(0.125)));
+    assert_eq!(
+        (ended.sampling.count, ended.sampling.lowest),
+        (changes.len() as u64, Some(0.125))
+    );
 }
 
 #[test]
@@ -358,11 +494,19 @@ fn windows_say_what_was_lost_in_their_time() {
     let packets = in_order((0..5000).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
     let lossy = |clock: i64| (0.0, if clock > 2 * SECOND { 500 } else { 0 });
     let query = "PARSE packet PROCESS (count: w=1s)";
-    let (out, ended) = run(query, &JobConfig::default(), vec![scripted(&packets, 6 * SECOND, lossy)]);
+    let (out, ended) = run(
+        query,
+        &JobConfig::default(),
+        vec![scripted(&packets, 6 * SECOND, lossy)],
+    );
     check_accounting(&ended, packets.len());
     let lost = |output: &EngineOutput| {
         let id = output.batch.schema().find("lost").expect("a column");
-        output.batch.column(id).is_some_and(|c| c.is_valid(0)).then(|| number(&output.batch, 0, "lost"))
+        output
+            .batch
+            .column(id)
+            .is_some_and(|c| c.is_valid(0))
+            .then(|| number(&output.batch, 0, "lost"))
     };
     let lost: Vec<_> = out.iter().map(lost).collect();
     // Losses detected at 2.25 s occurred since 2.0 s; 6,000 packets arrive per second.
@@ -370,18 +514,27 @@ fn windows_say_what_was_lost_in_their_time() {
     assert_eq!(lost.len(), expected.len());
     for (lost, expected) in lost.iter().zip(expected) {
         assert_eq!(lost.is_some(), expected.is_some());
-        assert!((lost.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 0.02, "{lost:?}, {expected:?}");
+        assert!(
+            (lost.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 0.02,
+            "{lost:?}, {expected:?}"
+        );
     }
 }
 
 fn monitor(query: &str) -> Monitor {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
-    Monitor::new(&planner::lower(&query).monitor, monitor::MonitorConfig::default())
+    Monitor::new(
+        &planner::lower(&query).monitor,
+        monitor::MonitorConfig::default(),
+    )
 }
 
 fn give(monitor: &mut Monitor, packets: &[SentPacket]) {
     let bytes: Vec<Vec<u8>> = packets.iter().map(SentPacket::to_bytes).collect();
-    let captured = packets.iter().zip(&bytes).map(|(sent, bytes)| sent.captured(bytes));
+    let captured = packets
+        .iter()
+        .zip(&bytes)
+        .map(|(sent, bytes)| sent.captured(bytes));
     let _ = monitor.on_block(captured, None, &mut Vec::new());
     assert!(monitor.accounting().adds_up());
 }
@@ -392,7 +545,10 @@ fn refused_flows_take_no_memory() {
     monitor.set_sample_rate(RATE_MIN);
     for chunk in 0..100 {
         let flows = chunk * 1000..(chunk + 1) * 1000;
-        give(&mut monitor, &in_order(flows.map(|n| connection(n, i64::from(n), (1, 2)))));
+        give(
+            &mut monitor,
+            &in_order(flows.map(|n| connection(n, i64::from(n), (1, 2)))),
+        );
     }
     let accounting = monitor.accounting();
     assert!((40..200).contains(&monitor.flows()), "{}", monitor.flows());
@@ -403,8 +559,14 @@ fn refused_flows_take_no_memory() {
 #[test]
 fn what_follows_on_a_port_is_decided_anew() {
     let mut monitor = monitor("PARSE http SAMPLE auto PROCESS (count)");
-    give(&mut monitor, &in_order((0..100).map(|n| connection(n, 0, (1, 1)))));
-    assert_eq!((monitor.flows(), monitor.accounting().sampled_out), (100, 0));
+    give(
+        &mut monitor,
+        &in_order((0..100).map(|n| connection(n, 0, (1, 1)))),
+    );
+    assert_eq!(
+        (monitor.flows(), monitor.accounting().sampled_out),
+        (100, 0)
+    );
     monitor.set_sample_rate(RATE_MIN);
     // The same five-tuples again: no packet may be taken for a straggler of the earlier flows.
     let again = in_order((0..100).map(|n| {
@@ -419,7 +581,10 @@ fn what_follows_on_a_port_is_decided_anew() {
     }));
     give(&mut monitor, &again);
     let sampled_out = monitor.accounting().sampled_out;
-    assert!(sampled_out >= 9 * 97 && sampled_out.is_multiple_of(9), "{sampled_out}");
+    assert!(
+        sampled_out >= 9 * 97 && sampled_out.is_multiple_of(9),
+        "{sampled_out}"
+    );
 }
 
 #[test]
@@ -428,9 +593,16 @@ fn a_worker_that_fails_ends_the_job_and_no_other_result_is_lost() {
     let sound = scripted(&packets, 2 * SECOND, |_| (0.0, 0));
     let mut failing = sound.clone();
     failing.truncate(3);
-    failing.push(Part { fails: true, ..failing[0].clone() });
+    failing.push(Part {
+        fails: true,
+        ..failing[0].clone()
+    });
     let query = "PARSE tcp_flow_key PROCESS (count)";
-    let (out, ended) = run(query, &JobConfig::default(), vec![sound.clone(), failing, sound]);
+    let (out, ended) = run(
+        query,
+        &JobConfig::default(),
+        vec![sound.clone(), failing, sound],
+    );
     assert_eq!(ended.panics.len(), 1);
     assert!(ended.panics[0].contains("worker 1") && ended.panics[0].contains("the script says so"));
     assert!(ended.accounting.adds_up());

@@ -37,17 +37,31 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> ExitCode {
     logging::start(cli.verbose);
     if let Err(error) = signals::survive_user_signals() {
-        output::complain(&format!("warning: SIGUSR1 and SIGUSR2 end the program: {error}"));
+        output::complain(&format!(
+            "warning: SIGUSR1 and SIGUSR2 end the program: {error}"
+        ));
     }
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
-        Some(CliCommand::Query(flags)) => commands::query::query(&flags, cli.quiet, cli.verbose > 0),
-        Some(CliCommand::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Query(flags)) => {
+            commands::query::query(&flags, cli.quiet, cli.verbose > 0)
+        }
+        Some(CliCommand::Overview(flags)) => {
+            commands::overview::overview(&flags, cli.quiet, cli.verbose > 0)
+        }
         Some(CliCommand::Map(flags)) => commands::map::map(&flags, cli.quiet, cli.verbose > 0),
-        Some(CliCommand::Report(flags)) => commands::report::report(&flags, cli.quiet, cli.verbose > 0),
-        Some(CliCommand::Check(flags)) => commands::check::check(&flags, cli.quiet, cli.verbose > 0),
-        Some(CliCommand::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
-        Some(CliCommand::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
+        Some(CliCommand::Report(flags)) => {
+            commands::report::report(&flags, cli.quiet, cli.verbose > 0)
+        }
+        Some(CliCommand::Check(flags)) => {
+            commands::check::check(&flags, cli.quiet, cli.verbose > 0)
+        }
+        Some(CliCommand::Compare(flags)) => {
+            commands::compare::compare(&flags, cli.quiet, cli.verbose > 0)
+        }
+        Some(CliCommand::Record(flags)) => {
+            commands::record::record(&flags, cli.quiet, cli.verbose > 0)
+        }
         Some(CliCommand::Publish(flags)) => commands::publish::publish(&flags, cli.quiet),
         Some(CliCommand::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(CliCommand::Explain(flags)) => commands::explain::explain(&flags),
@@ -63,9 +77,9 @@ fn run(cli: Cli) -> ExitCode {
         Some(CliCommand::Tokens(flags)) => commands::access::tokens(&flags),
         Some(CliCommand::Audit(flags)) => commands::access::audit(&flags),
         Some(CliCommand::Calibrate(flags)) => commands::calibrate::calibrate(&flags, cli.quiet),
-        Some(CliCommand::Network(NetworkVerbFlags { what: NetworkCommand::Discover(flags) })) => {
-            commands::discover::discover(&flags, cli.quiet)
-        }
+        Some(CliCommand::Network(NetworkVerbFlags {
+            what: NetworkCommand::Discover(flags),
+        })) => commands::discover::discover(&flags, cli.quiet),
         Some(CliCommand::Simulate(flags)) => commands::simulate::simulate(&flags, cli.quiet),
         Some(CliCommand::Actions(flags)) => commands::actions::actions(&flags),
         Some(CliCommand::Alerts(flags)) => commands::alerts::alerts(&flags),

@@ -60,25 +60,40 @@ fn query(text: &str, capture: &Path) -> String {
         .arg(capture)
         .output()
         .expect("the program starts");
-    assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{text}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).expect("JSON lines are UTF-8")
 }
 
 fn rows(text: &str, capture: &Path) -> Vec<Value> {
-    query(text, capture).lines().map(|l| serde_json::from_str(l).expect("a line is JSON")).collect()
+    query(text, capture)
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("a line is JSON"))
+        .collect()
 }
 
 #[test]
 fn every_case_gives_its_expected_rows() {
     let mut cases = 0;
-    for folder in
-        std::fs::read_dir(captures()).expect("captures/ is there").map(|e| e.expect("an entry").path())
+    for folder in std::fs::read_dir(captures())
+        .expect("captures/ is there")
+        .map(|e| e.expect("an entry").path())
     {
-        let files =
-            std::fs::read_dir(&folder).expect("a case is a folder").map(|e| e.expect("an entry").path());
-        for file in files.filter(|f| f.file_name().is_some_and(|n| n.to_string_lossy().starts_with("query")))
-        {
-            let name = file.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let files = std::fs::read_dir(&folder)
+            .expect("a case is a folder")
+            .map(|e| e.expect("an entry").path());
+        for file in files.filter(|f| {
+            f.file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with("query"))
+        }) {
+            let name = file
+                .file_name()
+                .expect("a file has a name")
+                .to_string_lossy()
+                .into_owned();
             let expected = folder.join(name.replace("query", "expected").replace(".txt", ".jsonl"));
             let text = std::fs::read_to_string(&file).expect("a query can be read");
             let got = query(text.trim(), &folder.join("in.pcap"));
@@ -97,14 +112,16 @@ fn every_case_gives_its_expected_rows() {
 #[test]
 fn shop_requests_are_those_of_nginx() {
     let shop = captures().join("shop");
-    let log = std::fs::read_to_string(shop.join("nginx-access.log")).expect("the log of the recording");
+    let log =
+        std::fs::read_to_string(shop.join("nginx-access.log")).expect("the log of the recording");
     let mut want = BTreeMap::<String, usize>::new();
     let mut logged_seconds = BTreeMap::<String, f64>::new();
     for line in log.lines() {
         let f: Vec<&str> = line.split(' ').collect();
         *want.entry(f[1..7].join(" ")).or_default() += 1;
-        *logged_seconds.entry(format!("{} {}", f[1], f[2])).or_default() +=
-            f[7].parse::<f64>().expect("seconds");
+        *logged_seconds
+            .entry(format!("{} {}", f[1], f[2]))
+            .or_default() += f[7].parse::<f64>().expect("seconds");
     }
     let mut got = BTreeMap::<String, usize>::new();
     let mut seen_seconds = BTreeMap::<String, f64>::new();
@@ -115,12 +132,19 @@ fn shop_requests_are_those_of_nginx() {
             None => text("path"),
         };
         let connection = format!("{} {}", text("client_ip"), row["client_port"]);
-        let line =
-            format!("{connection} {} {uri} {} {}", text("method"), row["status"], row["response_bytes"]);
+        let line = format!(
+            "{connection} {} {uri} {} {}",
+            text("method"),
+            row["status"],
+            row["response_bytes"]
+        );
         *got.entry(line).or_default() += 1;
         // nginx answers some requests before their body has arrived.
         let (nanos, quality) = match row["response_time_ns"].as_i64() {
-            Some(time) => (time + row["transfer_time_ns"].as_i64().expect("answered"), "exact"),
+            Some(time) => (
+                time + row["transfer_time_ns"].as_i64().expect("answered"),
+                "exact",
+            ),
             None => (0, "untimed"),
         };
         *seen_seconds.entry(connection).or_default() += nanos as f64 / 1e9;
@@ -130,31 +154,50 @@ fn shop_requests_are_those_of_nginx() {
     // nginx measures milliseconds from its first read to its last write: never much more than the time on the network.
     for (connection, logged) in logged_seconds {
         let seen = seen_seconds[&connection];
-        assert!((logged - seen).abs() < 0.012, "{connection}: nginx {logged} s, seen {seen} s");
+        assert!(
+            (logged - seen).abs() < 0.012,
+            "{connection}: nginx {logged} s, seen {seen} s"
+        );
     }
 }
 
 #[test]
 fn shop_statements_are_those_of_mariadb() {
     let shop = captures().join("shop");
-    let log = std::fs::read_to_string(shop.join("mariadb-queries.log")).expect("the log of the recording");
-    let mut want: Vec<&str> =
-        log.lines().filter_map(|l| l.split_once("\tQuery\t").map(|(_, text)| text)).collect();
-    let rows = rows("PARSE mysql_query WHERE command = 'query'", &shop.join("in.pcap"));
-    let mut got: Vec<&str> = rows.iter().map(|r| r["query"].as_str().expect("a statement")).collect();
+    let log = std::fs::read_to_string(shop.join("mariadb-queries.log"))
+        .expect("the log of the recording");
+    let mut want: Vec<&str> = log
+        .lines()
+        .filter_map(|l| l.split_once("\tQuery\t").map(|(_, text)| text))
+        .collect();
+    let rows = rows(
+        "PARSE mysql_query WHERE command = 'query'",
+        &shop.join("in.pcap"),
+    );
+    let mut got: Vec<&str> = rows
+        .iter()
+        .map(|r| r["query"].as_str().expect("a statement"))
+        .collect();
     want.sort_unstable();
     got.sort_unstable();
     assert_eq!(got, want);
     let failed = rows.iter().filter(|r| r["error_code"] == 1054).count();
-    assert_eq!(failed, want.iter().filter(|q| q.contains("discount")).count(), "unknown column: error 1054");
+    assert_eq!(
+        failed,
+        want.iter().filter(|q| q.contains("discount")).count(),
+        "unknown column: error 1054"
+    );
 }
 
 #[test]
 fn shop_commands_are_those_of_memcached() {
     let shop = captures().join("shop");
-    let log = std::fs::read_to_string(shop.join("memcached-commands.log")).expect("the log of the recording");
-    let mut want: Vec<String> =
-        log.lines().map(|l| l.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    let log = std::fs::read_to_string(shop.join("memcached-commands.log"))
+        .expect("the log of the recording");
+    let mut want: Vec<String> = log
+        .lines()
+        .map(|l| l.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        .collect();
     let rows = rows("PARSE memcached", &shop.join("in.pcap"));
     let mut got: Vec<String> = rows
         .iter()
@@ -175,12 +218,18 @@ fn shop_commands_are_those_of_memcached() {
 #[test]
 fn redis_commands_are_those_of_the_server() {
     let folder = captures().join("redis");
-    let stats = std::fs::read_to_string(folder.join("commandstats.txt")).expect("the server's statistics");
+    let stats =
+        std::fs::read_to_string(folder.join("commandstats.txt")).expect("the server's statistics");
     let mut want = BTreeMap::<String, u64>::new();
-    for line in stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")) {
+    for line in stats
+        .lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_"))
+    {
         let (name, numbers) = line.split_once(':').expect("a name and numbers");
         let number = |of: &str| {
-            let text = numbers.split(',').find_map(|field| field.strip_prefix(of)?.strip_prefix('='));
+            let text = numbers
+                .split(',')
+                .find_map(|field| field.strip_prefix(of)?.strip_prefix('='));
             text.expect("it is there").parse::<u64>().expect("a number")
         };
         // Sent by the recording script, not over the network.
@@ -189,9 +238,13 @@ fn redis_commands_are_those_of_the_server() {
         *want.entry(command).or_default() += number("calls") + number("rejected_calls") - own;
     }
     let mut got = BTreeMap::<String, u64>::new();
-    for row in rows("PARSE redis WHERE push = false or push is null", &folder.join("in.pcap")) {
+    for row in rows(
+        "PARSE redis WHERE push = false or push is null",
+        &folder.join("in.pcap"),
+    ) {
         assert_eq!(row["quality"], "exact", "{row}");
-        *got.entry(row["command"].as_str().expect("a command").to_owned()).or_default() += 1;
+        *got.entry(row["command"].as_str().expect("a command").to_owned())
+            .or_default() += 1;
     }
     assert_eq!(got.remove("NOSUCH"), Some(1));
     assert_eq!(got, want);
@@ -208,8 +261,13 @@ fn redis_numbers_are_those_of_another_reader() {
             .arg(name)
             .output();
         let output = testkit::require!("python3" => output);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let expected = std::fs::read_to_string(folder.join(format!("expected-{name}.jsonl"))).expect("rows");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let expected =
+            std::fs::read_to_string(folder.join(format!("expected-{name}.jsonl"))).expect("rows");
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{name}");
     }
 }
@@ -218,15 +276,22 @@ fn redis_numbers_are_those_of_another_reader() {
 #[test]
 fn dns_questions_are_those_of_bind() {
     let case = captures().join("dns");
-    let log = std::fs::read_to_string(case.join("named-queries.log")).expect("the log of the recording");
+    let log =
+        std::fs::read_to_string(case.join("named-queries.log")).expect("the log of the recording");
     let mut want: Vec<String> = log.lines().map(str::to_ascii_lowercase).collect();
     let rows = rows("PARSE dns", &case.join("in.pcap"));
     // It does not log queries with an unknown EDNS version, and was not running for some.
-    let answered = rows.iter().filter(|row| !matches!(row["response_code"].as_str(), None | Some("BADVERS")));
+    let answered = rows
+        .iter()
+        .filter(|row| !matches!(row["response_code"].as_str(), None | Some("BADVERS")));
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let mut got: Vec<String> = answered
         .map(|row| {
-            let (ip, name, kind) = (text(row, "client_ip"), text(row, "query_name"), text(row, "query_type"));
+            let (ip, name, kind) = (
+                text(row, "client_ip"),
+                text(row, "query_name"),
+                text(row, "query_type"),
+            );
             format!("{ip} {} {name} {kind}", row["client_port"]).to_ascii_lowercase()
         })
         .collect();
@@ -270,8 +335,10 @@ fn dns_answers_are_those_of_tshark() {
             assert!(answers.contains(address), "{line}: {answers}");
         }
         // Includes those of other sections.
-        let ttls =
-            f[7].split(',').filter_map(|ttl| ttl.parse::<u64>().ok()).take(f[4].parse().expect("a number"));
+        let ttls = f[7]
+            .split(',')
+            .filter_map(|ttl| ttl.parse::<u64>().ok())
+            .take(f[4].parse().expect("a number"));
         assert_eq!(row["ttl_min"].as_u64(), ttls.min(), "{line}");
         assert_eq!(row["truncated"], f[8] == "1", "{line}");
         assert_eq!(row["authoritative"], f[9] == "1", "{line}");
@@ -304,9 +371,15 @@ fn tls_handshakes_are_those_of_openssl() {
         let text = |field: &str| row[field].as_str().unwrap_or_default();
         assert_eq!(text("version").replace("TLS ", "TLSv"), f[2], "{line}");
         // openssl has its own names of suites.
-        let without = |name: &str| name.replace("TLS_", "").replace("WITH_", "").replace(['_', '-'], "");
+        let without = |name: &str| {
+            name.replace("TLS_", "")
+                .replace("WITH_", "")
+                .replace(['_', '-'], "")
+        };
         let (ours, theirs) = (without(text("cipher")), without(f[3]));
-        let hash = ["", "SHA256"].iter().any(|hash| ours == format!("{theirs}{hash}"));
+        let hash = ["", "SHA256"]
+            .iter()
+            .any(|hash| ours == format!("{theirs}{hash}"));
         assert!(hash, "{line}: {ours} {theirs}");
         if !failed {
             assert_eq!(row["resumed"], f[1] == "Reused", "{line}");
@@ -314,11 +387,30 @@ fn tls_handshakes_are_those_of_openssl() {
     }
     let told = std::fs::read_to_string(case.join("certificate.txt")).expect("what openssl says");
     let row = &rows[0];
-    let line = |start: &str| told.lines().find_map(|line| line.trim().strip_prefix(start)).expect("a line");
-    assert_eq!(Some(line("subject=O = Example, CN = ")), row["certificate_subject"].as_str());
-    assert_eq!(Some(line("issuer=O = Example, CN = ")), row["certificate_issuer"].as_str());
-    let names = told.lines().last().expect("names").trim().replace("DNS:", "").replace("IP Address:", "");
-    assert_eq!(Some(&*names.replace(", ", ",")), row["certificate_names"].as_str());
+    let line = |start: &str| {
+        told.lines()
+            .find_map(|line| line.trim().strip_prefix(start))
+            .expect("a line")
+    };
+    assert_eq!(
+        Some(line("subject=O = Example, CN = ")),
+        row["certificate_subject"].as_str()
+    );
+    assert_eq!(
+        Some(line("issuer=O = Example, CN = ")),
+        row["certificate_issuer"].as_str()
+    );
+    let names = told
+        .lines()
+        .last()
+        .expect("names")
+        .trim()
+        .replace("DNS:", "")
+        .replace("IP Address:", "");
+    assert_eq!(
+        Some(&*names.replace(", ", ",")),
+        row["certificate_names"].as_str()
+    );
 }
 
 /// Results of processors equal those of a few lines of Python over the raw tuples: over files with one and three
@@ -341,8 +433,15 @@ fn processors_agree_with_arithmetic_over_raw_tuples() {
         .args(found.iter().flatten())
         .output()
         .expect("python3 starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let rows: usize = String::from_utf8_lossy(&output.stdout).trim().parse().expect("how many rows");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let rows: usize = String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse()
+        .expect("how many rows");
     assert!(rows >= if found.is_some() { 40 } else { 20 }, "{rows} rows");
 }
 
@@ -359,7 +458,10 @@ fn the_twenty_questions_have_their_answers() {
         .expect("python3 starts");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    let asked: usize = String::from_utf8_lossy(&output.stdout).trim().parse().expect("how many were asked");
+    let asked: usize = String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse()
+        .expect("how many were asked");
     assert_eq!(asked, if corpus.is_some() { 20 } else { 14 });
 }
 
@@ -367,7 +469,9 @@ fn the_twenty_questions_have_their_answers() {
 /// addresses, other formats do not.
 #[test]
 fn dns_answers_name_addresses() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let capture = root.join("captures/http/ppa-http_espn.pcapng");
     let shown = |format: &str, names: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
@@ -376,19 +480,38 @@ fn dns_answers_name_addresses() {
             .arg(&capture)
             .output()
             .expect("the program starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("text")
     };
     let table = shown("table", "dns");
-    let truth =
-        [("63.85.36.8", "www.masters.com"), ("68.71.209.72", "log.go.com"), ("68.71.208.11", "espn.go.com")];
+    let truth = [
+        ("63.85.36.8", "www.masters.com"),
+        ("68.71.209.72", "log.go.com"),
+        ("68.71.208.11", "espn.go.com"),
+    ];
     for (address, name) in truth {
-        assert!(table.contains(name) && !table.contains(&format!("{address} ")), "{name}: {table}");
+        assert!(
+            table.contains(name) && !table.contains(&format!("{address} ")),
+            "{name}: {table}"
+        );
         assert!(shown("table", "hosts").contains(address));
         assert!(shown("jsonl", "dns").contains(address));
     }
     let standard_input = Command::new(env!("CARGO_BIN_EXE_netalytics"))
-        .args(["query", "PARSE http", "--format", "table", "--names", "dns", "-r", "-"])
+        .args([
+            "query",
+            "PARSE http",
+            "--format",
+            "table",
+            "--names",
+            "dns",
+            "-r",
+            "-",
+        ])
         .stdin(std::process::Stdio::null())
         .output()
         .expect("the program starts");

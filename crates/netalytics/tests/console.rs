@@ -41,14 +41,23 @@ fn the_page_does_what_it_is_for() {
 fn browse(script: &str, before: &[&OsStr]) {
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     let mut browse = Command::new("node");
-    browse.arg(web().join("test").join(script)).arg(PROGRAM).args(before).arg(&pictures);
+    browse
+        .arg(web().join("test").join(script))
+        .arg(PROGRAM)
+        .args(before)
+        .arg(&pictures);
     if !is_built_in() {
-        testkit::print_uncaptured("page: the program was compiled before web/build.sh; the test uses --page");
+        testkit::print_uncaptured(
+            "page: the program was compiled before web/build.sh; the test uses --page",
+        );
         browse.arg("--page").arg(web().join("dist"));
     }
     let ran = browse.output().expect("node");
     let said = [ran.stdout, ran.stderr].concat();
     let said = String::from_utf8_lossy(&said);
-    println!("{script}:\n{said}\npictures of what was seen: {}", pictures.display());
+    println!(
+        "{script}:\n{said}\npictures of what was seen: {}",
+        pictures.display()
+    );
     assert!(ran.status.success(), "{script}:\n{said}");
 }

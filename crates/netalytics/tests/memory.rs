@@ -20,16 +20,34 @@ fn run(args: &[&str], capture: &Path, workers: usize) -> Value {
     let summary = tempfile::NamedTempFile::new().expect("a file for the summary");
     let kib = MEMORY_MIB * 1024 * 3 / 2;
     let ran = Command::new("sh")
-        .args(["-c", &format!("ulimit -d {kib} && exec \"$@\""), "sh", env!("CARGO_BIN_EXE_netalytics")])
+        .args([
+            "-c",
+            &format!("ulimit -d {kib} && exec \"$@\""),
+            "sh",
+            env!("CARGO_BIN_EXE_netalytics"),
+        ])
         .args(args)
-        .args(["--memory-max", &format!("{MEMORY_MIB}M"), "--workers", &workers.to_string()])
-        .args(["-q".as_ref(), "--summary-json".as_ref(), summary.path().as_os_str()])
+        .args([
+            "--memory-max",
+            &format!("{MEMORY_MIB}M"),
+            "--workers",
+            &workers.to_string(),
+        ])
+        .args([
+            "-q".as_ref(),
+            "--summary-json".as_ref(),
+            summary.path().as_os_str(),
+        ])
         .args(["-r".as_ref(), capture.as_os_str()])
         .stdout(Stdio::null())
         .output()
         .expect("the binary runs");
     let words = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(0), "{args:?} with {workers} workers: {words}");
+    assert_eq!(
+        ran.status.code(),
+        Some(0),
+        "{args:?} with {workers} workers: {words}"
+    );
     serde_json::from_str(&fs::read_to_string(summary.path()).expect("a summary")).expect("JSON")
 }
 
@@ -38,9 +56,21 @@ fn run(args: &[&str], capture: &Path, workers: usize) -> Value {
 fn check(query: &str, capture: &Path, rows: Option<u64>, counter: &str) {
     for workers in [1, 2] {
         let summary = run(&["query", query], capture, workers);
-        let said = |pointer: &str| summary.pointer(pointer).and_then(Value::as_u64).expect("a number");
-        assert!(rows.is_none_or(|rows| said("/rows") == rows), "{query}: {} rows", said("/rows"));
-        assert!(said(counter) > 0, "{query} with {workers} workers: {counter}\n{summary:#}");
+        let said = |pointer: &str| {
+            summary
+                .pointer(pointer)
+                .and_then(Value::as_u64)
+                .expect("a number")
+        };
+        assert!(
+            rows.is_none_or(|rows| said("/rows") == rows),
+            "{query}: {} rows",
+            said("/rows")
+        );
+        assert!(
+            said(counter) > 0,
+            "{query} with {workers} workers: {counter}\n{summary:#}"
+        );
         assert_eq!(said("/memory/max"), (MEMORY_MIB as u64) << 20);
     }
 }
@@ -54,7 +84,11 @@ struct Capture {
 
 impl Capture {
     fn new(step_ns: i64) -> Capture {
-        Capture { sent: Vec::new(), ts: 1_000_000_000_000_000_000, step_ns }
+        Capture {
+            sent: Vec::new(),
+            ts: 1_000_000_000_000_000_000,
+            step_ns,
+        }
     }
 
     fn segment(
@@ -65,13 +99,21 @@ impl Capture {
         payload: &[u8],
     ) {
         self.ts += self.step_ns;
-        self.sent.push(SentPacket::tcp(Timestamp(self.ts), ends, tcp_info(seq, ack, flags), payload));
+        self.sent.push(SentPacket::tcp(
+            Timestamp(self.ts),
+            ends,
+            tcp_info(seq, ack, flags),
+            payload,
+        ));
     }
 
     /// Both endpoints of a connection.
     fn ends(flow: usize) -> (SocketAddr, SocketAddr) {
         let [_, a, b, c] = (flow as u32).to_be_bytes();
-        (([10, a, b, c], 10_000).into(), ([10, 255, 255, 254], 80).into())
+        (
+            ([10, a, b, c], 10_000).into(),
+            ([10, 255, 255, 254], 80).into(),
+        )
     }
 
     fn open(&mut self, flow: usize) {
@@ -82,8 +124,11 @@ impl Capture {
 
     fn write(&self, folder: &Path) -> std::path::PathBuf {
         let path = folder.join("in.pcap");
-        fs::write(&path, pcap_bytes(&self.sent, TimestampPrecision::Nanos, ByteOrder::Little))
-            .expect("a capture is written");
+        fs::write(
+            &path,
+            pcap_bytes(&self.sent, TimestampPrecision::Nanos, ByteOrder::Little),
+        )
+        .expect("a capture is written");
         path
     }
 }
@@ -96,7 +141,12 @@ fn pipelined(flows: usize, requests: usize) -> Capture {
         capture.open(flow);
         let mut seq = 1;
         for payload in REQUEST.repeat(requests).chunks(1448) {
-            capture.segment(Capture::ends(flow), (seq, 1), TcpFlags::ACK | TcpFlags::PSH, payload);
+            capture.segment(
+                Capture::ends(flow),
+                (seq, 1),
+                TcpFlags::ACK | TcpFlags::PSH,
+                payload,
+            );
             seq += payload.len() as u32;
         }
     }
@@ -132,16 +182,33 @@ fn rows_of_one_epoch() {
     let capture = pipelined(4, 200_000).write(folder.path());
     check("PARSE http", &capture, Some(800_000), "/epochs_cut");
     let to = folder.path().join("recording");
-    let summary = run(&["record", "PARSE http", "-o", to.to_str().expect("UTF-8")], &capture, 2);
-    assert_eq!(summary.pointer("/recorded/rows").and_then(Value::as_u64), Some(800_000));
+    let summary = run(
+        &["record", "PARSE http", "-o", to.to_str().expect("UTF-8")],
+        &capture,
+        2,
+    );
+    assert_eq!(
+        summary.pointer("/recorded/rows").and_then(Value::as_u64),
+        Some(800_000)
+    );
 }
 
 #[test]
 fn open_windows() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = answered(50, 100_000, 1000).write(folder.path());
-    check("PARSE http PROCESS (diff-group: group=url, w=1us)", &capture, None, "/stream/windows_forced");
-    check("PARSE http PROCESS (workload-profile: w=100us)", &capture, None, "/stream/windows_forced");
+    check(
+        "PARSE http PROCESS (diff-group: group=url, w=1us)",
+        &capture,
+        None,
+        "/stream/windows_forced",
+    );
+    check(
+        "PARSE http PROCESS (workload-profile: w=100us)",
+        &capture,
+        None,
+        "/stream/windows_forced",
+    );
 }
 
 #[test]
@@ -160,8 +227,18 @@ fn windows_that_overlap() {
 fn groups_and_joins() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = answered(60_000, 180_000, 1000).write(folder.path());
-    check("PARSE http PROCESS (diff-group: group=url)", &capture, None, "/stream/groups_overflowed");
-    check("PARSE tcp_conn_time, http", &capture, None, "/stream/join_dropped");
+    check(
+        "PARSE http PROCESS (diff-group: group=url)",
+        &capture,
+        None,
+        "/stream/groups_overflowed",
+    );
+    check(
+        "PARSE tcp_conn_time, http",
+        &capture,
+        None,
+        "/stream/join_dropped",
+    );
 }
 
 #[test]
@@ -171,8 +248,11 @@ fn processors_are_refused_where_they_are_too_many() {
         .args(["explain", "-f", "-"])
         .stdin(Stdio::from({
             let mut file = tempfile::tempfile().expect("a file");
-            std::io::Write::write_all(&mut file, format!("PARSE http PROCESS {processors}").as_bytes())
-                .expect("written");
+            std::io::Write::write_all(
+                &mut file,
+                format!("PARSE http PROCESS {processors}").as_bytes(),
+            )
+            .expect("written");
             std::io::Seek::rewind(&mut file).expect("rewound");
             file
         }))
@@ -180,5 +260,8 @@ fn processors_are_refused_where_they_are_too_many() {
         .expect("the binary runs");
     assert_eq!(ran.status.code(), Some(2));
     let words = String::from_utf8_lossy(&ran.stderr);
-    assert!(words.contains("more than 100 processors in one query"), "{words}");
+    assert!(
+        words.contains("more than 100 processors in one query"),
+        "{words}"
+    );
 }

@@ -47,9 +47,15 @@ fn datagrams(n: usize) -> Vec<u8> {
         frame[26..34].copy_from_slice(&[10, random[0], random[1], random[2], 10, 1, 0, 1]);
         frame[34..42].copy_from_slice(&[random[3], random[4], 0, 53, 0, 8, 0, 0]);
         let ns = i * 10_000;
-        let times = [1_700_000_000 + (ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32];
+        let times = [
+            1_700_000_000 + (ns / 1_000_000_000) as u32,
+            (ns % 1_000_000_000) as u32,
+        ];
         let lengths = [frame.len() as u32; 2];
-        times.iter().chain(&lengths).for_each(|word| bytes.extend(word.to_le_bytes()));
+        times
+            .iter()
+            .chain(&lengths)
+            .for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.extend(frame);
     }
     bytes
@@ -58,7 +64,11 @@ fn datagrams(n: usize) -> Vec<u8> {
 /// The program in the project's folder, with a timeout.
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["120", BINARY]).args(args).current_dir(ROOT).stdin(Stdio::null());
+    command
+        .args(["120", BINARY])
+        .args(args)
+        .current_dir(ROOT)
+        .stdin(Stdio::null());
     command
 }
 
@@ -74,7 +84,9 @@ fn check(args: &[&str], code: i32, words: &[&str]) -> (String, String) {
 fn told(output: &Output, code: i32, words: &[&str]) -> (String, String) {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{err}");
-    words.iter().for_each(|word| assert!(err.contains(word), "no {word:?} in\n{err}"));
+    words
+        .iter()
+        .for_each(|word| assert!(err.contains(word), "no {word:?} in\n{err}"));
     (out, err)
 }
 
@@ -83,27 +95,40 @@ fn json(path: &str) -> Value {
 }
 
 fn signal(child: &Child, name: &str) {
-    let kill = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    let kill = Command::new("kill")
+        .args([&format!("-{name}"), &child.id().to_string()])
+        .status();
     assert!(kill.expect("kill runs").success());
 }
 
 /// Starts it with pipes for all streams.
 fn start(args: &[&str]) -> Child {
     let mut command = Command::new(BINARY);
-    command.args(args).current_dir(ROOT).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(args)
+        .current_dir(ROOT)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.spawn().expect("it runs")
 }
 
 /// Waits for a file while the program runs.
 fn wait_for(child: &mut Child, path: &Path) {
     while fs::read_dir(path).map_or(0, Iterator::count) == 0 {
-        assert!(child.try_wait().expect("a child").is_none(), "it is still at work");
+        assert!(
+            child.try_wait().expect("a child").is_none(),
+            "it is still at work"
+        );
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 
 fn rows(recording: &str) -> u64 {
-    check(&["query", "PARSE packet", "-r", recording, "-q"], 0, &[]).0.lines().count() as u64
+    check(&["query", "PARSE packet", "-r", recording, "-q"], 0, &[])
+        .0
+        .lines()
+        .count() as u64
 }
 
 /// Standard input stays open without data: a signal ends the wait, and all data read is kept.
@@ -112,15 +137,31 @@ fn signals_end_a_recording_that_waits() {
     for name in ["HUP", "TERM", "INT"] {
         let folder = Folder::new();
         let (recording, summary) = (folder.path("recording"), folder.path("summary"));
-        let args = ["record", "PARSE packet", "-r", "-", "-o", &recording, "--summary-json", &summary];
+        let args = [
+            "record",
+            "PARSE packet",
+            "-r",
+            "-",
+            "-o",
+            &recording,
+            "--summary-json",
+            &summary,
+        ];
         let mut child = start(&args);
         let mut input = child.stdin.take().expect("piped");
         input.write_all(&datagrams(100_000)).expect("it reads");
         wait_for(&mut child, &Path::new(&recording).join("packet"));
         signal(&child, name);
-        told(&child.wait_with_output().expect("it ends"), 0, &["recorded"]);
+        told(
+            &child.wait_with_output().expect("it ends"),
+            0,
+            &["recorded"],
+        );
         let summary = json(&summary);
-        assert!(summary["recorded"]["rows"].as_u64() > Some(0), "{name}: {summary}");
+        assert!(
+            summary["recorded"]["rows"].as_u64() > Some(0),
+            "{name}: {summary}"
+        );
         assert_eq!(summary["recorded"]["rows"], summary["packets"]["parsed"]);
         assert_eq!(summary["recorded"]["rows"], rows(&recording));
         drop(input);
@@ -157,12 +198,23 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
 fn a_signal_in_the_middle_of_files_is_no_success() {
     let folder = Folder::new();
     let (capture, recording) = (folder.capture(300_000), folder.path("recording"));
-    check(&["record", "PARSE packet", "-r", &capture, "-o", &recording], 0, &[]);
+    check(
+        &["record", "PARSE packet", "-r", &capture, "-o", &recording],
+        0,
+        &[],
+    );
     let whole = check(&["query", "PARSE packet", "-r", &capture, "-q"], 0, &[]).0;
     for input in [&capture, &recording] {
         for name in ["HUP", "TERM"] {
             let summary = folder.path("summary");
-            let mut child = start(&["query", "PARSE packet", "-r", input, "--summary-json", &summary]);
+            let mut child = start(&[
+                "query",
+                "PARSE packet",
+                "-r",
+                input,
+                "--summary-json",
+                &summary,
+            ]);
             let mut out = child.stdout.take().expect("piped");
             let mut printed = vec![0; 1];
             out.read_exact(&mut printed).expect("a first row");
@@ -171,7 +223,11 @@ fn a_signal_in_the_middle_of_files_is_no_success() {
             let words = format!("SIG{name} ended it before the input's end");
             told(&child.wait_with_output().expect("it ends"), 1, &[&words]);
             let printed = text(&printed);
-            assert!(whole.starts_with(&printed) && printed.len() < whole.len() && printed.ends_with('\n'));
+            assert!(
+                whole.starts_with(&printed)
+                    && printed.len() < whole.len()
+                    && printed.ends_with('\n')
+            );
             let summary = json(&summary);
             assert_eq!(summary["complete"], false);
             assert_eq!(summary["rows"], printed.lines().count() as u64);
@@ -182,7 +238,10 @@ fn a_signal_in_the_middle_of_files_is_no_success() {
 /// Runs it with a file size limit in KiB; its exit code is 1.
 fn run_within(limit_kib: u64, args: &str) -> String {
     let script = format!("ulimit -f {limit_kib}; exec timeout 120 {BINARY} {args}");
-    let output = Command::new("bash").args(["-c", &script]).output().expect("a shell");
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .output()
+        .expect("a shell");
     told(&output, 1, &["File too large"]).1
 }
 
@@ -190,30 +249,51 @@ fn run_within(limit_kib: u64, args: &str) -> String {
 #[test]
 fn a_full_disk_is_told_as_it_is() {
     let folder = Folder::new();
-    let (capture, recording, summary) =
-        (folder.capture(400_000), folder.path("recording"), folder.path("summary"));
-    let record = format!("record 'PARSE packet' -r {capture} -o {recording} --summary-json {summary}");
+    let (capture, recording, summary) = (
+        folder.capture(400_000),
+        folder.path("recording"),
+        folder.path("summary"),
+    );
+    let record =
+        format!("record 'PARSE packet' -r {capture} -o {recording} --summary-json {summary}");
     let file = Path::new(&recording).join("packet/packet-000001.parquet");
     let recorded = |limit_kib: u64| -> (Value, String) {
         fs::remove_dir_all(&recording).ok();
         let err = run_within(limit_kib, &record);
         (json(&summary)["recorded"].clone(), err)
     };
-    check(&["record", "PARSE packet", "-r", &capture, "-o", &recording], 0, &[]);
+    check(
+        &["record", "PARSE packet", "-r", &capture, "-o", &recording],
+        0,
+        &[],
+    );
     // Three and a half of six row groups.
     let size = file.metadata().expect("a file").len();
     let (kept, _) = recorded(size * 7 / 12 / 1024);
-    assert!(kept["rows"].as_u64() > Some(0) && kept["rows_unfinished"] == 0, "{kept}");
+    assert!(
+        kept["rows"].as_u64() > Some(0) && kept["rows_unfinished"] == 0,
+        "{kept}"
+    );
     assert_eq!(kept["rows"], rows(&recording));
     // The same row groups, without space for the footer.
     let (kept, err) = recorded((file.metadata().expect("a file").len() - 1) / 1024);
-    assert_eq!((&kept["rows"], &kept["files_unfinished"]), (&0.into(), &1.into()), "{kept}");
+    assert_eq!(
+        (&kept["rows"], &kept["files_unfinished"]),
+        (&0.into(), &1.into()),
+        "{kept}"
+    );
     assert!(err.contains("unfinished"), "{err}");
     let unfinished = kept["rows_unfinished"].as_u64().expect("a number");
     assert_eq!(unfinished, rows(&recording));
-    assert!(unfinished > 0 && unfinished + kept["rows_lost"].as_u64().expect("a number") <= 400_000);
+    assert!(
+        unfinished > 0 && unfinished + kept["rows_lost"].as_u64().expect("a number") <= 400_000
+    );
     // With space again, the next run adds the footer.
-    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &["recovered"]);
+    check(
+        &["record", "PARSE http", "-r", SHOP, "-o", &recording],
+        0,
+        &["recovered"],
+    );
     assert_eq!(rows(&recording), unfinished);
 }
 
@@ -221,8 +301,11 @@ fn a_full_disk_is_told_as_it_is() {
 #[test]
 fn packets_on_a_full_disk() {
     let folder = Folder::new();
-    let (capture, kept, summary) =
-        (folder.capture(50_000), folder.path("kept.pcapng"), folder.path("summary"));
+    let (capture, kept, summary) = (
+        folder.capture(50_000),
+        folder.path("kept.pcapng"),
+        folder.path("summary"),
+    );
     let query = format!(
         "query 'PARSE packet PROCESS (count)' -r {capture} -w {kept} --summary-json {summary} -o {}",
         folder.path("out")
@@ -245,22 +328,64 @@ fn no_summary_is_another_runs() {
     for (args, code, words) in [
         (&["query", "PARSE nothing", "-r", SHOP][..], 2, "no parser"),
         (&["query", "PARSE http", "-r", &missing], 1, "no such file"),
-        (&["query", "PARSE http", "-r", &folder.path("")], 1, "no recording"),
-        (&["query", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"], 1, "cannot write"),
-        (&["query", "PARSE http", "-r", SHOP, "--no-such-flag"], 2, "the flags are wrong"),
-        (&["query", "PARSE http", "-i", "no-such-interface"], 1, "no interface"),
+        (
+            &["query", "PARSE http", "-r", &folder.path("")],
+            1,
+            "no recording",
+        ),
+        (
+            &["query", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"],
+            1,
+            "cannot write",
+        ),
+        (
+            &["query", "PARSE http", "-r", SHOP, "--no-such-flag"],
+            2,
+            "the flags are wrong",
+        ),
+        (
+            &["query", "PARSE http", "-i", "no-such-interface"],
+            1,
+            "no interface",
+        ),
     ] {
-        check(&["query", "PARSE http", "-r", SHOP, "--summary-json", &summary], 0, &[]);
+        check(
+            &[
+                "query",
+                "PARSE http",
+                "-r",
+                SHOP,
+                "--summary-json",
+                &summary,
+            ],
+            0,
+            &[],
+        );
         assert_eq!(json(&summary)["complete"], true);
         check(&[args, &["--summary-json", &summary]].concat(), code, &[]);
         let now = json(&summary);
         assert_eq!(now["complete"], false, "{args:?}: {now}");
-        assert!(now["errors"][0]["message"].as_str().is_some_and(|m| m.contains(words)), "{args:?}: {now}");
-        assert_eq!(fs::metadata(&summary).expect("a file").permissions().mode() & 0o777, 0o600);
+        assert!(
+            now["errors"][0]["message"]
+                .as_str()
+                .is_some_and(|m| m.contains(words)),
+            "{args:?}: {now}"
+        );
+        assert_eq!(
+            fs::metadata(&summary).expect("a file").permissions().mode() & 0o777,
+            0o600
+        );
     }
     // With wrong flags the meaning of others is unknown.
     fs::write(&foreign, "{}").expect("written");
-    let args = ["query", "PARSE http", "-r", &foreign, "--summary-json", &foreign];
+    let args = [
+        "query",
+        "PARSE http",
+        "-r",
+        &foreign,
+        "--summary-json",
+        &foreign,
+    ];
     check(&[&args[..], &["--no-such-flag"]].concat(), 2, &[]);
     check(&args, 2, &["is an input"]);
     assert_eq!(fs::read_to_string(&foreign).expect("a file"), "{}");
@@ -276,12 +401,39 @@ fn a_recording_killed_early_is_told() {
         fs::write(format!("{table}/{name}"), "").expect("written");
     }
     let killed = "killed or failed before its first row group was complete";
-    check(&["query", "PARSE http", "-r", &recording], 1, &["http-000001.parquet.tmp", killed]);
+    check(
+        &["query", "PARSE http", "-r", &recording],
+        1,
+        &["http-000001.parquet.tmp", killed],
+    );
     // With finished files it is a note.
-    check(&["record", "PARSE mysql_query", "-r", SHOP, "-o", &folder.path("other")], 0, &[]);
-    fs::rename(folder.path("other/mysql_query"), folder.path("recording/mysql_query")).expect("moved");
-    check(&["query", "PARSE mysql_query", "-r", &recording], 0, &["note: ", killed]);
-    let (_, err) = check(&["query", "PARSE mysql_query", "-r", &recording, "-q"], 0, &[]);
+    check(
+        &[
+            "record",
+            "PARSE mysql_query",
+            "-r",
+            SHOP,
+            "-o",
+            &folder.path("other"),
+        ],
+        0,
+        &[],
+    );
+    fs::rename(
+        folder.path("other/mysql_query"),
+        folder.path("recording/mysql_query"),
+    )
+    .expect("moved");
+    check(
+        &["query", "PARSE mysql_query", "-r", &recording],
+        0,
+        &["note: ", killed],
+    );
+    let (_, err) = check(
+        &["query", "PARSE mysql_query", "-r", &recording, "-q"],
+        0,
+        &[],
+    );
     assert_eq!(err, "");
 }
 
@@ -297,17 +449,31 @@ fn a_recording_holds_regular_files_only() {
     record(&other);
     let query = ["query", "PARSE http", "-r", &recording, "-q"];
     let pipe = |name: &str| {
-        let made = Command::new("mkfifo").arg(format!("{recording}/{name}")).status();
+        let made = Command::new("mkfifo")
+            .arg(format!("{recording}/{name}"))
+            .status();
         assert!(made.is_ok_and(|status| status.success()));
     };
     for name in ["http/http-000002.parquet", "http/.http-000002.parquet.tmp"] {
         record(&recording);
         let whole = check(&query, 0, &[]).0;
         pipe(name);
-        assert_eq!(check(&query, 1, &["pipe", "is not part of a recording"]).0, whole, "{name}");
+        assert_eq!(
+            check(&query, 1, &["pipe", "is not part of a recording"]).0,
+            whole,
+            "{name}"
+        );
         fs::remove_file(format!("{recording}/{name}")).expect("removed");
-        symlink(format!("{other}/http/http-000001.parquet"), format!("{recording}/{name}")).expect("a link");
-        assert_eq!(check(&query, 1, &["is a link", "is not part of a recording"]).0, whole, "{name}");
+        symlink(
+            format!("{other}/http/http-000001.parquet"),
+            format!("{recording}/{name}"),
+        )
+        .expect("a link");
+        assert_eq!(
+            check(&query, 1, &["is a link", "is not part of a recording"]).0,
+            whole,
+            "{name}"
+        );
     }
     // A pipe in place of a journal: the file's state is unknown, and nothing blocks.
     record(&recording);
@@ -319,24 +485,42 @@ fn a_recording_holds_regular_files_only() {
     fs::remove_dir_all(format!("{recording}/http")).expect("removed");
     symlink(format!("{other}/http"), format!("{recording}/http")).expect("a link");
     check(&query, 1, &["symbolic link"]);
-    let files = || fs::read_dir(format!("{other}/http")).expect("a folder").count();
+    let files = || {
+        fs::read_dir(format!("{other}/http"))
+            .expect("a folder")
+            .count()
+    };
     let before = files();
-    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 1, &["is not part of a recording"]);
+    check(
+        &["record", "PARSE http", "-r", SHOP, "-o", &recording],
+        1,
+        &["is not part of a recording"],
+    );
     assert_eq!(files(), before);
     // A hidden link to a foreign file does not get a footer.
     fs::remove_file(format!("{recording}/http")).expect("removed");
     record(&recording);
     let victim = folder.path("victim");
     fs::write(&victim, "precious").expect("written");
-    symlink(&victim, format!("{recording}/http/.http-000002.parquet.tmp")).expect("a link");
-    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 1, &["is not part of a recording"]);
+    symlink(
+        &victim,
+        format!("{recording}/http/.http-000002.parquet.tmp"),
+    )
+    .expect("a link");
+    check(
+        &["record", "PARSE http", "-r", SHOP, "-o", &recording],
+        1,
+        &["is not part of a recording"],
+    );
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
 }
 
 /// The Parquet library panics at this file; the backtrace is not shown.
 #[test]
 fn a_panic_shows_no_backtrace() {
-    let Some(corpus) = testkit::corpus() else { return };
+    let Some(corpus) = testkit::corpus() else {
+        return;
+    };
     let hostile = corpus.join("found/hostile.parquet");
     let folder = Folder::new();
     let recording = folder.path("recording");
@@ -344,7 +528,10 @@ fn a_panic_shows_no_backtrace() {
     fs::copy(&hostile, format!("{recording}/http/http-000001.parquet")).expect("copied");
     for backtrace in ["1", "full"] {
         let mut command = command(&["query", "PARSE http", "-r", &recording]);
-        let output = command.env("RUST_BACKTRACE", backtrace).output().expect("it runs");
+        let output = command
+            .env("RUST_BACKTRACE", backtrace)
+            .output()
+            .expect("it runs");
         let (_, err) = told(&output, 1, &["http-000001.parquet", "damaged"]);
         for word in ["panicked", "stack backtrace", "RUST_BACKTRACE", ".rs:"] {
             assert!(!err.contains(word), "{err}");
@@ -353,15 +540,25 @@ fn a_panic_shows_no_backtrace() {
 }
 
 fn mode(path: &Path) -> u32 {
-    fs::symlink_metadata(path).expect("it is there").permissions().mode() & 0o777
+    fs::symlink_metadata(path)
+        .expect("it is there")
+        .permissions()
+        .mode()
+        & 0o777
 }
 
 fn all_below(folder: &Path) -> Vec<PathBuf> {
-    let below = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let below = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path());
     below
-        .flat_map(
-            |path| if path.is_dir() { [vec![path.clone()], all_below(&path)].concat() } else { vec![path] },
-        )
+        .flat_map(|path| {
+            if path.is_dir() {
+                [vec![path.clone()], all_below(&path)].concat()
+            } else {
+                vec![path]
+            }
+        })
         .collect()
 }
 
@@ -373,12 +570,21 @@ fn output_is_for_its_owner_only() {
         "umask 0; cd {ROOT} && {BINARY} query 'PARSE http' -r {SHOP} -o $0/rows --summary-json $0/summary -w $0/p.pcapng &&
          {BINARY} record 'PARSE http' -r {SHOP} -o $0/deep/recording -w $0/many.pcapng --rotate 300ms"
     );
-    let ran = Command::new("sh").args(["-c", &script]).arg(folder.0.path()).output().expect("a shell");
+    let ran = Command::new("sh")
+        .args(["-c", &script])
+        .arg(folder.0.path())
+        .output()
+        .expect("a shell");
     told(&ran, 0, &[]);
     let all = all_below(folder.0.path());
     assert!(all.len() > 12, "{all:?}");
     for path in all {
-        assert_eq!(mode(&path), if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+        assert_eq!(
+            mode(&path),
+            if path.is_dir() { 0o700 } else { 0o600 },
+            "{}",
+            path.display()
+        );
     }
 }
 
@@ -395,17 +601,35 @@ fn messages_are_harmless() {
         &["query", "PARSE http", "-i", acts],
         &["query", "PARSE http", "-r", SHOP, acts],
         &["query", "PARSE http", "-r", SHOP, &format!("--x{acts}")],
-        &["query", "PARSE http", "-r", SHOP, "--user", acts, "-v", "--rotate", acts],
+        &[
+            "query",
+            "PARSE http",
+            "-r",
+            SHOP,
+            "--user",
+            acts,
+            "-v",
+            "--rotate",
+            acts,
+        ],
         &["parsers", acts],
     ] {
         let output = command(args).output().expect("it runs");
         assert_ne!(output.status.code(), Some(0), "{args:?}");
         let err = text(&output.stderr);
-        assert!(!err.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{err:?}");
+        assert!(
+            !err.chars()
+                .any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')),
+            "{err:?}"
+        );
         assert!(!err.lines().any(|line| line == "error: b"), "{err:?}");
     }
     fs::write(&file, "no capture").expect("written");
-    let (_, err) = check(&["query", "PARSE http", "-r", &file, "-v"], 1, &["\\x1b[31m\\x9b31m\\u{202e}"]);
+    let (_, err) = check(
+        &["query", "PARSE http", "-r", &file, "-v"],
+        1,
+        &["\\x1b[31m\\x9b31m\\u{202e}"],
+    );
     assert!(!err.chars().any(|c| c != '\n' && c.is_control()), "{err:?}");
 }
 
@@ -416,19 +640,27 @@ fn rows_on_a_terminal_are_harmless() {
     let agent = "x\u{1b}]0;t\u{7}\u{9b}31m\u{202e}y";
     let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.handshake();
-    talk.client().send(format!("GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\n\r\n").as_bytes());
-    talk.server().send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    talk.client()
+        .send(format!("GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\n\r\n").as_bytes());
+    talk.server()
+        .send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     talk.close();
     let capture = folder.path("in.pcap");
-    fs::write(&capture, pcap_bytes(&talk.take(), TimestampPrecision::Nanos, ByteOrder::Little))
-        .expect("written");
+    fs::write(
+        &capture,
+        pcap_bytes(&talk.take(), TimestampPrecision::Nanos, ByteOrder::Little),
+    )
+    .expect("written");
     let query = "PARSE http PROCESS (group-count: group=user_agent)";
     let csv = check(&["query", query, "-r", &capture, "--format", "csv"], 0, &[]).0;
     assert!(csv.contains(agent), "{csv:?}");
     for format in ["csv", "jsonl", "table"] {
-        let program = format!("{BINARY} query '{query}' -r {capture} --format {format} -q --progress never");
+        let program =
+            format!("{BINARY} query '{query}' -r {capture} --format {format} -q --progress never");
         let mut script = Command::new("script");
-        script.args(["-qec", &program, "/dev/null"]).stdin(Stdio::null());
+        script
+            .args(["-qec", &program, "/dev/null"])
+            .stdin(Stdio::null());
         let output = testkit::require!("script" => script.output());
         let out = text(&output.stdout);
         assert!(out.contains("]0;t"), "{format}: {out:?}");
@@ -444,7 +676,8 @@ fn redaction_finds_values_in_unusual_places() {
     let mut web = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     web.handshake();
     let target = "/cart;jsessionid=SECRET1/find%3Fq=SECRET2%26x";
-    web.client().send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+    web.client()
+        .send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
     let response =
         "HTTP/1.1 200 OK\r\nContent-Type: text/html; boundary=SECRET3\r\nContent-Length: 0\r\n\r\n";
     web.server().send(response.as_bytes());
@@ -461,20 +694,32 @@ fn redaction_finds_values_in_unusual_places() {
         ("memcached", cache.take(), &["SECRET4"]),
     ] {
         let (capture, recording) = (folder.path("in.pcap"), folder.path(parser));
-        fs::write(&capture, pcap_bytes(&talk, TimestampPrecision::Nanos, ByteOrder::Little))
-            .expect("written");
+        fs::write(
+            &capture,
+            pcap_bytes(&talk, TimestampPrecision::Nanos, ByteOrder::Little),
+        )
+        .expect("written");
         let parse = format!("PARSE {parser}");
         let seen = check(&["query", &parse, "-r", &capture], 0, &[]).0;
-        check(&["record", &parse, "-r", &capture, "-o", &recording], 0, &[]);
+        check(
+            &["record", &parse, "-r", &capture, "-o", &recording],
+            0,
+            &[],
+        );
         let kept = check(&["query", &parse, "-r", &recording], 0, &[]).0;
         for secret in secrets {
-            assert!(seen.contains(secret) && !kept.contains(secret), "{secret}:\n{seen}\n{kept}");
+            assert!(
+                seen.contains(secret) && !kept.contains(secret),
+                "{secret}:\n{seen}\n{kept}"
+            );
         }
         let names = if parser == "http" {
             &["/cart;jsessionid=~", "/find%3Fq=~", "text/html; boundary=~"][..]
         } else {
             &["\"get\""]
         };
-        names.iter().for_each(|name| assert!(kept.contains(name), "{name}: {kept}"));
+        names
+            .iter()
+            .for_each(|name| assert!(kept.contains(name), "{name}: {kept}"));
     }
 }

@@ -21,7 +21,11 @@ struct Ran {
 }
 
 fn run(args: &[&str]) -> Ran {
-    let output = Command::new(BINARY).args(args).current_dir(ROOT).stdin(Stdio::null()).output();
+    let output = Command::new(BINARY)
+        .args(args)
+        .current_dir(ROOT)
+        .stdin(Stdio::null())
+        .output();
     let output = output.expect("the binary runs");
     Ran {
         code: output.status.code().expect("ended by itself"),
@@ -35,7 +39,11 @@ fn check(args: &[&str], code: i32, words: &[&str]) -> Ran {
     let ran = run(args);
     assert_eq!(ran.code, code, "{args:?}\n{}{}", ran.out, ran.err);
     for word in words {
-        assert!(ran.err.contains(word), "{args:?}: no {word:?} in\n{}", ran.err);
+        assert!(
+            ran.err.contains(word),
+            "{args:?}: no {word:?} in\n{}",
+            ran.err
+        );
     }
     ran
 }
@@ -56,12 +64,28 @@ fn summary(file: &str) -> Value {
 fn same_answer(capture: &str, recorded: &str, queries: &[&str]) {
     let folder = folder();
     let recording = path(&folder, "recording");
-    let record = ["record", recorded, "-r", capture, "-o", &recording, "--rotate", "300ms", "--no-redact"];
+    let record = [
+        "record",
+        recorded,
+        "-r",
+        capture,
+        "-o",
+        &recording,
+        "--rotate",
+        "300ms",
+        "--no-redact",
+    ];
     check(&record, 0, &["recorded"]);
     for query in queries {
         for workers in ["1", "3"] {
-            let over_packets = check(&["query", query, "-r", capture, "--workers", workers], 0, &[]).out;
-            let over_tuples = check(&["query", query, "-r", &recording], 0, &["recorded tuples"]).out;
+            let over_packets = check(
+                &["query", query, "-r", capture, "--workers", workers],
+                0,
+                &[],
+            )
+            .out;
+            let over_tuples =
+                check(&["query", query, "-r", &recording], 0, &["recorded tuples"]).out;
             let (over_tuples, over_packets) = (comparable(&over_tuples), comparable(&over_packets));
             assert_eq!(over_tuples, over_packets, "{capture}: {query}");
         }
@@ -71,8 +95,13 @@ fn same_answer(capture: &str, recorded: &str, queries: &[&str]) {
 /// A recording has the amount of a loss, but not its window.
 fn comparable(rows: &str) -> Vec<&str> {
     let without_loss = |line: &'_ str| line.rfind(",\"lost\":").unwrap_or(line.len());
-    let comparable =
-        |line| if str::contains(line, "\"window_start\"") { &line[..without_loss(line)] } else { line };
+    let comparable = |line| {
+        if str::contains(line, "\"window_start\"") {
+            &line[..without_loss(line)]
+        } else {
+            line
+        }
+    };
     rows.lines().map(comparable).collect()
 }
 
@@ -109,7 +138,10 @@ fn the_same_answer_over_a_capture_and_over_its_recording() {
     same_answer(
         SHOP,
         "PARSE packet",
-        &["PARSE packet TO *:80", "PARSE packet PROCESS (group-sum-top-k: group=src_ip, k=10)"],
+        &[
+            "PARSE packet TO *:80",
+            "PARSE packet PROCESS (group-sum-top-k: group=src_ip, k=10)",
+        ],
     );
     same_answer(
         SHOP,
@@ -126,8 +158,11 @@ fn the_same_answer_over_a_capture_and_over_its_recording() {
 /// Tuples in linked tables.
 #[test]
 fn the_same_answer_over_linked_tables() {
-    let Some(data) = testkit::corpus() else { return };
-    let captures = ["live-captures/nfs.pcap.gz", "live-captures/nfs_lossy.pcap"].map(|name| data.join(name));
+    let Some(data) = testkit::corpus() else {
+        return;
+    };
+    let captures =
+        ["live-captures/nfs.pcap.gz", "live-captures/nfs_lossy.pcap"].map(|name| data.join(name));
     for capture in captures {
         let capture = capture.to_str().expect("UTF-8");
         for parser in ["nfs", "rpc"] {
@@ -142,7 +177,11 @@ fn the_same_answer_over_linked_tables() {
                 "PROCESS (workload-profile: key=path, w=1s)",
             ];
             let queries = queries.map(|query| format!("PARSE {parser} {query}"));
-            same_answer(capture, &format!("PARSE {parser}"), &queries.each_ref().map(String::as_str));
+            same_answer(
+                capture,
+                &format!("PARSE {parser}"),
+                &queries.each_ref().map(String::as_str),
+            );
         }
     }
 }
@@ -150,23 +189,47 @@ fn the_same_answer_over_linked_tables() {
 /// Without checksums there are three tables, and queries show the existing columns.
 #[test]
 fn check_sums_may_be_left_out() {
-    let Some(data) = testkit::corpus() else { return };
+    let Some(data) = testkit::corpus() else {
+        return;
+    };
     let nfs = data.join("live-captures/nfs.pcap.gz");
     let (folder, nfs) = (folder(), nfs.display().to_string());
     let recording = path(&folder, "recording");
     let off = ["--checksums", "off"];
-    let record = ["record", "PARSE nfs", "-r", &nfs, "-o", &recording, "--no-redact"];
+    let record = [
+        "record",
+        "PARSE nfs",
+        "-r",
+        &nfs,
+        "-o",
+        &recording,
+        "--no-redact",
+    ];
     check(&[&record[..], &off].concat(), 0, &[]);
-    let mut tables: Vec<_> = fs::read_dir(&recording).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let mut tables: Vec<_> = fs::read_dir(&recording)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     tables.sort();
     assert_eq!(tables, ["network", "nfs", "rpc"]);
     let over_packets = check(&["query", "PARSE nfs", "-r", &nfs, off[0], off[1]], 0, &[]).out;
     let query = ["query", "PARSE nfs", "-r", &recording];
     assert_eq!(check(&query, 0, &[]).out, over_packets);
-    assert_eq!(check(&[&query[..], &off].concat(), 0, &[]).out, over_packets);
+    assert_eq!(
+        check(&[&query[..], &off].concat(), 0, &[]).out,
+        over_packets
+    );
     let reads = "PARSE nfs WHERE block_checksums is not null";
-    check(&["query", reads, "-r", &recording], 2, &["recorded with --checksums off"]);
-    check(&["query", "PARSE rpc", "-r", &recording], 2, &["no tuples of rpc", "it has: nfs"]);
+    check(
+        &["query", reads, "-r", &recording],
+        2,
+        &["recorded with --checksums off"],
+    );
+    check(
+        &["query", "PARSE rpc", "-r", &recording],
+        2,
+        &["no tuples of rpc", "it has: nfs"],
+    );
 }
 
 /// Two tables, recorded one after the other, are joined by `id`.
@@ -175,7 +238,19 @@ fn tables_are_joined() {
     let folder = folder();
     let recording = path(&folder, "recording");
     for parser in ["PARSE tcp_conn_time", "PARSE http_get"] {
-        check(&["record", parser, "-r", SHOP, "-o", &recording, "--no-redact"], 0, &[]);
+        check(
+            &[
+                "record",
+                parser,
+                "-r",
+                SHOP,
+                "-o",
+                &recording,
+                "--no-redact",
+            ],
+            0,
+            &[],
+        );
     }
     let query = "PARSE tcp_conn_time, http_get TO *:80 PROCESS (diff-group: group=get)";
     assert_eq!(
@@ -187,9 +262,15 @@ fn tables_are_joined() {
 /// Captures with damage, losses and wrong clocks.
 #[test]
 fn other_captures() {
-    let Some(data) = testkit::corpus() else { return };
+    let Some(data) = testkit::corpus() else {
+        return;
+    };
     let data = data.join("captures/http");
-    for name in ["ppa-http_espn.pcapng", "wswiki-http_redirects.pcapng", "suricata-http-gap-double.pcap"] {
+    for name in [
+        "ppa-http_espn.pcapng",
+        "wswiki-http_redirects.pcapng",
+        "suricata-http-gap-double.pcap",
+    ] {
         let capture = data.join(name);
         same_answer(
             capture.to_str().expect("UTF-8"),
@@ -207,12 +288,26 @@ fn other_captures() {
 fn a_sampled_recording_is_scaled() {
     let folder = folder();
     let recording = path(&folder, "recording");
-    check(&["record", "PARSE http SAMPLE 0.5", "-r", SHOP, "-o", &recording], 0, &[]);
+    check(
+        &[
+            "record",
+            "PARSE http SAMPLE 0.5",
+            "-r",
+            SHOP,
+            "-o",
+            &recording,
+        ],
+        0,
+        &[],
+    );
     let process = "PROCESS (diff-group: group=url_template)";
     let sampled = format!("PARSE http SAMPLE 0.5 {process}");
     let over_packets = check(&["query", &sampled, "-r", SHOP], 0, &[]).out;
     for query in [&sampled, &format!("PARSE http {process}")] {
-        assert_eq!(check(&["query", query, "-r", &recording], 0, &[]).out, over_packets);
+        assert_eq!(
+            check(&["query", query, "-r", &recording], 0, &[]).out,
+            over_packets
+        );
     }
     let other = format!("PARSE http SAMPLE 0.1 {process}");
     check(&["query", &other, "-r", &recording], 2, &["SAMPLE"]);
@@ -236,21 +331,42 @@ fn a_sampled_recording_of_a_lossy_capture() {
         }
     }
     fs::write(&lossy, kept).expect("written");
-    check(&["record", "PARSE http SAMPLE 0.7", "-r", &lossy, "-o", &recording], 0, &[]);
+    check(
+        &[
+            "record",
+            "PARSE http SAMPLE 0.7",
+            "-r",
+            &lossy,
+            "-o",
+            &recording,
+        ],
+        0,
+        &[],
+    );
     let query = "PARSE http SAMPLE 0.7 PROCESS (group-count: group=url_template)";
     let over_packets = check(&["query", query, "-r", &lossy], 0, &[]).out;
     assert!(over_packets.contains("count_high"));
-    assert_eq!(check(&["query", query, "-r", &recording], 0, &[]).out, over_packets);
+    assert_eq!(
+        check(&["query", query, "-r", &recording], 0, &[]).out,
+        over_packets
+    );
 }
 
 #[test]
 fn what_a_recording_cannot_answer_is_said() {
     let folder = folder();
     let recording = path(&folder, "recording");
-    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
+    check(
+        &["record", "PARSE http", "-r", SHOP, "-o", &recording],
+        0,
+        &[],
+    );
     let r = ["-r", recording.as_str()];
     for (query, words) in [
-        ("PARSE mysql_query", &["no tuples of mysql_query", "it has: http"][..]),
+        (
+            "PARSE mysql_query",
+            &["no tuples of mysql_query", "it has: http"][..],
+        ),
         ("PARSE http, mysql_query", &["no tuples of mysql_query"]),
         ("PARSE http LIMIT 100p", &["LIMIT counts packets", "90s"]),
         ("PARSE http SAMPLE 0.1", &["SAMPLE"]),
@@ -258,11 +374,31 @@ fn what_a_recording_cannot_answer_is_said() {
         check(&["query", query, r[0], r[1]], 2, words);
     }
     check(&["query", "PARSE http", r[0], r[1], SHOP], 2, &["not both"]);
-    check(&["query", "PARSE http", r[0], r[1], "-w", "x.pcapng"], 2, &["does not have"]);
-    check(&["record", "PARSE http", r[0], r[1], "-o", "x"], 2, &["record reads captures"]);
-    check(&["query", "PARSE http", "-r", folder.path().to_str().unwrap()], 1, &["no recording"]);
-    check(&["record", "PARSE http", "-r", SHOP, "-o", SHOP], 2, &["not a folder"]);
-    check(&["record", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"], 1, &["cannot record"]);
+    check(
+        &["query", "PARSE http", r[0], r[1], "-w", "x.pcapng"],
+        2,
+        &["does not have"],
+    );
+    check(
+        &["record", "PARSE http", r[0], r[1], "-o", "x"],
+        2,
+        &["record reads captures"],
+    );
+    check(
+        &["query", "PARSE http", "-r", folder.path().to_str().unwrap()],
+        1,
+        &["no recording"],
+    );
+    check(
+        &["record", "PARSE http", "-r", SHOP, "-o", SHOP],
+        2,
+        &["not a folder"],
+    );
+    check(
+        &["record", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"],
+        1,
+        &["cannot record"],
+    );
 }
 
 /// LIMIT's time starts at the recording's first packet.
@@ -270,15 +406,32 @@ fn what_a_recording_cannot_answer_is_said() {
 fn limit_is_by_time() {
     let folder = folder();
     let recording = path(&folder, "recording");
-    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
+    check(
+        &["record", "PARSE http", "-r", SHOP, "-o", &recording],
+        0,
+        &[],
+    );
     let all = check(&["query", "PARSE http", "-r", &recording], 0, &[]).out;
     let rows = |text: &str| -> Vec<Value> {
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
     };
-    let first = rows(&check(&["query", "PARSE packet LIMIT 1p", "-r", SHOP], 0, &[]).out)[0]["ts"].as_i64();
+    let first =
+        rows(&check(&["query", "PARSE packet LIMIT 1p", "-r", SHOP], 0, &[]).out)[0]["ts"].as_i64();
     let end = first.expect("a time") + 500_000_000;
-    let want: Vec<Value> = rows(&all).into_iter().filter(|r| r["ts_end"].as_i64() <= Some(end)).collect();
-    let got = rows(&check(&["query", "PARSE http LIMIT 500ms", "-r", &recording], 0, &[]).out);
+    let want: Vec<Value> = rows(&all)
+        .into_iter()
+        .filter(|r| r["ts_end"].as_i64() <= Some(end))
+        .collect();
+    let got = rows(
+        &check(
+            &["query", "PARSE http LIMIT 500ms", "-r", &recording],
+            0,
+            &[],
+        )
+        .out,
+    );
     assert!(!want.is_empty() && want.len() < rows(&all).len());
     assert_eq!(got, want);
 }
@@ -289,25 +442,71 @@ fn results_of_processors_are_tables() {
     let recording = path(&folder, "recording");
     let query = "PARSE http PROCESS (diff-group: group=path, w=1s), (top-k: k=3), (top-k: k=5)";
     check(&["record", query, "-r", SHOP, "-o", &recording], 0, &[]);
-    let mut tables: Vec<_> = fs::read_dir(&recording).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let mut tables: Vec<_> = fs::read_dir(&recording)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     tables.sort();
     assert_eq!(tables, ["diff-group", "top-k", "top-k#2"]);
-    check(&["query", "PARSE http", "-r", &recording], 2, &["no tuples of http"]);
+    check(
+        &["query", "PARSE http", "-r", &recording],
+        2,
+        &["no tuples of http"],
+    );
     let file = path(&folder, "one.parquet");
-    check(&["query", "PARSE http", "-r", SHOP, "--format", "parquet", "-o", &file], 0, &[]);
+    check(
+        &[
+            "query",
+            "PARSE http",
+            "-r",
+            SHOP,
+            "--format",
+            "parquet",
+            "-o",
+            &file,
+        ],
+        0,
+        &[],
+    );
     assert_eq!(&fs::read(&file).unwrap()[..4], b"PAR1");
-    check(&["query", query, "-r", SHOP, "--format", "parquet", "-o", &file], 2, &["holds one result"]);
+    check(
+        &[
+            "query", query, "-r", SHOP, "--format", "parquet", "-o", &file,
+        ],
+        2,
+        &["holds one result"],
+    );
 }
 
 #[test]
 fn what_is_damaged_is_told_and_the_rest_is_read() {
     let folder = folder();
     let recording = path(&folder, "recording");
-    check(&["record", "PARSE http", "-r", SHOP, "-o", &recording, "--rotate", "300ms"], 0, &[]);
-    let whole = check(&["query", "PARSE http", "-r", &recording], 0, &[]).out.lines().count();
+    check(
+        &[
+            "record",
+            "PARSE http",
+            "-r",
+            SHOP,
+            "-o",
+            &recording,
+            "--rotate",
+            "300ms",
+        ],
+        0,
+        &[],
+    );
+    let whole = check(&["query", "PARSE http", "-r", &recording], 0, &[])
+        .out
+        .lines()
+        .count();
     let second = format!("{recording}/http/http-000002.parquet");
     fs::write(&second, b"PAR1 and nothing that it promises PAR1").expect("written");
-    let ran = check(&["query", "PARSE http", "-r", &recording], 1, &["http-000002.parquet", "damaged"]);
+    let ran = check(
+        &["query", "PARSE http", "-r", &recording],
+        1,
+        &["http-000002.parquet", "damaged"],
+    );
     let rest = ran.out.lines().count();
     assert!(rest > 0 && rest < whole, "{rest} of {whole}");
 }
@@ -318,13 +517,21 @@ fn many_packets(n: usize) -> Vec<u8> {
         let [a, b] = (n as u16).to_be_bytes();
         let mut bytes = vec![0; 42];
         bytes[12..14].copy_from_slice(&[8, 0]);
-        let ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, a, b, 10, 1, 0, 1];
+        let ip = [
+            0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, a, b, 10, 1, 0, 1,
+        ];
         bytes[14..34].copy_from_slice(&ip);
         bytes[34..42].copy_from_slice(&[a, b, 0, 53, 0, 8, 0, 0]);
         bytes
     };
-    let packets: Vec<_> =
-        (0..n).map(|n| (wire::Timestamp(1_700_000_000_000_000_000 + n as i64 * 10_000), frame(n))).collect();
+    let packets: Vec<_> = (0..n)
+        .map(|n| {
+            (
+                wire::Timestamp(1_700_000_000_000_000_000 + n as i64 * 10_000),
+                frame(n),
+            )
+        })
+        .collect();
     pcap_of(&packets)
 }
 
@@ -336,7 +543,12 @@ fn pcap_of(packets: &[(wire::Timestamp, Vec<u8>)]) -> Vec<u8> {
     }
     for (ts, frame) in packets {
         let (seconds, nanos) = (ts.0 / 1_000_000_000, ts.0 % 1_000_000_000);
-        for word in [seconds as u32, nanos as u32, frame.len() as u32, frame.len() as u32] {
+        for word in [
+            seconds as u32,
+            nanos as u32,
+            frame.len() as u32,
+            frame.len() as u32,
+        ] {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend(frame);
@@ -355,16 +567,32 @@ fn a_kill_loses_the_open_row_group_at_most() {
     let want = check(&["query", "PARSE packet", "-r", &whole], 0, &[]).out;
     let want: Vec<&str> = want.lines().collect();
     let recording = path(&folder, "recording");
-    for (turn, packets) in [90_000, 399_999, 200_000, 10, 310_000].into_iter().enumerate() {
+    for (turn, packets) in [90_000, 399_999, 200_000, 10, 310_000]
+        .into_iter()
+        .enumerate()
+    {
         fs::remove_dir_all(&recording).ok();
         let mut child = Command::new(BINARY)
-            .args(["record", "PARSE packet", "-r", "-", "-o", &recording, "--rotate", "1s", "--workers", "2"])
+            .args([
+                "record",
+                "PARSE packet",
+                "-r",
+                "-",
+                "-o",
+                &recording,
+                "--rotate",
+                "1s",
+                "--workers",
+                "2",
+            ])
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .expect("the binary runs");
         let mut input = child.stdin.take().expect("piped");
-        input.write_all(&capture[..24 + packets * RECORD]).expect("it reads");
+        input
+            .write_all(&capture[..24 + packets * RECORD])
+            .expect("it reads");
         // It is killed while working: immediately, or when it is about to wait.
         if turn % 2 == 1 {
             std::thread::sleep(std::time::Duration::from_millis(700));
@@ -373,18 +601,33 @@ fn a_kill_loses_the_open_row_group_at_most() {
         child.wait().expect("it is dead");
         let first = run(&["query", "PARSE packet", "-r", &recording, "-q"]);
         let got: Vec<&str> = first.out.lines().collect();
-        assert!(want.starts_with(&got), "{packets}: {} rows\n{}", got.len(), first.err);
+        assert!(
+            want.starts_with(&got),
+            "{packets}: {} rows\n{}",
+            got.len(),
+            first.err
+        );
         // The next run adds footers, and any Parquet reader sees the same rows.
-        check(&["record", "PARSE http", "-r", SHOP, "-o", &recording], 0, &[]);
+        check(
+            &["record", "PARSE http", "-r", SHOP, "-o", &recording],
+            0,
+            &[],
+        );
         let tuples = Path::new(&recording).join("packet");
-        let hidden = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
+        let hidden = |p: &PathBuf| {
+            p.file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with('.'))
+        };
         let files: Vec<PathBuf> = match fs::read_dir(&tuples) {
             Ok(entries) => entries.map(|e| e.expect("an entry").path()).collect(),
             Err(_) => continue,
         };
         assert!(!files.iter().any(hidden), "{files:?}");
         if !got.is_empty() {
-            assert_eq!(check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[]).out, first.out);
+            assert_eq!(
+                check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[]).out,
+                first.out
+            );
         }
     }
 }
@@ -395,7 +638,16 @@ fn ctrl_c_loses_nothing() {
     let folder = folder();
     let (recording, json) = (path(&folder, "recording"), path(&folder, "summary.json"));
     let mut child = Command::new(BINARY)
-        .args(["record", "PARSE packet", "-r", "-", "-o", &recording, "--summary-json", &json])
+        .args([
+            "record",
+            "PARSE packet",
+            "-r",
+            "-",
+            "-o",
+            &recording,
+            "--summary-json",
+            &json,
+        ])
         .stdin(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -405,17 +657,25 @@ fn ctrl_c_loses_nothing() {
     // Once a file exists, it handles signals.
     let tuples = Path::new(&recording).join("packet");
     while fs::read_dir(&tuples).map_or(0, Iterator::count) == 0 {
-        assert!(child.try_wait().expect("a child").is_none(), "it is still at work");
+        assert!(
+            child.try_wait().expect("a child").is_none(),
+            "it is still at work"
+        );
         std::thread::yield_now();
     }
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     assert!(kill.expect("kill runs").success());
     drop(input);
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     let summary = summary(&json);
     assert!(summary["recorded"]["rows"].as_u64() > Some(0));
     assert_eq!(summary["recorded"]["rows"], summary["packets"]["parsed"]);
-    let read = check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[]).out.lines().count();
+    let read = check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[])
+        .out
+        .lines()
+        .count();
     assert_eq!(summary["recorded"]["rows"], read as u64);
 }
 
@@ -423,26 +683,45 @@ fn ctrl_c_loses_nothing() {
 #[test]
 fn a_full_disk_is_accounted_for() {
     let folder = folder();
-    let (capture, recording, json) =
-        (path(&folder, "many.pcap"), path(&folder, "recording"), path(&folder, "summary.json"));
+    let (capture, recording, json) = (
+        path(&folder, "many.pcap"),
+        path(&folder, "recording"),
+        path(&folder, "summary.json"),
+    );
     fs::write(&capture, many_packets(300_000)).expect("written");
     // File size limit; its signal is ignored, so writing fails.
     let script = format!(
         "trap '' XFSZ; ulimit -f 8000; exec {BINARY} record 'PARSE packet' -r {capture} -o {recording} \
          --summary-json {json}"
     );
-    let output = Command::new("bash").args(["-c", &script]).output().expect("a shell");
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .output()
+        .expect("a shell");
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(err.contains("cannot write the result") && err.contains("lost"), "{err}");
+    assert!(
+        err.contains("cannot write the result") && err.contains("lost"),
+        "{err}"
+    );
     let kept = &summary(&json)["recorded"];
     let rows = kept["rows"].as_u64().expect("a number");
     assert!(rows > 0 && kept["rows_lost"].as_u64() > Some(0), "{kept}");
-    let read = check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[]).out.lines().count();
+    let read = check(&["query", "PARSE packet", "-r", &recording, "-q"], 0, &[])
+        .out
+        .lines()
+        .count();
     assert_eq!(read as u64, rows);
-    let files: Vec<_> =
-        fs::read_dir(format!("{recording}/packet")).unwrap().map(|e| e.unwrap().path()).collect();
-    assert!(files.iter().all(|p| p.extension().is_some_and(|e| e == "parquet")), "{files:?}");
+    let files: Vec<_> = fs::read_dir(format!("{recording}/packet"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    assert!(
+        files
+            .iter()
+            .all(|p| p.extension().is_some_and(|e| e == "parquet")),
+        "{files:?}"
+    );
 }
 
 /// Admitted packets are written unchanged: other programs and this one read them.
@@ -453,34 +732,79 @@ fn packets_are_kept() {
     let query = "PARSE http TO *:80";
     for workers in ["1", "3"] {
         check(
-            &["query", query, "-r", SHOP, "-w", &kept, "--summary-json", &json, "--workers", workers],
+            &[
+                "query",
+                query,
+                "-r",
+                SHOP,
+                "-w",
+                &kept,
+                "--summary-json",
+                &json,
+                "--workers",
+                workers,
+            ],
             0,
             &["packets kept"],
         );
         let summary = summary(&json);
-        assert_eq!(summary["packets_kept"]["packets"], summary["packets"]["parsed"]);
+        assert_eq!(
+            summary["packets_kept"]["packets"],
+            summary["packets"]["parsed"]
+        );
         let again = check(&["query", query, "-r", &kept], 0, &[]).out;
         assert_eq!(again, check(&["query", query, "-r", SHOP], 0, &[]).out);
         let packets = |file: &str, query| check(&["query", query, "-r", file], 0, &[]).out;
-        assert_eq!(packets(&kept, "PARSE packet"), packets(SHOP, query.replace("http", "packet").as_str()));
+        assert_eq!(
+            packets(&kept, "PARSE packet"),
+            packets(SHOP, query.replace("http", "packet").as_str())
+        );
     }
     let whole = path(&folder, "whole.pcapng");
     fs::copy(&kept, &whole).expect("copied");
     check(
-        &["record", query, "-r", SHOP, "-o", &path(&folder, "r"), "-w", &kept, "--rotate", "300ms"],
+        &[
+            "record",
+            query,
+            "-r",
+            SHOP,
+            "-o",
+            &path(&folder, "r"),
+            "-w",
+            &kept,
+            "--rotate",
+            "300ms",
+        ],
         0,
         &[],
     );
     assert!(folder.path().join("web-000002.pcapng").is_file());
     let tcpdump = |args: &str| {
         let script = format!("PATH=$PATH:/usr/sbin tcpdump -n {args} | wc -l");
-        let output = Command::new("sh").args(["-c", &script]).current_dir(ROOT).output().expect("a shell");
-        String::from_utf8_lossy(&output.stdout).trim().parse::<usize>().expect("a number")
+        let output = Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(ROOT)
+            .output()
+            .expect("a shell");
+        String::from_utf8_lossy(&output.stdout)
+            .trim()
+            .parse::<usize>()
+            .expect("a number")
     };
-    assert_eq!(tcpdump(&format!("-r - < {whole}")), tcpdump(&format!("-r - tcp port 80 < {SHOP}")));
-    check(&["query", query, "-r", SHOP, "-w", SHOP], 2, &["is an input"]);
+    assert_eq!(
+        tcpdump(&format!("-r - < {whole}")),
+        tcpdump(&format!("-r - tcp port 80 < {SHOP}"))
+    );
+    check(
+        &["query", query, "-r", SHOP, "-w", SHOP],
+        2,
+        &["is an input"],
+    );
     testkit::require!("capinfos");
-    let output = Command::new("capinfos").args(["-M", "-c", "-E", &whole]).output().expect("it starts");
+    let output = Command::new("capinfos")
+        .args(["-M", "-c", "-E", &whole])
+        .output()
+        .expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("ether"), "{text}");
 }
@@ -488,12 +812,18 @@ fn packets_are_kept() {
 /// docs/recording.md: its commands and Python code, run in order in one folder.
 #[test]
 fn the_examples_of_the_documentation_run() {
-    let text = fs::read_to_string(Path::new(ROOT).join("docs/recording.md")).expect("the documentation");
+    let text =
+        fs::read_to_string(Path::new(ROOT).join("docs/recording.md")).expect("the documentation");
     let folder = folder();
-    let bin = Path::new(BINARY).parent().expect("in a folder").display().to_string();
+    let bin = Path::new(BINARY)
+        .parent()
+        .expect("in a folder")
+        .display()
+        .to_string();
     let python = python();
     let root = Path::new(ROOT).canonicalize().expect("it is there");
-    std::os::unix::fs::symlink(root.join("captures"), folder.path().join("captures")).expect("a link");
+    std::os::unix::fs::symlink(root.join("captures"), folder.path().join("captures"))
+        .expect("a link");
     let data = testkit::corpus();
     if let Some(data) = &data {
         let nfs = data.join("live-captures/nfs.pcap.gz");
@@ -511,7 +841,11 @@ fn the_examples_of_the_documentation_run() {
             ("python", Some(python)) => (python.as_path(), "-c"),
             _ => continue,
         };
-        tried = if kind == "sh" { (tried.0 + 1, tried.1) } else { (tried.0, tried.1 + 1) };
+        tried = if kind == "sh" {
+            (tried.0 + 1, tried.1)
+        } else {
+            (tried.0, tried.1 + 1)
+        };
         let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new(program);
         let output = command
@@ -520,10 +854,16 @@ fn the_examples_of_the_documentation_run() {
             .env("PATH", path)
             .output()
             .expect("it starts");
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
         assert!(output.status.success(), "{code}\n{out}{err}");
     }
-    assert!(tried.0 >= 3 && (tried.1 >= 3 || python.is_none()), "{tried:?} examples found");
+    assert!(
+        tried.0 >= 3 && (tried.1 >= 3 || python.is_none()),
+        "{tried:?} examples found"
+    );
 }
 
 /// Parquet readers used by the examples.

@@ -16,8 +16,14 @@ const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Runs it; returns standard output and standard error.
 fn netalytics(args: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netalytics"));
-    let output = command.args(args).current_dir(ROOT).stdin(Stdio::null()).output().expect("it runs");
-    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("text"));
+    let output = command
+        .args(args)
+        .current_dir(ROOT)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it runs");
+    let [out, err] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("text"));
     assert!(output.status.success(), "{args:?}\n{err}");
     (out, err)
 }
@@ -39,8 +45,18 @@ fn shared(name: &str) -> Option<String> {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    let entries = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|e| e.expect("an entry").path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                files(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
 /// All bytes of a recording, raw and decompressed.
@@ -62,10 +78,16 @@ fn bytes(recording: &str) -> Vec<u8> {
 fn texts(rows: &str, columns: &[&str]) -> (Vec<String>, Vec<String>) {
     let (mut some, mut others) = (Vec::new(), Vec::new());
     for row in rows.lines() {
-        let Ok(Value::Object(row)) = serde_json::from_str(row) else { panic!("{row}") };
+        let Ok(Value::Object(row)) = serde_json::from_str(row) else {
+            panic!("{row}")
+        };
         for (name, value) in row {
             let Value::String(text) = value else { continue };
-            if columns.contains(&name.as_str()) { some.push(text) } else { others.push(text) }
+            if columns.contains(&name.as_str()) {
+                some.push(text)
+            } else {
+                others.push(text)
+            }
         }
     }
     (some, others)
@@ -91,9 +113,16 @@ fn nothing_is_left(
                 .map(|p| p.split('=').next().unwrap_or(p)),
         );
     }
-    let secrets = some.iter().flat_map(|text| parts(text)).filter(|part| part.len() >= 5);
+    let secrets = some
+        .iter()
+        .flat_map(|text| parts(text))
+        .filter(|part| part.len() >= 5);
     let secrets: BTreeSet<&str> = secrets.filter(|part| !others.contains(part)).collect();
-    assert!(secrets.len() >= least, "{capture}: only {} secrets", secrets.len());
+    assert!(
+        secrets.len() >= least,
+        "{capture}: only {} secrets",
+        secrets.len()
+    );
     let has = |bytes: &[u8], secret: &str| memchr::memmem::find(bytes, secret.as_bytes()).is_some();
     // The check itself finds them in an unredacted recording.
     let kept = bytes(&record(&parse, capture, &folder, &["--no-redact"]));
@@ -102,14 +131,20 @@ fn nothing_is_left(
     let (read, redacted) = (query(&parse, &recording), bytes(&recording));
     let left = texts(&read, &[]).1.join("\n");
     for secret in secrets {
-        assert!(!has(&redacted, secret) && !left.contains(secret), "{capture}: {secret:?}");
+        assert!(
+            !has(&redacted, secret) && !left.contains(secret),
+            "{capture}: {secret:?}"
+        );
     }
     assert_eq!(read.lines().count(), query(&parse, capture).lines().count());
 }
 
 fn of_query(text: &str) -> Vec<&str> {
     let (_, query) = text.split_once('?').unwrap_or(("", text));
-    query.split(['&', ';']).filter_map(|pair| pair.split('=').nth(1)).collect()
+    query
+        .split(['&', ';'])
+        .filter_map(|pair| pair.split('=').nth(1))
+        .collect()
 }
 
 fn of_sql(text: &str) -> Vec<&str> {
@@ -122,7 +157,10 @@ fn of_path(text: &str) -> Vec<&str> {
 
 #[test]
 fn values_of_urls() {
-    for (name, least) in [("pcpp-4KHttpRequests.pcap", 100), ("ppa-http_espn.pcapng", 5)] {
+    for (name, least) in [
+        ("pcpp-4KHttpRequests.pcap", 100),
+        ("ppa-http_espn.pcapng", 5),
+    ] {
         if let Some(capture) = shared(&format!("captures/http/{name}")) {
             nothing_is_left("http", &capture, &["url", "url_query"], of_query, least);
         }
@@ -131,12 +169,21 @@ fn values_of_urls() {
 
 #[test]
 fn literals_of_sql() {
-    for name in ["live-captures/mysql_mix.pcap", "live-captures/mysql_sysbench_text.pcap"] {
+    for name in [
+        "live-captures/mysql_mix.pcap",
+        "live-captures/mysql_sysbench_text.pcap",
+    ] {
         if let Some(capture) = shared(name) {
             nothing_is_left("mysql_query", &capture, &["query"], of_sql, 20);
         }
     }
-    nothing_is_left("mysql_query", "captures/shop/in.pcap", &["query"], of_sql, 0);
+    nothing_is_left(
+        "mysql_query",
+        "captures/shop/in.pcap",
+        &["query"],
+        of_sql,
+        0,
+    );
 }
 
 #[test]
@@ -151,7 +198,13 @@ fn cache_keys() {
 #[test]
 fn names_of_files() {
     if let Some(capture) = shared("live-captures/nfs.pcap.gz") {
-        nothing_is_left("nfs", &capture, &["name", "path", "to_name", "machine"], of_path, 5);
+        nothing_is_left(
+            "nfs",
+            &capture,
+            &["name", "path", "to_name", "machine"],
+            of_path,
+            5,
+        );
     }
 }
 
@@ -160,10 +213,22 @@ fn names_of_files() {
 fn answers_stay() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut cases = vec![
-        ("http", "captures/shop/in.pcap".to_owned(), "url_template", "url"),
-        ("mysql_query", "captures/shop/in.pcap".to_owned(), "fingerprint", "fingerprint"),
+        (
+            "http",
+            "captures/shop/in.pcap".to_owned(),
+            "url_template",
+            "url",
+        ),
+        (
+            "mysql_query",
+            "captures/shop/in.pcap".to_owned(),
+            "fingerprint",
+            "fingerprint",
+        ),
     ];
-    cases.extend(shared("live-captures/mc_text.pcap").map(|c| ("memcached", c, "status", "cache_key")));
+    cases.extend(
+        shared("live-captures/mc_text.pcap").map(|c| ("memcached", c, "status", "cache_key")),
+    );
     cases.extend(shared("live-captures/http_mix.pcap").map(|c| ("http", c, "url_template", "url")));
     cases.extend(shared("live-captures/nfs.pcap.gz").map(|c| ("nfs", c, "procedure", "path")));
     for (parser, capture, kept, folded) in cases {
@@ -186,13 +251,18 @@ fn answers_stay() {
 
 #[test]
 fn a_key_makes_recordings_agree() {
-    let Some(capture) = shared("live-captures/mc_text.pcap") else { return };
+    let Some(capture) = shared("live-captures/mc_text.pcap") else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let key = folder.path().join("key").display().to_string();
     fs::write(&key, "00112233445566778899aabbccddeeff\n").expect("written");
     let keys = |more: &[&str]| {
         let recording = record("PARSE memcached", &capture, &folder, more);
-        query("PARSE memcached PROCESS (group-count: group=cache_key)", &recording)
+        query(
+            "PARSE memcached PROCESS (group-count: group=cache_key)",
+            &recording,
+        )
     };
     let [with, again] = [(); 2].map(|()| keys(&["--redact-key", &key]));
     assert_eq!(with, again);
@@ -203,13 +273,27 @@ fn a_key_makes_recordings_agree() {
         let query = format!("PARSE memcached PROCESS ({process})");
         let recording = record(&query, &capture, &folder, &["--redact-key", &key]);
         let bytes = bytes(&recording);
-        let hash = with.split("\"~").nth(1).expect("a hash").split('"').next().expect("its end");
+        let hash = with
+            .split("\"~")
+            .nth(1)
+            .expect("a hash")
+            .split('"')
+            .next()
+            .expect("its end");
         assert_eq!(hash.len(), 16);
         assert!(memchr::memmem::find(&bytes, b"~").is_some(), "{process}");
         let rows = netalytics(&["query", &query, "-r", &capture, "--format", "jsonl"]).0;
-        for row in rows.lines().map(|row| serde_json::from_str::<Value>(row).expect("JSON")) {
-            let is_key = row["section"].as_str().is_none_or(|s| s.starts_with("cache_key"));
-            let text = row["cache_key"].as_str().or(row["key"].as_str()).unwrap_or_default();
+        for row in rows
+            .lines()
+            .map(|row| serde_json::from_str::<Value>(row).expect("JSON"))
+        {
+            let is_key = row["section"]
+                .as_str()
+                .is_none_or(|s| s.starts_with("cache_key"));
+            let text = row["cache_key"]
+                .as_str()
+                .or(row["key"].as_str())
+                .unwrap_or_default();
             let is_there = memchr::memmem::find(&bytes, text.as_bytes()).is_some();
             assert!(!(is_key && text.len() > 4 && is_there), "{process}: {text}");
         }

@@ -27,12 +27,16 @@ fn datagrams(first: u32, n: u32) -> Vec<u8> {
         let mut frame = [0; 42];
         frame[12..14].copy_from_slice(&[8, 0]);
         frame[14..26].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
-        frame[26..30].copy_from_slice(&(0x0a00_0000 | i.wrapping_mul(2_654_435_761) >> 8).to_be_bytes());
+        frame[26..30]
+            .copy_from_slice(&(0x0a00_0000 | i.wrapping_mul(2_654_435_761) >> 8).to_be_bytes());
         frame[30..34].copy_from_slice(&[10, 1, 0, 1]);
         frame[34..42].copy_from_slice(&[0x80, i as u8, 0, 53, 0, 8, 0, 0]);
         let times = [1_700_000_000 + i / 100_000, i % 100_000 * 10_000];
         let lengths = [frame.len() as u32; 2];
-        times.iter().chain(&lengths).for_each(|word| bytes.extend(word.to_le_bytes()));
+        times
+            .iter()
+            .chain(&lengths)
+            .for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.extend(frame);
     }
     bytes
@@ -52,14 +56,27 @@ struct Running {
 impl Running {
     fn start(args: &[&str]) -> Running {
         let mut command = Command::new(BINARY);
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let err = BufReader::new(child.stderr.take().expect("piped"));
-        Running { child, err, said: String::new() }
+        Running {
+            child,
+            err,
+            said: String::new(),
+        }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        self.child.stdin.as_mut().expect("piped").write_all(bytes).expect("it reads");
+        self.child
+            .stdin
+            .as_mut()
+            .expect("piped")
+            .write_all(bytes)
+            .expect("it reads");
     }
 
     /// Feeds it until it ends.
@@ -117,7 +134,11 @@ impl Running {
     /// Like [`LabProcess::ended_within`], in CPU time, independent of other programs.
     fn ended_within_cpu(&mut self, time: Duration) -> Option<ExitStatus> {
         let (began, before) = (Instant::now(), self.cpu().unwrap_or_default());
-        while self.cpu().is_none_or(|now| now.saturating_sub(before) < time) && began.elapsed() < PATIENCE {
+        while self
+            .cpu()
+            .is_none_or(|now| now.saturating_sub(before) < time)
+            && began.elapsed() < PATIENCE
+        {
             if let Some(status) = self.ended_within(Duration::from_millis(20)) {
                 return Some(status);
             }
@@ -133,7 +154,12 @@ impl Running {
 
     fn output(&mut self) -> String {
         let mut text = String::new();
-        self.child.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
+        self.child
+            .stdout
+            .take()
+            .expect("piped")
+            .read_to_string(&mut text)
+            .expect("text");
         text
     }
 
@@ -152,7 +178,9 @@ impl Drop for Running {
 }
 
 fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .status();
     assert!(sent.expect("kill runs").success());
 }
 
@@ -160,16 +188,31 @@ fn signal(pid: u32, name: &str) {
 #[test]
 fn several_signals_within_milliseconds_lose_nothing() {
     let query = "PARSE packet PROCESS (group-count: group=dst_port, w=1h)";
-    for names in [["TERM", "TERM"], ["HUP", "HUP"], ["INT", "INT"], ["TERM", "INT"], ["HUP", "TERM"]] {
-        let mut run = Running::start(&["query", query, "-r", "-", "--stats", "20ms", "--format", "csv"]);
+    for names in [
+        ["TERM", "TERM"],
+        ["HUP", "HUP"],
+        ["INT", "INT"],
+        ["TERM", "INT"],
+        ["HUP", "TERM"],
+    ] {
+        let mut run = Running::start(&[
+            "query", query, "-r", "-", "--stats", "20ms", "--format", "csv",
+        ]);
         run.feed(&head());
         run.feed(&datagrams(0, 1000));
         // It has started to read, and then has read all.
         run.wait_for(|line| line.contains("packets/s") && !line.contains(": 0 packets/s"));
         run.wait_for(|line| line.contains(": 0 packets/s"));
         names.iter().for_each(|name| run.signal(name));
-        let status = run.ended_within(WITHIN).unwrap_or_else(|| panic!("{names:?}: it goes on"));
-        assert_eq!(status.code(), Some(0), "{names:?}: {}", run.rest_of_errors());
+        let status = run
+            .ended_within(WITHIN)
+            .unwrap_or_else(|| panic!("{names:?}: it goes on"));
+        assert_eq!(
+            status.code(),
+            Some(0),
+            "{names:?}: {}",
+            run.rest_of_errors()
+        );
         let rows = run.output();
         assert!(rows.contains(",1000"), "{names:?}: {rows}");
     }
@@ -185,7 +228,9 @@ fn a_late_interrupt_abandons_the_output() {
     thread::sleep(Duration::from_millis(500));
     ["TERM", "INT"].iter().for_each(|name| run.signal(name));
     thread::sleep(Duration::from_millis(1300));
-    ["TERM", "HUP", "TERM"].iter().for_each(|name| run.signal(name));
+    ["TERM", "HUP", "TERM"]
+        .iter()
+        .for_each(|name| run.signal(name));
     thread::sleep(Duration::from_millis(200));
     assert!(run.is_running(), "it waits for its reader");
     run.signal("INT");
@@ -199,13 +244,20 @@ fn a_late_interrupt_abandons_the_output() {
     let rows = run.output();
     let status = run.ended_within(WITHIN).expect("it ends");
     assert_eq!(status.code(), Some(1), "{}", run.rest_of_errors());
-    assert!(rows.ends_with('\n') && rows.lines().count() < 400_000, "it is cut behind a row");
+    assert!(
+        rows.ends_with('\n') && rows.lines().count() < 400_000,
+        "it is cut behind a row"
+    );
 }
 
 #[test]
 fn statistics_on_request() {
     let query = "PARSE packet PROCESS (group-count: group=dst_port)";
-    for command in [&["query", query, "--workers", "2"][..], &["overview"], &["record", query, "-o"]] {
+    for command in [
+        &["query", query, "--workers", "2"][..],
+        &["overview"],
+        &["record", query, "-o"],
+    ] {
         let folder = tempfile::tempdir().expect("a folder");
         let recording = folder.path().join("recording");
         let mut args = command.to_vec();
@@ -227,10 +279,17 @@ fn statistics_on_request() {
         let line = run.wait_for(|line| line.starts_with("worker"));
         drop(end);
         asking.join().expect("it asks");
-        assert!(line.starts_with("worker 0: ") && line.contains("packets/s"), "{command:?}: {line}");
+        assert!(
+            line.starts_with("worker 0: ") && line.contains("packets/s"),
+            "{command:?}: {line}"
+        );
         run.drain();
         run.child.stdin.take();
-        assert_eq!(run.ended_within(PATIENCE).and_then(|status| status.code()), Some(0), "{command:?}");
+        assert_eq!(
+            run.ended_within(PATIENCE).and_then(|status| status.code()),
+            Some(0),
+            "{command:?}"
+        );
     }
 }
 
@@ -261,12 +320,23 @@ fn a_signal_ends_every_command_within_a_second() {
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let recording = path("recording");
     let recorded = Command::new(BINARY)
-        .args(["record", "PARSE packet", "-q", "-r", &capture, "-o", &recording])
+        .args([
+            "record",
+            "PARSE packet",
+            "-q",
+            "-r",
+            &capture,
+            "-o",
+            &recording,
+        ])
         .status();
     assert!(recorded.expect("it runs").success());
     let grouped = "PARSE packet PROCESS (group-count: group=(src_ip, src_port))";
     let sorted = "PARSE packet ORDER BY src_ip LIMIT 100000 ROWS";
-    let (by_time, flows) = ("PARSE packet PROCESS (group-count: group=src_ip, w=100ms)", "PARSE flow");
+    let (by_time, flows) = (
+        "PARSE packet PROCESS (group-count: group=src_ip, w=100ms)",
+        "PARSE flow",
+    );
     let commands: &[&[&str]] = &[
         &["query", "PARSE packet"],
         &["query", grouped],
@@ -283,22 +353,38 @@ fn a_signal_ends_every_command_within_a_second() {
     ];
     let mut failed = Vec::new();
     for (n, command) in commands.iter().enumerate() {
-        for (m, input) in [Input::Endless, Input::Silent, Input::File].into_iter().enumerate() {
+        for (m, input) in [Input::Endless, Input::Silent, Input::File]
+            .into_iter()
+            .enumerate()
+        {
             let name = ["TERM", "INT"][(n + m) % 2];
             let kept = path(&format!("kept-{n}-{name}-{input:?}"));
-            let mut args: Vec<&str> =
-                command.iter().map(|arg| if *arg == "KEPT" { &kept } else { *arg }).collect();
+            let mut args: Vec<&str> = command
+                .iter()
+                .map(|arg| if *arg == "KEPT" { &kept } else { *arg })
+                .collect();
             args.extend(["-r", if input == Input::File { &capture } else { "-" }]);
             failed.extend(outcome(&args, input, name));
         }
     }
     for query in ["PARSE packet", grouped, sorted] {
-        failed.extend(outcome(&["query", query, "-r", &recording], Input::File, "TERM"));
+        failed.extend(outcome(
+            &["query", query, "-r", &recording],
+            Input::File,
+            "TERM",
+        ));
     }
     let compared = ["compare", grouped, "-r", &capture, "-b", &capture];
     failed.extend(outcome(&compared, Input::File, "TERM"));
     failed.extend(outcome(
-        &["query", "PARSE http SELECT tap.network_time", "-r", &capture, "--server-tap", &capture],
+        &[
+            "query",
+            "PARSE http SELECT tap.network_time",
+            "-r",
+            &capture,
+            "--server-tap",
+            &capture,
+        ],
         Input::File,
         "TERM",
     ));
@@ -314,7 +400,11 @@ fn outcome(args: &[&str], input: Input, name: &str) -> Option<String> {
         Input::Silent => run.feed(&[head(), datagrams(0, 100)].concat()),
         Input::File => {}
     }
-    thread::sleep(Duration::from_millis(if input == Input::File { 400 } else { 600 }));
+    thread::sleep(Duration::from_millis(if input == Input::File {
+        400
+    } else {
+        600
+    }));
     let was_running = run.is_running();
     if was_running {
         run.signal(name);
@@ -346,10 +436,16 @@ fn a_signal_ends_the_service_and_an_agent() {
         let data = data.to_str().expect("UTF-8");
         let mut serve = Running::start(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
         serve.wait_for(|line| line.contains("serving on"));
-        ["USR1", "USR2"].iter().for_each(|other| serve.signal(other));
+        ["USR1", "USR2"]
+            .iter()
+            .for_each(|other| serve.signal(other));
         serve.signal(name);
         serve.signal(name);
-        assert_eq!(serve.ended_within(WITHIN).and_then(|status| status.code()), Some(0), "serve, {name}");
+        assert_eq!(
+            serve.ended_within(WITHIN).and_then(|status| status.code()),
+            Some(0),
+            "serve, {name}"
+        );
     }
     for name in ["TERM", "INT", "HUP"] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -365,7 +461,9 @@ fn a_signal_ends_the_service_and_an_agent() {
             &path("agent"),
         ]);
         agent.wait_for(|line| line.contains("Ctrl-C ends it"));
-        ["USR1", "USR2", name, name].iter().for_each(|name| agent.signal(name));
+        ["USR1", "USR2", name, name]
+            .iter()
+            .for_each(|name| agent.signal(name));
         let status = agent.ended_within(WITHIN).and_then(|status| status.code());
         assert_eq!(status, Some(0), "{name}: {}", agent.rest_of_errors());
     }
@@ -392,7 +490,11 @@ fn a_signal_ends_monitors_and_aggregators() {
             let ended = run.ended_within(WITHIN);
             let what = format!("{args:?} {input:?} {name}: {ended:?}");
             assert!(ended.is_some(), "{what}: it goes on");
-            assert!(was_running, "{what}: it had ended: {}", run.rest_of_errors());
+            assert!(
+                was_running,
+                "{what}: it had ended: {}",
+                run.rest_of_errors()
+            );
         }
     }
 }
@@ -404,7 +506,10 @@ fn a_signal_ends_a_publisher() {
     let kafka = broker.local_addr().expect("an address").to_string();
     for (n, name) in ["TERM", "INT", "HUP"].into_iter().enumerate() {
         for input in [Input::Endless, Input::Silent] {
-            let query = ["PARSE packet", "PARSE packet PROCESS (group-count: group=dst_port, w=1s)"][n % 2];
+            let query = [
+                "PARSE packet",
+                "PARSE packet PROCESS (group-count: group=dst_port, w=1s)",
+            ][n % 2];
             let mut run = Running::start(&["publish", query, "-r", "-", "--kafka", &kafka]);
             run.drain();
             match input {
@@ -417,7 +522,11 @@ fn a_signal_ends_a_publisher() {
             let ended = run.ended_within(WITHIN);
             let what = format!("{query} {input:?} {name}: {ended:?}");
             assert!(ended.is_some(), "{what}: it goes on");
-            assert!(was_running, "{what}: it had ended: {}", run.rest_of_errors());
+            assert!(
+                was_running,
+                "{what}: it had ended: {}",
+                run.rest_of_errors()
+            );
         }
     }
 }

@@ -77,7 +77,10 @@ impl OutletScheme {
     /// Name in addresses.
     #[must_use]
     pub fn name(self) -> &'static str {
-        OutletScheme::ALL.iter().find(|(_, scheme)| *scheme == self).map_or("", |(name, _)| name)
+        OutletScheme::ALL
+            .iter()
+            .find(|(_, scheme)| *scheme == self)
+            .map_or("", |(name, _)| name)
     }
 
     /// Whether it supports users.
@@ -96,7 +99,10 @@ impl OutletScheme {
     /// Whether it accepts only results of processors, and no tuples.
     #[must_use]
     pub fn wants_results(self) -> bool {
-        matches!(self, OutletScheme::Prometheus | OutletScheme::Otlp | OutletScheme::OtlpTls)
+        matches!(
+            self,
+            OutletScheme::Prometheus | OutletScheme::Otlp | OutletScheme::OtlpTls
+        )
     }
 
     fn usual_port(self) -> Option<u16> {
@@ -194,7 +200,9 @@ impl OutletAddress {
     /// A message.
     pub fn read(argument: &str, secrets: &dyn SecretSource) -> Result<OutletAddress, String> {
         match argument.strip_prefix('@') {
-            Some(path) => OutletAddress::parse(secrets.file(path)?.trim(), AddressSource::InFile, secrets),
+            Some(path) => {
+                OutletAddress::parse(secrets.file(path)?.trim(), AddressSource::InFile, secrets)
+            }
             None => OutletAddress::parse(argument, AddressSource::InArgument, secrets),
         }
     }
@@ -205,11 +213,20 @@ impl OutletAddress {
         secrets: &dyn SecretSource,
     ) -> Result<OutletAddress, String> {
         let (text, options) = text.split_once('#').unwrap_or((text, ""));
-        let known = || OutletScheme::ALL.map(|(name, _)| format!("{name}://")).join(", ");
-        let (scheme, rest) =
-            text.split_once("://").ok_or_else(|| format!("an address must start with one of {}", known()))?;
-        let scheme = OutletScheme::ALL.iter().find(|(name, _)| *name == scheme).map(|(_, scheme)| *scheme);
-        let scheme = scheme.ok_or_else(|| format!("an address must start with one of {}", known()))?;
+        let known = || {
+            OutletScheme::ALL
+                .map(|(name, _)| format!("{name}://"))
+                .join(", ")
+        };
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| format!("an address must start with one of {}", known()))?;
+        let scheme = OutletScheme::ALL
+            .iter()
+            .find(|(name, _)| *name == scheme)
+            .map(|(_, scheme)| *scheme);
+        let scheme =
+            scheme.ok_or_else(|| format!("an address must start with one of {}", known()))?;
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         let (user, authority) = match authority.rsplit_once('@') {
@@ -235,7 +252,9 @@ impl OutletAddress {
         };
         let (host, port) = host_and_port(authority, scheme)?;
         let others = others.split(',').filter(|other| !other.is_empty());
-        let others = others.map(|other| host_and_port(other, scheme)).collect::<Result<_, _>>()?;
+        let others = others
+            .map(|other| host_and_port(other, scheme))
+            .collect::<Result<_, _>>()?;
         let mut address = OutletAddress {
             scheme,
             host,
@@ -258,13 +277,21 @@ impl OutletAddress {
         let known = self.scheme.options();
         let is_secret = matches!(name, "secret-file" | "secret-env");
         if !(known.contains(&name) || is_secret && known.contains(&"secret")) {
-            let names =
-                known.iter().map(|name| if *name == "secret" { "secret-file, secret-env" } else { name });
+            let names = known.iter().map(|name| {
+                if *name == "secret" {
+                    "secret-file, secret-env"
+                } else {
+                    name
+                }
+            });
             let names: Vec<&str> = names.collect();
             let scheme = self.scheme.name();
             return Err(match names.is_empty() {
                 true => format!("{scheme}:// does not support options after #"),
-                false => format!("{scheme}:// has no option {name:?}; there are: {}", names.join(", ")),
+                false => format!(
+                    "{scheme}:// has no option {name:?}; there are: {}",
+                    names.join(", ")
+                ),
             });
         }
         match name {
@@ -273,7 +300,11 @@ impl OutletAddress {
             "ca-file" => self.ca_file = Some(value.into()),
             name => self.options.push((name.into(), value.into())),
         }
-        if self.secret.as_ref().is_some_and(|secret| secret.reveal().is_empty()) {
+        if self
+            .secret
+            .as_ref()
+            .is_some_and(|secret| secret.reveal().is_empty())
+        {
             return Err(format!("{name}={value} is empty"));
         }
         Ok(())
@@ -296,19 +327,27 @@ impl OutletAddress {
     /// Text of an option, or the default.
     #[must_use]
     pub fn text<'a>(&'a self, option: &str, usual: &'a str) -> &'a str {
-        self.options.iter().find(|(name, _)| name == option).map_or(usual, |(_, value)| value)
+        self.options
+            .iter()
+            .find(|(name, _)| name == option)
+            .map_or(usual, |(_, value)| value)
     }
 
     /// `host:port`, IPv6 in brackets; several brokers are separated by commas.
     #[must_use]
     pub fn authority(&self) -> String {
-        let OutletAddress { host, port, others, .. } = self;
+        let OutletAddress {
+            host, port, others, ..
+        } = self;
         let shown = |(host, port): (&String, u16)| match host.contains(':') {
             true => format!("[{host}]:{port}"),
             false => format!("{host}:{port}"),
         };
         let others = others.iter().map(|(host, port)| (host, *port));
-        let all: Vec<String> = std::iter::once((host, *port)).chain(others).map(shown).collect();
+        let all: Vec<String> = std::iter::once((host, *port))
+            .chain(others)
+            .map(shown)
+            .collect();
         all.join(",")
     }
 }
@@ -321,7 +360,10 @@ impl fmt::Display for OutletAddress {
 }
 
 fn host_and_port(authority: &str, scheme: OutletScheme) -> Result<(String, u16), String> {
-    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+    let (host, port) = match authority
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None => match authority.rsplit_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -344,8 +386,10 @@ fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
-        let digits =
-            tail.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);
@@ -387,7 +431,10 @@ mod tests {
                 let address = read.unwrap_or_else(|why| panic!("{argument}: {why}"));
                 assert_eq!(address.to_string(), shown, "{argument}");
                 let debug = format!("{address:?}");
-                assert!(!debug.contains("s3cret") && !debug.contains("p@ss"), "{debug}");
+                assert!(
+                    !debug.contains("s3cret") && !debug.contains("p@ss"),
+                    "{debug}"
+                );
             }
             Err(part) => {
                 let why = read.expect_err(argument);
@@ -405,11 +452,20 @@ mod tests {
         check("@missing", Err("cannot read missing"));
         check("redis://me:s3cret@h:1", Err("all users of this machine"));
         check("tcp://me@h:1", Err("does not support users"));
-        check("webhook+https://h/x#secret-file=key", Ok("webhook+https://h:443"));
-        check("webhook+https://h/x#secret-env=KEY", Err("variable KEY is not set"));
+        check(
+            "webhook+https://h/x#secret-file=key",
+            Ok("webhook+https://h:443"),
+        );
+        check(
+            "webhook+https://h/x#secret-env=KEY",
+            Err("variable KEY is not set"),
+        );
         check("redis://h/0#entries=5&keep=60", Ok("redis://h:6379"));
         check("kafka://h", Ok("kafka://h:9092"));
-        check("kafka://h:1,[::1]:2,g/topic#name=shop", Ok("kafka://h:1,[::1]:2,g:9092"));
+        check(
+            "kafka://h:1,[::1]:2,g/topic#name=shop",
+            Ok("kafka://h:1,[::1]:2,g:9092"),
+        );
         check("kafka://h:1,g:x", Err("lacks a port"));
         check("tcp://h", Err("lacks a port"));
         check("tcp://h:0", Err("lacks a port"));
@@ -419,6 +475,9 @@ mod tests {
         check("tcp://h:1#key=1", Err("does not support options"));
         check("tcps://h:1#key=1", Err("there are: ca-file"));
         let address = OutletAddress::read("@url", &FixedSecrets).expect("it is one");
-        assert_eq!((address.user.as_deref(), address.secret), (Some("me"), Some(SecretText::new("p@ss"))));
+        assert_eq!(
+            (address.user.as_deref(), address.secret),
+            (Some("me"), Some(SecretText::new("p@ss")))
+        );
     }
 }

@@ -31,7 +31,10 @@ impl AlertSender {
                 Ok(AlertSender::Webhook(WebhookReceiver::new(address)?))
             }
             OutletScheme::Alertmanager | OutletScheme::AlertmanagerTls => {
-                Ok(AlertSender::Alertmanager(HttpPoster::new(address, ALERTS)?, authorization(address)))
+                Ok(AlertSender::Alertmanager(
+                    HttpPoster::new(address, ALERTS)?,
+                    authorization(address),
+                ))
             }
             other => Err(format!(
                 "{}:// does not accept alerts: use webhook+https:// or alertmanager+http://",

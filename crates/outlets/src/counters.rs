@@ -65,26 +65,42 @@ impl OutletCounters {
     /// Final counts of the run: rows not delivered by now are lost.
     pub fn delivered(&self, to: String) -> DeliveryOutcome {
         let mut delivered = self.so_far(to);
-        let at_end = delivered.rows.saturating_sub(delivered.sent + delivered.lost_rows());
+        let at_end = delivered
+            .rows
+            .saturating_sub(delivered.sent + delivered.lost_rows());
         delivered.lost.push(("at_end", at_end));
         delivered
     }
 
     /// Counts so far, while the run continues.
     pub fn so_far(&self, to: String) -> DeliveryOutcome {
-        let [rows, sent, queue_full, gave_up, refused] =
-            [&self.rows, &self.sent, &self.queue_full, &self.gave_up, &self.refused].map(|n| n.load(Relaxed));
+        let [rows, sent, queue_full, gave_up, refused] = [
+            &self.rows,
+            &self.sent,
+            &self.queue_full,
+            &self.gave_up,
+            &self.refused,
+        ]
+        .map(|n| n.load(Relaxed));
         DeliveryOutcome {
             to,
             rows,
             sent,
-            lost: vec![("queue_full", queue_full), ("gave_up", gave_up), ("refused", refused)],
+            lost: vec![
+                ("queue_full", queue_full),
+                ("gave_up", gave_up),
+                ("refused", refused),
+            ],
             counts: vec![
                 ("messages", self.messages.load(Relaxed)),
                 ("retries", self.retries.load(Relaxed)),
                 ("left_out", self.left_out.load(Relaxed)),
             ],
-            problem: self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            problem: self
+                .problem
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
         }
     }
 }

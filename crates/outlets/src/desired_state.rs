@@ -59,7 +59,8 @@ impl DesiredStateSender {
         Ok(DesiredStateSender(match address.scheme {
             OutletScheme::Webhook | OutletScheme::WebhookTls if address.secret.is_none() => {
                 return Err(
-                    "decisions are signed: give the key by #secret-file=FILE or #secret-env=NAME".into()
+                    "decisions are signed: give the key by #secret-file=FILE or #secret-env=NAME"
+                        .into(),
                 );
             }
             OutletScheme::Webhook | OutletScheme::WebhookTls => {
@@ -88,7 +89,9 @@ impl DesiredStateSender {
                 let id = format!("action_{:x}_{}_{}", wanted.run, wanted.of, wanted.version);
                 receiver.post(&id, wanted.document.as_bytes(), patience)
             }
-            DesiredStateTarget::Redis(server, prefix) => set(server, prefix, wanted, "newer", patience),
+            DesiredStateTarget::Redis(server, prefix) => {
+                set(server, prefix, wanted, "newer", patience)
+            }
         }
     }
 
@@ -97,10 +100,16 @@ impl DesiredStateSender {
     ///
     /// # Errors
     /// See [`DeliveryFault`].
-    pub fn remind(&mut self, wanted: &DesiredState, patience: Duration) -> Result<(), DeliveryFault> {
+    pub fn remind(
+        &mut self,
+        wanted: &DesiredState,
+        patience: Duration,
+    ) -> Result<(), DeliveryFault> {
         match &mut self.0 {
             DesiredStateTarget::Webhook(_) => Ok(()),
-            DesiredStateTarget::Redis(server, prefix) => set(server, prefix, wanted, "missing", patience),
+            DesiredStateTarget::Redis(server, prefix) => {
+                set(server, prefix, wanted, "missing", patience)
+            }
         }
     }
 }
@@ -113,15 +122,29 @@ fn set(
     patience: Duration,
 ) -> Result<(), DeliveryFault> {
     let body = MessageBody::Commands(commands(prefix, wanted, when));
-    server.send(&OutletMessage { body, rows: 0, number: wanted.version }, patience)
+    server.send(
+        &OutletMessage {
+            body,
+            rows: 0,
+            number: wanted.version,
+        },
+        patience,
+    )
 }
 
 fn commands(prefix: &str, wanted: &DesiredState, when: &str) -> redis::Pipeline {
     let key = format!("{prefix}:{}", wanted.of);
     let mut commands = redis::pipe();
     let command = commands.cmd("EVAL").arg(SCRIPT).arg(3);
-    command.arg(&key).arg(format!("{key}:servers")).arg(format!("{key}:replicas"));
-    command.arg(format!("{:x}", wanted.run)).arg(wanted.version).arg(&wanted.document).arg(when);
+    command
+        .arg(&key)
+        .arg(format!("{key}:servers"))
+        .arg(format!("{key}:replicas"));
+    command
+        .arg(format!("{:x}", wanted.run))
+        .arg(wanted.version)
+        .arg(&wanted.document)
+        .arg(when);
     command.arg(wanted.servers.len());
     for server in &wanted.servers {
         command.arg(server);

@@ -60,22 +60,33 @@ impl DirectOutlet {
             )));
         }
         let made = parts(address, limits, &[], rows);
-        let (mapping, transport) = made.map_err(|why| OutletAddressError(format!("{address}: {why}")))?;
-        Ok(DirectOutlet { mapping, transport, patience: Duration::from_secs(5) })
+        let (mapping, transport) =
+            made.map_err(|why| OutletAddressError(format!("{address}: {why}")))?;
+        Ok(DirectOutlet {
+            mapping,
+            transport,
+            patience: Duration::from_secs(5),
+        })
     }
 
     /// Announces the results; must precede the first row.
     pub fn announce(&mut self, heads: &[ResultHead]) {
-        self.mapping.take(OutletItem::Heads(Arc::from(heads)), &mut Vec::new());
+        self.mapping
+            .take(OutletItem::Heads(Arc::from(heads)), &mut Vec::new());
     }
 
     /// Messages with rows of one result, of complete windows. Their identifiers start at `number`, at most one per row.
     pub fn pack(&mut self, result: usize, rows: &[Batch], number: u64) -> Vec<PreparedMessage> {
         let mut made = Vec::new();
-        rows.iter().for_each(|batch| self.mapping.take(OutletItem::Rows(result, batch.clone()), &mut made));
+        rows.iter().for_each(|batch| {
+            self.mapping
+                .take(OutletItem::Rows(result, batch.clone()), &mut made)
+        });
         self.mapping.take(OutletItem::Complete, &mut made);
         let numbered = made.into_iter().zip(number..);
-        numbered.map(|(message, number)| PreparedMessage(OutletMessage { number, ..message })).collect()
+        numbered
+            .map(|(message, number)| PreparedMessage(OutletMessage { number, ..message }))
+            .collect()
     }
 
     /// Attempts to send a message; limited to some seconds.

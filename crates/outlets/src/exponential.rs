@@ -42,7 +42,14 @@ impl ExponentialBuckets {
         let mut all = ExponentialBuckets::new();
         for bucket in serde_json::from_str::<Vec<(f64, f64)>>(hist).ok()? {
             let (upper, count) = bucket;
-            all.add(upper * unit, if count >= 0.5 { count.round() as u64 } else { 0 });
+            all.add(
+                upper * unit,
+                if count >= 0.5 {
+                    count.round() as u64
+                } else {
+                    0
+                },
+            );
         }
         all.fit();
         Some(all)
@@ -100,7 +107,9 @@ impl ExponentialBuckets {
     fn fit(&mut self) {
         let width = |buckets: &BTreeMap<i32, u64>| {
             let ends = buckets.first_key_value().zip(buckets.last_key_value());
-            ends.map_or(0, |((first, _), (last, _))| (i64::from(*last) - i64::from(*first)) as usize + 1)
+            ends.map_or(0, |((first, _), (last, _))| {
+                (i64::from(*last) - i64::from(*first)) as usize + 1
+            })
         };
         while width(&self.positive).max(width(&self.negative)) > BUCKETS_MAX {
             self.coarsen();
@@ -141,13 +150,23 @@ mod tests {
     /// Bounds of a bucket.
     fn bounds(index: i32, scale: i32) -> (f64, f64) {
         let width = 2f64.powi(-scale);
-        (((f64::from(index) - 1.0) * width).exp2(), (f64::from(index) * width).exp2())
+        (
+            ((f64::from(index) - 1.0) * width).exp2(),
+            (f64::from(index) * width).exp2(),
+        )
     }
 
     #[test]
     fn powers_of_two_are_the_last_of_their_bucket() {
-        for (value, index) in [(1.0, 0), (2.0, 32), (4.0, 64), (0.5, -32), (1.01, 1), (1.99, 32), (2.01, 33)]
-        {
+        for (value, index) in [
+            (1.0, 0),
+            (2.0, 32),
+            (4.0, 64),
+            (0.5, -32),
+            (1.01, 1),
+            (1.99, 32),
+            (2.01, 33),
+        ] {
             let text = format!("[[{value:?},3]]");
             let parsed = ExponentialBuckets::parse(&text, 1.0).expect("buckets");
             assert_eq!(parsed.positive, BTreeMap::from([(index, 3)]), "{value}");

@@ -28,7 +28,11 @@ impl ExpositionFormat {
         let accept = accept.to_ascii_lowercase();
         let takes = |word| accept.contains(word);
         let is_protobuf = takes("application/vnd.google.protobuf") && takes("encoding=delimited");
-        if is_protobuf { ExpositionFormat::Protobuf } else { ExpositionFormat::Text }
+        if is_protobuf {
+            ExpositionFormat::Protobuf
+        } else {
+            ExpositionFormat::Text
+        }
     }
 
     /// Media type.
@@ -61,30 +65,50 @@ impl MetricsPage {
     /// An empty page.
     #[must_use]
     pub fn new(form: ExpositionFormat) -> MetricsPage {
-        MetricsPage { form, families: Vec::new(), places: HashMap::new(), left_out: 0 }
+        MetricsPage {
+            form,
+            families: Vec::new(),
+            places: HashMap::new(),
+            left_out: 0,
+        }
     }
 
     /// Adds a counter; the name ends in `_total`.
     pub fn counter(&mut self, name: &str, help: &str, labels: Labels<'_>, value: f64) {
         let counter = Some(proto::PrometheusNumber { value: Some(value) });
-        let metric =
-            proto::PrometheusMetric { label: own(labels), counter, ..proto::PrometheusMetric::default() };
+        let metric = proto::PrometheusMetric {
+            label: own(labels),
+            counter,
+            ..proto::PrometheusMetric::default()
+        };
         self.add(name, help, proto::COUNTER, metric);
     }
 
     /// Adds a gauge.
     pub fn gauge(&mut self, name: &str, help: &str, labels: Labels<'_>, value: f64) {
         let gauge = Some(proto::PrometheusNumber { value: Some(value) });
-        let metric =
-            proto::PrometheusMetric { label: own(labels), gauge, ..proto::PrometheusMetric::default() };
+        let metric = proto::PrometheusMetric {
+            label: own(labels),
+            gauge,
+            ..proto::PrometheusMetric::default()
+        };
         self.add(name, help, proto::GAUGE, metric);
     }
 
     /// Adds a distribution in seconds.
-    pub fn seconds(&mut self, name: &str, help: &str, labels: Labels<'_>, all: &ExponentialBuckets) {
+    pub fn seconds(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: Labels<'_>,
+        all: &ExponentialBuckets,
+    ) {
         let histogram = Some(histogram(all, MetricUnit::Seconds, self.form));
-        let metric =
-            proto::PrometheusMetric { label: own(labels), histogram, ..proto::PrometheusMetric::default() };
+        let metric = proto::PrometheusMetric {
+            label: own(labels),
+            histogram,
+            ..proto::PrometheusMetric::default()
+        };
         self.add(name, help, proto::HISTOGRAM, metric);
     }
 
@@ -94,10 +118,19 @@ impl MetricsPage {
             let name = name(family);
             let kind = kind(family);
             for (attributes, value) in list {
-                let label = attributes.iter().map(|(name, value)| label(name, value)).chain(own(more));
-                let mut metric =
-                    proto::PrometheusMetric { label: label.collect(), ..proto::PrometheusMetric::default() };
-                let number = |value: &f64| Some(proto::PrometheusNumber { value: Some(*value) });
+                let label = attributes
+                    .iter()
+                    .map(|(name, value)| label(name, value))
+                    .chain(own(more));
+                let mut metric = proto::PrometheusMetric {
+                    label: label.collect(),
+                    ..proto::PrometheusMetric::default()
+                };
+                let number = |value: &f64| {
+                    Some(proto::PrometheusNumber {
+                        value: Some(*value),
+                    })
+                };
                 match (value, family.kind) {
                     (PointValue::Distribution(all), _) => {
                         metric.histogram = Some(histogram(all, family.unit, self.form));
@@ -145,13 +178,19 @@ impl MetricsPage {
 
 /// Exponents of the text buckets' bounds: for seconds from a microsecond to four minutes, for others up to 2^40.
 fn exponents(unit: MetricUnit) -> std::ops::RangeInclusive<i32> {
-    if unit == MetricUnit::Seconds { -20..=8 } else { 0..=40 }
+    if unit == MetricUnit::Seconds {
+        -20..=8
+    } else {
+        0..=40
+    }
 }
 
 fn name(family: &PointFamily) -> String {
     let name = format!("{}{}", for_prometheus(&family.name), family.unit.suffix());
     // Suffixes with a special meaning that a gauge must not have.
-    let misleads = ["_count", "_sum", "_bucket", "_total", "_info"].iter().any(|end| name.ends_with(end));
+    let misleads = ["_count", "_sum", "_bucket", "_total", "_info"]
+        .iter()
+        .any(|end| name.ends_with(end));
     match family.kind {
         PointKind::Sum => format!("{name}_total"),
         PointKind::Gauge if misleads => format!("{name}_in_window"),
@@ -168,14 +207,24 @@ fn kind(family: &PointFamily) -> i32 {
 }
 
 fn label(name: &str, value: &str) -> proto::LabelPair {
-    proto::LabelPair { name: Some(for_prometheus(name)), value: Some(value.to_owned()) }
+    proto::LabelPair {
+        name: Some(for_prometheus(name)),
+        value: Some(value.to_owned()),
+    }
 }
 
 fn own(labels: Labels<'_>) -> Vec<proto::LabelPair> {
-    labels.iter().map(|(name, value)| label(name, value)).collect()
+    labels
+        .iter()
+        .map(|(name, value)| label(name, value))
+        .collect()
 }
 
-fn histogram(all: &ExponentialBuckets, unit: MetricUnit, form: ExpositionFormat) -> proto::NativeHistogram {
+fn histogram(
+    all: &ExponentialBuckets,
+    unit: MetricUnit,
+    form: ExpositionFormat,
+) -> proto::NativeHistogram {
     match form {
         ExpositionFormat::Protobuf => native(all),
         ExpositionFormat::Text => classic(all, unit),
@@ -209,7 +258,10 @@ fn spans(buckets: &std::collections::BTreeMap<i32, u64>) -> (Vec<proto::BucketSp
     for (index, count) in buckets {
         match spans.last_mut() {
             Some(span) if *index == next => span.length = span.length.map(|length| length + 1),
-            _ => spans.push(proto::BucketSpan { offset: Some(index - next), length: Some(1) }),
+            _ => spans.push(proto::BucketSpan {
+                offset: Some(index - next),
+                length: Some(1),
+            }),
         }
         deltas.push(*count as i64 - before);
         (next, before) = (index + 1, *count as i64);
@@ -251,18 +303,39 @@ fn text(family: &proto::MetricFamily, out: &mut Vec<u8>) {
                 let le = labels(Some(("le", bucket.upper_bound().to_string())));
                 line(format!("{name}_bucket{le} {}", bucket.cumulative_count()));
             }
-            line(format!("{name}_bucket{} {}", labels(Some(("le", "+Inf".into()))), all.sample_count()));
+            line(format!(
+                "{name}_bucket{} {}",
+                labels(Some(("le", "+Inf".into()))),
+                all.sample_count()
+            ));
             line(format!("{name}_sum{} {}", labels(None), all.sample_sum()));
-            line(format!("{name}_count{} {}", labels(None), all.sample_count()));
+            line(format!(
+                "{name}_count{} {}",
+                labels(None),
+                all.sample_count()
+            ));
         }
     }
 }
 
 fn labels(labels: &[proto::LabelPair], more: Option<(&str, String)>) -> String {
-    let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    let own = labels.iter().map(|label| format!("{}=\"{}\"", label.name(), escaped(label.value())));
-    let all: Vec<String> = own.chain(more.map(|(name, value)| format!("{name}=\"{value}\""))).collect();
-    if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
+    let escaped = |value: &str| {
+        value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    };
+    let own = labels
+        .iter()
+        .map(|label| format!("{}=\"{}\"", label.name(), escaped(label.value())));
+    let all: Vec<String> = own
+        .chain(more.map(|(name, value)| format!("{name}=\"{value}\"")))
+        .collect();
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", all.join(","))
+    }
 }
 
 #[cfg(test)]
@@ -274,7 +347,11 @@ mod tests {
     fn page(form: ExpositionFormat) -> Vec<u8> {
         let mut series = SeriesTable::new(10);
         let mut found = MetricPoints::default();
-        points(&head(), &distribution("/a\"b", "[[1000000000,3],[1010000000,1],[4000000000,2]]"), &mut found);
+        points(
+            &head(),
+            &distribution("/a\"b", "[[1000000000,3],[1010000000,1],[4000000000,2]]"),
+            &mut found,
+        );
         series.take(0, 0, found.points);
         let mut page = MetricsPage::new(form);
         page.counter("netalytics_packets_total", "packets", &[], 7.0);
@@ -312,14 +389,31 @@ mod tests {
         let mut rest = bytes.as_slice();
         let mut families = Vec::new();
         while !rest.is_empty() {
-            families.push(proto::MetricFamily::decode_length_delimited(&mut rest).expect("a family"));
+            families
+                .push(proto::MetricFamily::decode_length_delimited(&mut rest).expect("a family"));
         }
-        let family =
-            families.iter().find(|f| f.name() == "netalytics_http_hist_seconds").expect("the distribution");
+        let family = families
+            .iter()
+            .find(|f| f.name() == "netalytics_http_hist_seconds")
+            .expect("the distribution");
         let histogram = family.metric[0].histogram.clone().expect("a histogram");
-        assert_eq!((histogram.schema(), histogram.sample_count(), histogram.bucket.len()), (5, 6, 0));
-        let spans: Vec<_> = histogram.positive_span.iter().map(|s| (s.offset(), s.length())).collect();
+        assert_eq!(
+            (
+                histogram.schema(),
+                histogram.sample_count(),
+                histogram.bucket.len()
+            ),
+            (5, 6, 0)
+        );
+        let spans: Vec<_> = histogram
+            .positive_span
+            .iter()
+            .map(|s| (s.offset(), s.length()))
+            .collect();
         // 1 s, 1.01 s, 4 s: buckets 0, 1 and 64.
-        assert_eq!((spans, histogram.positive_delta), (vec![(0, 2), (62, 1)], vec![3, -2, 1]));
+        assert_eq!(
+            (spans, histogram.positive_delta),
+            (vec![(0, 2), (62, 1)], vec![3, -2, 1])
+        );
     }
 }

@@ -75,35 +75,40 @@ impl ScrapeListener {
         self,
         answer: impl Fn(&ScrapeRequest) -> ScrapeResponse + Send + Sync + 'static,
     ) -> io::Result<ScrapeServer> {
-        let running = ScrapeServer { at: self.0.local_addr()?, is_over: Arc::default() };
+        let running = ScrapeServer {
+            at: self.0.local_addr()?,
+            is_over: Arc::default(),
+        };
         let is_over = running.is_over.clone();
         let answer = Arc::new(answer);
         let open = Arc::new(AtomicUsize::new(0));
-        thread::Builder::new().name("scrapes".into()).spawn(move || {
-            for connection in self.0.incoming() {
-                if is_over.load(Ordering::Relaxed) {
-                    return;
+        thread::Builder::new()
+            .name("scrapes".into())
+            .spawn(move || {
+                for connection in self.0.incoming() {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let Ok(connection) = connection else {
+                        // For example, no descriptors: transient, and must not busy-wait.
+                        thread::sleep(Duration::from_millis(10));
+                        continue;
+                    };
+                    if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                        open.fetch_sub(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    let answer = answer.clone();
+                    let of_thread = open.clone();
+                    let spawned = thread::Builder::new().spawn(move || {
+                        let _ = serve(connection, &*answer);
+                        of_thread.fetch_sub(1, Ordering::Relaxed);
+                    });
+                    if spawned.is_err() {
+                        open.fetch_sub(1, Ordering::Relaxed);
+                    }
                 }
-                let Ok(connection) = connection else {
-                    // For example, no descriptors: transient, and must not busy-wait.
-                    thread::sleep(Duration::from_millis(10));
-                    continue;
-                };
-                if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-                    open.fetch_sub(1, Ordering::Relaxed);
-                    continue;
-                }
-                let answer = answer.clone();
-                let of_thread = open.clone();
-                let spawned = thread::Builder::new().spawn(move || {
-                    let _ = serve(connection, &*answer);
-                    of_thread.fetch_sub(1, Ordering::Relaxed);
-                });
-                if spawned.is_err() {
-                    open.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-        })?;
+            })?;
         Ok(running)
     }
 }
@@ -116,7 +121,10 @@ impl Drop for ScrapeServer {
     }
 }
 
-fn serve(mut connection: TcpStream, answer: &dyn Fn(&ScrapeRequest) -> ScrapeResponse) -> io::Result<()> {
+fn serve(
+    mut connection: TcpStream,
+    answer: &dyn Fn(&ScrapeRequest) -> ScrapeResponse,
+) -> io::Result<()> {
     connection.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut connection)?;
     let is_local = connection.local_addr()?.ip().is_loopback();
@@ -128,7 +136,12 @@ fn serve(mut connection: TcpStream, answer: &dyn Fn(&ScrapeRequest) -> ScrapeRes
         }
         Some(request) => answer(&request),
     };
-    let ScrapeResponse { status, content_type, body, when_sent } = answer;
+    let ScrapeResponse {
+        status,
+        content_type,
+        body,
+        when_sent,
+    } = answer;
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n\
          Connection: close\r\n\r\n",
@@ -148,7 +161,9 @@ fn read_head(connection: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut some = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_MAX {
-        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let left = until
+            .saturating_duration_since(Instant::now())
+            .max(Duration::from_millis(1));
         connection.set_read_timeout(Some(left))?;
         match connection.read(&mut some)? {
             0 => break,
@@ -170,7 +185,11 @@ fn parse(head: &[u8]) -> Option<ScrapeRequest> {
         return None;
     }
     let path = target.split('?').next().unwrap_or_default();
-    let mut request = ScrapeRequest { method: method.into(), path: path.into(), ..ScrapeRequest::default() };
+    let mut request = ScrapeRequest {
+        method: method.into(),
+        path: path.into(),
+        ..ScrapeRequest::default()
+    };
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         match name.to_ascii_lowercase().as_str() {
             "accept" => request.accept = value.trim().into(),
@@ -186,7 +205,8 @@ fn is_loopback(host: &str) -> bool {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
     };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

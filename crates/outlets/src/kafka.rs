@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bus::{BY_KEY, BusError, Kafka, NewTopic, Producer, ProducerConfig, ProducerTarget, TopicAdmin};
+use bus::{
+    BY_KEY, BusError, Kafka, NewTopic, Producer, ProducerConfig, ProducerTarget, TopicAdmin,
+};
 
 use crate::address::OutletAddress;
 use crate::worker::{DeliveryFault, OutletMessage, OutletTransport, RowIdentity};
@@ -51,7 +53,8 @@ impl KafkaOutlet {
         let path = address.text("properties-file", "");
         let text = match path {
             "" => String::new(),
-            path => std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?,
+            path => std::fs::read_to_string(path)
+                .map_err(|error| format!("cannot read {path}: {error}"))?,
         };
         let kafka = Kafka::new(&address.authority(), Kafka::properties_in(&text));
         let seconds = address.options.iter().any(|(name, _)| name == "keep");
@@ -81,10 +84,17 @@ impl KafkaOutlet {
             there.create(&self.topic, &self.wanted)?;
         }
         // Only one message is in transit at a time, which limits the queue.
-        let config = ProducerConfig { bytes_max: u64::MAX, ..ProducerConfig::default() };
+        let config = ProducerConfig {
+            bytes_max: u64::MAX,
+            ..ProducerConfig::default()
+        };
         let mut producer = Producer::new(&self.kafka, config, Arc::new(AtomicBool::new(false)))?;
         let target = producer.target(&self.topic, BY_KEY);
-        Ok(KafkaClient { producer, target, sent: None })
+        Ok(KafkaClient {
+            producer,
+            target,
+            sent: None,
+        })
     }
 
     /// Passes a message to the producer unless done before, and waits for all acknowledgments; returns the number of
@@ -92,7 +102,10 @@ impl KafkaOutlet {
     fn try_send(&mut self, message: &OutletMessage, patience: Duration) -> Result<u64, BusError> {
         // An abandoned message must not arrive later.
         let is_another = |client: &KafkaClient| {
-            client.sent.as_ref().is_some_and(|sent| sent.number != message.number)
+            client
+                .sent
+                .as_ref()
+                .is_some_and(|sent| sent.number != message.number)
                 && client.producer.counters().in_flight > 0
         };
         if self.client.as_ref().is_some_and(is_another) {
@@ -104,11 +117,17 @@ impl KafkaOutlet {
             None => self.open(patience / 2)?,
         };
         let before = match client.sent {
-            Some(KafkaDelivery { number, refused_before }) if number == message.number => refused_before,
+            Some(KafkaDelivery {
+                number,
+                refused_before,
+            }) if number == message.number => refused_before,
             _ => {
                 let refused_before = client.producer.counters().dropped();
                 self.hand_over(&client, message)?;
-                client.sent = Some(KafkaDelivery { number: message.number, refused_before });
+                client.sent = Some(KafkaDelivery {
+                    number: message.number,
+                    refused_before,
+                });
                 refused_before
             }
         };
@@ -126,11 +145,17 @@ impl KafkaOutlet {
     }
 
     fn hand_over(&self, client: &KafkaClient, message: &OutletMessage) -> Result<(), BusError> {
-        let rows = message.body.bytes().split(|byte| *byte == b'\n').filter(|row| !row.is_empty());
+        let rows = message
+            .body
+            .bytes()
+            .split(|byte| *byte == b'\n')
+            .filter(|row| !row.is_empty());
         for (place, row) in rows.enumerate() {
             let id = format!("{:016x}-{}-{place}", self.run, message.number);
             let headers = [("job", self.of.as_str()), ("id", &id)];
-            client.producer.send_with(client.target, Some(self.of.as_bytes()), &headers, row)?;
+            client
+                .producer
+                .send_with(client.target, Some(self.of.as_bytes()), &headers, row)?;
         }
         Ok(())
     }
@@ -143,7 +168,10 @@ impl OutletTransport for KafkaOutlet {
             Ok(refused) => {
                 let trouble = self.client.as_ref().map(|client| client.producer.trouble());
                 let why = trouble.unwrap_or_default();
-                Err(DeliveryFault::Partly(refused, format!("the brokers refused records: {why}")))
+                Err(DeliveryFault::Partly(
+                    refused,
+                    format!("the brokers refused records: {why}"),
+                ))
             }
             Err(error) => Err(DeliveryFault::Passing(error.to_string())),
         }
@@ -158,7 +186,9 @@ fn topic(path: &str) -> Result<String, String> {
         "" => Ok(TOPIC.to_owned()),
         "." | ".." => Err(format!("{name} is not a topic name")),
         name if name.len() <= NAME_MAX && name.chars().all(is_legal) => Ok(name.to_owned()),
-        name => Err(format!("{name:?} is not a topic name, which consists of letters, digits, ., _, and -")),
+        name => Err(format!(
+            "{name:?} is not a topic name, which consists of letters, digits, ., _, and -"
+        )),
     }
 }
 

@@ -45,14 +45,24 @@ pub fn attribute<'a>(parsers: &[String], column: &'a str) -> &'a str {
         let has = |name: &String| *name == parser || name.strip_suffix("_get") == Some(parser);
         parser == "*" || parsers.iter().any(has)
     };
-    let found = OPEN_TELEMETRY.iter().find(|(parser, name, _)| *name == column && is_of(parser));
+    let found = OPEN_TELEMETRY
+        .iter()
+        .find(|(parser, name, _)| *name == column && is_of(parser));
     found.map_or(column, |(_, _, name)| name)
 }
 
 /// Converts to a valid Prometheus name.
 pub fn for_prometheus(name: &str) -> String {
-    let mut text: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    let mut text: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         text.insert(0, '_');
     }
@@ -71,7 +81,11 @@ mod tests {
             ("nfs", "status", "error.type"),
             ("dns", "status", "status"),
             ("tcp_conn_time", "client_ip", "client.address"),
-            ("http", "request_header.x_request_id", "request_header.x_request_id"),
+            (
+                "http",
+                "request_header.x_request_id",
+                "request_header.x_request_id",
+            ),
         ] {
             assert_eq!(attribute(&[parser.to_owned()], column), name);
         }

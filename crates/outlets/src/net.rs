@@ -37,13 +37,18 @@ pub fn authorities(address: &OutletAddress) -> Result<TrustedAuthorities, String
 /// # Errors
 /// A message, if no authority is trusted.
 pub fn tls(address: &OutletAddress) -> Result<Arc<ClientConfig>, String> {
-    authorities(address)?.client_config().map_err(|why| why.to_string())
+    authorities(address)?
+        .client_config()
+        .map_err(|why| why.to_string())
 }
 
 /// Explains a certificate error.
 pub fn in_words(why: String) -> String {
     let said = [
-        ("UnknownIssuer", "its certificate is not signed by a trusted authority (#ca-file=FILE names one)"),
+        (
+            "UnknownIssuer",
+            "its certificate is not signed by a trusted authority (#ca-file=FILE names one)",
+        ),
         ("NotValidForName", "its certificate is for another name"),
         ("not valid for name", "its certificate is for another name"),
         ("xpired", "its certificate has expired"),
@@ -70,7 +75,9 @@ impl OutletConnection {
         let until = Instant::now() + patience;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for to in (address.host.as_str(), address.port).to_socket_addrs()? {
-            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(10));
+            let left = until
+                .saturating_duration_since(Instant::now())
+                .max(Duration::from_millis(10));
             match TcpStream::connect_timeout(&to, left) {
                 Ok(stream) => return OutletConnection::begin(stream, address, tls, patience),
                 Err(error) => last = error,
@@ -88,10 +95,14 @@ impl OutletConnection {
         stream.set_write_timeout(Some(patience))?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_nodelay(true)?;
-        let Some(tls) = tls else { return Ok(OutletConnection::Plain(stream)) };
+        let Some(tls) = tls else {
+            return Ok(OutletConnection::Plain(stream));
+        };
         let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
         let tls = ClientConnection::new(tls.clone(), name).map_err(io::Error::other)?;
-        Ok(OutletConnection::Tls(Box::new(StreamOwned::new(tls, stream))))
+        Ok(OutletConnection::Tls(Box::new(StreamOwned::new(
+            tls, stream,
+        ))))
     }
 
     fn socket(&self) -> &TcpStream {
@@ -104,7 +115,9 @@ impl OutletConnection {
     /// Whether the peer has closed it, or it is broken.
     pub fn is_closed(&self) -> bool {
         let socket = self.socket();
-        let peeked = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut [0]));
+        let peeked = socket
+            .set_nonblocking(true)
+            .and_then(|()| socket.peek(&mut [0]));
         let is_open = match peeked {
             Ok(n) => n > 0,
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,

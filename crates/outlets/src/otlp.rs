@@ -28,26 +28,47 @@ pub struct OtlpMapping {
 impl OtlpMapping {
     /// Requests with at most `series_max` series; `now_ns`: time of results without windows.
     pub fn new(series_max: usize, now_ns: fn() -> u64) -> OtlpMapping {
-        OtlpMapping { windows: OpenWindows::default(), series_max, now_ns, left_out: 0, number: 0 }
+        OtlpMapping {
+            windows: OpenWindows::default(),
+            series_max,
+            now_ns,
+            left_out: 0,
+            number: 0,
+        }
     }
 
     fn make(&mut self, windows: Vec<RowWindow>, out: &mut Vec<OutletMessage>) {
         for window in windows {
-            let Some(head) = self.windows.head(window.result) else { continue };
+            let Some(head) = self.windows.head(window.result) else {
+                continue;
+            };
             let mut found = MetricPoints::default();
-            window.batches.iter().for_each(|batch| points(head, batch, &mut found));
+            window
+                .batches
+                .iter()
+                .for_each(|batch| points(head, batch, &mut found));
             // Groups that became equal by redaction are merged.
             let mut series = SeriesTable::new(self.series_max);
             series.take(0, 0, found.points);
             self.left_out += found.left_out + series.left_out();
             let nanoseconds = |ns: i64| u64::try_from(ns).unwrap_or(0);
             let time = match window.bounds {
-                Some((start, end)) => PointTime { start: nanoseconds(start), end: nanoseconds(end) },
-                None => PointTime { start: 0, end: (self.now_ns)() },
+                Some((start, end)) => PointTime {
+                    start: nanoseconds(start),
+                    end: nanoseconds(end),
+                },
+                None => PointTime {
+                    start: 0,
+                    end: (self.now_ns)(),
+                },
             };
             self.number += 1;
             let body = MessageBody::Bytes(request(&series, time).encode_to_vec());
-            out.push(OutletMessage { body, rows: window.rows(), number: self.number });
+            out.push(OutletMessage {
+                body,
+                rows: window.rows(),
+                number: self.number,
+            });
         }
     }
 }
@@ -85,9 +106,17 @@ fn request(series: &SeriesTable, time: PointTime) -> proto::OtlpRequest {
         unit: family.unit.ucum().into(),
         data: Some(data(family, series, time)),
     });
-    let scope = proto::OtlpScope { name: "netalytics".into(), version: version.into() };
-    let scoped = proto::ScopeMetrics { scope: Some(scope), metrics: metrics.collect() };
-    let resource = proto::OtlpResource { attributes: attributes(&resource) };
+    let scope = proto::OtlpScope {
+        name: "netalytics".into(),
+        version: version.into(),
+    };
+    let scoped = proto::ScopeMetrics {
+        scope: Some(scope),
+        metrics: metrics.collect(),
+    };
+    let resource = proto::OtlpResource {
+        attributes: attributes(&resource),
+    };
     proto::OtlpRequest {
         resource_metrics: vec![proto::ResourceMetrics {
             resource: Some(resource),
@@ -120,7 +149,9 @@ fn data<'a>(
             aggregation_temporality: proto::DELTA,
             is_monotonic: true,
         }),
-        PointKind::Gauge => OtlpData::Gauge(proto::OtlpGauge { data_points: numbers }),
+        PointKind::Gauge => OtlpData::Gauge(proto::OtlpGauge {
+            data_points: numbers,
+        }),
         PointKind::Distribution => OtlpData::ExponentialHistogram(proto::ExponentialHistogram {
             data_points: distributions,
             aggregation_temporality: proto::DELTA,
@@ -128,7 +159,11 @@ fn data<'a>(
     }
 }
 
-fn distribution(all: &ExponentialBuckets, labels: &Attributes, time: PointTime) -> proto::DistributionPoint {
+fn distribution(
+    all: &ExponentialBuckets,
+    labels: &Attributes,
+    time: PointTime,
+) -> proto::DistributionPoint {
     proto::DistributionPoint {
         attributes: attributes(labels),
         start_time_unix_nano: time.start,
@@ -147,13 +182,26 @@ fn distribution(all: &ExponentialBuckets, labels: &Attributes, time: PointTime) 
 fn buckets(counts: &BTreeMap<i32, u64>) -> Option<proto::OtlpBuckets> {
     let first = *counts.first_key_value()?.0;
     let last = *counts.last_key_value()?.0;
-    let bucket_counts = (first..=last).map(|index| counts.get(&index).copied().unwrap_or(0)).collect();
-    Some(proto::OtlpBuckets { offset: first - 1, bucket_counts })
+    let bucket_counts = (first..=last)
+        .map(|index| counts.get(&index).copied().unwrap_or(0))
+        .collect();
+    Some(proto::OtlpBuckets {
+        offset: first - 1,
+        bucket_counts,
+    })
 }
 
 fn attributes(labels: &[(String, String)]) -> Vec<proto::KeyValue> {
-    let any = |value: &String| proto::AnyValue { string_value: Some(value.clone()) };
-    labels.iter().map(|(key, value)| proto::KeyValue { key: key.clone(), value: Some(any(value)) }).collect()
+    let any = |value: &String| proto::AnyValue {
+        string_value: Some(value.clone()),
+    };
+    labels
+        .iter()
+        .map(|(key, value)| proto::KeyValue {
+            key: key.clone(),
+            value: Some(any(value)),
+        })
+        .collect()
 }
 
 /// An OTLP collector.
@@ -169,20 +217,30 @@ impl OtlpCollector {
     /// A message.
     pub fn new(address: &OutletAddress) -> Result<OtlpCollector, String> {
         let authorization = authorization(address);
-        Ok(OtlpCollector { poster: HttpPoster::new(address, "/v1/metrics")?, authorization })
+        Ok(OtlpCollector {
+            poster: HttpPoster::new(address, "/v1/metrics")?,
+            authorization,
+        })
     }
 }
 
 impl OutletTransport for OtlpCollector {
     fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault> {
         let mut headers = vec![("content-type", "application/x-protobuf".to_owned())];
-        headers.extend(self.authorization.clone().map(|value| ("authorization", value)));
+        headers.extend(
+            self.authorization
+                .clone()
+                .map(|value| ("authorization", value)),
+        );
         let answer = self.poster.post(&headers, message.body.bytes(), patience)?;
         let answer = proto::OtlpResponse::decode(answer.as_slice()).unwrap_or_default();
         match answer.partial_success {
             Some(some) if some.rejected_data_points > 0 => {
                 let n = some.rejected_data_points;
-                Err(DeliveryFault::Final(format!("{n} points were rejected: {}", some.error_message)))
+                Err(DeliveryFault::Final(format!(
+                    "{n} points were rejected: {}",
+                    some.error_message
+                )))
             }
             _ => Ok(()),
         }

@@ -94,8 +94,12 @@ impl OutletSink {
     ) -> Result<OutletSink, OutletAddressError> {
         // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let refused = |address: &OutletAddress, why| OutletAddressError(format!("{address}: {why}"));
-        let rows = RowIdentity { of: of.to_owned(), run: RandomState::new().hash_one("run") };
+        let refused =
+            |address: &OutletAddress, why| OutletAddressError(format!("{address}: {why}"));
+        let rows = RowIdentity {
+            of: of.to_owned(),
+            run: RandomState::new().hash_one("run"),
+        };
         let tallies: Vec<_> = addresses
             .iter()
             .map(|address| (address.to_string(), Arc::new(OutletCounters::default())))
@@ -118,9 +122,18 @@ impl OutletSink {
                 work: OutletWork::Prepared(Box::new(worker)),
             })
         };
-        let outlets =
-            addresses.iter().zip(&tallies).map(outlet).collect::<Result<Vec<_>, OutletAddressError>>()?;
-        Ok(OutletSink { outlets, limits, incomplete_at: None, watermark_ns: i64::MIN, end: InputEnd::NotYet })
+        let outlets = addresses
+            .iter()
+            .zip(&tallies)
+            .map(outlet)
+            .collect::<Result<Vec<_>, OutletAddressError>>()?;
+        Ok(OutletSink {
+            outlets,
+            limits,
+            incomplete_at: None,
+            watermark_ns: i64::MIN,
+            end: InputEnd::NotYet,
+        })
     }
 
     /// Starts the threads; each calls `first`.
@@ -173,12 +186,16 @@ pub(crate) fn parts(
     rows: &RowIdentity,
 ) -> Result<Parts, String> {
     Ok(match address.scheme {
-        OutletScheme::Tcp | OutletScheme::TcpTls => {
-            (Box::new(JsonLinesMapping::default()), Box::new(TcpOutlet::new(address)?))
-        }
+        OutletScheme::Tcp | OutletScheme::TcpTls => (
+            Box::new(JsonLinesMapping::default()),
+            Box::new(TcpOutlet::new(address)?),
+        ),
         OutletScheme::Prometheus => {
             let board = MetricsBoard::new(limits.series_max, tallies.to_vec());
-            (Box::new(BoardMapping::new(board.clone())), Box::new(ScrapeTransport::new(address, board)?))
+            (
+                Box::new(BoardMapping::new(board.clone())),
+                Box::new(ScrapeTransport::new(address, board)?),
+            )
         }
         OutletScheme::Redis | OutletScheme::RedisTls => {
             let keys = RedisKeys {
@@ -186,7 +203,10 @@ pub(crate) fn parts(
                 entries_max: address.number("entries", 100_000)?,
                 seconds: address.number("keep", 3600)?,
             };
-            (Box::new(RedisMapping::new(keys)), Box::new(RedisServer::new(address)?))
+            (
+                Box::new(RedisMapping::new(keys)),
+                Box::new(RedisServer::new(address)?),
+            )
         }
         OutletScheme::Webhook | OutletScheme::WebhookTls => (
             Box::new(WebhookMapping::default()),
@@ -196,9 +216,10 @@ pub(crate) fn parts(
             Box::new(OtlpMapping::new(limits.series_max, now_ns)),
             Box::new(otlp::OtlpCollector::new(address)?),
         ),
-        OutletScheme::Kafka => {
-            (Box::new(JsonLinesMapping::default()), Box::new(KafkaOutlet::new(address, rows)?))
-        }
+        OutletScheme::Kafka => (
+            Box::new(JsonLinesMapping::default()),
+            Box::new(KafkaOutlet::new(address, rows)?),
+        ),
         OutletScheme::Alertmanager | OutletScheme::AlertmanagerTls => {
             return Err("it accepts alerts, not rows: use netalytics serve --receiver".into());
         }
@@ -207,7 +228,9 @@ pub(crate) fn parts(
 
 /// Current time in nanoseconds since 1970, for results without a time.
 fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -246,24 +269,32 @@ impl Sink for OutletSink {
         }
         self.end = InputEnd::Reached;
         let deadline = Instant::now() + self.limits.end_max;
-        self.outlets.iter().for_each(|outlet| outlet.queue.end(deadline));
+        self.outlets
+            .iter()
+            .for_each(|outlet| outlet.queue.end(deadline));
         // An attempt that started in time may end a little later; one that hangs in a system call is abandoned.
         let patience = deadline + Duration::from_millis(500);
         for outlet in &mut self.outlets {
-            let OutletWork::Running(thread) = std::mem::replace(&mut outlet.work, OutletWork::Over) else {
+            let OutletWork::Running(thread) = std::mem::replace(&mut outlet.work, OutletWork::Over)
+            else {
                 continue;
             };
             while !thread.is_finished() && Instant::now() < patience {
                 thread::sleep(Duration::from_millis(2));
             }
             if thread.is_finished() && thread.join().is_err() {
-                outlet.tally.problem("its thread failed; please report this as a bug");
+                outlet
+                    .tally
+                    .problem("its thread failed; please report this as a bug");
             }
         }
         Ok(())
     }
 
     fn delivered(&self) -> Vec<DeliveryOutcome> {
-        self.outlets.iter().map(|outlet| outlet.tally.delivered(outlet.to.clone())).collect()
+        self.outlets
+            .iter()
+            .map(|outlet| outlet.tally.delivered(outlet.to.clone()))
+            .collect()
     }
 }

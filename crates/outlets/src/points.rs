@@ -122,19 +122,33 @@ enum MetricRole {
 pub fn points(head: &ResultHead, batch: &Batch, out: &mut MetricPoints) {
     let adds_up = adds_up(head, batch);
     let schema = batch.schema();
-    let first_value =
-        usize::from(schema.fields.first().is_some_and(|f| f.name == "window_start")) * 2 + head.keys;
+    let first_value = usize::from(
+        schema
+            .fields
+            .first()
+            .is_some_and(|f| f.name == "window_start"),
+    ) * 2
+        + head.keys;
     let columns: Vec<(MetricRole, ColumnCells<'_>)> = schema
         .ids()
         .filter_map(|id| {
             Some((
-                role(head, schema.field(id), usize::from(id.0), first_value, adds_up),
+                role(
+                    head,
+                    schema.field(id),
+                    usize::from(id.0),
+                    first_value,
+                    adds_up,
+                ),
                 ColumnCells::of(batch, id)?,
             ))
         })
         .collect();
     for row in 0..batch.rows() {
-        let mut attributes = vec![("processor".to_owned(), head.processor.clone().unwrap_or_default())];
+        let mut attributes = vec![(
+            "processor".to_owned(),
+            head.processor.clone().unwrap_or_default(),
+        )];
         for (role, cells) in &columns {
             if let MetricRole::Attribute(name) = role {
                 attributes.push((name.clone(), text(cells, row)));
@@ -143,13 +157,18 @@ pub fn points(head: &ResultHead, batch: &Batch, out: &mut MetricPoints) {
         attributes.sort();
         for (role, cells) in &columns {
             let (family, value) = match role {
-                MetricRole::Number(family, unit) => {
-                    (family, number(cells, row).map(|v| PointValue::Number(v * unit)))
-                }
-                MetricRole::Flag(family) => (family, is_true(cells, row).then_some(PointValue::Number(1.0))),
+                MetricRole::Number(family, unit) => (
+                    family,
+                    number(cells, row).map(|v| PointValue::Number(v * unit)),
+                ),
+                MetricRole::Flag(family) => (
+                    family,
+                    is_true(cells, row).then_some(PointValue::Number(1.0)),
+                ),
                 MetricRole::Distribution(family, unit) if !cells.is_null(row) => (
                     family,
-                    ExponentialBuckets::parse(&text(cells, row), *unit).map(PointValue::Distribution),
+                    ExponentialBuckets::parse(&text(cells, row), *unit)
+                        .map(PointValue::Distribution),
                 ),
                 MetricRole::LeftOut => {
                     out.left_out += 1;
@@ -170,20 +189,35 @@ pub fn points(head: &ResultHead, batch: &Batch, out: &mut MetricPoints) {
 fn adds_up(head: &ResultHead, batch: &Batch) -> bool {
     let is_ranked = head.columns.iter().any(|name| name == "rank");
     let is_chosen = head.empty == sinks::EmptyReason::NoneChosen;
-    let is_windowed =
-        batch.schema().fields.first().is_some_and(|f| f.name == "window_start") && batch.rows() > 0;
+    let is_windowed = batch
+        .schema()
+        .fields
+        .first()
+        .is_some_and(|f| f.name == "window_start")
+        && batch.rows() > 0;
     let length = || batch.i64(FieldId(1)).value(0) - batch.i64(FieldId(0)).value(0);
     let overlaps = is_windowed && head.slide_ns.is_some_and(|slide| slide < length());
     !is_ranked && !is_chosen && !overlaps
 }
 
-fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds_up: bool) -> MetricRole {
+fn role(
+    head: &ResultHead,
+    field: &Field,
+    place: usize,
+    first_value: usize,
+    adds_up: bool,
+) -> MetricRole {
     let name = &*field.name;
     // Missing agents do not become a label: each set of them would be another series.
     if matches!(name, "window_start" | "window_end" | sinks::AGENTS_MISSING) {
         return MetricRole::Nothing;
     }
-    if place < first_value || matches!(field.data_type, DataType::Text | DataType::Ip | DataType::Hashes) {
+    if place < first_value
+        || matches!(
+            field.data_type,
+            DataType::Text | DataType::Ip | DataType::Hashes
+        )
+    {
         return MetricRole::Attribute(attribute(&head.parsers, name).to_owned());
     }
     let (unit, factor) = match field.unit {
@@ -195,12 +229,19 @@ fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds
         Unit::Fraction => (MetricUnit::Ratio, 1.0),
         Unit::None | Unit::Id => (MetricUnit::None, 1.0),
     };
-    let family = |kind| PointFamily { name: metric_name(head, name), unit, kind, help: help(field) };
+    let family = |kind| PointFamily {
+        name: metric_name(head, name),
+        unit,
+        kind,
+        help: help(field),
+    };
     match field.data_type {
         DataType::Bool => MetricRole::Flag(family(PointKind::Gauge)),
         DataType::Json if name.starts_with("cdf") => MetricRole::Nothing,
         DataType::Json if name.ends_with("_low") || name.ends_with("_high") => MetricRole::Nothing,
-        DataType::Json if adds_up => MetricRole::Distribution(family(PointKind::Distribution), factor),
+        DataType::Json if adds_up => {
+            MetricRole::Distribution(family(PointKind::Distribution), factor)
+        }
         DataType::Json => MetricRole::LeftOut,
         _ if adds_up
             && (name == "count" || name.starts_with("sum"))
@@ -217,9 +258,14 @@ fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds
 fn metric_name(head: &ResultHead, column: &str) -> String {
     let (stem, end) = match column.strip_suffix("_low").map(|stem| (stem, "_low")) {
         Some(split) => split,
-        None => column.strip_suffix("_high").map_or((column, ""), |stem| (stem, "_high")),
+        None => column
+            .strip_suffix("_high")
+            .map_or((column, ""), |stem| (stem, "_high")),
     };
-    let stem = ["_ns", "_bytes"].iter().find_map(|unit| stem.strip_suffix(unit)).unwrap_or(stem);
+    let stem = ["_ns", "_bytes"]
+        .iter()
+        .find_map(|unit| stem.strip_suffix(unit))
+        .unwrap_or(stem);
     format!("netalytics.{}.{stem}{end}", head.parsers.join("_"))
 }
 
@@ -263,15 +309,26 @@ mod tests {
     fn check(head: &ResultHead, expected: &[(&str, MetricUnit, PointKind, f64)], left_out: u64) {
         let mut found = MetricPoints::default();
         points(head, &distribution("/a", "[[1000000000,6]]"), &mut found);
-        let attributes =
-            [("processor", "group-count"), ("url.template", "/a")].map(|(n, v)| (n.to_owned(), v.to_owned()));
-        assert!(found.points.iter().all(|point| point.attributes == attributes), "{found:?}");
+        let attributes = [("processor", "group-count"), ("url.template", "/a")]
+            .map(|(n, v)| (n.to_owned(), v.to_owned()));
+        assert!(
+            found
+                .points
+                .iter()
+                .all(|point| point.attributes == attributes),
+            "{found:?}"
+        );
         let seen = found.points.iter().map(|point| {
             let value = match &point.value {
                 PointValue::Number(value) => *value,
                 PointValue::Distribution(all) => all.count() as f64,
             };
-            (point.family.name.as_str(), point.family.unit, point.family.kind, value)
+            (
+                point.family.name.as_str(),
+                point.family.unit,
+                point.family.kind,
+                value,
+            )
         });
         assert_eq!(seen.collect::<Vec<_>>(), expected);
         assert_eq!(found.left_out, left_out);
@@ -282,13 +339,24 @@ mod tests {
         use MetricUnit::{None, Seconds};
         let low = ("netalytics.http.p99_low", Seconds, PointKind::Gauge, 2.5);
         let flag = ("netalytics.http.approximate", None, PointKind::Gauge, 1.0);
-        let hist = ("netalytics.http.hist", Seconds, PointKind::Distribution, 6.0);
+        let hist = (
+            "netalytics.http.hist",
+            Seconds,
+            PointKind::Distribution,
+            6.0,
+        );
         let count = |kind| ("netalytics.http.count", None, kind, 6.0);
         check(&head(), &[count(PointKind::Sum), hist, low, flag], 0);
         // Overlapping windows and selected groups are not additive.
-        let sliding = ResultHead { slide_ns: Some(1_000_000_000), ..head() };
+        let sliding = ResultHead {
+            slide_ns: Some(1_000_000_000),
+            ..head()
+        };
         check(&sliding, &[count(PointKind::Gauge), low, flag], 1);
-        let chosen = ResultHead { empty: sinks::EmptyReason::NoneChosen, ..head() };
+        let chosen = ResultHead {
+            empty: sinks::EmptyReason::NoneChosen,
+            ..head()
+        };
         check(&chosen, &[count(PointKind::Gauge), low, flag], 1);
     }
 }

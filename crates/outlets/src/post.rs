@@ -31,9 +31,15 @@ impl HttpPoster {
             query => format!("/{query}"),
         };
         let trusted = is_tls.then(|| net::authorities(address)).transpose()?;
-        let settings = HttpSettings { trusted: trusted.as_ref(), ..HttpSettings::default() };
+        let settings = HttpSettings {
+            trusted: trusted.as_ref(),
+            ..HttpSettings::default()
+        };
         let scheme = if is_tls { "https" } else { "http" };
-        Ok(HttpPoster { agent: settings.agent(), url: format!("{scheme}://{}{path}", address.authority()) })
+        Ok(HttpPoster {
+            agent: settings.agent(),
+            url: format!("{scheme}://{}{path}", address.authority()),
+        })
     }
 
     /// Posts `body`; returns the response.
@@ -47,15 +53,27 @@ impl HttpPoster {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        let sent = request.config().timeout_global(Some(patience)).build().send(body);
+        let sent = request
+            .config()
+            .timeout_global(Some(patience))
+            .build()
+            .send(body);
         // The address may contain a secret, which errors may quote.
         let hidden = |error: ureq::Error| error.to_string().replace(&self.url, "(the address)");
-        let mut answer = sent.map_err(|error| DeliveryFault::Passing(net::in_words(hidden(error))))?;
+        let mut answer =
+            sent.map_err(|error| DeliveryFault::Passing(net::in_words(hidden(error))))?;
         let status = answer.status().as_u16();
-        let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec().unwrap_or_default();
+        let text = answer
+            .body_mut()
+            .with_config()
+            .limit(ANSWER_MAX)
+            .read_to_vec()
+            .unwrap_or_default();
         match status {
             200..300 => Ok(text),
-            408 | 425 | 429 | 500.. => Err(DeliveryFault::Passing(format!("the answer was {status}"))),
+            408 | 425 | 429 | 500.. => {
+                Err(DeliveryFault::Passing(format!("the answer was {status}")))
+            }
             _ => Err(DeliveryFault::Final(format!("the answer was {status}"))),
         }
     }
@@ -68,7 +86,10 @@ pub fn authorization(address: &OutletAddress) -> Option<String> {
     match (&address.user, secret) {
         (Some(user), secret) => {
             let both = format!("{user}:{}", secret.unwrap_or_default());
-            Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(both)))
+            Some(format!(
+                "Basic {}",
+                base64::engine::general_purpose::STANDARD.encode(both)
+            ))
         }
         (None, secret) => secret.map(|token| format!("Bearer {token}")),
     }

@@ -34,14 +34,21 @@ struct BoardState {
 
 impl MetricsBoard {
     /// An empty page.
-    pub fn new(series_max: usize, tallies: Vec<(String, Arc<OutletCounters>)>) -> Arc<MetricsBoard> {
+    pub fn new(
+        series_max: usize,
+        tallies: Vec<(String, Arc<OutletCounters>)>,
+    ) -> Arc<MetricsBoard> {
         let state = BoardState {
             results: ScrapedResults::new(series_max),
             vitals: RunVitals::default(),
             version: 0,
             scraped: 0,
         };
-        Arc::new(MetricsBoard { state: Mutex::new(state), scraped: Condvar::new(), tallies })
+        Arc::new(MetricsBoard {
+            state: Mutex::new(state),
+            scraped: Condvar::new(),
+            tallies,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, BoardState> {
@@ -53,7 +60,9 @@ impl MetricsBoard {
         let state = self.lock();
         let mut page = MetricsPage::new(form);
         own(&state, &mut page);
-        self.tallies.iter().for_each(|(to, tally)| health(to, tally, &mut page));
+        self.tallies
+            .iter()
+            .for_each(|(to, tally)| health(to, tally, &mut page));
         page.results(state.results.series(), &[]);
         let version = state.version;
         drop(state);
@@ -71,34 +80,78 @@ impl MetricsBoard {
 
 /// Metrics of the run.
 fn own(state: &BoardState, page: &mut MetricsPage) {
-    let RunVitals { packets, bytes, lost_packets, unseen_bytes, flows, tuples, rows } = state.vitals;
+    let RunVitals {
+        packets,
+        bytes,
+        lost_packets,
+        unseen_bytes,
+        flows,
+        tuples,
+        rows,
+    } = state.vitals;
     for (name, help, value) in [
         ("netalytics_packets_total", "packets read", packets),
-        ("netalytics_packet_bytes_total", "bytes of these packets on the wire", bytes),
-        ("netalytics_lost_packets_total", "packets lost before they could be read", lost_packets),
-        ("netalytics_unseen_bytes_total", "bytes acknowledged but not captured", unseen_bytes),
+        (
+            "netalytics_packet_bytes_total",
+            "bytes of these packets on the wire",
+            bytes,
+        ),
+        (
+            "netalytics_lost_packets_total",
+            "packets lost before they could be read",
+            lost_packets,
+        ),
+        (
+            "netalytics_unseen_bytes_total",
+            "bytes acknowledged but not captured",
+            unseen_bytes,
+        ),
         ("netalytics_tuples_total", "tuples produced", tuples),
         ("netalytics_rows_total", "rows of results", rows),
-        ("netalytics_points_left_out_total", "points omitted from this page", state.results.left_out()),
+        (
+            "netalytics_points_left_out_total",
+            "points omitted from this page",
+            state.results.left_out(),
+        ),
     ] {
         page.counter(name, help, &[], value as f64);
     }
     page.gauge("netalytics_flows", "flows in the table", &[], flows as f64);
     let series = state.results.series().count();
-    page.gauge("netalytics_series", "series of results on this page", &[], series as f64);
+    page.gauge(
+        "netalytics_series",
+        "series of results on this page",
+        &[],
+        series as f64,
+    );
 }
 
 /// Metrics of an outlet's rows.
 fn health(to: &str, tally: &OutletCounters, page: &mut MetricsPage) {
     let delivered = tally.so_far(to.to_owned());
     let made = delivered.rows as f64;
-    page.counter("netalytics_outlet_rows_total", "rows passed to the outlet", &[("to", to)], made);
+    page.counter(
+        "netalytics_outlet_rows_total",
+        "rows passed to the outlet",
+        &[("to", to)],
+        made,
+    );
     let sent = delivered.sent as f64;
-    page.counter("netalytics_outlet_sent_rows_total", "rows delivered", &[("to", to)], sent);
+    page.counter(
+        "netalytics_outlet_sent_rows_total",
+        "rows delivered",
+        &[("to", to)],
+        sent,
+    );
     for (cause, rows) in &delivered.lost {
         let labels = [("cause", *cause), ("to", to)];
         let help = "rows lost, by cause";
-        page.counter("netalytics_outlet_lost_rows_total", help, &labels, *rows as f64);
+        page.counter(
+            "netalytics_outlet_lost_rows_total",
+            help,
+            &labels,
+            *rows as f64,
+        );
     }
 }
 
@@ -120,7 +173,11 @@ impl BoardMapping {
         if rows > 0 {
             state.version += 1;
             self.number += 1;
-            out.push(OutletMessage { body: MessageBody::Posted, rows, number: self.number });
+            out.push(OutletMessage {
+                body: MessageBody::Posted,
+                rows,
+                number: self.number,
+            });
         }
     }
 }
@@ -155,12 +212,16 @@ impl ScrapeTransport {
     ///
     /// # Errors
     /// A message, if that fails.
-    pub fn new(address: &OutletAddress, board: Arc<MetricsBoard>) -> Result<ScrapeTransport, String> {
+    pub fn new(
+        address: &OutletAddress,
+        board: Arc<MetricsBoard>,
+    ) -> Result<ScrapeTransport, String> {
         let at: Vec<_> = (address.host.as_str(), address.port)
             .to_socket_addrs()
             .map_err(|error| error.to_string())?
             .collect();
-        let listener = TcpListener::bind(at.as_slice()).map_err(|error| format!("cannot listen: {error}"))?;
+        let listener =
+            TcpListener::bind(at.as_slice()).map_err(|error| format!("cannot listen: {error}"))?;
         let path = match address.path.reveal() {
             "" | "/" => "/metrics".into(),
             path => path.to_owned(),
@@ -215,7 +276,12 @@ impl OutletTransport for ScrapeTransport {
             if left.is_zero() {
                 return Err((0, "the last windows were not scraped before the end".into()));
             }
-            state = self.board.scraped.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .board
+                .scraped
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         drop(state);
         self.running = None;

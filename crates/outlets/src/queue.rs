@@ -50,7 +50,11 @@ pub enum NextItem {
 impl OutletQueue {
     /// An empty queue.
     pub fn new(bytes_max: usize) -> OutletQueue {
-        OutletQueue { inner: Mutex::default(), changed: Condvar::new(), bytes_max }
+        OutletQueue {
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+            bytes_max,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, OutletQueueState> {
@@ -91,7 +95,10 @@ impl OutletQueue {
             if inner.deadline.is_some() {
                 return NextItem::End;
             }
-            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner = self
+                .changed
+                .wait(inner)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -116,7 +123,11 @@ impl OutletQueue {
             if left.is_zero() || inner.deadline.is_some() && !was_ended {
                 return;
             }
-            inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+            inner = self
+                .changed
+                .wait_timeout(inner, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 }
@@ -126,7 +137,11 @@ impl OutletQueueState {
     fn make_room(&mut self, bytes_max: usize) -> u64 {
         let mut lost = 0;
         while self.bytes > bytes_max {
-            let Some(oldest) = self.items.iter().position(|item| matches!(item, OutletItem::Rows(..))) else {
+            let Some(oldest) = self
+                .items
+                .iter()
+                .position(|item| matches!(item, OutletItem::Rows(..)))
+            else {
                 break;
             };
             if let Some(OutletItem::Rows(_, batch)) = self.items.remove(oldest) {

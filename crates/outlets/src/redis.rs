@@ -39,19 +39,29 @@ pub struct RedisMapping {
 impl RedisMapping {
     /// Uses these keys.
     pub fn new(keys: RedisKeys) -> RedisMapping {
-        RedisMapping { keys, windows: OpenWindows::default(), number: 0 }
+        RedisMapping {
+            keys,
+            windows: OpenWindows::default(),
+            number: 0,
+        }
     }
 
     fn make(&mut self, windows: Vec<RowWindow>, out: &mut Vec<OutletMessage>) {
         for window in windows {
-            let Some(head) = self.windows.head(window.result) else { continue };
+            let Some(head) = self.windows.head(window.result) else {
+                continue;
+            };
             let made = match &head.processor {
                 Some(processor) => vec![set(&self.keys, processor, head, &window)],
                 None => entries(&self.keys, head, &window),
             };
             for (commands, rows) in made {
                 self.number += 1;
-                out.push(OutletMessage { body: MessageBody::Commands(commands), rows, number: self.number });
+                out.push(OutletMessage {
+                    body: MessageBody::Commands(commands),
+                    rows,
+                    number: self.number,
+                });
             }
         }
     }
@@ -70,18 +80,27 @@ impl RowMapping for RedisMapping {
 }
 
 /// Writes the set of a window in one transaction: readers see all or nothing, and a retry changes nothing.
-fn set(keys: &RedisKeys, processor: &str, head: &ResultHead, window: &RowWindow) -> (Pipeline, u64) {
+fn set(
+    keys: &RedisKeys,
+    processor: &str,
+    head: &ResultHead,
+    window: &RowWindow,
+) -> (Pipeline, u64) {
     let mut members: Vec<(f64, String)> = Vec::new();
     for batch in &window.batches {
         let (key, score) = columns(head, batch);
         let cells = |id: &FieldId| ColumnCells::of(batch, *id);
         let key: Vec<ColumnCells<'_>> = key.iter().filter_map(cells).collect();
-        let Some(score) = score.as_ref().and_then(cells) else { continue };
+        let Some(score) = score.as_ref().and_then(cells) else {
+            continue;
+        };
         let scored = |row| Some((number(&score, row)?, member(&key, row)));
         members.extend((0..batch.rows()).filter_map(scored));
     }
     let newest = format!("{}:{processor}", keys.prefix);
-    let of_window = window.bounds.map(|(start, _)| format!("{newest}:{}", start.div_euclid(1_000_000_000)));
+    let of_window = window
+        .bounds
+        .map(|(start, _)| format!("{newest}:{}", start.div_euclid(1_000_000_000)));
     let mut commands = redis::pipe();
     commands.atomic();
     for key in [Some(&newest), of_window.as_ref()].into_iter().flatten() {
@@ -99,17 +118,30 @@ fn set(keys: &RedisKeys, processor: &str, head: &ResultHead, window: &RowWindow)
 /// Group columns, and the column of the rank: the first aggregate.
 fn columns(head: &ResultHead, batch: &Batch) -> (Vec<FieldId>, Option<FieldId>) {
     let schema = batch.schema();
-    let first = if schema.fields.first().is_some_and(|field| field.name == "window_start") { 2 } else { 0 };
+    let first = if schema
+        .fields
+        .first()
+        .is_some_and(|field| field.name == "window_start")
+    {
+        2
+    } else {
+        0
+    };
     let mut key = Vec::new();
     let mut score = None;
     for id in schema.ids().skip(first) {
         let place = usize::from(id.0);
         let field = schema.field(id);
-        let is_number = matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64);
+        let is_number = matches!(
+            field.data_type,
+            DataType::U64 | DataType::I64 | DataType::F64
+        );
         if field.name == sinks::AGENTS_MISSING {
             continue;
         }
-        if place < first + head.keys || (head.keys == 0 && !is_number && field.data_type == DataType::Text) {
+        if place < first + head.keys
+            || (head.keys == 0 && !is_number && field.data_type == DataType::Text)
+        {
             key.push(id);
         } else if is_number && field.name != "rank" && !is_end_of_rank(&field.name) {
             score = score.or(Some(id));
@@ -137,16 +169,23 @@ fn entries(keys: &RedisKeys, head: &ResultHead, window: &RowWindow) -> Vec<(Pipe
     let key = format!("{}:{}", keys.prefix, head.parsers.join(","));
     let mut made = Vec::new();
     for batch in &window.batches {
-        let columns: Vec<_> =
-            batch.present().filter_map(|id| Some((id, ColumnCells::of(batch, id)?))).collect();
+        let columns: Vec<_> = batch
+            .present()
+            .filter_map(|id| Some((id, ColumnCells::of(batch, id)?)))
+            .collect();
         for start in (0..batch.rows()).step_by(COMMANDS_MAX) {
             let rows = start..batch.rows().min(start + COMMANDS_MAX);
             let count = rows.len() as u64;
             let mut commands = redis::pipe();
             commands.atomic();
             for row in rows {
-                let command =
-                    commands.cmd("XADD").arg(&key).arg("MAXLEN").arg("~").arg(keys.entries_max).arg("*");
+                let command = commands
+                    .cmd("XADD")
+                    .arg(&key)
+                    .arg("MAXLEN")
+                    .arg("~")
+                    .arg(keys.entries_max)
+                    .arg("*");
                 for (id, cells) in &columns {
                     if let Some(text) = text(cells, row) {
                         command.arg(&*batch.schema().field(*id).name).arg(text);
@@ -190,10 +229,15 @@ impl RedisServer {
     /// A message.
     pub fn new(address: &OutletAddress) -> Result<RedisServer, String> {
         let path = address.path.reveal().trim_matches('/');
-        let database: Option<i64> =
-            if path.is_empty() { Some(0) } else { path.parse().ok().filter(|n| *n >= 0) };
+        let database: Option<i64> = if path.is_empty() {
+            Some(0)
+        } else {
+            path.parse().ok().filter(|n| *n >= 0)
+        };
         let database = database.ok_or("the path must be the number of a database, as in /0")?;
-        let mut settings = redis::RedisConnectionInfo::default().set_db(database).set_skip_set_lib_name();
+        let mut settings = redis::RedisConnectionInfo::default()
+            .set_db(database)
+            .set_skip_set_lib_name();
         if let Some(user) = &address.user {
             settings = settings.set_username(user);
         }
@@ -203,27 +247,42 @@ impl RedisServer {
         let host = address.host.clone();
         let port = address.port;
         let to = match address.scheme {
-            OutletScheme::RedisTls => {
-                ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
-            }
+            OutletScheme::RedisTls => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            },
             _ => ConnectionAddr::Tcp(host, port),
         };
-        let info = to.into_connection_info().map_err(|error| error.to_string())?.set_redis_settings(settings);
+        let info = to
+            .into_connection_info()
+            .map_err(|error| error.to_string())?
+            .set_redis_settings(settings);
         let client = match (address.scheme, &address.ca_file) {
             (OutletScheme::RedisTls, Some(path)) => {
-                let pem = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-                let certificates = redis::TlsCertificates { client_tls: None, root_cert: Some(pem) };
+                let pem =
+                    std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+                let certificates = redis::TlsCertificates {
+                    client_tls: None,
+                    root_cert: Some(pem),
+                };
                 redis::Client::build_with_tls(info, certificates)
             }
             _ => redis::Client::open(info),
         };
-        Ok(RedisServer { client: client.map_err(|error| error.to_string())?, connection: None })
+        Ok(RedisServer {
+            client: client.map_err(|error| error.to_string())?,
+            connection: None,
+        })
     }
 
     fn try_send(&mut self, commands: &Pipeline, patience: Duration) -> redis::RedisResult<()> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => self.connection.insert(self.client.get_connection_with_timeout(patience)?),
+            None => self
+                .connection
+                .insert(self.client.get_connection_with_timeout(patience)?),
         };
         connection.set_write_timeout(Some(patience))?;
         connection.set_read_timeout(Some(patience))?;
@@ -232,19 +291,33 @@ impl RedisServer {
 }
 
 /// Error codes of permanent failures.
-const FINAL: [&str; 6] = ["ERR", "EXECABORT", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
+const FINAL: [&str; 6] = [
+    "ERR",
+    "EXECABORT",
+    "NOAUTH",
+    "NOPERM",
+    "WRONGPASS",
+    "WRONGTYPE",
+];
 
 impl OutletTransport for RedisServer {
     fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault> {
-        let MessageBody::Commands(commands) = &message.body else { return Ok(()) };
+        let MessageBody::Commands(commands) = &message.body else {
+            return Ok(());
+        };
         self.try_send(commands, patience).map_err(|error| {
             let is_unknown_here = error.kind() == redis::ErrorKind::AuthenticationFailed;
             let code = error.code().map(String::from);
             let text = error.to_string();
             // The first failed command of a transaction is sufficient.
-            let first =
-                error.into_server_errors().and_then(|errors| errors.first().map(|(_, error)| error.clone()));
-            let code = first.as_ref().map(|error| error.code().to_owned()).or(code).unwrap_or_default();
+            let first = error
+                .into_server_errors()
+                .and_then(|errors| errors.first().map(|(_, error)| error.clone()));
+            let code = first
+                .as_ref()
+                .map(|error| error.code().to_owned())
+                .or(code)
+                .unwrap_or_default();
             let text = first.map_or(text, |error| error.to_string());
             if is_unknown_here || FINAL.contains(&code.as_str()) {
                 return DeliveryFault::Final(text);
@@ -261,13 +334,21 @@ mod tests {
     use crate::tests::{head, result};
 
     fn check(items: Vec<OutletItem>, expected: &[(&str, u64)]) {
-        let keys = RedisKeys { prefix: "n".into(), entries_max: 7, seconds: 60 };
+        let keys = RedisKeys {
+            prefix: "n".into(),
+            entries_max: 7,
+            seconds: 60,
+        };
         let mut commands = RedisMapping::new(keys);
         let mut made = Vec::new();
-        items.into_iter().for_each(|item| commands.take(item, &mut made));
+        items
+            .into_iter()
+            .for_each(|item| commands.take(item, &mut made));
         commands.finish(&mut made);
         let text = |message: &OutletMessage| {
-            let MessageBody::Commands(commands) = &message.body else { panic!("commands") };
+            let MessageBody::Commands(commands) = &message.body else {
+                panic!("commands")
+            };
             let words = |command: &redis::Cmd| {
                 let words = command.args_iter().map(|arg| match arg {
                     redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
@@ -275,10 +356,20 @@ mod tests {
                 });
                 words.collect::<Vec<_>>().join(" ")
             };
-            commands.cmd_iter().map(words).collect::<Vec<_>>().join("; ")
+            commands
+                .cmd_iter()
+                .map(words)
+                .collect::<Vec<_>>()
+                .join("; ")
         };
-        let made: Vec<_> = made.iter().map(|message| (text(message), message.rows)).collect();
-        let made: Vec<_> = made.iter().map(|(text, rows)| (text.as_str(), *rows)).collect();
+        let made: Vec<_> = made
+            .iter()
+            .map(|message| (text(message), message.rows))
+            .collect();
+        let made: Vec<_> = made
+            .iter()
+            .map(|(text, rows)| (text.as_str(), *rows))
+            .collect();
         assert_eq!(made, expected);
     }
 
@@ -286,7 +377,10 @@ mod tests {
     fn windows_are_sets_and_tuples_are_entries() {
         let rows = result(&[(0, "/a", 2), (0, "/b", 1), (10, "/b", 3)]);
         check(
-            vec![OutletItem::Heads([head()].into()), OutletItem::Rows(0, rows.clone())],
+            vec![
+                OutletItem::Heads([head()].into()),
+                OutletItem::Rows(0, rows.clone()),
+            ],
             &[
                 (
                     "DEL n:group-count; ZADD n:group-count 2.0 /a; ZADD n:group-count 1.0 /b; DEL n:group-count:0; \
@@ -300,9 +394,15 @@ mod tests {
                 ),
             ],
         );
-        let tuples = ResultHead { processor: None, ..head() };
+        let tuples = ResultHead {
+            processor: None,
+            ..head()
+        };
         check(
-            vec![OutletItem::Heads([tuples].into()), OutletItem::Rows(0, rows.slice(2, 1))],
+            vec![
+                OutletItem::Heads([tuples].into()),
+                OutletItem::Rows(0, rows.slice(2, 1)),
+            ],
             &[(
                 "XADD n:http MAXLEN ~ 7 * window_start 10000000000 window_end 20000000000 url_template /b count 3",
                 1,

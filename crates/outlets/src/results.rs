@@ -24,7 +24,12 @@ impl ScrapedResults {
     #[must_use]
     pub fn new(series_max: usize) -> ScrapedResults {
         let series = SeriesTable::new(series_max);
-        ScrapedResults { windows: OpenWindows::default(), series, seen: Vec::new(), left_out: 0 }
+        ScrapedResults {
+            windows: OpenWindows::default(),
+            series,
+            seen: Vec::new(),
+            left_out: 0,
+        }
     }
 
     /// Announces the results; must precede the first row.
@@ -56,9 +61,14 @@ impl ScrapedResults {
 
     fn show(&mut self, windows: &[RowWindow]) -> u64 {
         for window in windows {
-            let Some(head) = self.windows.head(window.result) else { continue };
+            let Some(head) = self.windows.head(window.result) else {
+                continue;
+            };
             let mut found = MetricPoints::default();
-            window.batches.iter().for_each(|batch| points(head, batch, &mut found));
+            window
+                .batches
+                .iter()
+                .for_each(|batch| points(head, batch, &mut found));
             if self.seen.len() <= window.result {
                 self.seen.resize(window.result + 1, 0);
             }

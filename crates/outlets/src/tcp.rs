@@ -24,19 +24,31 @@ impl TcpOutlet {
     /// # Errors
     /// A message, if TLS is not available.
     pub fn new(address: &OutletAddress) -> Result<TcpOutlet, String> {
-        let tls = (address.scheme == OutletScheme::TcpTls).then(|| net::tls(address)).transpose()?;
-        Ok(TcpOutlet { address: address.clone(), tls, connection: None })
+        let tls = (address.scheme == OutletScheme::TcpTls)
+            .then(|| net::tls(address))
+            .transpose()?;
+        Ok(TcpOutlet {
+            address: address.clone(),
+            tls,
+            connection: None,
+        })
     }
 
     fn try_send(&mut self, body: &[u8], patience: Duration) -> io::Result<()> {
-        if self.connection.as_ref().is_some_and(OutletConnection::is_closed) {
+        if self
+            .connection
+            .as_ref()
+            .is_some_and(OutletConnection::is_closed)
+        {
             self.connection = None;
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            None => {
-                self.connection.insert(OutletConnection::open(&self.address, self.tls.as_ref(), patience)?)
-            }
+            None => self.connection.insert(OutletConnection::open(
+                &self.address,
+                self.tls.as_ref(),
+                patience,
+            )?),
         };
         connection.write_all(body)?;
         connection.flush()
@@ -45,10 +57,11 @@ impl TcpOutlet {
 
 impl OutletTransport for TcpOutlet {
     fn send(&mut self, message: &OutletMessage, patience: Duration) -> Result<(), DeliveryFault> {
-        self.try_send(message.body.bytes(), patience).map_err(|error| {
-            self.connection = None;
-            DeliveryFault::Passing(net::in_words(error.to_string()))
-        })
+        self.try_send(message.body.bytes(), patience)
+            .map_err(|error| {
+                self.connection = None;
+                DeliveryFault::Passing(net::in_words(error.to_string()))
+            })
     }
 
     fn finish(&mut self, patience: Duration) -> Result<(), (u64, String)> {

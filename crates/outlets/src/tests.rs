@@ -76,7 +76,9 @@ pub fn distribution(url: &str, hist: &str) -> Batch {
 pub fn head() -> ResultHead {
     ResultHead {
         processor: Some("group-count".into()),
-        columns: ["window_start", "window_end", "url_template", "count"].map(String::from).to_vec(),
+        columns: ["window_start", "window_end", "url_template", "count"]
+            .map(String::from)
+            .to_vec(),
         keys: 1,
         slide_ns: Some(10_000_000_000),
         parsers: vec!["http".into()],
@@ -92,7 +94,11 @@ struct FlakyTransport {
 
 impl OutletTransport for FlakyTransport {
     fn send(&mut self, message: &OutletMessage, _: Duration) -> Result<(), DeliveryFault> {
-        let answer = if self.answers.is_empty() { Ok(()) } else { self.answers.remove(0) };
+        let answer = if self.answers.is_empty() {
+            Ok(())
+        } else {
+            self.answers.remove(0)
+        };
         answer.map(|()| self.taken.lock().expect("no panic").push(message.clone()))
     }
 }
@@ -108,23 +114,51 @@ fn check(
     let queue = Arc::new(OutletQueue::new(1 << 20));
     let tally = Arc::new(OutletCounters::default());
     let taken = Arc::default();
-    let transport = FlakyTransport { answers, taken: Arc::clone(&taken) };
+    let transport = FlakyTransport {
+        answers,
+        taken: Arc::clone(&taken),
+    };
     queue.push(OutletItem::Heads([head()].into()));
     for window in 0..3 {
-        queue.push(OutletItem::Rows(0, result(&[(window, "/", 1), (window, "/a", 2)])));
-        tally.rows.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
+        queue.push(OutletItem::Rows(
+            0,
+            result(&[(window, "/", 1), (window, "/a", 2)]),
+        ));
+        tally
+            .rows
+            .fetch_add(2, std::sync::atomic::Ordering::Relaxed);
     }
     queue.end(Instant::now() + Duration::from_secs(60));
     let mapping = Box::new(JsonLinesMapping::default());
     let transport = Box::new(transport);
-    OutletThread { queue, tally: tally.clone(), mapping, transport, retry_max }.run();
+    OutletThread {
+        queue,
+        tally: tally.clone(),
+        mapping,
+        transport,
+        retry_max,
+    }
+    .run();
     let delivered = tally.delivered("test".into());
     assert_eq!((delivered.rows, delivered.sent), (6, sent), "{delivered:?}");
     assert_eq!(delivered.sent + delivered.lost_rows(), delivered.rows);
-    let some: Vec<_> = delivered.lost.iter().filter(|(_, rows)| *rows > 0).copied().collect();
+    let some: Vec<_> = delivered
+        .lost
+        .iter()
+        .filter(|(_, rows)| *rows > 0)
+        .copied()
+        .collect();
     assert_eq!(some, lost);
-    assert!(delivered.counts.contains(&("retries", retries)), "{delivered:?}");
-    let rows: u64 = taken.lock().expect("no panic").iter().map(|message: &OutletMessage| message.rows).sum();
+    assert!(
+        delivered.counts.contains(&("retries", retries)),
+        "{delivered:?}"
+    );
+    let rows: u64 = taken
+        .lock()
+        .expect("no panic")
+        .iter()
+        .map(|message: &OutletMessage| message.rows)
+        .sum();
     assert_eq!(rows, sent);
 }
 
@@ -134,17 +168,31 @@ fn what_is_made_is_sent_or_lost_and_counted() {
     let refused = || Err(DeliveryFault::Final("no".into()));
     let long = Duration::from_secs(60);
     check(vec![], long, 6, &[], 0);
-    check(vec![passing(), Ok(()), passing(), passing()], long, 6, &[], 3);
+    check(
+        vec![passing(), Ok(()), passing(), passing()],
+        long,
+        6,
+        &[],
+        3,
+    );
     check(vec![Ok(()), refused()], long, 4, &[("refused", 2)], 0);
     // Time for one attempt only.
-    check(vec![passing(), Ok(())], Duration::ZERO, 4, &[("gave_up", 2)], 0);
+    check(
+        vec![passing(), Ok(())],
+        Duration::ZERO,
+        4,
+        &[("gave_up", 2)],
+        0,
+    );
 }
 
 #[test]
 fn the_oldest_rows_go_when_a_queue_is_full() {
     let batch = result(&[(0, "/", 1)]);
     let queue = OutletQueue::new(2 * batch.bytes() + batch.bytes() / 2);
-    let lost: u64 = (0..5).map(|window| queue.push(OutletItem::Rows(0, result(&[(window, "/", 1)])))).sum();
+    let lost: u64 = (0..5)
+        .map(|window| queue.push(OutletItem::Rows(0, result(&[(window, "/", 1)]))))
+        .sum();
     assert_eq!(lost, 3);
     queue.end(Instant::now());
     let mut starts = Vec::new();
@@ -159,20 +207,44 @@ fn the_oldest_rows_go_when_a_queue_is_full() {
 #[test]
 fn what_is_left_at_the_end_is_lost_at_the_end() {
     let tally = OutletCounters::default();
-    tally.rows.fetch_add(10, std::sync::atomic::Ordering::Relaxed);
+    tally
+        .rows
+        .fetch_add(10, std::sync::atomic::Ordering::Relaxed);
     tally.sent(4);
     tally.lost(OutletLoss::QueueFull, 1);
     let delivered = tally.delivered("x".into());
-    assert_eq!(delivered.lost, [("queue_full", 1), ("gave_up", 0), ("refused", 0), ("at_end", 5)]);
+    assert_eq!(
+        delivered.lost,
+        [
+            ("queue_full", 1),
+            ("gave_up", 0),
+            ("refused", 0),
+            ("at_end", 5)
+        ]
+    );
 }
 
 #[test]
 fn rows_are_put_together_by_window() {
     let mut windows = OpenWindows::default();
-    assert!(windows.take(OutletItem::Rows(0, result(&[(0, "/", 1), (0, "/a", 2), (10, "/", 3)]))).is_empty());
-    assert!(windows.take(OutletItem::Rows(0, result(&[(10, "/b", 3)]))).is_empty());
+    assert!(
+        windows
+            .take(OutletItem::Rows(
+                0,
+                result(&[(0, "/", 1), (0, "/a", 2), (10, "/", 3)])
+            ))
+            .is_empty()
+    );
+    assert!(
+        windows
+            .take(OutletItem::Rows(0, result(&[(10, "/b", 3)])))
+            .is_empty()
+    );
     let complete = windows.take(OutletItem::Complete);
-    let seen: Vec<_> = complete.iter().map(|w| (w.bounds.map(|b| b.0 / 1_000_000_000), w.rows())).collect();
+    let seen: Vec<_> = complete
+        .iter()
+        .map(|w| (w.bounds.map(|b| b.0 / 1_000_000_000), w.rows()))
+        .collect();
     assert_eq!(seen, [(Some(0), 2), (Some(10), 2)]);
     assert!(windows.finish().is_empty());
 }

@@ -28,10 +28,16 @@ pub struct WebhookMapping {
 impl WebhookMapping {
     fn make(&mut self, windows: Vec<RowWindow>, out: &mut Vec<OutletMessage>) {
         for window in windows {
-            let Some(heads) = self.windows.heads() else { continue };
+            let Some(heads) = self.windows.heads() else {
+                continue;
+            };
             for (body, rows) in messages(heads, &window) {
                 self.number += 1;
-                out.push(OutletMessage { body: MessageBody::Bytes(body), rows, number: self.number });
+                out.push(OutletMessage {
+                    body: MessageBody::Bytes(body),
+                    rows,
+                    number: self.number,
+                });
             }
         }
     }
@@ -42,10 +48,17 @@ fn messages(heads: &[ResultHead], window: &RowWindow) -> Vec<(Vec<u8>, u64)> {
     let mut rows: Vec<Vec<u8>> = Vec::new();
     for batch in &window.batches {
         let text = lines(heads, window.result, batch);
-        rows.extend(text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
+        rows.extend(
+            text.split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .map(<[u8]>::to_vec),
+        );
     }
     let mut about = serde_json::Map::new();
-    if let Some(processor) = heads.get(window.result).and_then(|head| head.processor.clone()) {
+    if let Some(processor) = heads
+        .get(window.result)
+        .and_then(|head| head.processor.clone())
+    {
         about.insert("processor".into(), processor.into());
     }
     if let Some((start, end)) = window.bounds {
@@ -93,7 +106,11 @@ impl WebhookReceiver {
     /// # Errors
     /// A message.
     pub fn new(address: &OutletAddress) -> Result<WebhookReceiver, String> {
-        let key = address.secret.as_ref().map(|secret| key(secret.reveal())).transpose()?;
+        let key = address
+            .secret
+            .as_ref()
+            .map(|secret| key(secret.reveal()))
+            .transpose()?;
         Ok(WebhookReceiver {
             poster: HttpPoster::new(address, "/")?,
             key,
@@ -129,7 +146,10 @@ fn sign(key: &hmac::Key, id: &str, seconds: u64, body: &[u8]) -> String {
     let mut context = hmac::Context::with_key(key);
     context.update(format!("{id}.{seconds}.").as_bytes());
     context.update(body);
-    format!("v1,{}", base64::engine::general_purpose::STANDARD.encode(context.sign()))
+    format!(
+        "v1,{}",
+        base64::engine::general_purpose::STANDARD.encode(context.sign())
+    )
 }
 
 impl OutletTransport for WebhookReceiver {
@@ -141,15 +161,27 @@ impl OutletTransport for WebhookReceiver {
 
 impl WebhookReceiver {
     /// Posts JSON with this identifier, signed with the current time.
-    pub(crate) fn post(&self, id: &str, body: &[u8], patience: Duration) -> Result<(), DeliveryFault> {
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    pub(crate) fn post(
+        &self,
+        id: &str,
+        body: &[u8],
+        patience: Duration,
+    ) -> Result<(), DeliveryFault> {
+        let seconds = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let mut headers = vec![
             ("content-type", "application/json".to_owned()),
             ("idempotency-key", id.to_owned()),
             ("webhook-id", id.to_owned()),
             ("webhook-timestamp", seconds.to_string()),
         ];
-        headers.extend(self.key.as_ref().map(|key| ("webhook-signature", sign(key, id, seconds, body))));
+        headers.extend(
+            self.key
+                .as_ref()
+                .map(|key| ("webhook-signature", sign(key, id, seconds, body))),
+        );
         self.poster.post(&headers, body, patience).map(drop)
     }
 }
@@ -174,12 +206,18 @@ mod tests {
         let mut batches = WebhookMapping::default();
         let mut made = Vec::new();
         let rows = result(&[(0, "/a", 2), (0, "/b", 1), (10, "/b", 3)]);
-        for item in [OutletItem::Heads([head()].into()), OutletItem::Rows(0, rows), OutletItem::Complete] {
+        for item in [
+            OutletItem::Heads([head()].into()),
+            OutletItem::Rows(0, rows),
+            OutletItem::Complete,
+        ] {
             batches.take(item, &mut made);
         }
         batches.finish(&mut made);
-        let bodies: Vec<Value> =
-            made.iter().map(|message| serde_json::from_slice(message.body.bytes()).expect("JSON")).collect();
+        let bodies: Vec<Value> = made
+            .iter()
+            .map(|message| serde_json::from_slice(message.body.bytes()).expect("JSON"))
+            .collect();
         assert_eq!(bodies.len(), 2);
         assert_eq!(bodies[0]["processor"], "group-count");
         assert_eq!(

@@ -40,9 +40,15 @@ impl OpenWindows {
             OutletItem::Heads(heads) => self.heads = Some(heads),
             // Tuples have no windows to wait for.
             OutletItem::Rows(result, batch)
-                if self.head(result).is_some_and(|head| head.processor.is_none()) =>
+                if self
+                    .head(result)
+                    .is_some_and(|head| head.processor.is_none()) =>
             {
-                return vec![RowWindow { result, bounds: None, batches: vec![batch] }];
+                return vec![RowWindow {
+                    result,
+                    bounds: None,
+                    batches: vec![batch],
+                }];
             }
             OutletItem::Rows(result, batch) => self.add(result, &batch),
             OutletItem::Complete => return self.finish(),
@@ -74,9 +80,17 @@ impl OpenWindows {
                 .find(|row| self::bounds(batch, *row) != bounds)
                 .unwrap_or(batch.rows());
             let rows = batch.slice(start, end - start);
-            match self.open.iter_mut().find(|window| (window.result, window.bounds) == (result, bounds)) {
+            match self
+                .open
+                .iter_mut()
+                .find(|window| (window.result, window.bounds) == (result, bounds))
+            {
                 Some(window) => window.batches.push(rows),
-                None => self.open.push_back(RowWindow { result, bounds, batches: vec![rows] }),
+                None => self.open.push_back(RowWindow {
+                    result,
+                    bounds,
+                    batches: vec![rows],
+                }),
             }
             start = end;
         }
@@ -87,7 +101,11 @@ impl OpenWindows {
 fn bounds(batch: &Batch, row: usize) -> Option<(i64, i64)> {
     let start = FieldId(0);
     let end = FieldId(1);
-    let is_windowed = batch.schema().fields.first().is_some_and(|field| field.name == "window_start");
+    let is_windowed = batch
+        .schema()
+        .fields
+        .first()
+        .is_some_and(|field| field.name == "window_start");
     (is_windowed && batch.column(start).is_some())
         .then(|| (batch.i64(start).value(row), batch.i64(end).value(row)))
 }

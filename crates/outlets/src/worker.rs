@@ -162,13 +162,18 @@ impl OutletThread {
             if Instant::now() + wait >= give_up_at {
                 return self.tally.lost(OutletLoss::GaveUp, message.rows);
             }
-            self.queue.pause(self.left().map_or(wait, |left| wait.min(left)));
+            self.queue
+                .pause(self.left().map_or(wait, |left| wait.min(left)));
             self.tally.retries.fetch_add(1, Relaxed);
         }
     }
 
     /// Remaining time, after the end of the queue.
     fn left(&self) -> Option<Duration> {
-        Some(self.queue.deadline()?.saturating_duration_since(Instant::now()))
+        Some(
+            self.queue
+                .deadline()?
+                .saturating_duration_since(Instant::now()),
+        )
     }
 }

@@ -81,15 +81,23 @@ pub fn signatures(read: &[&'static ProtocolDefinition]) -> Vec<Signature> {
             protocols.push(protocol);
         }
     }
-    let others = protocols.iter().filter(|p| !read.iter().any(|r| std::ptr::eq(*r, **p)));
-    others.map(|protocol| Signature::from(*protocol)).chain(NAMED.iter().copied()).collect()
+    let others = protocols
+        .iter()
+        .filter(|p| !read.iter().any(|r| std::ptr::eq(*r, **p)));
+    others
+        .map(|protocol| Signature::from(*protocol))
+        .chain(NAMED.iter().copied())
+        .collect()
 }
 
 /// Server ports of all recognized protocols, ascending; without ephemeral ports.
 #[must_use]
 pub fn server_ports() -> Arc<[u16]> {
     const EPHEMERAL: u16 = 32768;
-    let ports = signatures(&[]).into_iter().flat_map(|signature| signature.ports).copied();
+    let ports = signatures(&[])
+        .into_iter()
+        .flat_map(|signature| signature.ports)
+        .copied();
     let mut ports: Vec<u16> = ports.filter(|port| *port < EPHEMERAL).collect();
     ports.sort_unstable();
     ports.dedup();
@@ -98,7 +106,11 @@ pub fn server_ports() -> Arc<[u16]> {
 
 /// Protocols recognized by name only.
 pub const NAMED: &[Signature] = &[
-    tcp("tls", &[443, 465, 636, 853, 990, 993, 995, 8443], services::tls),
+    tcp(
+        "tls",
+        &[443, 465, 636, 853, 990, 993, 995, 8443],
+        services::tls,
+    ),
     tcp("http2", &[80, 8080, 50051], services::http2),
     tcp("ssh", &[22], |b, _| begins(b, &[b"SSH-2.", b"SSH-1."])),
     tcp("postgresql", &[5432, 5433, 6432], databases::postgresql),
@@ -110,50 +122,88 @@ pub const NAMED: &[Signature] = &[
     tcp("oracle", &[1521], databases::oracle),
     tcp("smtp", &[25, 465, 587, 2525], services::smtp),
     tcp("ftp", &[21, 2121], services::ftp),
-    tcp("pop3", &[110], |b, c| on_usual_port(c, begins(b, &[b"+OK"]))),
-    tcp("imap", &[143], |b, c| {
-        either(begins(b, &[b"* OK IMAP", b"* OK [CAPABILITY IMAP"]), on_usual_port(c, begins(b, &[b"* OK"])))
+    tcp("pop3", &[110], |b, c| {
+        on_usual_port(c, begins(b, &[b"+OK"]))
     }),
-    tcp("amqp", &[5672], |b, _| begins(b, &[b"AMQP\0", b"AMQP\x01", b"AMQP\x02", b"AMQP\x03"])),
+    tcp("imap", &[143], |b, c| {
+        either(
+            begins(b, &[b"* OK IMAP", b"* OK [CAPABILITY IMAP"]),
+            on_usual_port(c, begins(b, &[b"* OK"])),
+        )
+    }),
+    tcp("amqp", &[5672], |b, _| {
+        begins(b, &[b"AMQP\0", b"AMQP\x01", b"AMQP\x02", b"AMQP\x03"])
+    }),
     tcp("mqtt", &[1883], services::mqtt),
-    tcp("nats", &[4222], |b, _| begins(b, &[b"INFO {\"", b"CONNECT {\""])),
+    tcp("nats", &[4222], |b, _| {
+        begins(b, &[b"INFO {\"", b"CONNECT {\""])
+    }),
     tcp("smb", &[445, 139], services::smb),
     both("ldap", &[389, 3268], services::ldap),
     tcp("rdp", &[3389], services::rdp),
-    tcp("vnc", &[5900, 5901], |b, _| begins(b, &[b"RFB 003.", b"RFB 004."])),
+    tcp("vnc", &[5900, 5901], |b, _| {
+        begins(b, &[b"RFB 003.", b"RFB 004."])
+    }),
     tcp("bgp", &[179], services::bgp),
     tcp("dcerpc", &[135], services::dcerpc),
-    tcp("bittorrent", &[6881], |b, _| begins(b, &[b"\x13BitTorrent protocol"])),
-    tcp("xmpp", &[5222, 5269], |b, _| {
-        begins(b, &[b"<stream:stream", b"<?xml version='1.0'?><stream:stream"])
+    tcp("bittorrent", &[6881], |b, _| {
+        begins(b, &[b"\x13BitTorrent protocol"])
     }),
-    tcp("telnet", &[23], |b, c| on_usual_port(c, services::telnet(b))),
+    tcp("xmpp", &[5222, 5269], |b, _| {
+        begins(
+            b,
+            &[b"<stream:stream", b"<?xml version='1.0'?><stream:stream"],
+        )
+    }),
+    tcp("telnet", &[23], |b, c| {
+        on_usual_port(c, services::telnet(b))
+    }),
     tcp("rsync", &[873], |b, _| begins(b, &[b"@RSYNCD:"])),
-    tcp("iec104", &[2404], |b, c| on_usual_port(c, services::iec104(b))),
-    tcp("dnp3", &[20000], |b, c| on_usual_port(c, begins(b, &[b"\x05\x64"]))),
-    tcp("modbus", &[502], |b, c| on_usual_port(c, services::modbus(b))),
+    tcp("iec104", &[2404], |b, c| {
+        on_usual_port(c, services::iec104(b))
+    }),
+    tcp("dnp3", &[20000], |b, c| {
+        on_usual_port(c, begins(b, &[b"\x05\x64"]))
+    }),
+    tcp("modbus", &[502], |b, c| {
+        on_usual_port(c, services::modbus(b))
+    }),
     both("netbios", &[137], datagrams::netbios),
-    udp("netbios", &[138], |b, c| on_usual_port(c, datagrams::netbios_datagram(b))),
+    udp("netbios", &[138], |b, c| {
+        on_usual_port(c, datagrams::netbios_datagram(b))
+    }),
     both("dns", &[53, 5353, 5355], datagrams::dns),
-    both("kerberos", &[88], |b, c| on_usual_port(c, datagrams::kerberos(b, c.transport))),
+    both("kerberos", &[88], |b, c| {
+        on_usual_port(c, datagrams::kerberos(b, c.transport))
+    }),
     both("sip", &[5060, 5061], services::sip),
     both("rtsp", &[554, 8554], services::rtsp),
     both("stun", &[3478], datagrams::stun),
     udp("quic", &[443], datagrams::quic),
     udp("dtls", &[], datagrams::dtls),
     udp("dhcp", &[67, 68], datagrams::dhcp),
-    udp("dhcpv6", &[546, 547], |b, c| on_usual_port(c, datagrams::dhcpv6(b))),
+    udp("dhcpv6", &[546, 547], |b, c| {
+        on_usual_port(c, datagrams::dhcpv6(b))
+    }),
     udp("ntp", &[123], |b, c| on_usual_port(c, datagrams::ntp(b))),
     udp("snmp", &[161, 162], datagrams::snmp),
-    udp("ssdp", &[1900], |b, _| begins(b, &[b"M-SEARCH * HTTP/1.1", b"NOTIFY * HTTP/1.1"])),
-    udp("syslog", &[514], |b, c| on_usual_port(c, datagrams::syslog(b))),
-    udp("radius", &[1812, 1813], |b, c| on_usual_port(c, datagrams::radius(b))),
+    udp("ssdp", &[1900], |b, _| {
+        begins(b, &[b"M-SEARCH * HTTP/1.1", b"NOTIFY * HTTP/1.1"])
+    }),
+    udp("syslog", &[514], |b, c| {
+        on_usual_port(c, datagrams::syslog(b))
+    }),
+    udp("radius", &[1812, 1813], |b, c| {
+        on_usual_port(c, datagrams::radius(b))
+    }),
     udp("tftp", &[69], |b, c| on_usual_port(c, datagrams::tftp(b))),
     udp("coap", &[5683], |b, c| on_usual_port(c, datagrams::coap(b))),
     udp("wireguard", &[51820], datagrams::wireguard),
     udp("netflow", &[2055, 9995, 9996], datagrams::netflow),
     udp("ipfix", &[4739, 2055, 9995], datagrams::ipfix),
-    udp("sflow", &[6343], |b, c| on_usual_port(c, begins(b, &[b"\0\0\0\x05\0\0\0"]))),
+    udp("sflow", &[6343], |b, c| {
+        on_usual_port(c, begins(b, &[b"\0\0\0\x05\0\0\0"]))
+    }),
 ];
 
 const fn tcp(
@@ -161,7 +211,13 @@ const fn tcp(
     ports: &'static [u16],
     probe: fn(&[u8], ProbeContext) -> ProbeResult,
 ) -> Signature {
-    Signature { name, ports, over: TransportSet::Tcp, probe, known: RecognitionLevel::Named }
+    Signature {
+        name,
+        ports,
+        over: TransportSet::Tcp,
+        probe,
+        known: RecognitionLevel::Named,
+    }
 }
 
 const fn udp(
@@ -169,7 +225,13 @@ const fn udp(
     ports: &'static [u16],
     probe: fn(&[u8], ProbeContext) -> ProbeResult,
 ) -> Signature {
-    Signature { name, ports, over: TransportSet::Udp, probe, known: RecognitionLevel::Named }
+    Signature {
+        name,
+        ports,
+        over: TransportSet::Udp,
+        probe,
+        known: RecognitionLevel::Named,
+    }
 }
 
 const fn both(
@@ -177,7 +239,13 @@ const fn both(
     ports: &'static [u16],
     probe: fn(&[u8], ProbeContext) -> ProbeResult,
 ) -> Signature {
-    Signature { name, ports, over: TransportSet::Both, probe, known: RecognitionLevel::Named }
+    Signature {
+        name,
+        ports,
+        over: TransportSet::Both,
+        probe,
+        known: RecognitionLevel::Named,
+    }
 }
 
 #[cfg(test)]

@@ -11,14 +11,24 @@ use wire::IpProtocol;
 use crate::FlowContext;
 
 /// Initial hash state (RFC 3174, section 6.1).
-const BEGIN: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+const BEGIN: [u32; 5] = [
+    0x6745_2301,
+    0xefcd_ab89,
+    0x98ba_dcfe,
+    0x1032_5476,
+    0xc3d2_e1f0,
+];
 /// `1:` followed by 20 bytes in Base64.
 const LENGTH: usize = 2 + 28;
 
 /// Community ID of a flow.
 #[must_use]
 pub fn community_id(flow: &FlowContext) -> String {
-    community_id_text(flow).iter().copied().map(char::from).collect()
+    community_id_text(flow)
+        .iter()
+        .copied()
+        .map(char::from)
+        .collect()
 }
 
 /// Community ID in ASCII. The hash input fits into one block and is built in place, because packet tuples
@@ -30,7 +40,10 @@ pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
     if (second.addr, second.port) < (first.addr, first.port) {
         std::mem::swap(&mut first, &mut second);
     }
-    let mut block = Sha1Block { bytes: [0; 64], at: 2 };
+    let mut block = Sha1Block {
+        bytes: [0; 64],
+        at: 2,
+    };
     for end in [first, second] {
         match end.addr.to_ip() {
             IpAddr::V4(addr) => block.push(addr.octets()),
@@ -45,7 +58,9 @@ pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
     let hash = block.hash();
     let mut text = [0; LENGTH];
     text[..2].copy_from_slice(b"1:");
-    STANDARD.encode_slice(hash, &mut text[2..]).expect("20 bytes are 28 in base 64");
+    STANDARD
+        .encode_slice(hash, &mut text[2..])
+        .expect("20 bytes are 28 in base 64");
     text
 }
 
@@ -70,7 +85,11 @@ impl Sha1Block {
         let mut state = BEGIN;
         compress(&mut state, &[self.bytes]);
         let mut hash = [0; 20];
-        hash.as_chunks_mut().0.iter_mut().zip(state).for_each(|(to, word)| *to = word.to_be_bytes());
+        hash.as_chunks_mut()
+            .0
+            .iter_mut()
+            .zip(state)
+            .for_each(|(to, word)| *to = word.to_be_bytes());
         hash
     }
 }
@@ -78,7 +97,10 @@ impl Sha1Block {
 /// Whether ports are hashed. Flows do not store ICMP's pseudo ports (type and counterpart type), so ICMP is
 /// hashed without ports, as the specification requires for protocols without ports.
 fn has_ports(protocol: IpProtocol) -> bool {
-    matches!(protocol, IpProtocol::TCP | IpProtocol::UDP | IpProtocol(132))
+    matches!(
+        protocol,
+        IpProtocol::TCP | IpProtocol::UDP | IpProtocol(132)
+    )
 }
 
 #[cfg(test)]
@@ -105,7 +127,11 @@ mod tests {
             proxied: None,
         };
         assert_eq!(community_id(&flow), expected);
-        let turned = FlowContext { client: flow.server, server: flow.client, ..flow };
+        let turned = FlowContext {
+            client: flow.server,
+            server: flow.client,
+            ..flow
+        };
         assert_eq!(community_id(&turned), expected);
     }
 
@@ -118,6 +144,11 @@ mod tests {
             ("66.35.250.204", 80),
             "1:LQU9qZlK+B5F3KDmev6m5PMibrg=",
         );
-        check(IpProtocol::UDP, ("192.168.1.52", 54585), ("8.8.8.8", 53), "1:d/FP5EW3wiY1vCndhwleRRKHowQ=");
+        check(
+            IpProtocol::UDP,
+            ("192.168.1.52", 54585),
+            ("8.8.8.8", 53),
+            "1:d/FP5EW3wiY1vCndhwleRRKHowQ=",
+        );
     }
 }

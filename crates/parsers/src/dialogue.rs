@@ -35,7 +35,10 @@ const STARTS: [TcpSeq; 2] = [TcpSeq(u32::MAX - 99), TcpSeq(1000)];
 
 /// A TCP flow captured from its start.
 pub fn flow() -> FlowContext {
-    let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
+    let end = |n, port| Endpoint {
+        addr: Addr::v4([10, 0, 0, n]),
+        port,
+    };
     FlowContext {
         id: 1,
         client: end(1, 40000),
@@ -62,7 +65,10 @@ impl ParserDialogue {
         let wanted: Vec<_> = schema.ids().collect();
         ParserDialogue {
             parser: (protocol.start)(),
-            taps: vec![ParserSubscription::new(variant, TupleWriter::new(schema, &wanted))],
+            taps: vec![ParserSubscription::new(
+                variant,
+                TupleWriter::new(schema, &wanted),
+            )],
             flow: flow(),
             now_us: 0,
             counters: ParserCounters::default(),
@@ -98,7 +104,10 @@ impl ParserDialogue {
     /// Bytes whose sender has received nothing since its previous bytes.
     pub fn bytes_unheard(&mut self, direction: Direction, bytes: &[u8]) -> &mut ParserDialogue {
         let at = direction as usize;
-        let place = StreamPlace { seq: self.next[at], ack: Some(self.heard[at]) };
+        let place = StreamPlace {
+            seq: self.next[at],
+            ack: Some(self.heard[at]),
+        };
         self.next[at] = self.next[at].plus(bytes.len() as u32);
         self.step(|p, ts, out| p.on_bytes(direction, StreamSegment { bytes, ts, place }, out))
     }
@@ -161,7 +170,13 @@ impl ParserDialogue {
         self.step(|p, _, out| p.on_close(out));
         let batch = self.taps[0].writer.finish();
         (0..batch.rows())
-            .map(|row| self.fields.iter().map(|f| show(&batch, f, row)).collect::<Vec<_>>().join(" "))
+            .map(|row| {
+                self.fields
+                    .iter()
+                    .map(|f| show(&batch, f, row))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
             .collect()
     }
 
@@ -179,7 +194,10 @@ impl ParserDialogue {
 }
 
 fn show(batch: &Batch, field: &str, row: usize) -> String {
-    let id = batch.schema().find(field).unwrap_or_else(|| panic!("no field {field}"));
+    let id = batch
+        .schema()
+        .find(field)
+        .unwrap_or_else(|| panic!("no field {field}"));
     if batch.column(id).is_none_or(|c| c.is_null(row)) {
         return "-".to_owned();
     }

@@ -24,7 +24,9 @@ use tuple::{Schema, SchemaFacts};
 use wire::Timestamp;
 
 use self::connection::DnsFlow;
-use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
+use crate::{
+    Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment,
+};
 
 /// Variant: every tuple.
 pub const ALL: u8 = 0;
@@ -40,7 +42,13 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 };
 
 /// Columns displayed first.
-const FIRST: &[&str] = &["query_name", "query_type", "response_code", "answers", "response_time_ns"];
+const FIRST: &[&str] = &[
+    "query_name",
+    "query_type",
+    "response_code",
+    "answers",
+    "response_time_ns",
+];
 
 /// The schema.
 #[must_use]
@@ -54,11 +62,19 @@ pub fn schema() -> Schema {
     let measure = Some(field::RESPONSE_TIME);
     let key = Some(field::QUERY_NAME);
     let doc = "DNS queries with their answers, over UDP and TCP";
-    Schema { facts, ..Schema::of_parser("dns", 1, doc, field::FIELDS, measure, key) }
+    Schema {
+        facts,
+        ..Schema::of_parser("dns", 1, doc, field::FIELDS, measure, key)
+    }
 }
 
 impl StreamParser for DnsFlow {
-    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.bytes(direction, segment, out);
     }
 

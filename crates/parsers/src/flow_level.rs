@@ -9,7 +9,9 @@ use crate::{FlowContext, TupleQuality};
 
 /// `tcp_conn_time`: start and end of connections.
 pub mod tcp_conn_time {
-    use super::{FlowContext, Schema, Timestamp, TupleQuality, TupleWriter, write_common, write_path};
+    use super::{
+        FlowContext, Schema, Timestamp, TupleQuality, TupleWriter, write_common, write_path,
+    };
 
     tuple::fields! {
         EVENT: Text, None, "event", "start or end";
@@ -51,7 +53,10 @@ pub mod tcp_conn_time {
             whole: Some("event = 'end'"),
             ..tuple::SchemaFacts::NONE
         };
-        Schema { facts, ..Schema::of_parser("tcp_conn_time", 1, doc, FIELDS, Some(CONN_TIME_NS), None) }
+        Schema {
+            facts,
+            ..Schema::of_parser("tcp_conn_time", 1, doc, FIELDS, Some(CONN_TIME_NS), None)
+        }
     }
 
     /// Writes the tuple of a SYN.
@@ -65,7 +70,11 @@ pub mod tcp_conn_time {
 
     /// Writes the tuple of an end; `now` is the packet clock.
     pub fn on_end(end: &ConnectionClose, now: Timestamp, flow: &FlowContext, w: &mut TupleWriter) {
-        let quality = if end.started.is_some() { TupleQuality::Exact } else { TupleQuality::Midstream };
+        let quality = if end.started.is_some() {
+            TupleQuality::Exact
+        } else {
+            TupleQuality::Midstream
+        };
         write_common(w, flow, end.ts, now, quality);
         write_path(w, &flow.tunnel, flow.vlan);
         w.text(EVENT, b"end");
@@ -88,8 +97,8 @@ pub mod tcp_conn_time {
 /// `flow`: flow records.
 pub mod flow_record {
     use super::{
-        FieldId, FlowContext, Schema, Timestamp, TupleQuality, TupleWriter, common, write_common, write_path,
-        write_proxied,
+        FieldId, FlowContext, Schema, Timestamp, TupleQuality, TupleWriter, common, write_common,
+        write_path, write_proxied,
     };
 
     tuple::fields! {
@@ -210,10 +219,15 @@ pub mod flow_record {
     /// The schema.
     #[must_use]
     pub fn schema() -> Schema {
-        let doc =
-            "flow end, and every active timeout; counts are those since the previous record of the flow";
-        let facts = &tuple::SchemaFacts { added: &["syn_retransmissions"], ..tuple::SchemaFacts::NONE };
-        Schema { facts, ..Schema::of_parser("flow", 1, doc, FIELDS, Some(DURATION_NS), None) }
+        let doc = "flow end, and every active timeout; counts are those since the previous record of the flow";
+        let facts = &tuple::SchemaFacts {
+            added: &["syn_retransmissions"],
+            ..tuple::SchemaFacts::NONE
+        };
+        Schema {
+            facts,
+            ..Schema::of_parser("flow", 1, doc, FIELDS, Some(DURATION_NS), None)
+        }
     }
 
     /// Writes the tuple.
@@ -255,7 +269,10 @@ pub mod flow_record {
         }
         w.i64(DURATION_NS, record.last_ts.since(record.first_ts));
         w.text(REASON, record.reason.as_bytes());
-        for (id, rtt_ns) in [CLIENT_RTT_NS, SERVER_RTT_NS].into_iter().zip(record.rtt_ns) {
+        for (id, rtt_ns) in [CLIENT_RTT_NS, SERVER_RTT_NS]
+            .into_iter()
+            .zip(record.rtt_ns)
+        {
             if let Some(rtt_ns) = rtt_ns {
                 w.i64(id, rtt_ns);
             }

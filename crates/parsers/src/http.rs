@@ -76,5 +76,8 @@ const FACTS: SchemaFacts = SchemaFacts {
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
     let measure = Some(fields::RESPONSE_TIME_NS);
     let key = Some(fields::URL);
-    Schema { facts: &FACTS, ..Schema::of_parser(name, 1, doc, fields::FIELDS, measure, key) }
+    Schema {
+        facts: &FACTS,
+        ..Schema::of_parser(name, 1, doc, fields::FIELDS, measure, key)
+    }
 }

@@ -38,7 +38,8 @@ pub mod tls;
 pub use flow_context::{FlowContext, FlowFacts, FlowRef};
 pub use message::{MessageSpan, StreamGap, StreamSegment};
 pub use output::{
-    ColumnSet, Direction, ParserCounters, ParserLimits, ParserOutput, ParserSubscription, TupleQuality,
+    ColumnSet, Direction, ParserCounters, ParserLimits, ParserOutput, ParserSubscription,
+    TupleQuality,
 };
 pub use probing::{FlowProtocol, ProbeBuffer};
 pub use protocol::{ProbeContext, ProbeResult, ProtocolDefinition, StreamEnd, StreamParser};

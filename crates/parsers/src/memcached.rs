@@ -10,7 +10,9 @@
 use tuple::{Schema, SchemaFacts, TAPS, WorkloadFacts};
 use wire::Timestamp;
 
-use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
+use crate::{
+    Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment,
+};
 
 mod binary;
 mod binary_header;
@@ -50,7 +52,10 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 /// The schema of all commands.
 #[must_use]
 pub fn schema() -> Schema {
-    schema_of("memcached", "memcached commands, one tuple per command and requested key")
+    schema_of(
+        "memcached",
+        "memcached commands, one tuple per command and requested key",
+    )
 }
 
 /// The schema of the reads.
@@ -86,7 +91,10 @@ const FACTS: SchemaFacts = SchemaFacts {
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
     let measure = Some(field::RESPONSE_TIME);
     let key = Some(field::CACHE_KEY);
-    Schema { facts: &FACTS, ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key) }
+    Schema {
+        facts: &FACTS,
+        ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key)
+    }
 }
 
 #[derive(Default)]
@@ -96,7 +104,12 @@ struct MemcachedParser {
 }
 
 impl StreamParser for MemcachedParser {
-    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.connection.on_bytes(direction, segment, out);
     }
 

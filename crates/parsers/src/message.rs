@@ -17,7 +17,10 @@ impl MessageSpan {
     /// A message that begins at `ts`.
     #[must_use]
     pub fn at(ts: Timestamp) -> MessageSpan {
-        MessageSpan { first: ts, last: ts }
+        MessageSpan {
+            first: ts,
+            last: ts,
+        }
     }
 
     /// Adds bytes that arrived at `ts`.
@@ -42,15 +45,25 @@ impl<'a> StreamSegment<'a> {
     #[inline]
     #[must_use]
     pub fn behind(self, n: usize) -> StreamSegment<'a> {
-        let place = StreamPlace { seq: self.place.seq.plus(n as u32), ..self.place };
-        StreamSegment { bytes: &self.bytes[n..], place, ..self }
+        let place = StreamPlace {
+            seq: self.place.seq.plus(n as u32),
+            ..self.place
+        };
+        StreamSegment {
+            bytes: &self.bytes[n..],
+            place,
+            ..self
+        }
     }
 
     /// The first `n` bytes of the segment.
     #[inline]
     #[must_use]
     pub fn first(self, n: usize) -> StreamSegment<'a> {
-        StreamSegment { bytes: &self.bytes[..n], ..self }
+        StreamSegment {
+            bytes: &self.bytes[..n],
+            ..self
+        }
     }
 
     /// Sequence number after the last byte.

@@ -79,5 +79,8 @@ pub fn schema() -> Schema {
     let doc = "MySQL and MariaDB commands with their results";
     let measure = Some(RESPONSE_TIME);
     let key = Some(FINGERPRINT);
-    Schema { facts: &FACTS, ..Schema::of_parser("mysql_query", 1, doc, FIELDS, measure, key) }
+    Schema {
+        facts: &FACTS,
+        ..Schema::of_parser("mysql_query", 1, doc, FIELDS, measure, key)
+    }
 }

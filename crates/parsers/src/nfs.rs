@@ -9,7 +9,9 @@
 use tuple::{PartContent, Schema, SchemaFacts, TablePart, WorkloadFacts, common};
 use wire::Timestamp;
 
-use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
+use crate::{
+    Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment,
+};
 
 mod attributes;
 mod block_checksums;
@@ -122,7 +124,10 @@ pub fn schema_rpc() -> Schema {
 /// The schema of NFS calls.
 #[must_use]
 pub fn schema() -> Schema {
-    schema_of("nfs", "NFS calls with their replies; version 3 in full, 2 and 4 in outline")
+    schema_of(
+        "nfs",
+        "NFS calls with their replies; version 3 in full, 2 and 4 in outline",
+    )
 }
 
 /// Semantic facts for the query language.
@@ -143,14 +148,21 @@ const FACTS: SchemaFacts = SchemaFacts {
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
     let measure = Some(field::RESPONSE_TIME);
     let key = Some(field::FILE_HANDLE);
-    Schema { parts: PARTS, facts: &FACTS, ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key) }
+    Schema {
+        parts: PARTS,
+        facts: &FACTS,
+        ..Schema::of_parser(name, 1, doc, field::FIELDS, measure, key)
+    }
 }
 
 /// The linked tables of a recording, as in the traces of the Chronicle paper.
 const PARTS: &[TablePart] = {
     use field::*;
     &[
-        TablePart { name: "network", holds: PartContent::Fields(&common::IDS) },
+        TablePart {
+            name: "network",
+            holds: PartContent::Fields(&common::IDS),
+        },
         TablePart {
             name: "rpc",
             holds: PartContent::Fields(&[
@@ -171,7 +183,10 @@ const PARTS: &[TablePart] = {
                 RETRANSMITTED,
             ]),
         },
-        TablePart { name: "nfs", holds: PartContent::Rest },
+        TablePart {
+            name: "nfs",
+            holds: PartContent::Rest,
+        },
         TablePart {
             name: "block_checksums",
             holds: PartContent::Blocks {
@@ -189,7 +204,12 @@ struct NfsParser {
 }
 
 impl StreamParser for NfsParser {
-    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.connection.on_bytes(direction, segment, out);
     }
 

@@ -251,7 +251,15 @@ impl<'a> ParserOutput<'a> {
         taps: &'a mut [ParserSubscription],
     ) -> Self {
         let limits = ParserLimits::default();
-        ParserOutput { flow: flow.into(), now, counters, limits, room: None, request: None, taps }
+        ParserOutput {
+            flow: flow.into(),
+            now,
+            counters,
+            limits,
+            room: None,
+            request: None,
+            taps,
+        }
     }
 
     /// Sets the limits.
@@ -265,7 +273,10 @@ impl<'a> ParserOutput<'a> {
     #[inline]
     #[must_use]
     pub fn with_room(self, room: &'a OutstandingBudget) -> Self {
-        ParserOutput { room: Some(room), ..self }
+        ParserOutput {
+            room: Some(room),
+            ..self
+        }
     }
 
     /// Whether any tap wants this column; allows to skip work for it.
@@ -285,7 +296,9 @@ impl<'a> ParserOutput<'a> {
     /// Columns of families, as [`tuple::Schema::members`]; equal for all taps of one protocol.
     pub fn members(&self) -> impl Iterator<Item = (FieldId, &str, &str)> {
         let first = self.taps.first().filter(|tap| tap.has_members);
-        first.into_iter().flat_map(|tap| tap.writer.schema().members())
+        first
+            .into_iter()
+            .flat_map(|tap| tap.writer.schema().members())
     }
 
     /// The protocol's cache of conversion results over all flows, for one conversion only. `None`: no tap.
@@ -325,7 +338,12 @@ impl<'a> ParserOutput<'a> {
 
 /// Writes the position of the request and the tap's end of the flow. Datagrams have no position.
 #[cold]
-fn write_request(w: &mut TupleWriter, taps: TapColumns, request: Option<TcpSeq>, facts: &dyn FlowFacts) {
+fn write_request(
+    w: &mut TupleWriter,
+    taps: TapColumns,
+    request: Option<TcpSeq>,
+    facts: &dyn FlowFacts,
+) {
     if let Some(seq) = request.filter(|_| facts.context().protocol == IpProtocol::TCP) {
         w.u64(taps.request, seq.0.into());
     }
@@ -419,11 +437,18 @@ fn write_times(w: &mut TupleWriter, ts: Timestamp, end: Timestamp, quality: Tupl
 fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut TextResultCache) {
     let mut key = [flow.protocol.0; 37];
     let mut text = Vec::new();
-    for (part, end) in key.as_chunks_mut::<18>().0.iter_mut().zip([flow.client, flow.server]) {
+    for (part, end) in key
+        .as_chunks_mut::<18>()
+        .0
+        .iter_mut()
+        .zip([flow.client, flow.server])
+    {
         part[..16].copy_from_slice(&end.addr.0);
         part[16..].copy_from_slice(&end.port.to_be_bytes());
     }
-    ids.append(&key, &mut text, |_, text| text.extend_from_slice(&community_id_text(flow)));
+    ids.append(&key, &mut text, |_, text| {
+        text.extend_from_slice(&community_id_text(flow))
+    });
     w.text(common::COMMUNITY_ID, &text);
 }
 

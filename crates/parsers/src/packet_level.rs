@@ -26,7 +26,14 @@ pub mod tcp_flow_key {
     /// The schema.
     #[must_use]
     pub fn schema() -> Schema {
-        Schema::of_parser("tcp_flow_key", 1, "TCP flow, at its first packet", FIELDS, None, None)
+        Schema::of_parser(
+            "tcp_flow_key",
+            1,
+            "TCP flow, at its first packet",
+            FIELDS,
+            None,
+            None,
+        )
     }
 
     /// Writes the tuple.
@@ -51,7 +58,14 @@ pub mod tcp_pkt_size {
     /// The schema.
     #[must_use]
     pub fn schema() -> Schema {
-        Schema::of_parser("tcp_pkt_size", 1, "TCP packet", FIELDS, Some(PACKET_BYTES), Some(DST_IP))
+        Schema::of_parser(
+            "tcp_pkt_size",
+            1,
+            "TCP packet",
+            FIELDS,
+            Some(PACKET_BYTES),
+            Some(DST_IP),
+        )
     }
 
     /// Writes the tuple; nothing for packets that are not TCP.
@@ -70,7 +84,9 @@ pub mod tcp_pkt_size {
 
 /// `packet`: any packet, as a record of fixed size.
 pub mod packet {
-    use super::{FlowContext, Packet, Schema, TransportHeader, TupleWriter, begin, write_five_tuple};
+    use super::{
+        FlowContext, Packet, Schema, TransportHeader, TupleWriter, begin, write_five_tuple,
+    };
 
     tuple::fields! {
         SRC_IP: Ip, None, "src_ip", "sender of the packet";
@@ -88,7 +104,14 @@ pub mod packet {
     /// The schema.
     #[must_use]
     pub fn schema() -> Schema {
-        Schema::of_parser("packet", 1, "any packet", FIELDS, Some(PACKET_BYTES), Some(SRC_IP))
+        Schema::of_parser(
+            "packet",
+            1,
+            "any packet",
+            FIELDS,
+            Some(PACKET_BYTES),
+            Some(SRC_IP),
+        )
     }
 
     /// Writes the tuple.
@@ -165,7 +188,10 @@ impl HeaderColumns {
             _ => None,
         };
         let wanted = writer.schema().ids().filter(|id| writer.wants(*id));
-        Some(HeaderColumns { tcp_only, columns: wanted.map(header).collect::<Option<_>>()? })
+        Some(HeaderColumns {
+            tcp_only,
+            columns: wanted.map(header).collect::<Option<_>>()?,
+        })
     }
 
     /// Writes the packets' rows by column, with the same result as the parser.
@@ -185,14 +211,22 @@ impl HeaderColumns {
 
     fn write(&self, packets: &HeaderBatch, places: Range<usize>, w: &mut TupleWriter) {
         let HeaderBatch {
-            ts, addrs: [src, dst], ports: [from, to], packet_bytes, payload_bytes, ttl, ..
+            ts,
+            addrs: [src, dst],
+            ports: [from, to],
+            packet_bytes,
+            payload_bytes,
+            ttl,
+            ..
         } = packets;
         for &(id, header) in &self.columns {
             let places = places.clone();
             match header {
                 HeaderField::Ts => w.extend_i64(id, ts[places].iter().copied()),
                 HeaderField::SrcIp => w.extend_ip(id, src[places].iter().copied()),
-                HeaderField::SrcPort => w.extend_u64(id, from[places].iter().map(|v| u64::from(*v))),
+                HeaderField::SrcPort => {
+                    w.extend_u64(id, from[places].iter().map(|v| u64::from(*v)))
+                }
                 HeaderField::DstIp => w.extend_ip(id, dst[places].iter().copied()),
                 HeaderField::DstPort => w.extend_u64(id, to[places].iter().map(|v| u64::from(*v))),
                 HeaderField::PacketBytes => {
@@ -270,7 +304,11 @@ impl Default for HeaderBatch {
 
 #[inline]
 fn begin(packet: &Packet<'_>, flow: &FlowContext, w: &mut TupleWriter) {
-    let quality = if flow.midstream { TupleQuality::Midstream } else { TupleQuality::Exact };
+    let quality = if flow.midstream {
+        TupleQuality::Midstream
+    } else {
+        TupleQuality::Exact
+    };
     write_common(w, flow, packet.ts, packet.ts, quality);
     write_path(w, &packet.tunnel, packet.vlan);
 }
@@ -316,7 +354,10 @@ mod tests {
     }
 
     fn nobody() -> FlowContext {
-        let nowhere = Endpoint { addr: Addr::default(), port: 0 };
+        let nowhere = Endpoint {
+            addr: Addr::default(),
+            port: 0,
+        };
         FlowContext {
             id: 0,
             client: nowhere,

@@ -16,8 +16,8 @@ use wire::{FlowSide, IpProtocol, Timestamp};
 use crate::application::{RecognitionLevel, Signature, TransportSet};
 use crate::proxy_header::ProxiedEndpoints;
 use crate::{
-    Direction, ParserOutput, ProbeContext, ProbeResult, ProtocolDefinition, StreamGap, StreamParser,
-    StreamSegment,
+    Direction, ParserOutput, ProbeContext, ProbeResult, ProtocolDefinition, StreamGap,
+    StreamParser, StreamSegment,
 };
 
 /// Maximum bytes held per flow before recognition, and bytes of a side shown to a probe.
@@ -85,7 +85,10 @@ struct ProxyPreamble {
 impl ProxyPreamble {
     /// No header: the first bytes of the connection have passed.
     fn absent() -> ProxyPreamble {
-        ProxyPreamble { judged: [true; 2], ..ProxyPreamble::default() }
+        ProxyPreamble {
+            judged: [true; 2],
+            ..ProxyPreamble::default()
+        }
     }
 
     /// The side that sent a header: the client.
@@ -173,7 +176,11 @@ impl ProbeBuffer {
     /// State of a flow whose first bytes were not examined.
     #[must_use]
     pub fn midway() -> ProbeBuffer {
-        ProbeBuffer { midstream: true, preamble: ProxyPreamble::absent(), ..ProbeBuffer::default() }
+        ProbeBuffer {
+            midstream: true,
+            preamble: ProxyPreamble::absent(),
+            ..ProbeBuffer::default()
+        }
     }
 
     /// Examines the next bytes of `side`. Returns `Ok(None)` while the protocol is unknown.
@@ -190,11 +197,19 @@ impl ProbeBuffer {
         candidates: ProtocolCandidates<'_>,
     ) -> Result<Option<RecognizedProtocol>, ()> {
         let midstream = flow.midstream || self.midstream;
-        let flow = ProbeFlow { client: flow.client.or(self.preamble.sender()), ..flow };
+        let flow = ProbeFlow {
+            client: flow.client.or(self.preamble.sender()),
+            ..flow
+        };
         let has_read = !candidates.read.is_empty();
         if self.len_of(side) < HELD_BYTES_MAX {
             let other = self.held_of(side.other());
-            let asked = ProbeInput { side, flow, protocols: candidates.read, other: &other };
+            let asked = ProbeInput {
+                side,
+                flow,
+                protocols: candidates.read,
+                other: &other,
+            };
             match self.ask(&asked, segment, midstream, candidates.named) {
                 Ok(found) => return Ok(Some(found)),
                 Err(undecided) => self.undecided[side.index()] = undecided,
@@ -205,7 +220,13 @@ impl ProbeBuffer {
         }
         let undecided = self.undecided[side.index()];
         self.chunks += u32::from(!undecided || !has_read);
-        if self.chunks >= if midstream { MIDSTREAM_CHUNKS_MAX } else { CHUNKS_MAX } {
+        if self.chunks
+            >= if midstream {
+                MIDSTREAM_CHUNKS_MAX
+            } else {
+                CHUNKS_MAX
+            }
+        {
             return self.claimed().map(Some).ok_or(());
         }
         self.hold(side, segment, flow, midstream, candidates.room);
@@ -265,18 +286,31 @@ impl ProbeBuffer {
         let StreamSegment { bytes, ts, place } = segment;
         let undecided = self.undecided[side.index()] || self.has_claimed(side);
         let held = self.held_bytes();
-        let most =
-            if undecided { AWAITED_BYTES_MAX.min(HELD_BYTES_MAX.max(held) + room) } else { HELD_BYTES_MAX };
+        let most = if undecided {
+            AWAITED_BYTES_MAX.min(HELD_BYTES_MAX.max(held) + room)
+        } else {
+            HELD_BYTES_MAX
+        };
         match () {
             // Each datagram is probed separately.
             () if flow.transport == IpProtocol::UDP => {}
             // These bytes begin no message, or the limit is reached: the next ones of this side may begin
             // one.
             () if held + bytes.len() > most || midstream && !undecided => {
-                self.passed_over += if undecided { (self.len_of(side) + bytes.len()) as u64 } else { 0 };
+                self.passed_over += if undecided {
+                    (self.len_of(side) + bytes.len()) as u64
+                } else {
+                    0
+                };
                 self.forget(side, ts);
             }
-            () => self.held.push(ProbeChunk { side, ts, place, missing: 0, bytes: bytes.to_vec() }),
+            () => self.held.push(ProbeChunk {
+                side,
+                ts,
+                place,
+                missing: 0,
+                bytes: bytes.to_vec(),
+            }),
         }
     }
 
@@ -312,16 +346,28 @@ impl ProbeBuffer {
         if let Ok(claim) = found {
             let RecognizedProtocol { protocol, asker } = claim.found;
             self.named = Some(protocol);
-            self.asker = Some(asker).filter(|_| named[usize::from(protocol)].known == RecognitionLevel::Read);
+            self.asker = Some(asker)
+                .filter(|_| named[usize::from(protocol)].known == RecognitionLevel::Read);
         }
         found == Err(true)
     }
 
     /// Handles a gap in the bytes of `side`: its held bytes are discarded.
     pub fn on_gap(&mut self, side: FlowSide, gap: StreamGap) {
-        let Some(gap) = self.behind_header_gap(side, gap) else { return };
-        let place = StreamPlace { seq: gap.seq, ack: None };
-        self.held.push(ProbeChunk { side, ts: gap.ts, place, missing: gap.len, bytes: Vec::new() });
+        let Some(gap) = self.behind_header_gap(side, gap) else {
+            return;
+        };
+        let place = StreamPlace {
+            seq: gap.seq,
+            ack: None,
+        };
+        self.held.push(ProbeChunk {
+            side,
+            ts: gap.ts,
+            place,
+            missing: gap.len,
+            bytes: Vec::new(),
+        });
         self.forget(side, gap.ts);
     }
 
@@ -334,7 +380,13 @@ impl ProbeBuffer {
         let place = of_side().next().map(|h| h.place).unwrap_or_default();
         self.held.retain(|h| h.side != side);
         if gap {
-            self.held.push(ProbeChunk { side, ts, place, missing, bytes: Vec::new() });
+            self.held.push(ProbeChunk {
+                side,
+                ts,
+                place,
+                missing,
+                bytes: Vec::new(),
+            });
         }
         self.midstream = true;
     }
@@ -343,7 +395,11 @@ impl ProbeBuffer {
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<ProbeBuffer>()
-            + self.held.iter().map(|held| size_of::<ProbeChunk>() + held.bytes.len()).sum::<usize>()
+            + self
+                .held
+                .iter()
+                .map(|held| size_of::<ProbeChunk>() + held.bytes.len())
+                .sum::<usize>()
     }
 
     /// The first held bytes of `side`, up to the number shown to a probe.
@@ -357,7 +413,11 @@ impl ProbeBuffer {
     }
 
     fn len_of(&self, side: FlowSide) -> usize {
-        self.held.iter().filter(|h| h.side == side).map(|h| h.bytes.len()).sum()
+        self.held
+            .iter()
+            .filter(|h| h.side == side)
+            .map(|h| h.bytes.len())
+            .sum()
     }
 
     /// Number of bytes held.
@@ -384,13 +444,41 @@ impl ProbeBuffer {
     }
 
     /// Passes the held bytes to the parser.
-    pub fn replay(self, asker: FlowSide, parser: &mut dyn StreamParser, out: &mut ParserOutput<'_>) {
-        for ProbeChunk { side, ts, place, missing, bytes } in self.held {
+    pub fn replay(
+        self,
+        asker: FlowSide,
+        parser: &mut dyn StreamParser,
+        out: &mut ParserOutput<'_>,
+    ) {
+        for ProbeChunk {
+            side,
+            ts,
+            place,
+            missing,
+            bytes,
+        } in self.held
+        {
             if missing > 0 {
-                parser.on_gap(direction(side, asker), StreamGap { seq: place.seq, len: missing, ts }, out);
+                parser.on_gap(
+                    direction(side, asker),
+                    StreamGap {
+                        seq: place.seq,
+                        len: missing,
+                        ts,
+                    },
+                    out,
+                );
             }
             if !bytes.is_empty() {
-                parser.on_bytes(direction(side, asker), StreamSegment { bytes: &bytes, ts, place }, out);
+                parser.on_bytes(
+                    direction(side, asker),
+                    StreamSegment {
+                        bytes: &bytes,
+                        ts,
+                        place,
+                    },
+                    out,
+                );
             }
         }
     }
@@ -408,7 +496,10 @@ struct ProbeInput<'a> {
 impl ProbeInput<'_> {
     /// The first protocol that claims the bytes; otherwise whether any needs more.
     fn probe(&self, bytes: &[u8], midstream: bool) -> Result<ProtocolClaim, bool> {
-        let protocols = self.protocols.iter().map(|protocol| Signature::from(*protocol));
+        let protocols = self
+            .protocols
+            .iter()
+            .map(|protocol| Signature::from(*protocol));
         self.first(bytes, midstream, protocols)
     }
 
@@ -434,9 +525,15 @@ impl ProbeInput<'_> {
             match self.one(bytes, midstream, &signature) {
                 Ok((asker, against_port)) => {
                     let found = RecognizedProtocol { protocol, asker };
-                    return Ok(ProtocolClaim { found, side: self.side, against_port });
+                    return Ok(ProtocolClaim {
+                        found,
+                        side: self.side,
+                        against_port,
+                    });
                 }
-                Err(needs_more) => undecided |= needs_more && signature.known == RecognitionLevel::Read,
+                Err(needs_more) => {
+                    undecided |= needs_more && signature.known == RecognitionLevel::Read
+                }
             }
         }
         Err(undecided)
@@ -444,14 +541,22 @@ impl ProbeInput<'_> {
 
     /// The client if the bytes match a signature, and whether the ports contradict it; otherwise whether it
     /// needs more.
-    fn one(&self, bytes: &[u8], midstream: bool, signature: &Signature) -> Result<(FlowSide, bool), bool> {
+    fn one(
+        &self,
+        bytes: &[u8],
+        midstream: bool,
+        signature: &Signature,
+    ) -> Result<(FlowSide, bool), bool> {
         let by_port = self.flow.client_by_port(signature.ports);
         let mut context = context(self.side, self.flow, midstream, signature.ports);
         context.answers = signature.known == RecognitionLevel::Read
             && !self.other.is_empty()
             && (signature.probe)(
                 self.other,
-                ProbeContext { speaker: context.speaker.map(Direction::other), ..context },
+                ProbeContext {
+                    speaker: context.speaker.map(Direction::other),
+                    ..context
+                },
             ) == ProbeResult::NeedMore;
         let ask = |context| match (signature.probe)(bytes, context) {
             ProbeResult::Request => Ok(self.side),
@@ -459,8 +564,13 @@ impl ProbeInput<'_> {
             ProbeResult::NeedMore => Err(true),
             ProbeResult::NotForUs => Err(false),
         };
-        let Some(client) = by_port else { return ask(context).map(|asker| (asker, false)) };
-        let presumed = ProbeContext { speaker: Some(direction(self.side, client)), ..context };
+        let Some(client) = by_port else {
+            return ask(context).map(|asker| (asker, false));
+        };
+        let presumed = ProbeContext {
+            speaker: Some(direction(self.side, client)),
+            ..context
+        };
         match ask(presumed) {
             Err(false) => ask(context).map(|asker| (asker, asker != client)),
             asker => asker.map(|asker| (asker, asker != client)),
@@ -471,7 +581,11 @@ impl ProbeInput<'_> {
 /// The direction of bytes sent by `side` when `asker` is the client.
 #[must_use]
 pub fn direction(side: FlowSide, asker: FlowSide) -> Direction {
-    if side == asker { Direction::ClientToServer } else { Direction::ServerToClient }
+    if side == asker {
+        Direction::ClientToServer
+    } else {
+        Direction::ServerToClient
+    }
 }
 
 fn context(side: FlowSide, flow: ProbeFlow, midstream: bool, ports: &[u16]) -> ProbeContext {
@@ -481,7 +595,13 @@ fn context(side: FlowSide, flow: ProbeFlow, midstream: bool, ports: &[u16]) -> P
         None => usual(FlowSide::A) || usual(FlowSide::B),
     };
     let speaker = flow.client.map(|client| direction(side, client));
-    ProbeContext { transport: flow.transport, usual_port, midstream, speaker, answers: false }
+    ProbeContext {
+        transport: flow.transport,
+        usual_port,
+        midstream,
+        speaker,
+        answers: false,
+    }
 }
 
 #[cfg(test)]
@@ -510,15 +630,36 @@ mod tests {
     #[test]
     fn what_was_held_keeps_its_place() {
         let mut probing = ProbeBuffer::default();
-        let about =
-            ProbeFlow { transport: IpProtocol::TCP, client: None, ports: [40000, 7070], midstream: false };
-        let at = |seq| StreamPlace { seq: TcpSeq(seq), ack: Some(TcpSeq(7)) };
-        let segment = |bytes, ts, seq| StreamSegment { bytes, ts: Timestamp(ts), place: at(seq) };
-        let protocols = ProtocolCandidates { read: &[&template::PROTOCOL], named: &[], room: 0 };
+        let about = ProbeFlow {
+            transport: IpProtocol::TCP,
+            client: None,
+            ports: [40000, 7070],
+            midstream: false,
+        };
+        let at = |seq| StreamPlace {
+            seq: TcpSeq(seq),
+            ack: Some(TcpSeq(7)),
+        };
+        let segment = |bytes, ts, seq| StreamSegment {
+            bytes,
+            ts: Timestamp(ts),
+            place: at(seq),
+        };
+        let protocols = ProtocolCandidates {
+            read: &[&template::PROTOCOL],
+            named: &[],
+            room: 0,
+        };
         let found = probing.on_bytes(FlowSide::A, segment(b"GET", 1, 100), about, protocols);
         assert_eq!(found, Ok(None));
         let found = probing.on_bytes(FlowSide::A, segment(b" a\n", 2, 103), about, protocols);
-        assert_eq!(found, Ok(Some(RecognizedProtocol { protocol: 0, asker: FlowSide::A })));
+        assert_eq!(
+            found,
+            Ok(Some(RecognizedProtocol {
+                protocol: 0,
+                asker: FlowSide::A
+            }))
+        );
         let flow = flow();
         let mut counters = ParserCounters::default();
         let mut places = PlaceRecorder(Vec::new());

@@ -62,7 +62,12 @@ pub enum StreamEnd {
 /// not depend on segment boundaries.
 pub trait StreamParser: Send {
     /// Handles the next bytes of one direction.
-    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>);
+    fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    );
 
     /// Handles a gap in one direction; the stream continues after it.
     fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>);

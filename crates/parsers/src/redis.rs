@@ -12,8 +12,8 @@ use tuple::{FieldId, Schema, SchemaFacts, TAPS, TupleWriter, WorkloadFacts};
 
 use crate::pairing::{ResponseExpectation, ResponseMatch};
 use crate::request_response::{
-    ExchangePattern, MessageBoundary, MessagePosition, MessageSuccessor, MessageView, RequestResponseParser,
-    RequestResponseProtocol, ServerMessageRole,
+    ExchangePattern, MessageBoundary, MessagePosition, MessageSuccessor, MessageView,
+    RequestResponseParser, RequestResponseProtocol, ServerMessageRole,
 };
 use crate::resync::next_line;
 use crate::{Direction, ProtocolDefinition};
@@ -77,7 +77,10 @@ pub fn schema() -> Schema {
     let doc = "Redis commands with their replies, and unsolicited messages of the server";
     let measure = Some(RESPONSE_TIME_NS);
     let key = Some(COMMAND);
-    Schema { facts: &FACTS, ..Schema::of_parser("redis", 1, doc, FIELDS, measure, key) }
+    Schema {
+        facts: &FACTS,
+        ..Schema::of_parser("redis", 1, doc, FIELDS, measure, key)
+    }
 }
 
 /// State of one connection.
@@ -138,21 +141,33 @@ impl RequestResponseProtocol for RedisConnection {
     /// The inside of a reply may look like a reply: a reply is only accepted at a proven message start.
     fn believe(&self, direction: Direction, bytes: &[u8], found: MessagePosition) -> bool {
         match direction {
-            Direction::ClientToServer => found != MessagePosition::Anywhere && resp::may_be_command(bytes),
-            Direction::ServerToClient => found != MessagePosition::Anywhere || resp::may_be_push(bytes),
+            Direction::ClientToServer => {
+                found != MessagePosition::Anywhere && resp::may_be_command(bytes)
+            }
+            Direction::ServerToClient => {
+                found != MessagePosition::Anywhere || resp::may_be_push(bytes)
+            }
         }
     }
 
     fn request(&mut self, head: &[u8]) -> ResponseExpectation {
         let mut words = resp::words(head);
-        let mut is =
-            |word: &str| words.next().flatten().is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()));
+        let mut is = |word: &str| {
+            words
+                .next()
+                .flatten()
+                .is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()))
+        };
         let name = resp::name(head).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"SYNC") {
             self.replication = RedisReplication::AskedWithSync;
         }
         let is_reply_mode = is("CLIENT") && is("REPLY");
-        let mode = resp::words(head).nth(2).flatten().filter(|_| is_reply_mode).unwrap_or_default();
+        let mode = resp::words(head)
+            .nth(2)
+            .flatten()
+            .filter(|_| is_reply_mode)
+            .unwrap_or_default();
         let answered = self.replies == RedisReplyMode::All;
         self.replies = match (&*mode.to_ascii_uppercase(), self.replies) {
             (b"ON", _) => {
@@ -164,12 +179,19 @@ impl RequestResponseProtocol for RedisConnection {
             _ => RedisReplyMode::All,
         };
         let is_silent = matches!(&*mode.to_ascii_uppercase(), b"OFF" | b"SKIP");
-        if answered && !is_silent { ResponseExpectation::Response } else { ResponseExpectation::Nothing }
+        if answered && !is_silent {
+            ResponseExpectation::Response
+        } else {
+            ResponseExpectation::Nothing
+        }
     }
 
     fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> ServerMessageRole {
-        let asked_for =
-            |name: &str| asked.and_then(resp::name).is_some_and(|n| n.eq_ignore_ascii_case(name.as_bytes()));
+        let asked_for = |name: &str| {
+            asked
+                .and_then(resp::name)
+                .is_some_and(|n| n.eq_ignore_ascii_case(name.as_bytes()))
+        };
         match head {
             [b'+', ..] if asked_for("PSYNC") => self.replication = RedisReplication::Begun,
             [b'$', ..] if self.replication == RedisReplication::AskedWithSync => {
@@ -201,7 +223,11 @@ impl RequestResponseProtocol for RedisConnection {
         }
     }
 
-    fn write(request: Option<MessageView<'_>>, response: Option<MessageView<'_>>, w: &mut TupleWriter) {
+    fn write(
+        request: Option<MessageView<'_>>,
+        response: Option<MessageView<'_>>,
+        w: &mut TupleWriter,
+    ) {
         let mut room = [0; 64];
         let name = request.and_then(|said| resp::upper_name(said.head, &mut room));
         if let (Some(request), Some(name)) = (request, name) {
@@ -219,8 +245,9 @@ impl RequestResponseProtocol for RedisConnection {
             write_push(response.head, w);
         } else if let Some(error) = resp::error(response.head) {
             w.text(ERROR, error);
-        } else if let Some(hit) =
-            name.filter(|name| commands::may_miss(name)).and_then(|_| resp::is_there(response.head))
+        } else if let Some(hit) = name
+            .filter(|name| commands::may_miss(name))
+            .and_then(|_| resp::is_there(response.head))
         {
             w.bool(HIT, hit);
         }
@@ -233,7 +260,11 @@ fn write_push(head: &[u8], w: &mut TupleWriter) {
         return w.text(COMMAND, b"MONITOR");
     }
     let mut words = resp::words(head);
-    let kind = words.next().flatten().unwrap_or_default().to_ascii_uppercase();
+    let kind = words
+        .next()
+        .flatten()
+        .unwrap_or_default()
+        .to_ascii_uppercase();
     w.text(COMMAND, &kind);
     let channel = match &*kind {
         b"MESSAGE" | b"SMESSAGE" => words.next(),

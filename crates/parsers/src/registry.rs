@@ -37,16 +37,34 @@ pub const PARSERS: &[ParserRegistration] = &[
         schema: tcp_flow_key::schema,
         reads: ParserInput::FirstPackets(tcp_flow_key::on_first_packet),
     },
-    ParserRegistration { schema: tcp_conn_time::schema, reads: ParserInput::Connections },
-    ParserRegistration { schema: tcp_pkt_size::schema, reads: ParserInput::Packets(tcp_pkt_size::on_packet) },
-    ParserRegistration { schema: packet::schema, reads: ParserInput::Packets(packet::on_packet) },
-    ParserRegistration { schema: flow_record::schema, reads: ParserInput::Flows },
-    ParserRegistration { schema: http::schema, reads: ParserInput::Messages(&http::PROTOCOL, http::ALL) },
+    ParserRegistration {
+        schema: tcp_conn_time::schema,
+        reads: ParserInput::Connections,
+    },
+    ParserRegistration {
+        schema: tcp_pkt_size::schema,
+        reads: ParserInput::Packets(tcp_pkt_size::on_packet),
+    },
+    ParserRegistration {
+        schema: packet::schema,
+        reads: ParserInput::Packets(packet::on_packet),
+    },
+    ParserRegistration {
+        schema: flow_record::schema,
+        reads: ParserInput::Flows,
+    },
+    ParserRegistration {
+        schema: http::schema,
+        reads: ParserInput::Messages(&http::PROTOCOL, http::ALL),
+    },
     ParserRegistration {
         schema: http::schema_get,
         reads: ParserInput::Messages(&http::PROTOCOL, http::GET_ONLY),
     },
-    ParserRegistration { schema: mysql::schema, reads: ParserInput::Messages(&mysql::PROTOCOL, mysql::ALL) },
+    ParserRegistration {
+        schema: mysql::schema,
+        reads: ParserInput::Messages(&mysql::PROTOCOL, mysql::ALL),
+    },
     ParserRegistration {
         schema: memcached::schema,
         reads: ParserInput::Messages(&memcached::PROTOCOL, memcached::ALL),
@@ -55,11 +73,26 @@ pub const PARSERS: &[ParserRegistration] = &[
         schema: memcached::schema_get,
         reads: ParserInput::Messages(&memcached::PROTOCOL, memcached::GET_ONLY),
     },
-    ParserRegistration { schema: redis::schema, reads: ParserInput::Messages(&redis::PROTOCOL, redis::ALL) },
-    ParserRegistration { schema: nfs::schema, reads: ParserInput::Messages(&nfs::PROTOCOL, nfs::NFS_ONLY) },
-    ParserRegistration { schema: nfs::schema_rpc, reads: ParserInput::Messages(&nfs::PROTOCOL, nfs::ALL) },
-    ParserRegistration { schema: dns::schema, reads: ParserInput::Messages(&dns::PROTOCOL, dns::ALL) },
-    ParserRegistration { schema: tls::schema, reads: ParserInput::Messages(&tls::PROTOCOL, tls::ALL) },
+    ParserRegistration {
+        schema: redis::schema,
+        reads: ParserInput::Messages(&redis::PROTOCOL, redis::ALL),
+    },
+    ParserRegistration {
+        schema: nfs::schema,
+        reads: ParserInput::Messages(&nfs::PROTOCOL, nfs::NFS_ONLY),
+    },
+    ParserRegistration {
+        schema: nfs::schema_rpc,
+        reads: ParserInput::Messages(&nfs::PROTOCOL, nfs::ALL),
+    },
+    ParserRegistration {
+        schema: dns::schema,
+        reads: ParserInput::Messages(&dns::PROTOCOL, dns::ALL),
+    },
+    ParserRegistration {
+        schema: tls::schema,
+        reads: ParserInput::Messages(&tls::PROTOCOL, tls::ALL),
+    },
 ];
 
 /// The schemas of all parsers, in the order of the list.

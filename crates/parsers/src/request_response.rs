@@ -92,7 +92,11 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
     }
 
     /// Writes the protocol's fields other than those above. `None`: not seen.
-    fn write(request: Option<MessageView<'_>>, response: Option<MessageView<'_>>, w: &mut TupleWriter);
+    fn write(
+        request: Option<MessageView<'_>>,
+        response: Option<MessageView<'_>>,
+        w: &mut TupleWriter,
+    );
 }
 
 /// Classification of the next bytes.

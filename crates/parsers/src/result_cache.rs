@@ -25,7 +25,12 @@ struct TextResultSlot {
 impl TextResultCache {
     /// Appends the result of `make` for `text` to `out`. `make` must be deterministic.
     #[inline]
-    pub fn append(&mut self, text: &[u8], out: &mut Vec<u8>, make: impl FnOnce(&[u8], &mut Vec<u8>)) {
+    pub fn append(
+        &mut self,
+        text: &[u8],
+        out: &mut Vec<u8>,
+        make: impl FnOnce(&[u8], &mut Vec<u8>),
+    ) {
         if text.is_empty() || text.len() > BYTES_MAX {
             return make(text, out);
         }
@@ -58,9 +63,12 @@ impl TextResultSlot {
 /// Texts chosen to collide slow each other down, without other effects.
 #[inline]
 fn slot_of(text: &[u8]) -> usize {
-    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mix =
+        |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (words, rest) = text.as_chunks();
-    let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    let hash = words
+        .iter()
+        .fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
     let rest = rest.iter().fold(0, |word, b| word << 8 | u64::from(*b));
     mix(hash, rest) as usize >> (usize::BITS - SLOTS.trailing_zeros())
 }
@@ -83,7 +91,10 @@ mod tests {
             let expected: Vec<u8> = text.bytes().rev().collect();
             assert_eq!(out, [b"before ", &expected[..]].concat());
         }
-        assert!(made < 7000, "of 9000 texts 3000 came twice in a row, and a third is too long");
+        assert!(
+            made < 7000,
+            "of 9000 texts 3000 came twice in a row, and a third is too long"
+        );
         memo.append(b"", &mut Vec::new(), |_, _| made = 0);
         assert_eq!(made, 0, "nothing is remembered of nothing");
     }

@@ -88,7 +88,11 @@ impl ResyncedMessage {
     pub fn replay(self, mut read: impl FnMut(StreamSegment<'_>)) -> usize {
         for pair in self.starts.windows(2) {
             let SegmentOffset { ts, place, .. } = pair[0];
-            read(StreamSegment { bytes: &self.held[pair[0].at..pair[1].at], ts, place });
+            read(StreamSegment {
+                bytes: &self.held[pair[0].at..pair[1].at],
+                ts,
+                place,
+            });
         }
         self.used
     }
@@ -100,7 +104,11 @@ impl ResyncedMessage {
 
     /// Arrival of its byte `at`, if already received.
     pub fn time_of(&self, at: usize) -> Timestamp {
-        self.starts[self.starts.partition_point(|s| s.at <= at).saturating_sub(1)].ts
+        self.starts[self
+            .starts
+            .partition_point(|s| s.at <= at)
+            .saturating_sub(1)]
+        .ts
     }
 
     /// The message's first bytes; `bytes` is the segment in which it was found.
@@ -136,8 +144,16 @@ struct SegmentOffset {
 impl SegmentOffset {
     /// The candidate `into` bytes after this start.
     fn candidate<'a>(&self, bytes: &'a [u8], into: usize) -> MessageCandidate<'a> {
-        let place = StreamPlace { seq: self.place.seq.plus(into as u32), ..self.place };
-        MessageCandidate { bytes, ts: self.ts, place, begins_segment: self.may_begin && into == 0 }
+        let place = StreamPlace {
+            seq: self.place.seq.plus(into as u32),
+            ..self.place
+        };
+        MessageCandidate {
+            bytes,
+            ts: self.ts,
+            place,
+            begins_segment: self.may_begin && into == 0,
+        }
     }
 }
 
@@ -153,10 +169,23 @@ impl ResyncSearch {
         let StreamSegment { bytes, ts, place } = segment;
         let mut window = std::mem::take(&mut self.held);
         let held = window.len();
-        let before = self.end.replace(StreamPlace { seq: segment.end(), ..place });
-        let heard_more = before.is_some_and(|end| end.seq == place.seq && has_heard_more(end.ack, place.ack));
-        let may_begin = heads.begins_segment(SegmentBeginning { place, first: before.is_none(), heard_more });
-        self.starts.push(SegmentOffset { at: held, ts, place, may_begin });
+        let before = self.end.replace(StreamPlace {
+            seq: segment.end(),
+            ..place
+        });
+        let heard_more =
+            before.is_some_and(|end| end.seq == place.seq && has_heard_more(end.ack, place.ack));
+        let may_begin = heads.begins_segment(SegmentBeginning {
+            place,
+            first: before.is_none(),
+            heard_more,
+        });
+        self.starts.push(SegmentOffset {
+            at: held,
+            ts,
+            place,
+            may_begin,
+        });
         if held > 0 {
             window.extend_from_slice(bytes);
         }
@@ -167,7 +196,9 @@ impl ResyncSearch {
         self.skipped |= at > 0;
         self.forget(at);
         if verdict == CandidateVerdict::Message {
-            let ResyncSearch { starts, skipped, .. } = std::mem::take(self);
+            let ResyncSearch {
+                starts, skipped, ..
+            } = std::mem::take(self);
             let SegmentOffset { ts, place, .. } = starts[0];
             window.truncate(held);
             window.drain(..at.min(held));
@@ -207,8 +238,11 @@ impl ResyncSearch {
         let behind = self.starts.partition_point(|s| s.at <= n);
         self.starts.drain(..behind.saturating_sub(1));
         for start in &mut self.starts {
-            let MessageCandidate { place, begins_segment, .. } =
-                start.candidate(&[], n.saturating_sub(start.at));
+            let MessageCandidate {
+                place,
+                begins_segment,
+                ..
+            } = start.candidate(&[], n.saturating_sub(start.at));
             (start.place, start.may_begin) = (place, begins_segment);
             start.at = start.at.saturating_sub(n);
         }
@@ -216,7 +250,9 @@ impl ResyncSearch {
 }
 
 fn has_heard_more(before: Option<TcpSeq>, now: Option<TcpSeq>) -> bool {
-    before.zip(now).is_some_and(|(before, now)| now.distance(before) > 0)
+    before
+        .zip(now)
+        .is_some_and(|(before, now)| now.distance(before) > 0)
 }
 
 /// The first position that is not rejected, with its verdict; the end if there is none. `known`: the first
@@ -227,28 +263,48 @@ fn first<H: MessageLocator>(
     known: bool,
     starts: &[SegmentOffset],
 ) -> (usize, CandidateVerdict) {
-    let mut beginnings = starts.iter().filter(|s| s.may_begin).map(|s| s.at).peekable();
+    let mut beginnings = starts
+        .iter()
+        .filter(|s| s.may_begin)
+        .map(|s| s.at)
+        .peekable();
     let mut next = |from| {
         while beginnings.next_if(|start| *start < from).is_some() {}
         let end = beginnings.peek().copied();
-        heads.next(&bytes[..end.unwrap_or(bytes.len())], from).or(end)
+        heads
+            .next(&bytes[..end.unwrap_or(bytes.len())], from)
+            .or(end)
     };
     let mut candidate = if known { Some(0) } else { next(0) };
     while let Some(at) = candidate.filter(|at| *at < bytes.len()) {
         let start = &starts[starts.partition_point(|s| s.at <= at) - 1];
         let head = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
         match heads.judge(&start.candidate(head, at - start.at)) {
-            CandidateVerdict::More if head.len() < H::HEAD_BYTES_MAX => return (at, CandidateVerdict::More),
+            CandidateVerdict::More if head.len() < H::HEAD_BYTES_MAX => {
+                return (at, CandidateVerdict::More);
+            }
             CandidateVerdict::Message => return (at, CandidateVerdict::Message),
             CandidateVerdict::No | CandidateVerdict::More => candidate = next(at + 1),
         }
     }
-    (bytes.len(), if candidate.is_some() { CandidateVerdict::More } else { CandidateVerdict::No })
+    (
+        bytes.len(),
+        if candidate.is_some() {
+            CandidateVerdict::More
+        } else {
+            CandidateVerdict::No
+        },
+    )
 }
 
 /// Whether a message starts anywhere in `bytes`, which do not begin a segment.
 pub fn is_in<H: MessageLocator>(heads: &H, bytes: &[u8]) -> bool {
-    let whole = SegmentOffset { at: 0, ts: Timestamp::MIN, place: StreamPlace::default(), may_begin: false };
+    let whole = SegmentOffset {
+        at: 0,
+        ts: Timestamp::MIN,
+        place: StreamPlace::default(),
+        may_begin: false,
+    };
     first(heads, bytes, false, &[whole]).1 == CandidateVerdict::Message
 }
 

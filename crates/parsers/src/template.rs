@@ -8,7 +8,9 @@ use memchr::memchr;
 use tuple::redact::HASH;
 use tuple::{Schema, SchemaFacts, TupleWriter};
 
-use crate::request_response::{MessageBoundary, MessageView, RequestResponseParser, RequestResponseProtocol};
+use crate::request_response::{
+    MessageBoundary, MessageView, RequestResponseParser, RequestResponseProtocol,
+};
 use crate::resync::next_line;
 use crate::{Direction, ProbeContext, ProbeResult, ProtocolDefinition};
 
@@ -37,9 +39,14 @@ tuple::fields! {
 pub fn schema() -> Schema {
     let measure = Some(RESPONSE_TIME_NS);
     let key = Some(KEY);
-    let facts =
-        &SchemaFacts { success: Some("error is null and response_time_ns >= 0ns"), ..SchemaFacts::NONE };
-    Schema { facts, ..Schema::of_parser("store", 1, "requests to a toy store", FIELDS, measure, key) }
+    let facts = &SchemaFacts {
+        success: Some("error is null and response_time_ns >= 0ns"),
+        ..SchemaFacts::NONE
+    };
+    Schema {
+        facts,
+        ..Schema::of_parser("store", 1, "requests to a toy store", FIELDS, measure, key)
+    }
 }
 
 // begin: the protocol
@@ -51,7 +58,9 @@ impl RequestResponseProtocol for StoreProtocol {
     const RESPONSE_TIME_NS: tuple::FieldId = RESPONSE_TIME_NS;
 
     fn cut(&self, direction: Direction, bytes: &[u8]) -> MessageBoundary {
-        let Some(end) = memchr(b'\n', bytes) else { return MessageBoundary::NeedMore };
+        let Some(end) = memchr(b'\n', bytes) else {
+            return MessageBoundary::NeedMore;
+        };
         let body = match (direction, words(&bytes[..end])) {
             (Direction::ClientToServer, [b"GET" | b"DEL", _, b""]) => Some(0),
             (Direction::ClientToServer, [b"PUT", _, len])
@@ -59,14 +68,23 @@ impl RequestResponseProtocol for StoreProtocol {
             (Direction::ServerToClient, [b"ERR", ..]) => Some(0),
             _ => None,
         };
-        body.map_or(MessageBoundary::NoMessage, |body| MessageBoundary::Message { head: end + 1, body })
+        body.map_or(MessageBoundary::NoMessage, |body| {
+            MessageBoundary::Message {
+                head: end + 1,
+                body,
+            }
+        })
     }
 
     fn next(_: Direction, bytes: &[u8], from: usize) -> Option<usize> {
         next_line(bytes, from)
     }
 
-    fn write(request: Option<MessageView<'_>>, response: Option<MessageView<'_>>, w: &mut TupleWriter) {
+    fn write(
+        request: Option<MessageView<'_>>,
+        response: Option<MessageView<'_>>,
+        w: &mut TupleWriter,
+    ) {
         if let Some([command, key, _]) = request.map(|said| words(said.head)) {
             w.text(COMMAND, command);
             w.text(KEY, key);
@@ -87,20 +105,28 @@ fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
         (MessageBoundary::Message { .. }, _) => ProbeResult::Request,
         // `OK` and `ERR` occur in many protocols.
         (_, MessageBoundary::Message { .. }) if context.usual_port => ProbeResult::Response,
-        (MessageBoundary::NeedMore, _) if bytes.len() < 512 && bytes.is_ascii() => ProbeResult::NeedMore,
+        (MessageBoundary::NeedMore, _) if bytes.len() < 512 && bytes.is_ascii() => {
+            ProbeResult::NeedMore
+        }
         _ => ProbeResult::NotForUs,
     }
 }
 
 /// The first three words of a line.
 fn words(line: &[u8]) -> [&[u8]; 3] {
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+    let mut words = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|w| !w.is_empty());
     std::array::from_fn(|_| words.next().unwrap_or_default())
 }
 
 /// A length; none is 0.
 fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() { Some(0) } else { std::str::from_utf8(digits).ok()?.parse().ok() }
+    if digits.is_empty() {
+        Some(0)
+    } else {
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
 }
 
 #[cfg(test)]
@@ -130,34 +156,75 @@ mod tests {
             .server("OK\nOK 5\n")
             .server("hello")
             .client("DEL b\r\n");
-        talk.server("ERR no such").server(" key\r\n").client("GET c\n");
+        talk.server("ERR no such")
+            .server(" key\r\n")
+            .client("GET c\n");
         assert_eq!(
             talk.rows(),
-            ["PUT a - 1000 exact", "GET a - 1000 exact", "DEL b no such key 1000 exact", "GET c - - half"]
+            [
+                "PUT a - 1000 exact",
+                "GET a - 1000 exact",
+                "DEL b no such key 1000 exact",
+                "GET c - - half"
+            ]
         );
     }
 
     #[test]
     fn gaps() {
         let mut talk = dialogue();
-        talk.client("GET a\n").server("OK 9\n123").gap(S, 5).server("9").client("GET b\n").server("OK\n");
+        talk.client("GET a\n")
+            .server("OK 9\n123")
+            .gap(S, 5)
+            .server("9")
+            .client("GET b\n")
+            .server("OK\n");
         assert_eq!(talk.rows(), ["GET a - 1000 gap_body", "GET b - 1000 exact"]);
         let mut talk = dialogue();
-        talk.client("GET a\n").server("OK\n").client("GET b\n").gap(S, 3).client("GET c\n").server("ERR x\n");
-        assert_eq!(talk.rows(), ["GET a - 1000 exact", "GET b - - half", "GET c x 1000 resync"]);
+        talk.client("GET a\n")
+            .server("OK\n")
+            .client("GET b\n")
+            .gap(S, 3)
+            .client("GET c\n")
+            .server("ERR x\n");
+        assert_eq!(
+            talk.rows(),
+            [
+                "GET a - 1000 exact",
+                "GET b - - half",
+                "GET c x 1000 resync"
+            ]
+        );
         let mut talk = dialogue();
-        talk.client("GET a\n").server("OK\n").gap(C, 6).server("ERR b\n").client("GET c\n").server("OK\n");
-        assert_eq!(talk.rows(), ["GET a - 1000 exact", "- - b - half", "GET c - 1000 resync"]);
+        talk.client("GET a\n")
+            .server("OK\n")
+            .gap(C, 6)
+            .server("ERR b\n")
+            .client("GET c\n")
+            .server("OK\n");
+        assert_eq!(
+            talk.rows(),
+            ["GET a - 1000 exact", "- - b - half", "GET c - 1000 resync"]
+        );
     }
 
     #[test]
     fn what_is_no_message_is_passed_over() {
         let mut talk = dialogue();
-        talk.client("GET a\n").server("OK\n").client("HELLO\nGET x\n").server("OK\n").client("GET b\n");
+        talk.client("GET a\n")
+            .server("OK\n")
+            .client("HELLO\nGET x\n")
+            .server("OK\n")
+            .client("GET b\n");
         assert_eq!(talk.counters.malformed_messages, 1);
-        assert_eq!(talk.rows(), ["GET a - 1000 exact", "- - - - half", "GET b - - half"]);
+        assert_eq!(
+            talk.rows(),
+            ["GET a - 1000 exact", "- - - - half", "GET b - - half"]
+        );
         let mut talk = dialogue();
-        talk.client("x".repeat(70_000)).server("OK\n").client("GET b\n");
+        talk.client("x".repeat(70_000))
+            .server("OK\n")
+            .client("GET b\n");
         assert_eq!((talk.counters.oversized_heads, talk.rows().len()), (1, 2));
     }
 
@@ -166,16 +233,25 @@ mod tests {
     fn the_page_shows_this_code() {
         let page = include_str!("../../../docs/write-a-parser.md");
         let code = include_str!("template.rs");
-        let shown: Vec<&str> =
-            page.split("```rust\n").skip(1).filter_map(|s| s.split("\n```").next()).collect();
+        let shown: Vec<&str> = page
+            .split("```rust\n")
+            .skip(1)
+            .filter_map(|s| s.split("\n```").next())
+            .collect();
         assert_eq!(shown.len(), 3);
         for part in shown.iter().flat_map(|s| s.split("\n\n")) {
             assert!(code.contains(part), "not in template.rs:\n{part}");
         }
-        let product = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let product = code
+            .split("#[cfg(test)]\nmod tests")
+            .next()
+            .unwrap_or_default();
         let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
         let lines = product.lines().filter(is_code).count();
-        assert!(page.contains(&format!(": {lines} lines in all")), "{lines} lines");
+        assert!(
+            page.contains(&format!(": {lines} lines in all")),
+            "{lines} lines"
+        );
     }
 
     #[test]

@@ -23,7 +23,9 @@ use tuple::{Schema, SchemaFacts};
 
 pub use self::codes::cipher as cipher_name;
 use self::connection::TlsConnection;
-use crate::{Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment};
+use crate::{
+    Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment,
+};
 
 /// Variant: every handshake.
 pub const ALL: u8 = 0;
@@ -54,11 +56,19 @@ pub fn schema() -> Schema {
     let measure = Some(field::HANDSHAKE_TIME);
     let key = Some(field::SNI);
     let doc = "TLS handshakes, from their unencrypted part";
-    Schema { facts: &FACTS, ..Schema::of_parser("tls", 1, doc, field::FIELDS, measure, key) }
+    Schema {
+        facts: &FACTS,
+        ..Schema::of_parser("tls", 1, doc, field::FIELDS, measure, key)
+    }
 }
 
 impl StreamParser for TlsConnection {
-    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.bytes(direction, segment, out);
     }
 

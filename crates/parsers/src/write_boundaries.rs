@@ -48,7 +48,10 @@ impl Default for DirectionPackets {
 
 impl Default for ConnectionWrites {
     fn default() -> Self {
-        ConnectionWrites { longest: LONGEST_MIN, lanes: [DirectionPackets::default(); 2] }
+        ConnectionWrites {
+            longest: LONGEST_MIN,
+            lanes: [DirectionPackets::default(); 2],
+        }
     }
 }
 
@@ -59,7 +62,13 @@ impl ConnectionWrites {
         let bytes = u32::try_from(segment.bytes.len()).unwrap_or(u32::MAX);
         self.longest = self.longest.max(bytes);
         let lane = &mut self.lanes[direction as usize];
-        lane.previous = std::mem::replace(&mut lane.last, PacketPiece { bytes, is_missing: false });
+        lane.previous = std::mem::replace(
+            &mut lane.last,
+            PacketPiece {
+                bytes,
+                is_missing: false,
+            },
+        );
         lane.ts = segment.ts;
     }
 
@@ -70,7 +79,10 @@ impl ConnectionWrites {
         let missing = u32::try_from(gap.len).unwrap_or(u32::MAX);
         let lane = &mut self.lanes[direction as usize];
         if gap.ts != lane.ts {
-            lane.last = PacketPiece { bytes: missing, is_missing: true };
+            lane.last = PacketPiece {
+                bytes: missing,
+                is_missing: true,
+            };
             return None;
         }
         let start = gap.seq.plus(lane.last.bytes.wrapping_neg());
@@ -85,7 +97,11 @@ impl ConnectionWrites {
     #[must_use]
     pub fn begins_write(&self, direction: Direction, segment: StreamSegment<'_>) -> bool {
         let DirectionPackets { last, previous, .. } = self.lanes[direction as usize];
-        let most = if previous.is_missing { self.longest.min(PACKET_BYTES_MIN_V6) } else { self.longest };
+        let most = if previous.is_missing {
+            self.longest.min(PACKET_BYTES_MIN_V6)
+        } else {
+            self.longest
+        };
         segment.bytes.len() == last.bytes as usize
             && (1..most).contains(&previous.bytes)
             && divisor(previous.bytes, self.longest) < PACKET_BYTES_MIN
@@ -112,7 +128,11 @@ mod tests {
     /// Whether a packet of `len` bytes begins a write.
     fn come(packets: &mut ConnectionWrites, direction: Direction, len: usize, ts: i64) -> bool {
         let bytes = vec![0; len];
-        let segment = StreamSegment { bytes: &bytes, ts: Timestamp(ts), place: StreamPlace::default() };
+        let segment = StreamSegment {
+            bytes: &bytes,
+            ts: Timestamp(ts),
+            place: StreamPlace::default(),
+        };
         packets.come(direction, segment);
         assert!(!packets.begins_write(direction, segment.behind(1)));
         packets.begins_write(direction, segment)
@@ -120,7 +140,11 @@ mod tests {
 
     #[test]
     fn short_packets_end_writes() {
-        let gap = |len, ts| StreamGap { seq: TcpSeq(0), len, ts: Timestamp(ts) };
+        let gap = |len, ts| StreamGap {
+            seq: TcpSeq(0),
+            len,
+            ts: Timestamp(ts),
+        };
         let mut packets = ConnectionWrites::default();
         assert!(!come(&mut packets, S, 1460, 1));
         assert!(!come(&mut packets, S, 300, 2));
@@ -142,7 +166,9 @@ mod tests {
     fn full_packets_do_not() {
         let mut packets = ConnectionWrites::default();
         assert!(
-            !come(&mut packets, S, 40, 1) && !come(&mut packets, S, 40, 2) && !come(&mut packets, S, 7, 3)
+            !come(&mut packets, S, 40, 1)
+                && !come(&mut packets, S, 40, 2)
+                && !come(&mut packets, S, 7, 3)
         );
         assert!(come(&mut packets, S, 40, 4));
         // Merged packets.

@@ -13,18 +13,23 @@ impl TimeBounds {
     /// Whether the period is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.since_ns.zip(self.until_ns).is_some_and(|(since, until)| since >= until)
+        self.since_ns
+            .zip(self.until_ns)
+            .is_some_and(|(since, until)| since >= until)
     }
 
     /// Whether a time is within the period.
     #[must_use]
     pub fn contains(&self, ns: i64) -> bool {
-        self.since_ns.is_none_or(|since| since <= ns) && self.until_ns.is_none_or(|until| ns < until)
+        self.since_ns.is_none_or(|since| since <= ns)
+            && self.until_ns.is_none_or(|until| ns < until)
     }
 
     /// The length, if both ends are set.
     #[must_use]
     pub fn nanos(&self) -> Option<i64> {
-        self.since_ns.zip(self.until_ns).map(|(since, until)| until.saturating_sub(since))
+        self.since_ns
+            .zip(self.until_ns)
+            .map(|(since, until)| until.saturating_sub(since))
     }
 }

@@ -32,8 +32,13 @@ impl JobCost {
     #[must_use]
     pub fn at(&self, packets_per_second: u64) -> ResourceUsage {
         let cpu_ns = packets_per_second.saturating_mul(self.cpu_ns_per_packet);
-        let memory = packets_per_second.saturating_mul(self.memory_bytes_per_pps).min(self.memory_bytes_max);
-        self.base.and(ResourceUsage { cpu_millis: cpu_ns / 1_000_000, memory_bytes: memory })
+        let memory = packets_per_second
+            .saturating_mul(self.memory_bytes_per_pps)
+            .min(self.memory_bytes_max);
+        self.base.and(ResourceUsage {
+            cpu_millis: cpu_ns / 1_000_000,
+            memory_bytes: memory,
+        })
     }
 
     /// Bytes per second sent by the host at this packet rate.
@@ -90,7 +95,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_said_with_numbers() {
-        let burden = |cpu_millis, mib: u64| ResourceUsage { cpu_millis, memory_bytes: mib << 20 };
+        let burden = |cpu_millis, mib: u64| ResourceUsage {
+            cpu_millis,
+            memory_bytes: mib << 20,
+        };
         let max = burden(1000, 2048);
         for (needs, borne, expected) in [
             (burden(1000, 2048), burden(0, 0), None),
@@ -116,7 +124,10 @@ mod tests {
 
     #[test]
     fn a_cost_grows_with_the_packets_up_to_what_the_parts_may_hold() {
-        let base = ResourceUsage { cpu_millis: 5, memory_bytes: 100 };
+        let base = ResourceUsage {
+            cpu_millis: 5,
+            memory_bytes: 100,
+        };
         let cost = JobCost {
             base,
             cpu_ns_per_packet: 250,
@@ -124,10 +135,20 @@ mod tests {
             memory_bytes_max: 1000,
             sent_bytes_per_1000_packets: 7,
         };
-        for (packets, cpu_millis, memory_bytes) in
-            [(0, 5, 100), (100, 5, 400), (1_000_000, 255, 1100), (u64::MAX, 5 + u64::MAX / 1_000_000, 1100)]
-        {
-            assert_eq!(cost.at(packets), ResourceUsage { cpu_millis, memory_bytes }, "{packets}");
+        for (packets, cpu_millis, memory_bytes) in [
+            (0, 5, 100),
+            (100, 5, 400),
+            (1_000_000, 255, 1100),
+            (u64::MAX, 5 + u64::MAX / 1_000_000, 1100),
+        ] {
+            assert_eq!(
+                cost.at(packets),
+                ResourceUsage {
+                    cpu_millis,
+                    memory_bytes
+                },
+                "{packets}"
+            );
         }
         assert_eq!(cost.sent_bytes_at(2000), 14);
     }

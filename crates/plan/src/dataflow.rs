@@ -32,7 +32,9 @@ impl Dataflow {
     #[must_use]
     pub fn with_groups_max(mut self, max: Option<usize>) -> Dataflow {
         let max = max.unwrap_or(usize::MAX);
-        self.pipelines.iter_mut().for_each(|pipeline| pipeline.groups_max = pipeline.groups_max.min(max));
+        self.pipelines
+            .iter_mut()
+            .for_each(|pipeline| pipeline.groups_max = pipeline.groups_max.min(max));
         self
     }
 
@@ -169,7 +171,9 @@ impl ProfileSpec {
             self.checksums,
             self.object,
         ];
-        [self.operation, self.client].into_iter().chain(optional.into_iter().flatten())
+        [self.operation, self.client]
+            .into_iter()
+            .chain(optional.into_iter().flatten())
     }
 
     /// Its predicates.
@@ -210,7 +214,11 @@ pub struct AggregateColumn {
 impl From<AggregateFunction> for AggregateColumn {
     /// Uses the first value and the default name.
     fn from(aggregate: AggregateFunction) -> AggregateColumn {
-        AggregateColumn { aggregate, value: 0, name: None }
+        AggregateColumn {
+            aggregate,
+            value: 0,
+            name: None,
+        }
     }
 }
 
@@ -262,7 +270,9 @@ impl AggregateFunction {
     /// Whether it requires a value.
     #[must_use]
     pub fn takes_value(&self) -> bool {
-        use AggregateFunction::{Avg, Cdf, Hist, Max, Min, Quantile, Share, Stddev, Sum, Throughput};
+        use AggregateFunction::{
+            Avg, Cdf, Hist, Max, Min, Quantile, Share, Stddev, Sum, Throughput,
+        };
         match self {
             Sum | Avg | Min | Max | Stddev | Quantile(_) | Hist | Cdf | Throughput => true,
             Share(total) => *total == ShareTotal::Values,
@@ -273,7 +283,10 @@ impl AggregateFunction {
     /// Whether it depends on the length of the window.
     #[must_use]
     pub fn is_per_second(&self) -> bool {
-        matches!(self, AggregateFunction::Rate | AggregateFunction::Throughput)
+        matches!(
+            self,
+            AggregateFunction::Rate | AggregateFunction::Throughput
+        )
     }
 
     /// Whether its results are distributions, which cannot be ordered.

@@ -210,7 +210,10 @@ impl Column {
     /// The computed column at index `place`.
     #[must_use]
     pub fn computed(place: usize) -> Column {
-        Column { input: COMPUTED, field: FieldId(place as u16) }
+        Column {
+            input: COMPUTED,
+            field: FieldId(place as u16),
+        }
     }
 
     /// The index among the computed columns, if it is one.
@@ -224,7 +227,9 @@ impl ComputedField {
     /// Calls `read` with the input columns that `column` depends on, or with itself.
     pub fn sources(all: &[ComputedField], column: Column, read: &mut dyn FnMut(Column)) {
         match column.computed_place().map(|place| &all[place]) {
-            Some(computed) => computed.expr.columns(&mut |c| ComputedField::sources(all, c, read)),
+            Some(computed) => computed
+                .expr
+                .columns(&mut |c| ComputedField::sources(all, c, read)),
             None => read(column),
         }
     }
@@ -263,7 +268,9 @@ impl Expr {
             Expr::Arithmetic(a, op, b) => Expr::Arithmetic(boxed(a), *op, boxed(b)),
             Expr::Compare(a, op, b) => Expr::Compare(boxed(a), *op, boxed(b)),
             Expr::Test(condition) => Expr::Test(Box::new(condition.renamed(to))),
-            Expr::If(condition, a, b) => Expr::If(Box::new(condition.renamed(to)), boxed(a), boxed(b)),
+            Expr::If(condition, a, b) => {
+                Expr::If(Box::new(condition.renamed(to)), boxed(a), boxed(b))
+            }
             Expr::Coalesce(list) => Expr::Coalesce(list.iter().map(|e| e.renamed(to)).collect()),
             Expr::Trunc(of, step) => Expr::Trunc(boxed(of), *step),
             Expr::Subnet(of, v4, v6) => Expr::Subnet(boxed(of), *v4, *v6),
@@ -277,7 +284,9 @@ impl Predicate {
     /// Calls `read` with every column read.
     pub fn columns(&self, read: &mut dyn FnMut(Column)) {
         match self {
-            Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|p| p.columns(read)),
+            Predicate::And(parts) | Predicate::Or(parts) => {
+                parts.iter().for_each(|p| p.columns(read))
+            }
             Predicate::Not(inner) => inner.columns(read),
             Predicate::Compare { column, .. }
             | Predicate::Like { column, .. }

@@ -20,12 +20,13 @@ pub use bounds::TimeBounds;
 pub use budget::NetworkBudget;
 pub use cost::{JobCost, ResourceUsage};
 pub use dataflow::{
-    AggregateColumn, AggregateFunction, AggregatedValue, Dataflow, DataflowInput, GroupBy, Pipeline,
-    ProfileSpec, RawRows, ResultSelection, ShareTotal, SortDirection, SortKey, TopK, Window,
+    AggregateColumn, AggregateFunction, AggregatedValue, Dataflow, DataflowInput, GroupBy,
+    Pipeline, ProfileSpec, RawRows, ResultSelection, ShareTotal, SortDirection, SortKey, TopK,
+    Window,
 };
 pub use expr::{
-    ArithmeticOperator, COMPUTED, CaseSensitivity, Column, ComparisonOperator, ComputedField, Expr, Literal,
-    Predicate, RegexPattern, TextFunction,
+    ArithmeticOperator, COMPUTED, CaseSensitivity, Column, ComparisonOperator, ComputedField, Expr,
+    Literal, Predicate, RegexPattern, TextFunction,
 };
 pub use monitor_spec::{AddressMatch, MonitorSpec, ParserUse, QueryLimit, SampleMode, TimeSpan};
 pub use slice::{FlowSlice, SliceSource};

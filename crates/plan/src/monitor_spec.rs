@@ -41,7 +41,10 @@ impl ParserUse {
     /// Every column of a parser.
     #[must_use]
     pub fn all_columns(schema: Arc<Schema>) -> Self {
-        ParserUse { columns: schema.ids().collect(), schema }
+        ParserUse {
+            columns: schema.ids().collect(),
+            schema,
+        }
     }
 
     /// Whether the query uses the comparison of two taps.

@@ -45,12 +45,24 @@ pub enum ResultColumn {
 /// The meaning of the columns of [`schema`] without intervals, in order.
 #[must_use]
 pub fn shown(pipeline: &Pipeline) -> Vec<ResultColumn> {
-    let window = pipeline.window.iter().flat_map(|_| [ResultColumn::WindowStart, ResultColumn::WindowEnd]);
+    let window = pipeline
+        .window
+        .iter()
+        .flat_map(|_| [ResultColumn::WindowStart, ResultColumn::WindowEnd]);
     let group = (0..pipeline.group.len()).map(ResultColumn::Group);
     let rank = pipeline.top_k.iter().map(|_| ResultColumn::Rank);
     let aggregates = (0..pipeline.aggregates.len()).map(ResultColumn::Aggregate);
-    let rest = [ResultColumn::Approximate, ResultColumn::ErrorBound, ResultColumn::Lost];
-    window.chain(group).chain(rank).chain(aggregates).chain(rest).collect()
+    let rest = [
+        ResultColumn::Approximate,
+        ResultColumn::ErrorBound,
+        ResultColumn::Lost,
+    ];
+    window
+        .chain(group)
+        .chain(rank)
+        .chain(aggregates)
+        .chain(rest)
+        .collect()
 }
 
 /// The positions of result columns without intervals in a result with or without them.
@@ -60,7 +72,11 @@ pub fn places(pipeline: &Pipeline, intervals: IntervalMode) -> Vec<FieldId> {
     let place = |shown: ResultColumn| {
         let place = FieldId(next);
         let is_followed = matches!(shown, ResultColumn::Rank | ResultColumn::Aggregate(_));
-        next += if is_followed && intervals == IntervalMode::Shown { 3 } else { 1 };
+        next += if is_followed && intervals == IntervalMode::Shown {
+            3
+        } else {
+            1
+        };
         place
     };
     shown(pipeline).into_iter().map(place).collect()
@@ -75,7 +91,11 @@ pub fn first_aggregate(pipeline: &Pipeline) -> usize {
 
 /// The columns of a pipeline's results; `input` returns the field of a dataflow column.
 #[must_use]
-pub fn schema(pipeline: &Pipeline, intervals: IntervalMode, input: &dyn Fn(Column) -> Field) -> Schema {
+pub fn schema(
+    pipeline: &Pipeline,
+    intervals: IntervalMode,
+    input: &dyn Fn(Column) -> Field,
+) -> Schema {
     let mut fields = Vec::new();
     if pipeline.window.is_some() {
         let time = |name, doc| Field::new(name, DataType::I64, Unit::EpochNanoseconds, doc);
@@ -83,21 +103,43 @@ pub fn schema(pipeline: &Pipeline, intervals: IntervalMode, input: &dyn Fn(Colum
         fields.push(time("window_end", "first nanosecond after the window"));
     }
     for group in &pipeline.group {
-        fields.push(Field { name: group.name.clone().into(), ..input(group.column) });
+        fields.push(Field {
+            name: group.name.clone().into(),
+            ..input(group.column)
+        });
     }
     let mut ends: Vec<(usize, DataType)> = Vec::new();
     if pipeline.top_k.is_some() {
         ends.push((fields.len(), DataType::U64));
-        fields.push(Field::new("rank", DataType::U64, Unit::None, "1 is the largest"));
+        fields.push(Field::new(
+            "rank",
+            DataType::U64,
+            Unit::None,
+            "1 is the largest",
+        ));
     }
     for aggregated in &pipeline.aggregates {
         let field = aggregate_field(pipeline, aggregated, input);
-        let end = if field.data_type == DataType::Json { DataType::Json } else { DataType::F64 };
+        let end = if field.data_type == DataType::Json {
+            DataType::Json
+        } else {
+            DataType::F64
+        };
         ends.push((fields.len(), end));
         fields.push(field);
     }
-    fields.push(Field::new("approximate", DataType::Bool, Unit::None, "whether a memory bound was reached"));
-    fields.push(Field::new("error_bound", DataType::F64, Unit::None, "maximum error, if known"));
+    fields.push(Field::new(
+        "approximate",
+        DataType::Bool,
+        Unit::None,
+        "whether a memory bound was reached",
+    ));
+    fields.push(Field::new(
+        "error_bound",
+        DataType::F64,
+        Unit::None,
+        "maximum error, if known",
+    ));
     fields.push(Field::new(
         "lost",
         DataType::F64,
@@ -115,8 +157,14 @@ pub fn schema(pipeline: &Pipeline, intervals: IntervalMode, input: &dyn Fn(Colum
                 doc,
                 redact: RedactionRule::Keep,
             };
-            fields.insert(place + 1, of("_high", Cow::Borrowed("upper end of the 95 % interval")));
-            fields.insert(place + 1, of("_low", Cow::Borrowed("lower end of the 95 % interval")));
+            fields.insert(
+                place + 1,
+                of("_high", Cow::Borrowed("upper end of the 95 % interval")),
+            );
+            fields.insert(
+                place + 1,
+                of("_low", Cow::Borrowed("lower end of the 95 % interval")),
+            );
         }
         make_unique(&mut fields);
     }
@@ -140,7 +188,10 @@ fn aggregate_field(
     input: &dyn Fn(Column) -> Field,
 ) -> Field {
     use Unit::{BytesPerSecond, Fraction, PerSecond};
-    let value = pipeline.values.get(aggregated.value).map(|v| (input(v.column).data_type, v.unit));
+    let value = pipeline
+        .values
+        .get(aggregated.value)
+        .map(|v| (input(v.column).data_type, v.unit));
     let (value_type, unit) = value.unwrap_or((DataType::U64, Unit::None));
     let of_value = |data_type, doc| Field::new("", data_type, unit, doc);
     let field = match &aggregated.aggregate {
@@ -151,16 +202,27 @@ fn aggregate_field(
         AggregateFunction::Max => of_value(value_type, "largest value"),
         AggregateFunction::Stddev => of_value(DataType::F64, "sample standard deviation"),
         AggregateFunction::Rate => Field::new("", DataType::F64, PerSecond, "tuples per second"),
-        AggregateFunction::Distinct(_) => Field::new("", DataType::U64, Unit::None, "different values"),
+        AggregateFunction::Distinct(_) => {
+            Field::new("", DataType::U64, Unit::None, "different values")
+        }
         AggregateFunction::Quantile(_) => of_value(DataType::F64, "quantile, within 1 %"),
         AggregateFunction::Hist => of_value(DataType::Json, "[[upper bound, count], …]"),
         AggregateFunction::Cdf => of_value(DataType::Json, "[[upper bound, share up to it], …]"),
-        AggregateFunction::Success(_) => Field::new("", DataType::F64, Fraction, "share without an error"),
-        AggregateFunction::Ratio(_) => {
-            Field::new("", DataType::F64, Fraction, "share for which the condition is true")
+        AggregateFunction::Success(_) => {
+            Field::new("", DataType::F64, Fraction, "share without an error")
         }
+        AggregateFunction::Ratio(_) => Field::new(
+            "",
+            DataType::F64,
+            Fraction,
+            "share for which the condition is true",
+        ),
         AggregateFunction::Throughput => {
-            let unit = if unit == Unit::Bytes { BytesPerSecond } else { PerSecond };
+            let unit = if unit == Unit::Bytes {
+                BytesPerSecond
+            } else {
+                PerSecond
+            };
             Field::new("", DataType::F64, unit, "sum of the values per second")
         }
         AggregateFunction::Share(ShareTotal::Tuples) => {
@@ -170,8 +232,14 @@ fn aggregate_field(
             Field::new("", DataType::F64, Fraction, "share of the sum of all")
         }
     };
-    let name = aggregated.name.clone().unwrap_or_else(|| usual_name(pipeline, aggregated, unit, input));
-    Field { name: name.into(), ..field }
+    let name = aggregated
+        .name
+        .clone()
+        .unwrap_or_else(|| usual_name(pipeline, aggregated, unit, input));
+    Field {
+        name: name.into(),
+        ..field
+    }
 }
 
 /// The aggregate and its unit; with several values the aggregate and the column: `sum_bytes`, `sum_request_bytes`.
@@ -204,9 +272,14 @@ fn usual_name(
         AggregateFunction::Throughput => "throughput",
         AggregateFunction::Share(_) => "share",
     };
-    match pipeline.values.get(aggregated.value).filter(|_| aggregated.aggregate.takes_value()) {
+    match pipeline
+        .values
+        .get(aggregated.value)
+        .filter(|_| aggregated.aggregate.takes_value())
+    {
         Some(value)
-            if pipeline.values.len() > 1 || matches!(aggregated.aggregate, AggregateFunction::Share(_)) =>
+            if pipeline.values.len() > 1
+                || matches!(aggregated.aggregate, AggregateFunction::Share(_)) =>
         {
             format!("{word}_{}", input(value.column).name)
         }
@@ -218,7 +291,13 @@ fn usual_name(
 /// 0.95 → p95, 0.999 → p99_9.
 fn quantile_name(q: f64) -> String {
     let percent = format!("{:.8}", q * 100.0);
-    format!("p{}", percent.trim_end_matches('0').trim_end_matches('.').replace('.', "_"))
+    format!(
+        "p{}",
+        percent
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .replace('.', "_")
+    )
 }
 
 fn unit_suffix(unit: Unit) -> &'static str {
@@ -267,6 +346,9 @@ mod tests {
         let field = |name: &'static str| Field::new(name, DataType::U64, Unit::None, "");
         let mut fields = ["count", "rank", "count", "count"].map(field);
         make_unique(&mut fields);
-        assert_eq!(fields.map(|f| f.name.into_owned()), ["count", "rank", "count_2", "count_3"]);
+        assert_eq!(
+            fields.map(|f| f.name.into_owned()),
+            ["count", "rank", "count_2", "count_3"]
+        );
     }
 }

@@ -37,7 +37,10 @@ impl FlowSlice {
     /// The slice with the same drawn bits at another level.
     #[must_use]
     pub fn at(self, level: u8) -> FlowSlice {
-        FlowSlice { level: level.min(FlowSlice::LEVEL_MAX), ..self }
+        FlowSlice {
+            level: level.min(FlowSlice::LEVEL_MAX),
+            ..self
+        }
     }
 
     /// Its share of all flows.
@@ -100,8 +103,15 @@ impl FromStr for FlowSlice {
         let mut number = || words.next().and_then(|word| word.parse::<u16>().ok());
         let level = number().ok_or(())?;
         let drawn = number().ok_or(())?;
-        let level = u8::try_from(level).ok().filter(|level| *level <= FlowSlice::LEVEL_MAX).ok_or(())?;
-        if words.next().is_some() { Err(()) } else { Ok(FlowSlice { coin, level, drawn }) }
+        let level = u8::try_from(level)
+            .ok()
+            .filter(|level| *level <= FlowSlice::LEVEL_MAX)
+            .ok_or(())?;
+        if words.next().is_some() {
+            Err(())
+        } else {
+            Ok(FlowSlice { coin, level, drawn })
+        }
     }
 }
 
@@ -112,13 +122,24 @@ mod tests {
     #[test]
     fn slices_are_nested_and_have_their_share() {
         for coin in [SliceSource::Ports, SliceSource::Addresses] {
-            let all = FlowSlice { coin, level: 0, drawn: 0x2b5 };
+            let all = FlowSlice {
+                coin,
+                level: 0,
+                drawn: 0x2b5,
+            };
             for level in 0..=FlowSlice::LEVEL_MAX {
                 let slice = all.at(level);
                 let larger = all.at(level.saturating_sub(1));
                 let inside = |port: &u16| slice.admits([*port, 443]);
-                assert!((0..=u16::MAX).filter(inside).all(|port| larger.admits([443, port])));
-                assert_eq!((0..=u16::MAX).filter(inside).count() as f64, 65_536.0 * slice.share());
+                assert!(
+                    (0..=u16::MAX)
+                        .filter(inside)
+                        .all(|port| larger.admits([443, port]))
+                );
+                assert_eq!(
+                    (0..=u16::MAX).filter(inside).count() as f64,
+                    65_536.0 * slice.share()
+                );
                 // Even ports, as used by one system.
                 if coin == SliceSource::Ports {
                     let even = (0..=u16::MAX).step_by(2).filter(inside).count();
@@ -130,12 +151,25 @@ mod tests {
 
     #[test]
     fn what_is_told_is_heard() {
-        for slice in
-            [FlowSlice::default(), FlowSlice { coin: SliceSource::Addresses, level: 10, drawn: u16::MAX }]
-        {
+        for slice in [
+            FlowSlice::default(),
+            FlowSlice {
+                coin: SliceSource::Addresses,
+                level: 10,
+                drawn: u16::MAX,
+            },
+        ] {
             assert_eq!(slice.to_string().parse(), Ok(slice));
         }
-        for text in ["", "ports", "ports 1", "ports 11 3", "ports 1 2 3", "bits 1 2", "ports 1 65536"] {
+        for text in [
+            "",
+            "ports",
+            "ports 1",
+            "ports 11 3",
+            "ports 1 2 3",
+            "bits 1 2",
+            "ports 1 65536",
+        ] {
             assert_eq!(text.parse::<FlowSlice>(), Err(()), "{text}");
         }
     }

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use plan::{
-    AddressMatch, AggregateColumn, AggregateFunction, AggregatedValue, ArithmeticOperator, CaseSensitivity,
-    Column, ComparisonOperator, ComputedField, Dataflow, DataflowInput, Expr, GroupBy, Literal, MonitorSpec,
-    ParserUse, Pipeline, Plan, Predicate, ProfileSpec, RegexPattern, ResultSelection, SampleMode,
-    SortDirection, SortKey, TextFunction, TopK, Window, validate,
+    AddressMatch, AggregateColumn, AggregateFunction, AggregatedValue, ArithmeticOperator,
+    CaseSensitivity, Column, ComparisonOperator, ComputedField, Dataflow, DataflowInput, Expr,
+    GroupBy, Literal, MonitorSpec, ParserUse, Pipeline, Plan, Predicate, ProfileSpec, RegexPattern,
+    ResultSelection, SampleMode, SortDirection, SortKey, TextFunction, TopK, Window, validate,
 };
 use tuple::{DataType, Field, FieldId, RedactionRule, Schema, Unit, common};
 
@@ -36,12 +36,22 @@ fn column(field: FieldId) -> Column {
 fn pipeline() -> Pipeline {
     Pipeline {
         name: "group-sum".into(),
-        values: vec![AggregatedValue { column: column(STATUS), unit: Unit::None }],
+        values: vec![AggregatedValue {
+            column: column(STATUS),
+            unit: Unit::None,
+        }],
         value_required: false,
-        group: vec![GroupBy { column: column(HOST), name: "host".into() }],
+        group: vec![GroupBy {
+            column: column(HOST),
+            name: "host".into(),
+        }],
         aggregates: vec![AggregateFunction::Sum.into()],
         top_k: None,
-        window: Some(Window { size_ns: 10, slide_ns: 5, lateness_ns: 0 }),
+        window: Some(Window {
+            size_ns: 10,
+            slide_ns: 5,
+            lateness_ns: 0,
+        }),
         groups_max: 1000,
         selection: ResultSelection::default(),
         profile: None,
@@ -50,15 +60,30 @@ fn pipeline() -> Pipeline {
 
 fn plan() -> Plan {
     let schema = schema();
-    let columns = vec![common::ID, common::CLIENT_IP, common::TS_END, STATUS, HOST, SHARE, PARTS];
+    let columns = vec![
+        common::ID,
+        common::CLIENT_IP,
+        common::TS_END,
+        STATUS,
+        HOST,
+        SHARE,
+        PARTS,
+    ];
     Plan {
         query: "PARSE test".into(),
         monitor: MonitorSpec {
-            parsers: vec![ParserUse { schema: schema.clone(), columns: columns.clone() }],
+            parsers: vec![ParserUse {
+                schema: schema.clone(),
+                columns: columns.clone(),
+            }],
             ..MonitorSpec::default()
         },
         dataflow: Dataflow {
-            inputs: vec![DataflowInput { schema, columns, filter: None }],
+            inputs: vec![DataflowInput {
+                schema,
+                columns,
+                filter: None,
+            }],
             pipelines: vec![pipeline()],
             ..Dataflow::default()
         },
@@ -88,11 +113,24 @@ fn check_filter(filter: Predicate, expected: &[&str]) {
 #[track_caller]
 fn check_computed(data_type: DataType, expr: Expr, expected: &[&str]) {
     let field = Field::new("made", data_type, Unit::None, "");
-    check(|plan| plan.dataflow.computed = vec![ComputedField { field, text: String::new(), expr }], expected);
+    check(
+        |plan| {
+            plan.dataflow.computed = vec![ComputedField {
+                field,
+                text: String::new(),
+                expr,
+            }]
+        },
+        expected,
+    );
 }
 
 fn compare(field: FieldId, op: ComparisonOperator, literal: Literal) -> Predicate {
-    Predicate::Compare { column: column(field), op, literal }
+    Predicate::Compare {
+        column: column(field),
+        op,
+        literal,
+    }
 }
 
 fn of(field: FieldId) -> Box<Expr> {
@@ -110,10 +148,16 @@ fn the_unchanged_plan_is_valid() {
 fn networks_have_a_prefix_of_their_family() {
     let client = |ip, prefix| {
         move |plan: &mut Plan| {
-            plan.monitor.clients = vec![AddressMatch { net: Some((ip, prefix)), port: None }]
+            plan.monitor.clients = vec![AddressMatch {
+                net: Some((ip, prefix)),
+                port: None,
+            }]
         }
     };
-    let (v4, v6) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST));
+    let (v4, v6) = (
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    );
     check(client(v4, 32), &[]);
     check(client(v6, 128), &[]);
     check(client(v4, 33), &["a network that is none"]);
@@ -123,24 +167,38 @@ fn networks_have_a_prefix_of_their_family() {
 #[test]
 fn a_time_limit_is_not_negative() {
     check(|plan| plan.monitor.limit.nanos = Some(0), &[]);
-    check(|plan| plan.monitor.limit.nanos = Some(-1), &["a limit of time below zero"]);
+    check(
+        |plan| plan.monitor.limit.nanos = Some(-1),
+        &["a limit of time below zero"],
+    );
 }
 
 #[test]
 fn a_sampled_share_is_between_none_and_all() {
     for share in [f64::MIN_POSITIVE, 0.999] {
-        check(|plan| plan.monitor.sample = SampleMode::Fraction(share), &[]);
+        check(
+            |plan| plan.monitor.sample = SampleMode::Fraction(share),
+            &[],
+        );
     }
     for (share, text) in [(0.0, "0"), (1.0, "1"), (f64::NAN, "NaN"), (-0.5, "-0.5")] {
         let expected = format!("{text} is no share of the flows");
-        check(|plan| plan.monitor.sample = SampleMode::Fraction(share), &[&expected]);
+        check(
+            |plan| plan.monitor.sample = SampleMode::Fraction(share),
+            &[&expected],
+        );
     }
 }
 
 #[test]
 fn an_input_is_a_parsers() {
     check(
-        |plan| plan.monitor.parsers[0].schema = Arc::new(Schema { version: 2, ..Schema::clone(&schema()) }),
+        |plan| {
+            plan.monitor.parsers[0].schema = Arc::new(Schema {
+                version: 2,
+                ..Schema::clone(&schema())
+            })
+        },
         &["the input test is no parser's"],
     );
     check(
@@ -155,13 +213,21 @@ fn an_input_is_a_parsers() {
 
 #[test]
 fn there_is_an_input() {
-    check(|plan| (plan.monitor.parsers.clear(), plan.dataflow.inputs.clear()).1, &["there is no input"]);
+    check(
+        |plan| (plan.monitor.parsers.clear(), plan.dataflow.inputs.clear()).1,
+        &["there is no input"],
+    );
 }
 
 #[test]
 fn joins_and_windows_read_identity_and_time() {
-    let without =
-        |id: FieldId| move |plan: &mut Plan| plan.dataflow.inputs[0].columns.retain(|column| *column != id);
+    let without = |id: FieldId| {
+        move |plan: &mut Plan| {
+            plan.dataflow.inputs[0]
+                .columns
+                .retain(|column| *column != id)
+        }
+    };
     check(without(common::ID), &[]);
     check(without(common::TS_END), &["test lacks ts_end"]);
     check(
@@ -192,7 +258,10 @@ fn joins_and_windows_read_identity_and_time() {
 
 #[test]
 fn a_filter_of_an_input_reads_no_other_input() {
-    let other = Predicate::IsNull(Column { input: 1, field: STATUS });
+    let other = Predicate::IsNull(Column {
+        input: 1,
+        field: STATUS,
+    });
     check(
         |plan| {
             plan.monitor.parsers = vec![plan.monitor.parsers[0].clone(); 2];
@@ -213,7 +282,10 @@ fn a_literal_has_the_type_of_its_column() {
         compare(SHARE, Ge, Literal::F64(0.5)),
         compare(common::CLIENT_IP, Eq, net.clone()),
         compare(common::CLIENT_IP, Ne, net.clone()),
-        Predicate::In { column: column(STATUS), literals: vec![Literal::U64(1), Literal::U64(2)] },
+        Predicate::In {
+            column: column(STATUS),
+            literals: vec![Literal::U64(1), Literal::U64(2)],
+        },
     ] {
         check_filter(valid, &[]);
     }
@@ -232,7 +304,10 @@ fn a_literal_has_the_type_of_its_column() {
         let text = format!("{name} is compared with what it is not");
         check_filter(invalid.clone(), &[&text]);
         // Errors inside of other conditions are found.
-        let nested = Predicate::Or(vec![Predicate::And(vec![]), Predicate::Not(Box::new(invalid))]);
+        let nested = Predicate::Or(vec![
+            Predicate::And(vec![]),
+            Predicate::Not(Box::new(invalid)),
+        ]);
         check_filter(nested, &[&text]);
     }
 }
@@ -246,14 +321,20 @@ fn patterns_are_for_text() {
     };
     let matches = |field, pattern: &str| Predicate::Matches {
         column: column(field),
-        regex: RegexPattern { pattern: pattern.into(), case: CaseSensitivity::Sensitive },
+        regex: RegexPattern {
+            pattern: pattern.into(),
+            case: CaseSensitivity::Sensitive,
+        },
     };
     check_filter(like(HOST), &[]);
     check_filter(like(PARTS), &[]);
     check_filter(like(STATUS), &["status is no text"]);
     check_filter(matches(HOST, "^a+$"), &[]);
     check_filter(matches(STATUS, "a"), &["status is no text"]);
-    check_filter(matches(HOST, "("), &["a pattern is no regular expression, or too large"]);
+    check_filter(
+        matches(HOST, "("),
+        &["a pattern is no regular expression, or too large"],
+    );
     check_filter(
         matches(HOST, "(((a{1000}){1000}){1000})"),
         &["a pattern is no regular expression, or too large"],
@@ -262,9 +343,21 @@ fn patterns_are_for_text() {
 
 #[test]
 fn columns_exist() {
-    check_filter(Predicate::IsNull(column(UNREAD)), &["a column that is not there"]);
-    check_filter(Predicate::IsNull(Column { input: 7, field: STATUS }), &["an input that is not there"]);
-    check_filter(Predicate::IsNull(Column::computed(0)), &["computed column 0 is not there, or not yet"]);
+    check_filter(
+        Predicate::IsNull(column(UNREAD)),
+        &["a column that is not there"],
+    );
+    check_filter(
+        Predicate::IsNull(Column {
+            input: 7,
+            field: STATUS,
+        }),
+        &["an input that is not there"],
+    );
+    check_filter(
+        Predicate::IsNull(Column::computed(0)),
+        &["computed column 0 is not there, or not yet"],
+    );
 }
 
 #[test]
@@ -275,8 +368,16 @@ fn arithmetic_is_of_numbers() {
     check_computed(DataType::F64, arithmetic(STATUS, Add, SHARE), &[]);
     check_computed(DataType::F64, arithmetic(STATUS, Ratio, STATUS), &[]);
     check_computed(DataType::I64, arithmetic(STATUS, Ratio, STATUS), WRONG_TYPE);
-    check_computed(DataType::F64, arithmetic(SHARE, BitAnd, STATUS), &["bits of real numbers"]);
-    check_computed(DataType::I64, arithmetic(STATUS, Add, HOST), &["arithmetic of what is no number"]);
+    check_computed(
+        DataType::F64,
+        arithmetic(SHARE, BitAnd, STATUS),
+        &["bits of real numbers"],
+    );
+    check_computed(
+        DataType::I64,
+        arithmetic(STATUS, Add, HOST),
+        &["arithmetic of what is no number"],
+    );
     check_computed(DataType::I64, *of(PARTS), WRONG_TYPE);
 }
 
@@ -286,8 +387,16 @@ fn branches_have_a_common_type() {
     let choose = |a, b| Expr::If(Box::new(Predicate::And(vec![])), a, b);
     check_computed(DataType::I64, choose(of(STATUS), null()), &[]);
     check_computed(DataType::F64, choose(of(STATUS), of(SHARE)), &[]);
-    check_computed(DataType::I64, choose(of(STATUS), of(HOST)), &["values of different types"]);
-    check_computed(DataType::F64, Expr::Coalesce(vec![*of(SHARE), *of(STATUS)]), &[]);
+    check_computed(
+        DataType::I64,
+        choose(of(STATUS), of(HOST)),
+        &["values of different types"],
+    );
+    check_computed(
+        DataType::F64,
+        Expr::Coalesce(vec![*of(SHARE), *of(STATUS)]),
+        &[],
+    );
     check_computed(
         DataType::Text,
         Expr::Coalesce(vec![Expr::Literal(Literal::Text("-".into())), *of(STATUS)]),
@@ -305,14 +414,42 @@ fn branches_have_a_common_type() {
 #[test]
 fn functions_have_operands_in_their_range() {
     check_computed(DataType::I64, Expr::Trunc(of(STATUS), 1), &[]);
-    check_computed(DataType::I64, Expr::Trunc(of(STATUS), 0), &["multiples of 0"]);
-    check_computed(DataType::I64, Expr::Trunc(of(SHARE), 1), &["a function of what it is not for"]);
-    check_computed(DataType::Text, Expr::Subnet(of(common::CLIENT_IP), 32, 128), &[]);
+    check_computed(
+        DataType::I64,
+        Expr::Trunc(of(STATUS), 0),
+        &["multiples of 0"],
+    );
+    check_computed(
+        DataType::I64,
+        Expr::Trunc(of(SHARE), 1),
+        &["a function of what it is not for"],
+    );
+    check_computed(
+        DataType::Text,
+        Expr::Subnet(of(common::CLIENT_IP), 32, 128),
+        &[],
+    );
     let too_long = &["more bits than an address has"];
-    check_computed(DataType::Text, Expr::Subnet(of(common::CLIENT_IP), 33, 128), too_long);
-    check_computed(DataType::Text, Expr::Subnet(of(common::CLIENT_IP), 32, 129), too_long);
-    check_computed(DataType::I64, Expr::Length(of(STATUS)), &["a function of what it is not for"]);
-    check_computed(DataType::F64, Expr::Literal(Literal::F64(f64::NAN)), &["a number that is not finite"]);
+    check_computed(
+        DataType::Text,
+        Expr::Subnet(of(common::CLIENT_IP), 33, 128),
+        too_long,
+    );
+    check_computed(
+        DataType::Text,
+        Expr::Subnet(of(common::CLIENT_IP), 32, 129),
+        too_long,
+    );
+    check_computed(
+        DataType::I64,
+        Expr::Length(of(STATUS)),
+        &["a function of what it is not for"],
+    );
+    check_computed(
+        DataType::F64,
+        Expr::Literal(Literal::F64(f64::NAN)),
+        &["a number that is not finite"],
+    );
 }
 
 /// Text of a redacted column stays redacted through every function that keeps part of it; its length does not reveal it.
@@ -323,16 +460,38 @@ fn a_computed_text_does_not_reveal_a_redacted_one() {
     let literal = || Box::new(Expr::Literal(Literal::Text("-".into())));
     check_computed(DataType::Text, upper(), secret);
     check_computed(DataType::Text, *of(HOST), secret);
-    check_computed(DataType::Text, Expr::Coalesce(vec![Expr::Null, upper()]), secret);
-    let condition = || Box::new(compare(HOST, ComparisonOperator::Eq, Literal::Text("a".into())));
-    check_computed(DataType::Text, Expr::If(condition(), literal(), Box::new(upper())), secret);
-    check_computed(DataType::Text, Expr::If(condition(), literal(), literal()), &[]);
+    check_computed(
+        DataType::Text,
+        Expr::Coalesce(vec![Expr::Null, upper()]),
+        secret,
+    );
+    let condition = || {
+        Box::new(compare(
+            HOST,
+            ComparisonOperator::Eq,
+            Literal::Text("a".into()),
+        ))
+    };
+    check_computed(
+        DataType::Text,
+        Expr::If(condition(), literal(), Box::new(upper())),
+        secret,
+    );
+    check_computed(
+        DataType::Text,
+        Expr::If(condition(), literal(), literal()),
+        &[],
+    );
     check_computed(DataType::I64, Expr::Length(of(HOST)), &[]);
     let folded = Field {
         redact: RedactionRule::Fold(tuple::HASH),
         ..Field::new("made", DataType::Text, Unit::None, "")
     };
-    let computed = ComputedField { field: folded, text: String::new(), expr: upper() };
+    let computed = ComputedField {
+        field: folded,
+        text: String::new(),
+        expr: upper(),
+    };
     check(|plan| plan.dataflow.computed = vec![computed], &[]);
 }
 
@@ -343,8 +502,14 @@ fn computed_columns_read_preceding_ones_only() {
         text: String::new(),
         expr: Expr::Trunc(Box::new(Expr::Column(Column::computed(place))), 2),
     };
-    let first = ComputedField { expr: Expr::Trunc(of(STATUS), 2), ..made("first", 0) };
-    check(|plan| plan.dataflow.computed = vec![first.clone(), made("second", 0)], &[]);
+    let first = ComputedField {
+        expr: Expr::Trunc(of(STATUS), 2),
+        ..made("first", 0)
+    };
+    check(
+        |plan| plan.dataflow.computed = vec![first.clone(), made("second", 0)],
+        &[],
+    );
     for place in [1, 2] {
         check(
             |plan| plan.dataflow.computed = vec![first.clone(), made("second", place)],
@@ -355,21 +520,45 @@ fn computed_columns_read_preceding_ones_only() {
 
 #[test]
 fn raw_rows_have_columns_and_a_sorted_result_has_an_end() {
-    check(|plan| plan.dataflow.rows.select = Some(vec![]), &["no column is shown"]);
-    check(|plan| plan.dataflow.rows.select = Some(vec![column(UNREAD)]), &["a column that is not there"]);
+    check(
+        |plan| plan.dataflow.rows.select = Some(vec![]),
+        &["no column is shown"],
+    );
+    check(
+        |plan| plan.dataflow.rows.select = Some(vec![column(UNREAD)]),
+        &["a column that is not there"],
+    );
     let order = vec![(column(STATUS), SortDirection::Descending)];
-    check(|plan| plan.dataflow.rows.order = order.clone(), &["an order of rows without an end"]);
-    check(|plan| (plan.dataflow.rows.order, plan.dataflow.rows.rows_max) = (order, Some(1)), &[]);
+    check(
+        |plan| plan.dataflow.rows.order = order.clone(),
+        &["an order of rows without an end"],
+    );
+    check(
+        |plan| (plan.dataflow.rows.order, plan.dataflow.rows.rows_max) = (order, Some(1)),
+        &[],
+    );
 }
 
 #[test]
 fn windows_are_multiples_of_their_slide() {
     let window = |size_ns, slide_ns, lateness_ns| {
-        move |pipeline: &mut Pipeline| pipeline.window = Some(Window { size_ns, slide_ns, lateness_ns })
+        move |pipeline: &mut Pipeline| {
+            pipeline.window = Some(Window {
+                size_ns,
+                slide_ns,
+                lateness_ns,
+            })
+        }
     };
     check_pipeline(window(1000, 1, 7), &[]);
-    for (size, slide, lateness) in [(0, 1, 0), (10, 0, 0), (10, -5, 0), (10, 3, 0), (1001, 1, 0), (10, 5, -1)]
-    {
+    for (size, slide, lateness) in [
+        (0, 1, 0),
+        (10, 0, 0),
+        (10, -5, 0),
+        (10, 3, 0),
+        (1001, 1, 0),
+        (10, 5, -1),
+    ] {
         let text = format!("windows of {size} ns every {slide} ns, {lateness} ns late");
         check_pipeline(window(size, slide, lateness), &[&text]);
     }
@@ -377,10 +566,16 @@ fn windows_are_multiples_of_their_slide() {
 
 #[test]
 fn the_group_limit_is_bounded() {
-    for (limit, expected) in
-        [(1, None), (100_000_000, None), (0, Some("0")), (100_000_001, Some("100000001"))]
-    {
-        let expected: Vec<String> = expected.iter().map(|n| format!("{n} groups at most")).collect();
+    for (limit, expected) in [
+        (1, None),
+        (100_000_000, None),
+        (0, Some("0")),
+        (100_000_001, Some("100000001")),
+    ] {
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|n| format!("{n} groups at most"))
+            .collect();
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
         check_pipeline(|pipeline| pipeline.groups_max = limit, &expected);
     }
@@ -388,9 +583,18 @@ fn the_group_limit_is_bounded() {
 
 #[test]
 fn aggregates_have_a_numeric_value() {
-    check_pipeline(|pipeline| pipeline.values.clear(), &["a value that is not there"]);
-    check_pipeline(|pipeline| pipeline.aggregates[0].value = 1, &["a value that is not there"]);
-    check_pipeline(|pipeline| pipeline.values[0].column = column(HOST), &["host is no number"]);
+    check_pipeline(
+        |pipeline| pipeline.values.clear(),
+        &["a value that is not there"],
+    );
+    check_pipeline(
+        |pipeline| pipeline.aggregates[0].value = 1,
+        &["a value that is not there"],
+    );
+    check_pipeline(
+        |pipeline| pipeline.values[0].column = column(HOST),
+        &["host is no number"],
+    );
     // Counts have no value.
     check_pipeline(
         |pipeline| {
@@ -403,17 +607,33 @@ fn aggregates_have_a_numeric_value() {
 
 #[test]
 fn quantiles_and_conditions_of_aggregates_are_checked() {
-    let aggregate =
-        |function| move |pipeline: &mut Pipeline| pipeline.aggregates = vec![AggregateColumn::from(function)];
+    let aggregate = |function| {
+        move |pipeline: &mut Pipeline| pipeline.aggregates = vec![AggregateColumn::from(function)]
+    };
     for q in [0.0, 1.0] {
         check_pipeline(aggregate(AggregateFunction::Quantile(q)), &[]);
     }
-    check_pipeline(aggregate(AggregateFunction::Quantile(1.01)), &["1.01 is no quantile"]);
-    check_pipeline(aggregate(AggregateFunction::Quantile(f64::NAN)), &["NaN is no quantile"]);
-    check_pipeline(aggregate(AggregateFunction::Distinct(column(UNREAD))), &["a column that is not there"]);
+    check_pipeline(
+        aggregate(AggregateFunction::Quantile(1.01)),
+        &["1.01 is no quantile"],
+    );
+    check_pipeline(
+        aggregate(AggregateFunction::Quantile(f64::NAN)),
+        &["NaN is no quantile"],
+    );
+    check_pipeline(
+        aggregate(AggregateFunction::Distinct(column(UNREAD))),
+        &["a column that is not there"],
+    );
     let condition = compare(STATUS, ComparisonOperator::Lt, Literal::Bool(true));
-    for function in [AggregateFunction::Success(condition.clone()), AggregateFunction::Ratio(condition)] {
-        check_pipeline(aggregate(function), &["status is compared with what it is not"]);
+    for function in [
+        AggregateFunction::Success(condition.clone()),
+        AggregateFunction::Ratio(condition),
+    ] {
+        check_pipeline(
+            aggregate(function),
+            &["status is compared with what it is not"],
+        );
     }
 }
 
@@ -426,36 +646,63 @@ fn a_ranking_is_by_an_ordered_aggregate() {
         }
     };
     check_pipeline(top(1, 0, AggregateFunction::Sum), &[]);
-    check_pipeline(top(1, 1, AggregateFunction::Sum), &["a ranking by what is not computed"]);
-    check_pipeline(top(1, 0, AggregateFunction::Hist), &["a distribution has no rank"]);
+    check_pipeline(
+        top(1, 1, AggregateFunction::Sum),
+        &["a ranking by what is not computed"],
+    );
+    check_pipeline(
+        top(1, 0, AggregateFunction::Hist),
+        &["a distribution has no rank"],
+    );
     check_pipeline(top(0, 0, AggregateFunction::Sum), &["the first 0 groups"]);
-    check_pipeline(top(1_000_001, 0, AggregateFunction::Sum), &["the first 1000001 groups"]);
+    check_pipeline(
+        top(1_000_001, 0, AggregateFunction::Sum),
+        &["the first 1000001 groups"],
+    );
 }
 
 /// Columns of the result: `window_start`, `window_end`, `host`, `sum`, `approximate`, `error_bound`, `lost`.
 #[test]
 fn a_selection_refers_to_columns_of_the_result() {
-    let select = |selection: ResultSelection| move |pipeline: &mut Pipeline| pipeline.selection = selection;
+    let select =
+        |selection: ResultSelection| move |pipeline: &mut Pipeline| pipeline.selection = selection;
     let having = |field, literal| ResultSelection {
         having: Some(compare(FieldId(field), ComparisonOperator::Ge, literal)),
         ..ResultSelection::default()
     };
     check_pipeline(select(having(3, Literal::U64(1))), &[]);
     check_pipeline(select(having(2, Literal::Text("a".into()))), &[]);
-    check_pipeline(select(having(3, Literal::F64(1.0))), &["sum is compared with what it is not"]);
-    check_pipeline(select(having(7, Literal::U64(1))), &["a column that results have not"]);
-    for (rows_max, expected) in
-        [(1, None), (0, Some("a number of rows")), (1_000_001, Some("a number of rows"))]
-    {
-        let selection = ResultSelection { rows_max: Some(rows_max), ..ResultSelection::default() };
+    check_pipeline(
+        select(having(3, Literal::F64(1.0))),
+        &["sum is compared with what it is not"],
+    );
+    check_pipeline(
+        select(having(7, Literal::U64(1))),
+        &["a column that results have not"],
+    );
+    for (rows_max, expected) in [
+        (1, None),
+        (0, Some("a number of rows")),
+        (1_000_001, Some("a number of rows")),
+    ] {
+        let selection = ResultSelection {
+            rows_max: Some(rows_max),
+            ..ResultSelection::default()
+        };
         check_pipeline(select(selection), expected.as_slice());
     }
     let by = |column| ResultSelection {
-        order_by: vec![SortKey { column, direction: SortDirection::Descending }],
+        order_by: vec![SortKey {
+            column,
+            direction: SortDirection::Descending,
+        }],
         ..ResultSelection::default()
     };
     check_pipeline(select(by(column(FieldId(3)))), &[]);
-    check_pipeline(select(by(Column::computed(0))), &["a column that is not there"]);
+    check_pipeline(
+        select(by(Column::computed(0))),
+        &["a column that is not there"],
+    );
     check_pipeline(
         |pipeline| {
             pipeline.aggregates = vec![AggregateFunction::Hist.into()];
@@ -499,14 +746,26 @@ fn a_profile_replaces_groups_and_aggregates() {
         |pipeline| pipeline.profile = Some(profile.clone()),
         &["a profile has no groups and aggregates"],
     );
-    check_pipeline(alone(&ProfileSpec { k: 0, ..profile.clone() }), &["the 0 hottest"]);
     check_pipeline(
-        alone(&ProfileSpec { offset: Some(column(UNREAD)), ..profile.clone() }),
+        alone(&ProfileSpec {
+            k: 0,
+            ..profile.clone()
+        }),
+        &["the 0 hottest"],
+    );
+    check_pipeline(
+        alone(&ProfileSpec {
+            offset: Some(column(UNREAD)),
+            ..profile.clone()
+        }),
         &["a column that is not there"],
     );
     let wrong = compare(STATUS, ComparisonOperator::Eq, Literal::Bool(true));
     check_pipeline(
-        alone(&ProfileSpec { success: Some(wrong), ..profile }),
+        alone(&ProfileSpec {
+            success: Some(wrong),
+            ..profile
+        }),
         &["status is compared with what it is not"],
     );
 }
@@ -518,7 +777,10 @@ fn all_errors_are_reported() {
         |plan| {
             plan.dataflow.filter = Some(Predicate::IsNull(column(UNREAD)));
             plan.dataflow.rows.select = Some(vec![]);
-            plan.dataflow.pipelines.push(Pipeline { groups_max: 0, ..pipeline() });
+            plan.dataflow.pipelines.push(Pipeline {
+                groups_max: 0,
+                ..pipeline()
+            });
             plan.dataflow.pipelines[0].values.clear();
         },
         &[

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use plan::{
-    Column, ComparisonOperator, Dataflow, DataflowInput, Literal, Plan, Predicate, RawRows, SampleMode,
-    TapSelection,
+    Column, ComparisonOperator, Dataflow, DataflowInput, Literal, Plan, Predicate, RawRows,
+    SampleMode, TapSelection,
 };
 use tuple::{FieldId, TapColumns, TapEnd, common};
 
@@ -26,7 +26,12 @@ pub struct BothTaps {
 /// # Errors
 /// The reason that agents do not support the query.
 pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
-    let Some(parser) = plan.monitor.parsers.iter().find(|parser| parser.reads_two_taps()) else {
+    let Some(parser) = plan
+        .monitor
+        .parsers
+        .iter()
+        .find(|parser| parser.reads_two_taps())
+    else {
         return Ok(None);
     };
     let ([input], Some(taps)) = (&plan.dataflow.inputs[..], TapColumns::of(&parser.schema)) else {
@@ -46,14 +51,21 @@ pub fn both_taps(plan: &Plan) -> Result<Option<BothTaps>, &'static str> {
     agents.monitor.taps = TapSelection::Ends;
     agents.monitor.parsers[0].columns.clone_from(&columns);
     agents.dataflow = Dataflow {
-        inputs: vec![DataflowInput { schema: input.schema.clone(), columns, filter: None }],
+        inputs: vec![DataflowInput {
+            schema: input.schema.clone(),
+            columns,
+            filter: None,
+        }],
         filter: at_client.map(|condition| Predicate::Or(vec![is_of_server(taps), condition])),
         rows: RawRows::default(),
         ..Dataflow::default()
     };
     let mut joined = plan.clone();
     joined.dataflow.filter = left;
-    Ok(Some(BothTaps { agents: Arc::new(agents), joined: Arc::new(joined) }))
+    Ok(Some(BothTaps {
+        agents: Arc::new(agents),
+        joined: Arc::new(joined),
+    }))
 }
 
 /// Splits a condition into the part that one end can evaluate alone, and the rest.
@@ -64,7 +76,9 @@ fn divide(filter: Option<&Predicate>, taps: TapColumns) -> (Option<Predicate>, O
     };
     let is_of_one_end = |part: &Predicate| {
         let mut is_so = true;
-        part.columns(&mut |column| is_so &= column.computed_place().is_none() && !taps.any(&[column.field]));
+        part.columns(&mut |column| {
+            is_so &= column.computed_place().is_none() && !taps.any(&[column.field])
+        });
         is_so
     };
     let (one, both): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_of_one_end);
@@ -74,9 +88,25 @@ fn divide(filter: Option<&Predicate>, taps: TapColumns) -> (Option<Predicate>, O
 /// The required columns, those that identify requests, and the end of the tap.
 fn columns(input: &DataflowInput, taps: TapColumns) -> Vec<FieldId> {
     let made = [taps.client_time, taps.server_time, taps.network_time];
-    let mut columns: Vec<FieldId> = input.columns.iter().copied().filter(|id| !made.contains(id)).collect();
-    columns.extend([common::CLIENT_IP, common::CLIENT_PORT, common::SERVER_IP, common::SERVER_PORT]);
-    columns.extend([common::ID, common::TS, common::TS_END, taps.request, taps.seen]);
+    let mut columns: Vec<FieldId> = input
+        .columns
+        .iter()
+        .copied()
+        .filter(|id| !made.contains(id))
+        .collect();
+    columns.extend([
+        common::CLIENT_IP,
+        common::CLIENT_PORT,
+        common::SERVER_IP,
+        common::SERVER_PORT,
+    ]);
+    columns.extend([
+        common::ID,
+        common::TS,
+        common::TS_END,
+        taps.request,
+        taps.seen,
+    ]);
     columns.extend(input.schema.measure);
     columns.sort_unstable();
     columns.dedup();
@@ -84,7 +114,10 @@ fn columns(input: &DataflowInput, taps: TapColumns) -> Vec<FieldId> {
 }
 
 fn is_of_server(taps: TapColumns) -> Predicate {
-    let column = Column { input: 0, field: taps.seen };
+    let column = Column {
+        input: 0,
+        field: taps.seen,
+    };
     Predicate::Compare {
         column,
         op: ComparisonOperator::Eq,

@@ -2,7 +2,8 @@
 //! assumptions about traffic are stated at each number. docs/agent.md compares estimates with measurements. Pure.
 
 use plan::{
-    AggregateFunction, Column, ComputedField, Dataflow, JobCost, Pipeline, Plan, ResourceUsage, SampleMode,
+    AggregateFunction, Column, ComputedField, Dataflow, JobCost, Pipeline, Plan, ResourceUsage,
+    SampleMode,
 };
 use tuple::{AGENT, DataType, FieldId, LABELS, Schema};
 
@@ -19,14 +20,26 @@ struct ParserCostClass {
 }
 
 /// Headers without flows.
-const HEADERS: ParserCostClass =
-    ParserCostClass { packet_ns: 80.0, tuple_ns: 0.0, tuples: 1.0, flow_bytes: 0.0 };
+const HEADERS: ParserCostClass = ParserCostClass {
+    packet_ns: 80.0,
+    tuple_ns: 0.0,
+    tuples: 1.0,
+    flow_bytes: 0.0,
+};
 /// Flows without payload; twenty packets per flow, with a tuple at its start and one at its end.
-const FLOWS: ParserCostClass =
-    ParserCostClass { packet_ns: 125.0, tuple_ns: 0.0, tuples: 0.1, flow_bytes: 512.0 };
+const FLOWS: ParserCostClass = ParserCostClass {
+    packet_ns: 125.0,
+    tuple_ns: 0.0,
+    tuples: 0.1,
+    flow_bytes: 512.0,
+};
 /// Messages; eight packets per request and response, including acknowledgments.
-const MESSAGES: ParserCostClass =
-    ParserCostClass { packet_ns: 200.0, tuple_ns: 400.0, tuples: 0.125, flow_bytes: 1024.0 };
+const MESSAGES: ParserCostClass = ParserCostClass {
+    packet_ns: 200.0,
+    tuple_ns: 400.0,
+    tuples: 0.125,
+    flow_bytes: 1024.0,
+};
 
 /// Additional time per packet for each further protocol that reads the same bytes.
 const ANOTHER_NS: f64 = 40.0;
@@ -61,26 +74,52 @@ pub fn cost(plan: &Plan) -> JobCost {
         SampleMode::All | SampleMode::Auto => 1.0,
     };
     let dataflow = &plan.dataflow;
-    let classes: Vec<&ParserCostClass> =
-        plan.monitor.parsers.iter().map(|parser| class(&parser.schema)).collect();
-    let most = |of: fn(&ParserCostClass) -> f64| classes.iter().map(|class| of(class)).fold(0.0, f64::max);
+    let classes: Vec<&ParserCostClass> = plan
+        .monitor
+        .parsers
+        .iter()
+        .map(|parser| class(&parser.schema))
+        .collect();
+    let most =
+        |of: fn(&ParserCostClass) -> f64| classes.iter().map(|class| of(class)).fold(0.0, f64::max);
     let tuples: f64 = classes.iter().map(|class| class.tuples).sum();
     let others = classes.len().saturating_sub(1) as f64;
     let packet_ns = most(|class| class.packet_ns)
         + others * ANOTHER_NS
-        + classes.iter().map(|class| class.tuples * class.tuple_ns).sum::<f64>()
+        + classes
+            .iter()
+            .map(|class| class.tuples * class.tuple_ns)
+            .sum::<f64>()
         + tuples * tuple_ns(dataflow);
     let left_out_ns = if share < 1.0 { LEFT_OUT_NS } else { 0.0 };
     let columns = columns(dataflow);
     let is_raw = dataflow.pipelines.is_empty();
-    let row_bytes: f64 = columns.iter().map(|data_type| column_bytes(*data_type)).sum();
-    let rows_bytes = if is_raw { tuples * share * row_bytes } else { 0.0 };
-    let waiting = if dataflow.inputs.len() > 1 { tuples * row_bytes } else { 0.0 };
+    let row_bytes: f64 = columns
+        .iter()
+        .map(|data_type| column_bytes(*data_type))
+        .sum();
+    let rows_bytes = if is_raw {
+        tuples * share * row_bytes
+    } else {
+        0.0
+    };
+    let waiting = if dataflow.inputs.len() > 1 {
+        tuples * row_bytes
+    } else {
+        0.0
+    };
     let per_pps = most(|class| class.flow_bytes) * FLOWS_OPEN_PER_PPS
-        + dataflow.pipelines.iter().map(|p| group_bytes(dataflow, p, tuples)).sum::<f64>()
+        + dataflow
+            .pipelines
+            .iter()
+            .map(|p| group_bytes(dataflow, p, tuples))
+            .sum::<f64>()
         + (waiting + rows_bytes) * WAIT_SECONDS;
     JobCost {
-        base: ResourceUsage { cpu_millis: IDLE_CPU_MILLIS, memory_bytes: IDLE_BYTES },
+        base: ResourceUsage {
+            cpu_millis: IDLE_CPU_MILLIS,
+            memory_bytes: IDLE_BYTES,
+        },
         cpu_ns_per_packet: (left_out_ns + share * packet_ns).round() as u64,
         memory_bytes_per_pps: (share * per_pps).round() as u64,
         memory_bytes_max: HELD_BYTES_MAX,
@@ -101,14 +140,20 @@ fn tuple_ns(dataflow: &Dataflow) -> f64 {
     if dataflow.pipelines.is_empty() {
         return columns(dataflow).len() as f64 * COLUMN_NS;
     }
-    let of = |p: &Pipeline| (1 + p.group.len()) as f64 * GROUP_NS + p.aggregates.len() as f64 * AGGREGATE_NS;
+    let of = |p: &Pipeline| {
+        (1 + p.group.len()) as f64 * GROUP_NS + p.aggregates.len() as f64 * AGGREGATE_NS
+    };
     dataflow.pipelines.iter().map(of).sum()
 }
 
 /// The types of the columns of tuples.
 fn columns(dataflow: &Dataflow) -> Vec<DataType> {
     let of = |input: &plan::DataflowInput| -> Vec<DataType> {
-        input.columns.iter().map(|id| input.schema.field(*id).data_type).collect()
+        input
+            .columns
+            .iter()
+            .map(|id| input.schema.field(*id).data_type)
+            .collect()
     };
     dataflow.inputs.iter().flat_map(of).collect()
 }
@@ -125,7 +170,10 @@ fn column_bytes(data_type: DataType) -> f64 {
 /// Memory for a pipeline's groups per packet per second: the new groups of a window in all open panes, limited by the
 /// exact groups for a stated traffic.
 fn group_bytes(dataflow: &Dataflow, pipeline: &Pipeline, tuples: f64) -> f64 {
-    let few = pipeline.group.iter().all(|group| has_few_values(dataflow, group.column));
+    let few = pipeline
+        .group
+        .iter()
+        .all(|group| has_few_values(dataflow, group.column));
     if few && pipeline.profile.is_none() {
         return 0.0;
     }
@@ -144,7 +192,11 @@ fn group_bytes(dataflow: &Dataflow, pipeline: &Pipeline, tuples: f64) -> f64 {
     };
     let each = 64.0
         + 32.0 * pipeline.group.len() as f64
-        + pipeline.aggregates.iter().map(|a| state(&a.aggregate)).sum::<f64>();
+        + pipeline
+            .aggregates
+            .iter()
+            .map(|a| state(&a.aggregate))
+            .sum::<f64>();
     tuples * NEW_GROUPS * seconds * panes * each
 }
 
@@ -160,7 +212,10 @@ fn has_few_values(dataflow: &Dataflow, column: Column) -> bool {
 
 fn is_few(schema: &Schema, id: FieldId) -> bool {
     let field = schema.field(id);
-    let is_label = field.name.strip_prefix(LABELS.name).is_some_and(|rest| rest.starts_with('.'));
+    let is_label = field
+        .name
+        .strip_prefix(LABELS.name)
+        .is_some_and(|rest| rest.starts_with('.'));
     field.name == AGENT || is_label || field.data_type == DataType::Bool
 }
 
@@ -170,7 +225,9 @@ mod tests {
 
     fn cost_of(query: &str) -> JobCost {
         let checked = query::check(query, &parsers::registry::schemas(), &());
-        cost(&crate::lower(&checked.unwrap_or_else(|e| panic!("{query}: {e:?}"))))
+        cost(&crate::lower(
+            &checked.unwrap_or_else(|e| panic!("{query}: {e:?}")),
+        ))
     }
 
     /// Higher load yields a higher estimate.
@@ -180,19 +237,36 @@ mod tests {
         for (less, more) in [
             ("PARSE packet PROCESS (count)", "PARSE flow PROCESS (count)"),
             ("PARSE flow PROCESS (count)", "PARSE http PROCESS (count)"),
-            ("PARSE http PROCESS (count)", "PARSE http PROCESS (diff-group: group=path)"),
-            ("PARSE http PROCESS (count)", "PARSE http, mysql_query PROCESS (count)"),
+            (
+                "PARSE http PROCESS (count)",
+                "PARSE http PROCESS (diff-group: group=path)",
+            ),
+            (
+                "PARSE http PROCESS (count)",
+                "PARSE http, mysql_query PROCESS (count)",
+            ),
             ("PARSE http PROCESS (diff-group: group=path)", "PARSE http"),
             ("PARSE http SELECT path", "PARSE http"),
             ("PARSE packet PROCESS (count)", "PARSE packet"),
-            ("PARSE http SAMPLE 0.1 PROCESS (count)", "PARSE http PROCESS (count)"),
+            (
+                "PARSE http SAMPLE 0.1 PROCESS (count)",
+                "PARSE http PROCESS (count)",
+            ),
         ] {
-            assert!(cpu(less) < cpu(more), "{less}: {}, {more}: {}", cpu(less), cpu(more));
+            assert!(
+                cpu(less) < cpu(more),
+                "{less}: {}, {more}: {}",
+                cpu(less),
+                cpu(more)
+            );
         }
         let memory = |query: &str| cost_of(query).memory_bytes_per_pps;
         for (less, more) in [
             ("PARSE packet PROCESS (count)", "PARSE flow PROCESS (count)"),
-            ("PARSE http PROCESS (count)", "PARSE http PROCESS (group-count: group=path, w=10s)"),
+            (
+                "PARSE http PROCESS (count)",
+                "PARSE http PROCESS (group-count: group=path, w=10s)",
+            ),
             (
                 "PARSE http PROCESS (group-count: group=path, w=1s)",
                 "PARSE http PROCESS (group-count: group=path, w=60s)",
@@ -206,16 +280,27 @@ mod tests {
                 "PARSE http PROCESS (group-count: group=path)",
             ),
         ] {
-            assert!(memory(less) < memory(more), "{less}: {}, {more}: {}", memory(less), memory(more));
+            assert!(
+                memory(less) < memory(more),
+                "{less}: {}, {more}: {}",
+                memory(less),
+                memory(more)
+            );
         }
         // The agent's name and labels add no groups.
         let plain = memory("PARSE http PROCESS (count)");
-        assert_eq!(memory("PARSE http PROCESS (diff-group: group=agent, label.role)"), plain);
+        assert_eq!(
+            memory("PARSE http PROCESS (diff-group: group=agent, label.role)"),
+            plain
+        );
     }
 
     #[test]
     fn what_leaves_is_tuples() {
-        assert_eq!(cost_of("PARSE http PROCESS (diff-group: group=path)").sent_bytes_per_1000_packets, 0);
+        assert_eq!(
+            cost_of("PARSE http PROCESS (diff-group: group=path)").sent_bytes_per_1000_packets,
+            0
+        );
         let few = cost_of("PARSE http SELECT path");
         let all = cost_of("PARSE http");
         assert!(few.sent_bytes_per_1000_packets > 0);

@@ -5,15 +5,22 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use plan::{
-    AggregateColumn, AggregateFunction, Column, Dataflow, DataflowInput, MonitorSpec, Pipeline, Plan,
-    ProfileSpec, QueryLimit, RawRows, SampleMode, ShareTotal, SortDirection, SortKey, TapSelection, result,
+    AggregateColumn, AggregateFunction, Column, Dataflow, DataflowInput, MonitorSpec, Pipeline,
+    Plan, ProfileSpec, QueryLimit, RawRows, SampleMode, ShareTotal, SortDirection, SortKey,
+    TapSelection, result,
 };
 use tuple::{Schema, Unit};
 
 use crate::query_text;
 
 /// Parsers that read only packet headers; all others read messages.
-const HEADERS_ONLY: &[&str] = &["tcp_flow_key", "tcp_conn_time", "tcp_pkt_size", "packet", "flow"];
+const HEADERS_ONLY: &[&str] = &[
+    "tcp_flow_key",
+    "tcp_conn_time",
+    "tcp_pkt_size",
+    "packet",
+    "flow",
+];
 /// Position of the right-hand column.
 const INDENT: usize = 14;
 
@@ -42,14 +49,25 @@ fn row(out: &mut String, label: &str, text: &str) {
 fn monitor(out: &mut String, monitor: &MonitorSpec) {
     for parser in &monitor.parsers {
         row(out, "parser", &parser.schema.name);
-        let names: Vec<_> = parser.columns.iter().map(|id| parser.schema.field(*id).name.as_ref()).collect();
-        let names =
-            if names.is_empty() { "none: tuples are only counted".to_owned() } else { names.join(", ") };
+        let names: Vec<_> = parser
+            .columns
+            .iter()
+            .map(|id| parser.schema.field(*id).name.as_ref())
+            .collect();
+        let names = if names.is_empty() {
+            "none: tuples are only counted".to_owned()
+        } else {
+            names.join(", ")
+        };
         row(out, "  columns", &names);
     }
     let ends = |ends: &[plan::AddressMatch]| match ends {
         [] => "any".to_owned(),
-        ends => ends.iter().map(query_text::end).collect::<Vec<_>>().join(", "),
+        ends => ends
+            .iter()
+            .map(query_text::end)
+            .collect::<Vec<_>>()
+            .join(", "),
     };
     row(out, "clients", &ends(&monitor.clients));
     row(out, "servers", &ends(&monitor.servers));
@@ -77,8 +95,12 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
 }
 
 fn limit(limit: QueryLimit) -> String {
-    let nanos = limit.nanos.map(|n| format!("{} after the first packet", query_text::duration(n)));
-    let packets = limit.packets.map(|n| format!("after {n} packets that match"));
+    let nanos = limit
+        .nanos
+        .map(|n| format!("{} after the first packet", query_text::duration(n)));
+    let packets = limit
+        .packets
+        .map(|n| format!("after {n} packets that match"));
     match (nanos, packets) {
         (None, None) => "none: until the input ends or is stopped".to_owned(),
         (Some(one), None) | (None, Some(one)) => one,
@@ -88,12 +110,22 @@ fn limit(limit: QueryLimit) -> String {
 
 fn dataflow(out: &mut String, dataflow: &Dataflow) {
     for input in &dataflow.inputs {
-        let condition =
-            input.filter.as_ref().map(|f| format!(" where {}", query_text::predicate(dataflow, f)));
-        row(out, "take", &format!("{}{}", input.schema.name, condition.unwrap_or_default()));
+        let condition = input
+            .filter
+            .as_ref()
+            .map(|f| format!(" where {}", query_text::predicate(dataflow, f)));
+        row(
+            out,
+            "take",
+            &format!("{}{}", input.schema.name, condition.unwrap_or_default()),
+        );
     }
     if dataflow.inputs.len() > 1 {
-        row(out, "join", "by id, the flow; a joined tuple's time is the latest of its parts");
+        row(
+            out,
+            "join",
+            "by id, the flow; a joined tuple's time is the latest of its parts",
+        );
     }
     if let Some(filter) = &dataflow.filter {
         row(out, "where", &query_text::predicate(dataflow, filter));
@@ -109,7 +141,11 @@ fn dataflow(out: &mut String, dataflow: &Dataflow) {
 }
 
 fn raw_rows(out: &mut String, dataflow: &Dataflow) {
-    let RawRows { select, order, rows_max } = &dataflow.rows;
+    let RawRows {
+        select,
+        order,
+        rows_max,
+    } = &dataflow.rows;
     if let Some(select) = select {
         let shown = |column: &Column| {
             let text = query_text::column(dataflow, *column);
@@ -120,14 +156,25 @@ fn raw_rows(out: &mut String, dataflow: &Dataflow) {
                 text
             }
         };
-        row(out, "  columns", &select.iter().map(shown).collect::<Vec<_>>().join(", "));
+        row(
+            out,
+            "  columns",
+            &select.iter().map(shown).collect::<Vec<_>>().join(", "),
+        );
     }
     let key = |(column, direction): &(Column, SortDirection)| match direction {
         SortDirection::Ascending => query_text::column(dataflow, *column),
-        SortDirection::Descending => format!("{}, the largest first", query_text::column(dataflow, *column)),
+        SortDirection::Descending => format!(
+            "{}, the largest first",
+            query_text::column(dataflow, *column)
+        ),
     };
     if !order.is_empty() {
-        row(out, "  order by", &order.iter().map(key).collect::<Vec<_>>().join("; "));
+        row(
+            out,
+            "  order by",
+            &order.iter().map(key).collect::<Vec<_>>().join("; "),
+        );
     }
     if let Some(max) = rows_max {
         row(out, "  keep", &format!("the first {max} rows"));
@@ -136,9 +183,22 @@ fn raw_rows(out: &mut String, dataflow: &Dataflow) {
 
 fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
     for value in &pipeline.values {
-        let required = if pipeline.value_required { "; tuples without it are left out" } else { "" };
-        let unit = unit(value.unit).map(|u| format!(" ({u})")).unwrap_or_default();
-        row(out, "  value", &format!("{}{unit}{required}", query_text::column(dataflow, value.column)));
+        let required = if pipeline.value_required {
+            "; tuples without it are left out"
+        } else {
+            ""
+        };
+        let unit = unit(value.unit)
+            .map(|u| format!(" ({u})"))
+            .unwrap_or_default();
+        row(
+            out,
+            "  value",
+            &format!(
+                "{}{unit}{required}",
+                query_text::column(dataflow, value.column)
+            ),
+        );
     }
     match pipeline.window {
         None => row(out, "  window", "none: the whole run"),
@@ -151,7 +211,10 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
             row(
                 out,
                 "  window",
-                &format!("{kind}; waits {} for late tuples", query_text::duration(w.lateness_ns)),
+                &format!(
+                    "{kind}; waits {} for late tuples",
+                    query_text::duration(w.lateness_ns)
+                ),
             );
         }
     }
@@ -161,15 +224,26 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
     match pipeline.group.as_slice() {
         [] => row(out, "  group by", "nothing: one group of everything"),
         group => {
-            let names: Vec<_> = group.iter().map(|g| query_text::column(dataflow, g.column)).collect();
+            let names: Vec<_> = group
+                .iter()
+                .map(|g| query_text::column(dataflow, g.column))
+                .collect();
             row(
                 out,
                 "  group by",
-                &format!("{}; at most {} groups exactly", names.join(", "), pipeline.groups_max),
+                &format!(
+                    "{}; at most {} groups exactly",
+                    names.join(", "),
+                    pipeline.groups_max
+                ),
             );
         }
     }
-    let computed: Vec<_> = pipeline.aggregates.iter().map(|a| aggregate(dataflow, pipeline, a)).collect();
+    let computed: Vec<_> = pipeline
+        .aggregates
+        .iter()
+        .map(|a| aggregate(dataflow, pipeline, a))
+        .collect();
     row(out, "  compute", &computed.join(", "));
     if let Some(top) = pipeline.top_k {
         let by = computed.get(top.by).map_or("", String::as_str);
@@ -184,14 +258,26 @@ fn selection(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
         query_text::field(dataflow, c).clone()
     });
     // Conditions and keys refer to the results as the only input.
-    let input = DataflowInput { schema: Arc::new(schema), columns: Vec::new(), filter: None };
+    let input = DataflowInput {
+        schema: Arc::new(schema),
+        columns: Vec::new(),
+        filter: None,
+    };
     let computed = pipeline.selection.computed.clone();
-    let results = Dataflow { inputs: vec![input], computed, ..Dataflow::default() };
+    let results = Dataflow {
+        inputs: vec![input],
+        computed,
+        ..Dataflow::default()
+    };
     if let Some(having) = &pipeline.selection.having {
         row(out, "  having", &query_text::predicate(&results, having));
     }
     let key = |key: &SortKey| {
-        let direction = if key.direction == SortDirection::Descending { ", the largest first" } else { "" };
+        let direction = if key.direction == SortDirection::Descending {
+            ", the largest first"
+        } else {
+            ""
+        };
         format!("{}{direction}", query_text::column(&results, key.column))
     };
     if !pipeline.selection.order_by.is_empty() {
@@ -199,23 +285,63 @@ fn selection(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
         row(out, "  order by", &keys.join("; "));
     }
     if let Some(rows) = pipeline.selection.rows_max {
-        row(out, "  show", &format!("the first {rows} rows of each window; the others are counted"));
+        row(
+            out,
+            "  show",
+            &format!("the first {rows} rows of each window; the others are counted"),
+        );
     }
 }
 
-fn profile_steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline, profile: &ProfileSpec) {
+fn profile_steps(
+    out: &mut String,
+    dataflow: &Dataflow,
+    pipeline: &Pipeline,
+    profile: &ProfileSpec,
+) {
     let name = |column| query_text::column(dataflow, column);
-    row(out, "  operations", &format!("by {}", name(profile.operation)));
-    row(out, "  reads", &query_text::predicate(dataflow, &profile.reads));
-    row(out, "  writes", &query_text::predicate(dataflow, &profile.writes));
-    let sequential = format!("at most {} times its size from the end of the one before", profile.near);
+    row(
+        out,
+        "  operations",
+        &format!("by {}", name(profile.operation)),
+    );
+    row(
+        out,
+        "  reads",
+        &query_text::predicate(dataflow, &profile.reads),
+    );
+    row(
+        out,
+        "  writes",
+        &query_text::predicate(dataflow, &profile.writes),
+    );
+    let sequential = format!(
+        "at most {} times its size from the end of the one before",
+        profile.near
+    );
     if let (Some(_), Some(file)) = (profile.offset, profile.file) {
-        row(out, "  sequential", &format!("{sequential}, by flow and {}", name(file)));
+        row(
+            out,
+            "  sequential",
+            &format!("{sequential}, by flow and {}", name(file)),
+        );
     }
-    let hottest: Vec<_> = profile.object.into_iter().chain([profile.client]).map(name).collect();
+    let hottest: Vec<_> = profile
+        .object
+        .into_iter()
+        .chain([profile.client])
+        .map(name)
+        .collect();
     let hottest = hottest.join(", ");
     let max = pipeline.groups_max;
-    row(out, "  keep", &format!("the {} hottest of {hottest}; at most {max} of each exactly", profile.k));
+    row(
+        out,
+        "  keep",
+        &format!(
+            "the {} hottest of {hottest}; at most {max} of each exactly",
+            profile.k
+        ),
+    );
 }
 
 /// An aggregate, with its value if there are several.
@@ -226,7 +352,11 @@ fn aggregate(dataflow: &Dataflow, pipeline: &Pipeline, aggregated: &AggregateCol
         AggregateFunction::Share(ShareTotal::Values) => return format!("share of all {}", value()),
         other => aggregate_alone(dataflow, other),
     };
-    if takes_one_of_several { format!("{text} of {}", value()) } else { text }
+    if takes_one_of_several {
+        format!("{text} of {}", value())
+    } else {
+        text
+    }
 }
 
 fn aggregate_alone(dataflow: &Dataflow, aggregate: &AggregateFunction) -> String {
@@ -248,10 +378,16 @@ fn aggregate_alone(dataflow: &Dataflow, aggregate: &AggregateFunction) -> String
         AggregateFunction::Throughput => "sum per second",
         AggregateFunction::Share(_) => "share of all tuples",
         AggregateFunction::Success(predicate) => {
-            return format!("success (share of {})", query_text::predicate(dataflow, predicate));
+            return format!(
+                "success (share of {})",
+                query_text::predicate(dataflow, predicate)
+            );
         }
         AggregateFunction::Ratio(predicate) => {
-            return format!("ratio (share of {})", query_text::predicate(dataflow, predicate));
+            return format!(
+                "ratio (share of {})",
+                query_text::predicate(dataflow, predicate)
+            );
         }
     };
     name.to_owned()
@@ -280,8 +416,13 @@ fn notes(plan: &Plan) -> Vec<String> {
         "a tuple waits for its partners of the same flow; a flow that lacks one of them is not in the result",
     );
     let messages = inputs.iter().filter(|i| !headers_only(&i.schema)).count();
-    add(messages > 1, "every tuple of one parser meets every tuple of another in the same flow");
-    let parts = inputs.iter().any(|i| i.schema.name == "tcp_conn_time" && i.filter.is_none());
+    add(
+        messages > 1,
+        "every tuple of one parser meets every tuple of another in the same flow",
+    );
+    let parts = inputs
+        .iter()
+        .any(|i| i.schema.name == "tcp_conn_time" && i.filter.is_none());
     let diff_only = pipelines.iter().all(|p| p.value_required);
     add(
         parts && !diff_only && plan.dataflow.filter.is_none(),
@@ -289,13 +430,18 @@ fn notes(plan: &Plan) -> Vec<String> {
     );
     let required = |name: &str| {
         let is_it = |c: Column| query_text::field(&plan.dataflow, c).name == name;
-        pipelines.iter().any(|p| p.value_required && p.values.iter().any(|v| is_it(v.column)))
+        pipelines
+            .iter()
+            .any(|p| p.value_required && p.values.iter().any(|v| is_it(v.column)))
     };
     add(
         required("conn_time_ns"),
         "connections whose start or end was not captured have no duration and are left out",
     );
-    add(required("response_time_ns"), "requests without a response have no response time and are left out");
+    add(
+        required("response_time_ns"),
+        "requests without a response have no response time and are left out",
+    );
     add(
         plan.monitor.sample != SampleMode::All && pipelines.iter().any(|p| p.profile.is_none()),
         "below the rate of 1 counts and sums are scaled up, and every number has a 95 % interval",
@@ -305,14 +451,21 @@ fn notes(plan: &Plan) -> Vec<String> {
         "a profile of the workload has no intervals",
     );
     let sketched = |a: &AggregateFunction| {
-        matches!(a, AggregateFunction::Quantile(_) | AggregateFunction::Hist | AggregateFunction::Cdf)
+        matches!(
+            a,
+            AggregateFunction::Quantile(_) | AggregateFunction::Hist | AggregateFunction::Cdf
+        )
     };
     add(
-        pipelines.iter().any(|p| p.profile.is_some() || p.aggregates.iter().any(|a| sketched(&a.aggregate))),
+        pipelines
+            .iter()
+            .any(|p| p.profile.is_some() || p.aggregates.iter().any(|a| sketched(&a.aggregate))),
         "quantiles and distributions are within 1 % of the value",
     );
     add(
-        pipelines.iter().any(|p| p.profile.is_some() || !p.group.is_empty()),
+        pipelines
+            .iter()
+            .any(|p| p.profile.is_some() || !p.group.is_empty()),
         "beyond the groups counted exactly, results are marked as approximate",
     );
     add(
@@ -324,11 +477,18 @@ fn notes(plan: &Plan) -> Vec<String> {
 
 /// The depth of packet inspection.
 fn reading(monitor: &MonitorSpec) -> String {
-    let deep: Vec<_> =
-        monitor.parsers.iter().filter(|p| !headers_only(&p.schema)).map(|p| p.schema.name.as_ref()).collect();
+    let deep: Vec<_> = monitor
+        .parsers
+        .iter()
+        .filter(|p| !headers_only(&p.schema))
+        .map(|p| p.schema.name.as_ref())
+        .collect();
     match deep.as_slice() {
         [] => "packet headers are enough: payload is not needed, nothing is reassembled".to_owned(),
-        deep => format!("reassembles TCP for {}; what the capture lacks shows in `quality`", deep.join(", ")),
+        deep => format!(
+            "reassembles TCP for {}; what the capture lacks shows in `quality`",
+            deep.join(", ")
+        ),
     }
 }
 

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use plan::{Dataflow, DataflowInput, MonitorSpec, ParserUse, Plan, QueryLimit, SampleMode, TimeSpan};
+use plan::{
+    Dataflow, DataflowInput, MonitorSpec, ParserUse, Plan, QueryLimit, SampleMode, TimeSpan,
+};
 use query::CheckedQuery;
 use tuple::{AgentOrigin, FieldId, common};
 
@@ -57,8 +59,10 @@ pub fn lower_with(query: &CheckedQuery, options: &PlanOptions) -> Plan {
     if let Some(input) = dataflow.inputs.first_mut() {
         add_columns(input, &added);
     }
-    let parsers =
-        dataflow.inputs.iter().map(|i| ParserUse { schema: i.schema.clone(), columns: i.columns.clone() });
+    let parsers = dataflow.inputs.iter().map(|i| ParserUse {
+        schema: i.schema.clone(),
+        columns: i.columns.clone(),
+    });
     let monitor = MonitorSpec {
         parsers: parsers.collect(),
         clients: query.from.clone(),
@@ -72,7 +76,11 @@ pub fn lower_with(query: &CheckedQuery, options: &PlanOptions) -> Plan {
         sample_seed: options.sample_seed,
         taps: query.taps,
     };
-    Plan { query: query.text.clone(), monitor, dataflow }
+    Plan {
+        query: query.text.clone(),
+        monitor,
+        dataflow,
+    }
 }
 
 fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
@@ -87,7 +95,9 @@ fn add_columns(input: &mut DataflowInput, columns: &[FieldId]) {
 
 /// Adds fields for the origin of tuples to the schema of the first input; returns all fields for the origin.
 fn add_origin(dataflow: &mut Dataflow, origin: &AgentOrigin) -> Vec<FieldId> {
-    let Some(input) = dataflow.inputs.first_mut() else { return Vec::new() };
+    let Some(input) = dataflow.inputs.first_mut() else {
+        return Vec::new();
+    };
     let schema = Arc::make_mut(&mut input.schema);
     origin.columns().for_each(|name| schema.add_member(&name));
     schema.origin_columns().map(|(id, _)| id).collect()

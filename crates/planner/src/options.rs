@@ -65,17 +65,28 @@ impl PlanOptions {
             PlanOutput::Recording(_) => None,
             PlanOutput::Results | PlanOutput::Comparison => dataflow.rows.select.as_ref(),
         };
-        let shown = select.into_iter().flatten().chain(dataflow.rows.order.iter().map(|(column, _)| column));
+        let shown = select
+            .into_iter()
+            .flatten()
+            .chain(dataflow.rows.order.iter().map(|(column, _)| column));
         let shown: Vec<Column> = shown.copied().collect();
         dataflow.inputs.iter().zip(0_u16..).any(|(input, i)| {
-            let Some(id) = input.schema.find(field).filter(|id| input.columns.contains(id)) else {
+            let Some(id) = input
+                .schema
+                .find(field)
+                .filter(|id| input.columns.contains(id))
+            else {
                 return false;
             };
             // With processors, an input has only the columns that are read.
             let mut is_read = !dataflow.pipelines.is_empty();
             let mut read = |column: Column| is_read |= (column.input, column.field) == (i, id);
             let mut read = |column| ComputedField::sources(&dataflow.computed, column, &mut read);
-            input.filter.iter().chain(&dataflow.filter).for_each(|filter| filter.columns(&mut read));
+            input
+                .filter
+                .iter()
+                .chain(&dataflow.filter)
+                .for_each(|filter| filter.columns(&mut read));
             shown.iter().for_each(|column| read(*column));
             is_read
         })

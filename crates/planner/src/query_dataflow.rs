@@ -3,8 +3,8 @@
 //! join.
 
 use plan::{
-    AggregateFunction, COMPUTED, Column, ComputedField, Dataflow, DataflowInput, Pipeline, Predicate,
-    RawRows, SampleMode,
+    AggregateFunction, COMPUTED, Column, ComputedField, Dataflow, DataflowInput, Pipeline,
+    Predicate, RawRows, SampleMode,
 };
 use query::CheckedQuery;
 use tuple::{FieldId, TapColumns, common};
@@ -22,15 +22,22 @@ pub(crate) fn dataflow(query: &CheckedQuery) -> Dataflow {
     for (i, (input, filters)) in query.inputs.iter().zip(before_join).enumerate() {
         let filter = all_of(filters);
         let columns = columns(query, &dataflow, i, filter.as_ref());
-        dataflow.inputs.push(DataflowInput { schema: input.schema.clone(), columns, filter });
+        dataflow.inputs.push(DataflowInput {
+            schema: input.schema.clone(),
+            columns,
+            filter,
+        });
     }
     dataflow
 }
 
 /// The conditions of each input, and the remaining condition after the join. Without a join, WHERE is unchanged.
 fn placed_conditions(query: &CheckedQuery) -> (Vec<Vec<Predicate>>, Option<Predicate>) {
-    let mut before: Vec<Vec<Predicate>> =
-        query.inputs.iter().map(|i| i.filter.iter().cloned().collect()).collect();
+    let mut before: Vec<Vec<Predicate>> = query
+        .inputs
+        .iter()
+        .map(|i| i.filter.iter().cloned().collect())
+        .collect();
     let filter = query.filter.clone();
     if query.inputs.len() < 2 {
         return (before, filter);
@@ -50,7 +57,11 @@ fn placed_conditions(query: &CheckedQuery) -> (Vec<Vec<Predicate>>, Option<Predi
 }
 
 pub(crate) fn all_of(mut parts: Vec<Predicate>) -> Option<Predicate> {
-    if parts.len() > 1 { Some(Predicate::And(parts)) } else { parts.pop() }
+    if parts.len() > 1 {
+        Some(Predicate::And(parts))
+    } else {
+        parts.pop()
+    }
 }
 
 /// The input whose columns a predicate reads, if there is only one.
@@ -63,11 +74,19 @@ fn only_input(predicate: &Predicate) -> Option<usize> {
 }
 
 /// The required columns of one input, ascending.
-fn columns(query: &CheckedQuery, dataflow: &Dataflow, input: usize, own: Option<&Predicate>) -> Vec<FieldId> {
+fn columns(
+    query: &CheckedQuery,
+    dataflow: &Dataflow,
+    input: usize,
+    own: Option<&Predicate>,
+) -> Vec<FieldId> {
     let schema = &query.inputs[input].schema;
     if dataflow.pipelines.is_empty() && dataflow.rows.select.is_none() {
         // The sampling rate is needed only for scaling.
-        return schema.ids().filter(|id| *id != common::SAMPLE_RATE).collect();
+        return schema
+            .ids()
+            .filter(|id| *id != common::SAMPLE_RATE)
+            .collect();
     }
     let mut fields = Vec::new();
     let mut read = |column: Column| {
@@ -81,7 +100,11 @@ fn columns(query: &CheckedQuery, dataflow: &Dataflow, input: usize, own: Option<
         predicate.columns(&mut read);
     }
     let RawRows { select, order, .. } = &dataflow.rows;
-    select.iter().flatten().chain(order.iter().map(|(column, _)| column)).for_each(|column| read(*column));
+    select
+        .iter()
+        .flatten()
+        .chain(order.iter().map(|(column, _)| column))
+        .for_each(|column| read(*column));
     for pipeline in &dataflow.pipelines {
         pipeline.values.iter().for_each(|v| read(v.column));
         pipeline.group.iter().for_each(|g| read(g.column));
@@ -119,7 +142,12 @@ fn columns(query: &CheckedQuery, dataflow: &Dataflow, input: usize, own: Option<
     }
     // Columns that identify a request seen by another tap.
     if let Some(taps) = TapColumns::of(schema).filter(|taps| taps.any(&fields)) {
-        let ends = [common::CLIENT_IP, common::CLIENT_PORT, common::SERVER_IP, common::SERVER_PORT];
+        let ends = [
+            common::CLIENT_IP,
+            common::CLIENT_PORT,
+            common::SERVER_IP,
+            common::SERVER_PORT,
+        ];
         fields.extend(ends.into_iter().chain([taps.request]).chain(schema.measure));
     }
     fields.sort_unstable();

@@ -1,6 +1,8 @@
 //! Predicates, literals, durations, times, and addresses of a plan in the syntax of a query.
 
-use plan::{AddressMatch, CaseSensitivity, Column, ComparisonOperator, Dataflow, Literal, Predicate};
+use plan::{
+    AddressMatch, CaseSensitivity, Column, ComparisonOperator, Dataflow, Literal, Predicate,
+};
 use tuple::{DataType, Field, Unit};
 
 /// The field of a column.
@@ -8,7 +10,9 @@ pub(crate) fn field(dataflow: &Dataflow, column: Column) -> &Field {
     if let Some(place) = column.computed_place() {
         return &dataflow.computed[place].field;
     }
-    dataflow.inputs[usize::from(column.input)].schema.field(column.field)
+    dataflow.inputs[usize::from(column.input)]
+        .schema
+        .field(column.field)
 }
 
 /// A column's name, with its parser's if there are several; a computed column in the syntax of the query.
@@ -32,39 +36,78 @@ pub(crate) fn predicate(dataflow: &Dataflow, predicate: &Predicate) -> String {
 fn bracketed(dataflow: &Dataflow, predicate: &Predicate, binds: u8) -> String {
     let name = |c: &Column| column(dataflow, *c);
     let joined = |parts: &[Predicate], word: &str, own: u8| {
-        let text = parts.iter().map(|p| bracketed(dataflow, p, own + 1)).collect::<Vec<_>>().join(word);
-        if own < binds { format!("({text})") } else { text }
+        let text = parts
+            .iter()
+            .map(|p| bracketed(dataflow, p, own + 1))
+            .collect::<Vec<_>>()
+            .join(word);
+        if own < binds {
+            format!("({text})")
+        } else {
+            text
+        }
     };
     match predicate {
         Predicate::And(parts) => joined(parts, " and ", 1),
         Predicate::Or(parts) => joined(parts, " or ", 0),
         Predicate::Not(inner) => match inner.as_ref() {
-            Predicate::Like { column, pattern, case } => {
+            Predicate::Like {
+                column,
+                pattern,
+                case,
+            } => {
                 format!("{} not {} {}", name(column), like(*case), quoted(pattern))
             }
             Predicate::Matches { column, regex } => {
-                format!("{} !{} {}", name(column), tilde(regex.case), quoted(&regex.pattern))
+                format!(
+                    "{} !{} {}",
+                    name(column),
+                    tilde(regex.case),
+                    quoted(&regex.pattern)
+                )
             }
             Predicate::In { column, literals } => {
-                format!("{} not in {}", name(column), list(dataflow, *column, literals))
+                format!(
+                    "{} not in {}",
+                    name(column),
+                    list(dataflow, *column, literals)
+                )
             }
             Predicate::IsNull(column) => format!("{} is not null", name(column)),
             other => format!("not {}", bracketed(dataflow, other, 2)),
         },
         // A complete condition, such as a comparison of two columns.
-        Predicate::Compare { column, op: ComparisonOperator::Eq, literal: Literal::Bool(true) }
-            if column.computed_place().is_some() =>
-        {
-            name(column)
+        Predicate::Compare {
+            column,
+            op: ComparisonOperator::Eq,
+            literal: Literal::Bool(true),
+        } if column.computed_place().is_some() => name(column),
+        Predicate::Compare {
+            column,
+            op,
+            literal: value,
+        } => {
+            format!(
+                "{} {} {}",
+                name(column),
+                sign(*op),
+                literal(field(dataflow, *column), value)
+            )
         }
-        Predicate::Compare { column, op, literal: value } => {
-            format!("{} {} {}", name(column), sign(*op), literal(field(dataflow, *column), value))
-        }
-        Predicate::Like { column, pattern, case } => {
+        Predicate::Like {
+            column,
+            pattern,
+            case,
+        } => {
             format!("{} {} {}", name(column), like(*case), quoted(pattern))
         }
         Predicate::Matches { column, regex } => {
-            format!("{} {} {}", name(column), tilde(regex.case), quoted(&regex.pattern))
+            format!(
+                "{} {} {}",
+                name(column),
+                tilde(regex.case),
+                quoted(&regex.pattern)
+            )
         }
         Predicate::In { column, literals } => {
             format!("{} in {}", name(column), list(dataflow, *column, literals))
@@ -75,7 +118,14 @@ fn bracketed(dataflow: &Dataflow, predicate: &Predicate, binds: u8) -> String {
 
 fn list(dataflow: &Dataflow, column: Column, literals: &[Literal]) -> String {
     let field = field(dataflow, column);
-    format!("({})", literals.iter().map(|l| literal(field, l)).collect::<Vec<_>>().join(", "))
+    format!(
+        "({})",
+        literals
+            .iter()
+            .map(|l| literal(field, l))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
 }
 
 fn like(case: CaseSensitivity) -> &'static str {
@@ -121,7 +171,11 @@ fn literal(field: &Field, literal: &Literal) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''").replace(char::is_control, "\u{fffd}"))
+    format!(
+        "'{}'",
+        text.replace('\'', "''")
+            .replace(char::is_control, "\u{fffd}")
+    )
 }
 
 /// A point in time, to the nanosecond: `'2026-11-22T10:00:00Z'`.
@@ -138,7 +192,10 @@ pub(crate) fn duration(nanos: i64) -> String {
         ("ms", 1_000_000),
         ("us", 1_000),
     ];
-    match UNITS.iter().find(|(_, scale)| nanos != 0 && nanos % scale == 0) {
+    match UNITS
+        .iter()
+        .find(|(_, scale)| nanos != 0 && nanos % scale == 0)
+    {
         Some((unit, scale)) => format!("{}{unit}", nanos / scale),
         None if nanos == 0 => "0s".to_owned(),
         None => format!("{nanos}ns"),
@@ -155,11 +212,16 @@ fn time(nanos: i64) -> String {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     let h = second / 3600;
     let m = second / 60 % 60;
@@ -185,7 +247,11 @@ pub(crate) fn end(end: &AddressMatch) -> String {
 
 fn net((ip, bits): (std::net::IpAddr, u8)) -> String {
     let full = if ip.is_ipv4() { 32 } else { 128 };
-    if bits == full { ip.to_string() } else { format!("{ip}/{bits}") }
+    if bits == full {
+        ip.to_string()
+    } else {
+        format!("{ip}/{bits}")
+    }
 }
 
 #[cfg(test)]

@@ -6,13 +6,27 @@ use query::CheckedQuery;
 use tuple::{FieldId, common};
 
 /// The dataflow with FROM, TO, and LIMIT (a time, counted from `first_ts`) as filters of its inputs.
-pub(crate) fn recorded(mut dataflow: Dataflow, query: &CheckedQuery, first_ts: Option<i64>) -> Dataflow {
-    let until = first_ts.zip(query.limit.nanos).map(|(first, limit)| first.saturating_add(limit));
+pub(crate) fn recorded(
+    mut dataflow: Dataflow,
+    query: &CheckedQuery,
+    first_ts: Option<i64>,
+) -> Dataflow {
+    let until = first_ts
+        .zip(query.limit.nanos)
+        .map(|(first, limit)| first.saturating_add(limit));
     for (input, i) in dataflow.inputs.iter_mut().zip(0..) {
         let column = |field| Column { input: i, field };
         let mut parts: Vec<Predicate> = Vec::new();
-        parts.extend(any_of(&query.from, column(common::CLIENT_IP), column(common::CLIENT_PORT)));
-        parts.extend(any_of(&query.to, column(common::SERVER_IP), column(common::SERVER_PORT)));
+        parts.extend(any_of(
+            &query.from,
+            column(common::CLIENT_IP),
+            column(common::CLIENT_PORT),
+        ));
+        parts.extend(any_of(
+            &query.to,
+            column(common::SERVER_IP),
+            column(common::SERVER_PORT),
+        ));
         parts.extend(until.map(|ns| Predicate::Compare {
             column: column(common::TS_END),
             op: ComparisonOperator::Le,

@@ -29,16 +29,37 @@ fn schemas() -> Vec<Arc<Schema>> {
         time("response_time_ns"),
     ];
     let connections = const {
-        &SchemaFacts { success: Some("flag = 'FIN'"), whole: Some("event = 'end'"), ..SchemaFacts::NONE }
+        &SchemaFacts {
+            success: Some("flag = 'FIN'"),
+            whole: Some("event = 'end'"),
+            ..SchemaFacts::NONE
+        }
     };
-    let requests = const { &SchemaFacts { success: Some("status < 400"), ..SchemaFacts::NONE } };
+    let requests = const {
+        &SchemaFacts {
+            success: Some("status < 400"),
+            ..SchemaFacts::NONE
+        }
+    };
     let mut schemas = [
-        Schema::of_parser("tcp_flow_key", 1, "", &[ip("src_ip"), ip("dst_ip")], None, None),
+        Schema::of_parser(
+            "tcp_flow_key",
+            1,
+            "",
+            &[ip("src_ip"), ip("dst_ip")],
+            None,
+            None,
+        ),
         Schema::of_parser(
             "tcp_conn_time",
             1,
             "",
-            &[text("event"), text("flag"), time("handshake_ns"), time("conn_time_ns")],
+            &[
+                text("event"),
+                text("flag"),
+                time("handshake_ns"),
+                time("conn_time_ns"),
+            ],
             own(3),
             None,
         ),
@@ -62,17 +83,15 @@ fn schemas() -> Vec<Arc<Schema>> {
 fn plan(text: &str) -> Plan {
     let mut hosts = HostTable::new();
     hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n2001:db8::2 h2\n");
-    let query =
-        query::check(text, &schemas(), &hosts).unwrap_or_else(|e| panic!("{}", query::render(&e, text)));
+    let query = query::check(text, &schemas(), &hosts)
+        .unwrap_or_else(|e| panic!("{}", query::render(&e, text)));
     lower(&query)
 }
 
 const PAPER_1: &str = "PARSE tcp_conn_time, http_get FROM 10.0.2.8:5555 TO 10.0.2.9:80 LIMIT 90s SAMPLE auto \
                        PROCESS (top-k: k=10, w=10s)";
-const PAPER_2: &str =
-    "PARSE tcp_conn_time FROM * TO h1:80, h2:3306 LIMIT 500s SAMPLE * PROCESS (diff-group: group=destIP)";
-const PAPER_3: &str =
-    "PARSE (tcp_conn_time, http_get) FROM * TO h1:80 LIMIT 5000p SAMPLE 0.1 PROCESS (diff-group: group=get)";
+const PAPER_2: &str = "PARSE tcp_conn_time FROM * TO h1:80, h2:3306 LIMIT 500s SAMPLE * PROCESS (diff-group: group=destIP)";
+const PAPER_3: &str = "PARSE (tcp_conn_time, http_get) FROM * TO h1:80 LIMIT 5000p SAMPLE 0.1 PROCESS (diff-group: group=get)";
 const PAPER_4: &str = "PARSE (tcp_flow_key, tcp_pkt_size) FROM * TO h1:80, h2:3306, LIMIT 90s SAMPLE * \
                        PROCESS (group-sum: group=srcIP, destIP)";
 const MANY: &str = "PARSE http, tcp_conn_time\nWHERE status >= 500 and (event = 'end' or url like '/x''%')\n\
@@ -107,8 +126,14 @@ fn golden_plans() {
 #[test]
 fn a_join_is_filtered_before_it_where_that_is_the_same() {
     let p = plan("PARSE http, tcp_conn_time WHERE status = 500 and (status = 1 or flag = 'RST')");
-    assert!(matches!(p.dataflow.inputs[0].filter, Some(Predicate::Compare { .. })));
-    assert!(matches!(p.dataflow.inputs[1].filter, Some(Predicate::Compare { .. })));
+    assert!(matches!(
+        p.dataflow.inputs[0].filter,
+        Some(Predicate::Compare { .. })
+    ));
+    assert!(matches!(
+        p.dataflow.inputs[1].filter,
+        Some(Predicate::Compare { .. })
+    ));
     assert!(matches!(p.dataflow.filter, Some(Predicate::Or(_))));
     let p = plan("PARSE http WHERE status = 500");
     assert!(p.dataflow.inputs[0].filter.is_none() && p.dataflow.filter.is_some());
@@ -120,21 +145,36 @@ fn only_columns_that_are_read_are_asked_for() {
         let p = plan(text);
         assert_eq!(p.monitor.parsers[0].columns, p.dataflow.inputs[0].columns);
         let schema = &p.dataflow.inputs[0].schema;
-        p.monitor.parsers[0].columns.iter().map(|id| schema.field(*id).name.to_string()).collect::<Vec<_>>()
+        p.monitor.parsers[0]
+            .columns
+            .iter()
+            .map(|id| schema.field(*id).name.to_string())
+            .collect::<Vec<_>>()
     };
     assert!(columns("PARSE http PROCESS count").is_empty());
     assert_eq!(columns("PARSE http SAMPLE 0.5 PROCESS count"), ["id"]);
     assert_eq!(columns("PARSE http PROCESS (count: w=1s)"), ["ts_end"]);
     assert_eq!(columns("PARSE http PROCESS rate"), ["ts_end"]);
-    assert_eq!(columns("PARSE http WHERE host = 'a' PROCESS success, top-k"), ["host", "url", "status"]);
-    assert_eq!(columns("PARSE http PROCESS (group-distinct: group=url, value=host)"), ["host", "url"]);
+    assert_eq!(
+        columns("PARSE http WHERE host = 'a' PROCESS success, top-k"),
+        ["host", "url", "status"]
+    );
+    assert_eq!(
+        columns("PARSE http PROCESS (group-distinct: group=url, value=host)"),
+        ["host", "url"]
+    );
     assert_eq!(columns("PARSE http").len(), common::FIELDS.len() - 1 + 6);
 }
 
 #[test]
 fn groups_of_one_name_bear_their_parsers() {
-    let p = plan("PARSE http, http_get PROCESS (group-count: group=http.url, http_get.url, method)");
-    let names: Vec<_> = p.dataflow.pipelines[0].group.iter().map(|g| g.name.as_str()).collect();
+    let p =
+        plan("PARSE http, http_get PROCESS (group-count: group=http.url, http_get.url, method)");
+    let names: Vec<_> = p.dataflow.pipelines[0]
+        .group
+        .iter()
+        .map(|g| g.name.as_str())
+        .collect();
     assert_eq!(names, ["http.url", "http_get.url", "method"]);
 }
 
@@ -145,16 +185,23 @@ fn the_real_parsers_have_what_queries_rely_on() {
     let mut hosts = HostTable::new();
     hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n");
     let with = |fact: fn(&SchemaFacts) -> bool| {
-        schemas.iter().filter(move |schema| fact(schema.facts)).map(|schema| schema.name.to_string())
+        schemas
+            .iter()
+            .filter(move |schema| fact(schema.facts))
+            .map(|schema| schema.name.to_string())
     };
     let successes = with(|facts| facts.success.is_some())
         .map(|p| format!("PARSE {p} PROCESS success, diff, (group: group=destIP)"));
-    let successes = successes.map(|q| q.replace("tcp_conn_time", "tcp_conn_time WHERE event = 'end'"));
-    let workloads =
-        with(|facts| facts.workload.is_some()).map(|p| format!("PARSE {p} PROCESS workload-profile"));
+    let successes =
+        successes.map(|q| q.replace("tcp_conn_time", "tcp_conn_time WHERE event = 'end'"));
+    let workloads = with(|facts| facts.workload.is_some())
+        .map(|p| format!("PARSE {p} PROCESS workload-profile"));
     let papers = [PAPER_1, PAPER_2, PAPER_3, PAPER_4].map(str::to_owned);
     let all: Vec<String> = successes.chain(workloads).chain(papers).collect();
-    assert!(all.len() >= 8 + 7 + 4, "parsers that know their successes, and their workloads: {all:?}");
+    assert!(
+        all.len() >= 8 + 7 + 4,
+        "parsers that know their successes, and their workloads: {all:?}"
+    );
     for text in &all {
         if let Err(errors) = query::check(text, &schemas, &hosts) {
             panic!("{}", query::render(&errors, text));
@@ -166,13 +213,23 @@ fn the_real_parsers_have_what_queries_rely_on() {
 fn a_column_that_is_only_shown_can_be_left_out() {
     let check = |text: &str, expected: bool| {
         let query = query::check(text, &parsers::registry::schemas(), &()).expect("a sound query");
-        let options = PlanOptions { omitted: Some("block_checksums"), ..PlanOptions::default() };
-        assert_eq!(!options.reads(&query, "block_checksums"), expected, "{text}");
+        let options = PlanOptions {
+            omitted: Some("block_checksums"),
+            ..PlanOptions::default()
+        };
+        assert_eq!(
+            !options.reads(&query, "block_checksums"),
+            expected,
+            "{text}"
+        );
         let plan = lower_with(&query, &options);
         let id = plan.dataflow.inputs[0].schema.find("block_checksums");
         let kept = id.is_some_and(|id| plan.dataflow.inputs[0].columns.contains(&id));
         assert_eq!(kept, !expected, "{text}");
-        assert_eq!(plan.monitor.parsers[0].columns, plan.dataflow.inputs[0].columns, "{text}");
+        assert_eq!(
+            plan.monitor.parsers[0].columns, plan.dataflow.inputs[0].columns,
+            "{text}"
+        );
     };
     check("PARSE nfs", true);
     check("PARSE http", true);
@@ -188,56 +245,156 @@ fn options_are_part_of_the_plan() {
         let query = query::check(text, &parsers::registry::schemas(), &()).expect("a sound query");
         let (with, without) = (lower_with(&query, &options), lower(&query));
         for plan in [&with, &without] {
-            let columns = |i: usize| (&plan.monitor.parsers[i].columns, &plan.monitor.parsers[i].schema);
+            let columns = |i: usize| {
+                (
+                    &plan.monitor.parsers[i].columns,
+                    &plan.monitor.parsers[i].schema,
+                )
+            };
             for (i, input) in plan.dataflow.inputs.iter().enumerate() {
                 assert_eq!(columns(i), (&input.columns, &input.schema), "{text}");
-                assert!(input.columns.is_sorted_by(|a, b| a < b), "{text}: {:?}", input.columns);
+                assert!(
+                    input.columns.is_sorted_by(|a, b| a < b),
+                    "{text}: {:?}",
+                    input.columns
+                );
             }
         }
         (with, without)
     };
     let options = PlanOptions::default;
 
-    let limit = QueryLimit { packets: Some(5), nanos: Some(20_000_000_000) };
-    let (with, without) = planned("PARSE http LIMIT 10s PROCESS (count)", PlanOptions { limit, ..options() });
-    assert_eq!(with.monitor.limit, QueryLimit { packets: Some(5), nanos: Some(10_000_000_000) });
+    let limit = QueryLimit {
+        packets: Some(5),
+        nanos: Some(20_000_000_000),
+    };
+    let (with, without) = planned(
+        "PARSE http LIMIT 10s PROCESS (count)",
+        PlanOptions { limit, ..options() },
+    );
+    assert_eq!(
+        with.monitor.limit,
+        QueryLimit {
+            packets: Some(5),
+            nanos: Some(10_000_000_000)
+        }
+    );
     assert_eq!(with.dataflow, without.dataflow);
 
     let groups = "PARSE http PROCESS (group-count: group=path)";
-    let (with, without) = planned(groups, PlanOptions { groups_max: Some(7), sample_seed: 3, ..options() });
-    assert_eq!((with.dataflow.pipelines[0].groups_max, with.monitor.sample_seed), (7, 3));
+    let (with, without) = planned(
+        groups,
+        PlanOptions {
+            groups_max: Some(7),
+            sample_seed: 3,
+            ..options()
+        },
+    );
+    assert_eq!(
+        (
+            with.dataflow.pipelines[0].groups_max,
+            with.monitor.sample_seed
+        ),
+        (7, 3)
+    );
     assert_eq!(without.dataflow.pipelines[0].groups_max, 100_000);
-    let all = PlanOptions { groups_max: Some(usize::MAX), ..options() };
+    let all = PlanOptions {
+        groups_max: Some(usize::MAX),
+        ..options()
+    };
     assert_eq!(planned(groups, all).0, without, "a higher limit");
 
-    let bounds = TimeBounds { since_ns: Some(5), until_ns: Some(9) };
+    let bounds = TimeBounds {
+        since_ns: Some(5),
+        until_ns: Some(9),
+    };
     let text = "PARSE http FROM 10.0.0.1 TO *:80 LIMIT 3s PROCESS (count)";
-    let (within, _) = planned(text, PlanOptions { bounds, ..options() });
+    let (within, _) = planned(
+        text,
+        PlanOptions {
+            bounds,
+            ..options()
+        },
+    );
     let times = "http.ts_end >= 5 AND http.ts_end < 9";
-    let Some(filter) = &within.dataflow.inputs[0].filter else { panic!("{times}") };
-    let Predicate::And(parts) = filter else { panic!("{times}: {filter:?}") };
+    let Some(filter) = &within.dataflow.inputs[0].filter else {
+        panic!("{times}")
+    };
+    let Predicate::And(parts) = filter else {
+        panic!("{times}: {filter:?}")
+    };
     assert_eq!(parts.len(), 2);
-    let input = PlanInput::Tuples { first_ts: Some(100) };
+    let input = PlanInput::Tuples {
+        first_ts: Some(100),
+    };
     let (recorded, _) = planned(text, PlanOptions { input, ..options() });
     let ends = [common::CLIENT_IP, common::SERVER_PORT, common::TS_END];
-    assert!(ends.iter().all(|field| recorded.dataflow.inputs[0].columns.contains(field)));
+    assert!(
+        ends.iter()
+            .all(|field| recorded.dataflow.inputs[0].columns.contains(field))
+    );
     assert_eq!(recorded.monitor.clients, within.monitor.clients);
 
     let output = PlanOutput::Recording(AgentOrigin::default());
-    let (with, without) = planned("PARSE http SELECT path SAMPLE auto", PlanOptions { output, ..options() });
-    assert_eq!((with.dataflow.rows.select, without.dataflow.rows.select.is_some()), (None, true));
-    assert!(with.dataflow.inputs[0].columns.contains(&common::SAMPLE_RATE));
+    let (with, without) = planned(
+        "PARSE http SELECT path SAMPLE auto",
+        PlanOptions {
+            output,
+            ..options()
+        },
+    );
+    assert_eq!(
+        (
+            with.dataflow.rows.select,
+            without.dataflow.rows.select.is_some()
+        ),
+        (None, true)
+    );
+    assert!(
+        with.dataflow.inputs[0]
+            .columns
+            .contains(&common::SAMPLE_RATE)
+    );
 
     let output = || PlanOutput::Comparison;
-    let (with, without) = planned(groups, PlanOptions { output: output(), ..options() });
-    assert_eq!((with.dataflow.pipelines.len(), without.dataflow.pipelines.len()), (0, 1));
+    let (with, without) = planned(
+        groups,
+        PlanOptions {
+            output: output(),
+            ..options()
+        },
+    );
+    assert_eq!(
+        (
+            with.dataflow.pipelines.len(),
+            without.dataflow.pipelines.len()
+        ),
+        (0, 1)
+    );
     assert!(with.dataflow.inputs[0].columns.contains(&common::TS));
-    let (with, _) = planned(groups, PlanOptions { output: output(), input, ..options() });
-    assert!(!with.dataflow.inputs[0].columns.contains(&common::TS), "tuples are in order");
+    let (with, _) = planned(
+        groups,
+        PlanOptions {
+            output: output(),
+            input,
+            ..options()
+        },
+    );
+    assert!(
+        !with.dataflow.inputs[0].columns.contains(&common::TS),
+        "tuples are in order"
+    );
 
     let pipelines = without.dataflow.pipelines.clone();
     let columns = vec![common::QUALITY];
-    let (with, _) = planned(groups, PlanOptions { pipelines, columns, ..options() });
+    let (with, _) = planned(
+        groups,
+        PlanOptions {
+            pipelines,
+            columns,
+            ..options()
+        },
+    );
     assert_eq!(with.dataflow.pipelines.len(), 2);
     assert!(with.dataflow.inputs[0].columns.contains(&common::QUALITY));
 }
@@ -245,22 +402,34 @@ fn options_are_part_of_the_plan() {
 /// A recording stores no column that SELECT only names.
 #[test]
 fn a_recording_may_omit_a_selected_column() {
-    let query = query::check("PARSE nfs SELECT block_checksums", &parsers::registry::schemas(), &());
+    let query = query::check(
+        "PARSE nfs SELECT block_checksums",
+        &parsers::registry::schemas(),
+        &(),
+    );
     let query = query.expect("a sound query");
     let recording = PlanOutput::Recording(AgentOrigin::default());
     for (output, expected) in [(PlanOutput::Results, true), (recording, false)] {
-        let options = PlanOptions { output, ..PlanOptions::default() };
+        let options = PlanOptions {
+            output,
+            ..PlanOptions::default()
+        };
         assert_eq!(options.reads(&query, "block_checksums"), expected);
     }
 }
 
 /// The code blocks of kind `kind` in the documentation of the query language.
 fn documented(kind: &str) -> Vec<String> {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/query-language.md"));
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/query-language.md"
+    ));
     let page = page.expect("the page on the query language");
     let mark = format!("\n```{kind}\n");
     let blocks = page.split(&mark).skip(1);
-    blocks.map(|block| block.split("\n```").next().unwrap_or_default().to_owned()).collect()
+    blocks
+        .map(|block| block.split("\n```").next().unwrap_or_default().to_owned())
+        .collect()
 }
 
 #[test]
@@ -277,7 +446,9 @@ fn the_documentation_is_right() {
         }
     }
     for block in errors {
-        let (text, expected) = block.split_once('\n').expect("a query and what is said of it");
+        let (text, expected) = block
+            .split_once('\n')
+            .expect("a query and what is said of it");
         let errors = query::check(text, &schemas, &hosts).expect_err(text);
         assert_eq!(query::render(&errors, text).trim_end(), expected);
     }
@@ -308,7 +479,11 @@ fn condition() -> impl Strategy<Value = String> {
             prop::collection::vec(inner.clone(), 2..4)
                 .prop_map(move |parts| format!("({})", parts.join(word)))
         };
-        prop_oneof![joined(" and "), joined(" or "), inner.clone().prop_map(|c| format!("not ({c})"))]
+        prop_oneof![
+            joined(" and "),
+            joined(" or "),
+            inner.clone().prop_map(|c| format!("not ({c})"))
+        ]
     })
 }
 

@@ -19,10 +19,20 @@ const ALIASES: &[(&str, &[&str])] = &[
 /// Names used by other tools, and the fields to suggest: the first that exists. They are not accepted as names.
 const CALLED: &[(&[&str], &[&str])] = &[
     (
-        &["responsesize", "responselength", "responsebodybytes", "bodybytessent", "contentlength", "size"],
+        &[
+            "responsesize",
+            "responselength",
+            "responsebodybytes",
+            "bodybytessent",
+            "contentlength",
+            "size",
+        ],
         &["response_bytes"],
     ),
-    (&["requestsize", "requestlength", "requestbodybytes"], &["request_bytes"]),
+    (
+        &["requestsize", "requestlength", "requestbodybytes"],
+        &["request_bytes"],
+    ),
     (
         &[
             "latency",
@@ -38,27 +48,42 @@ const CALLED: &[(&[&str], &[&str])] = &[
         ],
         &["response_time_ns", "conn_time_ns", "duration_ns"],
     ),
-    (&["code", "statuscode", "responsecode", "httpstatus"], &["status", "error_code"]),
+    (
+        &["code", "statuscode", "responsecode", "httpstatus"],
+        &["status", "error_code"],
+    ),
     (&["error", "errno", "errorno"], &["error_code", "status"]),
     (&["uri", "requesturi", "endpoint", "page"], &["url", "path"]),
     (&["route", "template"], &["url_template"]),
-    (&["verb", "httpmethod", "requestmethod"], &["method", "command"]),
+    (
+        &["verb", "httpmethod", "requestmethod"],
+        &["method", "command"],
+    ),
     (&["hostname", "vhost", "domain", "authority"], &["host"]),
     (&["useragent", "ua"], &["user_agent"]),
     (&["statement", "sql"], &["query"]),
     (&["digest", "normalizedquery"], &["fingerprint"]),
     (&["key"], &["cache_key"]),
-    (&["client", "clientaddr", "remoteaddr", "origh"], &["client_ip", "src_ip"]),
+    (
+        &["client", "clientaddr", "remoteaddr", "origh"],
+        &["client_ip", "src_ip"],
+    ),
     (&["server", "serveraddr", "resph"], &["server_ip", "dst_ip"]),
     (&["timestamp"], &["ts"]),
-    (&["proto", "protocol", "service", "app"], &["application", "transport"]),
+    (
+        &["proto", "protocol", "service", "app"],
+        &["application", "transport"],
+    ),
     (&["retransmits", "retrans"], &["retransmissions"]),
 ];
 
 /// Fields to suggest for `name`.
 pub(crate) fn called(name: &str) -> &'static [&'static str] {
     let plain = name.to_lowercase().replace(['_', '-'], "");
-    CALLED.iter().find(|(called, _)| called.contains(&plain.as_str())).map_or(&[], |(_, fields)| fields)
+    CALLED
+        .iter()
+        .find(|(called, _)| called.contains(&plain.as_str()))
+        .map_or(&[], |(_, fields)| fields)
 }
 
 /// Columns with the difference of two times; `diff` uses the first one of an input as its value.
@@ -67,5 +92,8 @@ pub(crate) const DIFFERENCES: &[&str] = &["conn_time_ns", "response_time_ns", "d
 /// The fields that `name` may refer to, if it is an alias.
 pub(crate) fn meant_by(name: &str) -> &'static [&'static str] {
     let plain = name.to_lowercase().replace('_', "");
-    ALIASES.iter().find(|(alias, _)| *alias == plain).map_or(&[], |(_, fields)| fields)
+    ALIASES
+        .iter()
+        .find(|(alias, _)| *alias == plain)
+        .map_or(&[], |(_, fields)| fields)
 }

@@ -57,7 +57,10 @@ impl ProcessorBlock {
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        BLOCKS.iter().find(|b| b.block == self).map_or("", |b| b.name)
+        BLOCKS
+            .iter()
+            .find(|b| b.block == self)
+            .map_or("", |b| b.name)
     }
 }
 
@@ -100,14 +103,42 @@ pub const BLOCKS: &[BlockDoc] = &[
     doc(ProcessorBlock::Avg, "avg", "mean of the values"),
     doc(ProcessorBlock::Min, "min", "least value"),
     doc(ProcessorBlock::Max, "max", "largest value"),
-    doc(ProcessorBlock::Stddev, "stddev", "sample standard deviation of the values (n - 1)"),
+    doc(
+        ProcessorBlock::Stddev,
+        "stddev",
+        "sample standard deviation of the values (n - 1)",
+    ),
     doc(ProcessorBlock::Rate, "rate", "tuples per second"),
-    doc(ProcessorBlock::Distinct, "distinct", "number of distinct values of a column"),
-    doc(ProcessorBlock::Quantile, "quantile", "quantiles of the values, within 1 % relative error"),
-    doc(ProcessorBlock::Hist, "hist", "histogram of the values in logarithmic buckets, 1 % relative error"),
-    doc(ProcessorBlock::Cdf, "cdf", "cumulative histogram, as shares of the total"),
-    doc(ProcessorBlock::Success, "success", "share of responses without an error"),
-    doc(ProcessorBlock::Ratio, "ratio", "share of tuples for which the condition of= is true"),
+    doc(
+        ProcessorBlock::Distinct,
+        "distinct",
+        "number of distinct values of a column",
+    ),
+    doc(
+        ProcessorBlock::Quantile,
+        "quantile",
+        "quantiles of the values, within 1 % relative error",
+    ),
+    doc(
+        ProcessorBlock::Hist,
+        "hist",
+        "histogram of the values in logarithmic buckets, 1 % relative error",
+    ),
+    doc(
+        ProcessorBlock::Cdf,
+        "cdf",
+        "cumulative histogram, as shares of the total",
+    ),
+    doc(
+        ProcessorBlock::Success,
+        "success",
+        "share of responses without an error",
+    ),
+    doc(
+        ProcessorBlock::Ratio,
+        "ratio",
+        "share of tuples for which the condition of= is true",
+    ),
     doc(
         ProcessorBlock::Throughput,
         "throughput",
@@ -137,20 +168,52 @@ pub const BLOCKS: &[BlockDoc] = &[
 
 /// All arguments.
 pub const ARGS: &[ArgDoc] = &[
-    arg("group", "columns to group by, as in group=client_ip, url", "the parser's key"),
-    arg("value", "columns to aggregate", "with diff, the difference; otherwise the parser's measure"),
-    arg("key", "column ranked by top-k, or whose values distinct counts", "the parser's key"),
-    arg("by", "result column that top-k ranks by, as in by=p99", "the aggregate before top-k"),
+    arg(
+        "group",
+        "columns to group by, as in group=client_ip, url",
+        "the parser's key",
+    ),
+    arg(
+        "value",
+        "columns to aggregate",
+        "with diff, the difference; otherwise the parser's measure",
+    ),
+    arg(
+        "key",
+        "column ranked by top-k, or whose values distinct counts",
+        "the parser's key",
+    ),
+    arg(
+        "by",
+        "result column that top-k ranks by, as in by=p99",
+        "the aggregate before top-k",
+    ),
     arg(
         "of",
         "conditions of ratio, as in of=(status >= 500) AS failed, (hit = true)",
         "none: required by ratio",
     ),
-    arg("k", "number of groups of top-k, or of entries in the lists of workload-profile", "10"),
+    arg(
+        "k",
+        "number of groups of top-k, or of entries in the lists of workload-profile",
+        "10",
+    ),
     arg("q", "quantiles, as in q=0.5, 0.99", "0.5, 0.95, 0.99"),
-    arg("w", "length of the windows, as in w=10s", "one window, the whole run"),
-    arg("slide", "interval between the starts of windows; must divide w", "w: windows do not overlap"),
-    arg("lateness", "time after its end for which a window accepts tuples", "1s"),
+    arg(
+        "w",
+        "length of the windows, as in w=10s",
+        "one window, the whole run",
+    ),
+    arg(
+        "slide",
+        "interval between the starts of windows; must divide w",
+        "w: windows do not overlap",
+    ),
+    arg(
+        "lateness",
+        "time after its end for which a window accepts tuples",
+        "1s",
+    ),
     arg(
         "groups_max",
         "maximum number of groups that are counted exactly",
@@ -249,7 +312,10 @@ fn parts(name: &Atom) -> Vec<(&str, TextSpan)> {
         match parts.last_mut() {
             Some(last) if continues(last.0) => {
                 let start = last.1.start - offset;
-                *last = (&name.text[start..end], TextSpan::new(start + offset, end + offset));
+                *last = (
+                    &name.text[start..end],
+                    TextSpan::new(start + offset, end + offset),
+                );
             }
             _ => parts.push((piece, TextSpan::new(at + offset, end + offset))),
         }
@@ -261,21 +327,38 @@ fn parts(name: &Atom) -> Vec<(&str, TextSpan)> {
 fn one(text: &str, span: TextSpan) -> Result<PlacedBlock, Diagnostic> {
     let lower = text.to_ascii_lowercase();
     if let Some(known) = BLOCKS.iter().find(|b| b.name == lower) {
-        return Ok(PlacedBlock { block: known.block, span, k: None });
+        return Ok(PlacedBlock {
+            block: known.block,
+            span,
+            k: None,
+        });
     }
-    if let Some(k) = lower.strip_prefix("top").map(|k| k.trim_start_matches(['-', '_'])) {
+    if let Some(k) = lower
+        .strip_prefix("top")
+        .map(|k| k.trim_start_matches(['-', '_']))
+    {
         // A number that does not fit is reported as too large by the later check.
         let number = is_number(k).then(|| k.parse().unwrap_or(usize::MAX));
         if number.is_some() || k == "k" {
-            return Ok(PlacedBlock { block: ProcessorBlock::TopK, span, k: number });
+            return Ok(PlacedBlock {
+                block: ProcessorBlock::TopK,
+                span,
+                k: number,
+            });
         }
     }
     if text.is_empty() {
-        let error = Diagnostic::new(span, "an empty block: a chain has one `-` between two blocks");
+        let error = Diagnostic::new(
+            span,
+            "an empty block: a chain has one `-` between two blocks",
+        );
         return Err(error.expected(block_names()));
     }
     let is_percentile = lower.strip_prefix('p').is_some_and(is_number);
-    let synonym = SYNONYMS.iter().find(|(said, _)| *said == lower).map(|(_, block)| *block);
+    let synonym = SYNONYMS
+        .iter()
+        .find(|(said, _)| *said == lower)
+        .map(|(_, block)| *block);
     let synonym = synonym.or(is_percentile.then_some("quantile"));
     let guess = synonym.or_else(|| nearest(&lower, BLOCKS.iter().map(|b| b.name)));
     let error = Diagnostic::new(span, format!("unknown processor {}", quoted(text)));
@@ -290,14 +373,17 @@ fn one(text: &str, span: TextSpan) -> Result<PlacedBlock, Diagnostic> {
 fn quantile_hint(said: &str) -> String {
     let q = match said {
         "median" => Some("0.5".to_owned()),
-        _ => said.strip_prefix('p').filter(|digits| is_number(digits) && digits.len() < 9).map(|digits| {
-            // p99 is 0.99, p999 is 0.999, p5 is 0.05.
-            if digits.len() == 1 {
-                format!("0.0{digits}")
-            } else {
-                format!("0.{}", digits.trim_end_matches('0'))
-            }
-        }),
+        _ => said
+            .strip_prefix('p')
+            .filter(|digits| is_number(digits) && digits.len() < 9)
+            .map(|digits| {
+                // p99 is 0.99, p999 is 0.999, p5 is 0.05.
+                if digits.len() == 1 {
+                    format!("0.0{digits}")
+                } else {
+                    format!("0.{}", digits.trim_end_matches('0'))
+                }
+            }),
     };
     match q {
         Some(q) if q != "0.0" && q != "0." => format!("write `quantile` with q={q}"),
@@ -318,7 +404,11 @@ mod tests {
     use super::*;
 
     fn check(name: &str, expected: &[ProcessorBlock]) {
-        let atom = Atom { text: name.into(), span: TextSpan::new(0, name.len()), quoted: false };
+        let atom = Atom {
+            text: name.into(),
+            span: TextSpan::new(0, name.len()),
+            quoted: false,
+        };
         let mut errors = Vec::new();
         let blocks: Vec<_> = chain(&atom, &mut errors).iter().map(|p| p.block).collect();
         assert!(errors.is_empty(), "{name}: {errors:?}");
@@ -326,12 +416,19 @@ mod tests {
     }
 
     fn check_error(name: &str, place: &str, label: &str) {
-        let atom = Atom { text: name.into(), span: TextSpan::new(0, name.len()), quoted: false };
+        let atom = Atom {
+            text: name.into(),
+            span: TextSpan::new(0, name.len()),
+            quoted: false,
+        };
         let mut errors = Vec::new();
         chain(&atom, &mut errors);
         assert_eq!(errors.len(), 1, "{name}: {errors:?}");
         assert_eq!(&name[errors[0].span.range()], place, "{name}");
-        assert!(format!("{} {}", errors[0].message, errors[0].label()).contains(label), "{name}: {errors:?}");
+        assert!(
+            format!("{} {}", errors[0].message, errors[0].label()).contains(label),
+            "{name}: {errors:?}"
+        );
     }
 
     #[test]
@@ -373,11 +470,19 @@ mod tests {
 
     #[test]
     fn the_number_of_top_5_is_kept() {
-        let atom = Atom { text: "top-5".into(), span: TextSpan::new(3, 8), quoted: false };
+        let atom = Atom {
+            text: "top-5".into(),
+            span: TextSpan::new(3, 8),
+            quoted: false,
+        };
         let placed = chain(&atom, &mut Vec::new());
         assert_eq!(
             placed,
-            [PlacedBlock { block: ProcessorBlock::TopK, span: TextSpan::new(3, 8), k: Some(5) }]
+            [PlacedBlock {
+                block: ProcessorBlock::TopK,
+                span: TextSpan::new(3, 8),
+                k: Some(5)
+            }]
         );
     }
 }

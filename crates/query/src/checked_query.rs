@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use plan::{
-    AddressMatch, Column, ComputedField, NetworkBudget, Pipeline, Predicate, QueryLimit, RawRows, SampleMode,
-    TapSelection,
+    AddressMatch, Column, ComputedField, NetworkBudget, Pipeline, Predicate, QueryLimit, RawRows,
+    SampleMode, TapSelection,
 };
 use tuple::{Field, Schema};
 
@@ -53,7 +53,9 @@ impl CheckedQuery {
     pub fn field(&self, column: Column) -> &Field {
         match column.computed_place() {
             Some(place) => &self.computed[place].field,
-            None => self.inputs[usize::from(column.input)].schema.field(column.field),
+            None => self.inputs[usize::from(column.input)]
+                .schema
+                .field(column.field),
         }
     }
 }

@@ -55,7 +55,8 @@ pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> QueryCompletions {
     let start = text.len() - text.chars().rev().take_while(|c| is_part(*c)).count();
     let (head, word) = text.split_at(start);
     let fields = || {
-        let named = |schema: &&Arc<Schema>| names(head).any(|name| name.eq_ignore_ascii_case(&schema.name));
+        let named =
+            |schema: &&Arc<Schema>| names(head).any(|name| name.eq_ignore_ascii_case(&schema.name));
         let schemas = schemas.iter().filter(named);
         let of_schema = |schema: &Arc<Schema>| -> Vec<String> {
             let families = schema.families().map(|family| format!("{}.", family.name));
@@ -64,43 +65,66 @@ pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> QueryCompletions {
         };
         schemas.flat_map(of_schema).collect::<Vec<_>>()
     };
-    let owned = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let owned = |list: &[&str]| {
+        list.iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
     let mut candidates = match place(head) {
         CompletionContext::Beginning => owned(&["PARSE "]),
-        CompletionContext::Parser => schemas.iter().map(|schema| schema.name.to_string()).collect(),
+        CompletionContext::Parser => schemas
+            .iter()
+            .map(|schema| schema.name.to_string())
+            .collect(),
         CompletionContext::Clause => owned(CLAUSES),
         CompletionContext::Field => [fields(), owned(CONDITION), owned(CLAUSES)].concat(),
         CompletionContext::Chain => chains(word),
-        CompletionContext::Argument => {
-            [ARGS.iter().map(|arg| format!("{}=", arg.name)).collect(), fields()].concat()
-        }
+        CompletionContext::Argument => [
+            ARGS.iter().map(|arg| format!("{}=", arg.name)).collect(),
+            fields(),
+        ]
+        .concat(),
     };
     candidates.retain(|candidate| is_begun(candidate, word));
     candidates.sort();
     candidates.dedup();
-    QueryCompletions { word: TextSpan::new(start, text.len()), candidates }
+    QueryCompletions {
+        word: TextSpan::new(start, text.len()),
+        candidates,
+    }
 }
 
 fn is_begun(candidate: &str, word: &str) -> bool {
-    candidate.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
+    candidate
+        .get(..word.len())
+        .is_some_and(|begin| begin.eq_ignore_ascii_case(word))
 }
 
 /// The words of the query so far, without punctuation.
 fn names(head: &str) -> impl Iterator<Item = &str> {
-    head.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+    head.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
 }
 
 fn place(head: &str) -> CompletionContext {
     let keyword = |word: &&str| {
-        let clause =
-            |clause: &&&str| names(clause).next().is_some_and(|first| first.eq_ignore_ascii_case(word));
+        let clause = |clause: &&&str| {
+            names(clause)
+                .next()
+                .is_some_and(|first| first.eq_ignore_ascii_case(word))
+        };
         word.eq_ignore_ascii_case("PARSE") || CLAUSES.iter().any(|c| clause(&c))
     };
-    let Some(clause) = names(head).filter(keyword).last().map(str::to_ascii_uppercase) else {
+    let Some(clause) = names(head)
+        .filter(keyword)
+        .last()
+        .map(str::to_ascii_uppercase)
+    else {
         return CompletionContext::Beginning;
     };
     let said = head.trim_end();
-    let is_next = said.ends_with([',', '(']) || names(said).last().is_some_and(|last| keyword(&last));
+    let is_next =
+        said.ends_with([',', '(']) || names(said).last().is_some_and(|last| keyword(&last));
     match clause.as_str() {
         "PARSE" if is_next => CompletionContext::Parser,
         "PROCESS" => match head.rsplit_once('(') {
@@ -115,15 +139,26 @@ fn place(head: &str) -> CompletionContext {
 
 /// Chains of blocks that extend an incomplete chain such as `group-co`.
 fn chains(word: &str) -> Vec<String> {
-    let ends = word.match_indices('-').map(|(at, _)| at).filter(|at| is_chain(&word[..*at]));
+    let ends = word
+        .match_indices('-')
+        .map(|(at, _)| at)
+        .filter(|at| is_chain(&word[..*at]));
     let begins = ends.map(|at| &word[..=at]).chain([""]);
-    begins.flat_map(|begin| BLOCKS.iter().map(move |block| format!("{begin}{}", block.name))).collect()
+    begins
+        .flat_map(|begin| {
+            BLOCKS
+                .iter()
+                .map(move |block| format!("{begin}{}", block.name))
+        })
+        .collect()
 }
 
 fn is_chain(text: &str) -> bool {
-    BLOCKS.iter().any(|block| match text.strip_prefix(block.name) {
-        Some("") => true,
-        Some(rest) => rest.strip_prefix('-').is_some_and(is_chain),
-        None => false,
-    })
+    BLOCKS
+        .iter()
+        .any(|block| match text.strip_prefix(block.name) {
+            Some("") => true,
+            Some(rest) => rest.strip_prefix('-').is_some_and(is_chain),
+            None => false,
+        })
 }

@@ -26,7 +26,10 @@ impl TextSpan {
     /// From the start of this range to the end of `other`.
     #[must_use]
     pub fn to(self, other: TextSpan) -> TextSpan {
-        TextSpan { start: self.start, end: self.end.max(other.end) }
+        TextSpan {
+            start: self.start,
+            end: self.end.max(other.end),
+        }
     }
 
     /// The range.
@@ -53,7 +56,12 @@ impl Diagnostic {
     /// Creates an error at `span`.
     #[must_use]
     pub fn new(span: TextSpan, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { span, message: message.into(), expected: None, hint: None }
+        Diagnostic {
+            span,
+            message: message.into(),
+            expected: None,
+            hint: None,
+        }
     }
 
     /// Adds the expected syntax.
@@ -110,5 +118,9 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn visible(c: char) -> char {
     let directs_text =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if c.is_control() || directs_text { char::REPLACEMENT_CHARACTER } else { c }
+    if c.is_control() || directs_text {
+        char::REPLACEMENT_CHARACTER
+    } else {
+        c
+    }
 }

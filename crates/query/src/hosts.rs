@@ -68,7 +68,10 @@ impl HostTable {
 impl HostResolver for HostTable {
     fn addresses(&self, name: &str) -> Vec<IpAddr> {
         let name = name.strip_suffix('.').unwrap_or(name);
-        self.by_name.get(&name.to_lowercase()).cloned().unwrap_or_default()
+        self.by_name
+            .get(&name.to_lowercase())
+            .cloned()
+            .unwrap_or_default()
     }
 
     fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
@@ -88,13 +91,22 @@ mod tests {
             "# comment\n127.0.0.1\tlocalhost  Loop # more\n::1 localhost\nnonsense x\n\nfe80::1%eth0 gw\n\
              10.0.0.1 h1\n10.0.0.1 h1\n",
         );
-        let addresses = |name| table.addresses(name).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let addresses = |name| {
+            table
+                .addresses(name)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(addresses("LOCALHOST"), ["127.0.0.1", "::1"]);
         assert_eq!(addresses("loop"), ["127.0.0.1"]);
         assert_eq!(addresses("h1."), ["10.0.0.1"]);
         assert_eq!(addresses("gw"), ["fe80::1"]);
         assert!(addresses("x").is_empty());
-        assert_eq!(table.names().collect::<Vec<_>>(), ["gw", "h1", "localhost", "loop"]);
+        assert_eq!(
+            table.names().collect::<Vec<_>>(),
+            ["gw", "h1", "localhost", "loop"]
+        );
         assert_eq!(().addresses("h1").len() + ().names().count(), 0);
     }
 }

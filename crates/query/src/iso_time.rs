@@ -11,7 +11,9 @@ pub(crate) fn epoch_ns(text: &str) -> Option<i64> {
     };
     let days = days_since_epoch(date)?;
     let (seconds, nanos) = time.map_or(Some((0, 0)), time_of_day)?;
-    (days * 86_400 + seconds).checked_mul(NS)?.checked_add(nanos)
+    (days * 86_400 + seconds)
+        .checked_mul(NS)?
+        .checked_add(nanos)
 }
 
 fn days_since_epoch(date: &str) -> Option<i64> {
@@ -31,9 +33,17 @@ fn days_since_epoch(date: &str) -> Option<i64> {
     }
     // Years that begin in March have the leap day at the end, so that a single formula yields the days before a
     // month.
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (y, m) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let before_month = (153 * m + 2) / 5;
-    Some(365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + before_month + day - 1 - 719_468)
+    Some(
+        365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + before_month + day
+            - 1
+            - 719_468,
+    )
 }
 
 /// Seconds (minus the zone offset) and nanoseconds.
@@ -73,8 +83,10 @@ fn fraction_ns(text: &str) -> Option<i64> {
 
 /// Exactly `count` digits, at most nine.
 fn digits(text: &str, count: usize) -> Option<i64> {
-    let exact =
-        !text.is_empty() && text.len() == count && count <= 9 && text.bytes().all(|b| b.is_ascii_digit());
+    let exact = !text.is_empty()
+        && text.len() == count
+        && count <= 9
+        && text.bytes().all(|b| b.is_ascii_digit());
     if exact { text.parse().ok() } else { None }
 }
 
@@ -88,8 +100,14 @@ mod tests {
         check("1970-01-01", Some(0));
         check("1970-01-01T00:00:01Z", Some(NS));
         check("2000-02-29 12:00", Some(951_825_600 * NS));
-        check("2026-01-31T12:00:00.5+02:00", Some(1_769_853_600 * NS + NS / 2));
-        check("2026-01-31t10:00:00.500000000z", Some(1_769_853_600 * NS + NS / 2));
+        check(
+            "2026-01-31T12:00:00.5+02:00",
+            Some(1_769_853_600 * NS + NS / 2),
+        );
+        check(
+            "2026-01-31t10:00:00.500000000z",
+            Some(1_769_853_600 * NS + NS / 2),
+        );
         check("2026-01-31T05:00:00-0500", Some(1_769_853_600 * NS));
         check("1969-12-31T23:59:59.999999999", Some(-1));
         check("2016-12-31T23:59:59", Some(1_483_228_799 * NS));

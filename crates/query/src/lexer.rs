@@ -50,7 +50,10 @@ pub fn token(text: &str, at: usize, shape: WordShape) -> QueryToken {
     let start = skip_blanks(text, at);
     let rest = &text[start..];
     let Some(c) = rest.chars().next() else {
-        return QueryToken { kind: TokenKind::End, span: TextSpan::new(start, start) };
+        return QueryToken {
+            kind: TokenKind::End,
+            span: TextSpan::new(start, start),
+        };
     };
     let (kind, len) = match c {
         '\'' | '"' => quoted(rest, c),
@@ -58,7 +61,10 @@ pub fn token(text: &str, at: usize, shape: WordShape) -> QueryToken {
         '(' | ')' | ',' | ';' | ':' => (TokenKind::Mark(c), 1),
         _ => comparison(rest).unwrap_or((TokenKind::Stray(c), c.len_utf8())),
     };
-    QueryToken { kind, span: TextSpan::new(start, start + len) }
+    QueryToken {
+        kind,
+        span: TextSpan::new(start, start + len),
+    }
 }
 
 fn skip_blanks(text: &str, mut at: usize) -> usize {
@@ -89,10 +95,14 @@ pub fn operand_len(word: &str) -> usize {
     let (first, rest) = word.split_at(len);
     let is_ipv4 = first.parse::<std::net::Ipv4Addr>().is_ok();
     let is_date = word.len() >= 10
-        && word.bytes().take(10).zip(*b"dddd-dd-dd").all(|(b, shape)| match shape {
-            b'd' => b.is_ascii_digit(),
-            _ => b == shape,
-        });
+        && word
+            .bytes()
+            .take(10)
+            .zip(*b"dddd-dd-dd")
+            .all(|(b, shape)| match shape {
+                b'd' => b.is_ascii_digit(),
+                _ => b == shape,
+            });
     if is_date || word.contains([':', '[']) {
         return word.len();
     }
@@ -107,12 +117,22 @@ pub fn operand_len(word: &str) -> usize {
             .skip(1)
             .any(|family| family.ends_with("_header") || family.eq_ignore_ascii_case("label"));
         let goes_on = |c: char| part(c) || c == '-';
-        return if has_hyphens { word.find(|c| !goes_on(c)).unwrap_or(word.len()) } else { len };
+        return if has_hyphens {
+            word.find(|c| !goes_on(c)).unwrap_or(word.len())
+        } else {
+            len
+        };
     }
     // `1e-3` and `95%` are numbers; in `10%3` and `10%x` it is an operator.
-    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'_'));
-    let exponent = first.strip_suffix(['e', 'E']).is_some_and(is_number) && rest.starts_with(['-', '+']);
-    let digits = rest.get(1..).map_or(0, |r| r.find(|c: char| !c.is_ascii_digit()).unwrap_or(r.len()));
+    let is_number = |text: &str| {
+        text.bytes()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'_'))
+    };
+    let exponent =
+        first.strip_suffix(['e', 'E']).is_some_and(is_number) && rest.starts_with(['-', '+']);
+    let digits = rest.get(1..).map_or(0, |r| {
+        r.find(|c: char| !c.is_ascii_digit()).unwrap_or(r.len())
+    });
     if exponent && digits > 0 {
         return len + 1 + digits;
     }
@@ -180,14 +200,20 @@ mod tests {
         check(
             "(top-k: k=10,w=1.5s)",
             WordShape::Name,
-            &["(", "top-k", ":", "k", "=", "10", ",", "w", "=", "1.5s", ")"],
+            &[
+                "(", "top-k", ":", "k", "=", "10", ",", "w", "=", "1.5s", ")",
+            ],
         );
         check(
             "h-1.lan:80,[::1]:* 10.0.0.0/8",
             WordShape::Value,
             &["h-1.lan:80", ",", "[::1]:*", "10.0.0.0/8"],
         );
-        check("a<=1 b<>-2;", WordShape::Value, &["a", "<=", "1", "b", "<>", "-2", ";"]);
+        check(
+            "a<=1 b<>-2;",
+            WordShape::Value,
+            &["a", "<=", "1", "b", "<>", "-2", ";"],
+        );
         check("250µs ü", WordShape::Name, &["250µs", "ü"]);
     }
 
@@ -225,9 +251,19 @@ mod tests {
     #[test]
     fn comments_and_quotes() {
         check("a -- b 'c\n d--e", WordShape::Name, &["a", "d--e"]);
-        check("'it''s' \"a\"\"b\" 'x", WordShape::Name, &["'it''s'", "\"a\"\"b\"", "'x"]);
-        assert_eq!(token("'it''s'", 0, WordShape::Name).kind, TokenKind::Quoted("it's".into()));
-        assert_eq!(token("\"a -- 'b'\"", 0, WordShape::Name).kind, TokenKind::Quoted("a -- 'b'".into()));
+        check(
+            "'it''s' \"a\"\"b\" 'x",
+            WordShape::Name,
+            &["'it''s'", "\"a\"\"b\"", "'x"],
+        );
+        assert_eq!(
+            token("'it''s'", 0, WordShape::Name).kind,
+            TokenKind::Quoted("it's".into())
+        );
+        assert_eq!(
+            token("\"a -- 'b'\"", 0, WordShape::Name).kind,
+            TokenKind::Quoted("a -- 'b'".into())
+        );
         assert_eq!(token("--", 0, WordShape::Name).kind, TokenKind::End);
     }
 }

@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 use tuple::Schema;
 
-pub use check::assertion::{Assertion, AssertionScope, check_assertion, check_condition, rows_schema};
+pub use check::assertion::{
+    Assertion, AssertionScope, check_assertion, check_condition, rows_schema,
+};
 pub use check::functions::{FUNCTIONS, FunctionDoc};
 pub use checked_query::CheckedQuery;
 pub use complete::{QueryCompletions, complete};
@@ -88,9 +90,14 @@ impl ParsedText {
         let (ast, errors) = match text.len() > QUERY_BYTES_MAX {
             false => parse(&text),
             true => {
-                let message =
-                    format!("the query has {} bytes, more than the limit of {QUERY_BYTES_MAX}", text.len());
-                (ast::ParsedQuery::default(), vec![Diagnostic::new(TextSpan::new(0, 0), message)])
+                let message = format!(
+                    "the query has {} bytes, more than the limit of {QUERY_BYTES_MAX}",
+                    text.len()
+                );
+                (
+                    ast::ParsedQuery::default(),
+                    vec![Diagnostic::new(TextSpan::new(0, 0), message)],
+                )
             }
         };
         ParsedText { text, ast, errors }
@@ -144,7 +151,12 @@ impl ParsedText {
             return Err(errors);
         }
         let query = check::check(text, ast, schemas, hosts, &mut errors);
-        errors.extend(ast.budget.iter().filter(|_| !heeds_budget).map(check::budget::unheeded));
+        errors.extend(
+            ast.budget
+                .iter()
+                .filter(|_| !heeds_budget)
+                .map(check::budget::unheeded),
+        );
         match query {
             Some(query) if errors.is_empty() => Ok(query),
             _ => Err(error::in_order(errors)),

@@ -57,21 +57,36 @@ pub(crate) fn size_bytes(text: &str) -> Result<i64, LiteralError> {
 /// An integer; `_` is allowed between digits.
 pub(crate) fn whole(text: &str) -> Result<i128, LiteralError> {
     let (number, unit) = split_unit(text);
-    if unit.is_empty() { scale(number, 1) } else { Err(LiteralError::Form) }
+    if unit.is_empty() {
+        scale(number, 1)
+    } else {
+        Err(LiteralError::Form)
+    }
 }
 
 /// A finite number, optionally with an exponent, or `95%`.
 pub(crate) fn real(text: &str) -> Result<f64, LiteralError> {
-    let (digits, divisor) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
-    let plausible =
-        digits.len() <= DIGITS_MAX && digits.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+    let (digits, divisor) = text
+        .strip_suffix('%')
+        .map_or((text, 1.0), |digits| (digits, 100.0));
+    let plausible = digits.len() <= DIGITS_MAX
+        && digits.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
     // `f64` would also parse `inf` and `nan`.
-    let numeric = digits.chars().all(|c| c.is_ascii_digit() || "+-._eE".contains(c));
+    let numeric = digits
+        .chars()
+        .all(|c| c.is_ascii_digit() || "+-._eE".contains(c));
     let value: f64 = match plausible && numeric {
-        true => digits.replace('_', "").parse().map_err(|_| LiteralError::Form)?,
+        true => digits
+            .replace('_', "")
+            .parse()
+            .map_err(|_| LiteralError::Form)?,
         false => return Err(LiteralError::Form),
     };
-    if value.is_finite() { Ok(value / divisor) } else { Err(LiteralError::TooLarge) }
+    if value.is_finite() {
+        Ok(value / divisor)
+    } else {
+        Err(LiteralError::TooLarge)
+    }
 }
 
 /// An address, or a network such as `10.0.0.0/8`; the bits after the prefix are cleared, and IPv4-mapped addresses
@@ -113,7 +128,10 @@ fn masked(ip: IpAddr, bits: u8) -> (IpAddr, u8) {
 fn scaled(text: &str, units: &[(&str, i128)]) -> Result<i64, LiteralError> {
     let (number, unit) = split_unit(text);
     let unit = unit.to_lowercase();
-    let scale_of = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+    let scale_of = units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|(_, scale)| *scale);
     let plain = scale(number, 1);
     match scale_of {
         Some(by) => i64::try_from(scale(number, by)?).map_err(|_| LiteralError::TooLarge),
@@ -143,7 +161,11 @@ fn scale(number: &str, by: i128) -> Result<i128, LiteralError> {
     }
     let mut value: i128 = 0;
     let mut divisor: i128 = 1;
-    for (digit, is_fraction) in whole.bytes().map(|b| (b, false)).chain(fraction.bytes().map(|b| (b, true))) {
+    for (digit, is_fraction) in whole
+        .bytes()
+        .map(|b| (b, false))
+        .chain(fraction.bytes().map(|b| (b, true)))
+    {
         match digit {
             b'0'..=b'9' => {}
             b'_' => continue,
@@ -161,7 +183,11 @@ fn scale(number: &str, by: i128) -> Result<i128, LiteralError> {
     if value % divisor != 0 {
         return Err(LiteralError::TooFine);
     }
-    Ok(if negative { -value / divisor } else { value / divisor })
+    Ok(if negative {
+        -value / divisor
+    } else {
+        value / divisor
+    })
 }
 
 #[cfg(test)]
@@ -184,9 +210,27 @@ mod tests {
         check("1.5ns", Err(LiteralError::TooFine));
         check("100", Err(LiteralError::NoUnit));
         check("99999999999h", Err(LiteralError::TooLarge));
-        check("99999999999999999999999999999999999999999999999s", Err(LiteralError::TooLarge));
-        check("0.00000000000000000000000000000000000000000000001s", Err(LiteralError::TooFine));
-        for bad in ["", "s", "-s", "ten s", "10 s", "10parsecs", "1.2.3s", "1-2s", "--1s", "_1s", ".s"] {
+        check(
+            "99999999999999999999999999999999999999999999999s",
+            Err(LiteralError::TooLarge),
+        );
+        check(
+            "0.00000000000000000000000000000000000000000000001s",
+            Err(LiteralError::TooFine),
+        );
+        for bad in [
+            "",
+            "s",
+            "-s",
+            "ten s",
+            "10 s",
+            "10parsecs",
+            "1.2.3s",
+            "1-2s",
+            "--1s",
+            "_1s",
+            ".s",
+        ] {
             check(bad, Err(LiteralError::Form));
         }
     }
@@ -195,7 +239,10 @@ mod tests {
     fn sizes_and_numbers() {
         assert_eq!(size_bytes("10kB"), Ok(10_000));
         assert_eq!(size_bytes("4KiB"), Ok(4096));
-        assert_eq!(size_bytes("1.5 MB".replace(' ', "").as_str()), Ok(1_500_000));
+        assert_eq!(
+            size_bytes("1.5 MB".replace(' ', "").as_str()),
+            Ok(1_500_000)
+        );
         assert_eq!(size_bytes("0.3B"), Err(LiteralError::TooFine));
         assert_eq!(size_bytes("10ms"), Err(LiteralError::Form));
         assert_eq!(whole("1_000"), Ok(1000));
@@ -215,7 +262,13 @@ mod tests {
     #[test]
     fn networks() {
         let check = |text, expected: Option<&str>| {
-            assert_eq!(net(text).map(|(ip, bits)| format!("{ip}/{bits}")).as_deref(), expected, "{text}");
+            assert_eq!(
+                net(text)
+                    .map(|(ip, bits)| format!("{ip}/{bits}"))
+                    .as_deref(),
+                expected,
+                "{text}"
+            );
         };
         check("10.1.2.3", Some("10.1.2.3/32"));
         check("10.1.2.3/8", Some("10.0.0.0/8"));
@@ -226,9 +279,16 @@ mod tests {
         check("::ffff:10.1.2.3", Some("10.1.2.3/32"));
         check("::ffff:10.1.2.3/104", Some("10.0.0.0/8"));
         check("::ffff:10.1.2.3/90", Some("::ffc0:0:0/90"));
-        for bad in
-            ["10.0.0.256", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.0/8/8", "h1", ""]
-        {
+        for bad in [
+            "10.0.0.256",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0.0/",
+            "10.0.0.0/+8",
+            "10.0.0.0/8/8",
+            "h1",
+            "",
+        ] {
             check(bad, None);
         }
     }

@@ -8,17 +8,28 @@ const CANDIDATES_MAX: usize = 10_000;
 const SIMILARITY_MIN: f64 = 0.88;
 
 /// The candidate most similar to `word`, case-insensitive, if any is sufficiently similar.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     if word.is_empty() || word.len() > WORD_BYTES_MAX {
         return None;
     }
     let word = word.to_lowercase();
-    let ranked = candidates.into_iter().take(CANDIDATES_MAX).filter_map(|c| Some((score(&word, c)?, c)));
-    ranked.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, candidate)| candidate)
+    let ranked = candidates
+        .into_iter()
+        .take(CANDIDATES_MAX)
+        .filter_map(|c| Some((score(&word, c)?, c)));
+    ranked
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
+        .map(|(_, candidate)| candidate)
 }
 
 /// A hint with the candidate most similar to `word`.
-pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn did_you_mean<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
     nearest(word, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
 }
 
@@ -52,7 +63,15 @@ mod tests {
 
     #[test]
     fn the_likeliest_is_chosen() {
-        let names = ["http", "http_get", "mysql_query", "memcached", "tcp_conn_time", "FROM", "TO"];
+        let names = [
+            "http",
+            "http_get",
+            "mysql_query",
+            "memcached",
+            "tcp_conn_time",
+            "FROM",
+            "TO",
+        ];
         for (word, expected) in [
             ("htp_get", Some("http_get")),
             ("HTTP", Some("http")),

@@ -49,14 +49,19 @@ impl TimePeriod {
     /// Whether it is relative to the end of the input.
     #[must_use]
     pub fn counts_back(&self) -> bool {
-        [self.since, self.until].iter().any(|moment| matches!(moment, Some(PeriodMoment::BeforeEnd(_))))
+        [self.since, self.until]
+            .iter()
+            .any(|moment| matches!(moment, Some(PeriodMoment::BeforeEnd(_))))
     }
 
     /// Resolves the period, with the end of the input at `end_ns`.
     #[must_use]
     pub fn settle(&self, end_ns: i64) -> TimeBounds {
         let at = |moment: Option<PeriodMoment>| moment.map(|moment| moment.at(end_ns));
-        TimeBounds { since_ns: at(self.since), until_ns: at(self.until) }
+        TimeBounds {
+            since_ns: at(self.since),
+            until_ns: at(self.until),
+        }
     }
 }
 
@@ -71,7 +76,10 @@ impl BaselinePeriod {
             },
             BaselinePeriod::Period(period) => {
                 let bounds = period.settle(end_ns);
-                TimeBounds { until_ns: bounds.until_ns.or(own.since_ns), ..bounds }
+                TimeBounds {
+                    until_ns: bounds.until_ns.or(own.since_ns),
+                    ..bounds
+                }
             }
         }
     }

@@ -43,8 +43,11 @@ fn render_place(out: &mut String, error: &Diagnostic, text: &str) {
         true => format!("  {} | ", text[..start].matches('\n').count() + 1),
         false => "  ".to_owned(),
     };
-    let place =
-        ErrorExcerpt::new(&text[line_start..start], &text[start..end], text[end..line_end].trim_end());
+    let place = ErrorExcerpt::new(
+        &text[line_start..start],
+        &text[start..end],
+        text[end..line_end].trim_end(),
+    );
     let carets = "^".repeat(place.width.max(1));
     let label = error.label();
     let _ = writeln!(out, "{gutter}{}", place.line);
@@ -55,7 +58,10 @@ fn render_place(out: &mut String, error: &Diagnostic, text: &str) {
 /// The nearest character boundary at or before `at`.
 fn char_border(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
-    (0..=at).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
+    (0..=at)
+        .rev()
+        .find(|i| text.is_char_boundary(*i))
+        .unwrap_or(0)
 }
 
 /// A printable excerpt of a line.
@@ -73,16 +79,27 @@ impl ErrorExcerpt {
         let column = width(&before);
         if column + width(&place) + width(&after) <= SHOWN_COLUMNS_MAX {
             let line = format!("{before}{place}{after}");
-            return ErrorExcerpt { line: line.trim_end().to_owned(), column, width: width(&place) };
+            return ErrorExcerpt {
+                line: line.trim_end().to_owned(),
+                column,
+                width: width(&place),
+            };
         }
-        let before =
-            if column > COLUMNS_BEFORE { format!("…{}", last(&before, COLUMNS_BEFORE)) } else { before };
+        let before = if column > COLUMNS_BEFORE {
+            format!("…{}", last(&before, COLUMNS_BEFORE))
+        } else {
+            before
+        };
         let column = width(&before);
         let place = first(&place, SHOWN_COLUMNS_MAX - column);
         let room = SHOWN_COLUMNS_MAX - column - width(place);
         let cut = if width(&after) > room { "…" } else { "" };
         let line = format!("{before}{place}{}{cut}", first(&after, room));
-        ErrorExcerpt { line, column, width: width(place) }
+        ErrorExcerpt {
+            line,
+            column,
+            width: width(place),
+        }
     }
 }
 
@@ -130,22 +147,45 @@ mod tests {
     #[test]
     fn carets_stand_under_the_place() {
         check("a bad c", "bad", "error: wrong\n  a bad c\n    ^^^ so\n");
-        check("\ta\tbad", "bad", "error: wrong\n      a    bad\n           ^^^ so\n");
-        check("'名前' bäd", "bäd", "error: wrong\n  '名前' bäd\n         ^^^ so\n");
-        check("a\r\nb bad\r\nc", "bad", "error: wrong\n  2 | b bad\n        ^^^ so\n");
-        check("bad\u{1b}[31m", "bad", "error: wrong\n  bad\u{fffd}[31m\n  ^^^ so\n");
+        check(
+            "\ta\tbad",
+            "bad",
+            "error: wrong\n      a    bad\n           ^^^ so\n",
+        );
+        check(
+            "'名前' bäd",
+            "bäd",
+            "error: wrong\n  '名前' bäd\n         ^^^ so\n",
+        );
+        check(
+            "a\r\nb bad\r\nc",
+            "bad",
+            "error: wrong\n  2 | b bad\n        ^^^ so\n",
+        );
+        check(
+            "bad\u{1b}[31m",
+            "bad",
+            "error: wrong\n  bad\u{fffd}[31m\n  ^^^ so\n",
+        );
         check("a bad\n", "bad", "error: wrong\n  a bad\n    ^^^ so\n");
     }
 
     #[test]
     fn a_place_over_several_lines_ends_with_the_first() {
-        check("x 'a\nb' y", "'a\nb'", "error: wrong\n  1 | x 'a\n        ^^ so\n");
+        check(
+            "x 'a\nb' y",
+            "'a\nb'",
+            "error: wrong\n  1 | x 'a\n        ^^ so\n",
+        );
     }
 
     #[test]
     fn a_place_at_the_end_has_a_caret() {
         let error = Diagnostic::new(TextSpan::new(3, 3), "wrong").expected("more");
-        assert_eq!(render(&[error], "abc"), "error: wrong\n  abc\n     ^ expected more\n");
+        assert_eq!(
+            render(&[error], "abc"),
+            "error: wrong\n  abc\n     ^ expected more\n"
+        );
     }
 
     #[test]
@@ -154,15 +194,25 @@ mod tests {
         let error = Diagnostic::new(TextSpan::new(1001, 1004), "wrong");
         let shown = render(&[error], &text);
         let lines: Vec<_> = shown.lines().collect();
-        assert!(lines[1].starts_with("  …xxx") && lines[1].ends_with("yyy…"), "{shown}");
+        assert!(
+            lines[1].starts_with("  …xxx") && lines[1].ends_with("yyy…"),
+            "{shown}"
+        );
         assert!(lines[1].chars().count() < 170);
         let caret = lines[2].find('^').expect("carets");
-        assert_eq!(lines[1].chars().skip(caret).take(3).collect::<String>(), "bad");
+        assert_eq!(
+            lines[1].chars().skip(caret).take(3).collect::<String>(),
+            "bad"
+        );
     }
 
     #[test]
     fn spans_within_a_character_or_beyond_the_end_are_moved() {
-        for span in [TextSpan::new(1, 2), TextSpan::new(7, 99), TextSpan::new(5, 1)] {
+        for span in [
+            TextSpan::new(1, 2),
+            TextSpan::new(7, 99),
+            TextSpan::new(5, 1),
+        ] {
             assert!(render(&[Diagnostic::new(span, "wrong")], "äöü").contains('^'));
         }
     }

@@ -86,11 +86,18 @@ pub(crate) fn schemas() -> Vec<Arc<Schema>> {
 /// h1, h2, and a longer name.
 pub(crate) fn hosts() -> HostTable {
     let mut table = HostTable::new();
-    table.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n2001:db8::2 h2\n10.0.0.9 web-1.example.com\n");
+    table.insert_hosts_file(
+        "10.0.0.1 h1\n10.0.0.2 h2\n2001:db8::2 h2\n10.0.0.9 web-1.example.com\n",
+    );
     table
 }
 
-fn parser(name: &'static str, own: &[Field], measure: Option<&str>, key: Option<&str>) -> Arc<Schema> {
+fn parser(
+    name: &'static str,
+    own: &[Field],
+    measure: Option<&str>,
+    key: Option<&str>,
+) -> Arc<Schema> {
     let mut schema = Schema::of_parser(name, 1, "", own, None, None);
     schema.measure = measure.and_then(|m| schema.find(m));
     schema.key = key.and_then(|k| schema.find(k));
@@ -100,7 +107,10 @@ fn parser(name: &'static str, own: &[Field], measure: Option<&str>, key: Option<
 
 fn facts(parser: &str) -> &'static SchemaFacts {
     const fn success(success: &'static str) -> SchemaFacts {
-        SchemaFacts { success: Some(success), ..SchemaFacts::NONE }
+        SchemaFacts {
+            success: Some(success),
+            ..SchemaFacts::NONE
+        }
     }
     const HTTP: SchemaFacts = SchemaFacts {
         workload: Some(WorkloadFacts {
@@ -111,8 +121,16 @@ fn facts(parser: &str) -> &'static SchemaFacts {
             bytes: ["response_bytes", "request_bytes"],
         }),
         families: &[
-            ColumnFamily { name: "request_header", doc: "", fold: Some(HASH) },
-            ColumnFamily { name: "response_header", doc: "", fold: Some(HASH) },
+            ColumnFamily {
+                name: "request_header",
+                doc: "",
+                fold: Some(HASH),
+            },
+            ColumnFamily {
+                name: "response_header",
+                doc: "",
+                fold: Some(HASH),
+            },
         ],
         ..success("status < 400")
     };
@@ -126,7 +144,14 @@ fn facts(parser: &str) -> &'static SchemaFacts {
             }
         }
         "memcached" => const { &success("status in ('hit', 'miss', 'stored')") },
-        "tcp_conn_time" => const { &SchemaFacts { whole: Some("event = 'end'"), ..success("flag = 'FIN'") } },
+        "tcp_conn_time" => {
+            const {
+                &SchemaFacts {
+                    whole: Some("event = 'end'"),
+                    ..success("flag = 'FIN'")
+                }
+            }
+        }
         _ => &SchemaFacts::NONE,
     }
 }

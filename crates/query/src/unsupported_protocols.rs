@@ -22,17 +22,36 @@ const ENCRYPTED: Option<&str> = Some("is encrypted and cannot be read without ke
 const PROTOCOLS: &[UnsupportedProtocol] = &[
     of(&["dns", "mdns"], "DNS", "dns"),
     of(&["redis", "resp", "valkey", "keydb"], "Redis", "redis"),
-    UnsupportedProtocol { said: &["tls", "ssl"], name: "TLS", application: "tls", why: ENCRYPTED },
+    UnsupportedProtocol {
+        said: &["tls", "ssl"],
+        name: "TLS",
+        application: "tls",
+        why: ENCRYPTED,
+    },
     UnsupportedProtocol {
         said: &["https"],
         name: "HTTPS is HTTP over TLS, which",
         application: "tls",
         why: ENCRYPTED,
     },
-    UnsupportedProtocol { said: &["quic", "http3", "h3"], name: "QUIC", application: "quic", why: ENCRYPTED },
-    UnsupportedProtocol { said: &["ssh", "sftp", "scp"], name: "SSH", application: "ssh", why: ENCRYPTED },
+    UnsupportedProtocol {
+        said: &["quic", "http3", "h3"],
+        name: "QUIC",
+        application: "quic",
+        why: ENCRYPTED,
+    },
+    UnsupportedProtocol {
+        said: &["ssh", "sftp", "scp"],
+        name: "SSH",
+        application: "ssh",
+        why: ENCRYPTED,
+    },
     of(&["http2", "h2", "h2c", "grpc"], "HTTP/2", "http2"),
-    of(&["postgres", "postgresql", "pgsql", "psql"], "PostgreSQL", "postgresql"),
+    of(
+        &["postgres", "postgresql", "pgsql", "psql"],
+        "PostgreSQL",
+        "postgresql",
+    ),
     of(&["mongo", "mongodb"], "MongoDB", "mongodb"),
     of(&["cassandra", "cql", "scylla"], "Cassandra", "cassandra"),
     of(&["kafka"], "Kafka", "kafka"),
@@ -84,28 +103,43 @@ const fn of(
     name: &'static str,
     application: &'static str,
 ) -> UnsupportedProtocol {
-    UnsupportedProtocol { said, name, application, why: None }
+    UnsupportedProtocol {
+        said,
+        name,
+        application,
+        why: None,
+    }
 }
 
 /// Hint for the unknown parser `word`.
 pub(crate) fn hint(word: &str, schemas: &[Arc<Schema>]) -> Option<String> {
     let word = word.to_lowercase();
     let parser = |name: &str| schemas.iter().find(|schema| schema.name == name);
-    if let Some(meant) = PARSERS.iter().find(|(said, _)| *said == word).and_then(|(_, name)| parser(name)) {
+    if let Some(meant) = PARSERS
+        .iter()
+        .find(|(said, _)| *said == word)
+        .and_then(|(_, name)| parser(name))
+    {
         return Some(format!("did you mean `{}`?", meant.name));
     }
-    let UnsupportedProtocol { name, application, why, .. } =
-        PROTOCOLS.iter().find(|p| p.said.contains(&word.as_str()))?;
+    let UnsupportedProtocol {
+        name,
+        application,
+        why,
+        ..
+    } = PROTOCOLS.iter().find(|p| p.said.contains(&word.as_str()))?;
     if let Some(meant) = parser(application) {
         return Some(match why {
-            Some(why) if word != "ssl" => format!("{name} {why}; `{}` reads its handshake", meant.name),
+            Some(why) if word != "ssl" => {
+                format!("{name} {why}; `{}` reads its handshake", meant.name)
+            }
             _ => format!("did you mean `{}`?", meant.name),
         });
     }
     let reason = why.map_or_else(|| "is not supported yet".to_owned(), str::to_owned);
     let flows = parser("flow").filter(|flow| flow.find("application").is_some());
-    let instead =
-        flows.map(|_| format!("; to count its flows: PARSE flow WHERE application = '{application}'"));
+    let instead = flows
+        .map(|_| format!("; to count its flows: PARSE flow WHERE application = '{application}'"));
     Some(format!("{name} {reason}{}", instead.unwrap_or_default()))
 }
 
@@ -120,8 +154,17 @@ mod tests {
         let schema = |name: &'static str, fields: &[Field]| {
             Arc::new(Schema::of_parser(name, 1, "tests", fields, None, None))
         };
-        let application = [Field::new("application", DataType::Text, Unit::None, "what it speaks")];
-        let some = [schema("flow", &application), schema("http", &[]), schema("mysql_query", &[])];
+        let application = [Field::new(
+            "application",
+            DataType::Text,
+            Unit::None,
+            "what it speaks",
+        )];
+        let some = [
+            schema("flow", &application),
+            schema("http", &[]),
+            schema("mysql_query", &[]),
+        ];
         let more = [some.as_slice(), &[schema("tls", &[]), schema("redis", &[])]].concat();
         for (word, without, with) in [
             (
@@ -144,8 +187,16 @@ mod tests {
                 "TLS is encrypted and cannot be read without keys; to count its flows",
                 "did you mean `tls`?",
             ),
-            ("resp", "Redis is not supported yet", "did you mean `redis`?"),
-            ("mariadb", "did you mean `mysql_query`?", "did you mean `mysql_query`?"),
+            (
+                "resp",
+                "Redis is not supported yet",
+                "did you mean `redis`?",
+            ),
+            (
+                "mariadb",
+                "did you mean `mysql_query`?",
+                "did you mean `mysql_query`?",
+            ),
         ] {
             for (schemas, expected) in [(some.as_slice(), without), (more.as_slice(), with)] {
                 let hint = hint(word, schemas).unwrap_or_default();

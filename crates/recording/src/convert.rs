@@ -9,8 +9,8 @@ use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, Int64Array, ListArray,
-    RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, Int64Array,
+    ListArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{DataType as ArrowType, Field as ArrowField, SchemaRef, TimeUnit};
@@ -29,7 +29,11 @@ const HASHES_MAX: usize = i32::MAX as usize / hashes::BYTES;
 pub fn arrow_schema(schema: &Schema, columns: &[FieldId], watermark: bool) -> SchemaRef {
     let field = |id: &FieldId| {
         let field = schema.field(*id);
-        ArrowField::new(field.name.as_ref(), arrow_type(field.data_type, field.unit), true)
+        ArrowField::new(
+            field.name.as_ref(),
+            arrow_type(field.data_type, field.unit),
+            true,
+        )
     };
     let mut fields: Vec<ArrowField> = columns.iter().map(field).collect();
     if watermark {
@@ -87,7 +91,11 @@ pub fn to_arrow(
 }
 
 fn times(array: &Int64Array) -> ArrayRef {
-    Arc::new(array.reinterpret_cast::<TimestampNanosecondType>().with_timezone("UTC"))
+    Arc::new(
+        array
+            .reinterpret_cast::<TimestampNanosecondType>()
+            .with_timezone("UTC"),
+    )
 }
 
 /// A dictionary of the distinct addresses as text.
@@ -102,8 +110,11 @@ fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type>
             Some((same, key)) if same == address => key,
             _ => {
                 let hash = |address: &[u8]| xxh3_64(address);
-                let entry =
-                    known.entry(hash(address), |(same, _)| *same == address, |(other, _)| hash(other));
+                let entry = known.entry(
+                    hash(address),
+                    |(same, _)| *same == address,
+                    |(other, _)| hash(other),
+                );
                 let entry = entry.or_insert_with(|| {
                     push_address(address, &mut texts);
                     ends.push(texts.len() as i32);
@@ -115,9 +126,19 @@ fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type>
         last = Some((address, key));
         key
     };
-    let keys: Vec<i32> = array.iter().map(|address| address.map_or(0, &mut key_of)).collect();
-    let texts = StringArray::new(OffsetBuffer::new(ends.into()), Buffer::from_vec(texts.into_bytes()), None);
-    DictionaryArray::new(Int32Array::new(keys.into(), array.nulls().cloned()), Arc::new(texts))
+    let keys: Vec<i32> = array
+        .iter()
+        .map(|address| address.map_or(0, &mut key_of))
+        .collect();
+    let texts = StringArray::new(
+        OffsetBuffer::new(ends.into()),
+        Buffer::from_vec(texts.into_bytes()),
+        None,
+    );
+    DictionaryArray::new(
+        Int32Array::new(keys.into(), array.nulls().cloned()),
+        Arc::new(texts),
+    )
 }
 
 /// The element of a list of hashes; null if unknown.
@@ -131,13 +152,20 @@ pub fn hash_values(array: &BinaryArray) -> UInt64Array {
     let bytes = &array.value_data()[offsets[0] as usize..offsets[array.len()] as usize];
     match bytes.as_chunks::<{ hashes::BYTES }>().0 {
         words if words.contains(&[0; hashes::BYTES]) => hashes::of(bytes).collect(),
-        words => words.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>().into(),
+        words => words
+            .iter()
+            .map(|word| u64::from_le_bytes(*word))
+            .collect::<Vec<_>>()
+            .into(),
     }
 }
 
 fn hashes_to_lists(array: &BinaryArray) -> ListArray {
     let offsets = array.value_offsets();
-    let ends = offsets.iter().map(|offset| (offset - offsets[0]) / hashes::BYTES as i32).collect::<Vec<_>>();
+    let ends = offsets
+        .iter()
+        .map(|offset| (offset - offsets[0]) / hashes::BYTES as i32)
+        .collect::<Vec<_>>();
     ListArray::new(
         Arc::new(list_element()),
         OffsetBuffer::new(ends.into()),
@@ -152,14 +180,18 @@ fn lists_to_hashes(lists: &ListArray) -> Result<BinaryArray, String> {
     }
     let list = |list: ArrayRef| {
         let hashes = list.as_primitive::<UInt64Type>().iter();
-        hashes.flat_map(|hash| hash.unwrap_or_default().to_le_bytes()).collect::<Vec<u8>>()
+        hashes
+            .flat_map(|hash| hash.unwrap_or_default().to_le_bytes())
+            .collect::<Vec<u8>>()
     };
     Ok(lists.iter().map(|row| row.map(list)).collect())
 }
 
 /// Appends the canonical text of an address.
 fn push_address(address: &[u8], texts: &mut String) {
-    let octets: [u8; 16] = address.try_into().expect("an Ip column is FixedSizeBinary(16)");
+    let octets: [u8; 16] = address
+        .try_into()
+        .expect("an Ip column is FixedSizeBinary(16)");
     let address = Ipv6Addr::from(octets);
     let Some(v4) = address.to_ipv4_mapped() else {
         write!(texts, "{address}").expect("a string can be written to");
@@ -186,7 +218,11 @@ fn push_address(address: &[u8], texts: &mut String) {
 /// If the record batch has another schema.
 pub fn of_record(record: &RecordBatch, schema: &Arc<Schema>) -> Result<Batch, String> {
     if record.num_columns() != schema.fields.len() {
-        return Err(format!("there are {} columns, not {}", record.num_columns(), schema.fields.len()));
+        return Err(format!(
+            "there are {} columns, not {}",
+            record.num_columns(),
+            schema.fields.len()
+        ));
     }
     let column = |(array, field): (&ArrayRef, &tuple::Field)| {
         let texts = match field.data_type {
@@ -194,15 +230,25 @@ pub fn of_record(record: &RecordBatch, schema: &Arc<Schema>) -> Result<Batch, St
             _ => None,
         };
         let column = of_arrow(texts.as_ref().unwrap_or(array), field.data_type, field.unit);
-        column.map(Some).map_err(|why| format!("column {} {why}", field.name))
+        column
+            .map(Some)
+            .map_err(|why| format!("column {} {why}", field.name))
     };
-    let columns = record.columns().iter().zip(&schema.fields).map(column).collect::<Result<_, _>>()?;
+    let columns = record
+        .columns()
+        .iter()
+        .zip(&schema.fields)
+        .map(column)
+        .collect::<Result<_, _>>()?;
     Ok(Batch::new(schema.clone(), record.num_rows(), columns))
 }
 
 fn dictionary_to_text(array: &ArrayRef) -> Option<ArrayRef> {
     let dictionary = array.as_dictionary_opt::<Int32Type>()?;
-    let texts: StringArray = dictionary.downcast_dict::<StringArray>()?.into_iter().collect();
+    let texts: StringArray = dictionary
+        .downcast_dict::<StringArray>()?
+        .into_iter()
+        .collect();
     Some(Arc::new(texts))
 }
 
@@ -212,7 +258,11 @@ fn dictionary_to_text(array: &ArrayRef) -> Option<ArrayRef> {
 /// If the file's column has another type, an address is invalid, or lists are too long.
 pub fn of_arrow(array: &ArrayRef, data_type: DataType, unit: Unit) -> Result<ArrayRef, String> {
     if *array.data_type() != stored_type(data_type, unit) {
-        return Err(format!("is of type {}, not {}", array.data_type(), stored_type(data_type, unit)));
+        return Err(format!(
+            "is of type {}, not {}",
+            array.data_type(),
+            stored_type(data_type, unit)
+        ));
     }
     Ok(match data_type {
         DataType::I64 if unit == Unit::EpochNanoseconds => {
@@ -252,9 +302,10 @@ fn address_of(text: &str) -> Result<[u8; 16], String> {
     match text.parse() {
         Ok(std::net::IpAddr::V4(v4)) => Ok(v4.to_ipv6_mapped().octets()),
         Ok(std::net::IpAddr::V6(v6)) => Ok(v6.octets()),
-        Err(_) => {
-            Err(format!("holds {:?}, which is not an address", text.chars().take(50).collect::<String>()))
-        }
+        Err(_) => Err(format!(
+            "holds {:?}, which is not an address",
+            text.chars().take(50).collect::<String>()
+        )),
     }
 }
 
@@ -267,8 +318,16 @@ mod tests {
     #[test]
     fn addresses_are_written_as_text_and_read_again() {
         let v4 = (0..=255u8).map(|n| IpAddr::from([n, 255 - n, n / 3, 9]));
-        let v6 = ["::", "::1", "2001:db8::a:0:0:1", "::2.3.4.5", "fe80::1:2:3:4"];
-        let all: Vec<IpAddr> = v4.chain(v6.iter().map(|text| text.parse().expect("an address"))).collect();
+        let v6 = [
+            "::",
+            "::1",
+            "2001:db8::a:0:0:1",
+            "::2.3.4.5",
+            "fe80::1:2:3:4",
+        ];
+        let all: Vec<IpAddr> = v4
+            .chain(v6.iter().map(|text| text.parse().expect("an address")))
+            .collect();
         let mut builder = FixedSizeBinaryBuilder::new(16);
         for address in all.iter().chain(&all) {
             let octets = match address {
@@ -281,7 +340,10 @@ mod tests {
         let addresses = builder.finish();
         let dictionary: ArrayRef = Arc::new(addresses_to_text(&addresses));
         let texts = dictionary_to_text(&dictionary).expect("a dictionary of texts");
-        let expected = all.iter().chain(&all).flat_map(|address| [Some(address.to_string()), None]);
+        let expected = all
+            .iter()
+            .chain(&all)
+            .flat_map(|address| [Some(address.to_string()), None]);
         assert_eq!(texts.as_string::<i32>(), &expected.collect::<StringArray>());
         assert_eq!(text_to_addresses(texts.as_string()), Ok(addresses));
         let nothing = FixedSizeBinaryArray::new(

@@ -26,7 +26,10 @@ pub struct ReadProblem {
 
 impl ReadProblem {
     pub(crate) fn new(path: &Path, message: impl Into<String>) -> ReadProblem {
-        ReadProblem { path: path.to_owned(), message: message.into() }
+        ReadProblem {
+            path: path.to_owned(),
+            message: message.into(),
+        }
     }
 }
 
@@ -107,7 +110,8 @@ impl DataSet {
         let mut set = DataSet::default();
         for folder in folders {
             if let Err(error) = set.add_folder(folder) {
-                set.problems.push(ReadProblem::new(folder, error.to_string()));
+                set.problems
+                    .push(ReadProblem::new(folder, error.to_string()));
             }
         }
         set
@@ -118,15 +122,27 @@ impl DataSet {
     pub fn tuples(&self, name: &str, parts: &[TablePart]) -> Option<RecordedTable> {
         let Some(part) = parts.first() else {
             let table = self.tables.get(name)?;
-            return table.heads().all(|head| head.is_of(name)).then(|| table.clone());
+            return table
+                .heads()
+                .all(|head| head.is_of(name))
+                .then(|| table.clone());
         };
         Some(self.part(part.name, name)).filter(|table| !table.files.is_empty())
     }
 
     /// One of the tables of a parser's tuples.
     pub(crate) fn part(&self, table: &str, parser: &str) -> RecordedTable {
-        let files = self.tables.get(table).into_iter().flat_map(|table| &table.files);
-        RecordedTable { files: files.filter(|file| file.head.is_of(parser)).cloned().collect() }
+        let files = self
+            .tables
+            .get(table)
+            .into_iter()
+            .flat_map(|table| &table.files);
+        RecordedTable {
+            files: files
+                .filter(|file| file.head.is_of(parser))
+                .cloned()
+                .collect(),
+        }
     }
 
     fn add_folder(&mut self, folder: &Path) -> io::Result<()> {
@@ -142,11 +158,15 @@ impl DataSet {
                 }
                 continue;
             }
-            let Some(table) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let Some(table) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
             let listing = TableListing::of(path, table)?;
             found |= !listing.finished.is_empty() || !listing.growing.is_empty();
             let finished = listing.finished.iter().map(|n| (*n, false));
-            let mut all: Vec<_> = finished.chain(listing.growing.iter().map(|n| (*n, true))).collect();
+            let mut all: Vec<_> = finished
+                .chain(listing.growing.iter().map(|n| (*n, true)))
+                .collect();
             all.sort_unstable();
             for (number, growing) in all {
                 let names = names(path, table, number);
@@ -169,19 +189,35 @@ impl DataSet {
         let path = names.growing;
         match is_orphan(&path) {
             Ok(true) => self.add_file(table, path, Some(names.journal)),
-            Ok(false) => self.unfinished.push(UnfinishedFile { path, left: ReadablePart::InWork }),
-            Err(error) => self.problems.push(ReadProblem::new(&path, error.to_string())),
+            Ok(false) => self.unfinished.push(UnfinishedFile {
+                path,
+                left: ReadablePart::InWork,
+            }),
+            Err(error) => self
+                .problems
+                .push(ReadProblem::new(&path, error.to_string())),
         }
     }
 
     fn add_file(&mut self, table: &str, path: PathBuf, journal: Option<PathBuf>) {
         match reader::glance(&path, journal.as_deref()) {
-            Ok(None) => self.unfinished.push(UnfinishedFile { path, left: ReadablePart::Nothing }),
+            Ok(None) => self.unfinished.push(UnfinishedFile {
+                path,
+                left: ReadablePart::Nothing,
+            }),
             Ok(Some((head, begin))) => {
                 if journal.is_some() {
-                    self.unfinished.push(UnfinishedFile { path: path.clone(), left: ReadablePart::Groups });
+                    self.unfinished.push(UnfinishedFile {
+                        path: path.clone(),
+                        left: ReadablePart::Groups,
+                    });
                 }
-                let entry = Arc::new(TableFile { path, journal, head, begin });
+                let entry = Arc::new(TableFile {
+                    path,
+                    journal,
+                    head,
+                    begin,
+                });
                 self.tables
                     .entry(table.into())
                     .or_insert_with(|| RecordedTable { files: Vec::new() })
@@ -203,7 +239,11 @@ impl RecordedTable {
     #[must_use]
     pub fn holds(&self) -> Option<String> {
         let head = self.heads().next()?;
-        Some(if head.kind == TableKind::Tuples { head.parser_names() } else { head.table.clone() })
+        Some(if head.kind == TableKind::Tuples {
+            head.parser_names()
+        } else {
+            head.table.clone()
+        })
     }
 }
 

@@ -29,12 +29,19 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Creates a file, which must not exist.
 pub fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(OWNER_ONLY)
+        .open(path)
 }
 
 /// Creates a folder and its parents if missing.
 pub fn create_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(OWNER_ONLY_FOLDER).create(path)
+    DirBuilder::new()
+        .recursive(true)
+        .mode(OWNER_ONLY_FOLDER)
+        .create(path)
 }
 
 /// Creates a table's folder if missing.
@@ -48,7 +55,10 @@ pub fn create_table_folder(path: &Path) -> io::Result<()> {
 
 fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // Without O_NONBLOCK, opening a named pipe waits for its other end.
-    let file = match options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
+    let file = match options
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+    {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(not_ours(path)),
         opened => opened?,
     };
@@ -59,8 +69,10 @@ fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 fn not_ours(path: &Path) -> io::Error {
-    let message =
-        format!("{} is a link, a pipe, or a device, which is not part of a recording", path.display());
+    let message = format!(
+        "{} is a link, a pipe, or a device, which is not part of a recording",
+        path.display()
+    );
     io::Error::new(ErrorKind::InvalidInput, message)
 }
 
@@ -78,10 +90,18 @@ mod tests {
         fs::write(path("file"), b"abc").expect("written");
         symlink(path("file"), path("link")).expect("a link");
         let made = Command::new("mkfifo").arg(path("pipe")).status();
-        assert!(made.is_ok_and(|status| status.success()), "mkfifo is a part of coreutils");
+        assert!(
+            made.is_ok_and(|status| status.success()),
+            "mkfifo is a part of coreutils"
+        );
         fs::create_dir(path("folder")).expect("a folder");
         symlink(path("folder"), path("link to a folder")).expect("a link");
-        for (name, is_ours) in [("file", true), ("link", false), ("pipe", false), ("/dev/null", false)] {
+        for (name, is_ours) in [
+            ("file", true),
+            ("link", false),
+            ("pipe", false),
+            ("/dev/null", false),
+        ] {
             for opened in [open(&path(name)), open_to_mend(&path(name))] {
                 assert_eq!(opened.is_ok(), is_ours, "{name}");
             }
@@ -91,7 +111,10 @@ mod tests {
         // Existing files are never overwritten, and links are not followed.
         symlink(path("nowhere"), path("dangling")).expect("a link");
         for name in ["file", "link", "dangling"] {
-            assert_eq!(create(&path(name)).map(drop).map_err(|e| e.kind()), Err(ErrorKind::AlreadyExists));
+            assert_eq!(
+                create(&path(name)).map(drop).map_err(|e| e.kind()),
+                Err(ErrorKind::AlreadyExists)
+            );
         }
     }
 

@@ -125,11 +125,22 @@ impl FileMetadata {
             .map(|l| json!({"link_type": l.link_type, "snaplen": l.snaplen}))
             .collect();
         let is_redacted = self.redacted.is_some();
-        let columns: Vec<Value> = columns.iter().map(|id| column(schema, *id, is_redacted)).collect();
+        let columns: Vec<Value> = columns
+            .iter()
+            .map(|id| column(schema, *id, is_redacted))
+            .collect();
         let mut list = vec![
             pair("format", FORMAT.to_string()),
             pair("table", self.table.clone()),
-            pair("kind", if self.kind == TableKind::Tuples { "tuples" } else { "result" }.into()),
+            pair(
+                "kind",
+                if self.kind == TableKind::Tuples {
+                    "tuples"
+                } else {
+                    "result"
+                }
+                .into(),
+            ),
             pair("parsers", Value::from(parsers).to_string()),
             pair("query", self.query.clone()),
             pair("version", self.version.clone()),
@@ -142,10 +153,18 @@ impl FileMetadata {
             pair("unseen_bytes", self.capture.unseen_bytes.to_string()),
             pair("columns", Value::from(columns).to_string()),
         ];
-        list.extend(self.redacted.map(|name| pair("redacted", format!("{name:016x}"))));
-        let times = [("first_ts", self.capture.first_ts), ("last_ts", self.capture.last_ts)];
+        list.extend(
+            self.redacted
+                .map(|name| pair("redacted", format!("{name:016x}"))),
+        );
+        let times = [
+            ("first_ts", self.capture.first_ts),
+            ("last_ts", self.capture.last_ts),
+        ];
         let (from, to) = self.capture.limited.unzip();
-        let times = times.into_iter().chain([("limited_from", from), ("limited_to", to)]);
+        let times = times
+            .into_iter()
+            .chain([("limited_from", from), ("limited_to", to)]);
         list.extend(times.filter_map(|(key, ts)| Some(pair(key, ts?.to_string()))));
         list
     }
@@ -156,17 +175,24 @@ impl FileMetadata {
     /// A description of missing or invalid entries.
     pub(crate) fn of_metadata(list: &[KeyValue]) -> Result<FileMetadata, String> {
         let find = |key: &str| {
-            let entry = list.iter().find(|e| e.key.strip_prefix(PREFIX) == Some(key));
+            let entry = list
+                .iter()
+                .find(|e| e.key.strip_prefix(PREFIX) == Some(key));
             entry.and_then(|e| e.value.as_deref())
         };
-        let text =
-            |key: &str| find(key).map(str::to_owned).ok_or_else(|| format!("its metadata lacks {key}"));
+        let text = |key: &str| {
+            find(key)
+                .map(str::to_owned)
+                .ok_or_else(|| format!("its metadata lacks {key}"))
+        };
         let list = |key: &str| -> Result<Vec<Value>, String> {
             serde_json::from_str(&text(key)?).map_err(|_| format!("its metadata {key} is damaged"))
         };
         let format = find("format").ok_or("it was not written by netalytics record")?;
         if format.parse() != Ok(FORMAT) {
-            return Err(format!("it has format {format}; this program reads format {FORMAT}"));
+            return Err(format!(
+                "it has format {format}; this program reads format {FORMAT}"
+            ));
         }
         let parser = |v: &Value| {
             let version = u16::try_from(v["schema_version"].as_u64()?).ok()?;
@@ -182,16 +208,24 @@ impl FileMetadata {
         let number = |key: &str| find(key).and_then(|n| n.parse().ok()).unwrap_or(0);
         Ok(FileMetadata {
             table: text("table")?,
-            kind: if text("kind")? == "tuples" { TableKind::Tuples } else { TableKind::Result },
+            kind: if text("kind")? == "tuples" {
+                TableKind::Tuples
+            } else {
+                TableKind::Result
+            },
             parsers: list("parsers")?.iter().filter_map(parser).collect(),
             query: text("query")?,
             version: text("version")?,
-            run: u64::from_str_radix(&text("run")?, 16).map_err(|_| "its metadata run is damaged")?,
+            run: u64::from_str_radix(&text("run")?, 16)
+                .map_err(|_| "its metadata run is damaged")?,
             sample: text("sample")?,
             sample_seed: number("sample_seed"),
             redacted: find("redacted").and_then(|name| u64::from_str_radix(name, 16).ok()),
             capture: CaptureFacts {
-                inputs: list("inputs")?.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect(),
+                inputs: list("inputs")?
+                    .iter()
+                    .filter_map(|v| Some(v.as_str()?.to_owned()))
+                    .collect(),
                 links: list("links")?.iter().filter_map(link).collect(),
                 first_ts: time("first_ts"),
                 last_ts: time("last_ts"),
@@ -253,7 +287,10 @@ pub(crate) mod tests {
             redacted: Some(0xabcd),
             capture: CaptureFacts {
                 inputs: vec!["a.pcap".into(), "b \"c\".pcap".into()],
-                links: vec![CapturedLink { link_type: 1, snaplen: 262_144 }],
+                links: vec![CapturedLink {
+                    link_type: 1,
+                    snaplen: 262_144,
+                }],
                 first_ts: Some(-5),
                 last_ts: None,
                 seen_bytes: 1000,
@@ -273,9 +310,16 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_not_ours_is_told() {
-        assert_eq!(FileMetadata::of_metadata(&[]).unwrap_err(), "it was not written by netalytics record");
+        assert_eq!(
+            FileMetadata::of_metadata(&[]).unwrap_err(),
+            "it was not written by netalytics record"
+        );
         let other = KeyValue::new("netalytics.format".into(), "2".to_owned());
-        assert!(FileMetadata::of_metadata(&[other]).unwrap_err().contains("format 2"));
+        assert!(
+            FileMetadata::of_metadata(&[other])
+                .unwrap_err()
+                .contains("format 2")
+        );
     }
 
     /// Parses metadata without one key.
@@ -288,22 +332,60 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_missing_is_told_by_name() {
-        for key in ["table", "kind", "parsers", "query", "version", "run", "sample", "inputs", "links"] {
+        for key in [
+            "table", "kind", "parsers", "query", "version", "run", "sample", "inputs", "links",
+        ] {
             assert_eq!(without(key), Err(format!("its metadata lacks {key}")));
         }
-        assert_eq!(without("format"), Err("it was not written by netalytics record".into()));
+        assert_eq!(
+            without("format"),
+            Err("it was not written by netalytics record".into())
+        );
     }
 
     #[test]
     fn what_older_files_lack_has_a_default() {
         let whole = head("http");
-        assert_eq!(without("sample_seed"), Ok(FileMetadata { sample_seed: 0, ..whole.clone() }));
-        assert_eq!(without("redacted"), Ok(FileMetadata { redacted: None, ..whole.clone() }));
-        let capture = CaptureFacts { first_ts: None, ..whole.capture.clone() };
-        assert_eq!(without("first_ts"), Ok(FileMetadata { capture, ..whole.clone() }));
-        let capture = CaptureFacts { unseen_bytes: 0, ..whole.capture.clone() };
-        assert_eq!(without("unseen_bytes"), Ok(FileMetadata { capture, ..whole.clone() }));
-        let capture = CaptureFacts { limited: None, ..whole.capture.clone() };
+        assert_eq!(
+            without("sample_seed"),
+            Ok(FileMetadata {
+                sample_seed: 0,
+                ..whole.clone()
+            })
+        );
+        assert_eq!(
+            without("redacted"),
+            Ok(FileMetadata {
+                redacted: None,
+                ..whole.clone()
+            })
+        );
+        let capture = CaptureFacts {
+            first_ts: None,
+            ..whole.capture.clone()
+        };
+        assert_eq!(
+            without("first_ts"),
+            Ok(FileMetadata {
+                capture,
+                ..whole.clone()
+            })
+        );
+        let capture = CaptureFacts {
+            unseen_bytes: 0,
+            ..whole.capture.clone()
+        };
+        assert_eq!(
+            without("unseen_bytes"),
+            Ok(FileMetadata {
+                capture,
+                ..whole.clone()
+            })
+        );
+        let capture = CaptureFacts {
+            limited: None,
+            ..whole.capture.clone()
+        };
         assert_eq!(without("limited_to"), Ok(FileMetadata { capture, ..whole }));
     }
 }

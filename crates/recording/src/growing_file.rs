@@ -63,19 +63,32 @@ impl GrowingTableFile {
             let names = names(folder, &head.table, number);
             match disk::create(&names.growing) {
                 // Recovery may have treated it as abandoned before it was locked.
-                Ok(file) if file.try_lock().is_ok() && names.growing.exists() => break (names, file),
+                Ok(file) if file.try_lock().is_ok() && names.growing.exists() => {
+                    break (names, file);
+                }
                 Ok(_) => number += 1,
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(e) => return Err(e),
             }
         };
         let journal = disk::create(&names.journal)?;
-        let writer = TableWriter::new(file, head.kind, schema, columns)?.with_group_memory(group_memory);
-        Ok(GrowingTableFile { names, writer, journal, rows: 0 })
+        let writer =
+            TableWriter::new(file, head.kind, schema, columns)?.with_group_memory(group_memory);
+        Ok(GrowingTableFile {
+            names,
+            writer,
+            journal,
+            rows: 0,
+        })
     }
 
     /// Writes rows with the watermark of each; `head` is the current metadata. Returns whether a row group ended.
-    pub fn write(&mut self, batch: &Batch, watermarks: &Int64Array, head: &FileMetadata) -> io::Result<bool> {
+    pub fn write(
+        &mut self,
+        batch: &Batch,
+        watermarks: &Int64Array,
+        head: &FileMetadata,
+    ) -> io::Result<bool> {
         self.rows += batch.rows() as u64;
         let ended = self.writer.write(batch, watermarks)?;
         if ended {
@@ -93,7 +106,9 @@ impl GrowingTableFile {
     }
 
     fn note_group(&mut self, head: &FileMetadata) -> io::Result<()> {
-        let Some(group) = self.writer.last_group() else { return Ok(()) };
+        let Some(group) = self.writer.last_group() else {
+            return Ok(());
+        };
         let entry = journal::entry(group, &self.writer.facts(head)).map_err(io_error)?;
         self.journal.write_all(&entry)
     }
@@ -111,13 +126,20 @@ impl GrowingTableFile {
     /// Completes, renames, and syncs the file. On failure, recovers the completed row groups.
     pub fn finish(mut self, head: &FileMetadata) -> (FileOnDisk, io::Result<()>) {
         let last_group = self.end_group(head);
-        let GrowingTableFile { names, writer, rows, .. } = self;
-        let done = last_group.and_then(|()| writer.finish(head)).and_then(|file| {
-            file.sync_all()?;
-            let bytes = file.metadata()?.len();
-            publish(&names)?;
-            Ok(FileSize { rows, bytes })
-        });
+        let GrowingTableFile {
+            names,
+            writer,
+            rows,
+            ..
+        } = self;
+        let done = last_group
+            .and_then(|()| writer.finish(head))
+            .and_then(|file| {
+                file.sync_all()?;
+                let bytes = file.metadata()?.len();
+                publish(&names)?;
+                Ok(FileSize { rows, bytes })
+            });
         match done {
             Ok(size) => (FileOnDisk::Finished(size), Ok(())),
             Err(error) => (save(&names), Err(error)),
@@ -145,8 +167,14 @@ fn save(names: &FileNames) -> FileOnDisk {
 fn unfinished(names: &FileNames) -> Option<FileSize> {
     let metadata = journal::read(&disk::read(&names.journal).ok()?)?;
     let bytes = journal::end(&metadata);
-    let is_there = names.growing.metadata().is_ok_and(|file| file.len() >= bytes);
-    is_there.then(|| FileSize { rows: rows_of(&metadata), bytes })
+    let is_there = names
+        .growing
+        .metadata()
+        .is_ok_and(|file| file.len() >= bytes);
+    is_there.then(|| FileSize {
+        rows: rows_of(&metadata),
+        bytes,
+    })
 }
 
 fn rows_of(metadata: &ParquetMetaData) -> u64 {
@@ -159,7 +187,9 @@ pub fn recover(names: &FileNames) -> io::Result<Option<FileSize>> {
     let mut file = match disk::open_to_mend(&names.growing) {
         Ok(file) => file,
         // Only the removal of its journal remained.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return remove(&names.journal).map(|()| None),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return remove(&names.journal).map(|()| None);
+        }
         Err(e) => return Err(e),
     };
     match file.try_lock() {
@@ -178,7 +208,10 @@ pub fn recover(names: &FileNames) -> io::Result<Option<FileSize>> {
     file.write_all(&footer)?;
     file.sync_all()?;
     publish(names)?;
-    Ok(Some(FileSize { rows: rows_of(&metadata), bytes: end + footer.len() as u64 }))
+    Ok(Some(FileSize {
+        rows: rows_of(&metadata),
+        bytes: end + footer.len() as u64,
+    }))
 }
 
 fn publish(names: &FileNames) -> io::Result<()> {

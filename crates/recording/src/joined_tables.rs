@@ -36,14 +36,25 @@ impl JoinedTables {
         bounds: &[ColumnBound],
     ) -> JoinedTables {
         let link = |(layout, files): (LinkedTable, _)| {
-            let here =
-                |bound: &ColumnBound| Some(ColumnBound { field: layout.place(bound.field)?, ..*bound });
+            let here = |bound: &ColumnBound| {
+                Some(ColumnBound {
+                    field: layout.place(bound.field)?,
+                    ..*bound
+                })
+            };
             let bounds = bounds.iter().filter_map(here).collect();
             TableChain::new(layout, bounds, files)
         };
-        let (links, blocks): (Vec<TableChain>, Vec<TableChain>) =
-            tables.into_iter().map(link).partition(|link| link.layout.is_row_by_row());
-        JoinedTables { schema, links, blocks: blocks.into_iter().next(), ready: None }
+        let (links, blocks): (Vec<TableChain>, Vec<TableChain>) = tables
+            .into_iter()
+            .map(link)
+            .partition(|link| link.layout.is_row_by_row());
+        JoinedTables {
+            schema,
+            links,
+            blocks: blocks.into_iter().next(),
+            ready: None,
+        }
     }
 
     /// A lower bound of the next watermark; `None` at the end.
@@ -62,9 +73,20 @@ impl JoinedTables {
 
     /// Reads the next batch of one table.
     pub fn read(&mut self, counters: &mut ReplayCounters) -> Result<(), ReadProblem> {
-        let first = self.links.iter().filter_map(|link| link.ids().first()).max().copied().unwrap_or(0);
+        let first = self
+            .links
+            .iter()
+            .filter_map(|link| link.ids().first())
+            .max()
+            .copied()
+            .unwrap_or(0);
         // The last table first, because the first table skips nothing by itself.
-        if let Some(link) = self.links.iter_mut().rev().find(|link| link.ready().is_none()) {
+        if let Some(link) = self
+            .links
+            .iter_mut()
+            .rev()
+            .find(|link| link.ready().is_none())
+        {
             link.skip_below(first, counters);
             link.read(counters)?;
             if link.is_over() {
@@ -76,22 +98,36 @@ impl JoinedTables {
         if let [link] = &mut self.links[..]
             && matches!(link.layout.source, RowSource::Whole)
         {
-            let Some((batch, watermarks)) = link.ready() else { return Ok(()) };
+            let Some((batch, watermarks)) = link.ready() else {
+                return Ok(());
+            };
             let n = batch.rows();
             counters.rows += n as u64;
             let watermarks = watermarks.clone();
             self.ready = link.take(n).map(|batch| (batch, watermarks));
             return Ok(());
         }
-        self.links.iter_mut().for_each(|link| link.skip_below(first, counters));
+        self.links
+            .iter_mut()
+            .for_each(|link| link.skip_below(first, counters));
         let n = self.alike();
-        if n > 0 { self.join(n, counters) } else { Ok(()) }
+        if n > 0 {
+            self.join(n, counters)
+        } else {
+            Ok(())
+        }
     }
 
     /// Number of leading rows that belong to the same tuples in all tables.
     fn alike(&self) -> usize {
         let ids = self.links[0].ids();
-        let alike = |link: &TableChain| link.ids().iter().zip(ids).take_while(|(a, b)| a == b).count();
+        let alike = |link: &TableChain| {
+            link.ids()
+                .iter()
+                .zip(ids)
+                .take_while(|(a, b)| a == b)
+                .count()
+        };
         self.links.iter().map(alike).min().unwrap_or(0)
     }
 
@@ -104,7 +140,9 @@ impl JoinedTables {
         let lists = lists.transpose()?;
         let n = lists.as_ref().map_or(n, |(_, lists)| lists.len());
         counters.rows += n as u64;
-        let watermarks = self.links[0].ready().map(|(_, watermarks)| watermarks.slice(0, n));
+        let watermarks = self.links[0]
+            .ready()
+            .map(|(_, watermarks)| watermarks.slice(0, n));
         let mut columns: Vec<Option<ArrayRef>> = vec![None; self.schema.fields.len()];
         for link in &mut self.links {
             let Some(batch) = link.take(n) else { continue };
@@ -117,7 +155,8 @@ impl JoinedTables {
         if let Some((field, lists)) = lists {
             columns[usize::from(field.0)] = Some(lists);
         }
-        self.ready = watermarks.map(|watermarks| (Batch::new(self.schema.clone(), n, columns), watermarks));
+        self.ready =
+            watermarks.map(|watermarks| (Batch::new(self.schema.clone(), n, columns), watermarks));
         Ok(())
     }
 
@@ -125,12 +164,19 @@ impl JoinedTables {
     pub fn take(&mut self) -> Option<(Batch, i64)> {
         let (batch, watermarks) = self.ready.take()?;
         let first = watermarks.value(0);
-        let together = watermarks.values().iter().take_while(|ns| **ns == first).count();
+        let together = watermarks
+            .values()
+            .iter()
+            .take_while(|ns| **ns == first)
+            .count();
         if together == batch.rows() {
             return Some((batch, first));
         }
         let rest = batch.rows() - together;
-        self.ready = Some((batch.slice(together, rest), watermarks.slice(together, rest)));
+        self.ready = Some((
+            batch.slice(together, rest),
+            watermarks.slice(together, rest),
+        ));
         Some((batch.slice(0, together), first))
     }
 }
@@ -143,13 +189,17 @@ fn lists_of(
     lengths: Option<UInt64Array>,
     counters: &mut ReplayCounters,
 ) -> Result<(tuple::FieldId, ArrayRef), ReadProblem> {
-    let RowSource::Blocks { list, .. } = blocks.layout.source else { unreachable!("a table of blocks") };
+    let RowSource::Blocks { list, .. } = blocks.layout.source else {
+        unreachable!("a table of blocks")
+    };
     let mut lists = BinaryBuilder::new();
     let mut sums = Vec::new();
     let mut all = 0;
     for (row, id) in ids.iter().enumerate() {
-        let length =
-            lengths.as_ref().filter(|lengths| lengths.is_valid(row)).map(|lengths| lengths.value(row));
+        let length = lengths
+            .as_ref()
+            .filter(|lengths| lengths.is_valid(row))
+            .map(|lengths| lengths.value(row));
         sums.clear();
         let is_whole = match length {
             None | Some(BLOCKS_MAX..) => false,
@@ -182,12 +232,18 @@ fn add_sums(
             blocks.read(counters)?;
             continue;
         };
-        let n = blocks.ids().iter().take_while(|number| **number == id).count();
+        let n = blocks
+            .ids()
+            .iter()
+            .take_while(|number| **number == id)
+            .count();
         if n == 0 {
             return Ok(found);
         }
         let sums = batch.u64(SUM);
-        let sums = sums.iter().take(n.min(BLOCKS_MAX.saturating_sub(found) as usize));
+        let sums = sums
+            .iter()
+            .take(n.min(BLOCKS_MAX.saturating_sub(found) as usize));
         list.extend(sums.flat_map(|sum| sum.unwrap_or_default().to_le_bytes()));
         found += n as u64;
         blocks.take(n);

@@ -3,7 +3,8 @@
 
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
-    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
+    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter,
+    RowGroupMetaData,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -19,7 +20,12 @@ const FOOTER_TAIL: usize = 8;
 pub fn entry(group: &RowGroupMetaData, facts: &[KeyValue]) -> Result<Vec<u8>, ParquetError> {
     let footer = footer_of(vec![group.clone()], facts.to_vec())?;
     let length = u32::try_from(footer.len()).map_err(|e| ParquetError::External(e.into()))?;
-    Ok([&length.to_le_bytes()[..], &xxh3_64(&footer).to_le_bytes(), &footer].concat())
+    Ok([
+        &length.to_le_bytes()[..],
+        &xxh3_64(&footer).to_le_bytes(),
+        &footer,
+    ]
+    .concat())
 }
 
 /// The combined metadata of all complete entries; `None` if there are none. Entries after the first damaged one are
@@ -32,7 +38,11 @@ pub fn read(mut bytes: &[u8]) -> Option<ParquetMetaData> {
         let part = thrift::is_sound(footer).then(|| ParquetMetaDataReader::decode_metadata(footer));
         let Some(Ok(part)) = part else { break };
         groups.extend(part.row_groups().iter().cloned());
-        facts = part.file_metadata().key_value_metadata().cloned().unwrap_or_default();
+        facts = part
+            .file_metadata()
+            .key_value_metadata()
+            .cloned()
+            .unwrap_or_default();
         bytes = rest;
     }
     (!groups.is_empty()).then(|| metadata(groups, facts))
@@ -48,12 +58,22 @@ fn next_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// End of the last row group, the position of the footer.
 pub fn end(metadata: &ParquetMetaData) -> u64 {
-    let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
-    columns.map(|c| c.byte_range()).map(|(start, length)| start.saturating_add(length)).max().unwrap_or(4)
+    let columns = metadata
+        .row_groups()
+        .iter()
+        .flat_map(RowGroupMetaData::columns);
+    columns
+        .map(|c| c.byte_range())
+        .map(|(start, length)| start.saturating_add(length))
+        .max()
+        .unwrap_or(4)
 }
 
 /// The footer of a file with these row groups, of which there must be at least one.
-pub fn footer_of(groups: Vec<RowGroupMetaData>, facts: Vec<KeyValue>) -> Result<Vec<u8>, ParquetError> {
+pub fn footer_of(
+    groups: Vec<RowGroupMetaData>,
+    facts: Vec<KeyValue>,
+) -> Result<Vec<u8>, ParquetError> {
     footer(&metadata(groups, facts))
 }
 
@@ -92,7 +112,10 @@ mod tests {
             let mut group = writer.next_row_group().expect("a row group");
             let mut column = group.next_column().expect("no error").expect("a column");
             let values: Vec<i64> = (0..*rows).collect();
-            column.typed::<Int64Type>().write_batch(&values, None, None).expect("values");
+            column
+                .typed::<Int64Type>()
+                .write_batch(&values, None, None)
+                .expect("values");
             column.close().expect("a column");
             group.close().expect("a row group");
         }
@@ -106,7 +129,11 @@ mod tests {
 
     /// Number of rows and column position of each row group.
     fn places(metadata: &ParquetMetaData) -> Vec<(i64, (u64, u64))> {
-        metadata.row_groups().iter().map(|group| (group.num_rows(), group.column(0).byte_range())).collect()
+        metadata
+            .row_groups()
+            .iter()
+            .map(|group| (group.num_rows(), group.column(0).byte_range()))
+            .collect()
     }
 
     /// The entries of all row groups, and their ends.
@@ -127,7 +154,10 @@ mod tests {
         assert_eq!(places(&read), places(&metadata));
         assert_eq!(read.file_metadata().num_rows(), 504);
         assert_eq!(read.file_metadata().key_value_metadata(), Some(&facts()));
-        assert_eq!(read.file_metadata().schema(), metadata.file_metadata().schema());
+        assert_eq!(
+            read.file_metadata().schema(),
+            metadata.file_metadata().schema()
+        );
     }
 
     #[test]

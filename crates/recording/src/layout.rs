@@ -49,12 +49,17 @@ impl TableListing {
             let name = entry?.file_name();
             let Some(name) = name.to_str() else { continue };
             let number = |name: &str, begin: &str, end: &str| -> Option<u64> {
-                let rest = name.strip_prefix(begin)?.strip_prefix(table)?.strip_prefix('-')?;
+                let rest = name
+                    .strip_prefix(begin)?
+                    .strip_prefix(table)?
+                    .strip_prefix('-')?;
                 rest.strip_suffix(end)?.parse().ok()
             };
             listing.finished.extend(number(name, "", ".parquet"));
             listing.growing.extend(number(name, ".", ".parquet.tmp"));
-            listing.journals.extend(number(name, ".", ".parquet.journal"));
+            listing
+                .journals
+                .extend(number(name, ".", ".parquet.journal"));
         }
         listing.finished.sort_unstable();
         listing.growing.sort_unstable();
@@ -63,7 +68,11 @@ impl TableListing {
 
     /// The number after all used ones.
     pub fn next_number(&self) -> u64 {
-        let all = self.finished.iter().chain(&self.growing).chain(&self.journals);
+        let all = self
+            .finished
+            .iter()
+            .chain(&self.growing)
+            .chain(&self.journals);
         all.max().map_or(1, |n| n.saturating_add(1))
     }
 }
@@ -90,10 +99,17 @@ mod tests {
             let names = names(Path::new("d"), "http", number);
             let stages = [names.finished, names.growing, names.journal];
             for (stage, path) in stages.iter().enumerate() {
-                let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+                let name = path
+                    .file_name()
+                    .and_then(|name| name.to_str())
+                    .expect("a name");
                 let mut expected = [vec![], vec![], vec![]];
                 expected[stage] = vec![number];
-                assert_eq!(listed(&[name]), (expected, number.saturating_add(1)), "{name}");
+                assert_eq!(
+                    listed(&[name]),
+                    (expected, number.saturating_add(1)),
+                    "{name}"
+                );
             }
         }
     }
@@ -113,13 +129,21 @@ mod tests {
             ".http-000011.parquet.tmp",
             ".http-000012.parquet.journal",
         ]);
-        assert_eq!((finished, growing, journals, next), (vec![2, 10], vec![11], vec![12], 13));
+        assert_eq!(
+            (finished, growing, journals, next),
+            (vec![2, 10], vec![11], vec![12], 13)
+        );
     }
 
     #[test]
     fn what_others_put_there_is_none_of_ours() {
-        let others =
-            ["http-x.parquet", "http.parquet", "http_get-000001.parquet", "http-000001.csv", "README"];
+        let others = [
+            "http-x.parquet",
+            "http.parquet",
+            "http_get-000001.parquet",
+            "http-000001.csv",
+            "README",
+        ];
         assert_eq!(listed(&others), ([vec![], vec![], vec![]], 1));
         assert_eq!(listed(&[]).1, 1);
     }
@@ -129,6 +153,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let listing = TableListing::of(&folder.path().join("none"), "http").expect("a listing");
         assert_eq!(listing.next_number(), 1);
-        assert!(listing.finished.is_empty() && listing.growing.is_empty() && listing.journals.is_empty());
+        assert!(
+            listing.finished.is_empty()
+                && listing.growing.is_empty()
+                && listing.journals.is_empty()
+        );
     }
 }

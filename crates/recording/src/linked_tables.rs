@@ -50,7 +50,11 @@ pub enum RowSource {
     /// Some columns of the tuples, after the tuple number, followed by the lengths of this list.
     Fields(Vec<FieldId>, Option<FieldId>),
     /// The blocks of a list.
-    Blocks { list: FieldId, start: FieldId, block_bytes: u64 },
+    Blocks {
+        list: FieldId,
+        start: FieldId,
+        block_bytes: u64,
+    },
 }
 
 /// The tables for `columns` of `schema`.
@@ -58,12 +62,19 @@ pub fn layouts(schema: &Arc<Schema>, columns: &[FieldId]) -> Vec<LinkedTable> {
     if schema.parts.is_empty() {
         return vec![LinkedTable::whole(schema, columns)];
     }
-    schema.parts.iter().filter_map(|part| layout(schema, columns, part)).collect()
+    schema
+        .parts
+        .iter()
+        .filter_map(|part| layout(schema, columns, part))
+        .collect()
 }
 
 /// A part's table; `None` if it would have no columns.
 fn layout(schema: &Schema, columns: &[FieldId], part: &TablePart) -> Option<LinkedTable> {
-    let first = schema.parts.first().is_some_and(|first| first.name == part.name);
+    let first = schema
+        .parts
+        .first()
+        .is_some_and(|first| first.name == part.name);
     let list = schema.parts.iter().find_map(|part| match part.holds {
         PartContent::Blocks { list, .. } => Some(list).filter(|list| columns.contains(list)),
         _ => None,
@@ -76,27 +87,52 @@ fn layout(schema: &Schema, columns: &[FieldId], part: &TablePart) -> Option<Link
         })
     };
     let number = |name, doc| Field::new(name, DataType::U64, Unit::None, doc);
-    let mut fields = vec![number(TUPLE_ID, "the tuple's number, the same in all tables")];
+    let mut fields = vec![number(
+        TUPLE_ID,
+        "the tuple's number, the same in all tables",
+    )];
     let source = match part.holds {
-        PartContent::Blocks { list, start, block_bytes } => {
+        PartContent::Blocks {
+            list,
+            start,
+            block_bytes,
+        } => {
             columns.contains(&list).then_some(())?;
             fields.push(number(
                 BLOCK,
                 "number of the block in the file: its offset over the length of a block",
             ));
-            fields.push(number(CHECKSUM, "XXH3-64 of the block; null if it was not captured completely"));
-            RowSource::Blocks { list, start, block_bytes }
+            fields.push(number(
+                CHECKSUM,
+                "XXH3-64 of the block; null if it was not captured completely",
+            ));
+            RowSource::Blocks {
+                list,
+                start,
+                block_bytes,
+            }
         }
-        PartContent::Fields(ids) => {
-            RowSource::Fields(ids.iter().filter(|id| columns.contains(id)).copied().collect(), None)
-        }
-        PartContent::Rest => {
-            RowSource::Fields(columns.iter().filter(|id| !is_elsewhere(id)).copied().collect(), list)
-        }
+        PartContent::Fields(ids) => RowSource::Fields(
+            ids.iter()
+                .filter(|id| columns.contains(id))
+                .copied()
+                .collect(),
+            None,
+        ),
+        PartContent::Rest => RowSource::Fields(
+            columns
+                .iter()
+                .filter(|id| !is_elsewhere(id))
+                .copied()
+                .collect(),
+            list,
+        ),
     };
     if let RowSource::Fields(ids, list) = &source {
         fields.extend(ids.iter().map(|id| schema.field(*id).clone()));
-        fields.extend(list.map(|_| number(BLOCKS, "how many rows the tuple has in the table of blocks")));
+        fields.extend(
+            list.map(|_| number(BLOCKS, "how many rows the tuple has in the table of blocks")),
+        );
     }
     let facts = schema.facts;
     let schema = Schema {
@@ -110,7 +146,13 @@ fn layout(schema: &Schema, columns: &[FieldId], part: &TablePart) -> Option<Link
         facts,
     };
     let columns = schema.ids().collect();
-    Some(LinkedTable { name: Some(part.name), schema: Arc::new(schema), columns, is_first: first, source })
+    Some(LinkedTable {
+        name: Some(part.name),
+        schema: Arc::new(schema),
+        columns,
+        is_first: first,
+        source,
+    })
 }
 
 /// The first tuple number of a run.
@@ -123,7 +165,13 @@ impl LinkedTable {
     pub fn whole(schema: &Arc<Schema>, columns: &[FieldId]) -> LinkedTable {
         let schema = schema.clone();
         let columns = columns.to_vec();
-        LinkedTable { name: None, schema, columns, is_first: true, source: RowSource::Whole }
+        LinkedTable {
+            name: None,
+            schema,
+            columns,
+            is_first: true,
+            source: RowSource::Whole,
+        }
     }
 
     /// Whether each tuple has one row.
@@ -164,27 +212,44 @@ impl LinkedTable {
                     done += rest;
                     (self.fields(batch, first, fields, *list), watermarks.clone())
                 }
-                RowSource::Blocks { list, start: offset, block_bytes } => {
+                RowSource::Blocks {
+                    list,
+                    start: offset,
+                    block_bytes,
+                } => {
                     let ends = &batch.hashes(*list).value_offsets()[start..];
                     let fitting = ends[1..].partition_point(|end| end - ends[0] <= PIECE_BYTES);
                     done += fitting.max(1);
-                    let offsets =
-                        batch.column(*offset).map(|_| batch.u64(*offset).slice(start, done - start));
+                    let offsets = batch
+                        .column(*offset)
+                        .map(|_| batch.u64(*offset).slice(start, done - start));
                     let lists = batch.hashes(*list).slice(start, done - start);
                     let watermarks = of_blocks(&lists, &watermarks.values()[start..]);
-                    (self.blocks(&lists, offsets.as_ref(), *block_bytes, first + start as u64), watermarks)
+                    (
+                        self.blocks(&lists, offsets.as_ref(), *block_bytes, first + start as u64),
+                        watermarks,
+                    )
                 }
             })
         })
     }
 
     /// Tuple numbers, some columns, and the lengths of a list.
-    fn fields(&self, batch: &Batch, first: u64, fields: &[FieldId], list: Option<FieldId>) -> Batch {
+    fn fields(
+        &self,
+        batch: &Batch,
+        first: u64,
+        fields: &[FieldId],
+        list: Option<FieldId>,
+    ) -> Batch {
         let ids = UInt64Array::from_iter_values((first..).take(batch.rows()));
         let mut columns: Vec<Option<ArrayRef>> = vec![Some(Arc::new(ids))];
         columns.extend(fields.iter().map(|id| batch.column(*id).cloned()));
         columns.extend(list.map(|list| {
-            let lengths = batch.hashes(list).iter().map(|list| Some(hashes::of(list?).len() as u64));
+            let lengths = batch
+                .hashes(list)
+                .iter()
+                .map(|list| Some(hashes::of(list?).len() as u64));
             Some(Arc::new(lengths.collect::<UInt64Array>()) as ArrayRef)
         }));
         Batch::new(self.schema.clone(), batch.rows(), columns)
@@ -203,10 +268,15 @@ impl LinkedTable {
         let mut ids = Vec::with_capacity(rows);
         let mut blocks = Vec::with_capacity(rows);
         let mut known = NullBufferBuilder::new(rows);
-        for (row, id) in (0..lists.len()).zip(first..).filter(|(row, _)| lists.is_valid(*row)) {
+        for (row, id) in (0..lists.len())
+            .zip(first..)
+            .filter(|(row, _)| lists.is_valid(*row))
+        {
             let n = hashes::of(lists.value(row)).len();
             ids.resize(ids.len() + n, id);
-            let offset = offsets.filter(|offsets| offsets.is_valid(row)).map(|offsets| offsets.value(row));
+            let offset = offsets
+                .filter(|offsets| offsets.is_valid(row))
+                .map(|offsets| offsets.value(row));
             let range = offset.and_then(|offset| {
                 let first = offset.div_ceil(block_bytes);
                 Some(first..first.checked_add(n as u64)?)
@@ -222,7 +292,11 @@ impl LinkedTable {
                 }
             }
         }
-        let columns = [ids.into(), UInt64Array::new(blocks.into(), known.finish()), sums];
+        let columns = [
+            ids.into(),
+            UInt64Array::new(blocks.into(), known.finish()),
+            sums,
+        ];
         let columns = columns.map(|column| Some(Arc::new(column) as ArrayRef));
         Batch::new(self.schema.clone(), rows, columns.to_vec())
     }
@@ -230,8 +304,11 @@ impl LinkedTable {
 
 /// The watermark of each block.
 fn of_blocks(lists: &BinaryArray, watermarks: &[i64]) -> Int64Array {
-    let blocks = lists.iter().zip(watermarks).flat_map(|(list, watermark_ns)| {
-        std::iter::repeat_n(*watermark_ns, list.map_or(0, |list| hashes::of(list).len()))
-    });
+    let blocks = lists
+        .iter()
+        .zip(watermarks)
+        .flat_map(|(list, watermark_ns)| {
+            std::iter::repeat_n(*watermark_ns, list.map_or(0, |list| hashes::of(list).len()))
+        });
     Int64Array::from_iter_values(blocks)
 }

@@ -16,5 +16,6 @@ pub fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String>
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it cannot be decoded")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("it cannot be decoded")
 }

@@ -5,7 +5,9 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Int64Array, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Int64Array, new_null_array,
+};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder};
 use arrow_select::concat::concat;
 use tuple::{Batch, DataType, FieldId};
@@ -43,7 +45,8 @@ impl PendingRows {
             [(first, _), ..] => first.schema().clone(),
         };
         let column = |id: FieldId| {
-            let parts: Option<Vec<&ArrayRef>> = batches.iter().map(|(batch, _)| batch.column(id)).collect();
+            let parts: Option<Vec<&ArrayRef>> =
+                batches.iter().map(|(batch, _)| batch.column(id)).collect();
             parts.map(|parts| joined(&parts, first.field(id).data_type, rows))
         };
         let columns = first.ids().map(column).collect();
@@ -62,11 +65,17 @@ fn joined(parts: &[&ArrayRef], data_type: DataType, rows: usize) -> ArrayRef {
             for part in parts {
                 bytes.extend_from_slice(part.as_fixed_size_binary().value_data());
             }
-            Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(bytes), nulls(parts, rows)))
+            Arc::new(FixedSizeBinaryArray::new(
+                16,
+                Buffer::from_vec(bytes),
+                nulls(parts, rows),
+            ))
         }
         DataType::Bool => {
             let mut values = BooleanBufferBuilder::new(rows);
-            parts.iter().for_each(|part| values.append_buffer(part.as_boolean().values()));
+            parts
+                .iter()
+                .for_each(|part| values.append_buffer(part.as_boolean().values()));
             Arc::new(BooleanArray::new(values.finish(), nulls(parts, rows)))
         }
         _ => {
@@ -106,12 +115,25 @@ mod tests {
         ];
         let fields = all.map(|data_type| {
             let name = format!("{data_type:?}").to_lowercase();
-            tuple::Field { name: name.into(), ..tuple::Field::new("", data_type, Unit::None, "") }
+            tuple::Field {
+                name: name.into(),
+                ..tuple::Field::new("", data_type, Unit::None, "")
+            }
         });
         let schema = Arc::new(Schema::of_parser("t", 1, "", &fields, None, None));
         let own = |place: usize| FieldId((common::FIELDS.len() + place) as u16);
         let [bool, u64, i64, f64, text, ip, hashes] = std::array::from_fn(own);
-        let wanted = [bool, u64, i64, f64, text, ip, hashes, common::VLAN_ID, common::TUNNEL_SRC];
+        let wanted = [
+            bool,
+            u64,
+            i64,
+            f64,
+            text,
+            ip,
+            hashes,
+            common::VLAN_ID,
+            common::TUNNEL_SRC,
+        ];
         let write = |w: &mut TupleWriter, rows: std::ops::Range<u64>| {
             for n in rows {
                 if n % 3 > 0 {
@@ -141,7 +163,12 @@ mod tests {
         let (batch, watermarks) = pending.take().expect("there are rows");
         assert_eq!(batch.rows(), 60);
         for id in whole.schema().ids() {
-            assert_eq!(batch.column(id), whole.column(id), "{}", whole.schema().field(id).name);
+            assert_eq!(
+                batch.column(id),
+                whole.column(id),
+                "{}",
+                whole.schema().field(id).name
+            );
         }
         let expected = (0..60).map(|row| {
             if row < 2 {

@@ -14,7 +14,8 @@ use arrow_array::{
 };
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
@@ -75,15 +76,27 @@ struct RowGroup {
 }
 
 /// The metadata and first watermark of a file; `None` if its writer was killed before a row group was complete.
-pub fn glance(path: &Path, journal: Option<&Path>) -> Result<Option<(FileMetadata, Option<i64>)>, String> {
-    let Some((_, metadata)) = open(path, journal)? else { return Ok(None) };
+pub fn glance(
+    path: &Path,
+    journal: Option<&Path>,
+) -> Result<Option<(FileMetadata, Option<i64>)>, String> {
+    let Some((_, metadata)) = open(path, journal)? else {
+        return Ok(None);
+    };
     let pairs = metadata.metadata().file_metadata().key_value_metadata();
     let head = FileMetadata::of_metadata(pairs.map_or(&[], Vec::as_slice))?;
-    let begin = metadata.metadata().row_groups().iter().find_map(|group| Some(range(group, WATERMARK)?.0));
+    let begin = metadata
+        .metadata()
+        .row_groups()
+        .iter()
+        .find_map(|group| Some(range(group, WATERMARK)?.0));
     Ok(Some((head, begin.and_then(|ns| i64::try_from(ns).ok()))))
 }
 
-fn open(path: &Path, journal: Option<&Path>) -> Result<Option<(File, ArrowReaderMetadata)>, String> {
+fn open(
+    path: &Path,
+    journal: Option<&Path>,
+) -> Result<Option<(File, ArrowReaderMetadata)>, String> {
     let file = disk::open(path).map_err(|e| e.to_string())?;
     let journal = journal.map(|path| disk::read(path).unwrap_or_default());
     let metadata = guarded(|| load(&file, journal.as_deref()))?;
@@ -91,7 +104,10 @@ fn open(path: &Path, journal: Option<&Path>) -> Result<Option<(File, ArrowReader
 }
 
 /// The metadata in a file's footer, or of an unfinished file in its journal, if any.
-fn load(input: &impl ChunkReader, journal: Option<&[u8]>) -> Result<Option<ArrowReaderMetadata>, String> {
+fn load(
+    input: &impl ChunkReader,
+    journal: Option<&[u8]>,
+) -> Result<Option<ArrowReaderMetadata>, String> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = match journal {
         None if !has_sound_footer(input) => {
@@ -118,13 +134,27 @@ fn has_sound_footer(input: &impl ChunkReader) -> bool {
 ///
 /// # Errors
 /// A description of the error.
-pub fn count_rows(file: Vec<u8>, journal: Option<&[u8]>, schema: Arc<Schema>) -> Result<u64, String> {
+pub fn count_rows(
+    file: Vec<u8>,
+    journal: Option<&[u8]>,
+    schema: Arc<Schema>,
+) -> Result<u64, String> {
     let file = bytes::Bytes::from(file);
-    let Some(metadata) = guarded(|| load(&file, journal))? else { return Ok(0) };
+    let Some(metadata) = guarded(|| load(&file, journal))? else {
+        return Ok(0);
+    };
     let pairs = metadata.metadata().file_metadata().key_value_metadata();
     FileMetadata::of_metadata(pairs.map_or(&[], Vec::as_slice))?;
     let columns = schema.ids().collect();
-    let mut reader = FileReader::new(file, metadata, ReadRequest { schema, columns, bounds: Vec::new() })?;
+    let mut reader = FileReader::new(
+        file,
+        metadata,
+        ReadRequest {
+            schema,
+            columns,
+            bounds: Vec::new(),
+        },
+    )?;
     let mut rows = 0;
     while let Some((batch, _)) = reader.next()? {
         rows += batch.rows() as u64;
@@ -134,8 +164,14 @@ pub fn count_rows(file: Vec<u8>, journal: Option<&[u8]>, schema: Arc<Schema>) ->
 
 impl FileReader {
     /// Opens a file for `ask`; `None` if it has no rows.
-    pub fn open(path: &Path, journal: Option<&Path>, ask: ReadRequest) -> Result<Option<FileReader>, String> {
-        let Some((file, metadata)) = open(path, journal)? else { return Ok(None) };
+    pub fn open(
+        path: &Path,
+        journal: Option<&Path>,
+        ask: ReadRequest,
+    ) -> Result<Option<FileReader>, String> {
+        let Some((file, metadata)) = open(path, journal)? else {
+            return Ok(None);
+        };
         FileReader::new(file, metadata, ask).map(Some)
     }
 
@@ -147,7 +183,10 @@ impl FileReader {
         let parquet: &ParquetMetaData = metadata.metadata();
         let descriptor = parquet.file_metadata().schema_descr_ptr();
         let place = |name: &str| {
-            let place = descriptor.columns().iter().position(|c| c.path().parts()[0] == name);
+            let place = descriptor
+                .columns()
+                .iter()
+                .position(|c| c.path().parts()[0] == name);
             place.ok_or_else(|| format!("the column {name} was not recorded"))
         };
         let mut places = vec![place(WATERMARK)?];
@@ -161,10 +200,18 @@ impl FileReader {
         let mut rows_skipped = 0;
         for (number, group) in parquet.row_groups().iter().enumerate() {
             let rows = u64::try_from(group.num_rows()).unwrap_or(0);
-            match ask.bounds.iter().all(|bound| may_hold(group, &ask.schema, bound)) {
+            match ask
+                .bounds
+                .iter()
+                .all(|bound| may_hold(group, &ask.schema, bound))
+            {
                 true => {
                     let last_id = range(group, TUPLE_ID).map(|(_, last)| last as i64 as u64);
-                    groups.push_back(RowGroup { number, rows, last_id });
+                    groups.push_back(RowGroup {
+                        number,
+                        rows,
+                        last_id,
+                    });
                 }
                 false => rows_skipped += rows,
             }
@@ -181,13 +228,21 @@ impl FileReader {
                     .map_err(|e| damaged(&e))
             })
         };
-        Ok(FileReader { ask, open: Box::new(open), rows: None, groups, rows_skipped })
+        Ok(FileReader {
+            ask,
+            open: Box::new(open),
+            rows: None,
+            groups,
+            rows_skipped,
+        })
     }
 
     /// Skips row groups not yet begun with only tuple numbers below `id`; returns the number of skipped rows.
     pub fn skip_below(&mut self, id: u64) -> u64 {
         let mut skipped = 0;
-        while let Some(group) = self.groups.pop_front_if(|group| group.last_id.is_some_and(|last| last < id))
+        while let Some(group) = self
+            .groups
+            .pop_front_if(|group| group.last_id.is_some_and(|last| last < id))
         {
             skipped += group.rows;
         }
@@ -203,7 +258,9 @@ impl FileReader {
                     None => self.rows = None,
                 }
             }
-            let Some(group) = self.groups.pop_front() else { return Ok(None) };
+            let Some(group) = self.groups.pop_front() else {
+                return Ok(None);
+            };
             self.rows = Some((self.open)(group.number)?);
         };
         let read = read.map_err(|e| format!("it is damaged: {e}"))?;
@@ -217,9 +274,12 @@ impl FileReader {
         for id in &self.ask.columns {
             let field = schema.field(*id);
             let array = match read.column_by_name(&field.name) {
-                None if is_of_origin(schema, *id) => Arc::new(StringArray::new_null(read.num_rows())),
+                None if is_of_origin(schema, *id) => {
+                    Arc::new(StringArray::new_null(read.num_rows()))
+                }
                 None if schema.was_added(*id) => {
-                    let absent = new_null_array(&stored_type(field.data_type, field.unit), read.num_rows());
+                    let absent =
+                        new_null_array(&stored_type(field.data_type, field.unit), read.num_rows());
                     of_arrow(&absent, field.data_type, field.unit)?
                 }
                 _ => of_arrow(column(&read, &field.name)?, field.data_type, field.unit)
@@ -227,7 +287,10 @@ impl FileReader {
             };
             columns[usize::from(id.0)] = Some(array);
         }
-        Ok(Some((Batch::new(schema.clone(), read.num_rows(), columns), watermark)))
+        Ok(Some((
+            Batch::new(schema.clone(), read.num_rows(), columns),
+            watermark,
+        )))
     }
 }
 
@@ -254,16 +317,23 @@ fn is_of_origin(schema: &Schema, id: FieldId) -> bool {
 }
 
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, String> {
-    batch.column_by_name(name).ok_or_else(|| format!("the column {name} is missing"))
+    batch
+        .column_by_name(name)
+        .ok_or_else(|| format!("the column {name} is missing"))
 }
 
 /// Whether a row group may contain rows within a bound, according to its statistics; true without statistics.
 fn may_hold(group: &RowGroupMetaData, schema: &Schema, bound: &ColumnBound) -> bool {
     let field = schema.field(bound.field);
-    let Some((low, high)) = range(group, &field.name) else { return true };
+    let Some((low, high)) = range(group, &field.name) else {
+        return true;
+    };
     // Unsigned numbers are stored as signed ones.
     let (low, high) = match field.data_type {
-        DataType::U64 => (i128::from(low as i64 as u64), i128::from(high as i64 as u64)),
+        DataType::U64 => (
+            i128::from(low as i64 as u64),
+            i128::from(high as i64 as u64),
+        ),
         DataType::I64 => (low, high),
         _ => return true,
     };
@@ -272,7 +342,10 @@ fn may_hold(group: &RowGroupMetaData, schema: &Schema, bound: &ColumnBound) -> b
 
 /// Minimum and maximum value of an integer column.
 fn range(group: &RowGroupMetaData, name: &str) -> Option<(i128, i128)> {
-    let column = group.columns().iter().find(|c| c.column_path().parts() == [name])?;
+    let column = group
+        .columns()
+        .iter()
+        .find(|c| c.column_path().parts() == [name])?;
     match column.statistics()? {
         Statistics::Int64(s) => Some(((*s.min_opt()?).into(), (*s.max_opt()?).into())),
         _ => None,

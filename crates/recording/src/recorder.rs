@@ -30,7 +30,10 @@ pub struct RecordingRotation {
 
 impl Default for RecordingRotation {
     fn default() -> RecordingRotation {
-        RecordingRotation { every_ns: None, bytes: 1 << 30 }
+        RecordingRotation {
+            every_ns: None,
+            bytes: 1 << 30,
+        }
     }
 }
 
@@ -99,7 +102,9 @@ impl Recorder {
             let entry = entry?;
             let name = entry.file_name();
             let is_folder = entry.file_type()?.is_dir();
-            let Some(table) = name.to_str().filter(|_| is_folder) else { continue };
+            let Some(table) = name.to_str().filter(|_| is_folder) else {
+                continue;
+            };
             let listing = TableListing::of(&entry.path(), table)?;
             for number in listing.growing.into_iter().chain(listing.journals) {
                 if let Some(size) = recover(&names(&entry.path(), table, number))? {
@@ -109,19 +114,32 @@ impl Recorder {
             }
         }
         let folder = folder.to_owned();
-        Ok(Recorder { folder, rotation, tables: Vec::new(), kept, memory: None, redactor: None })
+        Ok(Recorder {
+            folder,
+            rotation,
+            tables: Vec::new(),
+            kept,
+            memory: None,
+            redactor: None,
+        })
     }
 
     /// Limits the memory for writing all tables, by using smaller row groups.
     #[must_use]
     pub fn within(self, memory: usize) -> Recorder {
-        Recorder { memory: Some(memory), ..self }
+        Recorder {
+            memory: Some(memory),
+            ..self
+        }
     }
 
     /// Redacts all rows before they are written.
     #[must_use]
     pub fn redacting(self, redactor: Redactor) -> Recorder {
-        Recorder { redactor: Some(redactor), ..self }
+        Recorder {
+            redactor: Some(redactor),
+            ..self
+        }
     }
 
     /// Adds a table, identified by its index. Tuples with a schema of several parts are written to the tables of
@@ -133,12 +151,28 @@ impl Recorder {
         };
         let next_id = first_id(head.run);
         let table = |layout: LinkedTable| {
-            let name = layout.name.map_or_else(|| head.table.clone(), str::to_owned);
-            OpenTable { head: FileMetadata { table: name, ..head.clone() }, layout, file: None }
+            let name = layout
+                .name
+                .map_or_else(|| head.table.clone(), str::to_owned);
+            OpenTable {
+                head: FileMetadata {
+                    table: name,
+                    ..head.clone()
+                },
+                layout,
+                file: None,
+            }
         };
         let tables = parts.into_iter().map(table).collect();
         let pending = PendingRows::default();
-        self.tables.push(OpenTableSet { tables, next_id, pending, rows: 0, stretch: None, has_files: false });
+        self.tables.push(OpenTableSet {
+            tables,
+            next_id,
+            pending,
+            rows: 0,
+            stretch: None,
+            has_files: false,
+        });
     }
 
     /// Updates the facts about the packets.
@@ -157,14 +191,24 @@ impl Recorder {
             return Ok(());
         }
         let stretch = self.stretch(watermark_ns);
-        let n_tables = self.tables.iter().map(|open| open.tables.len()).sum::<usize>();
-        let group_memory = self.memory.map_or(GROUP_MEMORY, |memory| memory / n_tables.max(1));
+        let n_tables = self
+            .tables
+            .iter()
+            .map(|open| open.tables.len())
+            .sum::<usize>();
+        let group_memory = self
+            .memory
+            .map_or(GROUP_MEMORY, |memory| memory / n_tables.max(1));
         let open = &mut self.tables[table];
         open.stretch = open.stretch.max(stretch);
         open.rows += batch.rows() as u64;
         let written = open.begin((&self.folder, group_memory)).and_then(|()| {
             let is_full = open.pending.push(batch, watermark_ns);
-            if is_full { open.write_pending(self.redactor.as_ref()) } else { Ok(()) }
+            if is_full {
+                open.write_pending(self.redactor.as_ref())
+            } else {
+                Ok(())
+            }
         });
         let is_full = open.bytes() >= self.rotation.bytes || open.groups() >= GROUPS_MAX;
         match written {
@@ -228,12 +272,16 @@ impl Recorder {
     }
 
     fn stretch(&self, watermark_ns: i64) -> Option<i64> {
-        self.rotation.every_ns.map(|ns| watermark_ns.div_euclid(ns.max(1)))
+        self.rotation
+            .every_ns
+            .map(|ns| watermark_ns.div_euclid(ns.max(1)))
     }
 
     fn end_files(&mut self, table: usize) -> io::Result<()> {
         let open = &mut self.tables[table];
-        let result = open.write_pending(self.redactor.as_ref()).and_then(|()| open.end(&mut self.kept));
+        let result = open
+            .write_pending(self.redactor.as_ref())
+            .and_then(|()| open.end(&mut self.kept));
         if result.is_err() {
             self.salvage();
         }
@@ -241,7 +289,9 @@ impl Recorder {
     }
 
     fn salvage(&mut self) {
-        self.tables.iter_mut().for_each(|open| open.salvage(&mut self.kept));
+        self.tables
+            .iter_mut()
+            .for_each(|open| open.salvage(&mut self.kept));
     }
 }
 
@@ -267,7 +317,9 @@ impl OpenTableSet {
 
     /// Writes the rows that wait.
     fn write_pending(&mut self, redactor: Option<&Redactor>) -> io::Result<()> {
-        let Some((batch, watermarks)) = self.pending.take() else { return Ok(()) };
+        let Some((batch, watermarks)) = self.pending.take() else {
+            return Ok(());
+        };
         let batch = redactor.map_or_else(|| batch.clone(), |redactor| redactor.redact(&batch));
         let mut has_ended = false;
         for OpenTable { head, layout, file } in &mut self.tables {
@@ -285,9 +337,11 @@ impl OpenTableSet {
     }
 
     fn end_groups(&mut self) -> io::Result<()> {
-        self.tables.iter_mut().try_for_each(|OpenTable { head, file, .. }| {
-            file.as_mut().map_or(Ok(()), |file| file.end_group(head))
-        })
+        self.tables
+            .iter_mut()
+            .try_for_each(|OpenTable { head, file, .. }| {
+                file.as_mut().map_or(Ok(()), |file| file.end_group(head))
+            })
     }
 
     fn groups(&self) -> usize {
@@ -301,7 +355,11 @@ impl OpenTableSet {
 
     /// Approximate size in bytes so far.
     fn bytes(&self) -> u64 {
-        self.tables.iter().filter_map(|table| table.file.as_ref()).map(GrowingTableFile::bytes).sum()
+        self.tables
+            .iter()
+            .filter_map(|table| table.file.as_ref())
+            .map(GrowingTableFile::bytes)
+            .sum()
     }
 
     /// Ends all files. Returns the first error.
@@ -334,7 +392,10 @@ impl OpenTableSet {
         let mut rows = given;
         let mut all_finished = true;
         for OpenTable { head, layout, file } in &mut self.tables {
-            let size = match file.take().map_or(FileOnDisk::Nothing, |file| close(file, head)) {
+            let size = match file
+                .take()
+                .map_or(FileOnDisk::Nothing, |file| close(file, head))
+            {
                 FileOnDisk::Finished(size) => {
                     kept.files += 1;
                     kept.bytes += size.bytes;

@@ -50,7 +50,10 @@ impl RecordingReplay {
     /// Reads these tables, which must be in `set`.
     #[must_use]
     pub fn new(set: &DataSet, wanted: &[TableRequest]) -> RecordingReplay {
-        let mut replay = RecordingReplay { problems: set.problems.clone(), ..RecordingReplay::default() };
+        let mut replay = RecordingReplay {
+            problems: set.problems.clone(),
+            ..RecordingReplay::default()
+        };
         for (table, wanted) in wanted.iter().enumerate() {
             let layouts = layouts(&wanted.schema, &wanted.columns);
             let tables: Vec<(LinkedTable, RecordedTable)> = layouts
@@ -72,11 +75,21 @@ impl RecordingReplay {
             }
             for run in runs {
                 let of_run = |table: &RecordedTable| {
-                    table.files.iter().filter(|file| file.head.run == run).cloned().collect::<VecDeque<_>>()
+                    table
+                        .files
+                        .iter()
+                        .filter(|file| file.head.run == run)
+                        .cloned()
+                        .collect::<VecDeque<_>>()
                 };
-                let tables: Vec<_> =
-                    tables.iter().map(|(layout, table)| (layout.clone(), of_run(table))).collect();
-                replay.files += tables.iter().map(|(_, files)| files.len() as u64).sum::<u64>();
+                let tables: Vec<_> = tables
+                    .iter()
+                    .map(|(layout, table)| (layout.clone(), of_run(table)))
+                    .collect();
+                replay.files += tables
+                    .iter()
+                    .map(|(_, files)| files.len() as u64)
+                    .sum::<u64>();
                 let tuples = JoinedTables::new(wanted.schema.clone(), tables, &wanted.bounds);
                 replay.chains.push((table, tuples));
             }
@@ -88,7 +101,9 @@ impl RecordingReplay {
     pub fn next_rows(&mut self) -> Option<ReplayedRows> {
         loop {
             let begins = self.chains.iter().enumerate();
-            let (_, at) = begins.filter_map(|(i, (_, chain))| Some((chain.begin()?, i))).min()?;
+            let (_, at) = begins
+                .filter_map(|(i, (_, chain))| Some((chain.begin()?, i)))
+                .min()?;
             let (table, chain) = &mut self.chains[at];
             if !chain.is_ready() {
                 if let Err(problem) = chain.read(&mut self.counters) {
@@ -98,7 +113,11 @@ impl RecordingReplay {
                 continue;
             }
             if let Some((batch, watermark_ns)) = chain.take() {
-                return Some(ReplayedRows { table: *table, batch, watermark_ns });
+                return Some(ReplayedRows {
+                    table: *table,
+                    batch,
+                    watermark_ns,
+                });
             }
         }
     }

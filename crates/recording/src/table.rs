@@ -28,7 +28,6 @@ const GROUP_BYTES: usize = 32 << 20;
 /// Default memory limit for writing a row group, large enough for [`GROUP_BYTES`] to be reached first.
 pub const GROUP_MEMORY: usize = 128 << 20;
 
-
 /// Writes one file.
 pub struct TableWriter<W: Write + Send> {
     writer: ArrowWriter<W>,
@@ -44,21 +43,37 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn new(out: W, kind: TableKind, schema: Arc<Schema>, columns: Vec<FieldId>) -> io::Result<Self> {
+    pub fn new(
+        out: W,
+        kind: TableKind,
+        schema: Arc<Schema>,
+        columns: Vec<FieldId>,
+    ) -> io::Result<Self> {
         let has_watermark = kind == TableKind::Tuples;
         let arrow = arrow_schema(&schema, &columns, has_watermark);
         // The Arrow schema is omitted: readers then show plain columns, with addresses as text instead of categories.
         let options = ArrowWriterOptions::new()
             .with_properties(properties(&schema, &columns))
             .with_skip_arrow_metadata(true);
-        let writer = ArrowWriter::try_new_with_options(out, arrow.clone(), options).map_err(io_error)?;
-        Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory: GROUP_MEMORY })
+        let writer =
+            ArrowWriter::try_new_with_options(out, arrow.clone(), options).map_err(io_error)?;
+        Ok(TableWriter {
+            writer,
+            schema,
+            columns,
+            arrow,
+            has_watermark,
+            group_memory: GROUP_MEMORY,
+        })
     }
 
     /// Sets the memory limit of a row group.
     #[must_use]
     pub fn with_group_memory(self, group_memory: usize) -> Self {
-        TableWriter { group_memory, ..self }
+        TableWriter {
+            group_memory,
+            ..self
+        }
     }
 
     /// Writes rows with the watermark of each, which results do not store. Returns whether a row group ended. Many rows
@@ -68,7 +83,9 @@ impl<W: Write + Send> TableWriter<W> {
     /// Those of the writer.
     pub fn write(&mut self, batch: &Batch, watermarks: &Int64Array) -> io::Result<bool> {
         let watermarks = self.has_watermark.then_some(watermarks);
-        self.writer.write(&to_arrow(batch, &self.columns, &self.arrow, watermarks)).map_err(io_error)?;
+        self.writer
+            .write(&to_arrow(batch, &self.columns, &self.arrow, watermarks))
+            .map_err(io_error)?;
         let is_full = self.writer.in_progress_rows() + PENDING_ROWS > GROUP_ROWS
             || self.writer.in_progress_size() >= GROUP_BYTES
             || self.writer.memory_size() >= self.group_memory;
@@ -177,7 +194,9 @@ fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_statistics_enabled(path.clone(), EnabledStatistics::None)
                 .set_column_compression(path, Compression::UNCOMPRESSED),
-            _ if field.name == TUPLE_ID && is_of_blocks => builder.set_column_dictionary_enabled(path, false),
+            _ if field.name == TUPLE_ID && is_of_blocks => {
+                builder.set_column_dictionary_enabled(path, false)
+            }
             _ if [TUPLE_ID, BLOCK].contains(&field.name.as_ref()) => builder
                 .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
                 .set_column_dictionary_enabled(path, false),
@@ -186,7 +205,9 @@ fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
                 .set_column_dictionary_enabled(path, !is_time),
             DataType::F64 => builder.set_column_dictionary_enabled(path, false),
             DataType::Hashes => {
-                let path = [&*field.name, "list", "element"].map(str::to_owned).to_vec();
+                let path = [&*field.name, "list", "element"]
+                    .map(str::to_owned)
+                    .to_vec();
                 builder
                     .set_column_dictionary_enabled(ColumnPath::new(path.clone()), false)
                     .set_column_statistics_enabled(ColumnPath::new(path), EnabledStatistics::None)
@@ -197,5 +218,7 @@ fn properties(schema: &Schema, columns: &[FieldId]) -> WriterProperties {
             DataType::Bool => builder,
         };
     }
-    builder.set_column_dictionary_enabled(ColumnPath::from(WATERMARK), false).build()
+    builder
+        .set_column_dictionary_enabled(ColumnPath::from(WATERMARK), false)
+        .build()
 }

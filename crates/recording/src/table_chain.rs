@@ -36,9 +36,23 @@ pub struct TableChain {
 
 impl TableChain {
     /// Reads these files for the columns of `layout`.
-    pub fn new(layout: LinkedTable, bounds: Vec<ColumnBound>, files: VecDeque<Arc<TableFile>>) -> TableChain {
-        let ask = ReadRequest { schema: layout.schema.clone(), columns: layout.columns.clone(), bounds };
-        TableChain { layout, ask, files, reader: None, ready: None }
+    pub fn new(
+        layout: LinkedTable,
+        bounds: Vec<ColumnBound>,
+        files: VecDeque<Arc<TableFile>>,
+    ) -> TableChain {
+        let ask = ReadRequest {
+            schema: layout.schema.clone(),
+            columns: layout.columns.clone(),
+            bounds,
+        };
+        TableChain {
+            layout,
+            ask,
+            files,
+            reader: None,
+            ready: None,
+        }
     }
 
     /// The next rows, if already read.
@@ -62,25 +76,35 @@ impl TableChain {
         match (&self.ready, &self.reader) {
             (Some((_, watermarks)), _) => Some(watermarks.value(0)),
             (None, Some(_)) => Some(i64::MIN),
-            (None, None) => self.files.front().map(|file| file.begin.unwrap_or(i64::MIN)),
+            (None, None) => self
+                .files
+                .front()
+                .map(|file| file.begin.unwrap_or(i64::MIN)),
         }
     }
 
     /// Reads the next batch, or opens the next file.
     pub fn read(&mut self, counters: &mut ReplayCounters) -> Result<(), ReadProblem> {
         let Some((reader, _)) = &mut self.reader else {
-            let Some(entry) = self.files.pop_front() else { return Ok(()) };
+            let Some(entry) = self.files.pop_front() else {
+                return Ok(());
+            };
             counters.files += 1;
             counters.bytes += entry.path.metadata().map_or(0, |m| m.len());
             let opened = FileReader::open(&entry.path, entry.journal.as_deref(), self.ask.clone());
             let reader = opened.map_err(|message| ReadProblem::new(&entry.path, message))?;
-            self.count_skipped(reader.as_ref().map_or(0, |reader| reader.rows_skipped), counters);
+            self.count_skipped(
+                reader.as_ref().map_or(0, |reader| reader.rows_skipped),
+                counters,
+            );
             self.reader = reader.map(|reader| (reader, entry));
             return Ok(());
         };
         match reader.next() {
             Ok(Some((batch, _))) if batch.rows() == 0 => {}
-            Ok(Some((batch, _))) if self.layout.name.is_some() && batch.u64(ID).null_count() > 0 => {
+            Ok(Some((batch, _)))
+                if self.layout.name.is_some() && batch.u64(ID).null_count() > 0 =>
+            {
                 return Err(self.give_up("it is damaged: a tuple has no number"));
             }
             Ok(Some(read)) => self.ready = Some(read),
@@ -96,7 +120,11 @@ impl TableChain {
     }
 
     fn give_up(&mut self, message: &str) -> ReadProblem {
-        let path = self.reader.take().map(|(_, entry)| entry.path.clone()).unwrap_or_default();
+        let path = self
+            .reader
+            .take()
+            .map(|(_, entry)| entry.path.clone())
+            .unwrap_or_default();
         ReadProblem::new(&path, message)
     }
 
@@ -124,7 +152,15 @@ impl TableChain {
 
     /// Number of blocks of each available tuple, if stored in this table.
     pub fn lengths(&self) -> Option<UInt64Array> {
-        let RowSource::Fields(_, Some(_)) = self.layout.source else { return None };
-        Some(self.ready.as_ref()?.0.u64(*self.layout.columns.last()?).clone())
+        let RowSource::Fields(_, Some(_)) = self.layout.source else {
+            return None;
+        };
+        Some(
+            self.ready
+                .as_ref()?
+                .0
+                .u64(*self.layout.columns.last()?)
+                .clone(),
+        )
     }
 }

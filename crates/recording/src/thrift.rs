@@ -39,7 +39,11 @@ fn value(rest: &mut &[u8], kind: u8, depth: u32) -> Option<()> {
         }
         9 | 10 => {
             let head = byte(rest)?;
-            let n = if head >> 4 == 15 { varint(rest)? } else { u64::from(head >> 4) };
+            let n = if head >> 4 == 15 {
+                varint(rest)?
+            } else {
+                u64::from(head >> 4)
+            };
             elements(rest, n, |rest| value(rest, head & 15, depth))?;
         }
         11 => {
@@ -56,7 +60,11 @@ fn value(rest: &mut &[u8], kind: u8, depth: u32) -> Option<()> {
     Some(())
 }
 
-fn elements(rest: &mut &[u8], n: u64, mut element: impl FnMut(&mut &[u8]) -> Option<()>) -> Option<()> {
+fn elements(
+    rest: &mut &[u8],
+    n: u64,
+    mut element: impl FnMut(&mut &[u8]) -> Option<()>,
+) -> Option<()> {
     (n <= rest.len() as u64).then_some(())?;
     (0..n).try_for_each(|_| element(rest))
 }
@@ -91,11 +99,15 @@ mod tests {
     #[test]
     fn lists_longer_than_the_bytes_are_refused() {
         // Field 1: a list of two booleans; field 2: -1; field 3: true; field 4: a structure with a text.
-        let sound = [0x19, 0x21, 1, 2, 0x16, 1, 0x11, 0x1c, 0x18, 2, b'a', b'b', 0, 0];
+        let sound = [
+            0x19, 0x21, 1, 2, 0x16, 1, 0x11, 0x1c, 0x18, 2, b'a', b'b', 0, 0,
+        ];
         assert!(is_sound(&sound));
         assert!((0..sound.len()).all(|n| !is_sound(&sound[..n])));
         // A list of 2^31 - 1 booleans in ten bytes.
-        assert!(!is_sound(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0]));
+        assert!(!is_sound(&[
+            0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0
+        ]));
         // Unlimited nesting.
         assert!(!is_sound(&[0x1c; 100]));
     }
@@ -119,7 +131,10 @@ mod tests {
         ] {
             let sound = [value, &[0]].concat();
             assert!(is_sound(&sound), "{value:x?}");
-            assert!((0..sound.len()).all(|n| !is_sound(&sound[..n])), "{value:x?}");
+            assert!(
+                (0..sound.len()).all(|n| !is_sound(&sound[..n])),
+                "{value:x?}"
+            );
         }
     }
 
@@ -129,7 +144,9 @@ mod tests {
         // Invalid kinds.
         assert!(!is_sound(&[0x1d, 0, 0]) && !is_sound(&[0x1f, 0, 0]));
         // A number without an end.
-        assert!(!is_sound(&[0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0]));
+        assert!(!is_sound(&[
+            0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0
+        ]));
         // A text, a set, and a map that are longer than the remaining bytes.
         assert!(!is_sound(&[0x18, 200, 1, b'a', 0]));
         assert!(!is_sound(&[0x1a, 0xf5, 0xff, 0xff, 0x03, 0]));

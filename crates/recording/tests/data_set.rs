@@ -29,7 +29,9 @@ fn schema() -> Arc<Schema> {
         ("hist", DataType::Json, Unit::None),
         ("sums", DataType::Hashes, Unit::Id),
     ];
-    let fields = fields.map(|(name, data_type, unit)| Field::new(name, data_type, unit, "")).to_vec();
+    let fields = fields
+        .map(|(name, data_type, unit)| Field::new(name, data_type, unit, ""))
+        .to_vec();
     Arc::new(Schema {
         name: "t".into(),
         version: 3,
@@ -44,7 +46,13 @@ fn schema() -> Arc<Schema> {
 
 type Row = (
     (Option<u64>, Option<i64>, Option<[u8; 16]>, Option<String>),
-    (Option<bool>, Option<u64>, Option<i64>, Option<f64>, Option<String>),
+    (
+        Option<bool>,
+        Option<u64>,
+        Option<i64>,
+        Option<f64>,
+        Option<String>,
+    ),
     Option<Vec<u64>>,
 );
 
@@ -55,9 +63,23 @@ fn any_row() -> impl Strategy<Value = Row> {
     ];
     let text = || proptest::option::of(any::<String>());
     (
-        (any::<Option<u64>>(), any::<Option<i64>>(), proptest::option::of(address), text()),
-        (any::<Option<bool>>(), any::<Option<u64>>(), any::<Option<i64>>(), any::<Option<f64>>(), text()),
-        proptest::option::of(proptest::collection::vec(prop_oneof![Just(0), any::<u64>()], 0..5)),
+        (
+            any::<Option<u64>>(),
+            any::<Option<i64>>(),
+            proptest::option::of(address),
+            text(),
+        ),
+        (
+            any::<Option<bool>>(),
+            any::<Option<u64>>(),
+            any::<Option<i64>>(),
+            any::<Option<f64>>(),
+            text(),
+        ),
+        proptest::option::of(proptest::collection::vec(
+            prop_oneof![Just(0), any::<u64>()],
+            0..5,
+        )),
     )
 }
 
@@ -85,7 +107,11 @@ fn batch(rows: &[Row]) -> Batch {
 fn numbered(from: u64, to: u64) -> Batch {
     let row = |n: u64| -> Row {
         let url = Some(format!("/page/{}", n % 7));
-        ((Some(n % 5), Some(n as i64 * 1_000_000), None, url), (None, Some(n), Some(5), None, None), None)
+        (
+            (Some(n % 5), Some(n as i64 * 1_000_000), None, url),
+            (None, Some(n), Some(5), None, None),
+            None,
+        )
     };
     batch(&(from..to).map(row).collect::<Vec<_>>())
 }
@@ -114,7 +140,12 @@ fn recorder(folder: &Path, rotation: RecordingRotation) -> Recorder {
 }
 
 fn wanted(columns: Vec<FieldId>, bounds: Vec<ColumnBound>) -> TableRequest {
-    TableRequest { table: "t".into(), schema: schema(), columns, bounds }
+    TableRequest {
+        table: "t".into(),
+        schema: schema(),
+        columns,
+        bounds,
+    }
 }
 
 fn replay(folder: &Path, wanted: TableRequest) -> RecordingReplay {
@@ -135,8 +166,10 @@ fn folder() -> TempDir {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut all: Vec<_> =
-        fs::read_dir(folder.join("t")).expect("a table").map(|e| e.expect("an entry").path()).collect();
+    let mut all: Vec<_> = fs::read_dir(folder.join("t"))
+        .expect("a table")
+        .map(|e| e.expect("an entry").path())
+        .collect();
     all.sort();
     all
 }
@@ -179,39 +212,78 @@ fn only_what_is_asked_for_is_read() {
     let folder = folder();
     let mut recorder = recorder(folder.path(), RecordingRotation::default());
     for n in 0..100 {
-        recorder.write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64).expect("written");
+        recorder
+            .write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64)
+            .expect("written");
     }
     recorder.finish().expect("finished");
     // Numbers 300,000 to 300,010: at most two of seven row groups.
-    let bound = ColumnBound { field: FieldId(5), low: 300_000, high: 300_010 };
+    let bound = ColumnBound {
+        field: FieldId(5),
+        low: 300_000,
+        high: 300_010,
+    };
     let mut some = replay(folder.path(), wanted(vec![FieldId(5)], vec![bound]));
     let read = numbers(&mut some);
-    assert!(read.contains(&300_000) && read.contains(&300_010) && read.len() < 140_000, "{}", read.len());
+    assert!(
+        read.contains(&300_000) && read.contains(&300_010) && read.len() < 140_000,
+        "{}",
+        read.len()
+    );
     assert_eq!(some.counters().rows_skipped + read.len() as u64, 400_000);
     // Times are bounds as well; none of them matches here.
-    let never = ColumnBound { field: FieldId(1), low: i128::from(i64::MAX), high: i128::MAX };
+    let never = ColumnBound {
+        field: FieldId(1),
+        low: i128::from(i64::MAX),
+        high: i128::MAX,
+    };
     let mut none = replay(folder.path(), wanted(vec![FieldId(5)], vec![never]));
     assert!(numbers(&mut none).is_empty());
-    assert_eq!((none.counters().rows, none.counters().rows_skipped), (0, 400_000));
+    assert_eq!(
+        (none.counters().rows, none.counters().rows_skipped),
+        (0, 400_000)
+    );
 }
 
 #[test]
 fn files_end_when_they_are_large_or_their_time_is_over() {
     let folder = folder();
-    let rotation = RecordingRotation { every_ns: Some(10 * SECOND), bytes: 1 << 30 };
+    let rotation = RecordingRotation {
+        every_ns: Some(10 * SECOND),
+        bytes: 1 << 30,
+    };
     let mut recorder = recorder(folder.path(), rotation);
     for second in 0..35 {
         recorder.advance(second * SECOND).expect("advanced");
         recorder
-            .write(0, &numbered(second as u64 * 10, second as u64 * 10 + 10), second * SECOND)
+            .write(
+                0,
+                &numbered(second as u64 * 10, second as u64 * 10 + 10),
+                second * SECOND,
+            )
             .expect("written");
-        assert_eq!(recorder.kept().files, second as u64 / 10, "complete files only");
+        assert_eq!(
+            recorder.kept().files,
+            second as u64 / 10,
+            "complete files only"
+        );
     }
     recorder.advance(40 * SECOND).expect("advanced");
     assert_eq!(recorder.kept().files, 4, "without a row");
     recorder.finish().expect("finished");
-    let names: Vec<_> = files(folder.path()).iter().map(|p| p.file_name().unwrap().to_owned()).collect();
-    assert_eq!(names, ["t-000001.parquet", "t-000002.parquet", "t-000003.parquet", "t-000004.parquet"]);
+    let names: Vec<_> = files(folder.path())
+        .iter()
+        .map(|p| p.file_name().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "t-000001.parquet",
+            "t-000002.parquet",
+            "t-000003.parquet",
+            "t-000004.parquet"
+        ]
+    );
     let mut all = replay(folder.path(), wanted(vec![FieldId(5)], vec![]));
     assert_eq!(numbers(&mut all), (0..350).collect::<Vec<_>>());
 }
@@ -219,15 +291,26 @@ fn files_end_when_they_are_large_or_their_time_is_over() {
 #[test]
 fn large_files_end() {
     let folder = folder();
-    let mut recorder = recorder(folder.path(), RecordingRotation { every_ns: None, bytes: 100_000 });
+    let mut recorder = recorder(
+        folder.path(),
+        RecordingRotation {
+            every_ns: None,
+            bytes: 100_000,
+        },
+    );
     for n in 0..50 {
-        recorder.write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64).expect("written");
+        recorder
+            .write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64)
+            .expect("written");
     }
     recorder.finish().expect("finished");
     assert!(recorder.kept().files > 3, "{:?}", recorder.kept());
     let mut all = replay(folder.path(), wanted(vec![FieldId(5)], vec![]));
     assert_eq!(numbers(&mut all), (0..200_000).collect::<Vec<_>>());
-    let sizes: u64 = files(folder.path()).iter().map(|p| p.metadata().expect("a file").len()).sum();
+    let sizes: u64 = files(folder.path())
+        .iter()
+        .map(|p| p.metadata().expect("a file").len())
+        .sum();
     assert_eq!(recorder.kept().bytes, sizes);
 }
 
@@ -236,10 +319,17 @@ fn runs_are_merged_by_time() {
     let folder = folder();
     // The second run has earlier traffic, and the two overlap.
     for (run, times) in [(1, 100..200), (2, 50..150)] {
-        let mut recorder = Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder");
-        recorder.add_table(FileMetadata { run, ..head() }, &schema(), &schema().ids().collect::<Vec<_>>());
+        let mut recorder =
+            Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder");
+        recorder.add_table(
+            FileMetadata { run, ..head() },
+            &schema(),
+            &schema().ids().collect::<Vec<_>>(),
+        );
         for n in times {
-            recorder.write(0, &numbered(n, n + 1), n as i64).expect("written");
+            recorder
+                .write(0, &numbered(n, n + 1), n as i64)
+                .expect("written");
         }
         recorder.finish().expect("finished");
     }
@@ -252,45 +342,80 @@ fn runs_are_merged_by_time() {
 #[test]
 fn a_table_without_rows_is_there() {
     let folder = folder();
-    recorder(folder.path(), RecordingRotation::default()).finish().expect("finished");
+    recorder(folder.path(), RecordingRotation::default())
+        .finish()
+        .expect("finished");
     let set = DataSet::open(&[folder.path().to_owned()]);
-    assert_eq!(set.tables["t"].heads().map(|h| h.query.as_str()).collect::<Vec<_>>(), ["PARSE t"]);
-    assert!(replay(folder.path(), wanted(vec![FieldId(5)], vec![])).next_rows().is_none());
+    assert_eq!(
+        set.tables["t"]
+            .heads()
+            .map(|h| h.query.as_str())
+            .collect::<Vec<_>>(),
+        ["PARSE t"]
+    );
+    assert!(
+        replay(folder.path(), wanted(vec![FieldId(5)], vec![]))
+            .next_rows()
+            .is_none()
+    );
 }
 
 /// Files on disk when a writer dies at any moment: everything except the open row group is recovered.
 #[test]
 fn what_a_killed_writer_left_is_found() {
     let (folder, copy) = (folder(), folder());
-    let mut recorder = recorder(folder.path(), RecordingRotation { every_ns: None, bytes: 600_000 });
+    let mut recorder = recorder(
+        folder.path(),
+        RecordingRotation {
+            every_ns: None,
+            bytes: 600_000,
+        },
+    );
     for n in 0..80 {
-        recorder.write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64).expect("written");
+        recorder
+            .write(0, &numbered(n * 4000, (n + 1) * 4000), n as i64)
+            .expect("written");
         if n > 16 && n % 7 == 3 {
             let at = copy.path().join(n.to_string());
             fs::create_dir_all(at.join("t")).expect("a folder");
             for file in files(folder.path()) {
-                fs::copy(&file, at.join("t").join(file.file_name().expect("a name"))).expect("copied");
+                fs::copy(&file, at.join("t").join(file.file_name().expect("a name")))
+                    .expect("copied");
             }
             let open_rows = 65_536;
             let check = |at: &Path| {
                 let mut all = replay(at, wanted(vec![FieldId(5)], vec![]));
                 let read = numbers(&mut all);
                 assert_eq!(all.problems(), &[]);
-                assert_eq!(read, (0..read.len() as u64).collect::<Vec<_>>(), "in order, each once");
-                assert!(read.len() as u64 + open_rows >= (n + 1) * 4000, "{n}: {}", read.len());
+                assert_eq!(
+                    read,
+                    (0..read.len() as u64).collect::<Vec<_>>(),
+                    "in order, each once"
+                );
+                assert!(
+                    read.len() as u64 + open_rows >= (n + 1) * 4000,
+                    "{n}: {}",
+                    read.len()
+                );
                 read.len() as u64
             };
             let as_it_is = check(&at);
             // The next recorder completes the file, so that any Parquet reader can read it.
             let next = Recorder::create(&at, RecordingRotation::default()).expect("recovered");
             assert_eq!(check(&at), as_it_is);
-            assert!(files(&at).iter().all(|p| p.extension().is_some_and(|e| e == "parquet")));
+            assert!(
+                files(&at)
+                    .iter()
+                    .all(|p| p.extension().is_some_and(|e| e == "parquet"))
+            );
             assert!(next.kept().rows_recovered <= as_it_is);
         }
     }
     // The file of a live writer is left unchanged.
     assert_eq!(
-        Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder").kept(),
+        Recorder::create(folder.path(), RecordingRotation::default())
+            .expect("a folder")
+            .kept(),
         RecordingTotals::default()
     );
     recorder.finish().expect("finished");
@@ -299,20 +424,38 @@ fn what_a_killed_writer_left_is_found() {
 #[test]
 fn what_is_damaged_is_told_and_the_rest_is_read() {
     let folder = folder();
-    let mut recorder = recorder(folder.path(), RecordingRotation { every_ns: Some(1), bytes: 1 << 30 });
+    let mut recorder = recorder(
+        folder.path(),
+        RecordingRotation {
+            every_ns: Some(1),
+            bytes: 1 << 30,
+        },
+    );
     for n in 0..3 {
         recorder.advance(n).expect("advanced");
-        recorder.write(0, &numbered(n as u64 * 10, n as u64 * 10 + 10), n).expect("written");
+        recorder
+            .write(0, &numbered(n as u64 * 10, n as u64 * 10 + 10), n)
+            .expect("written");
     }
     recorder.finish().expect("finished");
     let second = &files(folder.path())[1];
     let whole = fs::read(second).expect("read");
-    for damaged in [vec![], b"PAR1".to_vec(), whole[..whole.len() / 2].to_vec(), vec![b'x'; 5000]] {
+    for damaged in [
+        vec![],
+        b"PAR1".to_vec(),
+        whole[..whole.len() / 2].to_vec(),
+        vec![b'x'; 5000],
+    ] {
         fs::write(second, damaged).expect("written");
         let mut all = replay(folder.path(), wanted(vec![FieldId(5)], vec![]));
         assert_eq!(numbers(&mut all), (0..10).chain(20..30).collect::<Vec<_>>());
-        let [problem] = all.problems() else { panic!("{:?}", all.problems()) };
-        assert!(problem.to_string().starts_with(second.to_str().unwrap()), "{problem}");
+        let [problem] = all.problems() else {
+            panic!("{:?}", all.problems())
+        };
+        assert!(
+            problem.to_string().starts_with(second.to_str().unwrap()),
+            "{problem}"
+        );
     }
 }
 
@@ -320,5 +463,9 @@ fn what_is_damaged_is_told_and_the_rest_is_read() {
 fn a_folder_that_is_no_recording_is_told() {
     let folder = folder();
     let set = DataSet::open(&[folder.path().to_owned()]);
-    assert!(set.problems[0].message.contains("no recording"), "{:?}", set.problems);
+    assert!(
+        set.problems[0].message.contains("no recording"),
+        "{:?}",
+        set.problems
+    );
 }

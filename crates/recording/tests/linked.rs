@@ -20,9 +20,22 @@ const LIST: FieldId = FieldId(3);
 const ALL: [FieldId; 4] = [N, TEXT, OFFSET, LIST];
 
 const PARTS: &[TablePart] = &[
-    TablePart { name: "first", holds: PartContent::Fields(&[N]) },
-    TablePart { name: "rest", holds: PartContent::Rest },
-    TablePart { name: "blocks", holds: PartContent::Blocks { list: LIST, start: OFFSET, block_bytes: 512 } },
+    TablePart {
+        name: "first",
+        holds: PartContent::Fields(&[N]),
+    },
+    TablePart {
+        name: "rest",
+        holds: PartContent::Rest,
+    },
+    TablePart {
+        name: "blocks",
+        holds: PartContent::Blocks {
+            list: LIST,
+            start: OFFSET,
+            block_bytes: 512,
+        },
+    },
 ];
 
 fn schema() -> Arc<Schema> {
@@ -41,7 +54,10 @@ fn schema() -> Arc<Schema> {
         measure: None,
         key: None,
         parts: PARTS,
-        facts: &tuple::SchemaFacts { added: &["text"], ..tuple::SchemaFacts::NONE },
+        facts: &tuple::SchemaFacts {
+            added: &["text"],
+            ..tuple::SchemaFacts::NONE
+        },
     })
 }
 
@@ -54,7 +70,8 @@ fn batch(rows: &[Row]) -> Batch {
         w.u64(N, *n);
         let _ = text.as_ref().map(|text| w.text(TEXT, text.as_bytes()));
         let _ = offset.map(|offset| w.u64(OFFSET, offset));
-        let sums = |list: &Vec<Option<u64>>| list.iter().map(|sum| sum.unwrap_or(0)).collect::<Vec<_>>();
+        let sums =
+            |list: &Vec<Option<u64>>| list.iter().map(|sum| sum.unwrap_or(0)).collect::<Vec<_>>();
         let _ = list.as_ref().map(|list| w.hashes(LIST, &sums(list)));
         w.end_row();
     }
@@ -73,7 +90,12 @@ fn recorder(folder: &Path, run: u64, rotation: RecordingRotation) -> Recorder {
     recorder_of(folder, run, rotation, &ALL)
 }
 
-fn recorder_of(folder: &Path, run: u64, rotation: RecordingRotation, columns: &[FieldId]) -> Recorder {
+fn recorder_of(
+    folder: &Path,
+    run: u64,
+    rotation: RecordingRotation,
+    columns: &[FieldId],
+) -> Recorder {
     let mut recorder = Recorder::create(folder, rotation).expect("a folder");
     let head = FileMetadata {
         table: "t".into(),
@@ -92,7 +114,12 @@ fn recorder_of(folder: &Path, run: u64, rotation: RecordingRotation, columns: &[
 }
 
 fn replay(folder: &Path, columns: &[FieldId], bounds: Vec<ColumnBound>) -> RecordingReplay {
-    let wanted = TableRequest { table: "t".into(), schema: schema(), columns: columns.to_vec(), bounds };
+    let wanted = TableRequest {
+        table: "t".into(),
+        schema: schema(),
+        columns: columns.to_vec(),
+        bounds,
+    };
     RecordingReplay::new(&DataSet::open(&[folder.to_owned()]), &[wanted])
 }
 
@@ -110,7 +137,12 @@ fn folder() -> TempDir {
 
 fn any_row() -> impl Strategy<Value = Row> {
     let list = proptest::collection::vec(any::<Option<u64>>(), 0..20);
-    (any::<u64>(), any::<Option<String>>(), any::<Option<u64>>(), proptest::option::of(list))
+    (
+        any::<u64>(),
+        any::<Option<String>>(),
+        any::<Option<u64>>(),
+        proptest::option::of(list),
+    )
 }
 
 proptest! {
@@ -159,13 +191,23 @@ fn row_groups_are_left_out_in_all_tables() {
     for run in [1, 2] {
         let mut recorder = recorder(folder.path(), run, RecordingRotation::default());
         for n in 0..60 {
-            recorder.write(0, &numbered(n * 5000..(n + 1) * 5000), n as i64).expect("written");
+            recorder
+                .write(0, &numbered(n * 5000..(n + 1) * 5000), n as i64)
+                .expect("written");
         }
         recorder.finish().expect("finished");
     }
     let bounds = vec![
-        ColumnBound { field: N, low: 70_000, high: 280_000 },
-        ColumnBound { field: OFFSET, low: 512 * 200_000, high: 512 * 200_010 },
+        ColumnBound {
+            field: N,
+            low: 70_000,
+            high: 280_000,
+        },
+        ColumnBound {
+            field: OFFSET,
+            low: 512 * 200_000,
+            high: 512 * 200_010,
+        },
     ];
     let mut some = replay(folder.path(), &ALL, bounds);
     let mut seen = 0;
@@ -175,31 +217,57 @@ fn row_groups_are_left_out_in_all_tables() {
         for id in ALL {
             assert_eq!(rows.batch.column(id), want.column(id));
         }
-        seen += rows.batch.u64(N).values().iter().filter(|n| (200_000..=200_010).contains(*n)).count();
+        seen += rows
+            .batch
+            .u64(N)
+            .values()
+            .iter()
+            .filter(|n| (200_000..=200_010).contains(*n))
+            .count();
     }
     assert_eq!(seen, 22, "of both runs");
     let counters = some.counters();
-    assert!(counters.rows < 300_000 && counters.rows_skipped > 300_000, "{counters:?}");
+    assert!(
+        counters.rows < 300_000 && counters.rows_skipped > 300_000,
+        "{counters:?}"
+    );
 }
 
 #[test]
 fn what_one_table_lacks_is_left_out() {
     let folder = folder();
-    let mut recorder =
-        recorder(folder.path(), 3, RecordingRotation { every_ns: Some(1), ..RecordingRotation::default() });
+    let mut recorder = recorder(
+        folder.path(),
+        3,
+        RecordingRotation {
+            every_ns: Some(1),
+            ..RecordingRotation::default()
+        },
+    );
     for n in 0..3 {
         recorder.advance(n).expect("advanced");
-        recorder.write(0, &numbered(n as u64 * 10..n as u64 * 10 + 10), n).expect("written");
+        recorder
+            .write(0, &numbered(n as u64 * 10..n as u64 * 10 + 10), n)
+            .expect("written");
     }
     recorder.finish().expect("finished");
-    let path = |table: &str, n: u32| folder.path().join(format!("{table}/{table}-00000{n}.parquet"));
+    let path = |table: &str, n: u32| {
+        folder
+            .path()
+            .join(format!("{table}/{table}-00000{n}.parquet"))
+    };
     // With a damaged file of blocks, the tuples are present without their lists.
     let whole = fs::read(path("blocks", 2)).expect("read");
     fs::write(path("blocks", 2), b"PAR1 and more").expect("written");
     let mut all = replay(folder.path(), &ALL, vec![]);
     let mut lists = Vec::new();
     while let Some(rows) = all.next_rows() {
-        lists.extend(rows.batch.hashes(LIST).iter().map(|list| list.map(<[u8]>::to_vec)));
+        lists.extend(
+            rows.batch
+                .hashes(LIST)
+                .iter()
+                .map(|list| list.map(<[u8]>::to_vec)),
+        );
     }
     assert_eq!((lists.len(), all.problems().len()), (30, 1));
     let want = numbered(0..30);
@@ -213,7 +281,10 @@ fn what_one_table_lacks_is_left_out() {
     let kept: Vec<u64> = (0..10).chain(20..30).collect();
     assert_eq!(numbers(&mut replay(folder.path(), &ALL, vec![])), kept);
     // A query that does not read that table is not affected.
-    assert_eq!(numbers(&mut replay(folder.path(), &[N], vec![])), (0..30).collect::<Vec<_>>());
+    assert_eq!(
+        numbers(&mut replay(folder.path(), &[N], vec![])),
+        (0..30).collect::<Vec<_>>()
+    );
 }
 
 /// Files on disk when a writer dies at any moment: the tuples of completed row groups are recovered with all their
@@ -223,20 +294,26 @@ fn what_a_killed_writer_left_is_found() {
     let (folder, copy) = (folder(), folder());
     let mut recorder = recorder(folder.path(), 4, RecordingRotation::default());
     for n in 0..40 {
-        recorder.write(0, &numbered(n * 4000..(n + 1) * 4000), n as i64).expect("written");
+        recorder
+            .write(0, &numbered(n * 4000..(n + 1) * 4000), n as i64)
+            .expect("written");
         if n % 13 == 12 {
             for table in ["first", "rest", "blocks"] {
                 fs::create_dir_all(copy.path().join(table)).expect("a folder");
                 for file in fs::read_dir(folder.path().join(table)).expect("a table") {
                     let file = file.expect("an entry");
-                    fs::copy(file.path(), copy.path().join(table).join(file.file_name())).expect("copied");
+                    fs::copy(file.path(), copy.path().join(table).join(file.file_name()))
+                        .expect("copied");
                 }
             }
             let mut all = replay(copy.path(), &ALL, vec![]);
             let mut read = 0;
             while let Some(rows) = all.next_rows() {
                 let want = numbered(read..read + rows.batch.rows() as u64);
-                assert!(ALL.iter().all(|id| rows.batch.column(*id) == want.column(*id)));
+                assert!(
+                    ALL.iter()
+                        .all(|id| rows.batch.column(*id) == want.column(*id))
+                );
                 read += rows.batch.rows() as u64;
             }
             assert_eq!(all.problems(), &[]);
@@ -254,10 +331,19 @@ fn columns_that_were_added_are_null_in_older_recordings_and_others_are_missing()
     recorder.finish().expect("finished");
     let mut older = replay(folder.path(), &[N, TEXT], vec![]);
     let rows = older.next_rows().expect("rows");
-    assert_eq!((rows.batch.rows(), rows.batch.text(TEXT).iter().flatten().count()), (10, 0));
+    assert_eq!(
+        (
+            rows.batch.rows(),
+            rows.batch.text(TEXT).iter().flatten().count()
+        ),
+        (10, 0)
+    );
     assert_eq!(older.problems(), &[]);
     let mut without = replay(folder.path(), &[N, OFFSET], vec![]);
     assert!(without.next_rows().is_none());
     let problem = &without.problems()[0].message;
-    assert!(problem.contains("the column offset was not recorded"), "{problem}");
+    assert!(
+        problem.contains("the column offset was not recorded"),
+        "{problem}"
+    );
 }

@@ -14,7 +14,11 @@ impl RunSummary {
     pub fn closing(&self, order: &JobOrder, was_stopped: bool) -> MonitorFinalReport {
         let mut counts = Vec::new();
         add(&self.value(), String::new(), &mut counts);
-        let failure = self.panics.first().or(self.cut_short.as_ref()).or(self.output_errors.first());
+        let failure = self
+            .panics
+            .first()
+            .or(self.cut_short.as_ref())
+            .or(self.output_errors.first());
         let end = match failure {
             Some(text) => MonitorEndReason::Failed(text.clone()),
             None if self.limit_reached => MonitorEndReason::Limit,
@@ -46,7 +50,11 @@ fn add(value: &Value, path: String, counts: &mut Vec<(String, u64)>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
                 add(value, path, counts);
             }
         }

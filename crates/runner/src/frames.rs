@@ -64,16 +64,38 @@ impl<'w> FrameWriter<'w> {
     }
 
     /// Writes the results up to the watermark.
-    pub fn report(&mut self, part: ReportPart, lost: Option<LossStretch>, limited: Option<LimitedStretch>) {
-        let FrameWriter { watermark, loss, .. } = *self;
-        let report = WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open: None };
+    pub fn report(
+        &mut self,
+        part: ReportPart,
+        lost: Option<LossStretch>,
+        limited: Option<LimitedStretch>,
+    ) {
+        let FrameWriter {
+            watermark, loss, ..
+        } = *self;
+        let report = WorkerReport {
+            epoch: 0,
+            watermark,
+            part,
+            loss,
+            lost,
+            limited,
+            open: None,
+        };
         self.say(&MonitorFrame::Report(report.encode()));
     }
 
     /// Writes the counters if due; `dropped`: records that could not be published.
     pub fn account(&mut self, job: &MonitorJob, step: MonitorProgress, dropped: u64) {
-        let taken = self.allowance.as_ref().map(|of| (of.taken(), of.is_waited_for()));
-        let every = if taken.is_some_and(|taken| taken != self.taken) { TAKEN_EVERY } else { ACCOUNT_EVERY };
+        let taken = self
+            .allowance
+            .as_ref()
+            .map(|of| (of.taken(), of.is_waited_for()));
+        let every = if taken.is_some_and(|taken| taken != self.taken) {
+            TAKEN_EVERY
+        } else {
+            ACCOUNT_EVERY
+        };
         let slice_level = job.slice_level();
         let is_told = slice_level == self.slice_level;
         if self.counted.elapsed() >= every || !is_told || step == MonitorProgress::Done {
@@ -82,12 +104,16 @@ impl<'w> FrameWriter<'w> {
             self.taken = taken.unwrap_or_default();
             let mut counts = counts(&job.readings(), slice_level);
             counts.extend((dropped > 0).then(|| ("dropped".to_owned(), dropped)));
-            let said = taken.map(|(n, waits)| [(TAKEN.to_owned(), n), (WAITING.to_owned(), waits.into())]);
+            let said =
+                taken.map(|(n, waits)| [(TAKEN.to_owned(), n), (WAITING.to_owned(), waits.into())]);
             counts.extend(said.into_iter().flatten());
             self.say(&MonitorFrame::Account(counts));
             self.flush();
         }
-        let taken_back = self.allowance.as_ref().and_then(PacketAllowance::taken_back);
+        let taken_back = self
+            .allowance
+            .as_ref()
+            .and_then(PacketAllowance::taken_back);
         if let Some(RevokedGrant { grant, taken }) = taken_back {
             self.say(&MonitorFrame::TookBack { grant, taken });
             self.flush();
@@ -96,7 +122,10 @@ impl<'w> FrameWriter<'w> {
 
     /// Writes the current counters, and that a flush was carried out.
     pub fn flushed(&mut self, job: &MonitorJob, number: u64) {
-        self.say(&MonitorFrame::Account(counts(&job.readings(), job.slice_level())));
+        self.say(&MonitorFrame::Account(counts(
+            &job.readings(),
+            job.slice_level(),
+        )));
         self.say(&MonitorFrame::Flushed(number));
         self.flush();
     }
@@ -106,7 +135,10 @@ impl<'w> FrameWriter<'w> {
     /// # Errors
     /// The first `io::Error` of the output.
     pub fn close(mut self, summary: &RunSummary) -> io::Result<()> {
-        self.say(&MonitorFrame::Closing { cut_short: summary.cut_short.clone(), summary: summary.json() });
+        self.say(&MonitorFrame::Closing {
+            cut_short: summary.cut_short.clone(),
+            summary: summary.json(),
+        });
         self.flush();
         self.failed.map_or(Ok(()), Err)
     }
@@ -133,13 +165,18 @@ impl<'w> FrameWriter<'w> {
 
 /// Sampling rate of flows in millionths: the lowest of all workers.
 fn sample_ppm(readings: &[VitalsReading]) -> u64 {
-    let least = readings.iter().map(|reading| reading.sample_rate).fold(1.0, f64::min);
+    let least = readings
+        .iter()
+        .map(|reading| reading.sample_rate)
+        .fold(1.0, f64::min);
     (least * 1e6).round() as u64
 }
 
 /// Sum of the workers' counters.
 fn counts(readings: &[VitalsReading], slice_level: u8) -> Vec<(String, u64)> {
-    let sum = |name: &str, of: fn(&VitalsReading) -> u64| (name.to_owned(), readings.iter().map(of).sum());
+    let sum = |name: &str, of: fn(&VitalsReading) -> u64| {
+        (name.to_owned(), readings.iter().map(of).sum())
+    };
     vec![
         sum("packets", |reading| reading.packets),
         sum("bytes", |reading| reading.bytes),
@@ -160,24 +197,38 @@ mod tests {
     use super::*;
 
     fn reading(packets: u64, sample_rate: f64) -> VitalsReading {
-        VitalsReading { packets, sample_rate, ..VitalsReading::default() }
+        VitalsReading {
+            packets,
+            sample_rate,
+            ..VitalsReading::default()
+        }
     }
 
     fn count(counts: &[(String, u64)], name: &str) -> u64 {
-        counts.iter().find(|(known, _)| known == name).map(|(_, n)| *n).expect(name)
+        counts
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, n)| *n)
+            .expect(name)
     }
 
     #[test]
     fn counters_of_all_workers_are_added_up() {
         let counts = counts(&[reading(5, 1.0), reading(7, 1.0)], 3);
-        assert_eq!((count(&counts, "packets"), count(&counts, "slice_level")), (12, 3));
+        assert_eq!(
+            (count(&counts, "packets"), count(&counts, "slice_level")),
+            (12, 3)
+        );
         assert_eq!(count(&counts, "sample_ppm"), 1_000_000);
         assert_eq!(count(&super::counts(&[], 0), "packets"), 0);
     }
 
     #[test]
     fn the_sampling_rate_is_the_lowest_of_all_workers() {
-        assert_eq!(sample_ppm(&[reading(1, 0.5), reading(1, 0.25), reading(1, 1.0)]), 250_000);
+        assert_eq!(
+            sample_ppm(&[reading(1, 0.5), reading(1, 0.25), reading(1, 1.0)]),
+            250_000
+        );
         assert_eq!(sample_ppm(&[reading(1, 1.0 / 3.0)]), 333_333);
         assert_eq!(sample_ppm(&[]), 1_000_000);
     }
@@ -207,7 +258,10 @@ mod tests {
         let mut frames = FrameWriter::new(&mut stream, None);
         assert!(frames.is_unheard());
         frames.report(ReportPart::default(), None, None);
-        assert_eq!(frames.failed.map(|error| error.kind()), Some(io::ErrorKind::BrokenPipe));
+        assert_eq!(
+            frames.failed.map(|error| error.kind()),
+            Some(io::ErrorKind::BrokenPipe)
+        );
         let mut open = ClosedStream(usize::MAX);
         assert!(!FrameWriter::new(&mut open, None).is_unheard());
     }
@@ -221,7 +275,10 @@ mod tests {
         assert!(!frames.is_behind(Timestamp(5)) && frames.is_behind(Timestamp(6)));
         frames.report(ReportPart::default(), None, None);
         let mut stream = bytes.as_slice();
-        assert!(matches!(MonitorFrame::read(&mut stream), Ok(Some(MonitorFrame::Started))));
+        assert!(matches!(
+            MonitorFrame::read(&mut stream),
+            Ok(Some(MonitorFrame::Started))
+        ));
         let Ok(Some(MonitorFrame::Report(report))) = MonitorFrame::read(&mut stream) else {
             panic!("a report");
         };

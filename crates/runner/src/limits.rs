@@ -39,7 +39,14 @@ const fn limit(
     event: &'static str,
     mark: LimitMark,
 ) -> MemoryLimit {
-    MemoryLimit { name, flag, default, counter, event, mark }
+    MemoryLimit {
+        name,
+        flag,
+        default,
+        counter,
+        event,
+        mark,
+    }
 }
 
 /// All limits.
@@ -156,7 +163,14 @@ pub const LIMITS: [MemoryLimit; 20] = [
         "sampling rates merged",
         LimitMark::Time,
     ),
-    limit("sums", None, "64 bits", "stream.sums_saturated", "sums cut to their type", LimitMark::Group),
+    limit(
+        "sums",
+        None,
+        "64 bits",
+        "stream.sums_saturated",
+        "sums cut to their type",
+        LimitMark::Group,
+    ),
     limit(
         "file_positions",
         None,
@@ -204,7 +218,10 @@ impl MemoryLimit {
     #[must_use]
     pub fn count(&self, summary: &Value) -> u64 {
         let pointer = format!("/{}", self.counter.replace('.', "/"));
-        summary.pointer(&pointer).and_then(Value::as_u64).unwrap_or(0)
+        summary
+            .pointer(&pointer)
+            .and_then(Value::as_u64)
+            .unwrap_or(0)
     }
 
     /// Note for people in the summary.
@@ -215,7 +232,10 @@ impl MemoryLimit {
             LimitMark::Group => "; their rows are approximate",
             LimitMark::None => "",
         };
-        let advice = self.flag.map(|flag| format!(" ({flag} raises the limit)")).unwrap_or_default();
+        let advice = self
+            .flag
+            .map(|flag| format!(" ({flag} raises the limit)"))
+            .unwrap_or_default();
         format!("{}: {}{effect}{advice}", self.name, self.event)
     }
 }
@@ -224,14 +244,20 @@ impl MemoryLimit {
 #[must_use]
 pub fn json(summary: &Value) -> Value {
     let one = |limit: &MemoryLimit| {
-        (limit.name.to_owned(), json!({ "flag": limit.flag, "count": limit.count(summary) }))
+        (
+            limit.name.to_owned(),
+            json!({ "flag": limit.flag, "count": limit.count(summary) }),
+        )
     };
     Value::Object(LIMITS.iter().map(one).collect::<Map<_, _>>())
 }
 
 /// Limits that took effect, with their counts.
 pub fn reached(summary: &Value) -> impl Iterator<Item = (&'static MemoryLimit, u64)> {
-    LIMITS.iter().map(|limit| (limit, limit.count(summary))).filter(|(_, count)| *count > 0)
+    LIMITS
+        .iter()
+        .map(|limit| (limit, limit.count(summary)))
+        .filter(|(_, count)| *count > 0)
 }
 
 #[cfg(test)]
@@ -249,18 +275,28 @@ mod tests {
             .collect();
         assert_eq!(lines.len(), LIMITS.len());
         for (limit, line) in LIMITS.iter().zip(&lines) {
-            let flag = limit.flag.map_or("fixed".to_owned(), |flag| format!("`{flag}`"));
+            let flag = limit
+                .flag
+                .map_or("fixed".to_owned(), |flag| format!("`{flag}`"));
             let counter = format!("`{}`: {}", limit.counter, limit.event);
             let name = format!("`{}`", limit.name);
-            assert_eq!((line[0], line[1], line[2], line[4]), (&*name, &*flag, limit.default, &*counter));
-            assert_eq!(line[3].starts_with("none"), limit.mark == LimitMark::None, "{name}");
+            assert_eq!(
+                (line[0], line[1], line[2], line[4]),
+                (&*name, &*flag, limit.default, &*counter)
+            );
+            assert_eq!(
+                line[3].starts_with("none"),
+                limit.mark == LimitMark::None,
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn names_and_counters_are_unique() {
         for (n, limit) in LIMITS.iter().enumerate() {
-            let same = |other: &MemoryLimit| other.name == limit.name || other.counter == limit.counter;
+            let same =
+                |other: &MemoryLimit| other.name == limit.name || other.counter == limit.counter;
             assert!(!LIMITS[..n].iter().any(same), "{}", limit.name);
         }
     }
@@ -268,15 +304,26 @@ mod tests {
     #[test]
     fn a_limit_without_its_counter_was_not_reached() {
         let summary = json!({ "flows": { "closed": { "evicted": 3 }, "held_overflows": "x" } });
-        let reached: Vec<_> = reached(&summary).map(|(limit, count)| (limit.name, count)).collect();
+        let reached: Vec<_> = reached(&summary)
+            .map(|(limit, count)| (limit.name, count))
+            .collect();
         assert_eq!(reached, [("flows", 3)]);
         assert_eq!(super::reached(&Value::Null).count(), 0);
     }
 
     #[test]
     fn notes_name_the_effect_and_the_flag() {
-        let note = |name| LIMITS.iter().find(|limit| limit.name == name).expect("a limit").note();
-        assert_eq!(note("sums"), "sums: sums cut to their type; their rows are approximate");
+        let note = |name| {
+            LIMITS
+                .iter()
+                .find(|limit| limit.name == name)
+                .expect("a limit")
+                .note()
+        };
+        assert_eq!(
+            note("sums"),
+            "sums: sums cut to their type; their rows are approximate"
+        );
         assert_eq!(
             note("empty_windows"),
             "empty_windows: empty windows without a row (--empty-windows-max raises the limit)"
@@ -291,7 +338,10 @@ mod tests {
     fn all_limits_are_in_json() {
         let all = super::json(&json!({ "epochs_cut": 2 }));
         assert_eq!(all.as_object().expect("an object").len(), LIMITS.len());
-        assert_eq!(all["results_bytes"], json!({ "flag": "--results-bytes-max", "count": 2 }));
+        assert_eq!(
+            all["results_bytes"],
+            json!({ "flag": "--results-bytes-max", "count": 2 })
+        );
         assert_eq!(all["sums"], json!({ "flag": null, "count": 0 }));
     }
 }

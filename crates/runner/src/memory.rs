@@ -78,10 +78,14 @@ impl MemoryDivision {
     pub fn divide(limits: &MemoryLimits, plan: &Plan, writing: RowWriting) -> MemoryDivision {
         let max = limits.max.unwrap_or(DEFAULT);
         let eighth = max / 8;
-        let waits =
-            plan.dataflow.inputs.len() > 1 || plan.monitor.parsers.iter().any(ParserUse::reads_two_taps);
+        let waits = plan.dataflow.inputs.len() > 1
+            || plan.monitor.parsers.iter().any(ParserUse::reads_two_taps);
         let join_bytes = if waits { eighth } else { 0 };
-        let row_group_bytes = if writing == RowWriting::InRowGroups { eighth } else { 0 };
+        let row_group_bytes = if writing == RowWriting::InRowGroups {
+            eighth
+        } else {
+            0
+        };
         let rest = max / 2 - join_bytes - row_group_bytes;
         let (results_bytes, window_bytes) = if !plan.dataflow.pipelines.is_empty() {
             (eighth, rest - eighth)
@@ -118,9 +122,10 @@ impl MemoryDivision {
                 slice: monitor.slice.clone(),
                 origin: monitor.origin.clone(),
                 flow: flow::FlowTableConfig {
-                    room: self
-                        .flow_bytes
-                        .map_or_else(|| FlowBudget::of_flows(self.flows_max), FlowBudget::of_bytes),
+                    room: self.flow_bytes.map_or_else(
+                        || FlowBudget::of_flows(self.flows_max),
+                        FlowBudget::of_bytes,
+                    ),
                     held_bytes_max: self.held_bytes,
                     ..monitor.flow.clone()
                 },
@@ -161,7 +166,12 @@ impl MemoryDivision {
 
 impl fmt::Display for MemoryDivision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "memory: {}, of which {} flows", units::bytes(self.max as f64), self.flows_max)?;
+        write!(
+            f,
+            "memory: {}, of which {} flows",
+            units::bytes(self.max as f64),
+            self.flows_max
+        )?;
         let parts = [
             ("bytes of connections", self.held_bytes),
             ("fragments", self.fragment_bytes),
@@ -188,11 +198,20 @@ mod tests {
     }
 
     fn of(max: usize) -> MemoryLimits {
-        MemoryLimits { max: Some(max), ..MemoryLimits::default() }
+        MemoryLimits {
+            max: Some(max),
+            ..MemoryLimits::default()
+        }
     }
 
     fn bytes_of(memory: &MemoryDivision) -> usize {
-        let MemoryDivision { held_bytes, fragment_bytes, results_bytes, window_bytes, .. } = *memory;
+        let MemoryDivision {
+            held_bytes,
+            fragment_bytes,
+            results_bytes,
+            window_bytes,
+            ..
+        } = *memory;
         let rest = memory.flows_max * FLOW_BYTES
             + memory.outstanding_bytes
             + memory.join_bytes
@@ -225,9 +244,16 @@ mod tests {
             (memory.flows_max, memory.held_bytes, memory.fragment_bytes),
             (1 << 18, 16 << 20, 1 << 20)
         );
-        let limits = MemoryLimits { flows_max: Some(7), results_bytes: Some(8 << 20), ..of(256 << 20) };
+        let limits = MemoryLimits {
+            flows_max: Some(7),
+            results_bytes: Some(8 << 20),
+            ..of(256 << 20)
+        };
         let other = check(&limits, "PARSE http", RowWriting::AtOnce);
-        assert_eq!((other.flows_max, other.results_bytes, other.held_bytes), (7, 8 << 20, 16 << 20));
+        assert_eq!(
+            (other.flows_max, other.results_bytes, other.held_bytes),
+            (7, 8 << 20, 16 << 20)
+        );
     }
 
     #[test]
@@ -255,8 +281,14 @@ mod tests {
     #[test]
     fn flows_are_limited_by_number_or_by_bytes() {
         let by_bytes = check(&of(1 << 30), "PARSE http", RowWriting::AtOnce);
-        assert_eq!((by_bytes.flows_max, by_bytes.flow_bytes), (1 << 20, Some(1 << 28)));
-        let limits = MemoryLimits { flows_max: Some(1000), ..of(1 << 30) };
+        assert_eq!(
+            (by_bytes.flows_max, by_bytes.flow_bytes),
+            (1 << 20, Some(1 << 28))
+        );
+        let limits = MemoryLimits {
+            flows_max: Some(1000),
+            ..of(1 << 30)
+        };
         let by_number = check(&limits, "PARSE http", RowWriting::AtOnce);
         assert_eq!((by_number.flows_max, by_number.flow_bytes), (1000, None));
         let config = by_number.config(&limits);
@@ -267,20 +299,36 @@ mod tests {
 
     #[test]
     fn the_summary_has_every_part() {
-        let memory =
-            check(&of(1 << 30), "PARSE tcp_conn_time, http PROCESS (count)", RowWriting::InRowGroups);
+        let memory = check(
+            &of(1 << 30),
+            "PARSE tcp_conn_time, http PROCESS (count)",
+            RowWriting::InRowGroups,
+        );
         let json = memory.json();
-        let numbers = json.as_object().expect("an object").values().filter_map(Value::as_u64);
+        let numbers = json
+            .as_object()
+            .expect("an object")
+            .values()
+            .filter_map(Value::as_u64);
         // The total, the number of flows, and their bytes.
         let parts: u64 = numbers.sum::<u64>() - (1 << 30) - (1 << 20) - (1 << 28);
-        assert_eq!(parts, bytes_of(&memory) as u64 - (1 << 20) * FLOW_BYTES as u64);
+        assert_eq!(
+            parts,
+            bytes_of(&memory) as u64 - (1 << 20) * FLOW_BYTES as u64
+        );
         let text = memory.to_string();
         assert!(
             text.starts_with("memory: 1.07 GB, of which 1048576 flows") || text.contains("flows"),
             "{text}"
         );
-        assert!(text.contains("joins") && text.contains("row groups"), "{text}");
+        assert!(
+            text.contains("joins") && text.contains("row groups"),
+            "{text}"
+        );
         let alone = check(&of(1 << 30), "PARSE http", RowWriting::AtOnce).to_string();
-        assert!(!alone.contains("joins") && !alone.contains("row groups"), "parts without memory: {alone}");
+        assert!(
+            !alone.contains("joins") && !alone.contains("row groups"),
+            "parts without memory: {alone}"
+        );
     }
 }

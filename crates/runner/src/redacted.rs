@@ -17,10 +17,16 @@ pub fn mention<'a>(
         return;
     }
     if let Some(name) = planner::compared_folded(dataflow) {
-        note(&format!("{name} was redacted when it was recorded; WHERE applies to the redacted text"));
+        note(&format!(
+            "{name} was redacted when it was recorded; WHERE applies to the redacted text"
+        ));
     }
     let mut inputs = dataflow.inputs.iter();
-    let reads = inputs.any(|i| i.columns.iter().any(|id| i.schema.field(*id).redact != RedactionRule::Keep));
+    let reads = inputs.any(|i| {
+        i.columns
+            .iter()
+            .any(|id| i.schema.field(*id).redact != RedactionRule::Keep)
+    });
     if reads && keys.len() > 1 {
         note(
             "parts of the recording were redacted with different keys, or not at all: one text has several hashes \

@@ -47,12 +47,22 @@ impl<'w> RelayRun<'w> {
     ) -> io::Result<RelayRun<'w>> {
         let started = Instant::now();
         let config = JobConfig {
-            windows: WindowEmission::HandedOn { open_every_ns: OPEN_EVERY_NS },
+            windows: WindowEmission::HandedOn {
+                open_every_ns: OPEN_EVERY_NS,
+            },
             ..config.clone()
         };
         let job = Box::new(MonitorJob::start(plan, &config, input)?);
         let frames = FrameWriter::new(out, config.allowance.clone());
-        Ok(RelayRun { job, out: RelayOutput { frames, part: ReportPart::default(), rows: 0 }, started })
+        Ok(RelayRun {
+            job,
+            out: RelayOutput {
+                frames,
+                part: ReportPart::default(),
+                rows: 0,
+            },
+            started,
+        })
     }
 
     /// Sends results until the input ends, the reader closes, or `stop` is set if the source does not observe it. A
@@ -81,7 +91,11 @@ impl<'w> RelayRun<'w> {
     pub fn end(self, plan: &Plan, cut_short: Option<String>) -> io::Result<RunSummary> {
         let rows = self.out.rows;
         let elapsed = self.started.elapsed();
-        let summary = RunSummary { rows, cut_short, ..RunSummary::of(plan, self.job.end(), elapsed) };
+        let summary = RunSummary {
+            rows,
+            cut_short,
+            ..RunSummary::of(plan, self.job.end(), elapsed)
+        };
         self.out.frames.close(&summary).map(|()| summary)
     }
 

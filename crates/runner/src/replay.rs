@@ -59,7 +59,9 @@ pub fn asked(paths: &[PathBuf]) -> Result<bool, ReplayError> {
     match paths.iter().filter(|path| DataSet::is_one(path)).count() {
         0 => Ok(false),
         n if n == paths.len() => Ok(true),
-        _ => Err(wrong("-r reads recordings (folders) or captures (files), not both at once")),
+        _ => Err(wrong(
+            "-r reads recordings (folders) or captures (files), not both at once",
+        )),
     }
 }
 
@@ -80,30 +82,50 @@ pub fn open(
     }
     let set = DataSet::open(paths);
     if set.tables.is_empty() {
-        let unfinished = set.unfinished.iter().map(|file| format!("{file}; there is nothing else to read"));
+        let unfinished = set
+            .unfinished
+            .iter()
+            .map(|file| format!("{file}; there is nothing else to read"));
         let problems = set.problems.iter().map(ToString::to_string);
-        return Err(ReplayError::Unreadable(problems.chain(unfinished).collect()));
+        return Err(ReplayError::Unreadable(
+            problems.chain(unfinished).collect(),
+        ));
     }
-    set.unfinished.iter().for_each(|file| note(&file.to_string()));
-    let schemas: Vec<Arc<Schema>> = query.inputs.iter().map(|input| input.schema.clone()).collect();
+    set.unfinished
+        .iter()
+        .for_each(|file| note(&file.to_string()));
+    let schemas: Vec<Arc<Schema>> = query
+        .inputs
+        .iter()
+        .map(|input| input.schema.clone())
+        .collect();
     let tables = tables(&set, &schemas)?;
     let heads = || tables.iter().flat_map(|(_, table)| table.heads());
     query.sample = sample(&query, heads().map(|head| head.sample.as_str()))?;
     let first_ts = heads().filter_map(|head| head.capture.first_ts).min();
     let is_joined = tables.len() < schemas.len();
-    let mut options = PlanOptions { input: PlanInput::Tuples { first_ts }, ..options.clone() };
+    let mut options = PlanOptions {
+        input: PlanInput::Tuples { first_ts },
+        ..options.clone()
+    };
     if !is_joined && schemas.iter().any(|schema| lacks_blocks(&set, schema)) {
         omit_checksums(&query, &mut options, "it was recorded with --checksums off")?;
     }
     let plan = planner::lower_with(&query, &options);
-    let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
+    let dataflow = if is_joined {
+        stream::flat(&plan.dataflow)
+    } else {
+        plan.dataflow.clone()
+    };
     redacted::mention(&dataflow, heads(), note);
     let loss = loss(heads());
     let limited = limited(heads());
     let last_ts = heads().filter_map(|head| head.capture.last_ts).max();
     let span = first_ts.zip(last_ts);
-    let wanted: Vec<TableRequest> =
-        (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
+    let wanted: Vec<TableRequest> = (0..)
+        .zip(&tables)
+        .map(|(i, (name, _))| wanted(&dataflow, i, name))
+        .collect();
     let share = match query.sample {
         SampleMode::Fraction(p) => p,
         _ => 1.0,
@@ -111,14 +133,24 @@ pub fn open(
     let sample = (share, heads().next().map_or(0, |head| head.sample_seed));
     Ok((
         Plan { dataflow, ..plan },
-        ReplayRun { replay: RecordingReplay::new(&set, &wanted), sample, loss, limited, span },
+        ReplayRun {
+            replay: RecordingReplay::new(&set, &wanted),
+            sample,
+            loss,
+            limited,
+            span,
+        },
     ))
 }
 
 /// Whether a parser's checksums were omitted during recording.
 fn lacks_blocks(set: &DataSet, schema: &Schema) -> bool {
     let is_of_blocks = |part: &&TablePart| matches!(part.holds, PartContent::Blocks { .. });
-    schema.parts.iter().filter(is_of_blocks).any(|part| !set.tables.contains_key(part.name))
+    schema
+        .parts
+        .iter()
+        .filter(is_of_blocks)
+        .any(|part| !set.tables.contains_key(part.name))
 }
 
 /// Omits checksums from the plan of a query.
@@ -142,22 +174,42 @@ fn wrong(why: impl Into<String>) -> ReplayError {
 }
 
 /// Tables with the tuples of the parsers: one for each, or the one in which they are joined.
-fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> Result<Vec<(String, RecordedTable)>, ReplayError> {
+fn tables(
+    set: &DataSet,
+    schemas: &[Arc<Schema>],
+) -> Result<Vec<(String, RecordedTable)>, ReplayError> {
     let names: Vec<&str> = schemas.iter().map(|schema| schema.name.as_ref()).collect();
-    let of_tuples = |name: &str, parts: &[TablePart]| Some((name.to_owned(), set.tuples(name, parts)?));
-    let each: Option<Vec<_>> = schemas.iter().map(|schema| of_tuples(&schema.name, schema.parts)).collect();
-    let tables =
-        each.or_else(|| of_tuples(&names.join("+"), &[]).map(|table| vec![table])).ok_or_else(|| {
-            let mut there: Vec<String> = set.tables.values().filter_map(RecordedTable::holds).collect();
+    let of_tuples =
+        |name: &str, parts: &[TablePart]| Some((name.to_owned(), set.tuples(name, parts)?));
+    let each: Option<Vec<_>> = schemas
+        .iter()
+        .map(|schema| of_tuples(&schema.name, schema.parts))
+        .collect();
+    let tables = each
+        .or_else(|| of_tuples(&names.join("+"), &[]).map(|table| vec![table]))
+        .ok_or_else(|| {
+            let mut there: Vec<String> = set
+                .tables
+                .values()
+                .filter_map(RecordedTable::holds)
+                .collect();
             there.sort_unstable();
             there.dedup();
-            let missing = schemas.iter().find(|schema| of_tuples(&schema.name, schema.parts).is_none());
+            let missing = schemas
+                .iter()
+                .find(|schema| of_tuples(&schema.name, schema.parts).is_none());
             let missing = missing.map_or("", |schema| &schema.name);
-            wrong(format!("the recording has no tuples of {missing}; it has: {}", there.join(", ")))
+            wrong(format!(
+                "the recording has no tuples of {missing}; it has: {}",
+                there.join(", ")
+            ))
         })?;
     for head in tables.iter().flat_map(|(_, table)| table.heads()) {
         for (name, version) in &head.parsers {
-            let ours = schemas.iter().find(|schema| schema.name == *name).map(|schema| schema.version);
+            let ours = schemas
+                .iter()
+                .find(|schema| schema.name == *name)
+                .map(|schema| schema.version);
             if let Some(ours) = ours.filter(|ours| ours != version) {
                 return Err(wrong(format!(
                     "{} was recorded with version {version} of {name}'s schema, and this program has version {ours}: \
@@ -179,7 +231,10 @@ fn sample<'a>(
     all.sort_unstable();
     all.dedup();
     let [recorded] = all[..] else {
-        return Err(wrong(format!("parts of the recording were sampled differently: {}", all.join(", "))));
+        return Err(wrong(format!(
+            "parts of the recording were sampled differently: {}",
+            all.join(", ")
+        )));
     };
     let recorded = match recorded {
         "all" => SampleMode::All,
@@ -211,7 +266,11 @@ fn loss<'a>(heads: impl Iterator<Item = &'a FileMetadata>) -> LossCount {
 /// Period with tuples that a limit may have changed, in any run.
 fn limited<'a>(heads: impl Iterator<Item = &'a FileMetadata>) -> Option<LimitedStretch> {
     let stretches = heads.filter_map(|head| head.capture.limited);
-    let stretches = stretches.map(|(from_ns, to_ns)| LimitedStretch { from_ns, to_ns, times: 1 });
+    let stretches = stretches.map(|(from_ns, to_ns)| LimitedStretch {
+        from_ns,
+        to_ns,
+        times: 1,
+    });
     stretches.map(Some).fold(None, LimitedStretch::union)
 }
 
@@ -219,16 +278,31 @@ fn limited<'a>(heads: impl Iterator<Item = &'a FileMetadata>) -> Option<LimitedS
 fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> TableRequest {
     let at = &dataflow.inputs[usize::from(input)];
     let mut bounds = Vec::new();
-    let after = dataflow.filter.iter().filter(|_| dataflow.inputs.len() == 1);
-    at.filter.iter().chain(after).for_each(|predicate| add_bounds(predicate, &mut bounds));
-    TableRequest { table: table.to_owned(), schema: at.schema.clone(), columns: at.columns.clone(), bounds }
+    let after = dataflow
+        .filter
+        .iter()
+        .filter(|_| dataflow.inputs.len() == 1);
+    at.filter
+        .iter()
+        .chain(after)
+        .for_each(|predicate| add_bounds(predicate, &mut bounds));
+    TableRequest {
+        table: table.to_owned(),
+        schema: at.schema.clone(),
+        columns: at.columns.clone(),
+        bounds,
+    }
 }
 
 /// Adds the bounds on integer columns that follow from a predicate.
 fn add_bounds(predicate: &Predicate, bounds: &mut Vec<ColumnBound>) {
     match predicate {
         Predicate::And(parts) => parts.iter().for_each(|part| add_bounds(part, bounds)),
-        Predicate::Compare { column, op, literal } if column.computed_place().is_none() => {
+        Predicate::Compare {
+            column,
+            op,
+            literal,
+        } if column.computed_place().is_none() => {
             let value = match literal {
                 Literal::U64(v) => i128::from(*v),
                 Literal::I64(v) => i128::from(*v),
@@ -242,7 +316,11 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<ColumnBound>) {
                 ComparisonOperator::Ge => (value, i128::MAX),
                 ComparisonOperator::Ne => return,
             };
-            bounds.push(ColumnBound { field: column.field, low, high });
+            bounds.push(ColumnBound {
+                field: column.field,
+                low,
+                high,
+            });
         }
         _ => {}
     }
@@ -250,13 +328,38 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<ColumnBound>) {
 
 impl ReplayFeed {
     /// A feed for an engine of `dataflow`.
-    pub fn new(dataflow: &Dataflow, config: stream::EngineConfig, replaying: ReplayRun) -> ReplayFeed {
-        let ReplayRun { replay, sample: (sample, sample_seed), loss, limited, span } = replaying;
-        let mut engine = Engine::new(dataflow, stream::EngineConfig { sample, sample_seed, ..config });
+    pub fn new(
+        dataflow: &Dataflow,
+        config: stream::EngineConfig,
+        replaying: ReplayRun,
+    ) -> ReplayFeed {
+        let ReplayRun {
+            replay,
+            sample: (sample, sample_seed),
+            loss,
+            limited,
+            span,
+        } = replaying;
+        let mut engine = Engine::new(
+            dataflow,
+            stream::EngineConfig {
+                sample,
+                sample_seed,
+                ..config
+            },
+        );
         engine.set_capture_loss(loss.share());
-        limited.into_iter().for_each(|limited| engine.add_limited(limited));
-        span.into_iter().for_each(|(first_ns, _)| engine.begin_run(first_ns));
-        ReplayFeed { engine, replay, watermark_ns: i64::MIN, last_ns: span.map(|span| span.1) }
+        limited
+            .into_iter()
+            .for_each(|limited| engine.add_limited(limited));
+        span.into_iter()
+            .for_each(|(first_ns, _)| engine.begin_run(first_ns));
+        ReplayFeed {
+            engine,
+            replay,
+            watermark_ns: i64::MIN,
+            last_ns: span.map(|span| span.1),
+        }
     }
 }
 
@@ -317,7 +420,14 @@ mod tests {
     use super::*;
 
     fn compare(op: ComparisonOperator, literal: Literal) -> Predicate {
-        Predicate::Compare { column: Column { input: 0, field: FieldId(3) }, op, literal }
+        Predicate::Compare {
+            column: Column {
+                input: 0,
+                field: FieldId(3),
+            },
+            op,
+            literal,
+        }
     }
 
     /// Lower and upper bounds of a predicate.
@@ -332,8 +442,14 @@ mod tests {
         use ComparisonOperator::{Eq, Ge, Gt, Le, Lt, Ne};
         let of = |op| bounds(&compare(op, Literal::I64(7)));
         assert_eq!(of(Eq), [(7, 7)]);
-        assert_eq!((of(Lt), of(Le)), (vec![(i128::MIN, 6)], vec![(i128::MIN, 7)]));
-        assert_eq!((of(Gt), of(Ge)), (vec![(8, i128::MAX)], vec![(7, i128::MAX)]));
+        assert_eq!(
+            (of(Lt), of(Le)),
+            (vec![(i128::MIN, 6)], vec![(i128::MIN, 7)])
+        );
+        assert_eq!(
+            (of(Gt), of(Ge)),
+            (vec![(8, i128::MAX)], vec![(7, i128::MAX)])
+        );
         assert_eq!(of(Ne), []);
     }
 
@@ -349,10 +465,16 @@ mod tests {
     #[test]
     fn only_what_must_hold_is_a_bound() {
         let one = || compare(ComparisonOperator::Eq, Literal::U64(1));
-        assert_eq!(bounds(&Predicate::And(vec![one(), Predicate::And(vec![one()])])).len(), 2);
+        assert_eq!(
+            bounds(&Predicate::And(vec![one(), Predicate::And(vec![one()])])).len(),
+            2
+        );
         assert_eq!(bounds(&Predicate::Or(vec![one(), one()])), []);
         assert_eq!(bounds(&Predicate::Not(Box::new(one()))), []);
-        assert_eq!(bounds(&compare(ComparisonOperator::Eq, Literal::F64(1.0))), []);
+        assert_eq!(
+            bounds(&compare(ComparisonOperator::Eq, Literal::F64(1.0))),
+            []
+        );
         let computed = Predicate::Compare {
             column: Column::computed(0),
             op: ComparisonOperator::Eq,
@@ -372,23 +494,41 @@ mod tests {
     #[test]
     fn the_sampling_of_a_recording_is_that_of_its_capture() {
         assert_eq!(sampled("PARSE http", &["all"]), Ok(SampleMode::All));
-        assert_eq!(sampled("PARSE http", &["0.25", "0.25"]), Ok(SampleMode::Fraction(0.25)));
-        assert_eq!(sampled("PARSE http SAMPLE auto", &["auto"]), Ok(SampleMode::Auto));
-        assert_eq!(sampled("PARSE http SAMPLE 0.25", &["0.25"]), Ok(SampleMode::Fraction(0.25)));
+        assert_eq!(
+            sampled("PARSE http", &["0.25", "0.25"]),
+            Ok(SampleMode::Fraction(0.25))
+        );
+        assert_eq!(
+            sampled("PARSE http SAMPLE auto", &["auto"]),
+            Ok(SampleMode::Auto)
+        );
+        assert_eq!(
+            sampled("PARSE http SAMPLE 0.25", &["0.25"]),
+            Ok(SampleMode::Fraction(0.25))
+        );
     }
 
     #[test]
     fn another_sampling_is_an_error() {
         let error = sampled("PARSE http SAMPLE 0.5", &["0.25"]).expect_err("another rate");
-        assert!(error.starts_with("SAMPLE chooses flows by their packets"), "{error}");
+        assert!(
+            error.starts_with("SAMPLE chooses flows by their packets"),
+            "{error}"
+        );
         let error = sampled("PARSE http", &["all", "0.25", "all"]).expect_err("two rates");
-        assert_eq!(error, "parts of the recording were sampled differently: 0.25, all");
+        assert_eq!(
+            error,
+            "parts of the recording were sampled differently: 0.25, all"
+        );
         assert!(sampled("PARSE http", &[]).is_err());
     }
 
     #[test]
     fn recordings_and_captures_are_not_mixed() {
         assert!(matches!(asked(&[]), Ok(false)));
-        assert!(matches!(asked(&[PathBuf::from("/no/such/capture.pcap")]), Ok(false)));
+        assert!(matches!(
+            asked(&[PathBuf::from("/no/such/capture.pcap")]),
+            Ok(false)
+        ));
     }
 }

@@ -155,7 +155,11 @@ impl QueryRun {
         let started = Instant::now();
         let dataflows: Vec<Dataflow> = plans.iter().map(|plan| plan.dataflow.clone()).collect();
         let job = MonitorJob::start_several(monitor, &dataflows, config, input)?;
-        Ok(QueryRun::new(None, RunInput::Packets(Box::new(job)), started))
+        Ok(QueryRun::new(
+            None,
+            RunInput::Packets(Box::new(job)),
+            started,
+        ))
     }
 
     /// Starts a query over a recording.
@@ -173,8 +177,9 @@ impl QueryRun {
     /// `of`: the plan whose raw tuples may be shown, and the memory limit of those that wait for their order.
     fn new(of: Option<(&Plan, usize)>, work: RunInput, started: Instant) -> QueryRun {
         let tuples = of.filter(|(plan, _)| plan.dataflow.pipelines.is_empty());
-        let shown =
-            tuples.map(|(plan, bytes_max)| TupleProjection::new(&plan.dataflow, work.engine(), bytes_max));
+        let shown = tuples.map(|(plan, bytes_max)| {
+            TupleProjection::new(&plan.dataflow, work.engine(), bytes_max)
+        });
         QueryRun {
             work,
             shown,
@@ -199,17 +204,25 @@ impl QueryRun {
     /// Descriptions of the results as tables.
     pub fn tables(&self, plan: &Plan) -> Vec<RunResultTable> {
         let run = RandomState::new().hash_one(0);
-        let parsers = plan.dataflow.inputs.iter().map(|i| (i.schema.name.to_string(), i.schema.version));
+        let parsers = plan
+            .dataflow
+            .inputs
+            .iter()
+            .map(|i| (i.schema.name.to_string(), i.schema.version));
         let parsers: Vec<_> = parsers.collect();
         let sample = match plan.monitor.sample {
             SampleMode::All => "all".into(),
             SampleMode::Auto => "auto".into(),
             SampleMode::Fraction(p) => p.to_string(),
         };
-        let table =
-            |(processor, schema, columns): (Option<String>, &Arc<Schema>, Vec<FieldId>)| RunResultTable {
+        let table = |(processor, schema, columns): (Option<String>, &Arc<Schema>, Vec<FieldId>)| {
+            RunResultTable {
                 head: FileMetadata {
-                    kind: if processor.is_some() { TableKind::Result } else { TableKind::Tuples },
+                    kind: if processor.is_some() {
+                        TableKind::Result
+                    } else {
+                        TableKind::Tuples
+                    },
                     table: processor.unwrap_or_else(|| schema.name.to_string()),
                     parsers: parsers.clone(),
                     query: plan.query.clone(),
@@ -222,8 +235,12 @@ impl QueryRun {
                 },
                 schema: schema.clone(),
                 columns,
-            };
-        results(plan, self.work.engine(), self.shown.as_ref()).into_iter().map(table).collect()
+            }
+        };
+        results(plan, self.work.engine(), self.shown.as_ref())
+            .into_iter()
+            .map(table)
+            .collect()
     }
 
     /// Runs until the input has ended, or LIMIT is reached, and all rows are written.
@@ -250,9 +267,18 @@ impl QueryRun {
             RunInput::Fed(feed) => {
                 let stream = feed.engine().counters();
                 let sampling = feed.sampling();
-                let silences =
-                    feed.engine().silences().filter(|silence| silence.windows > 0).cloned().collect();
-                let mut ended = MonitorOutcome { stream, silences, sampling, ..MonitorOutcome::default() };
+                let silences = feed
+                    .engine()
+                    .silences()
+                    .filter(|silence| silence.windows > 0)
+                    .cloned()
+                    .collect();
+                let mut ended = MonitorOutcome {
+                    stream,
+                    silences,
+                    sampling,
+                    ..MonitorOutcome::default()
+                };
                 ended.accounting.tuples = feed.fed().tuples();
                 (ended, Some(feed.fed()), feed.problems(), feed.lacks())
             }
@@ -262,17 +288,35 @@ impl QueryRun {
         summary.limit_reached |= is_full;
         let cut_short = signal
             .filter(|_| self.reach == InputReach::Cut)
-            .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete"));
-        RunSummary { fed, rows: self.rows, cut_short, lacks, ..summary }
+            .map(|signal| {
+                format!("{signal} ended it before the input's end; the result is incomplete")
+            });
+        RunSummary {
+            fed,
+            rows: self.rows,
+            cut_short,
+            lacks,
+            ..summary
+        }
     }
 
-    fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn RunObserver) -> io::Result<()> {
+    fn take_results(
+        &mut self,
+        sink: &mut dyn Sink,
+        observer: &mut dyn RunObserver,
+    ) -> io::Result<()> {
         loop {
             self.tell_names(sink);
             let is_stopped = self.stop.as_ref().is_some_and(StopSignal::is_asked);
             let is_full = self.shown.as_ref().is_some_and(TupleProjection::is_full);
             let shown = self.shown.as_mut();
-            let mut delivery = RowDelivery { sink, shown, observer: &*observer, rows: 0, failed: None };
+            let mut delivery = RowDelivery {
+                sink,
+                shown,
+                observer: &*observer,
+                rows: 0,
+                failed: None,
+            };
             let (is_over, watermark) = match &mut self.work {
                 RunInput::Packets(job) => {
                     if is_stopped || is_full {
@@ -282,7 +326,11 @@ impl QueryRun {
                     (step == MonitorProgress::Done, Some(job.watermark().0))
                 }
                 RunInput::Fed(feed) if is_stopped || is_full => {
-                    self.reach = if is_full || feed.is_endless() { self.reach } else { InputReach::Cut };
+                    self.reach = if is_full || feed.is_endless() {
+                        self.reach
+                    } else {
+                        InputReach::Cut
+                    };
                     feed.finish(&mut delivery);
                     feed.notes().iter().for_each(|note| observer.note(note));
                     (true, None)
@@ -320,7 +368,10 @@ impl QueryRun {
 
     /// Current state of the run.
     fn vitals(&self) -> RunVitals {
-        let mut vitals = RunVitals { rows: self.rows, ..RunVitals::default() };
+        let mut vitals = RunVitals {
+            rows: self.rows,
+            ..RunVitals::default()
+        };
         match &self.work {
             RunInput::Packets(job) => {
                 for reading in job.readings() {
@@ -339,15 +390,22 @@ impl QueryRun {
 
     /// Passes facts about the packets to the sink.
     fn tell_facts(&mut self, sink: &mut dyn Sink, watermark: Option<i64>) {
-        let RunInput::Packets(job) = &self.work else { return };
+        let RunInput::Packets(job) = &self.work else {
+            return;
+        };
         let packets = job.packets();
         self.facts.first_ts = packets.first_ts.map(|ts| ts.0);
         let loss = job.capture_loss();
         (self.facts.seen_bytes, self.facts.unseen_bytes) = (loss.seen, loss.lost);
-        self.facts.limited = job.limited().map(|limited| (limited.from_ns, limited.to_ns));
+        self.facts.limited = job
+            .limited()
+            .map(|limited| (limited.from_ns, limited.to_ns));
         self.facts.last_ts = watermark.filter(|_| packets.first_ts.is_some());
         if self.facts.links.len() != packets.links.len() {
-            let link = |link: &LinkType| CapturedLink { link_type: (*link).into(), snaplen: self.snaplen };
+            let link = |link: &LinkType| CapturedLink {
+                link_type: (*link).into(),
+                snaplen: self.snaplen,
+            };
             self.facts.links = packets.links.iter().map(link).collect();
         }
         if self.facts != self.told {
@@ -382,7 +440,11 @@ impl QueryRun {
                 })
             }
             RunInput::Packets(job) => {
-                let (read, all) = job.readings().first().map(|reading| reading.position).unwrap_or_default();
+                let (read, all) = job
+                    .readings()
+                    .first()
+                    .map(|reading| reading.position)
+                    .unwrap_or_default();
                 RunPosition::Read(read, all)
             }
             RunInput::Fed(feed) => RunPosition::Read(feed.fed().bytes(), None),
@@ -391,7 +453,9 @@ impl QueryRun {
 
     /// Passes host names in the captures to the sink.
     fn tell_names(&mut self, sink: &mut dyn Sink) {
-        let RunInput::Packets(job) = &self.work else { return };
+        let RunInput::Packets(job) = &self.work else {
+            return;
+        };
         for (ip, name) in &job.names()[self.names_told..] {
             sink.learn_name(*ip, name);
         }
@@ -414,10 +478,20 @@ pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&TupleProjection>) -> V
         let pipeline = plan.dataflow.pipelines.get(i);
         ResultHead {
             processor,
-            parsers: plan.dataflow.inputs.iter().map(|input| input.schema.name.to_string()).collect(),
-            columns: columns.iter().map(|id| schema.field(*id).name.to_string()).collect(),
+            parsers: plan
+                .dataflow
+                .inputs
+                .iter()
+                .map(|input| input.schema.name.to_string())
+                .collect(),
+            columns: columns
+                .iter()
+                .map(|id| schema.field(*id).name.to_string())
+                .collect(),
             keys: pipeline.map_or(0, |pipeline| pipeline.group.len()),
-            slide_ns: pipeline.and_then(|pipeline| pipeline.window).map(|window| window.slide_ns),
+            slide_ns: pipeline
+                .and_then(|pipeline| pipeline.window)
+                .map(|window| window.slide_ns),
             empty: if pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
                 EmptyReason::NoneChosen
             } else {
@@ -425,14 +499,22 @@ pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&TupleProjection>) -> V
             },
         }
     };
-    results(plan, engine, shown).into_iter().enumerate().map(head).collect()
+    results(plan, engine, shown)
+        .into_iter()
+        .enumerate()
+        .map(head)
+        .collect()
 }
 
 /// Name of a processor, if any, with the columns of its result.
 type Result<'r> = (Option<String>, &'r Arc<Schema>, Vec<FieldId>);
 
 /// Names of the processors with the columns of their results, or those of the tuples.
-fn results<'r>(plan: &Plan, engine: &'r Engine, shown: Option<&'r TupleProjection>) -> Vec<Result<'r>> {
+fn results<'r>(
+    plan: &Plan,
+    engine: &'r Engine,
+    shown: Option<&'r TupleProjection>,
+) -> Vec<Result<'r>> {
     let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
     if let Some(shown) = shown {
         let (schema, columns) = shown.columns();
@@ -456,7 +538,14 @@ struct RowDelivery<'r> {
 }
 
 impl OutputConsumer for RowDelivery<'_> {
-    fn take(&mut self, EngineOutput { pipeline, batch, watermark_ns }: EngineOutput) {
+    fn take(
+        &mut self,
+        EngineOutput {
+            pipeline,
+            batch,
+            watermark_ns,
+        }: EngineOutput,
+    ) {
         let batch = match &mut self.shown {
             Some(shown) => shown.take(&batch),
             None => Some(batch),

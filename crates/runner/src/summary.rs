@@ -125,19 +125,37 @@ impl RunSummary {
     /// Counters of a recording, if that was the input.
     #[must_use]
     pub fn replayed(&self) -> Option<recording::ReplayCounters> {
-        self.fed.and_then(|fed| if let FedInput::Recording(counters) = fed { Some(counters) } else { None })
+        self.fed.and_then(|fed| {
+            if let FedInput::Recording(counters) = fed {
+                Some(counters)
+            } else {
+                None
+            }
+        })
     }
 
     /// Counters of published data, if that was the input.
     #[must_use]
     pub fn published(&self) -> Option<PublishedInput> {
-        self.fed.and_then(|fed| if let FedInput::Published(counts) = fed { Some(counts) } else { None })
+        self.fed.and_then(|fed| {
+            if let FedInput::Published(counts) = fed {
+                Some(counts)
+            } else {
+                None
+            }
+        })
     }
 
     /// Counters of monitors on other hosts, if they were the input.
     #[must_use]
     pub fn monitored(&self) -> Option<MonitorInput> {
-        self.fed.and_then(|fed| if let FedInput::Monitored(counts) = fed { Some(counts) } else { None })
+        self.fed.and_then(|fed| {
+            if let FedInput::Monitored(counts) = fed {
+                Some(counts)
+            } else {
+                None
+            }
+        })
     }
 
     /// Whether nothing failed.

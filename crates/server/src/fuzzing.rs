@@ -11,7 +11,10 @@ pub use crate::job::columns::every_type;
 /// Decodes stored jobs, lanes and silences.
 pub fn saved(text: &str) {
     if let Some(job) = gateway::job_codec::read(1, text, Bytes::new()) {
-        assert_eq!(gateway::job_codec::read(1, &gateway::job_codec::write(&job), Bytes::new()), Some(job));
+        assert_eq!(
+            gateway::job_codec::read(1, &gateway::job_codec::write(&job), Bytes::new()),
+            Some(job)
+        );
     }
     if let Some(key) = gateway::lanes::LaneKey::read(text) {
         assert_eq!(gateway::lanes::LaneKey::read(&key.text()), Some(key));

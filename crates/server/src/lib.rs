@@ -35,14 +35,15 @@ pub use gateway::{Gateway, GatewayBackends, GatewaySettings};
 pub use job::columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
 pub use job::fleet_refusal::FleetRefusal;
 pub use job::{
-    BusKind, CaptureRequest, Job, JobEnding, JobId, JobKind, JobOutcome, JobOutlet, JobSpec, JobState,
-    MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,
+    BusKind, CaptureRequest, Job, JobEnding, JobId, JobKind, JobOutcome, JobOutlet, JobSpec,
+    JobState, MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,
 };
 pub use jobs::limits::{PastLimits, ScrapeAccess, ServiceLimits};
 pub use jobs::trusted_proxies::TrustedProxies;
 pub use results::delivery::NamedOutlets;
 pub use results::hub::{
-    AgentAccount, AgentCoverage, JobAccount, ResultDelivery, ResultHub, ResultTable, TapAccount, WindowState,
+    AgentAccount, AgentCoverage, JobAccount, ResultDelivery, ResultHub, ResultTable, TapAccount,
+    WindowState,
 };
 pub use rules::actions::ActionLimits;
 pub use rules::alerts::{AlertLimits, AlertReceiver};
@@ -53,8 +54,8 @@ pub use store::access::{AccessRole, AccessToken, ClientAccess, NetworkScope, New
 pub use store::history::{HistoryUsage, RowRetention};
 pub use store::persist_error::PersistError;
 pub use store::recording_store::{
-    ReadLimits, RecordingAnswer, RecordingInspection, RecordingLimits, RecordingQueryError, RecordingReader,
-    RecordingResult,
+    ReadLimits, RecordingAnswer, RecordingInspection, RecordingLimits, RecordingQueryError,
+    RecordingReader, RecordingResult,
 };
 pub use store::service_error::ServiceError;
 pub use store::sqlite::{ServerStore, StoreError};

@@ -51,7 +51,10 @@ impl<'a> ColumnCells<'a> {
             DataType::Ip => CellValues::Ip(batch.ip(id)),
             DataType::Hashes => CellValues::Hashes(batch.hashes(id)),
         };
-        Some(ColumnCells { unit: field.unit, values })
+        Some(ColumnCells {
+            unit: field.unit,
+            values,
+        })
     }
 
     /// Whether the value at `row` is null. NaN and infinities count as null: JSON cannot represent them.
@@ -84,12 +87,20 @@ impl<'a> ColumnCells<'a> {
     #[inline]
     pub fn push(&self, row: usize, out: &mut Vec<u8>) {
         match self.values {
-            CellValues::Bool(a) => out.extend_from_slice(if a.value(row) { b"true" } else { b"false" }),
+            CellValues::Bool(a) => {
+                out.extend_from_slice(if a.value(row) { b"true" } else { b"false" })
+            }
             CellValues::U64(a) if self.unit == Unit::Id => push_hex(a.value(row), out),
-            CellValues::U64(a) => out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes()),
-            CellValues::I64(a) => out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes()),
+            CellValues::U64(a) => {
+                out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes())
+            }
+            CellValues::I64(a) => {
+                out.extend_from_slice(itoa::Buffer::new().format(a.value(row)).as_bytes())
+            }
             CellValues::F64(a) => push_float(out, a.value(row)),
-            CellValues::Text(a) | CellValues::Json(a) => out.extend_from_slice(a.value(row).as_bytes()),
+            CellValues::Text(a) | CellValues::Json(a) => {
+                out.extend_from_slice(a.value(row).as_bytes())
+            }
             CellValues::Ip(a) => push_ip(out, ip(a.value(row))),
             CellValues::Hashes(a) => push_text(a.value(row), out),
         }
@@ -114,13 +125,18 @@ impl<'a> ColumnCells<'a> {
 /// Names of the present columns.
 #[must_use]
 pub fn names(batch: &Batch) -> Vec<String> {
-    batch.present().map(|id| batch.schema().field(id).name.to_string()).collect()
+    batch
+        .present()
+        .map(|id| batch.schema().field(id).name.to_string())
+        .collect()
 }
 
 /// Address in an `Ip` column; IPv4-mapped ones become IPv4.
 #[must_use]
 pub fn ip(bytes: &[u8]) -> IpAddr {
-    let bytes: [u8; 16] = bytes.try_into().expect("an Ip column is FixedSizeBinary(16)");
+    let bytes: [u8; 16] = bytes
+        .try_into()
+        .expect("an Ip column is FixedSizeBinary(16)");
     Ipv6Addr::from(bytes).to_canonical()
 }
 

@@ -44,14 +44,24 @@ impl<W: Write> CsvSink<W> {
     fn with(out: W, heads: &[ResultHead], values: ControlCharacters) -> Self {
         let name = |head: &ResultHead| head.processor.clone().unwrap_or_default();
         let processors = (heads.len() > 1).then(|| heads.iter().map(name).collect());
-        let out = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(out);
-        CsvSink { out, processors, columns: union(heads), header_written: false, values }
+        let out = ::csv::WriterBuilder::new()
+            .terminator(::csv::Terminator::CRLF)
+            .from_writer(out);
+        CsvSink {
+            out,
+            processors,
+            columns: union(heads),
+            header_written: false,
+            values,
+        }
     }
 
     fn write_header(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.header_written, true) {
             let first = self.processors.is_some().then_some("processor");
-            let names = first.into_iter().chain(self.columns.iter().map(String::as_str));
+            let names = first
+                .into_iter()
+                .chain(self.columns.iter().map(String::as_str));
             self.out.write_record(names).map_err(io_error)?;
         }
         Ok(())
@@ -69,7 +79,9 @@ impl<W: Write> Sink for CsvSink<W> {
         let mut text = Vec::new();
         for row in 0..batch.rows() {
             if let Some(processors) = &self.processors {
-                self.out.write_field(&processors[result]).map_err(io_error)?;
+                self.out
+                    .write_field(&processors[result])
+                    .map_err(io_error)?;
             }
             for cell in &cells {
                 text.clear();
@@ -78,9 +90,9 @@ impl<W: Write> Sink for CsvSink<W> {
                 }
                 match self.values {
                     ControlCharacters::Exact => self.out.write_field(&text),
-                    ControlCharacters::Visible => {
-                        self.out.write_field(escape(&String::from_utf8_lossy(&text)))
-                    }
+                    ControlCharacters::Visible => self
+                        .out
+                        .write_field(escape(&String::from_utf8_lossy(&text))),
                 }
                 .map_err(io_error)?;
             }
@@ -148,9 +160,11 @@ mod tests {
 
     #[test]
     fn every_type() {
-        let row =
-            "00000000000000ff,1795291157229334000,10.0.0.1,\"/a?\"\"b\"\"\",true,200,-5,1.5,\"[[1.5,2]]\"\n";
-        check(&[SampleRow::sample(), SampleRow::default()], &format!("{HEADER}{row},,,,,,,,\n"));
+        let row = "00000000000000ff,1795291157229334000,10.0.0.1,\"/a?\"\"b\"\"\",true,200,-5,1.5,\"[[1.5,2]]\"\n";
+        check(
+            &[SampleRow::sample(), SampleRow::default()],
+            &format!("{HEADER}{row},,,,,,,,\n"),
+        );
         check(&[], HEADER);
     }
 
@@ -158,15 +172,24 @@ mod tests {
     fn several_results_share_one_table() {
         let a = samples::result(&[("/a", 3)]);
         let b = samples::batch(&[SampleRow::sample()]);
-        let heads = [samples::head(Some("top-k"), &a), samples::head(Some("group"), &b)];
+        let heads = [
+            samples::head(Some("top-k"), &a),
+            samples::head(Some("group"), &b),
+        ];
         let text = print(&heads, &[(0, a.clone()), (1, b), (0, a)]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
             "processor,window_start,window_end,url,count,approximate,error_bound,id,ts,client_ip,hit,status,response_time_ns,avg_ns,hist"
         );
-        assert_eq!(lines[1], "top-k,1795291150000000000,1795291160000000000,/a,3,false,,,,,,,,,");
-        assert!(lines[2].starts_with("group,,,\"/a?\"\"b\"\"\",,,,00000000000000ff,"), "{text}");
+        assert_eq!(
+            lines[1],
+            "top-k,1795291150000000000,1795291160000000000,/a,3,false,,,,,,,,,"
+        );
+        assert!(
+            lines[2].starts_with("group,,,\"/a?\"\"b\"\"\",,,,00000000000000ff,"),
+            "{text}"
+        );
         assert_eq!(lines[3], lines[1]);
     }
 
@@ -174,10 +197,15 @@ mod tests {
     #[test]
     fn for_eyes_nothing_acts() {
         let hostile = "\0\x1b[31m\u{9b}31m\u{202e}\u{200b}ok";
-        let batch = samples::batch(&[SampleRow { url: Some(hostile.into()), ..SampleRow::default() }]);
+        let batch = samples::batch(&[SampleRow {
+            url: Some(hostile.into()),
+            ..SampleRow::default()
+        }]);
         let print = |make: fn(Vec<u8>, &[ResultHead]) -> CsvSink<Vec<u8>>| {
             let mut sink = make(Vec::new(), &[samples::head(None, &batch)]);
-            sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
+            sink.write(0, &batch)
+                .and_then(|()| sink.finish())
+                .expect("a Vec takes every byte");
             let bytes = sink.out.into_inner().expect("it has been flushed");
             String::from_utf8(bytes).expect("CSV of text is text")
         };

@@ -31,8 +31,15 @@ struct JsonlMember<'a> {
 impl<W: Write> JsonlSink<W> {
     /// A writer of the results announced by `heads`.
     pub fn new(out: W, heads: &[ResultHead]) -> Self {
-        let openings = heads.iter().map(|h| opening(h.processor.as_deref())).collect();
-        JsonlSink { out, buffer: Vec::with_capacity(BUFFER_BYTES + 4096), openings }
+        let openings = heads
+            .iter()
+            .map(|h| opening(h.processor.as_deref()))
+            .collect();
+        JsonlSink {
+            out,
+            buffer: Vec::with_capacity(BUFFER_BYTES + 4096),
+            openings,
+        }
     }
 
     fn hand_on(&mut self) -> io::Result<()> {
@@ -104,7 +111,11 @@ fn members(batch: &Batch, mut comma: bool) -> Vec<JsonlMember<'_>> {
         comma = true;
         push_string(&mut before, &batch.schema().field(id).name);
         before.push(b':');
-        Some(JsonlMember { before, cells, quoted: cells.is_quoted() })
+        Some(JsonlMember {
+            before,
+            cells,
+            quoted: cells.is_quoted(),
+        })
     };
     batch.present().filter_map(member).collect()
 }
@@ -125,11 +136,16 @@ fn push_string(out: &mut Vec<u8>, text: &str) {
         let (c, len) = match byte {
             0..0x80 => (char::from(byte), 1),
             // A character of several bytes starts here; only these need a check.
-            _ => text[at..].chars().next().map_or(('\0', 1), |c| (c, c.len_utf8())),
+            _ => text[at..]
+                .chars()
+                .next()
+                .map_or(('\0', 1), |c| (c, c.len_utf8())),
         };
         if len == 1 || acts(c) {
             out.extend_from_slice(&bytes[start..at]);
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| push_escape(out, *unit));
+            c.encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| push_escape(out, *unit));
             start = at + len;
         }
         at += len;
@@ -145,7 +161,10 @@ fn push_json(out: &mut Vec<u8>, json: &str) {
     }
     for c in json.chars() {
         match acts(c) {
-            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| push_escape(out, *unit)),
+            true => c
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| push_escape(out, *unit)),
             false => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }
@@ -204,7 +223,9 @@ mod tests {
         let batch = samples::batch(rows);
         let mut out = Vec::new();
         let mut sink = JsonlSink::new(&mut out, &[samples::head(processor, &batch)]);
-        sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
+        sink.write(0, &batch)
+            .and_then(|()| sink.finish())
+            .expect("a Vec takes every byte");
         drop(sink);
         String::from_utf8(out).expect("JSON lines are UTF-8")
     }
@@ -228,13 +249,22 @@ mod tests {
     #[test]
     fn results_name_their_processor() {
         let lines = print(Some("top-k"), &[SampleRow::sample()]);
-        assert!(lines.starts_with(r#"{"processor":"top-k","id":"00000000000000ff","ts":"#), "{lines}");
+        assert!(
+            lines.starts_with(r#"{"processor":"top-k","id":"00000000000000ff","ts":"#),
+            "{lines}"
+        );
     }
 
     #[test]
     fn a_float_that_is_no_number_is_null() {
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            let line = print(None, &[SampleRow { avg: Some(value), ..SampleRow::default() }]);
+            let line = print(
+                None,
+                &[SampleRow {
+                    avg: Some(value),
+                    ..SampleRow::default()
+                }],
+            );
             assert!(line.contains(r#""avg_ns":null"#), "{line}");
         }
     }
@@ -243,7 +273,13 @@ mod tests {
     #[test]
     fn no_character_that_acts_passes() {
         let all: String = (0..=0x0010_ffff).filter_map(char::from_u32).collect();
-        let line = print(None, &[SampleRow { url: Some(all.clone()), ..SampleRow::default() }]);
+        let line = print(
+            None,
+            &[SampleRow {
+                url: Some(all.clone()),
+                ..SampleRow::default()
+            }],
+        );
         assert!(!line.trim_end_matches('\n').chars().any(acts));
         let value: Value = serde_json::from_str(&line).expect("a JSON object");
         assert_eq!(value["url"], Value::from(all));
@@ -251,9 +287,10 @@ mod tests {
 
     #[test]
     fn json_within_is_made_harmless() {
-        for (json, expected) in
-            [(r#"{"a":"b"}"#, r#"{"a":"b"}"#), ("{\"\u{202e}é\":\"\u{9b}\"}", r#"{"\u202eé":"\u009b"}"#)]
-        {
+        for (json, expected) in [
+            (r#"{"a":"b"}"#, r#"{"a":"b"}"#),
+            ("{\"\u{202e}é\":\"\u{9b}\"}", r#"{"\u202eé":"\u009b"}"#),
+        ] {
             let mut out = Vec::new();
             push_json(&mut out, json);
             assert_eq!(String::from_utf8(out).as_deref(), Ok(expected));

@@ -24,7 +24,9 @@ pub use crate::csv::CsvSink;
 pub use jsonl::JsonlSink;
 pub use parquet::{DataSetSink, ParquetSink};
 pub use redacted::RedactedSink;
-pub use sink::{AGENTS_MISSING, DeliveryOutcome, EmptyReason, ResultHead, RunVitals, Sink, distinct_names};
+pub use sink::{
+    AGENTS_MISSING, DeliveryOutcome, EmptyReason, ResultHead, RunVitals, Sink, distinct_names,
+};
 pub use table::{TableSink, TableStyle, WindowPace};
 pub use tee::TeeSink;
 pub use zone::DisplayZone;

@@ -7,7 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use recording::{CaptureFacts, FileMetadata, PendingRows, Recorder, RecordingTotals, TableKind, TableWriter};
+use recording::{
+    CaptureFacts, FileMetadata, PendingRows, Recorder, RecordingTotals, TableKind, TableWriter,
+};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::Sink;
@@ -59,9 +61,16 @@ impl<W: Write + Send> ParquetSink<W> {
         memory: usize,
     ) -> io::Result<Self> {
         // Contains exactly the query's columns.
-        let writer = TableWriter::new(out, TableKind::Result, schema, columns)?.with_group_memory(memory);
+        let writer =
+            TableWriter::new(out, TableKind::Result, schema, columns)?.with_group_memory(memory);
         let (pending, age) = (PendingRows::default(), RowGroupAge::default());
-        Ok(ParquetSink { writer: Some(writer), pending, head, age, file: None })
+        Ok(ParquetSink {
+            writer: Some(writer),
+            pending,
+            head,
+            age,
+            file: None,
+        })
     }
 
     /// `file`: the regular file behind the writer, from its start. After every row group a footer is written, which the
@@ -73,14 +82,22 @@ impl<W: Write + Send> ParquetSink<W> {
 
     /// Writes the rows that wait. Returns whether a row group ended.
     fn write_pending(&mut self) -> io::Result<bool> {
-        let Some(writer) = &mut self.writer else { return Ok(false) };
-        self.pending.take().map_or(Ok(false), |(rows, watermarks)| writer.write(&rows, &watermarks))
+        let Some(writer) = &mut self.writer else {
+            return Ok(false);
+        };
+        self.pending.take().map_or(Ok(false), |(rows, watermarks)| {
+            writer.write(&rows, &watermarks)
+        })
     }
 
     /// Writes the footer after a row group.
     fn put_end(&mut self) -> io::Result<()> {
-        let (Some(file), Some(writer)) = (&self.file, &self.writer) else { return Ok(()) };
-        let Some((at, footer)) = writer.end_so_far(&self.head)? else { return Ok(()) };
+        let (Some(file), Some(writer)) = (&self.file, &self.writer) else {
+            return Ok(());
+        };
+        let Some((at, footer)) = writer.end_so_far(&self.head)? else {
+            return Ok(());
+        };
         file.write_all_at(&footer, at)?;
         file.set_len(at + footer.len() as u64)
     }
@@ -110,7 +127,9 @@ impl<W: Write + Send> Sink for ParquetSink<W> {
 
     fn finish(&mut self) -> io::Result<()> {
         self.write_pending()?;
-        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(());
+        };
         if let Some(file) = &self.file {
             // The previous footer is overwritten, and may have been longer.
             writer.end_group()?;
@@ -136,7 +155,11 @@ impl DataSetSink {
     /// Writes the tables of `recorder`.
     #[must_use]
     pub fn new(recorder: Recorder) -> DataSetSink {
-        DataSetSink { recorder, watermark_ns: i64::MIN, age: RowGroupAge::default() }
+        DataSetSink {
+            recorder,
+            watermark_ns: i64::MIN,
+            age: RowGroupAge::default(),
+        }
     }
 }
 
@@ -148,7 +171,11 @@ impl Sink for DataSetSink {
 
     /// Ends old row groups.
     fn flush(&mut self) -> io::Result<()> {
-        if self.age.is_over() { self.recorder.end_groups() } else { Ok(()) }
+        if self.age.is_over() {
+            self.recorder.end_groups()
+        } else {
+            Ok(())
+        }
     }
 
     fn finish(&mut self) -> io::Result<()> {

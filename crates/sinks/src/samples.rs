@@ -39,8 +39,9 @@ impl SampleRow {
 }
 
 pub fn any_row() -> impl Strategy<Value = SampleRow> {
-    let url =
-        proptest::option::of(proptest::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter));
+    let url = proptest::option::of(
+        proptest::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter),
+    );
     let ip = proptest::option::of(any::<[u8; 16]>().prop_map(|b| crate::cells::ip(&b)));
     let rest = (
         any::<Option<u64>>(),
@@ -49,23 +50,27 @@ pub fn any_row() -> impl Strategy<Value = SampleRow> {
         any::<Option<i64>>(),
         any::<Option<f64>>(),
     );
-    (url, ip, rest).prop_map(|(url, client_ip, (id, ts, status, response_time, avg))| SampleRow {
-        id,
-        ts,
-        client_ip,
-        url,
-        hit: Some(true),
-        status,
-        response_time,
-        avg,
-        hist: None,
-    })
+    (url, ip, rest).prop_map(
+        |(url, client_ip, (id, ts, status, response_time, avg))| SampleRow {
+            id,
+            ts,
+            client_ip,
+            url,
+            hit: Some(true),
+            status,
+            response_time,
+            avg,
+            hist: None,
+        },
+    )
 }
 
 /// A schema with these fields, named `t`.
 pub fn schema(fields: &[(&'static str, DataType, Unit)]) -> Arc<Schema> {
-    let fields =
-        fields.iter().map(|(name, data_type, unit)| Field::new(name, *data_type, *unit, "")).collect();
+    let fields = fields
+        .iter()
+        .map(|(name, data_type, unit)| Field::new(name, *data_type, *unit, ""))
+        .collect();
     Arc::new(Schema {
         name: "t".into(),
         version: 1,
@@ -85,9 +90,18 @@ pub fn writer(schema: Arc<Schema>) -> TupleWriter {
 
 pub fn head(processor: Option<&str>, batch: &Batch) -> ResultHead {
     let columns = crate::cells::names(batch);
-    let slide_ns = columns.iter().any(|name| name == "window_start").then_some(10_000_000_000);
+    let slide_ns = columns
+        .iter()
+        .any(|name| name == "window_start")
+        .then_some(10_000_000_000);
     let keys = usize::from(columns.iter().any(|name| name == "url"));
-    ResultHead { processor: processor.map(Into::into), columns, keys, slide_ns, ..ResultHead::default() }
+    ResultHead {
+        processor: processor.map(Into::into),
+        columns,
+        keys,
+        slide_ns,
+        ..ResultHead::default()
+    }
 }
 
 pub fn batch(rows: &[SampleRow]) -> Batch {
@@ -145,7 +159,13 @@ pub fn result_writer() -> TupleWriter {
     ]))
 }
 
-pub fn push_result(w: &mut TupleWriter, start: i64, url: &str, count: u64, error_bound: Option<f64>) {
+pub fn push_result(
+    w: &mut TupleWriter,
+    start: i64,
+    url: &str,
+    count: u64,
+    error_bound: Option<f64>,
+) {
     w.i64(FieldId(0), start);
     w.i64(FieldId(1), start + 10_000_000_000);
     w.text(FieldId(2), url.as_bytes());

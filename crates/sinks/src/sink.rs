@@ -169,6 +169,9 @@ mod tests {
 
     #[test]
     fn names_are_made_distinct() {
-        assert_eq!(distinct_names(["a", "b", "a", "a"]), ["a", "b", "a#2", "a#3"]);
+        assert_eq!(
+            distinct_names(["a", "b", "a", "a"]),
+            ["a", "b", "a#2", "a#3"]
+        );
     }
 }

@@ -69,7 +69,9 @@ impl<W: Write> TableSink<W> {
     /// A writer of the results announced by `heads`.
     pub fn new(out: W, heads: &[ResultHead], style: TableStyle) -> Self {
         let shown = |head: &ResultHead| TableResult {
-            calendar: head.slide_ns.map(|slide_ns| WindowCalendar::new(slide_ns, &style.zone, head.empty)),
+            calendar: head
+                .slide_ns
+                .map(|slide_ns| WindowCalendar::new(slide_ns, &style.zone, head.empty)),
             trend: ResultTrend::new(head.slide_ns.unwrap_or(1)),
             head: head.clone(),
             held: None,
@@ -92,11 +94,15 @@ impl<W: Write> TableSink<W> {
         if self.results[result].head.processor.is_none() {
             return self.take_tuples(rendered);
         }
-        let Some(window) = run.window.filter(|_| run.section.is_none()) else { return self.emit(&rendered) };
+        let Some(window) = run.window.filter(|_| run.section.is_none()) else {
+            return self.emit(&rendered);
+        };
         let keys: Vec<FieldId> = self.keys(&rendered);
         for (at, row) in run.rows.clone().enumerate() {
-            let keys: Vec<_> =
-                keys.iter().map(|id| (*id, rendered.cell(*id, at).map(str::to_owned))).collect();
+            let keys: Vec<_> = keys
+                .iter()
+                .map(|id| (*id, rendered.cell(*id, at).map(str::to_owned)))
+                .collect();
             self.results[result].trend.take(batch, row, window.0, &keys);
         }
         match self.style.pace {
@@ -113,14 +119,20 @@ impl<W: Write> TableSink<W> {
             Some(waiting) => waiting.append(rendered),
             None => self.waiting = Some(rendered),
         }
-        match self.waiting.as_ref().is_some_and(|w| w.rows >= TUPLES_FIRST) {
+        match self
+            .waiting
+            .as_ref()
+            .is_some_and(|w| w.rows >= TUPLES_FIRST)
+        {
             true => self.emit_waiting(),
             false => Ok(()),
         }
     }
 
     fn emit_waiting(&mut self) -> io::Result<()> {
-        self.waiting.take().map_or(Ok(()), |rendered| self.emit(&rendered))
+        self.waiting
+            .take()
+            .map_or(Ok(()), |rendered| self.emit(&rendered))
     }
 
     fn hold(&mut self, rendered: RenderedRows) -> io::Result<()> {
@@ -138,7 +150,10 @@ impl<W: Write> TableSink<W> {
     }
 
     fn emit_held(&mut self, result: usize) -> io::Result<()> {
-        self.results[result].held.take().map_or(Ok(()), |rendered| self.emit(&rendered))
+        self.results[result]
+            .held
+            .take()
+            .map_or(Ok(()), |rendered| self.emit(&rendered))
     }
 
     /// Writes rows, under the current header if it fits.
@@ -175,7 +190,13 @@ impl<W: Write> TableSink<W> {
 
     /// Columns for these rows.
     fn lay_out(&mut self, rendered: &RenderedRows) -> TableBlock {
-        let RenderedRows { result, section, schema, fields, .. } = rendered;
+        let RenderedRows {
+            result,
+            section,
+            schema,
+            fields,
+            ..
+        } = rendered;
         let keys = self.keys(rendered);
         let role = |id: FieldId| match schema.field(id).name.as_ref() {
             _ if self.results[*result].head.processor.is_none() => ColumnRole::Field,
@@ -191,7 +212,10 @@ impl<W: Write> TableSink<W> {
             }
         });
         let mut sized: Vec<TableColumn> = sized.collect();
-        let calendar = self.results[*result].calendar.as_ref().filter(|_| !rendered.windows.is_empty());
+        let calendar = self.results[*result]
+            .calendar
+            .as_ref()
+            .filter(|_| !rendered.windows.is_empty());
         let margin = calendar.map_or(0, |calendar| calendar.width() + BETWEEN);
         let width = self.style.width.map(|width| width.saturating_sub(margin));
         if calendar.is_some() && self.style.pace == WindowPace::AtOnce {
@@ -200,7 +224,11 @@ impl<W: Write> TableSink<W> {
         layout::for_people(&mut sized, schema);
         let fitted = layout::fit(sized, width, schema);
         self.left_out.extend(fitted.left_out);
-        let texts = fitted.columns.iter().map(|_| TextShortener::default()).collect();
+        let texts = fitted
+            .columns
+            .iter()
+            .map(|_| TextShortener::default())
+            .collect();
         TableBlock {
             result: *result,
             section: section.clone(),
@@ -213,11 +241,24 @@ impl<W: Write> TableSink<W> {
     fn title(&mut self, rendered: &RenderedRows) -> Option<String> {
         let several = self.results.len() > 1;
         let shown = &mut self.results[rendered.result];
-        let name = shown.head.processor.as_deref().map(text::escape).unwrap_or_default();
-        match (&rendered.section, rendered.windows.first(), &mut shown.calendar) {
+        let name = shown
+            .head
+            .processor
+            .as_deref()
+            .map(text::escape)
+            .unwrap_or_default();
+        match (
+            &rendered.section,
+            rendered.windows.first(),
+            &mut shown.calendar,
+        ) {
             (Some((Some((start, end)), _)), ..) => {
                 let zone = &self.style.zone;
-                Some(format!("{name}  {} – {}", zone.short_time(*start), zone.short_time(*end)))
+                Some(format!(
+                    "{name}  {} – {}",
+                    zone.short_time(*start),
+                    zone.short_time(*end)
+                ))
             }
             (None, Some((_, window)), Some(calendar)) => Some(calendar.title(&name, *window)),
             _ => several.then_some(name),
@@ -231,12 +272,19 @@ impl<W: Write> TableSink<W> {
         let rules: Vec<String> = block.columns.iter().map(|c| "─".repeat(c.width)).collect();
         let rule = margin.map(|width| ("─".repeat(width), width));
         let rule = rule.as_ref().map(|(rule, width)| (rule.as_str(), *width));
-        push_line(text, rule, block.columns.iter().zip(rules.iter().map(String::as_str)));
+        push_line(
+            text,
+            rule,
+            block.columns.iter().zip(rules.iter().map(String::as_str)),
+        );
     }
 
     /// Width of the window column, if any.
     fn margin(&self, block: &TableBlock) -> Option<usize> {
-        let calendar = self.results[block.result].calendar.as_ref().filter(|_| block.section.is_none())?;
+        let calendar = self.results[block.result]
+            .calendar
+            .as_ref()
+            .filter(|_| block.section.is_none())?;
         Some(calendar.width().max("window".len()))
     }
 
@@ -246,10 +294,14 @@ impl<W: Write> TableSink<W> {
         let mut windows = rendered.windows.iter().peekable();
         for row in 0..rendered.rows {
             let mut start = String::new();
-            if let (Some((_, (start_ns, _))), Some(calendar)) =
-                (windows.next_if(|(at, _)| *at == row), &mut self.results[block.result].calendar)
-            {
-                calendar.go_to(*start_ns).iter().for_each(|line| text.push_str(&format!("{line}\n")));
+            if let (Some((_, (start_ns, _))), Some(calendar)) = (
+                windows.next_if(|(at, _)| *at == row),
+                &mut self.results[block.result].calendar,
+            ) {
+                calendar
+                    .go_to(*start_ns)
+                    .iter()
+                    .for_each(|line| text.push_str(&format!("{line}\n")));
                 start = calendar.cell(*start_ns);
             }
             let cells = block.cells(rendered, row);
@@ -268,12 +320,24 @@ impl<W: Write> TableSink<W> {
     /// Prints the trend of a result's groups.
     fn push_trend(&mut self, text: &mut String, result: usize) {
         let shown = &self.results[result];
-        let Some(calendar) = &shown.calendar else { return };
-        let lines = shown.trend.lines(self.style.width, &|first, last| calendar.span(first, last));
+        let Some(calendar) = &shown.calendar else {
+            return;
+        };
+        let lines = shown
+            .trend
+            .lines(self.style.width, &|first, last| calendar.span(first, last));
         if !lines.is_empty() {
-            let name = shown.head.processor.as_deref().map(text::escape).unwrap_or_default();
+            let name = shown
+                .head
+                .processor
+                .as_deref()
+                .map(text::escape)
+                .unwrap_or_default();
             let title = format!("{name}  {}", lines[0]);
-            let title = self.style.width.map_or(title.clone(), |width| cut(&title, width, "…"));
+            let title = self
+                .style
+                .width
+                .map_or(title.clone(), |width| cut(&title, width, "…"));
             text.push_str(&format!("\n{title}\n{}\n", lines[1..].join("\n")));
         }
     }
@@ -281,7 +345,9 @@ impl<W: Write> TableSink<W> {
 
 impl<W: Write> Sink for TableSink<W> {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
-        runs(batch).iter().try_for_each(|run| self.take(result, batch, run))
+        runs(batch)
+            .iter()
+            .try_for_each(|run| self.take(result, batch, run))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -318,8 +384,15 @@ impl<W: Write> Sink for TableSink<W> {
 
     fn notes(&self) -> Vec<String> {
         let names: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
-        let is_tuples = self.results.iter().any(|shown| shown.head.processor.is_none());
-        let choice = if is_tuples { ", or chosen by SELECT" } else { "" };
+        let is_tuples = self
+            .results
+            .iter()
+            .any(|shown| shown.head.processor.is_none());
+        let choice = if is_tuples {
+            ", or chosen by SELECT"
+        } else {
+            ""
+        };
         match names.is_empty() {
             true => Vec::new(),
             false => vec![format!(

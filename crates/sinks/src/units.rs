@@ -23,8 +23,11 @@ pub fn number(unit: Unit, value: f64) -> String {
 #[must_use]
 pub fn duration(ns: f64) -> String {
     let (sign, ns) = split_sign(ns);
-    let text =
-        if ns < 999.5e6 { scaled(ns, 1000.0, &["ns", "µs", "ms"], significant) } else { seconds(ns / 1e9) };
+    let text = if ns < 999.5e6 {
+        scaled(ns, 1000.0, &["ns", "µs", "ms"], significant)
+    } else {
+        seconds(ns / 1e9)
+    };
     format!("{sign}{text}")
 }
 
@@ -39,7 +42,10 @@ pub fn chosen_duration(ns: i64) -> String {
         (1_000_000, "ms"),
         (1_000, "µs"),
     ];
-    let (size, unit) = units.into_iter().find(|(size, _)| ns % size == 0).unwrap_or((1, "ns"));
+    let (size, unit) = units
+        .into_iter()
+        .find(|(size, _)| ns % size == 0)
+        .unwrap_or((1, "ns"));
     format!("{} {unit}", ns / size)
 }
 
@@ -48,7 +54,12 @@ pub fn chosen_duration(ns: i64) -> String {
 pub fn bytes(value: f64) -> String {
     let (sign, value) = split_sign(value);
     let one_decimal = |v: f64| format!("{v:.1}");
-    let text = scaled(value, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"], one_decimal);
+    let text = scaled(
+        value,
+        1000.0,
+        &["B", "kB", "MB", "GB", "TB", "PB", "EB"],
+        one_decimal,
+    );
     format!("{sign}{text}")
 }
 
@@ -210,12 +221,32 @@ mod tests {
         );
         check(
             Unit::PerSecond,
-            &[(0.0, "0/s"), (0.5, "0.50/s"), (12.34, "12.3/s"), (1234.5, "1234/s"), (0.00123, "1.23e-3/s")],
+            &[
+                (0.0, "0/s"),
+                (0.5, "0.50/s"),
+                (12.34, "12.3/s"),
+                (1234.5, "1234/s"),
+                (0.00123, "1.23e-3/s"),
+            ],
         );
-        check(Unit::BytesPerSecond, &[(0.0, "0 B/s"), (0.25, "0.2 B/s"), (12_345_678.0, "12.3 MB/s")]);
+        check(
+            Unit::BytesPerSecond,
+            &[
+                (0.0, "0 B/s"),
+                (0.25, "0.2 B/s"),
+                (12_345_678.0, "12.3 MB/s"),
+            ],
+        );
         check(
             Unit::None,
-            &[(3.0, "3"), (3.333, "3.33"), (99.99, "100"), (1e6, "1000000"), (-2.5, "-2.50"), (200.0, "200")],
+            &[
+                (3.0, "3"),
+                (3.333, "3.33"),
+                (99.99, "100"),
+                (1e6, "1000000"),
+                (-2.5, "-2.50"),
+                (200.0, "200"),
+            ],
         );
     }
 
@@ -240,9 +271,12 @@ mod tests {
     #[test]
     fn chosen_times_and_ids() {
         let second = 1_000_000_000;
-        for (ns, text) in
-            [(90 * second, "90 s"), (300 * second, "5 min"), (7_200 * second, "2 h"), (1_500_000, "1500 µs")]
-        {
+        for (ns, text) in [
+            (90 * second, "90 s"),
+            (300 * second, "5 min"),
+            (7_200 * second, "2 h"),
+            (1_500_000, "1500 µs"),
+        ] {
             assert_eq!(chosen_duration(ns), text);
         }
         assert_eq!(id(255), "00000000000000ff");

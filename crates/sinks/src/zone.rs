@@ -22,7 +22,12 @@ impl TimePrecision {
     #[must_use]
     pub fn for_multiples_of(ns: i64) -> TimePrecision {
         let steps = [(1_000_000_000, 0), (1_000_000, 3), (1_000, 6)];
-        TimePrecision(steps.iter().find(|(step, _)| ns % step == 0).map_or(9, |(_, digits)| *digits))
+        TimePrecision(
+            steps
+                .iter()
+                .find(|(step, _)| ns % step == 0)
+                .map_or(9, |(_, digits)| *digits),
+        )
     }
 }
 
@@ -56,7 +61,12 @@ impl DisplayZone {
     pub fn clock(&self, epoch_ns: i64, digits: TimePrecision) -> String {
         self.show(epoch_ns, |at| match digits.0 {
             0 => at.strftime("%H:%M:%S").to_string(),
-            n => format!("{}.{:0width$}", at.strftime("%H:%M:%S"), fraction(at, n), width = usize::from(n)),
+            n => format!(
+                "{}.{:0width$}",
+                at.strftime("%H:%M:%S"),
+                fraction(at, n),
+                width = usize::from(n)
+            ),
         })
     }
 
@@ -84,7 +94,11 @@ fn fraction(at: &Zoned, digits: u8) -> i32 {
 }
 
 fn offset(at: &Zoned) -> String {
-    if at.time_zone().iana_name() == Some("UTC") { "Z".to_owned() } else { at.strftime("%:z").to_string() }
+    if at.time_zone().iana_name() == Some("UTC") {
+        "Z".to_owned()
+    } else {
+        at.strftime("%:z").to_string()
+    }
 }
 
 #[cfg(test)]
@@ -97,12 +111,21 @@ mod tests {
 
     #[test]
     fn times_in_zones() {
-        let berlin = DisplayZone::new(TimeZone::get("Europe/Berlin").expect("the data base is built in"));
+        let berlin =
+            DisplayZone::new(TimeZone::get("Europe/Berlin").expect("the data base is built in"));
         let east = DisplayZone::new(TimeZone::fixed(jiff::tz::offset(2)));
         let utc = DisplayZone::default();
         for (zone, time, expected) in [
-            (&utc, NOVEMBER, "2026-11-21T19:59:17.229334Z 2026-11-21 19:59:17.229 UTC"),
-            (&utc, -1, "1969-12-31T23:59:59.999999Z 1969-12-31 23:59:59.999 UTC"),
+            (
+                &utc,
+                NOVEMBER,
+                "2026-11-21T19:59:17.229334Z 2026-11-21 19:59:17.229 UTC",
+            ),
+            (
+                &utc,
+                -1,
+                "1969-12-31T23:59:59.999999Z 1969-12-31 23:59:59.999 UTC",
+            ),
             (
                 &berlin,
                 NOVEMBER,
@@ -118,17 +141,30 @@ mod tests {
                 OCTOBER,
                 "2026-10-25T02:00:00.000000+01:00 2026-10-25 02:00:00.000 Europe/Berlin (+01:00)",
             ),
-            (&east, NOVEMBER, "2026-11-21T21:59:17.229334+02:00 2026-11-21 21:59:17.229 +02:00"),
+            (
+                &east,
+                NOVEMBER,
+                "2026-11-21T21:59:17.229334+02:00 2026-11-21 21:59:17.229 +02:00",
+            ),
         ] {
             let clock = zone.clock(time, TimePrecision(3));
             let name = zone.name(time);
-            assert_eq!(format!("{} {} {clock} {name}", zone.time(time), zone.date(time)), expected);
+            assert_eq!(
+                format!("{} {} {clock} {name}", zone.time(time), zone.date(time)),
+                expected
+            );
         }
         for extreme in [i64::MIN, i64::MAX] {
             assert!(utc.time(extreme).ends_with('Z'));
         }
-        assert_eq!(utc.short_time(1_795_291_150_000_000_000), "2026-11-21T19:59:10Z");
-        assert_eq!(utc.short_time(1_795_291_150_500_000_000), "2026-11-21T19:59:10.5Z");
+        assert_eq!(
+            utc.short_time(1_795_291_150_000_000_000),
+            "2026-11-21T19:59:10Z"
+        );
+        assert_eq!(
+            utc.short_time(1_795_291_150_500_000_000),
+            "2026-11-21T19:59:10.5Z"
+        );
     }
 
     #[test]

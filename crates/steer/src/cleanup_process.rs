@@ -58,10 +58,18 @@ impl CleanupProcess {
             .spawn()
             .map_err(no_program)?;
         // It stays in the pipe until it is read.
-        let written =
-            waiting.stdin.take().map(|mut pipe| pipe.write_all(&input.as_bytes()[..input.len().min(PIPE)]));
-        let mut keeper = CleanupProcess { waiting, lock: Some(lock) };
-        written.transpose().and_then(|_| keeper.waits()).map_err(no_program)?;
+        let written = waiting
+            .stdin
+            .take()
+            .map(|mut pipe| pipe.write_all(&input.as_bytes()[..input.len().min(PIPE)]));
+        let mut keeper = CleanupProcess {
+            waiting,
+            lock: Some(lock),
+        };
+        written
+            .transpose()
+            .and_then(|_| keeper.waits())
+            .map_err(no_program)?;
         Ok(keeper)
     }
 
@@ -71,7 +79,10 @@ impl CleanupProcess {
             program: "flock".to_owned(),
             why: why.to_string(),
         };
-        let lock = self.lock.as_ref().expect("it is held until this is dropped");
+        let lock = self
+            .lock
+            .as_ref()
+            .expect("it is held until this is dropped");
         lock.try_clone().map(ProgramInput::Lock).map_err(no_lock)
     }
 
@@ -81,7 +92,10 @@ impl CleanupProcess {
         let own = format!(" {} ", self.waiting.id());
         while begun.elapsed() < PATIENCE {
             let locks = fs::read_to_string("/proc/locks")?;
-            if locks.lines().any(|line| line.contains("-> FLOCK") && line.contains(&own)) {
+            if locks
+                .lines()
+                .any(|line| line.contains("-> FLOCK") && line.contains(&own))
+            {
                 return Ok(());
             }
             if self.waiting.try_wait()?.is_some() {
@@ -113,7 +127,8 @@ impl Drop for CleanupProcess {
 fn nameless() -> std::io::Result<File> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path: PathBuf = std::env::temp_dir().join(format!("netalytics-{}-{number}", std::process::id()));
+    let path: PathBuf =
+        std::env::temp_dir().join(format!("netalytics-{}-{number}", std::process::id()));
     let file = File::create_new(&path)?;
     fs::remove_file(&path)?;
     Ok(file)
@@ -128,7 +143,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let made = folder.path().join("made");
         let words = [made.display().to_string()];
-        let keeper = CleanupProcess::new("touch", &words, ("UNUSED", folder.path()), "").expect("it waits");
+        let keeper =
+            CleanupProcess::new("touch", &words, ("UNUSED", folder.path()), "").expect("it waits");
         keeper.cancel();
         assert!(!made.exists());
     }
@@ -138,23 +154,35 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let made = folder.path().join("made");
         let words = [made.display().to_string()];
-        drop(CleanupProcess::new("touch", &words, ("UNUSED", folder.path()), "").expect("it waits"));
+        drop(
+            CleanupProcess::new("touch", &words, ("UNUSED", folder.path()), "").expect("it waits"),
+        );
         assert!(made.exists());
     }
 
     #[test]
     fn a_tool_that_outlives_its_process_is_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");
-        let [made, removed] =
-            ["made", "removed"].map(|name| folder.path().join(name).to_str().expect("text").to_owned());
+        let [made, removed] = ["made", "removed"]
+            .map(|name| folder.path().join(name).to_str().expect("text").to_owned());
         let words = [made.clone(), removed.clone()];
-        let mut keeper = CleanupProcess::new("mv", &words, ("UNUSED", folder.path()), "").expect("it waits");
-        let ProgramInput::Lock(lock) = keeper.lock().expect("a lock") else { panic!("text") };
+        let mut keeper =
+            CleanupProcess::new("mv", &words, ("UNUSED", folder.path()), "").expect("it waits");
+        let ProgramInput::Lock(lock) = keeper.lock().expect("a lock") else {
+            panic!("text")
+        };
         let tool = format!("sleep 0.3; touch {made}");
-        let mut tool = Command::new("sh").args(["-c", &tool]).stdin(lock).spawn().expect("a shell");
+        let mut tool = Command::new("sh")
+            .args(["-c", &tool])
+            .stdin(lock)
+            .spawn()
+            .expect("a shell");
         // The kernel closes the files of a process that ends.
         keeper.lock = None;
-        assert!(keeper.waiting.wait().expect("it ends").success(), "it ran before the tool had ended");
+        assert!(
+            keeper.waiting.wait().expect("it ends").success(),
+            "it ran before the tool had ended"
+        );
         assert!(tool.wait().expect("it ends").success());
         assert!(fs::exists(removed).expect("a folder"));
     }

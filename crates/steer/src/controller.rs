@@ -40,7 +40,10 @@ impl SwitchController {
     /// of ports to which the switch does not flood.
     #[must_use]
     pub fn new(url: &str, datapath: &str, token: Option<&str>, quiet: &[&str]) -> SwitchController {
-        let settings = HttpSettings { whole_max: Some(PATIENCE), ..HttpSettings::default() };
+        let settings = HttpSettings {
+            whole_max: Some(PATIENCE),
+            ..HttpSettings::default()
+        };
         SwitchController {
             agent: settings.agent(),
             base: format!("{}/v1/switches/{datapath}", url.trim_end_matches('/')),
@@ -52,8 +55,10 @@ impl SwitchController {
 
     fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, SwitchError> {
         let uri = format!("{}{path}", self.base);
-        let refused =
-            |said: String| SwitchError::Refused { program: format!("the controller at {uri}"), said };
+        let refused = |said: String| SwitchError::Refused {
+            program: format!("the controller at {uri}"),
+            said,
+        };
         let failed = |e: ureq::Error| match e {
             ureq::Error::Timeout(_) => SwitchError::Silent {
                 program: format!("the controller at {uri}"),
@@ -71,14 +76,22 @@ impl SwitchController {
             }
         };
         let mut answer = sent.map_err(failed)?;
-        let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string().map_err(failed)?;
+        let text = answer
+            .body_mut()
+            .with_config()
+            .limit(ANSWER_MAX)
+            .read_to_string()
+            .map_err(failed)?;
         let value: Value = serde_json::from_str(&text).map_err(|_| {
             SwitchError::NotUnderstood(format!("{uri} does not answer with JSON: {text:.200}"))
         })?;
         if answer.status().is_success() {
             return Ok(value);
         }
-        let why = value.get("error").and_then(Value::as_str).unwrap_or("no reason given");
+        let why = value
+            .get("error")
+            .and_then(Value::as_str)
+            .unwrap_or("no reason given");
         if answer.status() == 401 {
             return Err(refused(format!(
                 "{why} (401); controller_token in the network file, or --controller-token, names that file"
@@ -98,12 +111,19 @@ impl SwitchController {
         let listed = self.ask("GET", "/rules", None)?;
         let listed = listed.as_array().cloned().unwrap_or_default();
         let rules = listed.iter().map(rule_from_json).collect::<Result<_, _>>();
-        rules.map_err(|why| SwitchError::NotUnderstood(format!("{}: cannot parse a rule: {why}", self.base)))
+        rules.map_err(|why| {
+            SwitchError::NotUnderstood(format!("{}: cannot parse a rule: {why}", self.base))
+        })
     }
 
     /// Cookie and mask of a server's rules.
     fn set(server: u16) -> (RuleCookie, RuleCookie) {
-        let own = CookieOwner { server, job: 0, generation: 0, actions: 0 };
+        let own = CookieOwner {
+            server,
+            job: 0,
+            generation: 0,
+            actions: 0,
+        };
         (RuleCookie::of(own), RuleCookie(RuleCookie::SERVER_MASK))
     }
 }
@@ -116,10 +136,19 @@ pub fn datapaths(url: &str, token: Option<&str>) -> Result<Vec<String>, SwitchEr
     let mut controller = SwitchController::new(url, "", token, &[]);
     controller.base.truncate(controller.base.len() - 1);
     let listed = controller.ask("GET", "", None)?;
-    let strange =
-        || SwitchError::NotUnderstood(format!("{}: the response has no list of switches", controller.base));
+    let strange = || {
+        SwitchError::NotUnderstood(format!(
+            "{}: the response has no list of switches",
+            controller.base
+        ))
+    };
     let listed = listed.as_array().ok_or_else(strange)?;
-    let number = |switch: &Value| switch.get("datapath").and_then(Value::as_str).map(str::to_owned);
+    let number = |switch: &Value| {
+        switch
+            .get("datapath")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     Ok(listed.iter().filter_map(number).collect())
 }
 
@@ -142,19 +171,36 @@ pub(crate) fn changed(mut rules: Vec<FlowRule>, operations: &[RuleOperation]) ->
 
 impl SwitchBackend for SwitchController {
     fn capabilities(&self) -> SwitchCapabilities {
-        SwitchCapabilities { leases: true, truncates: true, mirrors: false }
+        SwitchCapabilities {
+            leases: true,
+            truncates: true,
+            mirrors: false,
+        }
     }
 
     fn list(&mut self) -> Result<ObservedSwitch, SwitchError> {
         let switch = self.ask("GET", "", None)?;
-        let strange =
-            || SwitchError::NotUnderstood(format!("{}: the response has no list of ports", self.base));
-        let listed = switch.get("ports").and_then(Value::as_array).ok_or_else(strange)?;
+        let strange = || {
+            SwitchError::NotUnderstood(format!("{}: the response has no list of ports", self.base))
+        };
+        let listed = switch
+            .get("ports")
+            .and_then(Value::as_array)
+            .ok_or_else(strange)?;
         let port = |port: &Value| {
             let number = u32::try_from(port.get("number")?.as_u64()?).ok()?;
             let name = port.get("name")?.as_str()?.to_owned();
-            let flooded = if self.quiet.contains(&name) { FloodSetting::No } else { FloodSetting::Yes };
-            (number < PORT_MAX || number == LOCAL).then_some((number, name, flooded, PortVlans::All))
+            let flooded = if self.quiet.contains(&name) {
+                FloodSetting::No
+            } else {
+                FloodSetting::Yes
+            };
+            (number < PORT_MAX || number == LOCAL).then_some((
+                number,
+                name,
+                flooded,
+                PortVlans::All,
+            ))
         };
         let ports = listed.iter().filter_map(port).collect();
         Ok(ObservedSwitch {
@@ -176,17 +222,33 @@ impl SwitchBackend for SwitchController {
         };
         let (cookie, mask) = SwitchController::set(server);
         let own = json!({"cookie": cookie.to_string(), "mask": mask.to_string()});
-        if operations.iter().all(|operation| matches!(operation, RuleOperation::Renew(..))) {
+        if operations
+            .iter()
+            .all(|operation| matches!(operation, RuleOperation::Renew(..)))
+        {
             return self.ask("POST", "/renew", Some(&own)).map(drop);
         }
         let rules = changed(ours(&self.rules()?, server), operations);
         if rules.is_empty() {
-            return self.ask("DELETE", &format!("/rules?cookie={cookie}&mask={mask}"), None).map(drop);
+            return self
+                .ask(
+                    "DELETE",
+                    &format!("/rules?cookie={cookie}&mask={mask}"),
+                    None,
+                )
+                .map(drop);
         }
         // Also increases after a restart of this process.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.generation = (self.generation + 1).max(u64::try_from(now.as_millis()).unwrap_or(u64::MAX) >> 1);
-        let lease = rules.iter().map(|rule| rule.hard_timeout).max().unwrap_or(0);
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        self.generation =
+            (self.generation + 1).max(u64::try_from(now.as_millis()).unwrap_or(u64::MAX) >> 1);
+        let lease = rules
+            .iter()
+            .map(|rule| rule.hard_timeout)
+            .max()
+            .unwrap_or(0);
         let rules: Vec<Value> = rules.iter().map(rule_to_json).collect();
         let set = json!({
             "cookie": cookie.to_string(), "mask": mask.to_string(), "generation": self.generation, "lease": lease, "rules": rules,
@@ -200,7 +262,10 @@ impl SwitchBackend for SwitchController {
 
     fn keep_floods_from(&mut self, port: u32) -> Result<(), SwitchError> {
         let listed = self.list()?.ports;
-        let name = listed.iter().find(|known| known.0 == port).map_or("of no name", |known| &known.1);
+        let name = listed
+            .iter()
+            .find(|known| known.0 == port)
+            .map_or("of no name", |known| &known.1);
         if self.quiet.iter().any(|quiet| quiet == name) {
             return Ok(());
         }

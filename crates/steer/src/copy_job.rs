@@ -30,7 +30,10 @@ impl PortPlace {
     /// By names.
     #[must_use]
     pub fn new(switch: &str, port: &str) -> PortPlace {
-        PortPlace { switch: switch.to_owned(), port: port.to_owned() }
+        PortPlace {
+            switch: switch.to_owned(),
+            port: port.to_owned(),
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use mirror::diff::others;
 use mirror::model::{KnownHost, PortNeighbor, SwitchLink};
 use mirror::openflow::{CookieOwner, FlowRule};
 use mirror::ovsdb::{self, PortMirror};
-use mirror::{CopyExpectation, MatchField, ModelPacket, PacketPart, StrayPolicy, SwitchCopy, TunnelExit};
+use mirror::{
+    CopyExpectation, MatchField, ModelPacket, PacketPart, StrayPolicy, SwitchCopy, TunnelExit,
+};
 
 use crate::backend::ObservedSwitch;
 use crate::copy_job::{
@@ -54,9 +56,17 @@ pub struct DesiredInputs<'a> {
 
 impl DesiredInputs<'_> {
     /// Requested state for these jobs, given the switches' current state.
-    pub fn wishes(&self, jobs: &Jobs, seen: &[ObservedSwitch]) -> Result<DesiredRules, JobStartError> {
+    pub fn wishes(
+        &self,
+        jobs: &Jobs,
+        seen: &[ObservedSwitch],
+    ) -> Result<DesiredRules, JobStartError> {
         let mut wishes = DesiredRules {
-            shares: self.sites.iter().map(|_| DesiredSwitch::default()).collect(),
+            shares: self
+                .sites
+                .iter()
+                .map(|_| DesiredSwitch::default())
+                .collect(),
             links: Vec::new(),
             hosts: Vec::new(),
             wanted: Vec::new(),
@@ -74,14 +84,20 @@ impl DesiredInputs<'_> {
         }
         let island = islands(self.sites.len(), &wishes.links);
         for (address, at) in &self.map.hosts {
-            wishes.hosts.push(KnownHost { address: *address, at: place(at)? });
+            wishes.hosts.push(KnownHost {
+                address: *address,
+                at: place(at)?,
+            });
         }
         for job in jobs.values() {
             for (i, tap) in job.taps.iter().enumerate() {
                 let site = find(self.sites, &tap.switch)?;
                 let target = self.target(&mut wishes, job, site, tap, &place)?;
                 let ports = |names: &[String]| -> Result<Vec<u32>, JobStartError> {
-                    names.iter().map(|name| number(&self.sites[site], &seen[site], name)).collect()
+                    names
+                        .iter()
+                        .map(|name| number(&self.sites[site], &seen[site], name))
+                        .collect()
                 };
                 let monitor = tap.monitor.clone();
                 let part = tap.part;
@@ -101,19 +117,34 @@ impl DesiredInputs<'_> {
                         };
                         let asked = copy.asked_at();
                         share.copies.push(copy);
-                        CopyExpectation { monitor, enters, asked, part, others: StrayPolicy::Never }
+                        CopyExpectation {
+                            monitor,
+                            enters,
+                            asked,
+                            part,
+                            others: StrayPolicy::Never,
+                        }
                     }
                     SelectionMethod::Mirror(names) => {
                         ports(names)?;
                         let output = seen[site].ports.iter().find(|port| port.0 == target);
                         let server = self.server;
                         let actions = u8::try_from(i).unwrap_or(u8::MAX);
-                        let owner = CookieOwner { server, job: job.id, generation: job.generation, actions };
+                        let owner = CookieOwner {
+                            server,
+                            job: job.id,
+                            generation: job.generation,
+                            actions,
+                        };
                         share.mirrors.push(PortMirror {
                             owner,
                             ports: names.clone(),
                             output: output.map(|port| port.1.clone()).unwrap_or_default(),
-                            snaplen: if let PacketPart::First(bytes) = part { bytes } else { 0 },
+                            snaplen: if let PacketPart::First(bytes) = part {
+                                bytes
+                            } else {
+                                0
+                            },
                         });
                         // Packets from a monitor's port are dropped there, too.
                         share.copies.push(SwitchCopy {
@@ -125,7 +156,13 @@ impl DesiredInputs<'_> {
                             target,
                         });
                         let asked = tap.asked.clone();
-                        CopyExpectation { monitor, enters: None, asked, part, others: StrayPolicy::Tolerated }
+                        CopyExpectation {
+                            monitor,
+                            enters: None,
+                            asked,
+                            part,
+                            others: StrayPolicy::Tolerated,
+                        }
                     }
                 };
                 // Packets that enter at a switch without a known link to this one enter here, too, on an unknown path.
@@ -134,7 +171,10 @@ impl DesiredInputs<'_> {
                     None => wishes.wanted.extend(
                         (0..self.sites.len())
                             .filter(|other| island[*other] == island[site])
-                            .map(|other| CopyExpectation { enters: Some(other), ..wanted.clone() }),
+                            .map(|other| CopyExpectation {
+                                enters: Some(other),
+                                ..wanted.clone()
+                            }),
                     ),
                 }
             }
@@ -153,13 +193,29 @@ impl DesiredInputs<'_> {
     ) -> Result<u32, JobStartError> {
         let monitor = || PortNeighbor::Monitor(tap.monitor.clone());
         if let CopyRoute::Port(name) = &tap.to {
-            let (_, number) = place(&PortPlace { switch: tap.switch.clone(), port: name.clone() })?;
+            let (_, number) = place(&PortPlace {
+                switch: tap.switch.clone(),
+                port: name.clone(),
+            })?;
             wishes.shares[site].leads.insert(number, monitor());
             return Ok(number);
         }
-        let way = CopyPath { site, monitor: tap.monitor.clone(), to: tap.to.clone() };
-        let gone = || InstallError::Unknown(format!("the port to monitor {} no longer exists", tap.monitor));
-        let ends = self.ports.made.get(&way).ok_or_else(|| failed(&self.sites[site], gone()))?;
+        let way = CopyPath {
+            site,
+            monitor: tap.monitor.clone(),
+            to: tap.to.clone(),
+        };
+        let gone = || {
+            InstallError::Unknown(format!(
+                "the port to monitor {} no longer exists",
+                tap.monitor
+            ))
+        };
+        let ends = self
+            .ports
+            .made
+            .get(&way)
+            .ok_or_else(|| failed(&self.sites[site], gone()))?;
         let near = ends.near.number;
         let (CopyRoute::Switch(_, end), Some(far)) = (&tap.to, &ends.far) else {
             wishes.shares[site].leads.insert(near, monitor());
@@ -171,8 +227,10 @@ impl DesiredInputs<'_> {
         let share = &mut wishes.shares[far.site];
         share.leads.insert(far.number, PortNeighbor::Copies);
         share.leads.insert(target, monitor());
-        let arriving =
-            tap.asked.first().map(|cube| ModelPacket::of(cube).with(MatchField::InPort, far.number.into()));
+        let arriving = tap
+            .asked
+            .first()
+            .map(|cube| ModelPacket::of(cube).with(MatchField::InPort, far.number.into()));
         share.arriving.extend(arriving);
         share.landings.push(TunnelExit {
             job: job.id,
@@ -193,15 +251,27 @@ fn islands(switches: usize, cables: &[SwitchLink]) -> Vec<usize> {
     for SwitchLink(one, other) in cables {
         let a = island[one.0];
         let b = island[other.0];
-        island.iter_mut().filter(|of| **of == a.max(b)).for_each(|of| *of = a.min(b));
+        island
+            .iter_mut()
+            .filter(|of| **of == a.max(b))
+            .for_each(|of| *of = a.min(b));
     }
     island
 }
 
 /// Number of a port.
 fn number(site: &SwitchSite, seen: &ObservedSwitch, name: &str) -> Result<u32, JobStartError> {
-    let found = seen.ports.iter().find(|port| port.1 == name).map(|port| port.0);
-    found.ok_or_else(|| failed(site, InstallError::Unknown(format!("port {name} does not exist"))))
+    let found = seen
+        .ports
+        .iter()
+        .find(|port| port.1 == name)
+        .map(|port| port.0);
+    found.ok_or_else(|| {
+        failed(
+            site,
+            InstallError::Unknown(format!("port {name} does not exist")),
+        )
+    })
 }
 
 /// A switch with its requested objects and those of others.
@@ -214,14 +284,18 @@ pub fn planned(
     let mut planned = seen.clone();
     planned.rules = others(&seen.rules, server);
     planned.rules.extend(rules.iter().cloned());
-    planned.mirrors.retain(|mirror| !mirror.name.starts_with(&ovsdb::prefix(server)));
-    planned.mirrors.extend(share.mirrors.iter().map(|mirror| crate::ObservedMirror {
-        name: mirror.name(),
-        entering: mirror.ports.clone(),
-        leaving: mirror.ports.clone(),
-        selects_all: false,
-        output: Some(mirror.output.clone()),
-        snaplen: mirror.snaplen.into(),
-    }));
+    planned
+        .mirrors
+        .retain(|mirror| !mirror.name.starts_with(&ovsdb::prefix(server)));
+    planned
+        .mirrors
+        .extend(share.mirrors.iter().map(|mirror| crate::ObservedMirror {
+            name: mirror.name(),
+            entering: mirror.ports.clone(),
+            leaving: mirror.ports.clone(),
+            selects_all: false,
+            output: Some(mirror.output.clone()),
+            snaplen: mirror.snaplen.into(),
+        }));
     planned
 }

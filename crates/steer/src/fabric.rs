@@ -49,7 +49,10 @@ impl FabricShared {
     fn change<T>(&self, act: impl FnOnce(&mut RuleReconciler) -> T) -> T {
         let mut carrier = lock(&self.carrier);
         let done = act(&mut carrier);
-        *lock(&self.told) = FabricStatus { ours: carrier.ours(), lost: carrier.lost().clone() };
+        *lock(&self.told) = FabricStatus {
+            ours: carrier.ours(),
+            lost: carrier.lost().clone(),
+        };
         done
     }
 }
@@ -61,13 +64,18 @@ impl SwitchFabric {
     pub fn new(server: u16, lease: u16, sites: Vec<SwitchSite>, map: NetworkMap) -> SwitchFabric {
         let lease = lease.max(2);
         let carrier = Mutex::new(RuleReconciler::new(server & 0xfff, lease, sites, map));
-        let shared = Arc::new(FabricShared { carrier, told: Mutex::default() });
+        let shared = Arc::new(FabricShared {
+            carrier,
+            told: Mutex::default(),
+        });
         let (end, ended) = mpsc::channel();
         let every = Duration::from_secs(lease.into()) / RENEWALS_IN_A_LEASE;
         let weak = Arc::downgrade(&shared);
         thread::spawn(move || {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                let Some(shared) = Weak::upgrade(&weak) else { break };
+                let Some(shared) = Weak::upgrade(&weak) else {
+                    break;
+                };
                 shared.change(RuleReconciler::renew);
             }
         });
@@ -88,7 +96,14 @@ impl SwitchFabric {
         let (proved, interfaces, repaired) = self.shared.change(start)?;
         let shared = Arc::clone(&self.shared);
         let end = self.end.clone();
-        Ok(RunningCopies { shared, _end: end, job: (id, generation), proved, interfaces, repaired })
+        Ok(RunningCopies {
+            shared,
+            _end: end,
+            job: (id, generation),
+            proved,
+            interfaces,
+            repaired,
+        })
     }
 
     /// Our objects on the switches, as read after the last change; verified whenever leases are renewed.

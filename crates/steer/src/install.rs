@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use mirror::compose::{ComposeError, CopyTerms, RULES_MAX};
 use mirror::diff::{clash, others, ours, owners, renewals};
-use mirror::model::{self, FloodSetting, PortNeighbor, SwitchMirror, SwitchModel, SwitchNetwork, SwitchPort};
+use mirror::model::{
+    self, FloodSetting, PortNeighbor, SwitchMirror, SwitchModel, SwitchNetwork, SwitchPort,
+};
 use mirror::openflow::FlowRule;
 use mirror::{
-    CopyExpectation, Counterexample, MatchField, ModelPacket, ProofResult, RuleLayout, SwitchCopy, compose,
-    diff, prove,
+    CopyExpectation, Counterexample, MatchField, ModelPacket, ProofResult, RuleLayout, SwitchCopy,
+    compose, diff, prove,
 };
 use thiserror::Error;
 
@@ -75,7 +77,9 @@ pub enum InstallError {
     #[error("the rules on the switch differ from those installed: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     NotAsGiven(Vec<Counterexample>),
     /// The switch treats a packet differently from the model; the rules were removed.
-    #[error("the switch forwards {packet} unexpectedly: to {told:?} instead of one of {expected:?}")]
+    #[error(
+        "the switch forwards {packet} unexpectedly: to {told:?} instead of one of {expected:?}"
+    )]
     NotAsModelled {
         /// The packet.
         packet: Box<ModelPacket>,
@@ -129,8 +133,9 @@ fn try_install(
         backend.release_port(&record.port)?;
     }
     for (monitor, _) in &wish.monitors {
-        let open =
-            |port: &&mut (u32, String, FloodSetting, _)| port.0 == *monitor && port.2 == FloodSetting::Yes;
+        let open = |port: &&mut (u32, String, FloodSetting, _)| {
+            port.0 == *monitor && port.2 == FloodSetting::Yes
+        };
         if let Some(port) = seen.ports.iter_mut().find(open) {
             backend.hold_port(port.0, &port.1, wish.server)?;
             held.push(port.1.clone());
@@ -139,7 +144,12 @@ fn try_install(
     }
     let foreign = others(&seen.rules, wish.server);
     let layout = RuleLayout::of(&owners(&seen.rules));
-    let terms = CopyTerms { server: wish.server, lease: wish.lease, layout, rules_max: RULES_MAX };
+    let terms = CopyTerms {
+        server: wish.server,
+        lease: wish.lease,
+        layout,
+        rules_max: RULES_MAX,
+    };
     let desired = compose(&wish.copies, &terms)?;
     none_clash(&desired, &seen.rules, wish.server)?;
     let before = wish.on_paper(&seen).with_rules(foreign.clone());
@@ -157,9 +167,14 @@ fn try_install(
     };
     match checked.and_then(|proved| follow(backend, &proved).map(|()| proved)) {
         Ok(proved) => {
-            let renew_every =
-                (wish.lease > 0).then(|| Duration::from_secs(wish.lease.into()) / RENEWALS_IN_A_LEASE);
-            Ok(InstalledRules { rules: ours(&now.rules, wish.server), proved, switch, renew_every })
+            let renew_every = (wish.lease > 0)
+                .then(|| Duration::from_secs(wish.lease.into()) / RENEWALS_IN_A_LEASE);
+            Ok(InstalledRules {
+                rules: ours(&now.rules, wish.server),
+                proved,
+                switch,
+                renew_every,
+            })
         }
         Err(why) => {
             backend.apply(&diff(&[], &now.rules, wish.server))?;
@@ -169,10 +184,17 @@ fn try_install(
 }
 
 /// Checks that no other server has rules for the same packets.
-pub(crate) fn none_clash(desired: &[FlowRule], seen: &[FlowRule], server: u16) -> Result<(), InstallError> {
+pub(crate) fn none_clash(
+    desired: &[FlowRule],
+    seen: &[FlowRule],
+    server: u16,
+) -> Result<(), InstallError> {
     match clash(desired, seen, server) {
         None => Ok(()),
-        Some((ours, theirs)) => Err(InstallError::Clash { ours: Box::new(ours), theirs: Box::new(theirs) }),
+        Some((ours, theirs)) => Err(InstallError::Clash {
+            ours: Box::new(ours),
+            theirs: Box::new(theirs),
+        }),
     }
 }
 
@@ -184,11 +206,17 @@ pub(crate) fn follow<'a>(
     packets: impl Iterator<Item = &'a ModelPacket>,
 ) -> Result<(), InstallError> {
     for packet in packets.take(WITNESSES_MAX) {
-        let Some(told) = backend.trace(packet)? else { continue };
+        let Some(told) = backend.trace(packet)? else {
+            continue;
+        };
         let port = packet.get(MatchField::InPort) as u32;
         let expected = network.outputs((at, port), packet, &mut model::UnmodeledTerms::default());
         if !expected.contains(&told) {
-            return Err(InstallError::NotAsModelled { packet: Box::new(*packet), told, expected });
+            return Err(InstallError::NotAsModelled {
+                packet: Box::new(*packet),
+                told,
+                expected,
+            });
         }
     }
     Ok(())
@@ -211,7 +239,11 @@ pub fn remove(backend: &mut dyn SwitchBackend, server: u16) -> Result<usize, Swi
     let operations = diff(&[], &seen.rules, server);
     backend.apply(&operations)?;
     let prefix = mirror::ovsdb::prefix(server);
-    let mirrors: Vec<_> = seen.mirrors.iter().filter(|mirror| mirror.name.starts_with(&prefix)).collect();
+    let mirrors: Vec<_> = seen
+        .mirrors
+        .iter()
+        .filter(|mirror| mirror.name.starts_with(&prefix))
+        .collect();
     for mirror in &mirrors {
         backend.remove_mirror(&mirror.name)?;
     }
@@ -224,7 +256,9 @@ pub fn remove(backend: &mut dyn SwitchBackend, server: u16) -> Result<usize, Swi
 /// Ports to which a server has disabled flooding.
 fn held_by(seen: &ObservedSwitch, server: u16) -> impl Iterator<Item = &CopyPortRecord> {
     let made = mirror::ovsdb::port_prefix(server);
-    seen.records.iter().filter(move |record| record.server == server && !record.port.starts_with(&made))
+    seen.records
+        .iter()
+        .filter(move |record| record.server == server && !record.port.starts_with(&made))
 }
 
 fn check(
@@ -232,14 +266,23 @@ fn check(
     after: SwitchModel,
     wish: &InstallRequest,
 ) -> Result<ProofResult, Vec<Counterexample>> {
-    let wanted: Vec<CopyExpectation> = wish.copies.iter().filter_map(|copy| wanted(copy, wish)).collect();
+    let wanted: Vec<CopyExpectation> = wish
+        .copies
+        .iter()
+        .filter_map(|copy| wanted(copy, wish))
+        .collect();
     let before = SwitchNetwork::of(before.clone());
     let after = SwitchNetwork::of(after);
-    prove(&before, &after, &wanted, &|rule| rule.cookie.is_of(wish.server))
+    prove(&before, &after, &wanted, &|rule| {
+        rule.cookie.is_of(wish.server)
+    })
 }
 
 fn wanted(copy: &SwitchCopy, wish: &InstallRequest) -> Option<CopyExpectation> {
-    let (_, monitor) = wish.monitors.iter().find(|(port, _)| *port == copy.target)?;
+    let (_, monitor) = wish
+        .monitors
+        .iter()
+        .find(|(port, _)| *port == copy.target)?;
     Some(CopyExpectation {
         monitor: monitor.clone(),
         enters: None,
@@ -253,7 +296,9 @@ impl InstallRequest {
     fn on_paper(&self, seen: &ObservedSwitch) -> SwitchModel {
         on_paper(&self.switch, seen, |number| {
             let monitor = self.monitors.iter().find(|(port, _)| *port == number);
-            monitor.map_or(PortNeighbor::Hosts, |(_, monitor)| PortNeighbor::Monitor(monitor.clone()))
+            monitor.map_or(PortNeighbor::Hosts, |(_, monitor)| {
+                PortNeighbor::Monitor(monitor.clone())
+            })
         })
     }
 }
@@ -264,23 +309,39 @@ pub(crate) fn on_paper(
     seen: &ObservedSwitch,
     leads: impl Fn(u32) -> PortNeighbor,
 ) -> SwitchModel {
-    let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| SwitchPort {
-        number: *number,
-        name: name.clone(),
-        leads: leads(*number),
-        flooded: *flooded,
-        vlans: vlans.clone(),
-    });
+    let ports = seen
+        .ports
+        .iter()
+        .map(|(number, name, flooded, vlans)| SwitchPort {
+            number: *number,
+            name: name.clone(),
+            leads: leads(*number),
+            flooded: *flooded,
+            vlans: vlans.clone(),
+        });
     let mut switch = SwitchModel::new(name, ports.collect(), seen.rules.clone());
-    let number = |name: &String| seen.ports.iter().find(|port| port.1 == *name).map(|port| port.0);
-    switch.bonds = seen.bonds.iter().map(|bond| bond.iter().filter_map(number).collect()).collect();
+    let number = |name: &String| {
+        seen.ports
+            .iter()
+            .find(|port| port.1 == *name)
+            .map(|port| port.0)
+    };
+    switch.bonds = seen
+        .bonds
+        .iter()
+        .map(|bond| bond.iter().filter_map(number).collect())
+        .collect();
     switch.mirrors = seen
         .mirrors
         .iter()
         .filter_map(|mirror| {
             let all: Vec<u32> = seen.ports.iter().map(|port| port.0).collect();
             let chosen = |names: &[String]| {
-                if mirror.selects_all { all.clone() } else { names.iter().filter_map(number).collect() }
+                if mirror.selects_all {
+                    all.clone()
+                } else {
+                    names.iter().filter_map(number).collect()
+                }
             };
             Some(SwitchMirror {
                 name: mirror.name.clone(),

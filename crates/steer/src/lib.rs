@@ -23,12 +23,16 @@ mod rpc;
 mod trace;
 
 pub use backend::{
-    CopyPortRecord, ObservedMirror, ObservedSwitch, Out, OwnedRules, SwitchBackend, SwitchCapabilities,
-    SwitchError,
+    CopyPortRecord, ObservedMirror, ObservedSwitch, Out, OwnedRules, SwitchBackend,
+    SwitchCapabilities, SwitchError,
 };
 pub use controller::{SwitchController, datapaths};
-pub use copy_job::{CopyJob, CopyRoute, CopyTap, NetworkMap, PortPlace, SelectionMethod, SwitchSite};
+pub use copy_job::{
+    CopyJob, CopyRoute, CopyTap, NetworkMap, PortPlace, SelectionMethod, SwitchSite,
+};
 pub use explore::{Answers, At, DiscoveredLinks, PortDescription, SwitchDescription, explore};
 pub use fabric::{RunningCopies, SwitchFabric};
-pub use install::{InstallError, InstallRequest, InstalledRules, JobStartError, install, remove, renew};
+pub use install::{
+    InstallError, InstallRequest, InstalledRules, JobStartError, install, remove, renew,
+};
 pub use ovs::OpenVSwitch;

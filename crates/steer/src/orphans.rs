@@ -24,15 +24,26 @@ pub struct OrphanObjects {
 
 /// Orphans on a switch at a time in seconds since 1970. Objects of `own` and ports named in `known` are excluded.
 pub fn orphans(seen: &ObservedSwitch, own: u16, known: &BTreeSet<&str>, now: u64) -> OrphanObjects {
-    let running: BTreeSet<u16> =
-        seen.rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server).collect();
+    let running: BTreeSet<u16> = seen
+        .rules
+        .iter()
+        .filter_map(|rule| rule.cookie.owner())
+        .map(|owner| owner.server)
+        .collect();
     let is_gone = |server: u16| !running.contains(&server);
     let mirrors = seen.mirrors.iter().map(|mirror| &mirror.name);
-    let is_orphan =
-        |name: &&String| ovsdb::server_of(name).is_some_and(|server| server != own && is_gone(server));
-    let mut orphans =
-        OrphanObjects { mirrors: mirrors.filter(is_orphan).cloned().collect(), ..OrphanObjects::default() };
-    for record in seen.records.iter().filter(|record| now.abs_diff(record.since) > YOUNG_SECONDS) {
+    let is_orphan = |name: &&String| {
+        ovsdb::server_of(name).is_some_and(|server| server != own && is_gone(server))
+    };
+    let mut orphans = OrphanObjects {
+        mirrors: mirrors.filter(is_orphan).cloned().collect(),
+        ..OrphanObjects::default()
+    };
+    for record in seen
+        .records
+        .iter()
+        .filter(|record| now.abs_diff(record.since) > YOUNG_SECONDS)
+    {
         let name = record.port.as_str();
         let is_made = name.starts_with(&ovsdb::port_prefix(record.server));
         if !is_gone(record.server) || known.contains(name) {
@@ -57,15 +68,30 @@ mod tests {
     const NOW: u64 = 1_000_000;
 
     fn record(port: &str, server: u16, age: u64) -> CopyPortRecord {
-        CopyPortRecord { port: port.to_owned(), server, since: NOW - age }
+        CopyPortRecord {
+            port: port.to_owned(),
+            server,
+            since: NOW - age,
+        }
     }
 
     #[test]
     fn objects_without_a_running_owner_are_orphans() {
-        let cookie = RuleCookie::of(CookieOwner { server: 5, job: 1, generation: 1, actions: 1 });
-        let mirror = |name: &str| ObservedMirror { name: name.to_owned(), ..ObservedMirror::default() };
+        let cookie = RuleCookie::of(CookieOwner {
+            server: 5,
+            job: 1,
+            generation: 1,
+            actions: 1,
+        });
+        let mirror = |name: &str| ObservedMirror {
+            name: name.to_owned(),
+            ..ObservedMirror::default()
+        };
         let seen = ObservedSwitch {
-            rules: vec![FlowRule { cookie, ..FlowRule::default() }],
+            rules: vec![FlowRule {
+                cookie,
+                ..FlowRule::default()
+            }],
             mirrors: vec![
                 mirror("netalytics-005-00001-01-00"),
                 mirror("netalytics-006-00001-01-00"),

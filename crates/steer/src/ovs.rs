@@ -17,7 +17,8 @@ use mirror::{ModelPacket, RuleOperation};
 use serde_json::Value;
 
 use crate::backend::{
-    CopyPortRecord, ObservedMirror, ObservedSwitch, Out, SwitchBackend, SwitchCapabilities, SwitchError,
+    CopyPortRecord, ObservedMirror, ObservedSwitch, Out, SwitchBackend, SwitchCapabilities,
+    SwitchError,
 };
 use crate::cleanup_process::CleanupProcess;
 use crate::program::ProgramInput;
@@ -65,7 +66,13 @@ impl OpenVSwitch {
         input: &str,
     ) -> Result<String, SwitchError> {
         let arguments = self.ofctl_arguments(version, words, more);
-        program::run("ovs-ofctl", &arguments, ("OVS_RUNDIR", &self.run), ProgramInput::Text(input), PATIENCE)
+        program::run(
+            "ovs-ofctl",
+            &arguments,
+            ("OVS_RUNDIR", &self.run),
+            ProgramInput::Text(input),
+            PATIENCE,
+        )
     }
 
     fn ofctl_arguments(&self, version: &str, words: &[&str], more: &[&str]) -> Vec<String> {
@@ -80,8 +87,18 @@ impl OpenVSwitch {
         self.vsctl_with(words, ProgramInput::Text(""))
     }
 
-    fn vsctl_with(&self, words: Vec<String>, input: ProgramInput<'_>) -> Result<String, SwitchError> {
-        program::run("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), input, PATIENCE)
+    fn vsctl_with(
+        &self,
+        words: Vec<String>,
+        input: ProgramInput<'_>,
+    ) -> Result<String, SwitchError> {
+        program::run(
+            "ovs-vsctl",
+            &self.vsctl_arguments(words),
+            ("OVS_RUNDIR", &self.run),
+            input,
+            PATIENCE,
+        )
     }
 
     /// Creates an object that is removed when this process ends, registered by that name.
@@ -91,13 +108,25 @@ impl OpenVSwitch {
 
     fn vsctl_arguments(&self, words: Vec<String>) -> Vec<String> {
         let database = format!("--db=unix:{}/db.sock", self.run.display());
-        [database, "--timeout=10".to_owned()].into_iter().chain(words).collect()
+        [database, "--timeout=10".to_owned()]
+            .into_iter()
+            .chain(words)
+            .collect()
     }
 
     /// Registers a removal from the database for the end of this process.
-    fn keep(&mut self, name: &str, tap: Option<TapInterface>, words: Vec<String>) -> Result<(), SwitchError> {
-        let keeper =
-            CleanupProcess::new("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "")?;
+    fn keep(
+        &mut self,
+        name: &str,
+        tap: Option<TapInterface>,
+        words: Vec<String>,
+    ) -> Result<(), SwitchError> {
+        let keeper = CleanupProcess::new(
+            "ovs-vsctl",
+            &self.vsctl_arguments(words),
+            ("OVS_RUNDIR", &self.run),
+            "",
+        )?;
         self.kept.insert(name.to_owned(), (keeper, tap));
         Ok(())
     }
@@ -124,14 +153,24 @@ impl OpenVSwitch {
     }
 
     /// Rows of a table with these columns.
-    pub(crate) fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, SwitchError> {
-        Ok(rpc::select(&self.run, &[(table, columns, None)], PATIENCE)?.pop().unwrap_or_default())
+    pub(crate) fn rows(
+        &self,
+        table: &str,
+        columns: &[&str],
+    ) -> Result<Vec<Vec<Value>>, SwitchError> {
+        Ok(rpc::select(&self.run, &[(table, columns, None)], PATIENCE)?
+            .pop()
+            .unwrap_or_default())
     }
 }
 
 impl SwitchBackend for OpenVSwitch {
     fn capabilities(&self) -> SwitchCapabilities {
-        SwitchCapabilities { leases: true, truncates: true, mirrors: true }
+        SwitchCapabilities {
+            leases: true,
+            truncates: true,
+            mirrors: true,
+        }
     }
 
     fn list(&mut self) -> Result<ObservedSwitch, SwitchError> {
@@ -141,7 +180,11 @@ impl SwitchBackend for OpenVSwitch {
         self.datapath.clear();
         let numbers = ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?);
         let selects: [rpc::Select<'_>; 4] = [
-            ("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode", "interfaces"], None),
+            (
+                "Port",
+                &["_uuid", "name", "tag", "trunks", "vlan_mode", "interfaces"],
+                None,
+            ),
             ("Bridge", &["mirrors"], Some(&self.bridge)),
             ("Mirror", &MIRROR, None),
             ("Interface", &["name", "external_ids", "_uuid"], None),
@@ -151,10 +194,17 @@ impl SwitchBackend for OpenVSwitch {
             std::array::from_fn(|_| tables.next().unwrap_or_default());
         let members = |row: &Vec<Value>| -> Vec<String> {
             let members = row.get(5).map(references).unwrap_or_default();
-            let is_member =
-                |id: &Vec<Value>| id.get(2).map(references).is_some_and(|id| members.contains(&id[0]));
+            let is_member = |id: &Vec<Value>| {
+                id.get(2)
+                    .map(references)
+                    .is_some_and(|id| members.contains(&id[0]))
+            };
             let name = |row: &Vec<Value>| row.first().and_then(Value::as_str).map(str::to_owned);
-            interfaces.iter().filter(|row| is_member(row)).filter_map(name).collect()
+            interfaces
+                .iter()
+                .filter(|row| is_member(row))
+                .filter_map(name)
+                .collect()
         };
         let of = |name: &str| {
             let is_it = |row: &&Vec<Value>| {
@@ -168,25 +218,38 @@ impl SwitchBackend for OpenVSwitch {
             (number, name, flooded, carried)
         });
         let ports: Vec<_> = ports.collect();
-        let mut records: Vec<CopyPortRecord> = interfaces.iter().filter_map(|row| record(row)).collect();
+        let mut records: Vec<CopyPortRecord> =
+            interfaces.iter().filter_map(|row| record(row)).collect();
         // Interfaces of other bridges are in the same table.
         records.retain(|record| ports.iter().any(|(_, name, ..)| *name == record.port));
         records.sort_by(|one, other| one.port.cmp(&other.port));
-        let is_here = |bond: &Vec<String>| bond.len() > 1 && ports.iter().any(|port| bond.contains(&port.1));
+        let is_here =
+            |bond: &Vec<String>| bond.len() > 1 && ports.iter().any(|port| bond.contains(&port.1));
         let mut bonds: Vec<Vec<String>> = vlans.iter().map(members).filter(is_here).collect();
         bonds.iter_mut().for_each(|bond| bond.sort());
         bonds.sort();
         let mirrors = self::mirrors(&bridges, &mirrors, &vlans);
-        Ok(ObservedSwitch { rules, ports, mirrors, bonds, records })
+        Ok(ObservedSwitch {
+            rules,
+            ports,
+            mirrors,
+            bonds,
+            records,
+        })
     }
 
     fn apply(&mut self, operations: &[RuleOperation]) -> Result<(), SwitchError> {
         if operations.is_empty() {
             return Ok(());
         }
-        let lines: String = operations.iter().map(|operation| format!("{operation}\n")).collect();
+        let lines: String = operations
+            .iter()
+            .map(|operation| format!("{operation}\n"))
+            .collect();
         self.ofctl("OpenFlow13", &["--bundle", "add-flows"], &["-"], &lines)?;
-        let only_renews = operations.iter().all(|operation| matches!(operation, RuleOperation::Renew(..)));
+        let only_renews = operations
+            .iter()
+            .all(|operation| matches!(operation, RuleOperation::Renew(..)));
         if only_renews { Ok(()) } else { self.settle() }
     }
 
@@ -199,7 +262,13 @@ impl SwitchBackend for OpenVSwitch {
     }
 
     fn keep_floods_from(&mut self, port: u32) -> Result<(), SwitchError> {
-        self.ofctl("OpenFlow10", &["mod-port"], &[&port.to_string(), "no-flood"], "").map(drop)
+        self.ofctl(
+            "OpenFlow10",
+            &["mod-port"],
+            &[&port.to_string(), "no-flood"],
+            "",
+        )
+        .map(drop)
     }
 
     fn hold_port(&mut self, _: u32, name: &str, server: u16) -> Result<(), SwitchError> {
@@ -212,9 +281,19 @@ impl SwitchBackend for OpenVSwitch {
         self.kept.insert(floods, (keeper, None));
         self.keep(&record, None, ovsdb::clear_record(name))?;
         // The record before the flag: repairing a recorded port with flooding is harmless.
-        let recorded = self.make(&record, ovsdb::set_record(name, &ovsdb::record(server, now())));
+        let recorded = self.make(
+            &record,
+            ovsdb::set_record(name, &ovsdb::record(server, now())),
+        );
         let held = recorded.and_then(|_| {
-            program::run("ovs-ofctl", &no_flood, ("OVS_RUNDIR", &self.run), lock, PATIENCE).map(drop)
+            program::run(
+                "ovs-ofctl",
+                &no_flood,
+                ("OVS_RUNDIR", &self.run),
+                lock,
+                PATIENCE,
+            )
+            .map(drop)
         });
         // A failed tool may have done its work.
         held.inspect_err(|_| drop(self.release_port(name)))
@@ -230,7 +309,9 @@ impl SwitchBackend for OpenVSwitch {
     fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), SwitchError> {
         let name = mirror.name();
         self.keep(&name, None, ovsdb::remove(&self.bridge, &name))?;
-        let made = self.make(&name, mirror.create(&self.bridge)).and_then(|_| self.forget());
+        let made = self
+            .make(&name, mirror.create(&self.bridge))
+            .and_then(|_| self.forget());
         made.inspect_err(|_| drop(self.remove_mirror(&name)))
     }
 
@@ -255,13 +336,16 @@ impl SwitchBackend for OpenVSwitch {
         let server = ovsdb::port_server(name).unwrap_or_default();
         let mut words = port.create(&self.bridge);
         words.extend(ovsdb::set_record(name, &ovsdb::record(server, now())));
-        let added = self.make(name, words).and_then(|_| self.number(name)).and_then(|number| {
-            self.keep_floods_from(number)?;
-            if let PortKind::Tunnel { remote, .. } = port.kind {
-                self.reach(number, remote)?;
-            }
-            Ok(number)
-        });
+        let added = self
+            .make(name, words)
+            .and_then(|_| self.number(name))
+            .and_then(|number| {
+                self.keep_floods_from(number)?;
+                if let PortKind::Tunnel { remote, .. } = port.kind {
+                    self.reach(number, remote)?;
+                }
+                Ok(number)
+            });
         if added.is_err() {
             // The original error is reported; a remaining port would appear in the next list.
             let _ = self.remove_port(name);
@@ -299,42 +383,88 @@ impl OpenVSwitch {
             return Ok(());
         }
         let route = self.appctl(&["ovs/route/lookup", &remote.to_string()])?;
-        let gateway = route.lines().find_map(|line| line.strip_prefix("gateway ")).unwrap_or_default().trim();
-        let next = gateway.parse().ok().filter(|hop: &IpAddr| !hop.is_unspecified()).unwrap_or(remote);
+        let gateway = route
+            .lines()
+            .find_map(|line| line.strip_prefix("gateway "))
+            .unwrap_or_default()
+            .trim();
+        let next = gateway
+            .parse()
+            .ok()
+            .filter(|hop: &IpAddr| !hop.is_unspecified())
+            .unwrap_or(remote);
         let next = next.to_string();
         let begun = Instant::now();
         let out = format!("in_port=controller packet={NOBODYS_FRAME} actions=output:{port}");
         while begun.elapsed() < REACH {
             let known = self.appctl(&["tnl/neigh/show"])?;
-            if known.lines().any(|line| line.split_whitespace().next() == Some(&next)) {
+            if known
+                .lines()
+                .any(|line| line.split_whitespace().next() == Some(&next))
+            {
                 return Ok(());
             }
             self.ofctl("OpenFlow13", &["packet-out"], &[&out], "")?;
             thread::sleep(ASK);
         }
-        let said = format!("the tunnel's other end {remote} does not answer: no ARP entry for {next}");
-        Err(SwitchError::Refused { program: "ovs-vswitchd".to_owned(), said })
+        let said =
+            format!("the tunnel's other end {remote} does not answer: no ARP entry for {next}");
+        Err(SwitchError::Refused {
+            program: "ovs-vswitchd".to_owned(),
+            said,
+        })
     }
 }
 
 /// Columns used of a mirror.
-const MIRROR: [&str; 7] =
-    ["_uuid", "name", "select_src_port", "select_dst_port", "select_all", "output_port", "snaplen"];
+const MIRROR: [&str; 7] = [
+    "_uuid",
+    "name",
+    "select_src_port",
+    "select_dst_port",
+    "select_all",
+    "output_port",
+    "snaplen",
+];
 
 /// Mirrors of a bridge, from the rows of all.
-fn mirrors(bridges: &[Vec<Value>], rows: &[Vec<Value>], ports: &[Vec<Value>]) -> Vec<ObservedMirror> {
-    let own = bridges.first().and_then(|row| row.first()).map(references).unwrap_or_default();
+fn mirrors(
+    bridges: &[Vec<Value>],
+    rows: &[Vec<Value>],
+    ports: &[Vec<Value>],
+) -> Vec<ObservedMirror> {
+    let own = bridges
+        .first()
+        .and_then(|row| row.first())
+        .map(references)
+        .unwrap_or_default();
     let name = |id: &String| {
-        let row = ports.iter().find(|row| row.first().map(references).unwrap_or_default().contains(id))?;
+        let row = ports
+            .iter()
+            .find(|row| row.first().map(references).unwrap_or_default().contains(id))?;
         Some(row.get(1)?.as_str()?.to_owned())
     };
     let names = |value: Option<&Value>| -> Vec<String> {
-        value.map(references).unwrap_or_default().iter().filter_map(name).collect()
+        value
+            .map(references)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(name)
+            .collect()
     };
-    let is_own =
-        |row: &&Vec<Value>| row.first().map(references).unwrap_or_default().iter().any(|id| own.contains(id));
+    let is_own = |row: &&Vec<Value>| {
+        row.first()
+            .map(references)
+            .unwrap_or_default()
+            .iter()
+            .any(|id| own.contains(id))
+    };
     let mirror = |row: &Vec<Value>| ObservedMirror {
-        name: row.get(1).and_then(Value::as_str).unwrap_or_default().to_owned(),
+        name: row
+            .get(1)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
         entering: names(row.get(2)),
         leaving: names(row.get(3)),
         selects_all: row.get(4).and_then(Value::as_bool).unwrap_or(false),
@@ -355,7 +485,11 @@ pub(crate) fn ports(shown: &str) -> Vec<(u32, String, FloodSetting)> {
         } else if let Some((number, rest)) = line.split_once('(')
             && let Some((name, _)) = rest.split_once("): addr:")
         {
-            let number = if number == "LOCAL" { Some(LOCAL) } else { number.parse().ok() };
+            let number = if number == "LOCAL" {
+                Some(LOCAL)
+            } else {
+                number.parse().ok()
+            };
             found.extend(number.map(|number| (number, name.to_owned(), FloodSetting::Yes)));
         }
     }
@@ -364,13 +498,21 @@ pub(crate) fn ports(shown: &str) -> Vec<(u32, String, FloodSetting)> {
 
 /// The record in an interface's row.
 fn record(row: &[Value]) -> Option<CopyPortRecord> {
-    let pairs = row.get(1)?.as_array().filter(|map| map.first().and_then(Value::as_str) == Some("map"))?;
+    let pairs = row
+        .get(1)?
+        .as_array()
+        .filter(|map| map.first().and_then(Value::as_str) == Some("map"))?;
     let pairs = pairs.get(1)?.as_array()?.iter().filter_map(Value::as_array);
     let value = |pair: &Vec<Value>| {
-        (pair.first()?.as_str()? == ovsdb::RECORD).then(|| pair.get(1)?.as_str().map(str::to_owned))?
+        (pair.first()?.as_str()? == ovsdb::RECORD)
+            .then(|| pair.get(1)?.as_str().map(str::to_owned))?
     };
     let (server, since) = ovsdb::read_record(&pairs.filter_map(value).next()?)?;
-    Some(CopyPortRecord { port: row.first()?.as_str()?.to_owned(), server, since })
+    Some(CopyPortRecord {
+        port: row.first()?.as_str()?.to_owned(),
+        server,
+        since,
+    })
 }
 
 /// Names of the registered removals for a port: flooding and record.
@@ -380,17 +522,27 @@ fn held(port: &str) -> [String; 2] {
 
 /// Current time in seconds since 1970.
 pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }
 
 /// The VLANs of a port's row.
 fn carried(row: &[Value]) -> PortVlans {
-    let tag = row.get(2).and_then(Value::as_u64).and_then(|tag| u16::try_from(tag).ok());
+    let tag = row
+        .get(2)
+        .and_then(Value::as_u64)
+        .and_then(|tag| u16::try_from(tag).ok());
     let trunks: Vec<u16> = match row.get(3) {
-        Some(Value::Number(one)) => one.as_u64().and_then(|n| u16::try_from(n).ok()).into_iter().collect(),
-        Some(value) => {
-            members(value).filter_map(|v| v.as_u64().and_then(|n| u16::try_from(n).ok())).collect()
-        }
+        Some(Value::Number(one)) => one
+            .as_u64()
+            .and_then(|n| u16::try_from(n).ok())
+            .into_iter()
+            .collect(),
+        Some(value) => members(value)
+            .filter_map(|v| v.as_u64().and_then(|n| u16::try_from(n).ok()))
+            .collect(),
         None => Vec::new(),
     };
     match tag {
@@ -402,8 +554,12 @@ fn carried(row: &[Value]) -> PortVlans {
 
 /// The members of `["set", [...]]`.
 fn members(value: &Value) -> impl Iterator<Item = &Value> {
-    let set = value.as_array().filter(|pair| pair.first().and_then(Value::as_str) == Some("set"));
-    set.and_then(|pair| pair.get(1)?.as_array()).into_iter().flatten()
+    let set = value
+        .as_array()
+        .filter(|pair| pair.first().and_then(Value::as_str) == Some("set"));
+    set.and_then(|pair| pair.get(1)?.as_array())
+        .into_iter()
+        .flatten()
 }
 
 /// The identifiers in `["uuid", "…"]` or in a set of them.
@@ -412,5 +568,8 @@ fn references(value: &Value) -> Vec<String> {
         let pair = value.as_array()?;
         (pair.first()?.as_str()? == "uuid").then(|| pair.get(1)?.as_str().map(str::to_owned))?
     };
-    one(value).into_iter().chain(members(value).filter_map(one)).collect()
+    one(value)
+        .into_iter()
+        .chain(members(value).filter_map(one))
+        .collect()
 }

@@ -29,8 +29,10 @@ pub fn run(
     input: ProgramInput<'_>,
     patience: Duration,
 ) -> Result<String, SwitchError> {
-    let no_program =
-        |why: std::io::Error| SwitchError::NoProgram { program: program.to_owned(), why: why.to_string() };
+    let no_program = |why: std::io::Error| SwitchError::NoProgram {
+        program: program.to_owned(),
+        why: why.to_string(),
+    };
     let (stdin, input) = match input {
         ProgramInput::Text(text) => (Stdio::piped(), text.to_owned()),
         ProgramInput::Lock(file) => (Stdio::from(file), String::new()),
@@ -56,9 +58,15 @@ pub fn run(
     let out = out.join().unwrap_or_default();
     let err = err.join().unwrap_or_default();
     match ended.map_err(no_program)? {
-        None => Err(SwitchError::Silent { program: program.to_owned(), seconds: patience.as_secs() }),
+        None => Err(SwitchError::Silent {
+            program: program.to_owned(),
+            seconds: patience.as_secs(),
+        }),
         Some(true) => Ok(out),
-        Some(false) => Err(SwitchError::Refused { program: program.to_owned(), said: err.trim().to_owned() }),
+        Some(false) => Err(SwitchError::Refused {
+            program: program.to_owned(),
+            said: err.trim().to_owned(),
+        }),
     }
 }
 

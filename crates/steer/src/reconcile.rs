@@ -9,7 +9,9 @@ use mirror::diff::{others, ours, owners, renewals};
 use mirror::model::{FloodSetting, PortNeighbor, SwitchModel, SwitchNetwork};
 use mirror::openflow::FlowRule;
 use mirror::ovsdb::{self, PortMirror};
-use mirror::{MatchField, PacketCube, ProofResult, RuleLayout, RuleOperation, compose_ends, diff, prove};
+use mirror::{
+    MatchField, PacketCube, ProofResult, RuleLayout, RuleOperation, compose_ends, diff, prove,
+};
 
 use crate::backend::{CopyPortRecord, ObservedSwitch, OwnedRules, SwitchError};
 use crate::copy_job::{CopyJob, CopyRoute, CopyTap, Jobs, NetworkMap, SwitchSite};
@@ -130,7 +132,10 @@ impl RuleReconciler {
 
     /// Notes that all jobs are lost; only objects that could not be removed remain.
     fn lose(&mut self, jobs: &Jobs, why: &str) {
-        self.lost.extend(jobs.values().map(|job| ((job.id, job.generation), why.to_owned())));
+        self.lost.extend(
+            jobs.values()
+                .map(|job| ((job.id, job.generation), why.to_owned())),
+        );
         self.jobs.clear();
         let _ = self.clear();
         let _ = self.ports.sweep(&mut self.sites, &self.jobs);
@@ -139,12 +144,20 @@ impl RuleReconciler {
     /// Removes a job; others are unchanged unless they cannot be proved without it.
     pub fn stop(&mut self, (id, generation): (u32, u8)) -> Result<(), JobStartError> {
         self.lost.remove(&(id, generation));
-        if self.jobs.get(&id).is_none_or(|job| job.generation != generation) {
+        if self
+            .jobs
+            .get(&id)
+            .is_none_or(|job| job.generation != generation)
+        {
             return Ok(());
         }
         self.jobs.remove(&id);
         let jobs = self.jobs.clone();
-        let taken = if jobs.is_empty() { self.clear() } else { self.install(&jobs).map(drop) };
+        let taken = if jobs.is_empty() {
+            self.clear()
+        } else {
+            self.install(&jobs).map(drop)
+        };
         if let (Err(why), false) = (&taken, jobs.is_empty()) {
             self.keep_or_lose(&jobs, why);
         }
@@ -163,14 +176,23 @@ impl RuleReconciler {
     /// Our objects on each switch, as last read.
     pub fn ours(&self) -> Vec<OwnedRules> {
         // Without jobs nothing is left; the last state read is older.
-        let seen = if self.jobs.is_empty() { &[][..] } else { &self.seen };
+        let seen = if self.jobs.is_empty() {
+            &[][..]
+        } else {
+            &self.seen
+        };
         let prefix = ovsdb::prefix(self.server);
         let of = |(site, seen): (&SwitchSite, &ObservedSwitch)| {
-            let mirrors = seen.mirrors.iter().filter(|mirror| mirror.name.starts_with(&prefix));
+            let mirrors = seen
+                .mirrors
+                .iter()
+                .filter(|mirror| mirror.name.starts_with(&prefix));
             OwnedRules {
                 switch: site.name.clone(),
                 rules: ours(&seen.rules, self.server),
-                mirrors: mirrors.map(|mirror| (ovsdb::job_of(&mirror.name), mirror.clone())).collect(),
+                mirrors: mirrors
+                    .map(|mirror| (ovsdb::job_of(&mirror.name), mirror.clone()))
+                    .collect(),
             }
         };
         self.sites.iter().zip(seen).map(of).collect()
@@ -178,11 +200,23 @@ impl RuleReconciler {
 
     /// Names of the interfaces created for a job, by monitor.
     pub fn interfaces(&self, id: u32) -> BTreeMap<String, String> {
-        let taps = self.jobs.get(&id).map(|job| job.taps.as_slice()).unwrap_or_default();
+        let taps = self
+            .jobs
+            .get(&id)
+            .map(|job| job.taps.as_slice())
+            .unwrap_or_default();
         let name = |tap: &CopyTap| {
             let site = find(&self.sites, &tap.switch).ok()?;
-            let way = CopyPath { site, monitor: tap.monitor.clone(), to: tap.to.clone() };
-            let made = self.ports.made.get(&way).filter(|_| tap.to == CopyRoute::Interface)?;
+            let way = CopyPath {
+                site,
+                monitor: tap.monitor.clone(),
+                to: tap.to.clone(),
+            };
+            let made = self
+                .ports
+                .made
+                .get(&way)
+                .filter(|_| tap.to == CopyRoute::Interface)?;
             Some((tap.monitor.clone(), made.near.name.clone()))
         };
         taps.iter().filter_map(name).collect()
@@ -196,10 +230,18 @@ impl RuleReconciler {
         // First, because the rest may take long; expired rules are not restored by it.
         for (site, seen) in self.sites.iter_mut().zip(&self.seen) {
             // A switch that does not respond keeps its lease; the next round retries.
-            let _ = site.backend.apply(&renewals(&ours(&seen.rules, self.server)));
+            let _ = site
+                .backend
+                .apply(&renewals(&ours(&seen.rules, self.server)));
         }
         let Ok(now) = self.list() else { return };
-        if self.is_behind || !self.seen.iter().zip(&now).all(|(before, now)| is_alike(before, now)) {
+        if self.is_behind
+            || !self
+                .seen
+                .iter()
+                .zip(&now)
+                .all(|(before, now)| is_alike(before, now))
+        {
             let jobs = self.jobs.clone();
             match self.install(&jobs) {
                 // Ports of jobs stopped in the meantime.
@@ -220,9 +262,16 @@ impl RuleReconciler {
             if tried.is_ok() || tries == TRIES_MAX || begun.is_empty() {
                 return tried;
             }
-            let is_old = matches!(&tried, Err(JobStartError { why: InstallError::NotAsGiven(_), .. }));
+            let is_old = matches!(
+                &tried,
+                Err(JobStartError {
+                    why: InstallError::NotAsGiven(_),
+                    ..
+                })
+            );
             let now = self.list()?;
-            let as_before = |(begun, now)| is_alike(&foreign(begun, self.server), &foreign(now, self.server));
+            let as_before =
+                |(begun, now)| is_alike(&foreign(begun, self.server), &foreign(now, self.server));
             if !is_old && begun.iter().zip(&now).all(as_before) {
                 return tried;
             }
@@ -242,14 +291,29 @@ impl RuleReconciler {
             let renewed = site.backend.apply(&renewals(&ours(&seen.rules, server)));
             renewed.map_err(|why| failed(site, why.into()))?;
         }
-        let RuleReconciler { sites, map, ports, .. } = &*self;
-        let wishes = DesiredInputs { server, sites, map, ports }.wishes(jobs, &seen)?;
+        let RuleReconciler {
+            sites, map, ports, ..
+        } = &*self;
+        let wishes = DesiredInputs {
+            server,
+            sites,
+            map,
+            ports,
+        }
+        .wishes(jobs, &seen)?;
         let mut desired = Vec::new();
         for ((site, share), seen) in self.sites.iter().zip(&wishes.shares).zip(&seen) {
             let layout = RuleLayout::of(&owners(&seen.rules));
-            let terms = CopyTerms { server, lease: self.lease, layout, rules_max: RULES_MAX };
-            let rules = compose_ends(&share.copies, &share.landings, &terms).map_err(InstallError::from);
-            let rules = rules.and_then(|rules| none_clash(&rules, &seen.rules, server).map(|()| rules));
+            let terms = CopyTerms {
+                server,
+                lease: self.lease,
+                layout,
+                rules_max: RULES_MAX,
+            };
+            let rules =
+                compose_ends(&share.copies, &share.landings, &terms).map_err(InstallError::from);
+            let rules =
+                rules.and_then(|rules| none_clash(&rules, &seen.rules, server).map(|()| rules));
             desired.push(rules.map_err(|why| failed(site, why))?);
         }
         self.hold(&wishes, &mut seen)?;
@@ -258,13 +322,16 @@ impl RuleReconciler {
             .zip(wishes.shares.iter().zip(&desired))
             .map(|(seen, (share, rules))| planned(seen, share, rules, server))
             .collect();
-        self.prove(&wishes, &planned).map_err(|why| self.anywhere(InstallError::NotProved(why)))?;
+        self.prove(&wishes, &planned)
+            .map_err(|why| self.anywhere(InstallError::NotProved(why)))?;
         self.is_touched = true;
         self.apply(&desired, &seen)?;
         self.mirrors(&wishes, &seen)?;
         self.release(&wishes.shares, &seen)?;
         let now = self.list()?;
-        let proved = self.prove(&wishes, &now).map_err(|why| self.anywhere(InstallError::NotAsGiven(why)))?;
+        let proved = self
+            .prove(&wishes, &now)
+            .map_err(|why| self.anywhere(InstallError::NotAsGiven(why)))?;
         self.follow(&wishes, &now, &proved)?;
         self.seen = now;
         (self.is_touched, self.is_behind) = (false, false);
@@ -285,16 +352,23 @@ impl RuleReconciler {
     /// no packet that a query may request.
     fn list(&mut self) -> Result<Vec<ObservedSwitch>, JobStartError> {
         let list = |site: &mut SwitchSite| {
-            let mut listed = site.backend.list().map_err(|why| failed(site, why.into()))?;
+            let mut listed = site
+                .backend
+                .list()
+                .map_err(|why| failed(site, why.into()))?;
             listed.rules.retain(|rule| !rule.cookie.is_of_exploration());
             Ok(listed)
         };
         let mut listed = Vec::new();
         for some in self.sites.chunks_mut(AT_A_TIME) {
             thread::scope(|scope| {
-                let asked: Vec<_> = some.iter_mut().map(|site| scope.spawn(move || list(site))).collect();
-                let answers =
-                    asked.into_iter().map(|asked| asked.join().unwrap_or_else(|why| resume_unwind(why)));
+                let asked: Vec<_> = some
+                    .iter_mut()
+                    .map(|site| scope.spawn(move || list(site)))
+                    .collect();
+                let answers = asked
+                    .into_iter()
+                    .map(|asked| asked.join().unwrap_or_else(|why| resume_unwind(why)));
                 listed.extend(answers);
             });
         }
@@ -303,17 +377,25 @@ impl RuleReconciler {
 
     /// Installs rules at tunnel ends first, so that copies have a destination, then those that send into tunnels; rules
     /// at ends of removed tunnels are deleted last.
-    fn apply(&mut self, desired: &[Vec<FlowRule>], seen: &[ObservedSwitch]) -> Result<(), JobStartError> {
+    fn apply(
+        &mut self,
+        desired: &[Vec<FlowRule>],
+        seen: &[ObservedSwitch],
+    ) -> Result<(), JobStartError> {
         let mut changes: Vec<(u8, usize, Vec<RuleOperation>)> = Vec::new();
         for (at, (rules, seen)) in desired.iter().zip(seen).enumerate() {
             for operation in diff(rules, &seen.rules, self.server) {
-                let ends_there = |rule: &FlowRule| rule.priority == u16::MAX && !rule.actions.is_empty();
+                let ends_there =
+                    |rule: &FlowRule| rule.priority == u16::MAX && !rule.actions.is_empty();
                 let turn = match &operation {
                     RuleOperation::Add(rule) if ends_there(rule) => 0,
                     RuleOperation::Delete(rule) if ends_there(rule) => 2,
                     _ => 1,
                 };
-                match changes.iter_mut().find(|(when, place, _)| (*when, *place) == (turn, at)) {
+                match changes
+                    .iter_mut()
+                    .find(|(when, place, _)| (*when, *place) == (turn, at))
+                {
                     Some((.., operations)) => operations.push(operation),
                     None => changes.push((turn, at, vec![operation])),
                 }
@@ -322,20 +404,30 @@ impl RuleReconciler {
         changes.sort_by_key(|(turn, at, _)| (*turn, *at));
         for (_, at, operations) in changes {
             let site = &mut self.sites[at];
-            site.backend.apply(&operations).map_err(|why| failed(site, why.into()))?;
+            site.backend
+                .apply(&operations)
+                .map_err(|why| failed(site, why.into()))?;
         }
         Ok(())
     }
 
     /// Creates new mirrors before old ones are removed.
-    fn mirrors(&mut self, wishes: &DesiredRules, seen: &[ObservedSwitch]) -> Result<(), JobStartError> {
+    fn mirrors(
+        &mut self,
+        wishes: &DesiredRules,
+        seen: &[ObservedSwitch],
+    ) -> Result<(), JobStartError> {
         let prefix = ovsdb::prefix(self.server);
         for ((site, share), seen) in self.sites.iter_mut().zip(&wishes.shares).zip(seen) {
             let change = |backend: &mut dyn crate::SwitchBackend| -> Result<(), SwitchError> {
                 let there = seen.mirrors.iter().map(|mirror| &mirror.name);
-                let there: BTreeSet<&String> = there.filter(|name| name.starts_with(&prefix)).collect();
+                let there: BTreeSet<&String> =
+                    there.filter(|name| name.starts_with(&prefix)).collect();
                 let wanted: BTreeSet<String> = share.mirrors.iter().map(PortMirror::name).collect();
-                let new = share.mirrors.iter().filter(|mirror| !there.contains(&mirror.name()));
+                let new = share
+                    .mirrors
+                    .iter()
+                    .filter(|mirror| !there.contains(&mirror.name()));
                 for mirror in new {
                     backend.add_mirror(mirror)?;
                 }
@@ -348,12 +440,21 @@ impl RuleReconciler {
     }
 
     /// Disables flooding to ports of monitors. Takes over ports held by a process that no longer runs.
-    fn hold(&mut self, wishes: &DesiredRules, seen: &mut [ObservedSwitch]) -> Result<(), JobStartError> {
+    fn hold(
+        &mut self,
+        wishes: &DesiredRules,
+        seen: &mut [ObservedSwitch],
+    ) -> Result<(), JobStartError> {
         for (at, (share, seen)) in wishes.shares.iter().zip(seen).enumerate() {
             let site = &mut self.sites[at];
-            let copies_to = share.leads.iter().filter(|(_, leads)| leads.is_for_copies());
+            let copies_to = share
+                .leads
+                .iter()
+                .filter(|(_, leads)| leads.is_for_copies());
             for (number, _) in copies_to {
-                let Some(port) = seen.ports.iter_mut().find(|port| port.0 == *number) else { continue };
+                let Some(port) = seen.ports.iter_mut().find(|port| port.0 == *number) else {
+                    continue;
+                };
                 let is_anothers =
                     |record: &CopyPortRecord| record.port == port.1 && record.server != self.server;
                 if port.2 == FloodSetting::Yes || seen.records.iter().any(is_anothers) {
@@ -368,13 +469,22 @@ impl RuleReconciler {
     }
 
     /// Enables flooding to ports that no monitor of these shares uses.
-    fn release(&mut self, shares: &[DesiredSwitch], seen: &[ObservedSwitch]) -> Result<(), JobStartError> {
+    fn release(
+        &mut self,
+        shares: &[DesiredSwitch],
+        seen: &[ObservedSwitch],
+    ) -> Result<(), JobStartError> {
         for ((site, share), seen) in self.sites.iter_mut().zip(shares).zip(seen) {
             let is_needed = |name: &String| {
                 let port = seen.ports.iter().find(|port| port.1 == *name);
-                port.and_then(|port| share.leads.get(&port.0)).is_some_and(PortNeighbor::is_for_copies)
+                port.and_then(|port| share.leads.get(&port.0))
+                    .is_some_and(PortNeighbor::is_for_copies)
             };
-            for record in seen.records.iter().filter(|record| record.server == self.server) {
+            for record in seen
+                .records
+                .iter()
+                .filter(|record| record.server == self.server)
+            {
                 let is_made = record.port.starts_with(&ovsdb::port_prefix(self.server));
                 if !is_made && !is_needed(&record.port) {
                     let released = site.backend.release_port(&record.port);
@@ -391,8 +501,15 @@ impl RuleReconciler {
         let now = crate::ovs::now();
         let before = self.repaired.len();
         for (at, (site, seen)) in self.sites.iter_mut().zip(seen).enumerate() {
-            let ends = self.ports.made.values().flat_map(|ends| std::iter::once(&ends.near).chain(&ends.far));
-            let known = ends.filter(|made| made.site == at).map(|made| made.name.as_str()).collect();
+            let ends = self
+                .ports
+                .made
+                .values()
+                .flat_map(|ends| std::iter::once(&ends.near).chain(&ends.far));
+            let known = ends
+                .filter(|made| made.site == at)
+                .map(|made| made.name.as_str())
+                .collect();
             let orphans = orphans(seen, self.server, &known, now);
             let backend = &mut site.backend;
             let mut note = |what: &str, name: String, removed: Result<(), SwitchError>| {
@@ -430,8 +547,15 @@ impl RuleReconciler {
         let nothing: Vec<Vec<FlowRule>> = self.sites.iter().map(|_| Vec::new()).collect();
         let cleared = self.list().and_then(|seen| {
             self.apply(&nothing, &seen)?;
-            let shares = self.sites.iter().map(|_| DesiredSwitch::default()).collect();
-            let wishes = DesiredRules { shares, ..DesiredRules::default() };
+            let shares = self
+                .sites
+                .iter()
+                .map(|_| DesiredSwitch::default())
+                .collect();
+            let wishes = DesiredRules {
+                shares,
+                ..DesiredRules::default()
+            };
             self.mirrors(&wishes, &seen)?;
             self.release(&wishes.shares, &seen)
         });
@@ -454,10 +578,14 @@ impl RuleReconciler {
         let prefix = ovsdb::prefix(self.server);
         for switch in &mut before.switches {
             *switch = switch.with_rules(others(&switch.rules, self.server));
-            switch.mirrors.retain(|mirror| !mirror.name.starts_with(&prefix));
+            switch
+                .mirrors
+                .retain(|mirror| !mirror.name.starts_with(&prefix));
         }
         let before = SwitchNetwork::new(before.switches, before.links, before.hosts);
-        prove(&before, &after, &wishes.wanted, &|rule| rule.cookie.is_of(self.server))
+        prove(&before, &after, &wishes.wanted, &|rule| {
+            rule.cookie.is_of(self.server)
+        })
     }
 
     fn network(&self, wishes: &DesiredRules, seen: &[ObservedSwitch]) -> SwitchNetwork {
@@ -468,10 +596,19 @@ impl RuleReconciler {
             .zip(seen)
             .map(|((site, share), seen)| {
                 let is_no_hosts = |port| self.is_left_over(seen, port) || is_anothers(seen, port);
-                let beyond =
-                    |port| if is_no_hosts(port) { PortNeighbor::Copies } else { PortNeighbor::Hosts };
+                let beyond = |port| {
+                    if is_no_hosts(port) {
+                        PortNeighbor::Copies
+                    } else {
+                        PortNeighbor::Hosts
+                    }
+                };
                 on_paper(&site.name, seen, |port| {
-                    share.leads.get(&port).cloned().unwrap_or_else(|| beyond(port))
+                    share
+                        .leads
+                        .get(&port)
+                        .cloned()
+                        .unwrap_or_else(|| beyond(port))
                 })
             })
             .collect();
@@ -481,7 +618,9 @@ impl RuleReconciler {
     /// Whether a port was created for copies and no job uses it; until it is removed, nothing is sent to it.
     fn is_left_over(&self, seen: &ObservedSwitch, port: u32) -> bool {
         let prefix = ovsdb::port_prefix(self.server);
-        seen.ports.iter().any(|(number, name, ..)| *number == port && name.starts_with(&prefix))
+        seen.ports
+            .iter()
+            .any(|(number, name, ..)| *number == port && name.starts_with(&prefix))
     }
 
     /// Traces one packet of each class, and of each tunnel end, on the switches and compares with the model.
@@ -496,9 +635,16 @@ impl RuleReconciler {
             if share.copies.is_empty() && share.landings.is_empty() {
                 continue;
             }
-            let witnesses = proved.witnesses.iter().filter(|witness| witness.switch == at);
-            let packets = share.arriving.iter().chain(witnesses.map(|witness| &witness.packet));
-            follow(site.backend.as_mut(), &network, at, packets).map_err(|why| failed(site, why))?;
+            let witnesses = proved
+                .witnesses
+                .iter()
+                .filter(|witness| witness.switch == at);
+            let packets = share
+                .arriving
+                .iter()
+                .chain(witnesses.map(|witness| &witness.packet));
+            follow(site.backend.as_mut(), &network, at, packets)
+                .map_err(|why| failed(site, why))?;
         }
         Ok(())
     }
@@ -509,8 +655,9 @@ impl RuleReconciler {
 fn is_anothers(seen: &ObservedSwitch, port: u32) -> bool {
     let from_there = PacketCube::ALL.with(MatchField::InPort, port.into());
     seen.rules.iter().any(|rule| {
-        let drops_all =
-            rule.matched.cube == from_there && rule.matched.other.is_empty() && rule.actions.is_empty();
+        let drops_all = rule.matched.cube == from_there
+            && rule.matched.other.is_empty()
+            && rule.actions.is_empty();
         drops_all && (rule.table, rule.priority) == (0, u16::MAX) && rule.cookie.owner().is_some()
     })
 }
@@ -519,10 +666,17 @@ fn is_anothers(seen: &ObservedSwitch, port: u32) -> bool {
 fn foreign(seen: &ObservedSwitch, server: u16) -> ObservedSwitch {
     let mut foreign = seen.clone();
     foreign.rules = others(&seen.rules, server);
-    foreign.mirrors.retain(|mirror| !mirror.name.starts_with(&ovsdb::prefix(server)));
-    foreign.ports.retain(|port| !port.1.starts_with(&ovsdb::port_prefix(server)));
+    foreign
+        .mirrors
+        .retain(|mirror| !mirror.name.starts_with(&ovsdb::prefix(server)));
+    foreign
+        .ports
+        .retain(|port| !port.1.starts_with(&ovsdb::port_prefix(server)));
     // Flooding is disabled by each job that needs it.
-    foreign.ports.iter_mut().for_each(|port| port.2 = FloodSetting::Yes);
+    foreign
+        .ports
+        .iter_mut()
+        .for_each(|port| port.2 = FloodSetting::Yes);
     foreign
 }
 

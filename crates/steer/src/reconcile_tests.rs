@@ -36,7 +36,10 @@ impl FakeBackend {
     fn answers<T>(&self, act: impl FnOnce(&mut MemorySwitch) -> T) -> Result<T, SwitchError> {
         self.change(|memory| {
             if memory.is_silent {
-                Err(SwitchError::Silent { program: "the switch".to_owned(), seconds: 10 })
+                Err(SwitchError::Silent {
+                    program: "the switch".to_owned(),
+                    seconds: 10,
+                })
             } else {
                 Ok(act(memory))
             }
@@ -52,11 +55,22 @@ impl FakeBackend {
 
 impl SwitchBackend for FakeBackend {
     fn capabilities(&self) -> SwitchCapabilities {
-        SwitchCapabilities { leases: true, truncates: true, mirrors: false }
+        SwitchCapabilities {
+            leases: true,
+            truncates: true,
+            mirrors: false,
+        }
     }
 
     fn list(&mut self) -> Result<ObservedSwitch, SwitchError> {
-        let port = |number| (number, format!("v{number}"), FloodSetting::No, mirror::model::PortVlans::All);
+        let port = |number| {
+            (
+                number,
+                format!("v{number}"),
+                FloodSetting::No,
+                mirror::model::PortVlans::All,
+            )
+        };
         let ports = [1, 7, 8, 9].map(port).to_vec();
         self.answers(|memory| ObservedSwitch {
             rules: memory.rules.clone(),
@@ -68,7 +82,10 @@ impl SwitchBackend for FakeBackend {
     }
 
     fn apply(&mut self, operations: &[RuleOperation]) -> Result<(), SwitchError> {
-        let refused = || SwitchError::Refused { program: "the switch".to_owned(), said: "no".to_owned() };
+        let refused = || SwitchError::Refused {
+            program: "the switch".to_owned(),
+            said: "no".to_owned(),
+        };
         let is_change = |operation: &RuleOperation| !matches!(operation, RuleOperation::Renew(..));
         self.answers(|memory| {
             if memory.refuses && operations.iter().any(is_change) {
@@ -100,11 +117,20 @@ impl SwitchBackend for FakeBackend {
 fn network() -> ([FakeBackend; 2], RuleReconciler) {
     let fakes = [FakeBackend::default(), FakeBackend::default()];
     let site = |(name, fake): (&str, &FakeBackend)| {
-        fake.change(|memory| memory.rules = read_dump("priority=0,actions=NORMAL").expect("a rule"));
-        SwitchSite { name: name.to_owned(), backend: Box::new(fake.clone()), tunnel_address: None }
+        fake.change(|memory| {
+            memory.rules = read_dump("priority=0,actions=NORMAL").expect("a rule")
+        });
+        SwitchSite {
+            name: name.to_owned(),
+            backend: Box::new(fake.clone()),
+            tunnel_address: None,
+        }
     };
     let sites = NAMES.into_iter().zip(&fakes).map(site).collect();
-    (fakes, RuleReconciler::new(SERVER, 10, sites, NetworkMap::default()))
+    (
+        fakes,
+        RuleReconciler::new(SERVER, 10, sites, NetworkMap::default()),
+    )
 }
 
 /// A job that copies packets to a TCP port at this switch.
@@ -118,14 +144,22 @@ fn job(id: u32, switch: &str, matched: &str, monitor: u32) -> CopyJob {
         monitor: format!("monitor {id}"),
         to: CopyRoute::Port(format!("v{monitor}")),
     };
-    CopyJob { id, generation: 1, taps: vec![tap] }
+    CopyJob {
+        id,
+        generation: 1,
+        taps: vec![tap],
+    }
 }
 
 /// Two jobs on the first switch.
 fn at_work() -> ([FakeBackend; 2], RuleReconciler) {
     let (fakes, mut carrier) = network();
-    carrier.start(job(1, "near", "tcp,tp_dst=80", 8)).expect("it does");
-    carrier.start(job(2, "near", "tcp,tp_dst=81", 9)).expect("it does");
+    carrier
+        .start(job(1, "near", "tcp,tp_dst=80", 8))
+        .expect("it does");
+    carrier
+        .start(job(2, "near", "tcp,tp_dst=81", 9))
+        .expect("it does");
     assert_eq!(fakes[0].jobs(), [1, 2].into());
     (fakes, carrier)
 }
@@ -138,12 +172,19 @@ fn is_silent(fake: &FakeBackend, is_silent: bool) {
 fn others_stay_when_a_switch_does_not_answer_to_one_that_starts() {
     let ([near, far], mut carrier) = at_work();
     is_silent(&far, true);
-    let refused = carrier.start(job(3, "near", "tcp,tp_dst=82", 7)).expect_err("one is away");
-    assert_eq!(refused.to_string(), "switch far: the switch did not respond for 10 s");
+    let refused = carrier
+        .start(job(3, "near", "tcp,tp_dst=82", 7))
+        .expect_err("one is away");
+    assert_eq!(
+        refused.to_string(),
+        "switch far: the switch did not respond for 10 s"
+    );
     assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2].into(), 0));
     carrier.renew();
     is_silent(&far, false);
-    carrier.start(job(3, "near", "tcp,tp_dst=82", 7)).expect("it answers again");
+    carrier
+        .start(job(3, "near", "tcp,tp_dst=82", 7))
+        .expect("it answers again");
     assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2, 3].into(), 0));
 }
 
@@ -168,7 +209,11 @@ fn nobody_goes_on_with_what_was_not_proved() {
     let mut both = job(3, "near", "tcp,tp_dst=82", 7);
     both.taps.extend(job(3, "far", "tcp,tp_dst=82", 7).taps);
     carrier.start(both).expect_err("one refuses");
-    assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2].into(), 0), "it was taken back");
+    assert_eq!(
+        (near.jobs(), carrier.lost().len()),
+        ([1, 2].into(), 0),
+        "it was taken back"
+    );
     near.change(|memory| memory.refuses = true);
     carrier.stop((1, 1)).expect_err("it refuses");
     assert_eq!(carrier.lost().keys().collect::<Vec<_>>(), [&(2, 1)]);
@@ -181,7 +226,10 @@ fn jobs_end_when_it_is_not_known_where_packets_go() {
     let strange = |line: &str| read_rule(line).expect("a rule");
     near.change(|memory| memory.rules.push(strange("priority=9,tcp,actions=group:1")));
     carrier.renew();
-    assert_eq!(carrier.lost().keys().collect::<Vec<_>>(), [&(1, 1), &(2, 1)]);
+    assert_eq!(
+        carrier.lost().keys().collect::<Vec<_>>(),
+        [&(1, 1), &(2, 1)]
+    );
 }
 
 #[test]
@@ -195,7 +243,9 @@ fn rules_of_an_exploration_are_nobodys() {
     near.change(|memory| memory.rules.push(rule.clone()));
     carrier.renew();
     assert!(carrier.lost().is_empty(), "{:?}", carrier.lost());
-    carrier.start(job(3, "near", "tcp,tp_dst=82", 7)).expect("it does");
+    carrier
+        .start(job(3, "near", "tcp,tp_dst=82", 7))
+        .expect("it does");
     carrier.stop((1, 1)).expect("it does");
     assert_eq!(near.jobs(), [0, 2, 3].into());
     assert!(near.change(|memory| memory.rules.contains(&rule)));

@@ -23,10 +23,14 @@ pub type Select<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 /// Output of a command of `ovs-vswitchd`, whose socket is in this directory.
 pub fn command(run: &Path, words: &[&str], patience: Duration) -> Result<String, SwitchError> {
     let program = "ovs-vswitchd";
-    let [method, parameters @ ..] = words else { return Ok(String::new()) };
+    let [method, parameters @ ..] = words else {
+        return Ok(String::new());
+    };
     let socket = control(run, program, patience)?;
     let said = ask(&socket, program, method, json!(parameters), patience)?;
-    said.as_str().map(str::to_owned).ok_or_else(|| strange(program))
+    said.as_str()
+        .map(str::to_owned)
+        .ok_or_else(|| strange(program))
 }
 
 /// Control socket of `ovs-vswitchd`: the one named by its process id, or, with another name, one in the directory that
@@ -44,7 +48,11 @@ fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, Swi
     sockets.sort();
     let is_it = |socket: &PathBuf| {
         let version = ask(socket, program, "version", json!([]), patience);
-        version.is_ok_and(|version| version.as_str().is_some_and(|text| text.starts_with(program)))
+        version.is_ok_and(|version| {
+            version
+                .as_str()
+                .is_some_and(|text| text.starts_with(program))
+        })
     };
     sockets.into_iter().find(is_it).ok_or_else(|| {
         let none = format!("no control socket (*.ctl) in {} answers", run.display());
@@ -63,13 +71,25 @@ pub fn select(
         let which = name.map(|name| json!(["name", "==", name]));
         json!({"op": "select", "table": table, "columns": columns, "where": which.into_iter().collect::<Vec<_>>()})
     };
-    let parameters: Vec<Value> =
-        std::iter::once(json!("Open_vSwitch")).chain(selects.iter().map(operation)).collect();
-    let said = ask(&run.join("db.sock"), program, "transact", parameters.into(), patience)?;
-    let tables =
-        said.as_array().filter(|tables| tables.len() == selects.len()).ok_or_else(|| strange(program))?;
+    let parameters: Vec<Value> = std::iter::once(json!("Open_vSwitch"))
+        .chain(selects.iter().map(operation))
+        .collect();
+    let said = ask(
+        &run.join("db.sock"),
+        program,
+        "transact",
+        parameters.into(),
+        patience,
+    )?;
+    let tables = said
+        .as_array()
+        .filter(|tables| tables.len() == selects.len())
+        .ok_or_else(|| strange(program))?;
     let rows = |(table, (_, columns, _)): (&Value, &Select<'_>)| {
-        let rows = table.get("rows").and_then(Value::as_array).ok_or_else(|| refused(program, table))?;
+        let rows = table
+            .get("rows")
+            .and_then(Value::as_array)
+            .ok_or_else(|| refused(program, table))?;
         let row = |row: &Value| columns.iter().map(|column| row[*column].clone()).collect();
         Ok(rows.iter().map(row).collect())
     };
@@ -84,24 +104,36 @@ fn ask(
     patience: Duration,
 ) -> Result<Value, SwitchError> {
     let failed = |why: io::Error| match why.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            SwitchError::Silent { program: program.to_owned(), seconds: patience.as_secs() }
-        }
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => SwitchError::Silent {
+            program: program.to_owned(),
+            seconds: patience.as_secs(),
+        },
         _ => away(program, &why),
     };
     let mut connection = TimedConnection::connect(socket, patience).map_err(failed)?;
     let question = json!({"id": 0, "method": method, "params": parameters});
-    connection.write_all(question.to_string().as_bytes()).map_err(failed)?;
+    connection
+        .write_all(question.to_string().as_bytes())
+        .map_err(failed)?;
     let answers = BufReader::new(connection.take(ANSWER_MAX));
     let answers = serde_json::Deserializer::from_reader(answers).into_iter::<Value>();
     for answer in answers {
-        let answer = answer.map_err(|why| if why.is_io() { failed(why.into()) } else { strange(program) })?;
+        let answer = answer.map_err(|why| {
+            if why.is_io() {
+                failed(why.into())
+            } else {
+                strange(program)
+            }
+        })?;
         // A daemon may send keepalive requests.
         if answer.get("method").is_some() {
             continue;
         }
         let error = answer.get("error").filter(|error| !error.is_null());
-        return error.map_or_else(|| Ok(answer["result"].clone()), |error| Err(refused(program, error)));
+        return error.map_or_else(
+            || Ok(answer["result"].clone()),
+            |error| Err(refused(program, error)),
+        );
     }
     Err(strange(program))
 }
@@ -115,16 +147,28 @@ struct TimedConnection {
 impl TimedConnection {
     fn connect(socket: &Path, patience: Duration) -> io::Result<TimedConnection> {
         let until = Instant::now() + patience;
-        let connection = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let connection = socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
         // Connecting to a hanging daemon blocks like sending while its queue is full.
         set_socket_timeout(&connection, Timeout::Send, Some(patience))?;
         connect(&connection, &SocketAddrUnix::new(socket)?)?;
-        Ok(TimedConnection { connection: connection.into(), until })
+        Ok(TimedConnection {
+            connection: connection.into(),
+            until,
+        })
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+        if left.is_zero() {
+            Err(ErrorKind::TimedOut.into())
+        } else {
+            Ok(Some(left))
+        }
     }
 }
 
@@ -147,12 +191,20 @@ impl Write for TimedConnection {
 }
 
 fn away(program: &str, why: &io::Error) -> SwitchError {
-    SwitchError::NoProgram { program: program.to_owned(), why: why.to_string() }
+    SwitchError::NoProgram {
+        program: program.to_owned(),
+        why: why.to_string(),
+    }
 }
 
 fn refused(program: &str, said: &Value) -> SwitchError {
-    let said = said.as_str().map_or_else(|| said.to_string(), |said| said.trim().to_owned());
-    SwitchError::Refused { program: program.to_owned(), said }
+    let said = said
+        .as_str()
+        .map_or_else(|| said.to_string(), |said| said.trim().to_owned());
+    SwitchError::Refused {
+        program: program.to_owned(),
+        said,
+    }
 }
 
 fn strange(program: &str) -> SwitchError {
@@ -188,41 +240,63 @@ mod tests {
     fn a_control_socket_may_have_any_name() {
         let patience = Duration::from_millis(500);
         let run = tempfile::tempdir().expect("a folder");
-        let none = command(run.path(), &["dpif/show"], patience).expect_err("nobody is there").to_string();
+        let none = command(run.path(), &["dpif/show"], patience)
+            .expect_err("nobody is there")
+            .to_string();
         assert!(none.contains("*.ctl"), "{none}");
         drop(UnixListener::bind(run.path().join("a.ctl")).expect("a socket"));
-        for (name, version) in
-            [("b", "ovsdb-server (Open vSwitch) 3.1.0"), ("switch", "ovs-vswitchd (Open vSwitch) 3.1.0")]
-        {
-            let listener = UnixListener::bind(run.path().join(format!("{name}.ctl"))).expect("a socket");
+        for (name, version) in [
+            ("b", "ovsdb-server (Open vSwitch) 3.1.0"),
+            ("switch", "ovs-vswitchd (Open vSwitch) 3.1.0"),
+        ] {
+            let listener =
+                UnixListener::bind(run.path().join(format!("{name}.ctl"))).expect("a socket");
             std::thread::spawn(move || {
                 for mut asked in listener.incoming().map_while(Result::ok) {
                     let mut question = [0; 1000];
                     let read = asked.read(&mut question).expect("a question");
-                    let is_version = String::from_utf8_lossy(&question[..read]).contains("\"version\"");
-                    let said =
-                        json!({"id": 0, "error": null, "result": if is_version { version } else { name }});
-                    asked.write_all(said.to_string().as_bytes()).expect("it is heard");
+                    let is_version =
+                        String::from_utf8_lossy(&question[..read]).contains("\"version\"");
+                    let said = json!({"id": 0, "error": null, "result": if is_version { version } else { name }});
+                    asked
+                        .write_all(said.to_string().as_bytes())
+                        .expect("it is heard");
                 }
             });
         }
-        assert_eq!(command(run.path(), &["dpif/show"], patience), Ok("switch".to_owned()));
+        assert_eq!(
+            command(run.path(), &["dpif/show"], patience),
+            Ok("switch".to_owned())
+        );
     }
 
     #[test]
     fn answers_are_read() {
         let patience = Duration::from_millis(200);
         let words = |said| command(daemon(said).path(), &["ofproto/trace", "br0"], patience);
-        let asks_first =
-            r#"{"id":"echo","method":"echo","params":[]}{"id":0,"result":"Flow: tcp\n","error":null}"#;
+        let asks_first = r#"{"id":"echo","method":"echo","params":[]}{"id":0,"result":"Flow: tcp\n","error":null}"#;
         assert_eq!(words(asks_first), Ok("Flow: tcp\n".to_owned()));
-        let refuses = words(r#"{"id":0,"result":null,"error":"no bridge\n"}"#).expect_err("an error");
+        let refuses =
+            words(r#"{"id":0,"result":null,"error":"no bridge\n"}"#).expect_err("an error");
         assert_eq!(refuses.to_string(), "ovs-vswitchd says: no bridge");
-        assert!(matches!(words(r#"{"id":0,"#), Err(SwitchError::Silent { .. })));
-        assert!(matches!(words(r#"{"id":0,"result":1}"#), Err(SwitchError::NotUnderstood(_))));
-        assert!(matches!(words("<html>"), Err(SwitchError::NotUnderstood(_))));
-        let away = command(Path::new("/nowhere"), &["list-commands"], patience).expect_err("an error");
-        assert!(away.to_string().starts_with("ovs-vswitchd does not run: "), "{away}");
+        assert!(matches!(
+            words(r#"{"id":0,"#),
+            Err(SwitchError::Silent { .. })
+        ));
+        assert!(matches!(
+            words(r#"{"id":0,"result":1}"#),
+            Err(SwitchError::NotUnderstood(_))
+        ));
+        assert!(matches!(
+            words("<html>"),
+            Err(SwitchError::NotUnderstood(_))
+        ));
+        let away =
+            command(Path::new("/nowhere"), &["list-commands"], patience).expect_err("an error");
+        assert!(
+            away.to_string().starts_with("ovs-vswitchd does not run: "),
+            "{away}"
+        );
     }
 
     /// The timeout also applies to a daemon that sends data slowly, or does not accept connections.
@@ -244,7 +318,12 @@ mod tests {
         });
         assert!(matches!(ask(run.path()), Err(SwitchError::Silent { .. })));
         fs::remove_file(&socket).expect("it is there");
-        let full = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let full = socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        );
         let full = full.expect("a socket");
         let address = SocketAddrUnix::new(&socket).expect("a path");
         rustix::net::bind(&full, &address).expect("it is free");
@@ -256,13 +335,22 @@ mod tests {
     #[test]
     fn rows_are_in_the_order_of_columns() {
         let patience = Duration::from_millis(200);
-        let asked: [Select<'_>; 2] =
-            [("Port", &["name", "tag"], None), ("Bridge", &["mirrors"], Some("br0"))];
+        let asked: [Select<'_>; 2] = [
+            ("Port", &["name", "tag"], None),
+            ("Bridge", &["mirrors"], Some("br0")),
+        ];
         let rows = |said| select(daemon(said).path(), &asked, patience);
-        let both = rows(r#"{"id":0,"error":null,"result":[{"rows":[{"tag":5,"name":"v1"}]},{"rows":[]}]}"#);
+        let both = rows(
+            r#"{"id":0,"error":null,"result":[{"rows":[{"tag":5,"name":"v1"}]},{"rows":[]}]}"#,
+        );
         assert_eq!(both, Ok(vec![vec![vec![json!("v1"), json!(5)]], vec![]]));
         let refused = rows(r#"{"id":0,"error":null,"result":[{"rows":[]},{"error":"no column"}]}"#);
-        assert!(refused.expect_err("an error").to_string().contains("no column"));
+        assert!(
+            refused
+                .expect_err("an error")
+                .to_string()
+                .contains("no column")
+        );
         assert!(rows(r#"{"id":0,"error":null,"result":[{"rows":[]}]}"#).is_err());
     }
 }

@@ -47,7 +47,11 @@ impl<'a> ColumnView<'a> {
     pub fn of(batch: &'a Batch, id: FieldId) -> ColumnView<'a> {
         let schema = batch.schema();
         let Some(column) = batch.column(id) else {
-            panic!("{}.{} is not in the batch", schema.name, schema.field(id).name)
+            panic!(
+                "{}.{} is not in the batch",
+                schema.name,
+                schema.field(id).name
+            )
         };
         let values = match schema.field(id).data_type {
             DataType::Bool => ColumnValues::Bool(column.as_boolean()),
@@ -58,7 +62,10 @@ impl<'a> ColumnView<'a> {
             DataType::Hashes => ColumnValues::Hashes(column.as_binary::<i32>()),
             DataType::Ip => ColumnValues::Ip(addresses(column.as_fixed_size_binary().value_data())),
         };
-        ColumnView { values, nulls: column.nulls().filter(|n| n.null_count() > 0) }
+        ColumnView {
+            values,
+            nulls: column.nulls().filter(|n| n.null_count() > 0),
+        }
     }
 
     /// Whether `row` is not null.
@@ -90,12 +97,18 @@ impl<'a> ColumnView<'a> {
     /// distinct hashes.
     pub fn hash_into(&self, rows: RowSet<'_>, hashes: &mut [u64]) {
         match self.values {
-            ColumnValues::Bool(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ u64::from(v.value(row)))),
+            ColumnValues::Bool(v) => {
+                self.mix_each(rows, hashes, |row, h| mix(h ^ u64::from(v.value(row))))
+            }
             ColumnValues::U64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row])),
             ColumnValues::I64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ v[row] as u64)),
-            ColumnValues::F64(v) => self.mix_each(rows, hashes, |row, h| mix(h ^ (v[row] + 0.0).to_bits())),
+            ColumnValues::F64(v) => {
+                self.mix_each(rows, hashes, |row, h| mix(h ^ (v[row] + 0.0).to_bits()))
+            }
             ColumnValues::Text(v) => {
-                self.mix_each(rows, hashes, |row, h| xxh3_64_with_seed(v.value(row).as_bytes(), h));
+                self.mix_each(rows, hashes, |row, h| {
+                    xxh3_64_with_seed(v.value(row).as_bytes(), h)
+                });
             }
             ColumnValues::Ip(v) => self.mix_each(rows, hashes, |row, h| hash_ip(&v[row], h)),
             ColumnValues::Hashes(v) => {
@@ -111,7 +124,11 @@ impl<'a> ColumnView<'a> {
             None => rows.each(|place, row| hashes[place] = f(row, hashes[place])),
             Some(valid) => rows.each(|place, row| {
                 let hash = hashes[place];
-                hashes[place] = if valid.is_valid(row) { f(row, hash) } else { mix(!hash) };
+                hashes[place] = if valid.is_valid(row) {
+                    f(row, hash)
+                } else {
+                    mix(!hash)
+                };
             }),
         }
     }

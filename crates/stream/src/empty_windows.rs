@@ -43,9 +43,15 @@ mod tests {
         silence.add(2, (0, 20));
         silence.add(1, (20, 30));
         silence.add(1, (50, 60));
-        assert_eq!((silence.windows, silence.stretches.as_slice()), (4, &[(0, 30), (50, 60)][..]));
+        assert_eq!(
+            (silence.windows, silence.stretches.as_slice()),
+            (4, &[(0, 30), (50, 60)][..])
+        );
         (0..100).for_each(|i| silence.add(1, (100 + 20 * i, 110 + 20 * i)));
-        assert_eq!((silence.windows, silence.stretches.len()), (104, SILENT_STRETCHES_MAX));
+        assert_eq!(
+            (silence.windows, silence.stretches.len()),
+            (104, SILENT_STRETCHES_MAX)
+        );
         assert!(silence.is_full());
     }
 }

@@ -132,44 +132,79 @@ impl Engine {
     }
 
     fn build(dataflow: &Dataflow, config: EngineConfig, is_worker: bool) -> Engine {
-        assert!(config.sample > 0.0 && config.sample <= 1.0, "sampling rate {}", config.sample);
+        assert!(
+            config.sample > 0.0 && config.sample <= 1.0,
+            "sampling rate {}",
+            config.sample
+        );
         assert!(!dataflow.inputs.is_empty(), "a dataflow has an input");
         let filters = dataflow.inputs.iter().map(|input| {
             let predicate = input.filter.as_ref()?;
-            Some(TupleFilter::new(predicate, &input.schema, &|column: Column| column.field))
+            Some(TupleFilter::new(
+                predicate,
+                &input.schema,
+                &|column: Column| column.field,
+            ))
         });
         let join = (dataflow.inputs.len() > 1).then(|| TupleJoin::new(&dataflow.inputs, &config));
         let of_inputs =
             |column: Column| -> FieldId { join.as_ref().map_or(column.field, |j| j.place(column)) };
-        let schema = join.as_ref().map_or(&dataflow.inputs[0].schema, TupleJoin::schema).clone();
+        let schema = join
+            .as_ref()
+            .map_or(&dataflow.inputs[0].schema, TupleJoin::schema)
+            .clone();
         let base = schema.fields.len() as u16;
         let computing = ComputeStage::new(dataflow, &schema, &of_inputs);
-        let schema = &computing.as_ref().map_or(schema, |c| c.computer.schema().clone());
+        let schema = &computing
+            .as_ref()
+            .map_or(schema, |c| c.computer.schema().clone());
         let place = |column: Column| match column.computed_place() {
             Some(computed) => FieldId(base + computed as u16),
             None => of_inputs(column),
         };
         // All tuples of a flow have the same sampling rate: that of the first input.
-        let rates = Column { input: 0, field: common::SAMPLE_RATE };
-        let rates = dataflow.inputs[0].columns.contains(&rates.field).then(|| place(rates));
+        let rates = Column {
+            input: 0,
+            field: common::SAMPLE_RATE,
+        };
+        let rates = dataflow.inputs[0]
+            .columns
+            .contains(&rates.field)
+            .then(|| place(rates));
         let pipelines = 0..dataflow.pipelines.len();
-        let cells = pipelines.map(|pipeline| CellTable::new(dataflow, pipeline, &config)).collect();
+        let cells = pipelines
+            .map(|pipeline| CellTable::new(dataflow, pipeline, &config))
+            .collect();
         let of_each = config.window_bytes_max / dataflow.pipelines.len().max(1);
-        let config = EngineConfig { window_bytes_max: of_each, ..config };
+        let config = EngineConfig {
+            window_bytes_max: of_each,
+            ..config
+        };
         let running = |p| ProcessorWork::new(p, schema, &place, &config, rates, is_worker);
         let mut pipelines: Vec<ProcessorWork> = dataflow.pipelines.iter().map(running).collect();
         let losses = SharedLosses::default();
-        pipelines.iter_mut().for_each(|pipeline| pipeline.heed(&losses));
-        let has_time = dataflow.inputs.iter().all(|i| i.columns.contains(&common::TS_END));
+        pipelines
+            .iter_mut()
+            .for_each(|pipeline| pipeline.heed(&losses));
+        let has_time = dataflow
+            .inputs
+            .iter()
+            .all(|i| i.columns.contains(&common::TS_END));
         assert!(
             has_time || !pipelines.iter().any(ProcessorWork::needs_time),
             "windows and rates need ts_end"
         );
         let is_news = |id: &FieldId| id.0 >= base || join.as_ref().is_none_or(|j| j.is_news(*id));
-        let chosen = config.chosen.as_ref().map(|chosen| (chosen.clone(), chosen.places(&place)));
+        let chosen = config
+            .chosen
+            .as_ref()
+            .map(|chosen| (chosen.clone(), chosen.places(&place)));
         let folding = |redactor| ResultRedaction::new(redactor, dataflow, (schema, base), &place);
         let rest = PostJoinStage {
-            predicate: dataflow.filter.as_ref().map(|p| TupleFilter::new(p, schema, &place)),
+            predicate: dataflow
+                .filter
+                .as_ref()
+                .map(|p| TupleFilter::new(p, schema, &place)),
             pipelines,
             is_worker,
             computing,
@@ -185,7 +220,9 @@ impl Engine {
             period: period::of(dataflow),
             began_ns: None,
         };
-        let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), TupleJoin::present);
+        let mut present = join
+            .as_ref()
+            .map_or(dataflow.inputs[0].columns.clone(), TupleJoin::present);
         present.retain(|id| !rest.hidden.contains(id));
         let tuples = (schema.clone(), present);
         let server_tap = config.server_tap.clone();
@@ -224,7 +261,9 @@ impl Engine {
                 join.push(input, batch, rows, &mut |joined| {
                     rest.push(joined, RowSet::all(joined.rows()), out);
                 });
-                join.take_limited().into_iter().for_each(|limited| rest.losses().limit(limited));
+                join.take_limited()
+                    .into_iter()
+                    .for_each(|limited| rest.losses().limit(limited));
             }
         }
         self.selected = list;
@@ -245,7 +284,13 @@ impl Engine {
         let counters = &mut self.rest.counters;
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| {
+                out.take(EngineOutput {
+                    pipeline: Some(i),
+                    batch,
+                    watermark_ns,
+                })
+            };
             pipeline.advance(watermark_ns, counters, emit);
         }
     }
@@ -269,7 +314,13 @@ impl Engine {
         }
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| {
+                out.take(EngineOutput {
+                    pipeline: Some(i),
+                    batch,
+                    watermark_ns,
+                })
+            };
             pipeline.pass(from_ns, now_ns, emit);
         }
     }
@@ -311,7 +362,13 @@ impl Engine {
         let counters = &mut self.rest.counters;
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| {
+                out.take(EngineOutput {
+                    pipeline: Some(i),
+                    batch,
+                    watermark_ns,
+                })
+            };
             pipeline.make_room(counters, emit);
         }
     }
@@ -321,10 +378,19 @@ impl Engine {
     /// # Panics
     /// If the engine is a worker.
     pub fn finish(&mut self, out: &mut dyn OutputConsumer) {
-        assert!(!self.rest.is_worker, "a worker's results leave by detach_all");
+        assert!(
+            !self.rest.is_worker,
+            "a worker's results leave by detach_all"
+        );
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            pipeline.finish(&mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns }));
+            pipeline.finish(&mut |batch| {
+                out.take(EngineOutput {
+                    pipeline: Some(i),
+                    batch,
+                    watermark_ns,
+                })
+            });
         }
     }
 
@@ -339,7 +405,12 @@ impl Engine {
         if let Some(join) = &mut self.join {
             join.advance(watermark_ns);
         }
-        let shares: Vec<WorkShare> = self.rest.pipelines.iter_mut().map(|p| p.detach(watermark_ns)).collect();
+        let shares: Vec<WorkShare> = self
+            .rest
+            .pipelines
+            .iter_mut()
+            .map(|p| p.detach(watermark_ns))
+            .collect();
         Some(PartialResult::of(shares)).filter(|partial| !partial.is_empty())
     }
 
@@ -349,9 +420,21 @@ impl Engine {
     /// If the engine was not created by [`Engine::worker`].
     pub fn detach_early(&mut self, bytes: usize) -> Option<PartialResult> {
         assert!(self.rest.is_worker, "only a worker detaches");
-        let waiting: usize = self.rest.pipelines.iter().map(ProcessorWork::over_bytes).sum();
-        (waiting > bytes)
-            .then(|| PartialResult::of(self.rest.pipelines.iter_mut().map(ProcessorWork::give).collect()))
+        let waiting: usize = self
+            .rest
+            .pipelines
+            .iter()
+            .map(ProcessorWork::over_bytes)
+            .sum();
+        (waiting > bytes).then(|| {
+            PartialResult::of(
+                self.rest
+                    .pipelines
+                    .iter_mut()
+                    .map(ProcessorWork::give)
+                    .collect(),
+            )
+        })
     }
 
     /// Takes a worker's content of open windows as a delta, which limits the loss if the worker dies; `None` if it is
@@ -362,7 +445,12 @@ impl Engine {
     /// If the engine was not created by [`Engine::worker`].
     pub fn detach_open(&mut self) -> Option<PartialResult> {
         assert!(self.rest.is_worker, "only a worker detaches");
-        let shares = self.rest.pipelines.iter_mut().map(ProcessorWork::detach_open).collect();
+        let shares = self
+            .rest
+            .pipelines
+            .iter_mut()
+            .map(ProcessorWork::detach_open)
+            .collect();
         Some(PartialResult::of(shares)).filter(|partial| !partial.is_empty())
     }
 
@@ -372,7 +460,12 @@ impl Engine {
     /// If the engine was not created by [`Engine::worker`].
     pub fn detach_all(&mut self) -> PartialResult {
         assert!(self.rest.is_worker, "only a worker detaches");
-        let shares = self.rest.pipelines.iter_mut().map(ProcessorWork::detach_all).collect();
+        let shares = self
+            .rest
+            .pipelines
+            .iter_mut()
+            .map(ProcessorWork::detach_all)
+            .collect();
         let counters = self.counters();
         self.rest.counters = EngineCounters::default();
         self.join.iter_mut().for_each(TupleJoin::reset_counters);
@@ -392,7 +485,12 @@ impl Engine {
     /// The watermark at which all windows in `partial` are closed; `None` if it is empty.
     #[must_use]
     pub fn over_at(&self, partial: &PartialResult) -> Option<i64> {
-        self.rest.pipelines.iter().zip(&partial.shares).filter_map(|(mine, share)| mine.over_at(share)).max()
+        self.rest
+            .pipelines
+            .iter()
+            .zip(&partial.shares)
+            .filter_map(|(mine, share)| mine.over_at(share))
+            .max()
     }
 
     /// Maximum distance between the watermark and the start of an open window: the window size plus the lateness.
@@ -411,9 +509,21 @@ impl Engine {
     /// the copy would exceed `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<PartialResult> {
-        let bytes: usize = self.rest.pipelines.iter().map(ProcessorWork::open_bytes).sum();
-        (bytes <= bytes_max)
-            .then(|| PartialResult::of(self.rest.pipelines.iter().map(ProcessorWork::peek).collect()))
+        let bytes: usize = self
+            .rest
+            .pipelines
+            .iter()
+            .map(ProcessorWork::open_bytes)
+            .sum();
+        (bytes <= bytes_max).then(|| {
+            PartialResult::of(
+                self.rest
+                    .pipelines
+                    .iter()
+                    .map(ProcessorWork::peek)
+                    .collect(),
+            )
+        })
     }
 
     /// Emits preliminary rows of open windows. `peeks` are the copies of the workers at their last detach. Final
@@ -423,7 +533,11 @@ impl Engine {
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
             let shares = peeks.iter().filter_map(|peek| peek.shares.get(i));
             pipeline.open_rows(shares, &mut |batch| {
-                out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns })
+                out.take(EngineOutput {
+                    pipeline: Some(i),
+                    batch,
+                    watermark_ns,
+                })
             });
         }
     }
@@ -466,7 +580,10 @@ impl Engine {
 
     /// The empty windows of each pipeline with groups.
     pub fn silences(&self) -> impl Iterator<Item = &EmptyWindows> {
-        self.rest.pipelines.iter().filter_map(ProcessorWork::silence)
+        self.rest
+            .pipelines
+            .iter()
+            .filter_map(ProcessorWork::silence)
     }
 
     /// Position of a dataflow column in the tuples emitted without pipelines.
@@ -499,7 +616,9 @@ impl Engine {
 
 /// Maximum distance between the watermark and the start of an open window of a pipeline.
 fn reach_ns(pipeline: &Pipeline) -> i64 {
-    pipeline.window.map_or(0, |w| w.size_ns.saturating_add(w.lateness_ns.max(0)))
+    pipeline
+        .window
+        .map_or(0, |w| w.size_ns.saturating_add(w.lateness_ns.max(0)))
 }
 
 fn lateness_ns(pipeline: &Pipeline) -> i64 {
@@ -512,7 +631,10 @@ impl PostJoinStage {
     }
 
     fn push(&mut self, batch: &Batch, rows: RowSet<'_>, out: &mut dyn OutputConsumer) {
-        let extended = self.computing.as_ref().map(|c| c.computer.extend(batch, &c.before));
+        let extended = self
+            .computing
+            .as_ref()
+            .map(|c| c.computer.extend(batch, &c.before));
         let batch = extended.as_ref().unwrap_or(batch);
         let mut list = std::mem::take(&mut self.selected);
         let before = rows.len();
@@ -536,7 +658,9 @@ impl PostJoinStage {
         };
         // Computes only the selected rows if they are less than half of the batch.
         if rows.len() < batch.rows() / 2 {
-            let some = computing.computer.extend(&take(batch, rows, |_| true), &computing.after);
+            let some = computing
+                .computer
+                .extend(&take(batch, rows, |_| true), &computing.after);
             return self.push_computed(&some, RowSet::all(some.rows()), out);
         }
         let all = computing.computer.extend(batch, &computing.after);
@@ -549,43 +673,88 @@ impl PostJoinStage {
         };
         let seen = take(batch, rows, |_| true);
         let told = folding.fold(&seen);
-        self.hand_on(RedactedTuples { seen: &seen, told: &told }, RowSet::all(seen.rows()), out);
+        self.hand_on(
+            RedactedTuples {
+                seen: &seen,
+                told: &told,
+            },
+            RowSet::all(seen.rows()),
+            out,
+        );
     }
 
-    fn hand_on(&mut self, tuples: RedactedTuples<'_>, rows: RowSet<'_>, out: &mut dyn OutputConsumer) {
+    fn hand_on(
+        &mut self,
+        tuples: RedactedTuples<'_>,
+        rows: RowSet<'_>,
+        out: &mut dyn OutputConsumer,
+    ) {
         let watermark_ns = self.watermark_ns;
         if self.pipelines.is_empty() {
             let batch = take(tuples.told, rows, |id| !self.hidden.contains(&id));
-            out.take(EngineOutput { pipeline: None, batch, watermark_ns });
+            out.take(EngineOutput {
+                pipeline: None,
+                batch,
+                watermark_ns,
+            });
         }
         for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(i), batch, watermark_ns });
+            let emit = &mut |batch| {
+                out.take(EngineOutput {
+                    pipeline: Some(i),
+                    batch,
+                    watermark_ns,
+                })
+            };
             pipeline.push(tuples, rows, &mut self.counters, emit);
         }
     }
 }
 
 impl ComputeStage {
-    fn new(dataflow: &Dataflow, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> Option<ComputeStage> {
+    fn new(
+        dataflow: &Dataflow,
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> Option<ComputeStage> {
         let all = &dataflow.computed;
         if all.is_empty() {
             return None;
         }
         let mut needed = vec![false; all.len()];
-        let mut read =
-            |column: Column| column.computed_place().into_iter().for_each(|place| needed[place] = true);
-        dataflow.filter.iter().for_each(|predicate| predicate.columns(&mut read));
+        let mut read = |column: Column| {
+            column
+                .computed_place()
+                .into_iter()
+                .for_each(|place| needed[place] = true)
+        };
+        dataflow
+            .filter
+            .iter()
+            .for_each(|predicate| predicate.columns(&mut read));
         // A computed column reads only columns before it.
         for place in (0..all.len()).rev() {
             if needed[place] {
-                let mut read =
-                    |column: Column| column.computed_place().into_iter().for_each(|p| needed[p] = true);
+                let mut read = |column: Column| {
+                    column
+                        .computed_place()
+                        .into_iter()
+                        .for_each(|p| needed[p] = true)
+                };
                 all[place].expr.columns(&mut read);
             }
         }
-        let places = |before: bool| (0..all.len()).filter(|place| needed[*place] == before).collect();
+        let places = |before: bool| {
+            (0..all.len())
+                .filter(|place| needed[*place] == before)
+                .collect()
+        };
         let before = places(true);
         let after = places(false);
-        Some(ComputeStage { computer: ColumnComputer::new(all, schema, place), before, after })
+        Some(ComputeStage {
+            computer: ColumnComputer::new(all, schema, place),
+            before,
+            after,
+        })
     }
 }

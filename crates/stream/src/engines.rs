@@ -59,8 +59,15 @@ impl EngineSet {
         let mut input = 0;
         let mut pipeline = 0;
         let part = |dataflow: &Dataflow| {
-            let part = NumberedEngine { engine: make(dataflow, config.clone()), input, pipeline };
-            (input, pipeline) = (input + dataflow.inputs.len(), pipeline + dataflow.pipelines.len());
+            let part = NumberedEngine {
+                engine: make(dataflow, config.clone()),
+                input,
+                pipeline,
+            };
+            (input, pipeline) = (
+                input + dataflow.inputs.len(),
+                pipeline + dataflow.pipelines.len(),
+            );
             part
         };
         EngineSet(dataflows.iter().map(part).collect())
@@ -73,8 +80,19 @@ impl EngineSet {
     /// As [`Engine::push`].
     pub fn push(&mut self, input: usize, batch: &Batch, out: &mut dyn OutputConsumer) {
         let at = self.0.partition_point(|part| part.input <= input) - 1;
-        let NumberedEngine { engine, input: first, pipeline } = &mut self.0[at];
-        engine.push(input - *first, batch, &mut RenumberedOutput { out, first: *pipeline });
+        let NumberedEngine {
+            engine,
+            input: first,
+            pipeline,
+        } = &mut self.0[at];
+        engine.push(
+            input - *first,
+            batch,
+            &mut RenumberedOutput {
+                out,
+                first: *pipeline,
+            },
+        );
     }
 
     /// As [`Engine::advance`].
@@ -102,9 +120,22 @@ impl EngineSet {
         self.each(out, |engine, out| engine.finish(out));
     }
 
-    fn each(&mut self, out: &mut dyn OutputConsumer, act: impl Fn(&mut Engine, &mut dyn OutputConsumer)) {
-        for NumberedEngine { engine, pipeline, .. } in &mut self.0 {
-            act(engine, &mut RenumberedOutput { out, first: *pipeline });
+    fn each(
+        &mut self,
+        out: &mut dyn OutputConsumer,
+        act: impl Fn(&mut Engine, &mut dyn OutputConsumer),
+    ) {
+        for NumberedEngine {
+            engine, pipeline, ..
+        } in &mut self.0
+        {
+            act(
+                engine,
+                &mut RenumberedOutput {
+                    out,
+                    first: *pipeline,
+                },
+            );
         }
     }
 
@@ -121,7 +152,9 @@ impl EngineSet {
     /// As [`Engine::take_limited`], combined over all engines.
     #[must_use]
     pub fn take_limited(&mut self) -> Option<LimitedStretch> {
-        self.all().map(Engine::take_limited).fold(None, LimitedStretch::union)
+        self.all()
+            .map(Engine::take_limited)
+            .fold(None, LimitedStretch::union)
     }
 
     /// As [`Engine::detach`].
@@ -147,7 +180,10 @@ impl EngineSet {
 
     /// As [`Engine::begin_at`].
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
-        for NumberedEngine { engine, pipeline, .. } in &mut self.0 {
+        for NumberedEngine {
+            engine, pipeline, ..
+        } in &mut self.0
+        {
             engine.begin_at(watermark_ns, latest_ns.get(*pipeline..).unwrap_or_default());
         }
     }
@@ -156,30 +192,49 @@ impl EngineSet {
     #[must_use]
     pub fn over_at(&self, partials: &PartialResultSet) -> Option<i64> {
         let each = self.0.iter().zip(&partials.0);
-        each.filter_map(|(part, partial)| part.engine.over_at(partial.as_ref()?)).max()
+        each.filter_map(|(part, partial)| part.engine.over_at(partial.as_ref()?))
+            .max()
     }
 
     /// As [`Engine::peek`]; `None` if any engine exceeds its share of `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<PartialResultSet> {
         let bytes_max = bytes_max / self.0.len();
-        let peeks: Option<Vec<PartialResult>> =
-            self.0.iter().map(|part| part.engine.peek(bytes_max)).collect();
+        let peeks: Option<Vec<PartialResult>> = self
+            .0
+            .iter()
+            .map(|part| part.engine.peek(bytes_max))
+            .collect();
         peeks.map(|peeks| PartialResultSet(peeks.into_iter().map(Some).collect()))
     }
 
     /// As [`Engine::open_rows`].
     pub fn open_rows(&mut self, peeks: &[&PartialResultSet], out: &mut dyn OutputConsumer) {
-        for (i, NumberedEngine { engine, pipeline, .. }) in self.0.iter_mut().enumerate() {
-            let of_engine: Vec<&PartialResult> = peeks.iter().filter_map(|peek| peek.0[i].as_ref()).collect();
-            engine.open_rows(&of_engine, &mut RenumberedOutput { out, first: *pipeline });
+        for (
+            i,
+            NumberedEngine {
+                engine, pipeline, ..
+            },
+        ) in self.0.iter_mut().enumerate()
+        {
+            let of_engine: Vec<&PartialResult> =
+                peeks.iter().filter_map(|peek| peek.0[i].as_ref()).collect();
+            engine.open_rows(
+                &of_engine,
+                &mut RenumberedOutput {
+                    out,
+                    first: *pipeline,
+                },
+            );
         }
     }
 
     /// As [`Engine::attach`].
     pub fn attach(&mut self, partials: PartialResultSet) {
         for (engine, partial) in self.all().zip(partials.0) {
-            partial.into_iter().for_each(|partial| engine.attach(partial));
+            partial
+                .into_iter()
+                .for_each(|partial| engine.attach(partial));
         }
     }
 
@@ -193,7 +248,11 @@ impl EngineSet {
             return Err(MalformedPartial::OtherDataflow("the number of dataflows"));
         }
         let decode = |part: &NumberedEngine| {
-            if from.flag()? { part.engine.decode_partial(from.bytes()?).map(Some) } else { Ok(None) }
+            if from.flag()? {
+                part.engine.decode_partial(from.bytes()?).map(Some)
+            } else {
+                Ok(None)
+            }
         };
         let partials = self.0.iter().map(decode).collect::<Result<_, _>>()?;
         if from.left() > 0 {
@@ -207,7 +266,9 @@ impl EngineSet {
     #[must_use]
     pub fn counters(&self) -> EngineCounters {
         let mut counters = EngineCounters::default();
-        self.0.iter().for_each(|part| counters.add(&part.engine.counters()));
+        self.0
+            .iter()
+            .for_each(|part| counters.add(&part.engine.counters()));
         counters
     }
 
@@ -227,7 +288,11 @@ impl EngineSet {
 
 impl From<Engine> for EngineSet {
     fn from(engine: Engine) -> EngineSet {
-        EngineSet(vec![NumberedEngine { engine, input: 0, pipeline: 0 }])
+        EngineSet(vec![NumberedEngine {
+            engine,
+            input: 0,
+            pipeline: 0,
+        }])
     }
 }
 
@@ -239,7 +304,10 @@ impl PartialResultSet {
 
     fn of(partials: impl Iterator<Item = Option<PartialResult>>) -> Option<PartialResultSet> {
         let partials: Vec<_> = partials.collect();
-        partials.iter().any(Option::is_some).then_some(PartialResultSet(partials))
+        partials
+            .iter()
+            .any(Option::is_some)
+            .then_some(PartialResultSet(partials))
     }
 
     /// Encodes the number of engines, and for each either 1 with the length and bytes of [`PartialResult::encode`], or 0.
@@ -249,7 +317,9 @@ impl PartialResultSet {
         put_len(&mut out, self.0.len());
         for partial in &self.0 {
             out.push(u8::from(partial.is_some()));
-            partial.iter().for_each(|partial| put_bytes(&mut out, &partial.encode()));
+            partial
+                .iter()
+                .for_each(|partial| put_bytes(&mut out, &partial.encode()));
         }
         out
     }
@@ -269,6 +339,9 @@ struct RenumberedOutput<'o> {
 
 impl OutputConsumer for RenumberedOutput<'_> {
     fn take(&mut self, output: EngineOutput) {
-        self.out.take(EngineOutput { pipeline: output.pipeline.map(|i| i + self.first), ..output });
+        self.out.take(EngineOutput {
+            pipeline: output.pipeline.map(|i| i + self.first),
+            ..output
+        });
     }
 }

@@ -66,34 +66,60 @@ pub struct ObservedGroup<'a> {
 impl<'a> ObservedGroup<'a> {
     /// The smallest rate.
     fn rate(&self) -> f64 {
-        self.strata.iter().map(|stratum| stratum.rate).fold(1.0, f64::min)
+        self.strata
+            .iter()
+            .map(|stratum| stratum.rate)
+            .fold(1.0, f64::min)
     }
 
     /// The accumulator states with their weights.
     fn states(&self) -> impl Iterator<Item = (f64, &'a AccumulatorState)> + Clone {
         let rate = self.rate();
         let place = self.place;
-        self.strata.iter().map(move |stratum| (rate / stratum.rate, stratum.cells.state(place)))
+        self.strata
+            .iter()
+            .map(move |stratum| (rate / stratum.rate, stratum.cells.state(place)))
     }
 
     /// A weighted number per replicate.
     fn parts(&self, of: impl Fn(&AccumulatorState, usize) -> f64) -> Vec<f64> {
-        let part = |cell: usize| self.states().map(|(weight, state)| weight * of(state, cell)).sum();
+        let part = |cell: usize| {
+            self.states()
+                .map(|(weight, state)| weight * of(state, cell))
+                .sum()
+        };
         self.cells.clone().map(part).collect()
     }
 
     /// All replicates merged into one cell, with the weight, by rate.
     fn wholes(&self) -> Vec<(f64, AccumulatorState)> {
-        self.states().map(|(weight, state)| (weight, state.gather(self.cells.clone()))).collect()
+        self.states()
+            .map(|(weight, state)| (weight, state.gather(self.cells.clone())))
+            .collect()
     }
 
     /// The total of an accumulator over groups, by replicate, comparable with the parts of a group.
     #[must_use]
-    pub fn totals(strata: &'a [Stratum], place: usize, groups: &[u32], replicates: usize) -> Vec<f64> {
-        let seen = ObservedGroup { strata, place, cells: 0..0 };
+    pub fn totals(
+        strata: &'a [Stratum],
+        place: usize,
+        groups: &[u32],
+        replicates: usize,
+    ) -> Vec<f64> {
+        let seen = ObservedGroup {
+            strata,
+            place,
+            cells: 0..0,
+        };
         let of_replicate = |replicate: usize| {
-            let cells = || groups.iter().map(|group| *group as usize * replicates + replicate);
-            seen.states().map(|(weight, state)| weight * amount(&state.gather(cells()), 0)).sum()
+            let cells = || {
+                groups
+                    .iter()
+                    .map(|group| *group as usize * replicates + replicate)
+            };
+            seen.states()
+                .map(|(weight, state)| weight * amount(&state.gather(cells()), 0))
+                .sum()
         };
         (0..replicates).map(of_replicate).collect()
     }
@@ -101,8 +127,10 @@ impl<'a> ObservedGroup<'a> {
     /// The distribution in each replicate.
     fn spectra(&self) -> Vec<WeightedHistogram> {
         let of_cell = |cell: usize| {
-            let list: Vec<(f64, &LogHistogram)> =
-                self.states().map(|(weight, state)| (weight, histogram(state, cell))).collect();
+            let list: Vec<(f64, &LogHistogram)> = self
+                .states()
+                .map(|(weight, state)| (weight, histogram(state, cell)))
+                .collect();
             WeightedHistogram::new(list.into_iter())
         };
         self.cells.clone().map(of_cell).collect()
@@ -115,7 +143,12 @@ impl EstimateContext {
     pub fn estimate(&self, aggregate: &AggregateFunction, seen: &ObservedGroup<'_>) -> Estimate {
         let rate = seen.rate();
         if let ([only], false) = (seen.strata, self.is_sampled) {
-            return self.point(aggregate, only.cells.state(seen.place), seen.cells.start, rate);
+            return self.point(
+                aggregate,
+                only.cells.state(seen.place),
+                seen.cells.start,
+                rate,
+            );
         }
         let wholes = seen.wholes();
         let mut estimate = match &wholes[..] {
@@ -124,7 +157,8 @@ impl EstimateContext {
         };
         if matches!(aggregate, AggregateFunction::Hist | AggregateFunction::Cdf) {
             let whole = spectrum(&wholes);
-            (estimate.low, estimate.high) = self.bucket_intervals(aggregate, &whole, &seen.spectra(), rate);
+            (estimate.low, estimate.high) =
+                self.bucket_intervals(aggregate, &whole, &seen.spectra(), rate);
         } else {
             let interval = self.interval(aggregate, &estimate.value, seen, &wholes);
             (estimate.low, estimate.high) = (interval.low.into(), interval.high.into());
@@ -139,7 +173,9 @@ impl EstimateContext {
         let part: f64 = parts.iter().sum();
         let whole: f64 = totals.iter().sum();
         let has_value = seen.parts(n).iter().sum::<f64>() > 0.0;
-        let value: EstimateValue = Some(part / whole).filter(|_| has_value && whole > 0.0).into();
+        let value: EstimateValue = Some(part / whole)
+            .filter(|_| has_value && whole > 0.0)
+            .into();
         let is_nonnegative = parts.iter().chain(totals).all(|v| *v >= 0.0);
         let interval = match of {
             _ if !self.is_sampled || !is_nonnegative || value == EstimateValue::Null => {
@@ -148,10 +184,18 @@ impl EstimateContext {
             ShareTotal::Tuples => sampling::share(&parts, totals, seen.rate()),
             ShareTotal::Values => {
                 let ratio = sampling::mean(&parts, totals, seen.rate(), true);
-                ConfidenceInterval { high: ratio.high.map(|high| high.min(1.0)), ..ratio }
+                ConfidenceInterval {
+                    high: ratio.high.map(|high| high.min(1.0)),
+                    ..ratio
+                }
             }
         };
-        Estimate { value, low: interval.low.into(), high: interval.high.into(), error: None }
+        Estimate {
+            value,
+            low: interval.low.into(),
+            high: interval.high.into(),
+            error: None,
+        }
     }
 
     /// Estimate from one cell of flows with the same sampling rate.
@@ -164,7 +208,9 @@ impl EstimateContext {
     ) -> Estimate {
         let mut error = None;
         let value = match (aggregate, state) {
-            (AggregateFunction::Count, AccumulatorState::Count(s)) => scale(s.count(cell).into(), rate),
+            (AggregateFunction::Count, AccumulatorState::Count(s)) => {
+                scale(s.count(cell).into(), rate)
+            }
             (AggregateFunction::Rate, AccumulatorState::Count(s)) => {
                 self.per_second(s.count(cell) as f64 / rate)
             }
@@ -184,12 +230,12 @@ impl EstimateContext {
             (AggregateFunction::Avg, AccumulatorState::RealSum(s)) if s.n(cell) > 0 => {
                 EstimateValue::Real(s.sum(cell) / s.n(cell) as f64)
             }
-            (_, AccumulatorState::MinMaxU64(s)) => {
-                s.value(cell).map_or(EstimateValue::Null, |v| EstimateValue::Integer(v.into()))
-            }
-            (_, AccumulatorState::MinMaxI64(s)) => {
-                s.value(cell).map_or(EstimateValue::Null, |v| EstimateValue::Integer(v.into()))
-            }
+            (_, AccumulatorState::MinMaxU64(s)) => s
+                .value(cell)
+                .map_or(EstimateValue::Null, |v| EstimateValue::Integer(v.into())),
+            (_, AccumulatorState::MinMaxI64(s)) => s
+                .value(cell)
+                .map_or(EstimateValue::Null, |v| EstimateValue::Integer(v.into())),
             (_, AccumulatorState::MinMaxF64(s)) => s.value(cell).into(),
             (_, AccumulatorState::IntegerSpread(_) | AccumulatorState::Spread(_)) => {
                 moments(state, cell).stddev().into()
@@ -200,7 +246,11 @@ impl EstimateContext {
             }
             (_, AccumulatorState::Histogram(s)) => {
                 error = coarse(s.histogram(cell).relative_error());
-                buckets(aggregate, &WeightedHistogram::new([(1.0, s.histogram(cell))].into_iter()), rate)
+                buckets(
+                    aggregate,
+                    &WeightedHistogram::new([(1.0, s.histogram(cell))].into_iter()),
+                    rate,
+                )
             }
             (_, AccumulatorState::Distinct(s, _)) => {
                 let (n, off) = s.set(cell).estimate();
@@ -212,7 +262,12 @@ impl EstimateContext {
             }
             _ => EstimateValue::Null,
         };
-        Estimate { value, low: EstimateValue::Null, high: EstimateValue::Null, error }
+        Estimate {
+            value,
+            low: EstimateValue::Null,
+            high: EstimateValue::Null,
+            error,
+        }
     }
 
     /// Estimate from flows with several sampling rates.
@@ -226,21 +281,27 @@ impl EstimateContext {
             wholes.iter().map(|(w, s)| w * of(s, 0)).sum()
         };
         let share = |of| Some(total(of) / total(n)).filter(|_| total(n) > 0.0);
-        let is_real = wholes.iter().any(|(_, s)| matches!(s, AccumulatorState::RealSum(_)));
+        let is_real = wholes
+            .iter()
+            .any(|(_, s)| matches!(s, AccumulatorState::RealSum(_)));
         let mut error = None;
         let value = match aggregate {
             AggregateFunction::Count => EstimateValue::Integer((total(n) / rate).round() as i128),
             AggregateFunction::Rate => self.per_second(total(n) / rate),
-            AggregateFunction::Sum | AggregateFunction::Throughput if total(n) <= 0.0 => EstimateValue::Null,
+            AggregateFunction::Sum | AggregateFunction::Throughput if total(n) <= 0.0 => {
+                EstimateValue::Null
+            }
             AggregateFunction::Throughput => self.per_second(total(sum) / rate),
             AggregateFunction::Sum if is_real => EstimateValue::Real(total(sum) / rate),
             AggregateFunction::Sum => EstimateValue::Integer((total(sum) / rate).round() as i128),
-            AggregateFunction::Avg | AggregateFunction::Success(_) | AggregateFunction::Ratio(_) => {
-                share(sum).into()
-            }
+            AggregateFunction::Avg
+            | AggregateFunction::Success(_)
+            | AggregateFunction::Ratio(_) => share(sum).into(),
             AggregateFunction::Stddev => {
                 let mut all = SampleMoments::default();
-                wholes.iter().for_each(|(weight, s)| all.merge(&moments(s, 0).weighted(*weight)));
+                wholes
+                    .iter()
+                    .for_each(|(weight, s)| all.merge(&moments(s, 0).weighted(*weight)));
                 all.stddev().into()
             }
             AggregateFunction::Quantile(q) => {
@@ -263,7 +324,12 @@ impl EstimateContext {
             }
             AggregateFunction::Share(_) => unreachable!("a share needs the total of all groups"),
         };
-        Estimate { value, low: EstimateValue::Null, high: EstimateValue::Null, error }
+        Estimate {
+            value,
+            low: EstimateValue::Null,
+            high: EstimateValue::Null,
+            error,
+        }
     }
 
     fn interval(
@@ -281,21 +347,34 @@ impl EstimateContext {
             AggregateFunction::Rate => self.total(&n(), &n(), p).map(|v| v / self.seconds),
             AggregateFunction::Sum => self.total(&sums(), &n(), p),
             AggregateFunction::Throughput => self.total(&sums(), &n(), p).map(|v| v / self.seconds),
-            AggregateFunction::Avg => sampling::mean(&sums(), &n(), p, sums().iter().all(|v| *v >= 0.0)),
-            AggregateFunction::Success(_) | AggregateFunction::Ratio(_) => sampling::share(&sums(), &n(), p),
+            AggregateFunction::Avg => {
+                sampling::mean(&sums(), &n(), p, sums().iter().all(|v| *v >= 0.0))
+            }
+            AggregateFunction::Success(_) | AggregateFunction::Ratio(_) => {
+                sampling::share(&sums(), &n(), p)
+            }
             AggregateFunction::Stddev => {
                 let of_cell = |cell: usize| {
                     let mut all = SampleMoments::default();
-                    seen.states().for_each(|(weight, s)| all.merge(&moments(s, cell).weighted(weight)));
+                    seen.states()
+                        .for_each(|(weight, s)| all.merge(&moments(s, cell).weighted(weight)));
                     all
                 };
                 let parts: Vec<SampleMoments> = seen.cells.clone().map(of_cell).collect();
                 spread_interval(value.real(), &parts, p)
             }
-            AggregateFunction::Quantile(q) => quantile_interval(*q, &spectrum(wholes), &seen.spectra(), p),
+            AggregateFunction::Quantile(q) => {
+                quantile_interval(*q, &spectrum(wholes), &seen.spectra(), p)
+            }
             // Observed values bound the extreme on one side; the other side is unbounded.
-            AggregateFunction::Min => ConfidenceInterval { low: None, high: value.real() },
-            _ => ConfidenceInterval { low: value.real(), high: None },
+            AggregateFunction::Min => ConfidenceInterval {
+                low: None,
+                high: value.real(),
+            },
+            _ => ConfidenceInterval {
+                low: value.real(),
+                high: None,
+            },
         }
     }
 
@@ -306,7 +385,10 @@ impl EstimateContext {
         let mut interval = sampling::total(parts, n, p, is_nonnegative);
         let missing = (2.0 * self.capture_loss).min(1.0);
         if is_nonnegative {
-            interval.high = interval.high.map(|high| high / (1.0 - missing)).filter(|high| high.is_finite());
+            interval.high = interval
+                .high
+                .map(|high| high / (1.0 - missing))
+                .filter(|high| high.is_finite());
         }
         interval
     }
@@ -321,7 +403,10 @@ impl EstimateContext {
     ) -> (EstimateValue, EstimateValue) {
         let n: Vec<f64> = parts.iter().map(WeightedHistogram::n).collect();
         let uppers: Vec<f64> = whole.buckets().iter().map(|(b, _)| b.upper).collect();
-        let counts: Vec<Vec<f64>> = parts.iter().map(|part| counts_in(part, &uppers, aggregate)).collect();
+        let counts: Vec<Vec<f64>> = parts
+            .iter()
+            .map(|part| counts_in(part, &uppers, aggregate))
+            .collect();
         let interval = |i: usize| {
             let column: Vec<f64> = counts.iter().map(|c| c[i]).collect();
             match aggregate {
@@ -341,7 +426,11 @@ impl EstimateContext {
     }
 
     fn per_second(&self, n: f64) -> EstimateValue {
-        if self.seconds > 0.0 { EstimateValue::Real(n / self.seconds) } else { EstimateValue::Null }
+        if self.seconds > 0.0 {
+            EstimateValue::Real(n / self.seconds)
+        } else {
+            EstimateValue::Null
+        }
     }
 }
 
@@ -368,7 +457,11 @@ fn sum(state: &AccumulatorState, cell: usize) -> f64 {
 
 /// The amount of which groups have shares.
 fn amount(state: &AccumulatorState, cell: usize) -> f64 {
-    if let AccumulatorState::Count(_) = state { n(state, cell) } else { sum(state, cell) }
+    if let AccumulatorState::Count(_) = state {
+        n(state, cell)
+    } else {
+        sum(state, cell)
+    }
 }
 
 fn moments(state: &AccumulatorState, cell: usize) -> SampleMoments {
@@ -387,16 +480,28 @@ fn histogram(state: &AccumulatorState, cell: usize) -> &LogHistogram {
 }
 
 fn spectrum(wholes: &[(f64, AccumulatorState)]) -> WeightedHistogram {
-    WeightedHistogram::new(wholes.iter().map(|(weight, state)| (*weight, histogram(state, 0))))
+    WeightedHistogram::new(
+        wholes
+            .iter()
+            .map(|(weight, state)| (*weight, histogram(state, 0))),
+    )
 }
 
 /// Scales an integer total by the rate, rounded.
 fn scale(total: i128, rate: f64) -> EstimateValue {
-    EstimateValue::Integer(if rate < 1.0 { (total as f64 / rate).round() as i128 } else { total })
+    EstimateValue::Integer(if rate < 1.0 {
+        (total as f64 / rate).round() as i128
+    } else {
+        total
+    })
 }
 
 /// `[[upper bound, count], …]`; for `cdf` cumulative proportions.
-fn buckets(aggregate: &AggregateFunction, spectrum: &WeightedHistogram, rate: f64) -> EstimateValue {
+fn buckets(
+    aggregate: &AggregateFunction,
+    spectrum: &WeightedHistogram,
+    rate: f64,
+) -> EstimateValue {
     let mut seen = 0.0;
     let pairs = spectrum.buckets().iter().map(|(bucket, count)| {
         seen += count;
@@ -406,7 +511,11 @@ fn buckets(aggregate: &AggregateFunction, spectrum: &WeightedHistogram, rate: f6
         };
         (bucket.upper, Some(number))
     });
-    if spectrum.buckets().is_empty() { EstimateValue::Null } else { json(pairs) }
+    if spectrum.buckets().is_empty() {
+        EstimateValue::Null
+    } else {
+        json(pairs)
+    }
 }
 
 /// Number of values of a replicate in each bucket of the whole; for `cdf` cumulative.
@@ -414,7 +523,9 @@ fn counts_in(part: &WeightedHistogram, uppers: &[f64], aggregate: &AggregateFunc
     let mut column = vec![0.0; uppers.len()];
     for (bucket, count) in part.buckets() {
         // A replicate may have finer buckets than the whole.
-        column[uppers.partition_point(|u| *u < bucket.upper).min(uppers.len() - 1)] += count;
+        column[uppers
+            .partition_point(|u| *u < bucket.upper)
+            .min(uppers.len() - 1)] += count;
     }
     if *aggregate == AggregateFunction::Cdf {
         (1..column.len()).for_each(|i| column[i] += column[i - 1]);
@@ -453,7 +564,10 @@ impl From<Option<f64>> for EstimateValue {
 impl ConfidenceInterval {
     fn map(self, f: impl Fn(f64) -> f64) -> ConfidenceInterval {
         let finite = |v: f64| Some(f(v)).filter(|v| v.is_finite());
-        ConfidenceInterval { low: self.low.and_then(finite), high: self.high.and_then(finite) }
+        ConfidenceInterval {
+            low: self.low.and_then(finite),
+            high: self.high.and_then(finite),
+        }
     }
 }
 
@@ -469,15 +583,26 @@ fn quotient(sum: i128, n: u64) -> f64 {
 }
 
 fn spread_interval(whole: Option<f64>, parts: &[SampleMoments], p: f64) -> ConfidenceInterval {
-    let Some(whole) = whole else { return ConfidenceInterval::default() };
+    let Some(whole) = whole else {
+        return ConfidenceInterval::default();
+    };
     let n: Vec<f64> = parts.iter().map(|m| m.n).collect();
     let without = |left_out: usize| {
         let mut rest = SampleMoments::default();
-        parts.iter().enumerate().filter(|(i, _)| *i != left_out).for_each(|(_, m)| rest.merge(m));
+        parts
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != left_out)
+            .for_each(|(_, m)| rest.merge(m));
         rest.stddev()
     };
-    let without: Option<Vec<f64>> = (0..parts.len()).filter(|i| n[*i] > 0.0).map(without).collect();
-    let Some(without) = without else { return ConfidenceInterval::default() };
+    let without: Option<Vec<f64>> = (0..parts.len())
+        .filter(|i| n[*i] > 0.0)
+        .map(without)
+        .collect();
+    let Some(without) = without else {
+        return ConfidenceInterval::default();
+    };
     sampling::deviation(whole, &without, &n, p)
 }
 
@@ -489,12 +614,20 @@ fn quantile_interval(
     p: f64,
 ) -> ConfidenceInterval {
     let n: Vec<f64> = parts.iter().map(WeightedHistogram::n).collect();
-    let Some(at) = whole.bucket_at(q) else { return ConfidenceInterval::default() };
-    let up_to: Vec<f64> = parts.iter().map(|part| part.count_up_to(at.upper)).collect();
+    let Some(at) = whole.bucket_at(q) else {
+        return ConfidenceInterval::default();
+    };
+    let up_to: Vec<f64> = parts
+        .iter()
+        .map(|part| part.count_up_to(at.upper))
+        .collect();
     let shares = sampling::shares_around_quantile(q, &up_to, &n, p);
     ConfidenceInterval {
         low: shares.low.and_then(|q| whole.bucket_at(q)).map(|b| b.lower),
-        high: shares.high.and_then(|q| whole.bucket_at(q)).map(|b| b.upper),
+        high: shares
+            .high
+            .and_then(|q| whole.bucket_at(q))
+            .map(|b| b.upper),
     }
 }
 

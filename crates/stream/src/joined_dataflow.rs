@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use plan::{
-    AggregateColumn, AggregateFunction, Column, ComputedField, Dataflow, DataflowInput, Predicate, RawRows,
+    AggregateColumn, AggregateFunction, Column, ComputedField, Dataflow, DataflowInput, Predicate,
+    RawRows,
 };
 use tuple::FieldId;
 
@@ -27,12 +28,20 @@ pub fn flat(dataflow: &Dataflow) -> Dataflow {
     };
     let moved = |column: Column| match column.computed_place() {
         Some(_) => column,
-        None => Column { input: 0, field: place(column) },
+        None => Column {
+            input: 0,
+            field: place(column),
+        },
     };
     let mut columns: Vec<FieldId> = Vec::new();
     let mut filters: Vec<Predicate> = Vec::new();
     for (i, input) in dataflow.inputs.iter().enumerate() {
-        columns.extend(input.columns.iter().map(|field| place(Column { input: i as u16, field: *field })));
+        columns.extend(input.columns.iter().map(|field| {
+            place(Column {
+                input: i as u16,
+                field: *field,
+            })
+        }));
         filters.extend(input.filter.as_ref().map(|p| p.renamed(&moved)));
     }
     columns.sort_unstable();
@@ -40,8 +49,14 @@ pub fn flat(dataflow: &Dataflow) -> Dataflow {
     let filter = (!filters.is_empty()).then_some(Predicate::And(filters));
     let mut pipelines = dataflow.pipelines.clone();
     for pipeline in &mut pipelines {
-        pipeline.values.iter_mut().for_each(|value| value.column = moved(value.column));
-        pipeline.group.iter_mut().for_each(|group| group.column = moved(group.column));
+        pipeline
+            .values
+            .iter_mut()
+            .for_each(|value| value.column = moved(value.column));
+        pipeline
+            .group
+            .iter_mut()
+            .for_each(|group| group.column = moved(group.column));
         for AggregateColumn { aggregate, .. } in &mut pipeline.aggregates {
             match aggregate {
                 AggregateFunction::Distinct(column) => *column = moved(*column),
@@ -53,17 +68,33 @@ pub fn flat(dataflow: &Dataflow) -> Dataflow {
         }
     }
     Dataflow {
-        inputs: vec![DataflowInput { schema: Arc::new(schema), columns, filter }],
+        inputs: vec![DataflowInput {
+            schema: Arc::new(schema),
+            columns,
+            filter,
+        }],
         filter: dataflow.filter.as_ref().map(|p| p.renamed(&moved)),
         pipelines,
         computed: dataflow
             .computed
             .iter()
-            .map(|c| ComputedField { expr: c.expr.renamed(&moved), ..c.clone() })
+            .map(|c| ComputedField {
+                expr: c.expr.renamed(&moved),
+                ..c.clone()
+            })
             .collect(),
         rows: RawRows {
-            select: dataflow.rows.select.as_ref().map(|select| select.iter().map(|c| moved(*c)).collect()),
-            order: dataflow.rows.order.iter().map(|(c, direction)| (moved(*c), *direction)).collect(),
+            select: dataflow
+                .rows
+                .select
+                .as_ref()
+                .map(|select| select.iter().map(|c| moved(*c)).collect()),
+            order: dataflow
+                .rows
+                .order
+                .iter()
+                .map(|(c, direction)| (moved(*c), *direction))
+                .collect(),
             rows_max: dataflow.rows.rows_max,
         },
     }

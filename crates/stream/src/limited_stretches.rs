@@ -27,11 +27,17 @@ impl LimitedStretch {
 
     /// The period that includes both, if present.
     #[must_use]
-    pub fn union(first: Option<LimitedStretch>, second: Option<LimitedStretch>) -> Option<LimitedStretch> {
-        [first, second].into_iter().flatten().reduce(|mut all, other| {
-            all.add(&other);
-            all
-        })
+    pub fn union(
+        first: Option<LimitedStretch>,
+        second: Option<LimitedStretch>,
+    ) -> Option<LimitedStretch> {
+        [first, second]
+            .into_iter()
+            .flatten()
+            .reduce(|mut all, other| {
+                all.add(&other);
+                all
+            })
     }
 }
 
@@ -43,7 +49,10 @@ impl LimitedStretches {
     /// Adds a period.
     pub fn add(&mut self, mut new: LimitedStretch) {
         let first = self.0.partition_point(|one| one.to_ns < new.from_ns);
-        let end = self.0.partition_point(|one| one.from_ns <= new.to_ns).max(first);
+        let end = self
+            .0
+            .partition_point(|one| one.from_ns <= new.to_ns)
+            .max(first);
         self.0[first..end].iter().for_each(|one| new.add(one));
         self.0.splice(first..end, [new]);
         if self.0.len() > STRETCHES_MAX {
@@ -77,7 +86,11 @@ mod tests {
     fn of(stretches: &[(i64, i64)]) -> LimitedStretches {
         let mut all = LimitedStretches::default();
         stretches.iter().for_each(|(from_ns, to_ns)| {
-            all.add(LimitedStretch { from_ns: *from_ns, to_ns: *to_ns, times: 1 });
+            all.add(LimitedStretch {
+                from_ns: *from_ns,
+                to_ns: *to_ns,
+                times: 1,
+            });
         });
         all
     }
@@ -85,14 +98,18 @@ mod tests {
     #[test]
     fn stretches_that_touch_are_merged() {
         let all = of(&[(10, 20), (40, 50), (0, 5), (20, 39), (60, 60)]);
-        let found: Vec<_> = all.iter().map(|one| (one.from_ns, one.to_ns, one.times)).collect();
+        let found: Vec<_> = all
+            .iter()
+            .map(|one| (one.from_ns, one.to_ns, one.times))
+            .collect();
         assert_eq!(found, [(0, 5, 1), (10, 39, 2), (40, 50, 1), (60, 60, 1)]);
     }
 
     #[test]
     fn a_window_is_touched_from_its_start_to_before_its_end() {
         let all = of(&[(10, 20), (40, 50)]);
-        let touched = [(0, 10), (0, 11), (20, 30), (21, 40), (21, 41), (51, 99)].map(|w| all.touch(w));
+        let touched =
+            [(0, 10), (0, 11), (20, 30), (21, 40), (21, 41), (51, 99)].map(|w| all.touch(w));
         assert_eq!(touched, [false, true, true, false, true, false]);
     }
 

@@ -29,7 +29,11 @@ impl LossCount {
     #[must_use]
     pub fn share(self) -> f64 {
         let all = self.seen as f64 + self.lost as f64;
-        if self.lost == 0 { 0.0 } else { self.lost as f64 / all }
+        if self.lost == 0 {
+            0.0
+        } else {
+            self.lost as f64 / all
+        }
     }
 }
 
@@ -63,7 +67,10 @@ impl LossStretch {
             () if !touches => 0.0,
             // Zero length, or unknown start.
             () if self.from_ns >= self.to_ns || self.from_ns == i64::MIN => 1.0,
-            () => width(self.from_ns.max(start), self.to_ns.min(end)) / width(self.from_ns, self.to_ns),
+            () => {
+                width(self.from_ns.max(start), self.to_ns.min(end))
+                    / width(self.from_ns, self.to_ns)
+            }
         }
     }
 
@@ -89,7 +96,12 @@ impl Default for LossHistory {
     fn default() -> LossHistory {
         let packets = LossCount::default();
         let bytes = LossCount::default();
-        let all = LossStretch { from_ns: i64::MAX, to_ns: i64::MIN, packets, bytes };
+        let all = LossStretch {
+            from_ns: i64::MAX,
+            to_ns: i64::MIN,
+            packets,
+            bytes,
+        };
         LossHistory {
             stretches: VecDeque::new(),
             all,
@@ -117,7 +129,11 @@ impl LossHistory {
 
     /// Drops periods before this time, which no window needs.
     pub fn forget_before(&mut self, ns: i64) {
-        while self.stretches.pop_front_if(|stretch| stretch.to_ns < ns).is_some() {}
+        while self
+            .stretches
+            .pop_front_if(|stretch| stretch.to_ns < ns)
+            .is_some()
+        {}
         self.limited.forget_before(ns);
     }
 
@@ -129,7 +145,9 @@ impl LossHistory {
 
     /// Whether a limit may have affected a window or, without `bounds`, the whole run.
     pub fn is_limited(&self, bounds: Option<(i64, i64)>) -> bool {
-        bounds.map_or(self.limited_ever.is_some(), |bounds| self.limited.touch(bounds))
+        bounds.map_or(self.limited_ever.is_some(), |bounds| {
+            self.limited.touch(bounds)
+        })
     }
 
     /// The combined time of all limits since the last call; used in a worker, which marks no rows itself.
@@ -140,16 +158,30 @@ impl LossHistory {
 
     /// The lost share in the window [start, end) or, without `bounds`, in the whole run.
     pub fn share(&self, bounds: Option<(i64, i64)>) -> f64 {
-        let Some(bounds) = bounds else { return self.all.share().max(self.whole) };
-        let parts = self.stretches.iter().map(|stretch| (stretch.part_within(bounds), stretch));
+        let Some(bounds) = bounds else {
+            return self.all.share().max(self.whole);
+        };
+        let parts = self
+            .stretches
+            .iter()
+            .map(|stretch| (stretch.part_within(bounds), stretch));
         let mut packets = [0.0; 2];
         let mut bytes = [0.0; 2];
         for (part, stretch) in parts.filter(|(part, _)| *part > 0.0) {
             for (sum, loss) in [(&mut packets, stretch.packets), (&mut bytes, stretch.bytes)] {
-                *sum = [sum[0] + part * loss.seen as f64, sum[1] + part * loss.lost as f64];
+                *sum = [
+                    sum[0] + part * loss.seen as f64,
+                    sum[1] + part * loss.lost as f64,
+                ];
             }
         }
-        let share = |[seen, lost]: [f64; 2]| if lost > 0.0 { lost / (seen + lost) } else { 0.0 };
+        let share = |[seen, lost]: [f64; 2]| {
+            if lost > 0.0 {
+                lost / (seen + lost)
+            } else {
+                0.0
+            }
+        };
         share(packets).max(share(bytes)).max(self.whole)
     }
 
@@ -173,7 +205,10 @@ mod tests {
     fn seconds(lost: &[u64]) -> LossHistory {
         let mut losses = LossHistory::default();
         for (second, lost) in (0..).zip(lost) {
-            let packets = LossCount { seen: 100 - lost, lost: *lost };
+            let packets = LossCount {
+                seen: 100 - lost,
+                lost: *lost,
+            };
             losses.add(LossStretch {
                 from_ns: second,
                 to_ns: second + 1,
@@ -189,8 +224,18 @@ mod tests {
         let mut losses = LossHistory::default();
         let packets = |seen, lost| LossCount { seen, lost };
         let bytes = LossCount::default();
-        losses.add(LossStretch { from_ns: i64::MIN, to_ns: 10, packets: packets(10, 10), bytes });
-        losses.add(LossStretch { from_ns: 10, to_ns: 110, packets: packets(100, 0), bytes });
+        losses.add(LossStretch {
+            from_ns: i64::MIN,
+            to_ns: 10,
+            packets: packets(10, 10),
+            bytes,
+        });
+        losses.add(LossStretch {
+            from_ns: 10,
+            to_ns: 110,
+            packets: packets(100, 0),
+            bytes,
+        });
         let share = |start, end| losses.share(Some((start, end)));
         assert_eq!([share(0, 20), share(20, 110)], [10.0 / 30.0, 0.0]);
         assert_eq!(losses.share(Some((i64::MIN, i64::MAX))), losses.share(None));
@@ -200,7 +245,10 @@ mod tests {
     fn windows_have_the_losses_of_their_time() {
         let losses = seconds(&[0, 0, 50, 0, 0]);
         let share = |start, end| losses.share(Some((start, end)));
-        assert_eq!([share(0, 2), share(2, 3), share(3, 5), share(9, 10)], [0.0, 0.5, 0.0, 0.0]);
+        assert_eq!(
+            [share(0, 2), share(2, 3), share(3, 5), share(9, 10)],
+            [0.0, 0.5, 0.0, 0.0]
+        );
         assert_eq!(share(1, 3), 0.25);
         assert_eq!(losses.share(None), 0.1);
     }
@@ -209,8 +257,16 @@ mod tests {
     fn the_larger_of_both_losses_counts() {
         let mut losses = seconds(&[10]);
         let bytes = LossCount { seen: 1, lost: 3 };
-        losses.add(LossStretch { from_ns: 0, to_ns: 1, packets: LossCount::default(), bytes });
-        assert_eq!((losses.share(None), losses.share(Some((0, 1)))), (0.75, 0.75));
+        losses.add(LossStretch {
+            from_ns: 0,
+            to_ns: 1,
+            packets: LossCount::default(),
+            bytes,
+        });
+        assert_eq!(
+            (losses.share(None), losses.share(Some((0, 1)))),
+            (0.75, 0.75)
+        );
         losses.set_whole(0.9);
         assert_eq!((losses.share(None), losses.share(Some((0, 1)))), (0.9, 0.9));
     }
@@ -219,8 +275,14 @@ mod tests {
     fn memory_is_bounded_and_nothing_is_lost_by_that() {
         let mut losses = seconds(&[1; 3 * STRETCHES_MAX]);
         assert!(losses.stretches.len() <= STRETCHES_MAX);
-        assert_eq!((losses.share(None), losses.share(Some((5, 9)))), (0.01, 0.01));
+        assert_eq!(
+            (losses.share(None), losses.share(Some((5, 9)))),
+            (0.01, 0.01)
+        );
         losses.forget_before(2 * STRETCHES_MAX as i64);
-        assert_eq!((losses.share(None), losses.share(Some((5, 9)))), (0.01, 0.0));
+        assert_eq!(
+            (losses.share(None), losses.share(Some((5, 9)))),
+            (0.01, 0.0)
+        );
     }
 }

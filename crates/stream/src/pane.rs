@@ -66,14 +66,21 @@ impl GroupOverflow {
     /// with shares also use a pool, because it keeps the total complete.
     #[must_use]
     pub fn of(pipeline: &Pipeline, accumulation: &AccumulatorPlan) -> GroupOverflow {
-        let has_shares =
-            pipeline.aggregates.iter().any(|c| matches!(c.aggregate, AggregateFunction::Share(_)));
+        let has_shares = pipeline
+            .aggregates
+            .iter()
+            .any(|c| matches!(c.aggregate, AggregateFunction::Share(_)));
         let Some(by) = pipeline.top_k.map(|t| t.by).filter(|_| !has_shares) else {
             return GroupOverflow::Pool;
         };
         let place = accumulation.place[by];
-        match (&pipeline.aggregates[by].aggregate, &accumulation.list[place]) {
-            (AggregateFunction::Count | AggregateFunction::Rate, _) => GroupOverflow::SaveByCount(place),
+        match (
+            &pipeline.aggregates[by].aggregate,
+            &accumulation.list[place],
+        ) {
+            (AggregateFunction::Count | AggregateFunction::Rate, _) => {
+                GroupOverflow::SaveByCount(place)
+            }
             (AggregateFunction::Sum | AggregateFunction::Throughput, AccumulatorSpec::Sum(of))
                 if of.data_type != DataType::F64 =>
             {
@@ -164,13 +171,20 @@ impl Pane {
         let of_stratum = |stratum: &Stratum| size_of::<Stratum>() + stratum.cells.cell_bytes();
         let cells: usize = self.strata.iter().map(of_stratum).sum();
         let saving = self.saving.as_ref().map_or(0, SpaceSaving::bytes);
-        size_of::<Pane>() + PIECES_BYTES + self.keys.heap_bytes() + cells + self.sketch_bytes + saving
+        size_of::<Pane>()
+            + PIECES_BYTES
+            + self.keys.heap_bytes()
+            + cells
+            + self.sketch_bytes
+            + saving
     }
 
     /// Time from the first to the last tuple.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        self.span_ns.map_or(0.0, |(first, last)| (i128::from(last) - i128::from(first)) as f64 / 1e9)
+        self.span_ns.map_or(0.0, |(first, last)| {
+            (i128::from(last) - i128::from(first)) as f64 / 1e9
+        })
     }
 
     /// Updates the counted memory.
@@ -193,12 +207,16 @@ impl Pane {
         }
         self.rates_merged += 1;
         let off = |place: &usize| (self.strata[*place].rate / rate).ln().abs();
-        (0..STRATA_MAX).min_by(|a, b| off(a).total_cmp(&off(b))).expect("a pane tells some rates apart")
+        (0..STRATA_MAX)
+            .min_by(|a, b| off(a).total_cmp(&off(b)))
+            .expect("a pane tells some rates apart")
     }
 
     fn resize(&mut self, layout: &PaneLayout) {
         let cells = self.keys.len() * layout.replicates;
-        self.strata.iter_mut().for_each(|stratum| stratum.cells.resize(cells));
+        self.strata
+            .iter_mut()
+            .for_each(|stratum| stratum.cells.resize(cells));
     }
 
     /// Adds the single group of a pipeline without key columns, which exists even without tuples; returns the number
@@ -241,8 +259,14 @@ impl Pane {
     /// Reduces the resolution of sketches to `level`, the next level.
     pub fn coarsen(&mut self, level: u8) {
         self.level = level;
-        self.strata.iter_mut().for_each(|stratum| stratum.cells.coarsen(level));
-        self.sketch_bytes = self.strata.iter().map(|stratum| stratum.cells.sketch_bytes()).sum();
+        self.strata
+            .iter_mut()
+            .for_each(|stratum| stratum.cells.coarsen(level));
+        self.sketch_bytes = self
+            .strata
+            .iter()
+            .map(|stratum| stratum.cells.sketch_bytes())
+            .sum();
     }
 
     /// The keys of groups.
@@ -311,7 +335,10 @@ impl Pane {
             };
             total.saturating_mul(unit(stratum.rate, layout))
         };
-        self.strata.iter().map(of_stratum).fold(0, i128::saturating_add)
+        self.strata
+            .iter()
+            .map(of_stratum)
+            .fold(0, i128::saturating_add)
     }
 
     /// Whether groups were pooled or replaced, here or in a merged part.
@@ -339,5 +366,9 @@ impl Pane {
 
 /// Weight of one tuple at a rate.
 fn unit(rate: f64, layout: &PaneLayout) -> i128 {
-    if layout.is_weighted { (WEIGHT_UNIT / rate).round() as i128 } else { 1 }
+    if layout.is_weighted {
+        (WEIGHT_UNIT / rate).round() as i128
+    } else {
+        1
+    }
 }

@@ -23,7 +23,9 @@ use crate::ops::accumulator_spec::AccumulatorPlan;
 use crate::ops::aggregate::{AccumulatorInputs, AggregateShape};
 use crate::ops::distinct::ColumnHashes;
 use crate::ops::group_by::KeyColumns;
-use crate::pane::{GroupBudget, GroupOverflow, LEVEL_MAX, Pane, PaneBatch, PaneLayout, PaneScratch};
+use crate::pane::{
+    GroupBudget, GroupOverflow, LEVEL_MAX, Pane, PaneBatch, PaneLayout, PaneScratch,
+};
 use crate::result_redaction::RedactedTuples;
 use crate::results::{EmittedWindow, ResultWriter};
 use crate::rows::RowSet;
@@ -95,13 +97,20 @@ impl PipelineState {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let values: Vec<FieldId> = pipeline.values.iter().map(|v| place(v.column)).collect();
         let is_sampled = config.sample < 1.0 || rates.is_some();
-        let accumulation = AccumulatorPlan::new(pipeline, is_sampled, &|column| input(column).data_type);
+        let accumulation =
+            AccumulatorPlan::new(pipeline, is_sampled, &|column| input(column).data_type);
         let overflow = GroupOverflow::of(pipeline, &accumulation);
         let shape = AggregateShape::new(accumulation, config.distinct_exact_max, schema, place);
         let k = pipeline.top_k.map_or(0, |t| t.k);
         // The other half is for merging sliding windows and for the window being written.
-        let is_sliding = pipeline.window.is_some_and(|w| !WindowLayout::new(&w).is_tumbling());
-        let bytes_max = if is_sliding { config.window_bytes_max / 2 } else { config.window_bytes_max };
+        let is_sliding = pipeline
+            .window
+            .is_some_and(|w| !WindowLayout::new(&w).is_tumbling());
+        let bytes_max = if is_sliding {
+            config.window_bytes_max / 2
+        } else {
+            config.window_bytes_max
+        };
         PipelineState {
             layout: PaneLayout {
                 sample: config.sample,
@@ -114,15 +123,24 @@ impl PipelineState {
             windows: pipeline.window.as_ref().map(WindowLayout::new),
             lateness_ns: pipeline.window.map_or(0, |w| w.lateness_ns.max(0)),
             group: pipeline.group.iter().map(|g| place(g.column)).collect(),
-            key_types: pipeline.group.iter().map(|g| input(g.column).data_type).collect(),
+            key_types: pipeline
+                .group
+                .iter()
+                .map(|g| input(g.column).data_type)
+                .collect(),
             values,
             value_required: pipeline.value_required,
             needs_time: pipeline.window.is_some()
-                || pipeline.aggregates.iter().any(|c| c.aggregate.is_per_second()),
+                || pipeline
+                    .aggregates
+                    .iter()
+                    .any(|c| c.aggregate.is_per_second()),
             panes: BTreeMap::new(),
-            panes_max: pipeline
-                .window
-                .map_or(1, |w| config.panes_max.max(WindowLayout::new(&w).panes_open(w.lateness_ns))),
+            panes_max: pipeline.window.map_or(1, |w| {
+                config
+                    .panes_max
+                    .max(WindowLayout::new(&w).panes_open(w.lateness_ns))
+            }),
             sliding: SlidingMerge::new(bytes_max / 2),
             next: None,
             latest: None,
@@ -206,8 +224,11 @@ impl PipelineState {
         out: &mut dyn FnMut(Batch),
     ) {
         let batch = tuples.seen;
-        let valid =
-            self.values.first().filter(|_| self.value_required).and_then(|v| ColumnView::of(batch, *v).nulls);
+        let valid = self
+            .values
+            .first()
+            .filter(|_| self.value_required)
+            .and_then(|v| ColumnView::of(batch, *v).nulls);
         let before = rows.len();
         let mut with_value = Vec::new();
         let rows = match valid {
@@ -220,7 +241,13 @@ impl PipelineState {
         }
         let frame = self.frame(tuples, rows);
         if self.needs_time {
-            self.push_by_time(ColumnView::of(batch, common::TS_END), rows, &frame, counters, out);
+            self.push_by_time(
+                ColumnView::of(batch, common::TS_END),
+                rows,
+                &frame,
+                counters,
+                out,
+            );
         } else {
             self.push_pane(0, rows, &frame);
         }
@@ -230,8 +257,15 @@ impl PipelineState {
     }
 
     /// Emits the windows closed by the watermark.
-    pub fn advance(&mut self, watermark_ns: i64, counters: &mut EngineCounters, out: &mut dyn FnMut(Batch)) {
-        let Some(open) = self.first_open(watermark_ns) else { return };
+    pub fn advance(
+        &mut self,
+        watermark_ns: i64,
+        counters: &mut EngineCounters,
+        out: &mut dyn FnMut(Batch),
+    ) {
+        let Some(open) = self.first_open(watermark_ns) else {
+            return;
+        };
         self.emit_before(open, out);
         self.force_oldest(counters, out);
         self.next = Some(self.next.map_or(open, |next| next.max(open)));
@@ -268,9 +302,13 @@ impl PipelineState {
     /// errors would add up.
     pub fn detach_open(&mut self) -> PipelineShare {
         let (stay, leave): (BTreeMap<i64, Pane>, BTreeMap<i64, Pane>) =
-            std::mem::take(&mut self.panes).into_iter().partition(|(_, pane)| pane.is_overflowed());
+            std::mem::take(&mut self.panes)
+                .into_iter()
+                .partition(|(_, pane)| pane.is_overflowed());
         self.panes = stay;
-        leave.into_iter().for_each(|(at, pane)| self.put_aside(at, pane));
+        leave
+            .into_iter()
+            .for_each(|(at, pane)| self.put_aside(at, pane));
         self.give()
     }
 
@@ -326,7 +364,9 @@ impl PipelineState {
     /// Continues from another engine of the same dataflow that had reached `watermark_ns` and last emitted the window
     /// starting at `latest_ns`.
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
-        let Some(open) = self.first_open(watermark_ns) else { return };
+        let Some(open) = self.first_open(watermark_ns) else {
+            return;
+        };
         let Some(windows) = self.windows else { return };
         self.latest = latest_ns.map(|start| windows.last_of(windows.pane(start)));
         self.next = Some(self.latest.map_or(open, |latest| open.max(latest + 1)));
@@ -336,20 +376,34 @@ impl PipelineState {
     #[must_use]
     pub fn over_at(&self, share: &PipelineShare) -> Option<i64> {
         let last = share.iter().map(|(at, _)| *at).max()?;
-        let end = self.windows.map(|windows| windows.bounds(windows.last_of(last)).1);
+        let end = self
+            .windows
+            .map(|windows| windows.bounds(windows.last_of(last)).1);
         Some(end.map_or(i64::MAX, |end| end.saturating_add(self.lateness_ns)))
     }
 
     fn first_open(&self, watermark_ns: i64) -> Option<i128> {
-        Some(self.windows?.first_open(watermark_ns.saturating_sub(self.lateness_ns)))
+        Some(
+            self.windows?
+                .first_open(watermark_ns.saturating_sub(self.lateness_ns)),
+        )
     }
 
     /// Sets aside the panes of windows before `open`; returns the maximum number of windows closed early.
     fn set_aside(&mut self, open: i128) -> i128 {
-        let Some(windows) = self.windows else { return 0 };
+        let Some(windows) = self.windows else {
+            return 0;
+        };
         let next = self.next.unwrap_or(i128::MIN);
-        let first = self.panes.first_key_value().map_or(open, |(pane, _)| windows.first_of(*pane).max(next));
-        while let Some(entry) = self.panes.first_entry().filter(|e| windows.first_of(*e.key()) < open) {
+        let first = self
+            .panes
+            .first_key_value()
+            .map_or(open, |(pane, _)| windows.first_of(*pane).max(next));
+        while let Some(entry) = self
+            .panes
+            .first_entry()
+            .filter(|e| windows.first_of(*e.key()) < open)
+        {
             let (at, pane) = entry.remove_entry();
             self.put_aside(at, pane);
         }
@@ -365,14 +419,21 @@ impl PipelineState {
 
     fn frame<'b>(&self, tuples: RedactedTuples<'b>, rows: RowSet<'_>) -> PaneBatch<'b> {
         let RedactedTuples { seen: batch, told } = tuples;
-        let columns: Vec<ColumnView<'b>> = self.group.iter().map(|f| ColumnView::of(told, *f)).collect();
+        let columns: Vec<ColumnView<'b>> = self
+            .group
+            .iter()
+            .map(|f| ColumnView::of(told, *f))
+            .collect();
         let distinct = self.layout.shape.distinct.iter().map(|field| {
             let column = ColumnView::of(told, *field);
             let mut hashes = vec![0; batch.rows()];
             let mut of_rows = vec![!RESULT_SEED; rows.len()];
             column.hash_into(rows, &mut of_rows);
             rows.each(|place, row| hashes[row] = of_rows[place]);
-            ColumnHashes { hashes, nulls: column.nulls }
+            ColumnHashes {
+                hashes,
+                nulls: column.nulls,
+            }
         });
         let measures = AccumulatorInputs {
             values: self
@@ -383,12 +444,25 @@ impl PipelineState {
                 .map(|v| Some(ColumnView::of(batch, self.values[(*v)?])))
                 .collect(),
             distinct: distinct.collect(),
-            outcomes: self.layout.shape.outcomes.iter().map(|f| f.evaluate(batch)).collect(),
+            outcomes: self
+                .layout
+                .shape
+                .outcomes
+                .iter()
+                .map(|f| f.evaluate(batch))
+                .collect(),
         };
         let keys = KeyColumns::new(columns.clone());
         let replicates = self.replicates(batch, rows);
         let rates = self.rates.map(|f| rates_of(batch, f));
-        PaneBatch { keys, columns, seed: self.seed, replicates, rates, measures }
+        PaneBatch {
+            keys,
+            columns,
+            seed: self.seed,
+            replicates,
+            rates,
+            measures,
+        }
     }
 
     /// Replicates of flows. Without IDs all flows are in one replicate, and intervals are unbounded.
@@ -414,7 +488,9 @@ impl PipelineState {
         counters: &mut EngineCounters,
         out: &mut dyn FnMut(Batch),
     ) {
-        let ColumnValues::I64(ns) = times.values else { unreachable!("ts_end is a signed integer") };
+        let ColumnValues::I64(ns) = times.values else {
+            unreachable!("ts_end is a signed integer")
+        };
         if let Some(pane) = self.only_pane(ns, times.nulls.is_some(), rows) {
             return self.push_at(pane, ns, rows, frame, counters, out);
         }
@@ -444,7 +520,9 @@ impl PipelineState {
         if has_nulls {
             return None;
         }
-        let Some(windows) = &self.windows else { return Some(0) };
+        let Some(windows) = &self.windows else {
+            return Some(0);
+        };
         let mut least = i64::MAX;
         let mut largest = i64::MIN;
         rows.each(|_, row| (least, largest) = (least.min(ns[row]), largest.max(ns[row])));
@@ -497,16 +575,25 @@ impl PipelineState {
     /// Records that a limit may have affected the windows of this pane.
     fn limit_windows_of(&self, at: i64, times: u64) {
         let (from_ns, end_ns) = self.windows.map_or((i64::MIN, i64::MAX), |windows| {
-            (windows.bounds(windows.first_of(at)).0, windows.bounds(windows.last_of(at)).1)
+            (
+                windows.bounds(windows.first_of(at)).0,
+                windows.bounds(windows.last_of(at)).1,
+            )
         });
-        self.results.limit(LimitedStretch { from_ns, to_ns: end_ns.saturating_sub(1), times });
+        self.results.limit(LimitedStretch {
+            from_ns,
+            to_ns: end_ns.saturating_sub(1),
+            times,
+        });
     }
 
     fn note_span(&mut self, at: i64, ns: &[i64], rows: RowSet<'_>) {
         if self.windows.is_some() {
             return;
         }
-        let Some(pane) = self.panes.get_mut(&at) else { return };
+        let Some(pane) = self.panes.get_mut(&at) else {
+            return;
+        };
         let (mut first, mut last) = pane.span_ns.unwrap_or((i64::MAX, i64::MIN));
         rows.each(|_, row| (first, last) = (first.min(ns[row]), last.max(ns[row])));
         pane.span_ns = (!rows.is_empty()).then_some((first, last)).or(pane.span_ns);
@@ -518,7 +605,9 @@ impl PipelineState {
         while self.panes.len() > self.panes_max
             || (self.panes.len() > 1 && self.room.bytes > self.room.bytes_max)
         {
-            let Some((&oldest, _)) = self.panes.first_key_value() else { return };
+            let Some((&oldest, _)) = self.panes.first_key_value() else {
+                return;
+            };
             let beyond = windows.last_of(oldest) + 1;
             self.limit_windows_of(oldest, 1);
             if self.is_worker {
@@ -547,7 +636,9 @@ impl PipelineState {
 
     /// Emits the windows before `end` up to the last non-empty one; returns the number of non-empty windows.
     fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) -> u64 {
-        let Some(windows) = self.windows else { return 0 };
+        let Some(windows) = self.windows else {
+            return 0;
+        };
         let mut emitted = 0;
         while let Some((first, _)) = self.panes.first_key_value() {
             let window = windows.first_of(*first).max(self.next.unwrap_or(i128::MIN));
@@ -568,10 +659,17 @@ impl PipelineState {
         let (first, last) = windows.panes(window);
         let pane = match self.panes.get(&first) {
             Some(pane) if windows.is_tumbling() => Cow::Borrowed(pane),
-            _ => self.sliding.window(&self.panes, (first, last), &self.layout, self.room.level),
+            _ => self
+                .sliding
+                .window(&self.panes, (first, last), &self.layout, self.room.level),
         };
         let bounds = Some(windows.bounds(window));
-        let emitted = EmittedWindow { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
+        let emitted = EmittedWindow {
+            pane: &pane,
+            layout: &self.layout,
+            bounds,
+            seconds: windows.seconds(),
+        };
         self.results.write(&emitted, out);
     }
 
@@ -588,7 +686,15 @@ impl PipelineState {
             pane.ensure_single_group(&self.layout);
         }
         let seconds = pane.seconds();
-        self.results.write(&EmittedWindow { pane: &pane, layout: &self.layout, bounds: None, seconds }, out);
+        self.results.write(
+            &EmittedWindow {
+                pane: &pane,
+                layout: &self.layout,
+                bounds: None,
+                seconds,
+            },
+            out,
+        );
     }
 
     /// Drops the panes no later window needs.
@@ -607,7 +713,11 @@ impl PipelineState {
 /// The rate of every row; 1 for invalid rates.
 fn rates_of(batch: &Batch, field: FieldId) -> Vec<f64> {
     let column = ColumnView::of(batch, field);
-    let ColumnValues::F64(rates) = column.values else { unreachable!("rates are real numbers") };
+    let ColumnValues::F64(rates) = column.values else {
+        unreachable!("rates are real numbers")
+    };
     let is_rate = |row: usize| column.is_valid(row) && rates[row] > 0.0 && rates[row] <= 1.0;
-    (0..batch.rows()).map(|row| if is_rate(row) { rates[row] } else { 1.0 }).collect()
+    (0..batch.rows())
+        .map(|row| if is_rate(row) { rates[row] } else { 1.0 })
+        .collect()
 }

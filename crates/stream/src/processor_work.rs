@@ -170,7 +170,12 @@ impl ProcessorWork {
     }
 
     /// Emits the windows closed by the watermark.
-    pub fn advance(&mut self, watermark_ns: i64, counters: &mut EngineCounters, out: &mut dyn FnMut(Batch)) {
+    pub fn advance(
+        &mut self,
+        watermark_ns: i64,
+        counters: &mut EngineCounters,
+        out: &mut dyn FnMut(Batch),
+    ) {
         match self {
             ProcessorWork::Groups(running) => running.advance(watermark_ns, counters, out),
             ProcessorWork::Profile(profiling) => profiling.advance(watermark_ns, out),
@@ -254,7 +259,9 @@ impl ProcessorWork {
     pub fn over_at(&self, share: &WorkShare) -> Option<i64> {
         match (self, share) {
             (ProcessorWork::Groups(running), WorkShare::Groups(panes)) => running.over_at(panes),
-            (ProcessorWork::Profile(profiling), WorkShare::Profile(parts)) => profiling.over_at(parts),
+            (ProcessorWork::Profile(profiling), WorkShare::Profile(parts)) => {
+                profiling.over_at(parts)
+            }
             _ => None,
         }
     }
@@ -278,7 +285,11 @@ impl ProcessorWork {
     }
 
     /// Emits the rows of open windows, merged with the copies of workers.
-    pub fn open_rows<'a>(&mut self, peeks: impl Iterator<Item = &'a WorkShare>, out: &mut dyn FnMut(Batch)) {
+    pub fn open_rows<'a>(
+        &mut self,
+        peeks: impl Iterator<Item = &'a WorkShare>,
+        out: &mut dyn FnMut(Batch),
+    ) {
         let of_groups = |share: &'a WorkShare| match share {
             WorkShare::Groups(panes) => Some(panes),
             WorkShare::Profile(_) => None,
@@ -291,7 +302,9 @@ impl ProcessorWork {
     /// Merges the detached parts of a worker with the same processor.
     pub fn attach(&mut self, share: WorkShare, counters: &mut EngineCounters) {
         match (self, share) {
-            (ProcessorWork::Groups(running), WorkShare::Groups(panes)) => running.attach(panes, counters),
+            (ProcessorWork::Groups(running), WorkShare::Groups(panes)) => {
+                running.attach(panes, counters)
+            }
             (ProcessorWork::Profile(profiling), WorkShare::Profile(parts)) => {
                 profiling.attach(parts, counters)
             }
@@ -303,7 +316,9 @@ impl ProcessorWork {
     pub fn decode(&self, from: &mut PartialReader<'_>) -> Result<WorkShare, MalformedPartial> {
         match (self, from.byte()?) {
             (ProcessorWork::Groups(running), GROUPS) => running.decode(from).map(WorkShare::Groups),
-            (ProcessorWork::Profile(profiling), PROFILE) => profiling.decode(from).map(WorkShare::Profile),
+            (ProcessorWork::Profile(profiling), PROFILE) => {
+                profiling.decode(from).map(WorkShare::Profile)
+            }
             _ => Err(MalformedPartial::OtherDataflow("the kind of a pipeline")),
         }
     }

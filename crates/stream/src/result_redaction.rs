@@ -19,7 +19,10 @@ impl<'a> RedactedTuples<'a> {
     /// Tuples without redaction.
     #[must_use]
     pub fn plain(batch: &'a Batch) -> RedactedTuples<'a> {
-        RedactedTuples { seen: batch, told: batch }
+        RedactedTuples {
+            seen: batch,
+            told: batch,
+        }
     }
 }
 
@@ -41,9 +44,13 @@ impl ResultRedaction {
         let mut folds: Vec<Option<TextFold>> = Vec::new();
         for id in schema.ids() {
             let field = schema.field(id);
-            let computed = id.0.checked_sub(base).map(|at| &dataflow.computed[usize::from(at)].expr);
-            let inherits =
-                || computed.is_some_and(|expr| says(expr, &|c| folds[usize::from(place(c).0)].is_some()));
+            let computed =
+                id.0.checked_sub(base)
+                    .map(|at| &dataflow.computed[usize::from(at)].expr);
+            let inherits = || {
+                computed
+                    .is_some_and(|expr| says(expr, &|c| folds[usize::from(place(c).0)].is_some()))
+            };
             folds.push(match &field.redact {
                 _ if !matches!(field.data_type, DataType::Text | DataType::Json) => None,
                 RedactionRule::Fold(fold) => Some(*fold),
@@ -54,10 +61,15 @@ impl ResultRedaction {
         }
         let is_told = |id: &FieldId| match &dataflow.pipelines[..] {
             [] => true,
-            pipelines => pipelines.iter().flat_map(told).any(|column| place(column) == *id),
+            pipelines => pipelines
+                .iter()
+                .flat_map(told)
+                .any(|column| place(column) == *id),
         };
         let told = schema.ids().filter(is_told);
-        let columns = told.filter_map(|id| Some((id, folds[usize::from(id.0)]?))).collect();
+        let columns = told
+            .filter_map(|id| Some((id, folds[usize::from(id.0)]?)))
+            .collect();
         ResultRedaction { redactor, columns }
     }
 
@@ -70,12 +82,20 @@ impl ResultRedaction {
 
 /// The columns with values in the results of a pipeline.
 fn told(pipeline: &Pipeline) -> impl Iterator<Item = Column> {
-    let distinct = pipeline.aggregates.iter().filter_map(|c| match c.aggregate {
-        AggregateFunction::Distinct(column) => Some(column),
-        _ => None,
-    });
+    let distinct = pipeline
+        .aggregates
+        .iter()
+        .filter_map(|c| match c.aggregate {
+            AggregateFunction::Distinct(column) => Some(column),
+            _ => None,
+        });
     let of_profile = pipeline.profile.iter().flat_map(plan::ProfileSpec::columns);
-    pipeline.group.iter().map(|group| group.column).chain(distinct).chain(of_profile)
+    pipeline
+        .group
+        .iter()
+        .map(|group| group.column)
+        .chain(distinct)
+        .chain(of_profile)
 }
 
 /// Whether the text of an expression contains the value of a column for which `is_folded` is true. Conditions only

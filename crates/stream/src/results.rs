@@ -63,11 +63,24 @@ struct GroupRanking {
 impl ResultWriter {
     /// Creates the results of `pipeline`; `input` returns the field of a column.
     #[must_use]
-    pub fn new(pipeline: &Pipeline, is_sampled: bool, input: &dyn Fn(plan::Column) -> Field) -> ResultWriter {
-        let intervals = if is_sampled { IntervalMode::Shown } else { IntervalMode::None };
+    pub fn new(
+        pipeline: &Pipeline,
+        is_sampled: bool,
+        input: &dyn Fn(plan::Column) -> Field,
+    ) -> ResultWriter {
+        let intervals = if is_sampled {
+            IntervalMode::Shown
+        } else {
+            IntervalMode::None
+        };
         let schema = Arc::new(result::schema(pipeline, intervals, input));
-        let selecting = (!pipeline.selection.is_everything())
-            .then(|| RowSelector::new(&pipeline.selection, &schema, &result::places(pipeline, intervals)));
+        let selecting = (!pipeline.selection.is_everything()).then(|| {
+            RowSelector::new(
+                &pipeline.selection,
+                &schema,
+                &result::places(pipeline, intervals),
+            )
+        });
         let wanted: Vec<FieldId> = schema.ids().collect();
         ResultWriter {
             writer: TupleWriter::new(schema, &wanted),
@@ -91,10 +104,20 @@ impl ResultWriter {
         let capture_loss = losses.share(emitted.bounds);
         let is_limited = losses.is_limited(emitted.bounds);
         drop(losses);
-        let circumstances =
-            EstimateContext { is_sampled: self.is_sampled, seconds: emitted.seconds, capture_loss };
-        let totals = (0..self.pipeline.aggregates.len()).map(|place| self.totals(emitted, place)).collect();
-        let context = ResultContext { emitted, circumstances, is_limited, totals };
+        let circumstances = EstimateContext {
+            is_sampled: self.is_sampled,
+            seconds: emitted.seconds,
+            capture_loss,
+        };
+        let totals = (0..self.pipeline.aggregates.len())
+            .map(|place| self.totals(emitted, place))
+            .collect();
+        let context = ResultContext {
+            emitted,
+            circumstances,
+            is_limited,
+            totals,
+        };
         match self.selecting.take() {
             None => self.write_rows(&context, self.ranking(&context), full),
             Some(mut selecting) => {
@@ -106,7 +129,10 @@ impl ResultWriter {
 
     /// Records that a limit took effect.
     pub fn limit(&self, limited: LimitedStretch) {
-        self.losses.lock().unwrap_or_else(PoisonError::into_inner).limit(limited);
+        self.losses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .limit(limited);
     }
 
     /// Writes the selected rows of a window.
@@ -119,11 +145,18 @@ impl ResultWriter {
         // Buffered rows belong to earlier windows.
         self.finish().into_iter().for_each(&mut *full);
         let mut ranking = self.ranking(context);
-        let pool = ranking.groups.pop_if(|group| Some(*group) == context.emitted.pane.pool());
+        let pool = ranking
+            .groups
+            .pop_if(|group| Some(*group) == context.emitted.pane.pool());
         self.write_rows(context, ranking, &mut |batch| selecting.push(&batch, full));
-        self.finish().iter().for_each(|batch| selecting.push(batch, full));
+        self.finish()
+            .iter()
+            .for_each(|batch| selecting.push(batch, full));
         selecting.finish(full);
-        let pool = GroupRanking { groups: pool.into_iter().collect(), ranks: Vec::new() };
+        let pool = GroupRanking {
+            groups: pool.into_iter().collect(),
+            ranks: Vec::new(),
+        };
         self.write_rows(context, pool, full);
     }
 
@@ -134,7 +167,10 @@ impl ResultWriter {
         full: &mut dyn FnMut(Batch),
     ) {
         for (place, &group) in ranking.groups.iter().enumerate() {
-            let rank = self.pipeline.top_k.map(|_| (place as u64 + 1, ranking.ranks.get(place).copied()));
+            let rank = self
+                .pipeline
+                .top_k
+                .map(|_| (place as u64 + 1, ranking.ranks.get(place).copied()));
             self.write_row(context, group, rank);
             if self.writer.is_full() {
                 full(self.writer.finish());
@@ -148,13 +184,17 @@ impl ResultWriter {
         let left_out = self.rows_left_out();
         write(self);
         self.saturated = saturated;
-        self.selecting.iter_mut().for_each(|selecting| selecting.set_left_out(left_out));
+        self.selecting
+            .iter_mut()
+            .for_each(|selecting| selecting.set_left_out(left_out));
     }
 
     /// Rows rejected by HAVING, and rows beyond LIMIT … ROWS.
     #[must_use]
     pub fn rows_left_out(&self) -> (u64, u64) {
-        self.selecting.as_ref().map_or((0, 0), RowSelector::left_out)
+        self.selecting
+            .as_ref()
+            .map_or((0, 0), RowSelector::left_out)
     }
 
     /// The rows of the incomplete batch.
@@ -172,7 +212,11 @@ impl ResultWriter {
         let state_at = emitted.layout.shape.place[place];
         let mut groups: Vec<u32> = pane.listed().collect();
         let is_real = |state: &AccumulatorState| matches!(state, AccumulatorState::RealSum(_));
-        if pane.strata().iter().any(|stratum| is_real(stratum.cells.state(state_at))) {
+        if pane
+            .strata()
+            .iter()
+            .any(|stratum| is_real(stratum.cells.state(state_at)))
+        {
             // Floating point sums depend on their order, and group numbers on the order of arrival.
             groups.sort_unstable_by(|a, b| order_rows(pane.keys().key(*a), pane.keys().key(*b)));
         }
@@ -186,14 +230,24 @@ impl ResultWriter {
         let Some(by) = self.pipeline.top_k else {
             groups.sort_unstable_by(|a, b| order_rows(pane.keys().key(*a), pane.keys().key(*b)));
             groups.extend(pane.pool());
-            return GroupRanking { groups, ranks: Vec::new() };
+            return GroupRanking {
+                groups,
+                ranks: Vec::new(),
+            };
         };
         let estimate = |group: &u32| self.estimate(context, *group, by.by);
         let estimates: Vec<Estimate> = groups.iter().map(estimate).collect();
         let weights: Vec<RankWeight> = estimates.iter().map(|e| e.value.weight()).collect();
         let best = top_k(&groups, &weights, pane.keys(), by.k);
-        let ranks = if self.is_sampled { possible_ranks(&groups, &estimates, &best) } else { Vec::new() };
-        GroupRanking { groups: best, ranks }
+        let ranks = if self.is_sampled {
+            possible_ranks(&groups, &estimates, &best)
+        } else {
+            Vec::new()
+        };
+        GroupRanking {
+            groups: best,
+            ranks,
+        }
     }
 
     fn write_row(
@@ -228,9 +282,13 @@ impl ResultWriter {
             error = error.into_iter().chain(estimate.error).reduce(f64::max);
         }
         self.saturated += u64::from(is_cut);
-        let (is_bounded, bound) =
-            if context.is_limited { (true, None) } else { self.overflow_error(emitted, group) };
-        self.writer.bool(at.next(), is_cut || is_bounded || error.is_some());
+        let (is_bounded, bound) = if context.is_limited {
+            (true, None)
+        } else {
+            self.overflow_error(emitted, group)
+        };
+        self.writer
+            .bool(at.next(), is_cut || is_bounded || error.is_some());
         let error_bound = at.next();
         if let Some(error) = bound.or(error.filter(|_| !is_bounded)) {
             self.writer.f64(error_bound, error);
@@ -280,11 +338,20 @@ impl ResultWriter {
     }
 
     fn estimate(&self, context: &ResultContext<'_>, group: u32, place: usize) -> Estimate {
-        let ResultContext { emitted, circumstances, totals, .. } = context;
+        let ResultContext {
+            emitted,
+            circumstances,
+            totals,
+            ..
+        } = context;
         let aggregate = &self.pipeline.aggregates[place].aggregate;
         let state_at = emitted.layout.shape.place[place];
         let cells = Pane::cells(group, emitted.layout);
-        let seen = ObservedGroup { strata: emitted.pane.strata(), place: state_at, cells };
+        let seen = ObservedGroup {
+            strata: emitted.pane.strata(),
+            place: state_at,
+            cells,
+        };
         if let AggregateFunction::Share(of) = aggregate {
             return circumstances.share(*of, &seen, &totals[place]);
         }
@@ -300,10 +367,12 @@ impl ResultWriter {
             let per = per(aggregate, emitted);
             let weight = saving.weight(group);
             estimate.value = match aggregate {
-                per_second if per_second.is_per_second() => {
-                    Some(weight as f64 / per).filter(|_| emitted.seconds > 0.0).into()
+                per_second if per_second.is_per_second() => Some(weight as f64 / per)
+                    .filter(|_| emitted.seconds > 0.0)
+                    .into(),
+                _ if self.is_sampled => {
+                    EstimateValue::Integer((weight as f64 / per).round() as i128)
                 }
-                _ if self.is_sampled => EstimateValue::Integer((weight as f64 / per).round() as i128),
                 _ => EstimateValue::Integer(i128::try_from(weight).unwrap_or(i128::MAX)),
             };
             let inherited = saving.error(group) as f64 / per;
@@ -319,19 +388,33 @@ impl ResultWriter {
             let per = per(&self.pipeline.aggregates[by.by].aggregate, emitted);
             let error = saving.error(group).saturating_add(saving.negative()) as f64 / per;
             // Pooled tuples may belong to any group.
-            return (true, Some(error).filter(|e| e.is_finite() && pane.pool().is_none()));
+            return (
+                true,
+                Some(error).filter(|e| e.is_finite() && pane.pool().is_none()),
+            );
         }
         // A pooled group might have been selected by the ranking or selection.
         let is_chosen = self.pipeline.top_k.is_some() || !self.pipeline.selection.is_everything();
         let is_doubtful = is_chosen && pane.pool().is_some();
-        (pane.pool() == Some(group) || pane.is_partial(group) || is_doubtful, None)
+        (
+            pane.pool() == Some(group) || pane.is_partial(group) || is_doubtful,
+            None,
+        )
     }
 }
 
 /// Weight per unit of the aggregate.
 fn per(aggregate: &AggregateFunction, emitted: &EmittedWindow<'_>) -> f64 {
-    let of_tuple = if emitted.layout.is_weighted { WEIGHT_UNIT } else { emitted.layout.sample };
-    if aggregate.is_per_second() { of_tuple * emitted.seconds } else { of_tuple }
+    let of_tuple = if emitted.layout.is_weighted {
+        WEIGHT_UNIT
+    } else {
+        emitted.layout.sample
+    };
+    if aggregate.is_per_second() {
+        of_tuple * emitted.seconds
+    } else {
+        of_tuple
+    }
 }
 
 /// Iterates over column positions.

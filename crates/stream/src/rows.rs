@@ -63,8 +63,13 @@ impl<'a> RowSet<'a> {
     #[inline]
     pub fn each(self, mut f: impl FnMut(usize, usize)) {
         match self {
-            RowSet::Run(from, to) => (from..to).enumerate().for_each(|(place, row)| f(place, row)),
-            RowSet::Some(list) => list.iter().enumerate().for_each(|(place, row)| f(place, *row as usize)),
+            RowSet::Run(from, to) => (from..to)
+                .enumerate()
+                .for_each(|(place, row)| f(place, row)),
+            RowSet::Some(list) => list
+                .iter()
+                .enumerate()
+                .for_each(|(place, row)| f(place, *row as usize)),
         }
     }
 
@@ -76,7 +81,11 @@ impl<'a> RowSet<'a> {
     {
         list.clear();
         list.extend(self.iter().filter(|row| keep(*row)).map(|row| row as u32));
-        if list.len() == self.len() { self } else { RowSet::Some(list) }
+        if list.len() == self.len() {
+            self
+        } else {
+            RowSet::Some(list)
+        }
     }
 
     /// The rows in a range of indices.
@@ -90,7 +99,9 @@ impl<'a> RowSet<'a> {
 
     /// Splits the selection into parts of at most `n` rows.
     pub fn chunks(self, n: usize) -> impl Iterator<Item = RowSet<'a>> {
-        (0..self.len()).step_by(n).map(move |from| self.part(from..self.len().min(from + n)))
+        (0..self.len())
+            .step_by(n)
+            .map(move |from| self.part(from..self.len().min(from + n)))
     }
 }
 
@@ -102,7 +113,9 @@ pub fn each_valid(
     nulls: Option<&NullBuffer>,
     mut f: impl FnMut(usize, usize),
 ) {
-    let Some(valid) = nulls else { return each(cells, rows, f) };
+    let Some(valid) = nulls else {
+        return each(cells, rows, f);
+    };
     each(cells, rows, |cell, row| {
         if valid.is_valid(row) {
             f(cell, row);
@@ -116,10 +129,16 @@ pub fn each(cells: CellSelection<'_>, rows: RowSet<'_>, mut f: impl FnMut(usize,
     match (cells, rows) {
         (CellSelection::One(cell), rows) => rows.each(|_, row| f(cell, row)),
         (CellSelection::Each(cells), RowSet::Run(from, to)) => {
-            cells.iter().zip(from..to).for_each(|(cell, row)| f(*cell as usize, row));
+            cells
+                .iter()
+                .zip(from..to)
+                .for_each(|(cell, row)| f(*cell as usize, row));
         }
         (CellSelection::Each(cells), RowSet::Some(list)) => {
-            cells.iter().zip(list).for_each(|(cell, row)| f(*cell as usize, *row as usize));
+            cells
+                .iter()
+                .zip(list)
+                .for_each(|(cell, row)| f(*cell as usize, *row as usize));
         }
     }
 }

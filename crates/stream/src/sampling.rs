@@ -72,29 +72,46 @@ pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Confiden
     let seen: f64 = parts.iter().sum();
     let floor = is_nonnegative.then_some(seen);
     let Some(StudentFactor { t, carriers, .. }) = student(n, parts) else {
-        return ConfidenceInterval { low: floor, high: None };
+        return ConfidenceInterval {
+            low: floor,
+            high: None,
+        };
     };
     let half = t * ((1.0 - p) * spread(parts)).sqrt() / p;
     let whole = seen / p;
     let ConfidenceInterval { low, high } = around(whole, half, is_nonnegative);
     let is_known = carriers >= CARRIERS_MIN && !is_dominated(parts, p);
     let low = low.filter(|_| is_nonnegative || is_known);
-    ConfidenceInterval { low: low.map(|low| low.max(floor.unwrap_or(low))), high: high.filter(|_| is_known) }
+    ConfidenceInterval {
+        low: low.map(|low| low.max(floor.unwrap_or(low))),
+        high: high.filter(|_| is_known),
+    }
 }
 
 /// Interval of a mean Σ parts / Σ n, on a logarithmic scale for nonnegative values. Since a few flows with large
 /// values may be missing from the sample, the upper end requires more flows than the lower one.
 #[must_use]
 pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> ConfidenceInterval {
-    let Some(RatioEstimate { ratio, variance, student }) = RatioEstimate::new(parts, n, p) else {
+    let Some(RatioEstimate {
+        ratio,
+        variance,
+        student,
+    }) = RatioEstimate::new(parts, n, p)
+    else {
         return ConfidenceInterval::default();
     };
     let interval = around(ratio, student.t * variance.sqrt(), is_nonnegative);
-    let carrying = if is_nonnegative { flows(n).min(flows(parts)) } else { flows(n) };
+    let carrying = if is_nonnegative {
+        flows(n).min(flows(parts))
+    } else {
+        flows(n)
+    };
     let is_even = !is_dominated(n, p);
     let is_known = student.carriers >= CARRIERS_MIN && carrying >= FLOWS_MIN && is_even;
     ConfidenceInterval {
-        low: interval.low.filter(|_| flows(n) >= MEAN_FLOWS_MIN && is_even),
+        low: interval
+            .low
+            .filter(|_| flows(n) >= MEAN_FLOWS_MIN && is_even),
         high: interval.high.filter(|_| is_known),
     }
 }
@@ -103,7 +120,12 @@ pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Confidenc
 /// from the variance between replicates. Both ends are open if a few flows dominate.
 #[must_use]
 pub fn share(yes: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
-    let Some(RatioEstimate { ratio: share, variance, student }) = RatioEstimate::new(yes, n, p) else {
+    let Some(RatioEstimate {
+        ratio: share,
+        variance,
+        student,
+    }) = RatioEstimate::new(yes, n, p)
+    else {
         return ConfidenceInterval::default();
     };
     if is_dominated(n, p) {
@@ -114,7 +136,10 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
     let t2 = t * t;
     let centre = (share + t2 / (2.0 * n)) / (1.0 + t2 / n);
     let half = t / (1.0 + t2 / n) * (share * (1.0 - share) / n + t2 / (4.0 * n * n)).sqrt();
-    ConfidenceInterval { low: Some((centre - half).max(0.0)), high: Some((centre + half).min(1.0)) }
+    ConfidenceInterval {
+        low: Some((centre - half).max(0.0)),
+        high: Some((centre + half).min(1.0)),
+    }
 }
 
 /// The range of proportions whose sample quantiles enclose the quantile `q` of all values, given the number of values
@@ -124,18 +149,27 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
 /// flows may be missing from the sample. Both ends are open if a few flows dominate all values.
 #[must_use]
 pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
-    let Some(RatioEstimate { variance, student, .. }) = RatioEstimate::new(up_to, n, p) else {
+    let Some(RatioEstimate {
+        variance, student, ..
+    }) = RatioEstimate::new(up_to, n, p)
+    else {
         return ConfidenceInterval::default();
     };
     let clusters = (1.0 - p) * q * (1.0 - q) / flows(n);
-    let variance = if is_blind(up_to, n) { variance.max(clusters) } else { variance };
+    let variance = if is_blind(up_to, n) {
+        variance.max(clusters)
+    } else {
+        variance
+    };
     let off = student.t * variance.sqrt();
     let beyond: Vec<f64> = n.iter().zip(up_to).map(|(n, up_to)| n - up_to).collect();
     // Large flows with large values reduce the proportion up to the quantile.
     let is_lopsided = student.carriers < CARRIERS_MIN;
     let is_even = !is_dominated(n, p);
-    let is_low_known = is_even && flows(up_to) >= FLOWS_MIN && !(is_lopsided && student.skew >= 0.0);
-    let is_high_known = is_even && flows(&beyond) >= FLOWS_MIN && !(is_lopsided && student.skew < 0.0);
+    let is_low_known =
+        is_even && flows(up_to) >= FLOWS_MIN && !(is_lopsided && student.skew >= 0.0);
+    let is_high_known =
+        is_even && flows(&beyond) >= FLOWS_MIN && !(is_lopsided && student.skew < 0.0);
     ConfidenceInterval {
         low: Some(q - off).filter(|low| is_low_known && *low > 0.0),
         high: Some(q + off).filter(|high| is_high_known && *high < 1.0),
@@ -153,10 +187,17 @@ pub fn deviation(whole: f64, without: &[f64], n: &[f64], p: f64) -> ConfidenceIn
         return ConfidenceInterval::default();
     };
     let squares: f64 = off.iter().map(|v| v * v).sum();
-    let interval = around(whole, t * ((1.0 - p) * (groups - 1.0) / groups * squares).sqrt(), true);
+    let interval = around(
+        whole,
+        t * ((1.0 - p) * (groups - 1.0) / groups * squares).sqrt(),
+        true,
+    );
     let is_even = !is_dominated(n, p);
     let is_known = is_even && carriers >= DEVIATION_CARRIERS_MIN && flows(n) >= DEVIATION_FLOWS_MIN;
-    ConfidenceInterval { low: interval.low.filter(|_| is_even), high: interval.high.filter(|_| is_known) }
+    ConfidenceInterval {
+        low: interval.low.filter(|_| is_even),
+        high: interval.high.filter(|_| is_known),
+    }
 }
 
 /// A ratio Σ parts / Σ n, its linearized variance, and the t quantile.
@@ -169,10 +210,22 @@ struct RatioEstimate {
 impl RatioEstimate {
     fn new(parts: &[f64], n: &[f64], p: f64) -> Option<RatioEstimate> {
         let total: f64 = n.iter().sum();
-        let ratio = if total > 0.0 { parts.iter().sum::<f64>() / total } else { 0.0 };
-        let residuals: Vec<f64> = parts.iter().zip(n).map(|(part, n)| part - ratio * n).collect();
+        let ratio = if total > 0.0 {
+            parts.iter().sum::<f64>() / total
+        } else {
+            0.0
+        };
+        let residuals: Vec<f64> = parts
+            .iter()
+            .zip(n)
+            .map(|(part, n)| part - ratio * n)
+            .collect();
         let variance = (1.0 - p) * spread(&residuals) / total.powi(2);
-        Some(RatioEstimate { ratio, variance, student: student(n, &residuals)? })
+        Some(RatioEstimate {
+            ratio,
+            variance,
+            student: student(n, &residuals)?,
+        })
     }
 }
 
@@ -185,7 +238,10 @@ fn around(centre: f64, half: f64, is_nonnegative: bool) -> ConfidenceInterval {
             high: Some(centre * factor).filter(|v| v.is_finite()),
         }
     } else {
-        ConfidenceInterval { low: Some(centre - half), high: Some(centre + half) }
+        ConfidenceInterval {
+            low: Some(centre - half),
+            high: Some(centre + half),
+        }
     }
 }
 
@@ -224,13 +280,18 @@ fn skewness(parts: &[f64]) -> f64 {
         third += part * rank * (rank - 1.0) / (n * (n - 1.0) * (n - 2.0));
     }
     let scale = 2.0 * second - mean;
-    if scale > 0.0 { (6.0 * third - 6.0 * second + mean) / scale } else { 0.0 }
+    if scale > 0.0 {
+        (6.0 * third - 6.0 * second + mean) / scale
+    } else {
+        0.0
+    }
 }
 
 /// Whether too few replicates have tuples on one side of a proportion for a variance estimate. Each flow then counts
 /// as one tuple.
 fn is_blind(yes: &[f64], n: &[f64]) -> bool {
-    let with = |any: &dyn Fn(f64, f64) -> bool| yes.iter().zip(n).filter(|(y, n)| any(**y, **n)).count();
+    let with =
+        |any: &dyn Fn(f64, f64) -> bool| yes.iter().zip(n).filter(|(y, n)| any(**y, **n)).count();
     with(&|yes, _| yes > 0.0).min(with(&|yes, n| yes < n)) < SIGHTED_MIN
 }
 
@@ -239,8 +300,11 @@ fn independent(share: f64, variance: f64, yes: &[f64], n: &[f64], p: f64) -> f64
     let total: f64 = n.iter().sum();
     let flows = flows(n);
     let is_blind = is_blind(yes, n);
-    let n =
-        if is_blind { flows / (1.0 - p) } else { share * (1.0 - share) / variance.max(f64::MIN_POSITIVE) };
+    let n = if is_blind {
+        flows / (1.0 - p)
+    } else {
+        share * (1.0 - share) / variance.max(f64::MIN_POSITIVE)
+    };
     n.clamp(1.0, (total / (1.0 - p)).max(1.0))
 }
 
@@ -258,17 +322,35 @@ struct StudentFactor {
 /// a few replicates reduce the degrees of freedom (Satterthwaite: from the fourth powers of the deviations).
 fn student(n: &[f64], deviations: &[f64]) -> Option<StudentFactor> {
     const T: [f64; 31] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
-        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
-        2.045, 2.042, 2.040,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+        2.052, 2.048, 2.045, 2.042, 2.040,
     ];
-    let freedom = n.iter().filter(|n| **n > 0.0).count().checked_sub(1).filter(|f| *f > 0)?;
+    let freedom = n
+        .iter()
+        .filter(|n| **n > 0.0)
+        .count()
+        .checked_sub(1)
+        .filter(|f| *f > 0)?;
     let mean = deviations.iter().sum::<f64>() / deviations.len() as f64;
-    let moment = |power| deviations.iter().map(|d| (d - mean).powi(power)).sum::<f64>();
+    let moment = |power| {
+        deviations
+            .iter()
+            .map(|d| (d - mean).powi(power))
+            .sum::<f64>()
+    };
     let fourth = moment(4);
-    let carriers = if fourth > 0.0 { 3.0 * moment(2).powi(2) / fourth } else { freedom as f64 };
+    let carriers = if fourth > 0.0 {
+        3.0 * moment(2).powi(2) / fourth
+    } else {
+        freedom as f64
+    };
     let t = T[freedom.min((carriers as usize).max(1)).min(T.len()) - 1];
-    Some(StudentFactor { t, carriers, skew: moment(3) })
+    Some(StudentFactor {
+        t,
+        carriers,
+        skew: moment(3),
+    })
 }
 
 #[cfg(test)]
@@ -279,10 +361,19 @@ mod tests {
     fn few_replicates_leave_ends_open() {
         let one: Vec<f64> = (0..32).map(|r| if r == 3 { 5.0 } else { 0.0 }).collect();
         let parts = one.clone();
-        assert_eq!(total(&parts, &one, 0.1, true), ConfidenceInterval { low: Some(5.0), high: None });
+        assert_eq!(
+            total(&parts, &one, 0.1, true),
+            ConfidenceInterval {
+                low: Some(5.0),
+                high: None
+            }
+        );
         assert_eq!(mean(&parts, &one, 0.1, true), ConfidenceInterval::default());
         assert_eq!(share(&parts, &one, 0.1), ConfidenceInterval::default());
-        assert_eq!(shares_around_quantile(0.5, &parts, &one, 0.1), ConfidenceInterval::default());
+        assert_eq!(
+            shares_around_quantile(0.5, &parts, &one, 0.1),
+            ConfidenceInterval::default()
+        );
         assert_eq!(total(&[], &[], 0.1, true).high, None);
     }
 
@@ -291,8 +382,20 @@ mod tests {
         let n = vec![10.0; 32];
         let parts = vec![5.0; 32];
         let interval = total(&parts, &n, 0.5, true);
-        assert_eq!(interval, ConfidenceInterval { low: Some(320.0), high: Some(320.0) });
-        assert_eq!(mean(&parts, &n, 0.5, true), ConfidenceInterval { low: Some(0.5), high: Some(0.5) });
+        assert_eq!(
+            interval,
+            ConfidenceInterval {
+                low: Some(320.0),
+                high: Some(320.0)
+            }
+        );
+        assert_eq!(
+            mean(&parts, &n, 0.5, true),
+            ConfidenceInterval {
+                low: Some(0.5),
+                high: Some(0.5)
+            }
+        );
     }
 
     /// `n` tuples in each replicate, with `large(r)` large values in replicate `r`.
@@ -308,7 +411,10 @@ mod tests {
         let spread = |r: usize| [0.0, 1.0, 2.0, 3.0, 1.0, 0.0, 2.0, 1.0][r % 8];
         let (up_to, n) = counts(40.0, spread);
         let interval = shares_around_quantile(0.97, &up_to, &n, 0.1);
-        assert!(interval.low.is_some_and(|low| low > 0.94) && interval.high.is_some_and(|high| high < 1.0));
+        assert!(
+            interval.low.is_some_and(|low| low > 0.94)
+                && interval.high.is_some_and(|high| high < 1.0)
+        );
         // The same number from two flows.
         let (up_to, n) = counts(40.0, |r| if r < 2 { 20.0 } else { 0.0 });
         assert_eq!(shares_around_quantile(0.97, &up_to, &n, 0.1).high, None);
@@ -320,13 +426,18 @@ mod tests {
     #[test]
     fn totals_of_what_a_few_flows_sent_have_no_upper_end() {
         let (_, n) = counts(40.0, |_| 0.0);
-        let even: Vec<f64> = (0..REPLICATES).map(|r| 1000.0 + 10.0 * (r % 5) as f64).collect();
+        let even: Vec<f64> = (0..REPLICATES)
+            .map(|r| 1000.0 + 10.0 * (r % 5) as f64)
+            .collect();
         let interval = total(&even, &n, 0.5, true);
         assert!(interval.low.is_some() && interval.high.is_some());
         let mut one = even.clone();
         one[7] = 100_000.0;
         let ConfidenceInterval { low, high } = total(&one, &n, 0.5, true);
-        assert!(high.is_none() && low >= Some(one.iter().sum()), "at least what was seen: {low:?}");
+        assert!(
+            high.is_none() && low >= Some(one.iter().sum()),
+            "at least what was seen: {low:?}"
+        );
         assert_eq!(mean(&one, &n, 0.5, true).high, None);
     }
 
@@ -335,25 +446,47 @@ mod tests {
         let even: Vec<f64> = (0..REPLICATES).map(|r| 100.0 + (r % 7) as f64).collect();
         assert!(skewness(&even).abs() < 0.1 && !is_dominated(&even, 0.2));
         // A Pareto tail with exponent 1.3, from many small flows to a few large ones.
-        let long: Vec<f64> = (1..=REPLICATES).map(|r| 100.0 * (33.0 / r as f64).powf(1.0 / 1.3)).collect();
+        let long: Vec<f64> = (1..=REPLICATES)
+            .map(|r| 100.0 * (33.0 / r as f64).powf(1.0 / 1.3))
+            .collect();
         assert!(is_dominated(&long, 0.2) && !is_dominated(&long, 1.0));
         let yes: Vec<f64> = long.iter().map(|n| n / 2.0).collect();
         assert_eq!(share(&yes, &long, 0.2), ConfidenceInterval::default());
-        assert_eq!(shares_around_quantile(0.5, &yes, &long, 0.2), ConfidenceInterval::default());
+        assert_eq!(
+            shares_around_quantile(0.5, &yes, &long, 0.2),
+            ConfidenceInterval::default()
+        );
         assert_eq!(mean(&yes, &long, 0.2, true), ConfidenceInterval::default());
         assert_eq!(total(&long, &long, 0.2, true).high, None);
         // Equally skewed, but because of few flows.
-        let few: Vec<f64> =
-            (0..REPLICATES).map(|r| [0.0, 1.0, 0.0, 2.0, 1.0, 0.0, 1.0, 0.0][r % 8]).collect();
-        assert!(skewness(&few) > SKEW_MAX && !is_dominated(&few, 0.2), "{}", skewness(&few));
+        let few: Vec<f64> = (0..REPLICATES)
+            .map(|r| [0.0, 1.0, 0.0, 2.0, 1.0, 0.0, 1.0, 0.0][r % 8])
+            .collect();
+        assert!(
+            skewness(&few) > SKEW_MAX && !is_dominated(&few, 0.2),
+            "{}",
+            skewness(&few)
+        );
     }
 
     #[test]
     fn all_flows_leave_nothing_unknown() {
         let (up_to, n) = counts(40.0, |r| (r % 4) as f64);
         let whole: f64 = up_to.iter().sum();
-        assert_eq!(total(&up_to, &n, 1.0, true), ConfidenceInterval { low: Some(whole), high: Some(whole) });
+        assert_eq!(
+            total(&up_to, &n, 1.0, true),
+            ConfidenceInterval {
+                low: Some(whole),
+                high: Some(whole)
+            }
+        );
         let ratio = whole / n.iter().sum::<f64>();
-        assert_eq!(mean(&up_to, &n, 1.0, true), ConfidenceInterval { low: Some(ratio), high: Some(ratio) });
+        assert_eq!(
+            mean(&up_to, &n, 1.0, true),
+            ConfidenceInterval {
+                low: Some(ratio),
+                high: Some(ratio)
+            }
+        );
     }
 }

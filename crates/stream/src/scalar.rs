@@ -93,15 +93,30 @@ impl<'a> Scalar<'a> {
         Some(match tag {
             0 => (Scalar::Null, rest),
             1 => (Scalar::Bool(*rest.first()? != 0), &rest[1..]),
-            2 => rest.split_first_chunk().map(|(v, rest)| (Scalar::U64(u64::from_le_bytes(*v)), rest))?,
-            3 => rest.split_first_chunk().map(|(v, rest)| (Scalar::I64(i64::from_le_bytes(*v)), rest))?,
-            4 => rest.split_first_chunk().map(|(v, rest)| (Scalar::F64(f64::from_le_bytes(*v)), rest))?,
+            2 => rest
+                .split_first_chunk()
+                .map(|(v, rest)| (Scalar::U64(u64::from_le_bytes(*v)), rest))?,
+            3 => rest
+                .split_first_chunk()
+                .map(|(v, rest)| (Scalar::I64(i64::from_le_bytes(*v)), rest))?,
+            4 => rest
+                .split_first_chunk()
+                .map(|(v, rest)| (Scalar::F64(f64::from_le_bytes(*v)), rest))?,
             5 | 7 => {
                 let (len, rest) = rest.split_first_chunk()?;
                 let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-                (if *tag == 5 { Scalar::Text(bytes) } else { Scalar::Hashes(bytes) }, rest)
+                (
+                    if *tag == 5 {
+                        Scalar::Text(bytes)
+                    } else {
+                        Scalar::Hashes(bytes)
+                    },
+                    rest,
+                )
             }
-            _ => rest.split_first_chunk::<16>().map(|(v, rest)| (Scalar::Ip(v), rest))?,
+            _ => rest
+                .split_first_chunk::<16>()
+                .map(|(v, rest)| (Scalar::Ip(v), rest))?,
         })
     }
 
@@ -132,7 +147,9 @@ impl<'a> Scalar<'a> {
             Scalar::Text(v) => writer.text(id, v),
             Scalar::Ip(v) => writer.ip(id, v),
             Scalar::Hashes(v) => {
-                let list: Vec<u64> = tuple::hashes::of(v).map(Option::unwrap_or_default).collect();
+                let list: Vec<u64> = tuple::hashes::of(v)
+                    .map(Option::unwrap_or_default)
+                    .collect();
                 writer.hashes(id, &list);
             }
         }
@@ -229,7 +246,11 @@ mod tests {
         ];
         for (i, a) in rows.iter().enumerate() {
             for (j, b) in rows.iter().enumerate() {
-                assert_eq!(order_rows(&encoded(a), &encoded(b)), i.cmp(&j), "{a:?} {b:?}");
+                assert_eq!(
+                    order_rows(&encoded(a), &encoded(b)),
+                    i.cmp(&j),
+                    "{a:?} {b:?}"
+                );
             }
         }
         assert_eq!(encoded(&[Scalar::F64(-0.0)]), encoded(&[Scalar::F64(0.0)]));

@@ -73,7 +73,10 @@ impl SelectedFlows {
 
     fn new(max: usize, kind: FlowSelectionKind) -> SelectedFlows {
         SelectedFlows {
-            flows: Arc::new(Mutex::new(SelectedFlowSet { max, ..SelectedFlowSet::default() })),
+            flows: Arc::new(Mutex::new(SelectedFlowSet {
+                max,
+                ..SelectedFlowSet::default()
+            })),
             kind,
         }
     }
@@ -81,11 +84,23 @@ impl SelectedFlows {
     /// The columns that the first input must have.
     #[must_use]
     pub fn columns(&self) -> &'static [FieldId] {
-        if self.kind == FlowSelectionKind::News { &NEWS_COLUMNS } else { &NEWS_COLUMNS[..1] }
+        if self.kind == FlowSelectionKind::News {
+            &NEWS_COLUMNS
+        } else {
+            &NEWS_COLUMNS[..1]
+        }
     }
 
     pub(crate) fn places(&self, place: &dyn Fn(Column) -> FieldId) -> SelectionColumns {
-        self.columns().iter().map(|field| place(Column { input: 0, field: *field })).collect()
+        self.columns()
+            .iter()
+            .map(|field| {
+                place(Column {
+                    input: 0,
+                    field: *field,
+                })
+            })
+            .collect()
     }
 
     /// Records rows that passed.
@@ -122,7 +137,10 @@ impl SelectedFlows {
     #[must_use]
     pub fn news(&self) -> (Vec<MatchedTuple>, u64) {
         let mut flows = self.lock();
-        (std::mem::take(&mut flows.news), std::mem::take(&mut flows.left_out))
+        (
+            std::mem::take(&mut flows.news),
+            std::mem::take(&mut flows.left_out),
+        )
     }
 
     fn lock(&self) -> MutexGuard<'_, SelectedFlowSet> {
@@ -140,7 +158,11 @@ impl SelectedFlowSet {
     }
 
     fn tell(&mut self, passed: MatchedTuple) {
-        if self.news.len() < self.max { self.news.push(passed) } else { self.left_out += 1 }
+        if self.news.len() < self.max {
+            self.news.push(passed)
+        } else {
+            self.left_out += 1
+        }
     }
 }
 
@@ -148,7 +170,10 @@ fn passed(batch: &Batch, row: usize, places: &SelectionColumns) -> MatchedTuple 
     let end = |ip: FieldId, port: FieldId| {
         let ip = batch.ip(ip);
         let port = batch.u64(port);
-        (ip.value(row).try_into().unwrap_or([0; 16]), port.value(row) as u16)
+        (
+            ip.value(row).try_into().unwrap_or([0; 16]),
+            port.value(row) as u16,
+        )
     };
     MatchedTuple {
         ends: [end(places[1], places[2]), end(places[3], places[4])],

@@ -38,20 +38,32 @@ impl RowSelector {
     /// # Panics
     /// If a column is missing.
     #[must_use]
-    pub fn new(selection: &ResultSelection, schema: &Arc<Schema>, places: &[FieldId]) -> RowSelector {
+    pub fn new(
+        selection: &ResultSelection,
+        schema: &Arc<Schema>,
+        places: &[FieldId],
+    ) -> RowSelector {
         let place_of = |column: Column| places[usize::from(column.field.0)];
         let computed = &selection.computed;
-        let computer = (!computed.is_empty()).then(|| ColumnComputer::new(computed, schema, &place_of));
+        let computer =
+            (!computed.is_empty()).then(|| ColumnComputer::new(computed, schema, &place_of));
         let place = |column: Column| {
-            computer.as_ref().map_or_else(|| place_of(column), |c| c.place(column, &place_of))
+            computer
+                .as_ref()
+                .map_or_else(|| place_of(column), |c| c.place(column, &place_of))
         };
         let whole = computer.as_ref().map_or(schema, ColumnComputer::schema);
-        let order_by =
-            selection.order_by.iter().map(|SortKey { column, direction }| (place(*column), *direction));
+        let order_by = selection
+            .order_by
+            .iter()
+            .map(|SortKey { column, direction }| (place(*column), *direction));
         RowSelector {
             schema: schema.clone(),
             computed: (0..computed.len()).collect(),
-            having: selection.having.as_ref().map(|p| TupleFilter::new(p, whole, &place)),
+            having: selection
+                .having
+                .as_ref()
+                .map(|p| TupleFilter::new(p, whole, &place)),
             order_by: order_by.collect(),
             rows_max: selection.rows_max.unwrap_or(usize::MAX),
             computer,
@@ -75,20 +87,31 @@ impl RowSelector {
 
     /// Processes rows of the window; without a sort order, selected rows go to `out` at once.
     pub fn push(&mut self, batch: &Batch, out: &mut dyn FnMut(Batch)) {
-        let extended = self.computer.as_ref().map(|computer| computer.extend(batch, &self.computed));
+        let extended = self
+            .computer
+            .as_ref()
+            .map(|computer| computer.extend(batch, &self.computed));
         let mut list = Vec::new();
         let all = RowSet::all(batch.rows());
         let whole = extended.as_ref().unwrap_or(batch);
-        let rows = self.having.as_ref().map_or(all, |having| having.select(whole, all, &mut list));
+        let rows = self
+            .having
+            .as_ref()
+            .map_or(all, |having| having.select(whole, all, &mut list));
         self.left_by_having += (batch.rows() - rows.len()) as u64;
         let room = self.rows_max.saturating_sub(self.rows);
         self.left_by_limit += rows.len().saturating_sub(room) as u64;
         self.rows += rows.len();
         if !self.order_by.is_empty() {
             // At most one row per group, and groups are bounded.
-            let top = self.top.get_or_insert_with(|| TopRows::new(&self.order_by, self.rows_max, usize::MAX));
+            let top = self
+                .top
+                .get_or_insert_with(|| TopRows::new(&self.order_by, self.rows_max, usize::MAX));
             let columns: Vec<FieldId> = self.schema.ids().collect();
-            return top.push(&take(whole, rows, |id| whole.column(id).is_some()), &columns);
+            return top.push(
+                &take(whole, rows, |id| whole.column(id).is_some()),
+                &columns,
+            );
         }
         let rows = rows.part(0..rows.len().min(room));
         if !rows.is_empty() {

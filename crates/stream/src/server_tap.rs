@@ -71,14 +71,21 @@ impl TapSightings {
     /// An empty set with a memory limit of `bytes_max`.
     #[must_use]
     pub fn new(bytes_max: usize) -> TapSightings {
-        TapSightings { max: bytes_max / REQUEST_BYTES, ..TapSightings::default() }
+        TapSightings {
+            max: bytes_max / REQUEST_BYTES,
+            ..TapSightings::default()
+        }
     }
 
     /// Adds the requests in a batch of tuples of the tap near the servers.
     pub fn add(&mut self, batch: &Batch) {
-        let Some(columns) = TapRequestColumns::of(batch) else { return };
+        let Some(columns) = TapRequestColumns::of(batch) else {
+            return;
+        };
         for row in 0..batch.rows() {
-            let Some(request) = columns.request(row) else { continue };
+            let Some(request) = columns.request(row) else {
+                continue;
+            };
             if self.count >= self.max as u64 {
                 self.unkept += 1;
                 continue;
@@ -87,7 +94,11 @@ impl TapSightings {
             let time = columns.response_time(row);
             match self.requests.entry(request) {
                 Entry::Vacant(entry) => {
-                    entry.insert(TapSighting { first: time, more: Vec::new(), asked: AtomicU32::new(0) });
+                    entry.insert(TapSighting {
+                        first: time,
+                        more: Vec::new(),
+                        asked: AtomicU32::new(0),
+                    });
                 }
                 Entry::Occupied(mut entry) => entry.get_mut().more.push(time),
             }
@@ -107,7 +118,9 @@ impl ServerTap {
     #[must_use]
     pub fn complete(&self, batch: &Batch) -> Option<Batch> {
         let columns = TapRequestColumns::of(batch)?;
-        let found: Vec<ServerResponseTime> = (0..batch.rows()).map(|row| self.find(&columns, row)).collect();
+        let found: Vec<ServerResponseTime> = (0..batch.rows())
+            .map(|row| self.find(&columns, row))
+            .collect();
         let is_negative = |row: &usize| columns.between(*row, &found).is_some_and(|ns| ns < 0);
         let negative = (0..batch.rows()).filter(is_negative).count() as u64;
         self.0.negative.fetch_add(negative, Ordering::Relaxed);
@@ -122,12 +135,19 @@ impl ServerTap {
 
     /// The response time of a request at the server's tap, if seen there; the response itself may be missing.
     fn find(&self, columns: &TapRequestColumns<'_>, row: usize) -> ServerResponseTime {
-        let sighting = columns.request(row).and_then(|request| self.0.requests.get(&request));
+        let sighting = columns
+            .request(row)
+            .and_then(|request| self.0.requests.get(&request));
         let found = sighting.and_then(|sighting| {
             let n = sighting.asked.fetch_add(1, Ordering::Relaxed) as usize;
-            n.checked_sub(1).map_or(Some(sighting.first), |n| sighting.more.get(n).copied())
+            n.checked_sub(1)
+                .map_or(Some(sighting.first), |n| sighting.more.get(n).copied())
         });
-        let count = if found.is_some() { &self.0.joined } else { &self.0.client_only };
+        let count = if found.is_some() {
+            &self.0.joined
+        } else {
+            &self.0.client_only
+        };
         count.fetch_add(1, Ordering::Relaxed);
         found
     }
@@ -165,7 +185,10 @@ impl TapRequestColumns<'_> {
             taps.request,
             batch.schema().measure?,
         ];
-        needed.iter().all(|id| batch.column(*id).is_some()).then_some(TapRequestColumns { batch, taps })
+        needed
+            .iter()
+            .all(|id| batch.column(*id).is_some())
+            .then_some(TapRequestColumns { batch, taps })
     }
 
     /// The batch with the measurements of both taps; `found` contains those of the server's tap by row.
@@ -175,17 +198,39 @@ impl TapRequestColumns<'_> {
         let server_time = |row: usize| found[row].flatten();
         let rows = || 0..batch.rows();
         let mut seen = StringBuilder::new();
-        found.iter().for_each(|found| seen.append_value(if found.is_some() { "both" } else { "client" }));
+        found
+            .iter()
+            .for_each(|found| seen.append_value(if found.is_some() { "both" } else { "client" }));
         let TapColumns {
-            seen: seen_at, client_time: client_at, server_time: server_at, network_time, ..
+            seen: seen_at,
+            client_time: client_at,
+            server_time: server_at,
+            network_time,
+            ..
         } = self.taps;
-        let mut all: Vec<Option<ArrayRef>> =
-            batch.schema().ids().map(|id| batch.column(id).cloned()).collect();
+        let mut all: Vec<Option<ArrayRef>> = batch
+            .schema()
+            .ids()
+            .map(|id| batch.column(id).cloned())
+            .collect();
         let mut put = |at: tuple::FieldId, array: ArrayRef| all[usize::from(at.0)] = Some(array);
         put(seen_at, Arc::new(seen.finish()));
-        put(client_at, Arc::new(rows().map(client_time).collect::<Int64Array>()));
-        put(server_at, Arc::new(rows().map(server_time).collect::<Int64Array>()));
-        put(network_time, Arc::new(rows().map(|row| self.between(row, found)).collect::<Int64Array>()));
+        put(
+            client_at,
+            Arc::new(rows().map(client_time).collect::<Int64Array>()),
+        );
+        put(
+            server_at,
+            Arc::new(rows().map(server_time).collect::<Int64Array>()),
+        );
+        put(
+            network_time,
+            Arc::new(
+                rows()
+                    .map(|row| self.between(row, found))
+                    .collect::<Int64Array>(),
+            ),
+        );
         Batch::new(batch.schema().clone(), batch.rows(), all)
     }
 
@@ -220,13 +265,24 @@ mod tests {
 
     use super::*;
 
-    const FACTS: SchemaFacts = SchemaFacts { families: &[TAPS], ..SchemaFacts::NONE };
+    const FACTS: SchemaFacts = SchemaFacts {
+        families: &[TAPS],
+        ..SchemaFacts::NONE
+    };
 
     /// Requests: client port, first byte, and response time.
     fn batch(rows: &[(u64, Option<u64>, Option<i64>)]) -> Batch {
         let time = FieldId(common::FIELDS.len() as u16);
-        let own = [Field::new("response_time_ns", DataType::I64, Unit::Nanoseconds, "")];
-        let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &own, Some(time), None) };
+        let own = [Field::new(
+            "response_time_ns",
+            DataType::I64,
+            Unit::Nanoseconds,
+            "",
+        )];
+        let mut schema = Schema {
+            facts: &FACTS,
+            ..Schema::of_parser("t", 1, "", &own, Some(time), None)
+        };
         schema.add_member("tap.seen");
         let taps = TapColumns::of(&schema).expect("they are there");
         let all: Vec<FieldId> = schema.ids().collect();
@@ -236,7 +292,9 @@ mod tests {
             writer.u64(common::CLIENT_PORT, *port);
             writer.ip(common::SERVER_IP, &[2; 16]);
             writer.u64(common::SERVER_PORT, 80);
-            first_byte.iter().for_each(|seq| writer.u64(taps.request, *seq));
+            first_byte
+                .iter()
+                .for_each(|seq| writer.u64(taps.request, *seq));
             response_time.iter().for_each(|ns| writer.i64(time, *ns));
             writer.end_row();
         }
@@ -246,7 +304,12 @@ mod tests {
     type Rows<'r> = &'r [(u64, Option<u64>, Option<i64>)];
 
     /// Checks the taps that saw the client's requests, and the time between the taps.
-    fn check(server: Rows<'_>, client: Rows<'_>, expected: &[(&str, Option<i64>)], counts: [u64; 3]) {
+    fn check(
+        server: Rows<'_>,
+        client: Rows<'_>,
+        expected: &[(&str, Option<i64>)],
+        counts: [u64; 3],
+    ) {
         let mut sightings = TapSightings::new(1 << 20);
         sightings.add(&batch(server));
         let tap = sightings.done();
@@ -255,11 +318,21 @@ mod tests {
         let seen = batch.text(taps.seen);
         let between = batch.i64(taps.network_time);
         let time = |row| between.is_valid(row).then(|| between.value(row));
-        let found: Vec<_> = (0..batch.rows()).map(|row| (seen.value(row), time(row))).collect();
+        let found: Vec<_> = (0..batch.rows())
+            .map(|row| (seen.value(row), time(row)))
+            .collect();
         assert_eq!(found, expected, "{client:?} at {server:?}");
-        let negative = expected.iter().filter(|(_, ns)| ns.is_some_and(|ns| ns < 0)).count();
+        let negative = expected
+            .iter()
+            .filter(|(_, ns)| ns.is_some_and(|ns| ns < 0))
+            .count();
         assert_eq!(tap.negative(), negative as u64);
-        let TapCounts { joined, client_only, server_only, unkept } = tap.counts();
+        let TapCounts {
+            joined,
+            client_only,
+            server_only,
+            unkept,
+        } = tap.counts();
         assert_eq!(([joined, client_only, server_only], unkept), (counts, 0));
     }
 
@@ -280,13 +353,22 @@ mod tests {
                 (1, Some(wrapped), Some(7)),
                 (2, Some(10), Some(9)),
             ],
-            &[("both", Some(20)), ("both", Some(10)), ("both", Some(0)), ("both", Some(1))],
+            &[
+                ("both", Some(20)),
+                ("both", Some(10)),
+                ("both", Some(0)),
+                ("both", Some(1)),
+            ],
             [4, 0, 0],
         );
         // Rewritten by NAT; lost before the server; first byte not captured; requests of other clients.
         check(
             &[(7, Some(10), Some(5)), (1, None, Some(5))],
-            &[(1, Some(10), Some(15)), (1, Some(90), None), (1, None, Some(15))],
+            &[
+                (1, Some(10), Some(15)),
+                (1, Some(90), None),
+                (1, None, Some(15)),
+            ],
             &[("client", None), ("client", None), ("client", None)],
             [0, 3, 1],
         );
@@ -300,7 +382,11 @@ mod tests {
         // A request with three operations has three tuples; the third has no counterpart.
         check(
             &[(1, Some(10), Some(5)), (1, Some(10), Some(6))],
-            &[(1, Some(10), Some(10)), (1, Some(10), Some(20)), (1, Some(10), Some(30))],
+            &[
+                (1, Some(10), Some(10)),
+                (1, Some(10), Some(20)),
+                (1, Some(10), Some(30)),
+            ],
             &[("both", Some(5)), ("both", Some(14)), ("client", None)],
             [2, 1, 0],
         );
@@ -309,8 +395,19 @@ mod tests {
     #[test]
     fn there_is_an_end_to_them() {
         let mut sightings = TapSightings::new(2 * REQUEST_BYTES);
-        sightings.add(&batch(&[(1, Some(1), None), (1, Some(2), None), (1, Some(3), None)]));
+        sightings.add(&batch(&[
+            (1, Some(1), None),
+            (1, Some(2), None),
+            (1, Some(3), None),
+        ]));
         let counts = sightings.done().counts();
-        assert_eq!(counts, TapCounts { server_only: 2, unkept: 1, ..TapCounts::default() });
+        assert_eq!(
+            counts,
+            TapCounts {
+                server_only: 2,
+                unkept: 1,
+                ..TapCounts::default()
+            }
+        );
     }
 }

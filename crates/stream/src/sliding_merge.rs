@@ -33,7 +33,13 @@ impl SlidingMerge {
     /// Creates an empty state with a memory limit of `bytes_max`.
     #[must_use]
     pub fn new(bytes_max: usize) -> SlidingMerge {
-        SlidingMerge { bytes_max, front: Vec::new(), back: None, end: 0, without_until: None }
+        SlidingMerge {
+            bytes_max,
+            front: Vec::new(),
+            back: None,
+            end: 0,
+            without_until: None,
+        }
     }
 
     /// Merges the panes from `first` to `last`; neither may decrease without a call of [`SlidingMerge::forget`].
@@ -49,12 +55,20 @@ impl SlidingMerge {
         }
         let skips = self.without_until.is_some_and(|until| first <= until);
         if skips || (self.front.is_empty() && !self.turn(panes, (first, last), layout, level)) {
-            return Cow::Owned(Pane::merged(panes.range(first..=last).map(|(_, pane)| pane), layout, level));
+            return Cow::Owned(Pane::merged(
+                panes.range(first..=last).map(|(_, pane)| pane),
+                layout,
+                level,
+            ));
         }
         if self.end < last {
             let new = panes.range(self.end + 1..=last).map(|(_, pane)| pane);
             let parts = self.back.iter().chain(new);
-            self.back = parts.clone().next().is_some().then(|| Pane::merged(parts, layout, level));
+            self.back = parts
+                .clone()
+                .next()
+                .is_some()
+                .then(|| Pane::merged(parts, layout, level));
             self.end = last;
         }
         match (self.front.last(), &self.back) {
@@ -88,13 +102,18 @@ impl SlidingMerge {
         level: u8,
     ) -> bool {
         self.forget();
-        let groups: usize = panes.range(first..=last).map(|(_, pane)| pane.keys().len()).sum();
+        let groups: usize = panes
+            .range(first..=last)
+            .map(|(_, pane)| pane.keys().len())
+            .sum();
         let mut room = FRONT_FACTOR * groups + FRONT_MIN;
         let mut bytes = self.bytes_max;
         for (at, pane) in panes.range(first..=last).rev() {
             let before = self.front.last().map(|(_, pane)| pane);
             let merged = Pane::merged([pane].into_iter().chain(before), layout, level);
-            let left = room.checked_sub(merged.keys().len()).zip(bytes.checked_sub(merged.bytes()));
+            let left = room
+                .checked_sub(merged.keys().len())
+                .zip(bytes.checked_sub(merged.bytes()));
             let Some(left) = left else {
                 self.forget();
                 self.without_until = Some(last);

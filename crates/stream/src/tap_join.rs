@@ -105,7 +105,12 @@ impl TapJoin {
     #[must_use]
     pub fn begin_at(self, through_ns: i64, counts: TapCounts) -> TapJoin {
         let counted_ns = through_ns.saturating_sub(self.patience_ns);
-        TapJoin { through_ns, counted_ns, counts, ..self }
+        TapJoin {
+            through_ns,
+            counted_ns,
+            counts,
+            ..self
+        }
     }
 
     /// All rows that ended before this time are emitted.
@@ -150,7 +155,9 @@ impl TapJoin {
 
     /// Processes rows of a tap with a clock that is ahead of the others by `ahead_ns`. Each row names its tap.
     pub fn take(&mut self, batch: &Batch, ahead_ns: i64, taken: TapRowsStatus) {
-        let Some(columns) = TapRequestColumns::of(batch) else { return };
+        let Some(columns) = TapRequestColumns::of(batch) else {
+            return;
+        };
         if batch.column(common::TS_END).is_none() || batch.column(columns.taps.seen).is_none() {
             return;
         }
@@ -172,10 +179,19 @@ impl TapJoin {
         }
     }
 
-    fn take_server(&mut self, request: TapRequest, end_ns: i64, time: Option<i64>, taken: TapRowsStatus) {
+    fn take_server(
+        &mut self,
+        request: TapRequest,
+        end_ns: i64,
+        time: Option<i64>,
+        taken: TapRowsStatus,
+    ) {
         let is_late = end_ns < self.forgotten_ns();
         let has_room = self.bytes() < self.bytes_max;
-        let asked = self.requests.get_mut(&request).and_then(|sides| sides.client.pop_front());
+        let asked = self
+            .requests
+            .get_mut(&request)
+            .and_then(|sides| sides.client.pop_front());
         match (asked.map(|asked| asked.state), taken) {
             (Some(TapMatchState::Waiting(batch, row)), _) => {
                 if let Some(held) = self.held.get_mut(&batch) {
@@ -187,14 +203,20 @@ impl TapJoin {
             (None, TapRowsStatus::New) if is_late => self.counts.server_only += 1,
             (None, _) if !has_room => self.counts.unkept += 1,
             (None, _) => {
-                self.requests.entry(request.clone()).or_default().server.push_back((end_ns, time));
+                self.requests
+                    .entry(request.clone())
+                    .or_default()
+                    .server
+                    .push_back((end_ns, time));
                 self.note(end_ns, request);
             }
         }
     }
 
     fn take_clients(&mut self, batch: Batch, ends_ns: Vec<i64>, taken: TapRowsStatus) {
-        let Some(columns) = TapRequestColumns::of(&batch) else { return };
+        let Some(columns) = TapRequestColumns::of(&batch) else {
+            return;
+        };
         let number = self.next_number();
         let mut found = vec![None; batch.rows()];
         let mut left = Vec::new();
@@ -203,13 +225,18 @@ impl TapJoin {
             if !is_given {
                 left.push(row as u32);
             }
-            let Some(request) = columns.request(row) else { continue };
+            let Some(request) = columns.request(row) else {
+                continue;
+            };
             let sides = self.requests.entry(request.clone()).or_default();
             match sides.server.pop_front() {
                 Some((_, time)) => found[row] = Some(time),
                 None => {
-                    let state =
-                        if is_given { TapMatchState::Before } else { TapMatchState::Waiting(number, row) };
+                    let state = if is_given {
+                        TapMatchState::Before
+                    } else {
+                        TapMatchState::Waiting(number, row)
+                    };
                     sides.client.push_back(ClientTapRequest { end_ns, state });
                     self.note(end_ns, request);
                 }
@@ -218,7 +245,16 @@ impl TapJoin {
         if !left.is_empty() {
             let bytes = batch.bytes();
             self.held_bytes += bytes;
-            self.held.insert(number, HeldTapRows { batch, bytes, ends_ns, found, left });
+            self.held.insert(
+                number,
+                HeldTapRows {
+                    batch,
+                    bytes,
+                    ends_ns,
+                    found,
+                    left,
+                },
+            );
         }
     }
 
@@ -235,7 +271,9 @@ impl TapJoin {
 
     /// Advances event time to `watermark_ns`, reached by all taps, and emits the rows that are due, in order.
     pub fn advance(&mut self, watermark_ns: i64, out: &mut dyn FnMut(Batch)) {
-        let due = watermark_ns.saturating_sub(self.patience_ns).max(self.through_ns);
+        let due = watermark_ns
+            .saturating_sub(self.patience_ns)
+            .max(self.through_ns);
         self.give(due, due.max(self.crowded_ns()), out);
     }
 
@@ -256,7 +294,11 @@ impl TapJoin {
                 break;
             }
             bytes = bytes.saturating_sub(held.bytes + held.left.len() * REQUEST_BYTES);
-            let last = held.left.iter().map(|row| held.ends_ns[*row as usize]).max();
+            let last = held
+                .left
+                .iter()
+                .map(|row| held.ends_ns[*row as usize])
+                .max();
             through_ns = through_ns.max(last.map_or(i64::MIN, |ns| ns.saturating_add(1)));
         }
         through_ns
@@ -265,10 +307,17 @@ impl TapJoin {
     /// Emits rows that ended before `through_ns`; those that ended at or after `due_ns` are early.
     fn give(&mut self, due_ns: i64, through_ns: i64, out: &mut dyn FnMut(Batch)) {
         let mut given = Vec::new();
-        let Self { held, requests, counts, .. } = self;
+        let Self {
+            held,
+            requests,
+            counts,
+            ..
+        } = self;
         for (number, of) in held.iter_mut() {
-            let (now, later): (Vec<u32>, Vec<u32>) =
-                of.left.iter().partition(|row| of.ends_ns[**row as usize] < through_ns);
+            let (now, later): (Vec<u32>, Vec<u32>) = of
+                .left
+                .iter()
+                .partition(|row| of.ends_ns[**row as usize] < through_ns);
             if now.is_empty() {
                 continue;
             }
@@ -283,12 +332,17 @@ impl TapJoin {
                     }
                 }
             }
-            let found: Vec<ServerResponseTime> = now.iter().map(|row| of.found[*row as usize]).collect();
+            let found: Vec<ServerResponseTime> =
+                now.iter().map(|row| of.found[*row as usize]).collect();
             let rows = take(&of.batch, RowSet::Some(&now), |_| true);
             given.extend(TapRequestColumns::of(&rows).map(|columns| columns.complete(&found)));
         }
         let is_over = |_: &u64, of: &mut HeldTapRows| of.left.is_empty();
-        self.held_bytes -= self.held.extract_if(.., is_over).map(|(_, of)| of.bytes).sum::<usize>();
+        self.held_bytes -= self
+            .held
+            .extract_if(.., is_over)
+            .map(|(_, of)| of.bytes)
+            .sum::<usize>();
         self.through_ns = self.through_ns.max(through_ns);
         self.forget();
         in_time_order(given, out);
@@ -296,14 +350,31 @@ impl TapJoin {
 
     /// Drops requests that can have no counterpart.
     fn forget(&mut self) {
-        let forgotten_ns = if self.through_ns == i64::MAX { i64::MAX } else { self.forgotten_ns() };
-        while let Some(entry) = self.ends.first_entry().filter(|entry| entry.key().0 < forgotten_ns) {
+        let forgotten_ns = if self.through_ns == i64::MAX {
+            i64::MAX
+        } else {
+            self.forgotten_ns()
+        };
+        while let Some(entry) = self
+            .ends
+            .first_entry()
+            .filter(|entry| entry.key().0 < forgotten_ns)
+        {
             let request = entry.remove();
-            let Some(sides) = self.requests.get_mut(&request) else { continue };
-            while let Some((end_ns, _)) = sides.server.pop_front_if(|(end_ns, _)| *end_ns < forgotten_ns) {
+            let Some(sides) = self.requests.get_mut(&request) else {
+                continue;
+            };
+            while let Some((end_ns, _)) = sides
+                .server
+                .pop_front_if(|(end_ns, _)| *end_ns < forgotten_ns)
+            {
                 self.counts.server_only += u64::from(end_ns >= self.counted_ns);
             }
-            while sides.client.pop_front_if(|client| client.end_ns < forgotten_ns).is_some() {}
+            while sides
+                .client
+                .pop_front_if(|client| client.end_ns < forgotten_ns)
+                .is_some()
+            {}
             if sides.server.is_empty() && sides.client.is_empty() {
                 self.requests.remove(&request);
             }
@@ -315,7 +386,8 @@ impl TapJoin {
 fn tell(requests: &mut HashMap<TapRequest, TapPair>, batch: &Batch, number: u64, row: usize) {
     let request = TapRequestColumns::of(batch).and_then(|columns| columns.request(row));
     let sides = request.and_then(|request| requests.get_mut(&request));
-    let waiting = |client: &&mut ClientTapRequest| client.state == TapMatchState::Waiting(number, row);
+    let waiting =
+        |client: &&mut ClientTapRequest| client.state == TapMatchState::Waiting(number, row);
     if let Some(client) = sides.and_then(|sides| sides.client.iter_mut().find(waiting)) {
         client.state = TapMatchState::Told;
     }

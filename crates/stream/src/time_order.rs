@@ -21,7 +21,11 @@ pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
         return batches.into_iter().for_each(out);
     }
     let first = batches.first().map(|batch| batch.schema().clone());
-    let is_of_first = |batch: &Batch| first.as_ref().is_some_and(|first| batch.schema().name == first.name);
+    let is_of_first = |batch: &Batch| {
+        first
+            .as_ref()
+            .is_some_and(|first| batch.schema().name == first.name)
+    };
     if !batches.iter().all(is_of_first) {
         let (of_first, others) = batches.into_iter().partition(is_of_first);
         in_time_order(of_first, out);
@@ -30,7 +34,12 @@ pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
     let mut rows = Vec::with_capacity(batches.iter().map(Batch::rows).sum());
     for (n, batch) in batches.iter().enumerate() {
         let views = KEY.map(|id| ColumnView::of(batch, id).values);
-        let [ColumnValues::I64(ends), ColumnValues::I64(begins), ColumnValues::U64(ids)] = views else {
+        let [
+            ColumnValues::I64(ends),
+            ColumnValues::I64(begins),
+            ColumnValues::U64(ids),
+        ] = views
+        else {
             unreachable!("the columns that every tuple has are of these types")
         };
         rows.extend((0..batch.rows()).map(|row| TimeOrderedRow {
@@ -50,7 +59,8 @@ pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
         drop(rows);
         return batches.into_iter().for_each(out);
     }
-    rows.chunks(BATCH_ROWS).for_each(|rows| out(gather(&batches, rows)));
+    rows.chunks(BATCH_ROWS)
+        .for_each(|rows| out(gather(&batches, rows)));
 }
 
 /// Splits a batch into rows completed before `time` and all others, keeping the order.
@@ -58,9 +68,20 @@ pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
 pub fn split_at_time(batch: &Batch, time: i64) -> (Batch, Batch) {
     let ends = batch.i64(common::TS_END).values();
     let chosen = |is_before: bool| {
-        let rows: BooleanArray = ends.iter().map(|end| Some((*end < time) == is_before)).collect();
-        let column = |id| batch.column(id).map(|column| filter(column, &rows).expect("a value for each row"));
-        Batch::new(batch.schema().clone(), rows.true_count(), batch.schema().ids().map(column).collect())
+        let rows: BooleanArray = ends
+            .iter()
+            .map(|end| Some((*end < time) == is_before))
+            .collect();
+        let column = |id| {
+            batch
+                .column(id)
+                .map(|column| filter(column, &rows).expect("a value for each row"))
+        };
+        Batch::new(
+            batch.schema().clone(),
+            rows.true_count(),
+            batch.schema().ids().map(column).collect(),
+        )
     };
     (chosen(true), chosen(false))
 }
@@ -78,7 +99,10 @@ fn gather(batches: &[Batch], rows: &[TimeOrderedRow]) -> Batch {
     let places: Vec<_> = rows.iter().map(|row| row.place).collect();
     let schema = batches[0].schema();
     let columns = schema.ids().map(|id| {
-        let arrays: Option<Vec<_>> = batches.iter().map(|b| b.column(id).map(AsRef::as_ref)).collect();
+        let arrays: Option<Vec<_>> = batches
+            .iter()
+            .map(|b| b.column(id).map(AsRef::as_ref))
+            .collect();
         arrays.map(|arrays| {
             if arrays.iter().all(|array| array.null_count() == array.len()) {
                 new_null_array(arrays[0].data_type(), rows.len())
@@ -115,24 +139,49 @@ mod tests {
             w.finish()
         };
         let mut sorted = Vec::new();
-        in_time_order(batches.iter().map(batch).collect(), &mut |batch| sorted.push(batch));
-        let texts: Vec<_> =
-            sorted.iter().flat_map(|b| b.text(name).iter().flatten().collect::<Vec<_>>()).collect();
+        in_time_order(batches.iter().map(batch).collect(), &mut |batch| {
+            sorted.push(batch)
+        });
+        let texts: Vec<_> = sorted
+            .iter()
+            .flat_map(|b| b.text(name).iter().flatten().collect::<Vec<_>>())
+            .collect();
         assert_eq!(texts, expected);
     }
 
     #[test]
     fn by_time_then_flow_then_as_written() {
-        check(&[&[(1, 0, 9, "a"), (3, 0, 9, "d")], &[(2, 0, 5, "b"), (2, 0, 7, "c")]], &["a", "b", "c", "d"]);
-        check(&[&[(1, 0, 5, "b"), (1, 0, 5, "c")], &[(1, 0, 4, "a")]], &["a", "b", "c"]);
-        check(&[&[(1, 0, 1, "a"), (2, 0, 2, "b")], &[(2, 0, 2, "c")]], &["a", "b", "c"]);
+        check(
+            &[
+                &[(1, 0, 9, "a"), (3, 0, 9, "d")],
+                &[(2, 0, 5, "b"), (2, 0, 7, "c")],
+            ],
+            &["a", "b", "c", "d"],
+        );
+        check(
+            &[&[(1, 0, 5, "b"), (1, 0, 5, "c")], &[(1, 0, 4, "a")]],
+            &["a", "b", "c"],
+        );
+        check(
+            &[&[(1, 0, 1, "a"), (2, 0, 2, "b")], &[(2, 0, 2, "c")]],
+            &["a", "b", "c"],
+        );
         check(&[], &[]);
     }
 
     #[test]
     fn flows_are_in_the_order_of_their_begins_and_their_rows_as_written() {
-        check(&[&[(9, 5, 1, "b"), (9, 4, 1, "c")], &[(9, 3, 2, "a"), (9, 7, 2, "a")]], &["a", "a", "b", "c"]);
-        check(&[&[(9, 5, 1, "b"), (9, 3, 2, "a"), (9, 4, 1, "c")]], &["a", "b", "c"]);
+        check(
+            &[
+                &[(9, 5, 1, "b"), (9, 4, 1, "c")],
+                &[(9, 3, 2, "a"), (9, 7, 2, "a")],
+            ],
+            &["a", "a", "b", "c"],
+        );
+        check(
+            &[&[(9, 5, 1, "b"), (9, 3, 2, "a"), (9, 4, 1, "c")]],
+            &["a", "b", "c"],
+        );
     }
 
     #[test]
@@ -151,7 +200,10 @@ mod tests {
 
     #[test]
     fn many_rows_make_several_batches() {
-        let rows: Vec<_> = (0..BATCH_ROWS as i64 + 1).rev().map(|t| (t, 0, 1, "x")).collect();
+        let rows: Vec<_> = (0..BATCH_ROWS as i64 + 1)
+            .rev()
+            .map(|t| (t, 0, 1, "x"))
+            .collect();
         check(&[&rows], &vec!["x"; rows.len()]);
     }
 }

@@ -26,25 +26,45 @@ impl TupleProjection {
     #[must_use]
     pub fn new(dataflow: &Dataflow, engine: &Engine, bytes_max: usize) -> TupleProjection {
         let (schema, present) = engine.tuples();
-        let RawRows { select, order, rows_max } = &dataflow.rows;
+        let RawRows {
+            select,
+            order,
+            rows_max,
+        } = &dataflow.rows;
         let columns = match select {
             Some(select) => select.iter().map(|c| engine.place(*c)).collect(),
             None => present.to_vec(),
         };
-        let keys: Vec<_> =
-            order.iter().map(|(column, direction)| (engine.place(*column), *direction)).collect();
+        let keys: Vec<_> = order
+            .iter()
+            .map(|(column, direction)| (engine.place(*column), *direction))
+            .collect();
         let max = rows_max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let top = (!keys.is_empty()).then(|| TopRows::new(&keys, max, bytes_max));
         let is_all = select.is_none() && dataflow.computed.is_empty() && top.is_none();
         let left = rows_max.filter(|_| top.is_none());
-        let schema = if is_all { schema.clone() } else { Arc::new(projected(schema, &columns)) };
-        TupleProjection { schema, columns, is_all, top, left }
+        let schema = if is_all {
+            schema.clone()
+        } else {
+            Arc::new(projected(schema, &columns))
+        };
+        TupleProjection {
+            schema,
+            columns,
+            is_all,
+            top,
+            left,
+        }
     }
 
     /// The schema of the output, and its columns.
     #[must_use]
     pub fn columns(&self) -> (&Arc<Schema>, Vec<FieldId>) {
-        let columns = if self.is_all { self.columns.clone() } else { self.schema.ids().collect() };
+        let columns = if self.is_all {
+            self.columns.clone()
+        } else {
+            self.schema.ids().collect()
+        };
         (&self.schema, columns)
     }
 
@@ -55,18 +75,28 @@ impl TupleProjection {
             top.push(batch, &self.columns);
             return None;
         }
-        let rows = self
-            .left
-            .map_or(batch.rows(), |left| batch.rows().min(usize::try_from(left).unwrap_or(usize::MAX)));
+        let rows = self.left.map_or(batch.rows(), |left| {
+            batch
+                .rows()
+                .min(usize::try_from(left).unwrap_or(usize::MAX))
+        });
         self.left = self.left.map(|left| left - rows as u64);
         if rows == 0 {
             return None;
         }
-        let batch = if rows < batch.rows() { batch.slice(0, rows) } else { batch.clone() };
+        let batch = if rows < batch.rows() {
+            batch.slice(0, rows)
+        } else {
+            batch.clone()
+        };
         if self.is_all {
             return Some(batch);
         }
-        let columns = self.columns.iter().map(|id| batch.column(*id).cloned()).collect();
+        let columns = self
+            .columns
+            .iter()
+            .map(|id| batch.column(*id).cloned())
+            .collect();
         Some(Batch::new(self.schema.clone(), rows, columns))
     }
 

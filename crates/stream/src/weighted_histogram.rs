@@ -17,7 +17,9 @@ pub struct WeightedHistogram {
 impl WeightedHistogram {
     /// Combines histograms at the coarsest resolution among them.
     #[must_use]
-    pub fn new<'a>(histograms: impl Iterator<Item = (f64, &'a LogHistogram)> + Clone) -> WeightedHistogram {
+    pub fn new<'a>(
+        histograms: impl Iterator<Item = (f64, &'a LogHistogram)> + Clone,
+    ) -> WeightedHistogram {
         let bits = histograms.clone().map(|(_, h)| h.bits()).min().unwrap_or(0);
         let mut buckets = Vec::<(LogBucket, f64)>::new();
         let mut range = None;
@@ -30,7 +32,10 @@ impl WeightedHistogram {
             buckets.extend(histogram.buckets().map(|b| (b, weight * b.count as f64)));
             relative_error = relative_error.max(histogram.relative_error());
             let (low, high) = range.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
-            range = histogram.range().map(|(a, b)| (a.min(low), b.max(high))).or(range);
+            range = histogram
+                .range()
+                .map(|(a, b)| (a.min(low), b.max(high)))
+                .or(range);
         }
         buckets.sort_by(|a, b| a.0.lower.total_cmp(&b.0.lower));
         buckets.dedup_by(|from, to| {
@@ -39,7 +44,12 @@ impl WeightedHistogram {
             is_same
         });
         let n = buckets.iter().map(|(_, count)| count).sum();
-        WeightedHistogram { buckets, n, range, relative_error }
+        WeightedHistogram {
+            buckets,
+            n,
+            range,
+            relative_error,
+        }
     }
 
     /// Weighted number of values.
@@ -87,7 +97,11 @@ impl WeightedHistogram {
     /// Weighted number of values in buckets that end at or below `upper`.
     #[must_use]
     pub fn count_up_to(&self, upper: f64) -> f64 {
-        self.buckets.iter().take_while(|(b, _)| b.upper <= upper).map(|(_, count)| count).sum()
+        self.buckets
+            .iter()
+            .take_while(|(b, _)| b.upper <= upper)
+            .map(|(_, count)| count)
+            .sum()
     }
 }
 
@@ -99,17 +113,26 @@ mod tests {
 
     fn histogram(values: &[u64]) -> LogHistogram {
         let mut histogram = LogHistogram::of_integers();
-        values.iter().for_each(|value| _ = histogram.add_u64(*value));
+        values
+            .iter()
+            .for_each(|value| _ = histogram.add_u64(*value));
         histogram
     }
 
     fn values() -> impl Strategy<Value = Vec<u64>> {
-        prop::collection::vec((any::<u64>(), 0u32..64).prop_map(|(v, shift)| v >> shift), 0..60)
+        prop::collection::vec(
+            (any::<u64>(), 0u32..64).prop_map(|(v, shift)| v >> shift),
+            0..60,
+        )
     }
 
     /// Bounds and weights of the buckets.
     fn weights(spectrum: &WeightedHistogram) -> Vec<(f64, f64, f64)> {
-        spectrum.buckets().iter().map(|(bucket, weight)| (bucket.lower, bucket.upper, *weight)).collect()
+        spectrum
+            .buckets()
+            .iter()
+            .map(|(bucket, weight)| (bucket.lower, bucket.upper, *weight))
+            .collect()
     }
 
     const SHARES: [f64; 8] = [0.0, 0.01, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0];
@@ -157,8 +180,16 @@ mod tests {
     #[test]
     fn nothing_has_no_quantiles() {
         for histograms in [vec![], vec![(1.0, histogram(&[]))]] {
-            let spectrum = WeightedHistogram::new(histograms.iter().map(|(weight, h)| (*weight, h)));
-            assert_eq!((spectrum.n(), spectrum.quantile(0.5), spectrum.count_up_to(1e9)), (0.0, None, 0.0));
+            let spectrum =
+                WeightedHistogram::new(histograms.iter().map(|(weight, h)| (*weight, h)));
+            assert_eq!(
+                (
+                    spectrum.n(),
+                    spectrum.quantile(0.5),
+                    spectrum.count_up_to(1e9)
+                ),
+                (0.0, None, 0.0)
+            );
         }
     }
 }

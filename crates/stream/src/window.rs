@@ -23,10 +23,17 @@ impl WindowLayout {
     /// If size or slide is not positive.
     #[must_use]
     pub fn new(window: &Window) -> WindowLayout {
-        assert!(window.size_ns > 0 && window.slide_ns > 0, "windows have a length and a slide");
+        assert!(
+            window.size_ns > 0 && window.slide_ns > 0,
+            "windows have a length and a slide"
+        );
         let slide_ns = window.slide_ns.min(window.size_ns);
         let pane_ns = gcd(window.size_ns, slide_ns);
-        WindowLayout { size_ns: window.size_ns.into(), slide_ns: slide_ns.into(), pane_ns }
+        WindowLayout {
+            size_ns: window.size_ns.into(),
+            slide_ns: slide_ns.into(),
+            pane_ns,
+        }
     }
 
     /// The pane of a time.
@@ -47,7 +54,9 @@ impl WindowLayout {
             return pane;
         }
         let pane = self.pane(time_ns);
-        *known = pane.checked_mul(self.pane_ns).map(|start_ns| (pane, start_ns));
+        *known = pane
+            .checked_mul(self.pane_ns)
+            .map(|start_ns| (pane, start_ns));
         pane
     }
 
@@ -80,7 +89,10 @@ impl WindowLayout {
     #[must_use]
     pub fn panes(&self, window: i128) -> (i64, i64) {
         let start = window.saturating_mul(self.slide_ns) / i128::from(self.pane_ns);
-        (clamp(start), clamp(start.saturating_add(self.size_ns / i128::from(self.pane_ns) - 1)))
+        (
+            clamp(start),
+            clamp(start.saturating_add(self.size_ns / i128::from(self.pane_ns) - 1)),
+        )
     }
 
     /// Start and end (exclusive) of a window.
@@ -160,10 +172,19 @@ mod tests {
 
     #[test]
     fn windows_begin_at_multiples_of_their_slide() {
-        let windows = |size_ns, slide_ns| WindowLayout::new(&Window { size_ns, slide_ns, lateness_ns: 0 });
+        let windows = |size_ns, slide_ns| {
+            WindowLayout::new(&Window {
+                size_ns,
+                slide_ns,
+                lateness_ns: 0,
+            })
+        };
         let sliding = windows(10, 4);
         assert_eq!((sliding.pane_ns, sliding.is_tumbling()), (2, false));
-        assert_eq!([-1, 0, 1].map(|k| sliding.bounds(k)), [(-4, 6), (0, 10), (4, 14)]);
+        assert_eq!(
+            [-1, 0, 1].map(|k| sliding.bounds(k)),
+            [(-4, 6), (0, 10), (4, 14)]
+        );
         assert_eq!(sliding.panes(1), (2, 6));
         assert_eq!(sliding.panes_open(0), 10 / 2 + 2);
         assert_eq!(sliding.panes_open(6), 16 / 2 + 2);
@@ -175,10 +196,17 @@ mod tests {
     #[test]
     fn bounds_stay_within_what_times_can_say() {
         let year = 365 * 86_400 * 1_000_000_000;
-        let windows = WindowLayout::new(&Window { size_ns: year, slide_ns: year, lateness_ns: 0 });
+        let windows = WindowLayout::new(&Window {
+            size_ns: year,
+            slide_ns: year,
+            lateness_ns: 0,
+        });
         for time in [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX] {
             let (start, end) = windows.bounds(windows.last_of(windows.pane(time)));
-            assert!(start <= time && (time < end || end == i64::MAX), "{time}: {start} to {end}");
+            assert!(
+                start <= time && (time < end || end == i64::MAX),
+                "{time}: {start} to {end}"
+            );
         }
         assert_eq!(windows.bounds(i128::MAX), (i64::MAX, i64::MAX));
         assert_eq!(windows.bounds(i128::MIN).0, i64::MIN);

@@ -19,15 +19,27 @@ fn main() {
             }
         }
         let rate = events as f64 / (cpu_seconds() - start) / 1e6;
-        println!("{}: {rate:.2} million records per CPU second", capture.display());
+        println!(
+            "{}: {rate:.2} million records per CPU second",
+            capture.display()
+        );
     }
 }
 
 /// CPU time of the process, in steps of 10 ms.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
-    let ticks = stat.rsplit(')').next().into_iter().flat_map(|rest| rest.split(' ')).skip(12).take(2);
-    ticks.map(|ticks| ticks.parse::<f64>().expect("a number")).sum::<f64>() / 100.0
+    let ticks = stat
+        .rsplit(')')
+        .next()
+        .into_iter()
+        .flat_map(|rest| rest.split(' '))
+        .skip(12)
+        .take(2);
+    ticks
+        .map(|ticks| ticks.parse::<f64>().expect("a number"))
+        .sum::<f64>()
+        / 100.0
 }
 
 fn datagrams(capture: &std::path::Path) -> Vec<(SocketAddr, Vec<u8>)> {
@@ -38,7 +50,10 @@ fn datagrams(capture: &std::path::Path) -> Vec<(SocketAddr, Vec<u8>)> {
         for captured in block.packets() {
             if let Ok(packet) = Packet::decode(&captured) {
                 let source = packet.five_tuple.src;
-                found.push((SocketAddr::new(source.addr.to_ip(), source.port), packet.payload.to_vec()));
+                found.push((
+                    SocketAddr::new(source.addr.to_ip(), source.port),
+                    packet.payload.to_vec(),
+                ));
             }
         }
     }

@@ -22,7 +22,12 @@ struct ClockSlot<K, V> {
 impl<K: Hash + Eq + Copy, V> ClockMap<K, V> {
     /// `capacity`: at least one entry.
     pub fn new(capacity: usize) -> ClockMap<K, V> {
-        ClockMap { slots_by_key: HashMap::new(), slots: Vec::new(), hand: 0, capacity: capacity.max(1) }
+        ClockMap {
+            slots_by_key: HashMap::new(),
+            slots: Vec::new(),
+            hand: 0,
+            capacity: capacity.max(1),
+        }
     }
 
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
@@ -41,7 +46,11 @@ impl<K: Hash + Eq + Copy, V> ClockMap<K, V> {
             *kept = value;
             return None;
         }
-        let slot = ClockSlot { key, value, is_used: true };
+        let slot = ClockSlot {
+            key,
+            value,
+            is_used: true,
+        };
         if self.slots.len() < self.capacity {
             self.slots_by_key.insert(key, self.slots.len());
             self.slots.push(slot);
@@ -68,7 +77,11 @@ impl<K: Hash + Eq + Copy, V> ClockMap<K, V> {
         if let Some(moved) = self.slots.get(victim) {
             self.slots_by_key.insert(moved.key, victim);
         }
-        self.hand = if self.slots.is_empty() { 0 } else { self.hand % self.slots.len() };
+        self.hand = if self.slots.is_empty() {
+            0
+        } else {
+            self.hand % self.slots.len()
+        };
         Some((evicted.key, evicted.value))
     }
 

@@ -65,7 +65,11 @@ pub(crate) fn unsigned(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 8 {
         return None;
     }
-    Some(bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    Some(
+        bytes
+            .iter()
+            .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    )
 }
 
 #[cfg(test)]
@@ -75,7 +79,10 @@ mod tests {
     #[test]
     fn failed_reads_consume_nothing() {
         let mut cursor = Cursor::new(&[0, 0, 0, 9, 1, 2, 3]);
-        assert_eq!((cursor.opaque(), cursor.u64(), cursor.take(8)), (None, None, None));
+        assert_eq!(
+            (cursor.opaque(), cursor.u64(), cursor.take(8)),
+            (None, None, None)
+        );
         assert_eq!(
             (cursor.u32(), cursor.u16(), cursor.u8(), cursor.u8()),
             (Some(9), Some(0x102), Some(3), None)

@@ -16,7 +16,9 @@ use crate::sampling::{SamplerTable, SamplingFields};
 use crate::sequence::SequenceTracker;
 use crate::sflow;
 use crate::template::{Template, TemplateError};
-use crate::templated::{MessageHeader, MessageSet, TemplateChange, TemplatedMessage, next_template};
+use crate::templated::{
+    MessageHeader, MessageSet, TemplateChange, TemplatedMessage, next_template,
+};
 use crate::{ExportCounters, ExportDomain, ExportEvent, ExportProtocol, SequenceLosses};
 
 /// Bounds of an [`ExportDecoder`].
@@ -62,7 +64,10 @@ pub(crate) struct DomainState {
 
 impl DomainState {
     fn template_bytes(&self) -> usize {
-        self.templates.values().map(|template| template.size()).sum()
+        self.templates
+            .values()
+            .map(|template| template.size())
+            .sum()
     }
 
     /// Notes the exporter's uptime; returns whether it restarted.
@@ -122,7 +127,9 @@ impl ExportDecoder {
 
     /// Losses by domain, in no particular order.
     pub fn losses(&self) -> impl Iterator<Item = (ExportDomain, SequenceLosses)> {
-        self.domains.iter().map(|(domain, state)| (*domain, state.sequence.losses()))
+        self.domains
+            .iter()
+            .map(|(domain, state)| (*domain, state.sequence.losses()))
     }
 
     /// Bytes of the IPFIX message that begins a stream's `bytes`; `None` if its header is incomplete.
@@ -149,15 +156,23 @@ impl ExportDecoder {
                 Some(0) => self.sflow(exporter, received, &mut cursor, &mut on_event),
                 Some(5) => self.netflow5(exporter, &mut cursor, &mut on_event),
                 Some(9) => match TemplatedMessage::read_netflow9(&mut cursor) {
-                    Some(message) => {
-                        self.templated(exporter, received, &message, ExportProtocol::Netflow9, &mut on_event)
-                    }
+                    Some(message) => self.templated(
+                        exporter,
+                        received,
+                        &message,
+                        ExportProtocol::Netflow9,
+                        &mut on_event,
+                    ),
                     None => false,
                 },
                 Some(10) => match TemplatedMessage::read_ipfix(&mut cursor) {
-                    Some(message) => {
-                        self.templated(exporter, received, &message, ExportProtocol::Ipfix, &mut on_event)
-                    }
+                    Some(message) => self.templated(
+                        exporter,
+                        received,
+                        &message,
+                        ExportProtocol::Ipfix,
+                        &mut on_event,
+                    ),
                     None => false,
                 },
                 _ => false,
@@ -197,10 +212,14 @@ impl ExportDecoder {
         cursor: &mut Cursor<'_>,
         on_event: &mut impl FnMut(ExportEvent<'_>),
     ) -> bool {
-        let Some(header) = Netflow5Header::read(cursor) else { return false };
+        let Some(header) = Netflow5Header::read(cursor) else {
+            return false;
+        };
         let state = self.domain(header.domain(exporter));
         let is_restarted = state.is_restarted(header.uptime_ms);
-        state.sequence.advance(header.sequence, u32::from(header.count), is_restarted);
+        state
+            .sequence
+            .advance(header.sequence, u32::from(header.count), is_restarted);
         for _ in 0..header.count {
             let Some(record) = header.record(exporter, cursor) else {
                 self.counters.malformed += 1;
@@ -220,11 +239,18 @@ impl ExportDecoder {
         protocol: ExportProtocol,
         on_event: &mut impl FnMut(ExportEvent<'_>),
     ) -> bool {
-        let domain =
-            ExportDomain { exporter: exporter.ip(), port: exporter.port(), protocol, id: message.domain };
+        let domain = ExportDomain {
+            exporter: exporter.ip(),
+            port: exporter.port(),
+            protocol,
+            id: message.domain,
+        };
         let is_ipfix = protocol == ExportProtocol::Ipfix;
         let state = self.domain(domain);
-        let is_restarted = message.header.uptime_ms.is_some_and(|uptime| state.is_restarted(uptime));
+        let is_restarted = message
+            .header
+            .uptime_ms
+            .is_some_and(|uptime| state.is_restarted(uptime));
         let mut cursor = Cursor::new(message.sets);
         let mut is_malformed = message.is_truncated;
         let mut records = Some(0u32);
@@ -236,19 +262,23 @@ impl ExportDecoder {
                 Ok(MessageSet::OptionsTemplates(bytes)) => {
                     is_malformed |= self.take_templates(domain, bytes, true, on_event).is_err();
                 }
-                Ok(MessageSet::Data { template: id, bytes }) => {
-                    match self.domain(domain).templates.get(&id).map(Arc::clone) {
-                        Some(template) => {
-                            let found = self.take_data(domain, &message.header, &template, bytes, on_event);
-                            is_malformed |= found.is_err();
-                            records = records.zip(found.ok()).map(|(sum, more)| sum.wrapping_add(more));
-                        }
-                        None => {
-                            self.hold(domain, id, message.header, received, bytes);
-                            records = None;
-                        }
+                Ok(MessageSet::Data {
+                    template: id,
+                    bytes,
+                }) => match self.domain(domain).templates.get(&id).map(Arc::clone) {
+                    Some(template) => {
+                        let found =
+                            self.take_data(domain, &message.header, &template, bytes, on_event);
+                        is_malformed |= found.is_err();
+                        records = records
+                            .zip(found.ok())
+                            .map(|(sum, more)| sum.wrapping_add(more));
                     }
-                }
+                    None => {
+                        self.hold(domain, id, message.header, received, bytes);
+                        records = None;
+                    }
+                },
                 Ok(MessageSet::Reserved) => {}
                 Err(_) => {
                     is_malformed = true;
@@ -279,7 +309,9 @@ impl ExportDecoder {
     ) {
         self.counters.sets_held += 1;
         let max_bytes = self.limits.pending_bytes;
-        self.counters.sets_discarded += self.pending.hold((domain, id), header, received, bytes, max_bytes);
+        self.counters.sets_discarded +=
+            self.pending
+                .hold((domain, id), header, received, bytes, max_bytes);
     }
 
     fn take_templates(
@@ -325,7 +357,12 @@ impl ExportDecoder {
     }
 
     /// Adds or replaces a template; returns whether the domain has room for it.
-    pub(crate) fn add_template(&mut self, domain: ExportDomain, id: u16, template: Arc<Template>) -> bool {
+    pub(crate) fn add_template(
+        &mut self,
+        domain: ExportDomain,
+        id: u16,
+        template: Arc<Template>,
+    ) -> bool {
         let max_templates = self.limits.templates_per_domain;
         let size = template.size();
         let templates = &mut self.domain(domain).templates;
@@ -367,7 +404,9 @@ impl ExportDecoder {
         on_event: &mut impl FnMut(ExportEvent<'_>),
     ) -> Result<u32, TemplateError> {
         self.domain(domain);
-        let Some(state) = self.domains.get_mut(&domain) else { return Ok(0) };
+        let Some(state) = self.domains.get_mut(&domain) else {
+            return Ok(0);
+        };
         let mut cursor = Cursor::new(set);
         let mut records = 0;
         while let Some(found) = template.next_record(&mut cursor) {
@@ -386,10 +425,11 @@ impl ExportDecoder {
             let sampling = fields.sampling;
             let (mut record, times_rejected) = fields.finish(header, state.exporter_start_ms);
             self.counters.times_rejected += times_rejected;
-            record.rate = state
-                .samplers
-                .rate_of(&sampling)
-                .or_else(|| self.exporters.get_mut(&(domain.exporter, domain.protocol))?.rate_of(&sampling));
+            record.rate = state.samplers.rate_of(&sampling).or_else(|| {
+                self.exporters
+                    .get_mut(&(domain.exporter, domain.protocol))?
+                    .rate_of(&sampling)
+            });
             if let Some(totals) = record.totals.take() {
                 let is_known = subtract_totals(&mut self.totals, &mut record, totals);
                 self.counters.totals_without_base += u64::from(!is_known);
@@ -406,7 +446,9 @@ impl ExportDecoder {
         {
             self.forget(&evicted);
         }
-        self.domains.get_mut(&domain).expect("a domain that was just inserted")
+        self.domains
+            .get_mut(&domain)
+            .expect("a domain that was just inserted")
     }
 
     fn forget(&mut self, evicted: &DomainState) {
@@ -454,7 +496,9 @@ fn subtract_totals(
         return false;
     };
     let difference = |now: Option<u64>, before: Option<u64>| now?.checked_sub(before?);
-    record.packets = record.packets.or(difference(totals.packets, before.packets));
+    record.packets = record
+        .packets
+        .or(difference(totals.packets, before.packets));
     record.bytes = record.bytes.or(difference(totals.bytes, before.bytes));
     *before = totals;
     true

@@ -31,7 +31,9 @@ impl ExportProtocol {
 impl ExportProtocol {
     pub(crate) fn from_name(name: &str) -> Option<ExportProtocol> {
         use ExportProtocol::{Ipfix, Netflow5, Netflow9, Sflow5};
-        [Sflow5, Netflow5, Netflow9, Ipfix].into_iter().find(|protocol| protocol.name() == name)
+        [Sflow5, Netflow5, Netflow9, Ipfix]
+            .into_iter()
+            .find(|protocol| protocol.name() == name)
     }
 }
 

@@ -27,7 +27,10 @@ const V9_SCOPE: u32 = u32::MAX;
 
 impl ElementId {
     pub(crate) fn v9_scope(id: u16) -> ElementId {
-        ElementId { enterprise: V9_SCOPE, id }
+        ElementId {
+            enterprise: V9_SCOPE,
+            id,
+        }
     }
 }
 
@@ -62,7 +65,11 @@ pub(crate) struct RecordFields<'a> {
 
 impl<'a> RecordFields<'a> {
     pub fn new(record: ExportedFlow<'a>) -> RecordFields<'a> {
-        RecordFields { record, sampling: SamplingFields::default(), times: TimeFields::default() }
+        RecordFields {
+            record,
+            sampling: SamplingFields::default(),
+            times: TimeFields::default(),
+        }
     }
 
     /// Start of the exporter, if the record has it (element 160).
@@ -119,12 +126,24 @@ impl<'a> RecordFields<'a> {
             58 | 243 => record.vlan = narrow(value),
             61 => record.direction = direction(value),
             136 => record.end_reason = narrow(value),
-            104 | 315 => record.section = Some(PacketSection { start: SectionStart::DataLink, bytes: value }),
-            313 => record.section = Some(PacketSection { start: SectionStart::Network, bytes: value }),
+            104 | 315 => {
+                record.section = Some(PacketSection {
+                    start: SectionStart::DataLink,
+                    bytes: value,
+                })
+            }
+            313 => {
+                record.section = Some(PacketSection {
+                    start: SectionStart::Network,
+                    bytes: value,
+                })
+            }
             530 => record.path_delay_mean_ns = micros(value),
             531 => record.path_delay_min_ns = micros(value),
             532 => record.path_delay_max_ns = micros(value),
-            34 | 50 => self.sampling.interval = self.sampling.interval.max(unsigned(value).unwrap_or(0)),
+            34 | 50 => {
+                self.sampling.interval = self.sampling.interval.max(unsigned(value).unwrap_or(0))
+            }
             48 | 302 => self.sampling.sampler = unsigned(value),
             305 => self.sampling.selected = unsigned(value).unwrap_or(0),
             306 => self.sampling.skipped = unsigned(value),
@@ -142,7 +161,9 @@ impl<'a> RecordFields<'a> {
         header: &MessageHeader,
         exporter_start_ms: Option<u64>,
     ) -> (ExportedFlow<'a>, u64) {
-        let rejected = self.times.resolve(&mut self.record, header, exporter_start_ms);
+        let rejected = self
+            .times
+            .resolve(&mut self.record, header, exporter_start_ms);
         if self.record.section.is_some() && self.record.totals.is_none() {
             self.record.packets = self.record.packets.or(Some(1));
         }
@@ -157,7 +178,9 @@ impl TimeFields {
             150 | 151 | 322 => absolute(value, 1_000_000_000),
             152 | 153 | 323 => absolute(value, 1_000_000),
             154..=157 | 324 | 325 => ntp(value).map(TimeForm::Absolute),
-            158 | 159 => narrow::<u32>(value).map(|us| TimeForm::BeforeExport(i64::from(us) * 1000)),
+            158 | 159 => {
+                narrow::<u32>(value).map(|us| TimeForm::BeforeExport(i64::from(us) * 1000))
+            }
             160 => {
                 self.exporter_start_ms = unsigned(value);
                 return;
@@ -175,7 +198,10 @@ impl TimeFields {
         let is_start = matches!(id, 22 | 150 | 152 | 154 | 156 | 158 | 322..=325);
         let is_end = matches!(id, 21 | 151 | 153 | 155 | 157 | 159 | 322..=325);
         for (slot, is_of) in [(&mut self.start, is_start), (&mut self.end, is_end)] {
-            if is_of && form.is_some() && (slot.is_none() || !matches!(form, Some(TimeForm::Uptime(_)))) {
+            if is_of
+                && form.is_some()
+                && (slot.is_none() || !matches!(form, Some(TimeForm::Uptime(_))))
+            {
                 *slot = form;
             }
         }
@@ -224,7 +250,8 @@ impl TimeForm {
                 }
                 (None, Some(start)) => {
                     let start_ns = i64::try_from(start).ok()?.checked_mul(1_000_000)?;
-                    let exported_ms = (header.exported.0.saturating_sub(start_ns)).div_euclid(1_000_000);
+                    let exported_ms =
+                        (header.exported.0.saturating_sub(start_ns)).div_euclid(1_000_000);
                     let before_ms = i64::from((exported_ms as u32).wrapping_sub(ms) as i32);
                     Some(header.exported.0.saturating_sub(before_ms * 1_000_000))
                 }
@@ -264,9 +291,15 @@ const NTP_TO_UNIX: i64 = 2_208_988_800;
 fn ntp(value: &[u8]) -> Option<i64> {
     let value = unsigned(<&[u8; 8]>::try_from(value).ok()?)?;
     let seconds = (value >> 32) as i64 - NTP_TO_UNIX;
-    let seconds = if seconds < 0 { seconds + (1 << 32) } else { seconds };
+    let seconds = if seconds < 0 {
+        seconds + (1 << 32)
+    } else {
+        seconds
+    };
     let nanos = ((value & 0xffff_ffff) * 1_000_000_000) >> 32;
-    seconds.checked_mul(1_000_000_000)?.checked_add(nanos as i64)
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(nanos as i64)
 }
 
 fn float(value: &[u8]) -> Option<f64> {
@@ -293,11 +326,15 @@ fn with_lower(both: Option<u16>, value: &[u8]) -> Option<u16> {
 }
 
 fn ipv4(value: &[u8]) -> Option<IpAddr> {
-    <[u8; 4]>::try_from(value).ok().map(|bytes| IpAddr::V4(Ipv4Addr::from(bytes)))
+    <[u8; 4]>::try_from(value)
+        .ok()
+        .map(|bytes| IpAddr::V4(Ipv4Addr::from(bytes)))
 }
 
 fn ipv6(value: &[u8]) -> Option<IpAddr> {
-    <[u8; 16]>::try_from(value).ok().map(|bytes| IpAddr::V6(Ipv6Addr::from(bytes)))
+    <[u8; 16]>::try_from(value)
+        .ok()
+        .map(|bytes| IpAddr::V6(Ipv6Addr::from(bytes)))
 }
 
 /// Some exporters send fields of both IP versions and set the unused one to zero.
@@ -331,12 +368,21 @@ mod tests {
         for (id, value) in fields {
             let value = Box::leak(value.to_vec().into_boxed_slice());
             taken.take(TemplateField {
-                element: ElementId { enterprise: 0, id: *id },
+                element: ElementId {
+                    enterprise: 0,
+                    id: *id,
+                },
                 value,
                 is_scope: false,
             });
         }
-        taken.finish(&MessageHeader { exported, uptime_ms }, start_ms)
+        taken.finish(
+            &MessageHeader {
+                exported,
+                uptime_ms,
+            },
+            start_ms,
+        )
     }
 
     /// Start and end relative to the export, and the times rejected.
@@ -355,17 +401,46 @@ mod tests {
         const SECOND: i64 = 1_000_000_000;
         let two_seconds = (Some(-2 * SECOND), Some(-SECOND), 0);
         let ms = |ms: u64| (1_700_000_000_000 - ms).to_be_bytes();
-        let ntp = |s: u32| ((u64::from(1_700_000_000 - s) + NTP_TO_UNIX as u64) << 32).to_be_bytes();
+        let ntp =
+            |s: u32| ((u64::from(1_700_000_000 - s) + NTP_TO_UNIX as u64) << 32).to_be_bytes();
         let s = |s: u32| (1_700_000_000 - s).to_be_bytes();
         let before = |us: u32| us.to_be_bytes();
-        assert_eq!(times(&[(150, &s(2)), (151, &s(1))], None, None), two_seconds);
-        assert_eq!(times(&[(152, &ms(2000)), (153, &ms(1000))], None, None), two_seconds);
-        assert_eq!(times(&[(154, &ntp(2)), (155, &ntp(1))], None, None), two_seconds);
-        assert_eq!(times(&[(156, &ntp(2)), (157, &ntp(1))], None, None), two_seconds);
-        assert_eq!(times(&[(158, &before(2_000_000)), (159, &before(1_000_000))], None, None), two_seconds);
-        assert_eq!(times(&[(22, &before(500)), (21, &before(1500))], Some(2500), None), two_seconds);
-        assert_eq!(times(&[(152, &ms(2000)), (161, &before(1000))], None, None), two_seconds);
-        assert_eq!(times(&[(22, &before(500)), (21, &before(1500))], None, None), (None, None, 0));
+        assert_eq!(
+            times(&[(150, &s(2)), (151, &s(1))], None, None),
+            two_seconds
+        );
+        assert_eq!(
+            times(&[(152, &ms(2000)), (153, &ms(1000))], None, None),
+            two_seconds
+        );
+        assert_eq!(
+            times(&[(154, &ntp(2)), (155, &ntp(1))], None, None),
+            two_seconds
+        );
+        assert_eq!(
+            times(&[(156, &ntp(2)), (157, &ntp(1))], None, None),
+            two_seconds
+        );
+        assert_eq!(
+            times(
+                &[(158, &before(2_000_000)), (159, &before(1_000_000))],
+                None,
+                None
+            ),
+            two_seconds
+        );
+        assert_eq!(
+            times(&[(22, &before(500)), (21, &before(1500))], Some(2500), None),
+            two_seconds
+        );
+        assert_eq!(
+            times(&[(152, &ms(2000)), (161, &before(1000))], None, None),
+            two_seconds
+        );
+        assert_eq!(
+            times(&[(22, &before(500)), (21, &before(1500))], None, None),
+            (None, None, 0)
+        );
     }
 
     #[test]
@@ -381,31 +456,60 @@ mod tests {
 
     #[test]
     fn times_that_contradict_the_export_are_null() {
-        assert_eq!(times(&[(150, &[0; 4]), (151, &[0xff; 4])], None, None), (None, None, 2));
+        assert_eq!(
+            times(&[(150, &[0; 4]), (151, &[0xff; 4])], None, None),
+            (None, None, 2)
+        );
         let ms = |ms: u64| (1_700_000_000_000 - ms).to_be_bytes();
-        assert_eq!(times(&[(152, &ms(1000)), (153, &ms(2000))], None, None), (None, Some(-2_000_000_000), 1));
+        assert_eq!(
+            times(&[(152, &ms(1000)), (153, &ms(2000))], None, None),
+            (None, Some(-2_000_000_000), 1)
+        );
     }
 
     #[test]
     fn the_used_ip_version_counts() {
         let address = [0x20; 16];
-        let (record, _) =
-            record(&[(8, &[0; 4]), (27, &address), (28, &[0; 16]), (12, &[10, 0, 0, 1])], None, None);
+        let (record, _) = record(
+            &[
+                (8, &[0; 4]),
+                (27, &address),
+                (28, &[0; 16]),
+                (12, &[10, 0, 0, 1]),
+            ],
+            None,
+            None,
+        );
         assert_eq!(record.source, ipv6(&address));
         assert_eq!(record.destination, ipv4(&[10, 0, 0, 1]));
     }
 
     #[test]
     fn values_of_impossible_length_are_null() {
-        let (record, _) =
-            record(&[(8, &[1, 2]), (7, &[1, 0, 0]), (1, &[0; 9]), (56, &[1]), (4, &[])], None, None);
-        assert_eq!((record.source, record.source_port, record.bytes), (None, None, None));
+        let (record, _) = record(
+            &[
+                (8, &[1, 2]),
+                (7, &[1, 0, 0]),
+                (1, &[0; 9]),
+                (56, &[1]),
+                (4, &[]),
+            ],
+            None,
+            None,
+        );
+        assert_eq!(
+            (record.source, record.source_port, record.bytes),
+            (None, None, None)
+        );
         assert_eq!((record.source_mac, record.protocol), (None, None));
     }
 
     #[test]
     fn icmp_from_two_elements() {
-        assert_eq!(record(&[(177, &[3]), (176, &[11])], None, None).0.icmp, Some(0x0b03));
+        assert_eq!(
+            record(&[(177, &[3]), (176, &[11])], None, None).0.icmp,
+            Some(0x0b03)
+        );
         assert_eq!(record(&[(32, &[8, 0])], None, None).0.icmp, Some(0x0800));
     }
 }

@@ -69,8 +69,14 @@ impl FlowEncoder {
     /// With another protocol than IPFIX and NetFlow v9, or less than 512 bytes per message.
     #[must_use]
     pub fn new(config: FlowEncoderConfig) -> FlowEncoder {
-        let is_templated = matches!(config.protocol, ExportProtocol::Ipfix | ExportProtocol::Netflow9);
-        assert!(is_templated && (512..=65_535).contains(&config.max_len), "{config:?}");
+        let is_templated = matches!(
+            config.protocol,
+            ExportProtocol::Ipfix | ExportProtocol::Netflow9
+        );
+        assert!(
+            is_templated && (512..=65_535).contains(&config.max_len),
+            "{config:?}"
+        );
         FlowEncoder {
             config,
             templates: Vec::new(),
@@ -113,7 +119,8 @@ impl FlowEncoder {
             header.extend(9u16.to_be_bytes());
             header.extend((self.records as u16).to_be_bytes());
             header.extend(
-                self.uptime(Timestamp(now.0.div_euclid(1_000_000_000) * 1_000_000_000)).to_be_bytes(),
+                self.uptime(Timestamp(now.0.div_euclid(1_000_000_000) * 1_000_000_000))
+                    .to_be_bytes(),
             );
             header.extend(seconds);
             header.extend(self.sequence.to_be_bytes());
@@ -141,8 +148,11 @@ impl FlowEncoder {
 
     fn push_record(&mut self, values: &[FieldValue], now: Timestamp, send: &mut impl FnMut(&[u8])) {
         let template = self.template_for(values);
-        let record_len: usize =
-            self.templates[template].fields.iter().map(|field| usize::from(field.len)).sum();
+        let record_len: usize = self.templates[template]
+            .fields
+            .iter()
+            .map(|field| usize::from(field.len))
+            .sum();
         let template_len = 8 + 8 * self.templates[template].fields.len();
         // A set's header and its padding.
         if self.message.len() + template_len + record_len + 8 > self.config.max_len {
@@ -152,19 +162,27 @@ impl FlowEncoder {
             self.message.resize(self.header_len(), 0);
         }
         let interval = self.config.template_interval_ns;
-        if self.templates[template].sent.is_none_or(|sent| now.since(sent) >= interval) {
+        if self.templates[template]
+            .sent
+            .is_none_or(|sent| now.since(sent) >= interval)
+        {
             self.write_template(template);
             self.templates[template].sent = Some(now);
         }
         if self.open_set.is_none_or(|(_, open)| open != template) {
             self.close_set();
             self.open_set = Some((self.message.len(), template));
-            self.message.extend((FIRST_TEMPLATE + template as u16).to_be_bytes());
+            self.message
+                .extend((FIRST_TEMPLATE + template as u16).to_be_bytes());
             self.message.extend([0; 2]);
         }
         for field in &self.templates[template].fields {
-            let value = values.iter().find(|(of, _)| of == field).map_or(0, |(_, value)| *value);
-            self.message.extend(&value.to_be_bytes()[16 - usize::from(field.len)..]);
+            let value = values
+                .iter()
+                .find(|(of, _)| of == field)
+                .map_or(0, |(_, value)| *value);
+            self.message
+                .extend(&value.to_be_bytes()[16 - usize::from(field.len)..]);
         }
         self.records += 1;
         self.flows += 1;
@@ -185,9 +203,14 @@ impl FlowEncoder {
             return self.templates.len() - 1;
         }
         let has = |field: &OutgoingField| values.iter().any(|(of, _)| of == field);
-        let subsets =
-            self.templates.iter().enumerate().filter(|(_, template)| template.fields.iter().all(has));
-        subsets.max_by_key(|(_, template)| template.fields.len()).map_or(0, |(place, _)| place)
+        let subsets = self
+            .templates
+            .iter()
+            .enumerate()
+            .filter(|(_, template)| template.fields.iter().all(has));
+        subsets
+            .max_by_key(|(_, template)| template.fields.len())
+            .map_or(0, |(place, _)| place)
     }
 
     fn write_template(&mut self, template: usize) {
@@ -197,11 +220,13 @@ impl FlowEncoder {
         self.message.extend(set.to_be_bytes());
         self.message.extend([0; 2]);
         let fields = &self.templates[template].fields;
-        self.message.extend((FIRST_TEMPLATE + template as u16).to_be_bytes());
+        self.message
+            .extend((FIRST_TEMPLATE + template as u16).to_be_bytes());
         self.message.extend((fields.len() as u16).to_be_bytes());
         for field in fields {
             let enterprise_bit = if field.enterprise == 0 { 0 } else { 0x8000 };
-            self.message.extend((field.id | enterprise_bit).to_be_bytes());
+            self.message
+                .extend((field.id | enterprise_bit).to_be_bytes());
             self.message.extend(field.len.to_be_bytes());
             if field.enterprise != 0 {
                 self.message.extend(field.enterprise.to_be_bytes());
@@ -228,11 +253,21 @@ impl FlowEncoder {
     fn fields(&self, flow: &ExportedFlow<'_>) -> Vec<FieldValue> {
         let mut fields = Vec::with_capacity(24);
         let mut put = |enterprise, id, len, value: Option<u128>| {
-            fields.extend(value.map(|value| (OutgoingField { enterprise, id, len }, value)));
+            fields.extend(value.map(|value| {
+                (
+                    OutgoingField {
+                        enterprise,
+                        id,
+                        len,
+                    },
+                    value,
+                )
+            }));
         };
         if self.is_ipfix() {
-            let millis =
-                |time: Option<Timestamp>| time.map(|time| time.0.div_euclid(1_000_000) as u64 as u128);
+            let millis = |time: Option<Timestamp>| {
+                time.map(|time| time.0.div_euclid(1_000_000) as u64 as u128)
+            };
             put(0, 152, 8, millis(flow.start));
             put(0, 153, 8, millis(flow.end));
             put(REVERSE, 1, 8, flow.reverse_bytes.map(u128::from));
@@ -243,7 +278,11 @@ impl FlowEncoder {
             put(0, 22, 4, uptime(flow.start));
             put(0, 21, 4, uptime(flow.end));
         }
-        for (address, v4, v6) in [(flow.source, 8, 27), (flow.destination, 12, 28), (flow.next_hop, 15, 62)] {
+        for (address, v4, v6) in [
+            (flow.source, 8, 27),
+            (flow.destination, 12, 28),
+            (flow.next_hop, 15, 62),
+        ] {
             match address {
                 Some(IpAddr::V4(address)) => put(0, v4, 4, Some(u128::from(address.to_bits()))),
                 Some(IpAddr::V6(address)) => put(0, v6, 16, Some(address.to_bits())),
@@ -253,7 +292,11 @@ impl FlowEncoder {
         put(0, 7, 2, flow.source_port.map(u128::from));
         put(0, 11, 2, flow.destination_port.map(u128::from));
         put(0, 4, 1, flow.protocol.map(u128::from));
-        let icmp = if matches!(flow.source, Some(IpAddr::V6(_))) { 139 } else { 32 };
+        let icmp = if matches!(flow.source, Some(IpAddr::V6(_))) {
+            139
+        } else {
+            32
+        };
         put(0, icmp, 2, flow.icmp.map(u128::from));
         // NetFlow v9 has one byte of flags.
         let flag_bytes = if self.is_ipfix() { 2 } else { 1 };
@@ -263,7 +306,13 @@ impl FlowEncoder {
         put(0, 2, 8, flow.packets.map(u128::from));
         put(0, 10, 4, flow.input.map(u128::from));
         put(0, 14, 4, flow.output.map(u128::from));
-        put(0, 61, 1, flow.direction.map(|direction| u128::from(direction == FlowDirection::Egress)));
+        put(
+            0,
+            61,
+            1,
+            flow.direction
+                .map(|direction| u128::from(direction == FlowDirection::Egress)),
+        );
         put(0, 58, 2, flow.vlan.map(u128::from));
         put(0, 16, 4, flow.source_as.map(u128::from));
         put(0, 17, 4, flow.destination_as.map(u128::from));

@@ -37,7 +37,8 @@ pub use exported_flow::{ExportedFlow, FlowDirection, PacketSection, SectionStart
 pub use sampling::{RateSource, SamplingRate};
 pub use sequence::SequenceLosses;
 pub use sflow::{
-    DiscardedPacket, HeaderProtocol, InterfaceCounters, PacketSample, SampleContext, SampleInterface,
+    DiscardedPacket, HeaderProtocol, InterfaceCounters, PacketSample, SampleContext,
+    SampleInterface,
 };
 pub use sflow_encoder::{SflowEncoder, SflowEncoderConfig};
 pub use template::{TemplateField, TemplateRecord};

@@ -48,7 +48,11 @@ impl Netflow5Header {
     }
 
     /// Reads a record; `None` at the end of the datagram.
-    pub fn record(&self, exporter: SocketAddr, cursor: &mut Cursor<'_>) -> Option<ExportedFlow<'static>> {
+    pub fn record(
+        &self,
+        exporter: SocketAddr,
+        cursor: &mut Cursor<'_>,
+    ) -> Option<ExportedFlow<'static>> {
         let bytes: [u8; 48] = cursor.array()?;
         let mut fields = Cursor::new(&bytes);
         let mut record = ExportedFlow::new(self.domain(exporter), self.exported);
@@ -86,6 +90,7 @@ impl Netflow5Header {
     }
 
     fn time(&self, uptime_ms: u32) -> Timestamp {
-        self.exported.plus(-1_000_000 * i64::from(self.uptime_ms.wrapping_sub(uptime_ms) as i32))
+        self.exported
+            .plus(-1_000_000 * i64::from(self.uptime_ms.wrapping_sub(uptime_ms) as i32))
     }
 }

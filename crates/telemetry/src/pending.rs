@@ -52,7 +52,12 @@ impl PendingSets {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let set = PendingSet { header, received, bytes: bytes.into(), number };
+        let set = PendingSet {
+            header,
+            received,
+            bytes: bytes.into(),
+            number,
+        };
         self.sets.entry(key).or_default().push_back(set);
         self.arrivals.push_back((number, key));
         self.held += 1;
@@ -64,10 +69,16 @@ impl PendingSets {
     pub fn take(&mut self, key: TemplateKey) -> VecDeque<PendingSet> {
         let taken = self.sets.remove(&key).unwrap_or_default();
         self.held -= taken.len();
-        self.bytes -= taken.iter().map(|set| set.bytes.len() + OVERHEAD).sum::<usize>();
+        self.bytes -= taken
+            .iter()
+            .map(|set| set.bytes.len() + OVERHEAD)
+            .sum::<usize>();
         if self.arrivals.len() > 2 * self.held + 1024 {
             self.arrivals.retain(|(number, key)| {
-                self.sets.get(key).and_then(VecDeque::front).is_some_and(|first| first.number <= *number)
+                self.sets
+                    .get(key)
+                    .and_then(VecDeque::front)
+                    .is_some_and(|first| first.number <= *number)
             });
         }
         taken
@@ -96,8 +107,12 @@ impl PendingSets {
         if self.oldest().is_none() {
             return false;
         }
-        let Some((_, key)) = self.arrivals.pop_front() else { return false };
-        let Some(sets) = self.sets.get_mut(&key) else { return false };
+        let Some((_, key)) = self.arrivals.pop_front() else {
+            return false;
+        };
+        let Some(sets) = self.sets.get_mut(&key) else {
+            return false;
+        };
         if let Some(set) = sets.pop_front() {
             self.held -= 1;
             self.bytes -= set.bytes.len() + OVERHEAD;
@@ -118,19 +133,43 @@ mod tests {
 
     fn key(template: u16) -> TemplateKey {
         let exporter = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        (ExportDomain { exporter, port: 1, protocol: ExportProtocol::Ipfix, id: 1 }, template)
+        (
+            ExportDomain {
+                exporter,
+                port: 1,
+                protocol: ExportProtocol::Ipfix,
+                id: 1,
+            },
+            template,
+        )
     }
 
     fn hold(sets: &mut PendingSets, template: u16, at: i64, max: usize) -> u64 {
-        sets.hold(key(template), MessageHeader::default(), Timestamp(at), &[template as u8; 10], max)
+        sets.hold(
+            key(template),
+            MessageHeader::default(),
+            Timestamp(at),
+            &[template as u8; 10],
+            max,
+        )
     }
 
     #[test]
     fn the_oldest_sets_are_displaced() {
         let mut sets = PendingSets::default();
         let max = 3 * (10 + OVERHEAD);
-        assert_eq!([1, 2, 1, 3].map(|template| hold(&mut sets, template, 0, max)), [0, 0, 0, 1]);
-        assert_eq!((sets.take(key(1)).len(), sets.take(key(2)).len(), sets.take(key(3)).len()), (1, 1, 1));
+        assert_eq!(
+            [1, 2, 1, 3].map(|template| hold(&mut sets, template, 0, max)),
+            [0, 0, 0, 1]
+        );
+        assert_eq!(
+            (
+                sets.take(key(1)).len(),
+                sets.take(key(2)).len(),
+                sets.take(key(3)).len()
+            ),
+            (1, 1, 1)
+        );
         assert_eq!((sets.held, sets.bytes), (0, 0));
         assert_eq!(hold(&mut sets, 1, 0, OVERHEAD), 1);
     }
@@ -140,7 +179,10 @@ mod tests {
         let mut sets = PendingSets::default();
         (0..10).for_each(|at| assert_eq!(hold(&mut sets, 256 + at as u16 % 2, at, usize::MAX), 0));
         assert_eq!(sets.take(key(256)).len(), 5);
-        assert_eq!((sets.expire(Timestamp(4)), sets.expire(Timestamp(4))), (2, 0));
+        assert_eq!(
+            (sets.expire(Timestamp(4)), sets.expire(Timestamp(4))),
+            (2, 0)
+        );
         assert_eq!(sets.take(key(257)).len(), 3);
     }
 

@@ -84,8 +84,15 @@ impl SamplerTable {
     /// A table with these rates; impossible ones are left out.
     pub fn new(default: Option<f64>, rates: impl IntoIterator<Item = (u64, f64)>) -> SamplerTable {
         let is_possible = |rate: &f64| rate.is_finite() && *rate >= 1.0;
-        let rates = rates.into_iter().filter(|(_, rate)| is_possible(rate)).take(MAX_SAMPLERS).collect();
-        SamplerTable { rates, default: default.filter(is_possible) }
+        let rates = rates
+            .into_iter()
+            .filter(|(_, rate)| is_possible(rate))
+            .take(MAX_SAMPLERS)
+            .collect();
+        SamplerTable {
+            rates,
+            default: default.filter(is_possible),
+        }
     }
 
     /// The rate without a sampler.
@@ -100,7 +107,9 @@ impl SamplerTable {
 
     /// Takes the parameters of an options record, or of a message header; returns whether they contain a rate.
     pub fn learn(&mut self, fields: &SamplingFields) -> bool {
-        let Some(rate) = fields.rate() else { return false };
+        let Some(rate) = fields.rate() else {
+            return false;
+        };
         match fields.sampler {
             None => self.default = Some(rate),
             Some(sampler) => {
@@ -115,13 +124,21 @@ impl SamplerTable {
     /// The rate of a record: its own, that of its sampler, that of the domain, that of the domain's only sampler.
     pub fn rate_of(&self, fields: &SamplingFields) -> Option<SamplingRate> {
         if let Some(packets) = fields.rate() {
-            return Some(SamplingRate { packets, source: RateSource::Record });
+            return Some(SamplingRate {
+                packets,
+                source: RateSource::Record,
+            });
         }
-        let by_sampler = fields.sampler.and_then(|sampler| self.rates.get(&sampler).copied());
+        let by_sampler = fields
+            .sampler
+            .and_then(|sampler| self.rates.get(&sampler).copied());
         by_sampler
             .or(self.default)
             .or_else(|| self.only())
-            .map(|packets| SamplingRate { packets, source: RateSource::Options })
+            .map(|packets| SamplingRate {
+                packets,
+                source: RateSource::Options,
+            })
     }
 
     fn only(&self) -> Option<f64> {
@@ -136,7 +153,11 @@ mod tests {
     use super::*;
 
     fn interval(interval: u64, sampler: Option<u64>) -> SamplingFields {
-        SamplingFields { interval, sampler, ..SamplingFields::default() }
+        SamplingFields {
+            interval,
+            sampler,
+            ..SamplingFields::default()
+        }
     }
 
     #[test]
@@ -144,13 +165,65 @@ mod tests {
         let none = SamplingFields::default();
         assert_eq!(none.rate(), None);
         assert_eq!(interval(100, None).rate(), Some(100.0));
-        assert_eq!(SamplingFields { selected: 1, skipped: Some(999), ..none }.rate(), Some(1000.0));
-        assert_eq!(SamplingFields { selected: 5, ..none }.rate(), None);
-        assert_eq!(SamplingFields { size: 2, population: 64, ..none }.rate(), Some(32.0));
-        assert_eq!(SamplingFields { probability: 0.125, ..none }.rate(), Some(8.0));
-        assert_eq!(SamplingFields { size: 5, population: 1, ..none }.rate(), None);
-        assert_eq!(SamplingFields { probability: f64::NAN, ..none }.rate(), None);
-        assert_eq!(SamplingFields { probability: f64::MIN_POSITIVE / 4.0, ..none }.rate(), None);
+        assert_eq!(
+            SamplingFields {
+                selected: 1,
+                skipped: Some(999),
+                ..none
+            }
+            .rate(),
+            Some(1000.0)
+        );
+        assert_eq!(
+            SamplingFields {
+                selected: 5,
+                ..none
+            }
+            .rate(),
+            None
+        );
+        assert_eq!(
+            SamplingFields {
+                size: 2,
+                population: 64,
+                ..none
+            }
+            .rate(),
+            Some(32.0)
+        );
+        assert_eq!(
+            SamplingFields {
+                probability: 0.125,
+                ..none
+            }
+            .rate(),
+            Some(8.0)
+        );
+        assert_eq!(
+            SamplingFields {
+                size: 5,
+                population: 1,
+                ..none
+            }
+            .rate(),
+            None
+        );
+        assert_eq!(
+            SamplingFields {
+                probability: f64::NAN,
+                ..none
+            }
+            .rate(),
+            None
+        );
+        assert_eq!(
+            SamplingFields {
+                probability: f64::MIN_POSITIVE / 4.0,
+                ..none
+            }
+            .rate(),
+            None
+        );
     }
 
     #[test]
@@ -164,14 +237,29 @@ mod tests {
     fn samplers_have_rates_of_their_own() {
         let mut table = SamplerTable::default();
         table.learn(&interval(10, Some(1)));
-        let rate =
-            |table: &SamplerTable, fields| table.rate_of(&fields).map(|rate| (rate.packets, rate.source));
-        assert_eq!(rate(&table, interval(0, None)), Some((10.0, RateSource::Options)));
+        let rate = |table: &SamplerTable, fields| {
+            table
+                .rate_of(&fields)
+                .map(|rate| (rate.packets, rate.source))
+        };
+        assert_eq!(
+            rate(&table, interval(0, None)),
+            Some((10.0, RateSource::Options))
+        );
         table.learn(&interval(20, Some(2)));
         assert_eq!(rate(&table, interval(0, None)), None);
-        assert_eq!(rate(&table, interval(0, Some(2))), Some((20.0, RateSource::Options)));
-        assert_eq!(rate(&table, interval(7, Some(2))), Some((7.0, RateSource::Record)));
+        assert_eq!(
+            rate(&table, interval(0, Some(2))),
+            Some((20.0, RateSource::Options))
+        );
+        assert_eq!(
+            rate(&table, interval(7, Some(2))),
+            Some((7.0, RateSource::Record))
+        );
         table.learn(&interval(30, None));
-        assert_eq!(rate(&table, interval(0, Some(9))), Some((30.0, RateSource::Options)));
+        assert_eq!(
+            rate(&table, interval(0, Some(9))),
+            Some((30.0, RateSource::Options))
+        );
     }
 }

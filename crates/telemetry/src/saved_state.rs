@@ -60,7 +60,10 @@ impl ExportDecoder {
                 .map(|(id, template)| (*id, SavedTemplate::new(template)))
                 .collect(),
         });
-        let state = SavedTemplates { version: FORMAT_VERSION, domains: domains.collect() };
+        let state = SavedTemplates {
+            version: FORMAT_VERSION,
+            domains: domains.collect(),
+        };
         serde_json::to_string(&state).expect("a state without maps of other keys than numbers")
     }
 
@@ -70,16 +73,25 @@ impl ExportDecoder {
     /// # Errors
     /// A message if the text is not a saved state of this version; nothing is added.
     pub fn restore(&mut self, saved: &str) -> Result<usize, String> {
-        let state: SavedTemplates = serde_json::from_str(saved).map_err(|error| error.to_string())?;
+        let state: SavedTemplates =
+            serde_json::from_str(saved).map_err(|error| error.to_string())?;
         if state.version != FORMAT_VERSION {
-            return Err(format!("version {} of saved templates is not {FORMAT_VERSION}", state.version));
+            return Err(format!(
+                "version {} of saved templates is not {FORMAT_VERSION}",
+                state.version
+            ));
         }
         let mut restored = 0;
         for saved in state.domains {
             let Some(protocol) = ExportProtocol::from_name(&saved.protocol) else {
                 return Err(format!("unknown export protocol {}", saved.protocol));
             };
-            let domain = ExportDomain { exporter: saved.exporter, port: saved.port, protocol, id: saved.id };
+            let domain = ExportDomain {
+                exporter: saved.exporter,
+                port: saved.port,
+                protocol,
+                id: saved.id,
+            };
             for (id, template) in saved.templates {
                 if let Some(template) = template.restore() {
                     restored += usize::from(self.add_template(domain, id, Arc::new(template)));
@@ -95,16 +107,24 @@ impl ExportDecoder {
 
 impl SavedTemplate {
     fn new(template: &Template) -> SavedTemplate {
-        let fields =
-            template.fields().iter().map(|field| (field.element.enterprise, field.element.id, field.len));
-        SavedTemplate { scope: template.scope(), fields: fields.collect() }
+        let fields = template
+            .fields()
+            .iter()
+            .map(|field| (field.element.enterprise, field.element.id, field.len));
+        SavedTemplate {
+            scope: template.scope(),
+            fields: fields.collect(),
+        }
     }
 
     fn restore(self) -> Option<Template> {
         let fields = self
             .fields
             .into_iter()
-            .map(|(enterprise, id, len)| FieldSpecifier { element: ElementId { enterprise, id }, len });
+            .map(|(enterprise, id, len)| FieldSpecifier {
+                element: ElementId { enterprise, id },
+                len,
+            });
         Template::new(fields.collect(), self.scope).ok()
     }
 }

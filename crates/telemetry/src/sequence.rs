@@ -61,8 +61,11 @@ impl SequenceTracker {
         self.losses.received += u64::from(count);
         self.learn_origin(sequence, count);
         self.last = Some((sequence, count));
-        let start =
-            if self.origin == SequenceOrigin::Inclusive { sequence.wrapping_sub(count) } else { sequence };
+        let start = if self.origin == SequenceOrigin::Inclusive {
+            sequence.wrapping_sub(count)
+        } else {
+            sequence
+        };
         let after = start.wrapping_add(count);
         let Some(next) = self.next else {
             self.next = Some(after);
@@ -90,7 +93,9 @@ impl SequenceTracker {
 
     /// Two successive messages with different numbers of units decide what their numbers count.
     fn learn_origin(&mut self, sequence: u32, count: u32) {
-        let Some((last, last_count)) = self.last.filter(|last| last.1 != count) else { return };
+        let Some((last, last_count)) = self.last.filter(|last| last.1 != count) else {
+            return;
+        };
         if self.origin != SequenceOrigin::Unknown {
             return;
         }
@@ -116,7 +121,10 @@ impl SequenceTracker {
 
     /// Late units close (part of) the gap that contains their first one. A gap that they split keeps its longer part.
     fn close_gap(&mut self, start: u32, count: u32) {
-        let gap = self.gaps.iter_mut().find(|gap| start.wrapping_sub(gap.start) < gap.len);
+        let gap = self
+            .gaps
+            .iter_mut()
+            .find(|gap| start.wrapping_sub(gap.start) < gap.len);
         let Some(gap) = gap else {
             self.losses.repeated += u64::from(count);
             return;
@@ -125,9 +133,15 @@ impl SequenceTracker {
         let late = count.min(gap.len - before);
         let after = gap.len - before - late;
         *gap = if before >= after {
-            SequenceGap { start: gap.start, len: before }
+            SequenceGap {
+                start: gap.start,
+                len: before,
+            }
         } else {
-            SequenceGap { start: start.wrapping_add(late), len: after }
+            SequenceGap {
+                start: start.wrapping_add(late),
+                len: after,
+            }
         };
         self.losses.lost -= u64::from(late);
         self.losses.reordered += u64::from(late);
@@ -141,7 +155,9 @@ mod tests {
 
     fn after(units: &[(u32, u32)]) -> SequenceLosses {
         let mut tracker = SequenceTracker::default();
-        units.iter().for_each(|(start, count)| tracker.advance(*start, *count, false));
+        units
+            .iter()
+            .for_each(|(start, count)| tracker.advance(*start, *count, false));
         tracker.losses()
     }
 
@@ -149,7 +165,11 @@ mod tests {
     fn gaps_are_losses_and_wrap() {
         assert_eq!(
             after(&[(u32::MAX - 1, 2), (0, 3), (5, 1)]),
-            SequenceLosses { received: 6, lost: 2, ..SequenceLosses::default() }
+            SequenceLosses {
+                received: 6,
+                lost: 2,
+                ..SequenceLosses::default()
+            }
         );
     }
 

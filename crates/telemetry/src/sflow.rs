@@ -160,15 +160,26 @@ pub(crate) struct SflowDatagram {
 
 impl SflowDatagram {
     /// Reads the header after the upper half of the version.
-    pub fn read(sender: IpAddr, received: Timestamp, cursor: &mut Cursor<'_>) -> Option<SflowDatagram> {
+    pub fn read(
+        sender: IpAddr,
+        received: Timestamp,
+        cursor: &mut Cursor<'_>,
+    ) -> Option<SflowDatagram> {
         if cursor.u16()? != 5 {
             return None;
         }
         // An agent without an address of its own is its sender.
-        let exporter = address(cursor)?.filter(|address| !address.is_unspecified()).unwrap_or(sender);
+        let exporter = address(cursor)?
+            .filter(|address| !address.is_unspecified())
+            .unwrap_or(sender);
         let id = cursor.u32()?;
         Some(SflowDatagram {
-            domain: ExportDomain { exporter, port: 0, protocol: ExportProtocol::Sflow5, id },
+            domain: ExportDomain {
+                exporter,
+                port: 0,
+                protocol: ExportProtocol::Sflow5,
+                id,
+            },
             received,
             sequence: cursor.u32()?,
             uptime_ms: cursor.u32()?,
@@ -181,8 +192,12 @@ impl SflowDatagram {
 fn address(cursor: &mut Cursor<'_>) -> Option<Option<IpAddr>> {
     match cursor.u32()? {
         0 => Some(None),
-        1 => cursor.array::<4>().map(|bytes| Some(IpAddr::V4(Ipv4Addr::from(bytes)))),
-        2 => cursor.array::<16>().map(|bytes| Some(IpAddr::V6(Ipv6Addr::from(bytes)))),
+        1 => cursor
+            .array::<4>()
+            .map(|bytes| Some(IpAddr::V4(Ipv4Addr::from(bytes)))),
+        2 => cursor
+            .array::<16>()
+            .map(|bytes| Some(IpAddr::V6(Ipv6Addr::from(bytes)))),
         _ => None,
     }
 }
@@ -359,8 +374,11 @@ fn last_of_as_path(cursor: &mut Cursor<'_>) -> Option<Option<u32>> {
 
 fn read_interface(cursor: &mut Cursor<'_>, is_expanded: bool) -> Option<SampleInterface> {
     let first = cursor.u32()?;
-    let (format, value) =
-        if is_expanded { (first, cursor.u32()?) } else { (first >> 30, first & 0x3fff_ffff) };
+    let (format, value) = if is_expanded {
+        (first, cursor.u32()?)
+    } else {
+        (first >> 30, first & 0x3fff_ffff)
+    };
     Some(match format {
         // The sFlow specification has 0x3fffffff, its expanded form 0xffffffff.
         0 if value == 0x3fff_ffff || value == u32::MAX => SampleInterface::Internal,
@@ -372,7 +390,11 @@ fn read_interface(cursor: &mut Cursor<'_>, is_expanded: bool) -> Option<SampleIn
 }
 
 fn interface_index(index: u32) -> SampleInterface {
-    if index == 0 { SampleInterface::Unknown } else { SampleInterface::Index(index) }
+    if index == 0 {
+        SampleInterface::Unknown
+    } else {
+        SampleInterface::Index(index)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -385,7 +407,12 @@ struct RawHeader<'a> {
 
 impl Default for RawHeader<'_> {
     fn default() -> Self {
-        RawHeader { protocol: HeaderProtocol::Other(0), frame_len: 0, stripped: 0, bytes: &[] }
+        RawHeader {
+            protocol: HeaderProtocol::Other(0),
+            frame_len: 0,
+            stripped: 0,
+            bytes: &[],
+        }
     }
 }
 
@@ -435,7 +462,12 @@ fn raw_header(bytes: &[u8]) -> Option<RawHeader<'_>> {
     };
     let frame_len = cursor.u32()?;
     let stripped = cursor.u32()?;
-    Some(RawHeader { protocol, frame_len, stripped, bytes: cursor.opaque()? })
+    Some(RawHeader {
+        protocol,
+        frame_len,
+        stripped,
+        bytes: cursor.opaque()?,
+    })
 }
 
 fn read_counter_sample(

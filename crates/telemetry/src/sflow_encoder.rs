@@ -42,7 +42,13 @@ impl SflowEncoder {
     /// An encoder without packets.
     #[must_use]
     pub fn new(config: SflowEncoderConfig) -> SflowEncoder {
-        SflowEncoder { config, samples: Vec::new(), count: 0, sequence: 0, next_sample: 0 }
+        SflowEncoder {
+            config,
+            samples: Vec::new(),
+            count: 0,
+            sequence: 0,
+            next_sample: 0,
+        }
     }
 
     /// Adds a packet of `frame_len` bytes on the network, of which `bytes` are known. `pool`: the number of packets
@@ -91,9 +97,12 @@ impl SflowEncoder {
             0,
             header.len() as u32,
         ];
-        words.iter().for_each(|word: &u32| self.samples.extend(word.to_be_bytes()));
+        words
+            .iter()
+            .for_each(|word: &u32| self.samples.extend(word.to_be_bytes()));
         self.samples.extend(header);
-        self.samples.resize(self.samples.len() + padded - header.len(), 0);
+        self.samples
+            .resize(self.samples.len() + padded - header.len(), 0);
         self.count += 1;
         self.next_sample = self.next_sample.wrapping_add(1);
     }
@@ -117,7 +126,9 @@ impl SflowEncoder {
         }
         let uptime_ms = now.since(self.config.started).div_euclid(1_000_000) as u32;
         let words = [self.config.sub_agent, self.sequence, uptime_ms, self.count];
-        words.iter().for_each(|word| datagram.extend(word.to_be_bytes()));
+        words
+            .iter()
+            .for_each(|word| datagram.extend(word.to_be_bytes()));
         datagram.extend(&self.samples);
         send(&datagram);
         self.sequence = self.sequence.wrapping_add(1);

@@ -50,24 +50,44 @@ impl Template {
         }
         let mut fields = Vec::with_capacity(count.min(cursor.len() / 4));
         for n in 0..count {
-            let specifier =
-                FieldSpecifier::read(cursor, is_ipfix, !is_ipfix && scope_fields.is_some_and(|s| n < s));
+            let specifier = FieldSpecifier::read(
+                cursor,
+                is_ipfix,
+                !is_ipfix && scope_fields.is_some_and(|s| n < s),
+            );
             fields.push(specifier.ok_or(TemplateError::Truncated)?);
         }
         Template::new(fields, scope_fields)
     }
 
     /// `scope`: the number of scope fields of an options template.
-    pub fn new(fields: Vec<FieldSpecifier>, scope: Option<usize>) -> Result<Template, TemplateError> {
-        let min_len =
-            fields.iter().map(|field| if field.len == VARIABLE { 1 } else { usize::from(field.len) }).sum();
-        let is_possible =
-            min_len > 0 && fields.len() <= MAX_FIELDS && scope.is_none_or(|scope| scope <= fields.len());
+    pub fn new(
+        fields: Vec<FieldSpecifier>,
+        scope: Option<usize>,
+    ) -> Result<Template, TemplateError> {
+        let min_len = fields
+            .iter()
+            .map(|field| {
+                if field.len == VARIABLE {
+                    1
+                } else {
+                    usize::from(field.len)
+                }
+            })
+            .sum();
+        let is_possible = min_len > 0
+            && fields.len() <= MAX_FIELDS
+            && scope.is_none_or(|scope| scope <= fields.len());
         if !is_possible {
             return Err(TemplateError::Impossible);
         }
         let has_variable_fields = fields.iter().any(|field| field.len == VARIABLE);
-        Ok(Template { fields, scope, min_len, has_variable_fields })
+        Ok(Template {
+            fields,
+            scope,
+            min_len,
+            has_variable_fields,
+        })
     }
 
     pub fn is_options(&self) -> bool {
@@ -97,18 +117,26 @@ impl Template {
         }
         if !self.has_variable_fields {
             let bytes = cursor.take(self.min_len)?;
-            return Some(Ok(TemplateRecord { template: self, bytes }));
+            return Some(Ok(TemplateRecord {
+                template: self,
+                bytes,
+            }));
         }
         let bytes = cursor.rest();
         let mut len = 0;
         for field in &self.fields {
             match field_len(*field, &bytes[len..]) {
-                Some((prefix, value)) if prefix + value <= bytes.len() - len => len += prefix + value,
+                Some((prefix, value)) if prefix + value <= bytes.len() - len => {
+                    len += prefix + value
+                }
                 _ => return Some(Err(TemplateError::Truncated)),
             }
         }
         let bytes = cursor.take(len)?;
-        Some(Ok(TemplateRecord { template: self, bytes }))
+        Some(Ok(TemplateRecord {
+            template: self,
+            bytes,
+        }))
     }
 }
 
@@ -118,7 +146,10 @@ impl FieldSpecifier {
         let len = cursor.u16()?;
         let is_enterprise = is_ipfix && id & 0x8000 != 0;
         let element = if is_enterprise {
-            ElementId { enterprise: cursor.u32()?, id: id & 0x7fff }
+            ElementId {
+                enterprise: cursor.u32()?,
+                id: id & 0x7fff,
+            }
         } else if is_v9_scope {
             ElementId::v9_scope(id)
         } else {
@@ -163,17 +194,27 @@ impl<'a> TemplateRecord<'a> {
     pub fn fields(&self) -> impl Iterator<Item = TemplateField<'a>> + use<'a> {
         let mut rest = self.bytes;
         let scope_fields = self.template.scope.unwrap_or(0);
-        self.template.fields.iter().enumerate().map_while(move |(n, field)| {
-            let (prefix, len) = field_len(*field, rest)?;
-            let value = rest.get(prefix..prefix + len)?;
-            rest = &rest[prefix + len..];
-            Some(TemplateField { element: field.element, value, is_scope: n < scope_fields })
-        })
+        self.template
+            .fields
+            .iter()
+            .enumerate()
+            .map_while(move |(n, field)| {
+                let (prefix, len) = field_len(*field, rest)?;
+                let value = rest.get(prefix..prefix + len)?;
+                rest = &rest[prefix + len..];
+                Some(TemplateField {
+                    element: field.element,
+                    value,
+                    is_scope: n < scope_fields,
+                })
+            })
     }
 
     /// The first field with this element.
     pub fn field(&self, element: ElementId) -> Option<&'a [u8]> {
-        self.fields().find(|field| field.element == element).map(|field| field.value)
+        self.fields()
+            .find(|field| field.element == element)
+            .map(|field| field.value)
     }
 }
 
@@ -182,8 +223,10 @@ mod tests {
     use super::*;
 
     fn template(fields: &[(u16, u16)]) -> Result<Template, TemplateError> {
-        let bytes: Vec<u8> =
-            fields.iter().flat_map(|(id, len)| [id.to_be_bytes(), len.to_be_bytes()].concat()).collect();
+        let bytes: Vec<u8> = fields
+            .iter()
+            .flat_map(|(id, len)| [id.to_be_bytes(), len.to_be_bytes()].concat())
+            .collect();
         Template::read(&mut Cursor::new(&bytes), fields.len(), None, true)
     }
 
@@ -200,7 +243,10 @@ mod tests {
     fn short_and_long_variable_fields() {
         let template = template(&[(4, 1), (82, VARIABLE)]).expect("a template");
         let bytes = [6, 2, b'e', b'0', 17, 0xff, 0, 1, b'x', 1, 0];
-        assert_eq!(values(&template, &bytes), [[&[6][..], b"e0"], [&[17], b"x"], [&[1], b""]]);
+        assert_eq!(
+            values(&template, &bytes),
+            [[&[6][..], b"e0"], [&[17], b"x"], [&[1], b""]]
+        );
     }
 
     #[test]
@@ -230,7 +276,14 @@ mod tests {
 
     #[test]
     fn a_template_ends_with_its_set() {
-        let read = |count| Template::read(&mut Cursor::new(&[0, 8, 0, 4, 0x80, 1, 0, 2]), count, None, true);
+        let read = |count| {
+            Template::read(
+                &mut Cursor::new(&[0, 8, 0, 4, 0x80, 1, 0, 2]),
+                count,
+                None,
+                true,
+            )
+        };
         assert!(read(1).is_ok());
         assert_eq!(read(2), Err(TemplateError::Truncated));
     }

@@ -34,8 +34,17 @@ impl<'a> TemplatedMessage<'a> {
         let sequence = cursor.u32()?;
         let domain = cursor.u32()?;
         let sets = cursor.take(cursor.len())?;
-        let header = MessageHeader { exported, uptime_ms };
-        Some(TemplatedMessage { header, sequence, domain, sets, is_truncated: false })
+        let header = MessageHeader {
+            exported,
+            uptime_ms,
+        };
+        Some(TemplatedMessage {
+            header,
+            sequence,
+            domain,
+            sets,
+            is_truncated: false,
+        })
     }
 
     /// Leaves the cursor at the end of the message; another one can follow.
@@ -46,8 +55,17 @@ impl<'a> TemplatedMessage<'a> {
         let domain = cursor.u32()?;
         let is_truncated = len > cursor.len();
         let sets = cursor.take(len.min(cursor.len()))?;
-        let header = MessageHeader { exported, uptime_ms: None };
-        Some(TemplatedMessage { header, sequence, domain, sets, is_truncated })
+        let header = MessageHeader {
+            exported,
+            uptime_ms: None,
+        };
+        Some(TemplatedMessage {
+            header,
+            sequence,
+            domain,
+            sets,
+            is_truncated,
+        })
     }
 }
 
@@ -93,7 +111,10 @@ impl<'a> MessageSet<'a> {
             1 if !is_ipfix => MessageSet::OptionsTemplates(bytes),
             2 if is_ipfix => MessageSet::Templates(bytes),
             3 if is_ipfix => MessageSet::OptionsTemplates(bytes),
-            256.. => MessageSet::Data { template: id, bytes },
+            256.. => MessageSet::Data {
+                template: id,
+                bytes,
+            },
             _ => MessageSet::Reserved,
         }))
     }

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
 
 use telemetry::{
-    ExportDecoder, ExportDomain, ExportEvent, ExportLimits, ExportProtocol, ExportedFlow, FlowDirection,
-    FlowEncoder, FlowEncoderConfig, HeaderProtocol, SflowEncoder, SflowEncoderConfig,
+    ExportDecoder, ExportDomain, ExportEvent, ExportLimits, ExportProtocol, ExportedFlow,
+    FlowDirection, FlowEncoder, FlowEncoderConfig, HeaderProtocol, SflowEncoder,
+    SflowEncoderConfig,
 };
 use testkit::{ByteOrder, SeededRng, TcpDialogue, TimestampPrecision, pcap_bytes};
 use wire::Timestamp;
@@ -16,7 +17,12 @@ const MS: i64 = 1_000_000;
 const NOW: Timestamp = Timestamp(1_700_000_000_000 * MS);
 
 fn domain(protocol: ExportProtocol) -> ExportDomain {
-    ExportDomain { exporter: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 1, protocol, id: 77 }
+    ExportDomain {
+        exporter: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port: 1,
+        protocol,
+        id: 77,
+    }
 }
 
 /// Flows in which every field can be missing.
@@ -29,14 +35,20 @@ fn flows(protocol: ExportProtocol) -> Vec<ExportedFlow<'static>> {
         let address = |rng: &mut SeededRng| {
             let bits = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
             let v4 = IpAddr::V4(Ipv4Addr::from_bits(bits as u32 | 1));
-            Some(if is_v6 { IpAddr::V6(Ipv6Addr::from_bits(bits | 1)) } else { v4 })
+            Some(if is_v6 {
+                IpAddr::V6(Ipv6Addr::from_bits(bits | 1))
+            } else {
+                v4
+            })
         };
         flow.source = address(&mut rng);
         flow.destination = address(&mut rng);
         // A few combinations, as exporters have them.
         let has = |bit: u32| (n % 7) & bit == 0;
         flow.end = has(1).then(|| NOW.plus(-(rng.below(100_000) as i64) * MS));
-        flow.start = flow.end.map(|end| end.plus(-(rng.below(100_000) as i64) * MS));
+        flow.start = flow
+            .end
+            .map(|end| end.plus(-(rng.below(100_000) as i64) * MS));
         flow.source_port = has(2).then(|| rng.next_u64() as u16);
         flow.destination_port = has(2).then(|| rng.next_u64() as u16);
         flow.protocol = Some(rng.next_u64() as u8);
@@ -46,8 +58,11 @@ fn flows(protocol: ExportProtocol) -> Vec<ExportedFlow<'static>> {
         flow.bytes = has(1).then(|| rng.next_u64());
         flow.input = has(2).then(|| rng.next_u64() as u32);
         flow.output = has(2).then(|| rng.next_u64() as u32);
-        flow.direction =
-            has(4).then_some(if rng.chance(0.5) { FlowDirection::Egress } else { FlowDirection::Ingress });
+        flow.direction = has(4).then_some(if rng.chance(0.5) {
+            FlowDirection::Egress
+        } else {
+            FlowDirection::Ingress
+        });
         flow.source_as = has(1).then(|| rng.next_u64() as u32);
         flow.vlan = has(1).then(|| rng.next_u64() as u16 & 0xfff);
         if protocol == ExportProtocol::Ipfix {
@@ -62,12 +77,19 @@ fn flows(protocol: ExportProtocol) -> Vec<ExportedFlow<'static>> {
 
 fn encoded(protocol: ExportProtocol, flows: &[ExportedFlow<'_>]) -> Vec<Vec<u8>> {
     let started = NOW.plus(-5_000_000 * MS);
-    let config =
-        FlowEncoderConfig { protocol, domain: 77, max_len: 1400, template_interval_ns: 60_000 * MS, started };
+    let config = FlowEncoderConfig {
+        protocol,
+        domain: 77,
+        max_len: 1400,
+        template_interval_ns: 60_000 * MS,
+        started,
+    };
     let mut encoder = FlowEncoder::new(config);
     let mut messages = Vec::new();
     let mut send = |message: &[u8]| messages.push(message.to_vec());
-    flows.iter().for_each(|flow| encoder.push(flow, NOW, &mut send));
+    flows
+        .iter()
+        .for_each(|flow| encoder.push(flow, NOW, &mut send));
     encoder.flush(NOW, &mut send);
     messages
 }
@@ -81,19 +103,35 @@ fn flows_are_read_back() {
         let mut decoder = ExportDecoder::new(ExportLimits::default());
         let mut read = Vec::new();
         for message in &messages {
-            decoder.decode(SocketAddr::from(([127, 0, 0, 1], 1)), NOW, message, |event| {
-                if let ExportEvent::Flow(flow, _) = event {
-                    read.push(format!("{flow:?}"));
-                }
-            });
+            decoder.decode(
+                SocketAddr::from(([127, 0, 0, 1], 1)),
+                NOW,
+                message,
+                |event| {
+                    if let ExportEvent::Flow(flow, _) = event {
+                        read.push(format!("{flow:?}"));
+                    }
+                },
+            );
         }
         assert_eq!(read.len(), flows.len());
         for (read, flow) in read.iter().zip(&flows) {
             assert_eq!(*read, format!("{flow:?}"));
         }
         let counters = decoder.counters();
-        assert_eq!((counters.malformed, counters.sets_held, counters.times_rejected), (0, 0, 0));
-        assert!(decoder.losses().all(|(_, losses)| losses.lost + losses.repeated + losses.restarts == 0));
+        assert_eq!(
+            (
+                counters.malformed,
+                counters.sets_held,
+                counters.times_rejected
+            ),
+            (0, 0, 0)
+        );
+        assert!(
+            decoder
+                .losses()
+                .all(|(_, losses)| losses.lost + losses.repeated + losses.restarts == 0)
+        );
     }
 }
 
@@ -105,11 +143,16 @@ fn netflow_v9_has_a_record_for_each_direction() {
     let mut read = Vec::new();
     let mut decoder = ExportDecoder::new(ExportLimits::default());
     for message in encoded(ExportProtocol::Netflow9, &[flow]) {
-        decoder.decode(SocketAddr::from(([127, 0, 0, 1], 1)), NOW, &message, |event| {
-            if let ExportEvent::Flow(flow, _) = event {
-                read.push((flow.source, flow.destination_port, flow.packets, flow.bytes));
-            }
-        });
+        decoder.decode(
+            SocketAddr::from(([127, 0, 0, 1], 1)),
+            NOW,
+            &message,
+            |event| {
+                if let ExportEvent::Flow(flow, _) = event {
+                    read.push((flow.source, flow.destination_port, flow.packets, flow.bytes));
+                }
+            },
+        );
     }
     let expected = [
         (flow.source, flow.destination_port, flow.packets, flow.bytes),
@@ -130,26 +173,46 @@ fn samples_are_read_back() {
         started: NOW,
     };
     let mut encoder = SflowEncoder::new(config);
-    let packets: Vec<Vec<u8>> =
-        (0..1000).map(|_| (0..rng.below(300)).map(|_| rng.next_u64() as u8).collect()).collect();
+    let packets: Vec<Vec<u8>> = (0..1000)
+        .map(|_| (0..rng.below(300)).map(|_| rng.next_u64() as u8).collect())
+        .collect();
     let mut datagrams = Vec::new();
     let mut send = |datagram: &[u8]| datagrams.push(datagram.to_vec());
     for (n, packet) in (0..).zip(&packets) {
-        encoder.push(HeaderProtocol::Ipv4, packet.len() as u32, packet, n * 128, NOW, &mut send);
+        encoder.push(
+            HeaderProtocol::Ipv4,
+            packet.len() as u32,
+            packet,
+            n * 128,
+            NOW,
+            &mut send,
+        );
     }
     encoder.flush(NOW, &mut send);
     assert!(datagrams.iter().all(|datagram| datagram.len() <= 1400));
     let mut decoder = ExportDecoder::new(ExportLimits::default());
     let mut read = Vec::new();
     for datagram in &datagrams {
-        decoder.decode(SocketAddr::from(([127, 0, 0, 1], 1)), NOW, datagram, |event| {
-            let ExportEvent::Sample(sample) = event else { panic!("a sample") };
-            assert_eq!((sample.rate, sample.protocol), (128, HeaderProtocol::Ipv4));
-            assert_eq!((sample.pool, sample.context.domain.exporter), (sample.sequence * 128, config.agent));
-            read.push((sample.frame_len as usize, sample.header.to_vec()));
-        });
+        decoder.decode(
+            SocketAddr::from(([127, 0, 0, 1], 1)),
+            NOW,
+            datagram,
+            |event| {
+                let ExportEvent::Sample(sample) = event else {
+                    panic!("a sample")
+                };
+                assert_eq!((sample.rate, sample.protocol), (128, HeaderProtocol::Ipv4));
+                assert_eq!(
+                    (sample.pool, sample.context.domain.exporter),
+                    (sample.sequence * 128, config.agent)
+                );
+                read.push((sample.frame_len as usize, sample.header.to_vec()));
+            },
+        );
     }
-    let expected = packets.iter().map(|packet| (packet.len(), packet[..packet.len().min(125)].to_vec()));
+    let expected = packets
+        .iter()
+        .map(|packet| (packet.len(), packet[..packet.len().min(125)].to_vec()));
     assert!(read.into_iter().eq(expected));
     assert_eq!(decoder.counters().malformed, 0);
 }
@@ -170,14 +233,34 @@ fn tshark_reads_the_same() {
         for message in encoded(protocol, &flows) {
             talk.datagram(wire::FlowSide::A, &message);
         }
-        let file = std::env::temp_dir().join(format!("encoded-{protocol}-{}.pcap", std::process::id()));
-        std::fs::write(&file, pcap_bytes(&talk.take(), TimestampPrecision::Micros, ByteOrder::Little))
-            .expect("written");
+        let file =
+            std::env::temp_dir().join(format!("encoded-{protocol}-{}.pcap", std::process::id()));
+        std::fs::write(
+            &file,
+            pcap_bytes(&talk.take(), TimestampPrecision::Micros, ByteOrder::Little),
+        )
+        .expect("written");
         let mut command = Command::new("tshark");
         command
-            .args(["-n", "-d", "udp.port==2055,cflow", "-T", "fields", "-e", "cflow.packets", "-r"])
+            .args([
+                "-n",
+                "-d",
+                "udp.port==2055,cflow",
+                "-T",
+                "fields",
+                "-e",
+                "cflow.packets",
+                "-r",
+            ])
             .arg(&file);
-        command.args(["-e", "_ws.malformed", "-e", "cflow.srcport", "-e", "cflow.octets"]);
+        command.args([
+            "-e",
+            "_ws.malformed",
+            "-e",
+            "cflow.srcport",
+            "-e",
+            "cflow.octets",
+        ]);
         let read = String::from_utf8(command.output().expect("it runs").stdout).expect("text");
         std::fs::remove_file(&file).expect("a file");
         let mut values: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
@@ -192,8 +275,17 @@ fn tshark_reads_the_same() {
         }
         assert_eq!(values[&0], vec![3; flows.len()], "{protocol}");
         assert!(values[&1].is_empty());
-        let ports: Vec<u64> = flows.iter().filter_map(|flow| flow.source_port.map(u64::from)).collect();
+        let ports: Vec<u64> = flows
+            .iter()
+            .filter_map(|flow| flow.source_port.map(u64::from))
+            .collect();
         assert_eq!(values[&2], ports);
-        assert_eq!(values[&3], flows.iter().filter_map(|flow| flow.bytes).collect::<Vec<_>>());
+        assert_eq!(
+            values[&3],
+            flows
+                .iter()
+                .filter_map(|flow| flow.bytes)
+                .collect::<Vec<_>>()
+        );
     }
 }

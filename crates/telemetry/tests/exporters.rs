@@ -49,7 +49,9 @@ fn capture(path: &Path) -> Totals {
 /// Datagrams that `export` sends to the address it gets.
 fn exported(export: impl FnOnce(SocketAddr)) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    socket
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .expect("a timeout");
     let to = socket.local_addr().expect("an address");
     let (done, is_done) = mpsc::channel();
     let receiver = thread::spawn(move || {
@@ -74,7 +76,12 @@ fn exported_by_tcp(export: impl FnOnce(SocketAddr)) -> Vec<Vec<u8>> {
     let to = listener.local_addr().expect("an address");
     let receiver = thread::spawn(move || {
         let mut stream = Vec::new();
-        listener.accept().expect("a connection").0.read_to_end(&mut stream).expect("a stream");
+        listener
+            .accept()
+            .expect("a connection")
+            .0
+            .read_to_end(&mut stream)
+            .expect("a stream");
         stream
     });
     export(to);
@@ -99,29 +106,65 @@ fn softflowd_exports_every_packet() {
         let export = |to: SocketAddr| {
             let mut command = Command::new("softflowd");
             command
-                .args(["-v", version, "-P", protocol, "-c", "none", "-d", "-n", &to.to_string(), "-r"])
+                .args([
+                    "-v",
+                    version,
+                    "-P",
+                    protocol,
+                    "-c",
+                    "none",
+                    "-d",
+                    "-n",
+                    &to.to_string(),
+                    "-r",
+                ])
                 .arg(&file);
             assert!(command.output().expect("softflowd runs").status.success());
         };
-        let datagrams = if version == "psamp" { exported_by_tcp(export) } else { exported(export) };
+        let datagrams = if version == "psamp" {
+            exported_by_tcp(export)
+        } else {
+            exported(export)
+        };
         let mut decoder = ExportDecoder::new(ExportLimits::default());
         let mut received = Totals::default();
         for datagram in &datagrams {
             let exporter = SocketAddr::from(([127, 0, 0, 1], 1));
             decoder.decode(exporter, Timestamp(0), datagram, |event| {
-                let ExportEvent::Flow(record, _) = event else { return };
+                let ExportEvent::Flow(record, _) = event else {
+                    return;
+                };
                 received.records += 1;
                 received.packets += record.packets.unwrap_or(0);
-                received.bytes += record.bytes.or_else(|| record.section.map(ip_bytes)).unwrap_or(0);
+                received.bytes += record
+                    .bytes
+                    .or_else(|| record.section.map(ip_bytes))
+                    .unwrap_or(0);
             });
         }
-        assert_eq!((received.packets, received.bytes), (sent.packets, sent.bytes), "version {version}");
+        assert_eq!(
+            (received.packets, received.bytes),
+            (sent.packets, sent.bytes),
+            "version {version}"
+        );
         let records = if version == "psamp" { sent.packets } else { 80 };
         assert_eq!(received.records, records, "version {version}");
         let counters = decoder.counters();
-        assert_eq!((counters.malformed, counters.not_export, counters.sets_held), (0, 0, 0), "{counters:?}");
-        let lost: u64 = decoder.losses().map(|(_, losses)| losses.lost + losses.repeated).sum();
-        assert_eq!(lost, 0, "version {version}: {:?}", decoder.losses().collect::<Vec<_>>());
+        assert_eq!(
+            (counters.malformed, counters.not_export, counters.sets_held),
+            (0, 0, 0),
+            "{counters:?}"
+        );
+        let lost: u64 = decoder
+            .losses()
+            .map(|(_, losses)| losses.lost + losses.repeated)
+            .sum();
+        assert_eq!(
+            lost,
+            0,
+            "version {version}: {:?}",
+            decoder.losses().collect::<Vec<_>>()
+        );
     }
     std::fs::remove_file(&file).expect("a capture");
 }
@@ -132,7 +175,12 @@ fn ip_bytes(section: PacketSection<'_>) -> u64 {
         SectionStart::DataLink => LinkType::Ethernet,
         SectionStart::Network => LinkType::Raw,
     };
-    let captured = CapturedPacket { ts: Timestamp(0), link_type, original_len: 0, bytes: section.bytes };
+    let captured = CapturedPacket {
+        ts: Timestamp(0),
+        link_type,
+        original_len: 0,
+        bytes: section.bytes,
+    };
     let packet = Packet::decode(&captured).expect("a packet");
     u64::from(packet.payload_original_len) + 40
 }

@@ -14,7 +14,9 @@ fn exporter(n: u32) -> SocketAddr {
 }
 
 fn put(message: &mut Vec<u8>, numbers: &[u16]) {
-    numbers.iter().for_each(|number| message.extend(number.to_be_bytes()));
+    numbers
+        .iter()
+        .for_each(|number| message.extend(number.to_be_bytes()));
 }
 
 /// An IPFIX message of domain 1 with these sets.
@@ -22,7 +24,9 @@ fn ipfix(sequence: u32, sets: &[Vec<u8>]) -> Vec<u8> {
     let mut message = Vec::new();
     let len = 16 + sets.iter().map(Vec::len).sum::<usize>();
     put(&mut message, &[10, len as u16]);
-    [1_700_000_000, sequence, 1].iter().for_each(|word: &u32| message.extend(word.to_be_bytes()));
+    [1_700_000_000, sequence, 1]
+        .iter()
+        .for_each(|word: &u32| message.extend(word.to_be_bytes()));
     sets.iter().for_each(|set| message.extend(set));
     message
 }
@@ -62,13 +66,40 @@ fn decode(
 fn data_before_its_template_is_decoded_later() {
     let mut decoder = ExportDecoder::new(ExportLimits::default());
     assert!(decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(300, 10, 1)])).is_empty());
-    assert!(decode(&mut decoder, exporter(1), 1, &ipfix(1, &[data(300, 20, 2), data(301, 5, 5)])).is_empty());
+    assert!(
+        decode(
+            &mut decoder,
+            exporter(1),
+            1,
+            &ipfix(1, &[data(300, 20, 2), data(301, 5, 5)])
+        )
+        .is_empty()
+    );
     // Another exporter's template of the same number.
     assert!(decode(&mut decoder, exporter(2), 2, &ipfix(0, &[template(300)])).is_empty());
-    let found = decode(&mut decoder, exporter(1), 3, &ipfix(3, &[template(300), data(300, 30, 3)]));
-    assert_eq!(found, [(Some(10), Some(1)), (Some(20), Some(2)), (Some(30), Some(3))]);
+    let found = decode(
+        &mut decoder,
+        exporter(1),
+        3,
+        &ipfix(3, &[template(300), data(300, 30, 3)]),
+    );
+    assert_eq!(
+        found,
+        [
+            (Some(10), Some(1)),
+            (Some(20), Some(2)),
+            (Some(30), Some(3))
+        ]
+    );
     let counters = decoder.counters();
-    assert_eq!((counters.sets_held, counters.sets_decoded_late, counters.sets_discarded), (3, 2, 0));
+    assert_eq!(
+        (
+            counters.sets_held,
+            counters.sets_decoded_late,
+            counters.sets_discarded
+        ),
+        (3, 2, 0)
+    );
     decode(&mut decoder, exporter(1), 601_000_000_000, &ipfix(4, &[]));
     assert_eq!(decoder.counters().sets_discarded, 1);
 }
@@ -76,13 +107,34 @@ fn data_before_its_template_is_decoded_later() {
 #[test]
 fn withdrawn_and_replaced_templates() {
     let mut decoder = ExportDecoder::new(ExportLimits::default());
-    decode(&mut decoder, exporter(1), 0, &ipfix(0, &[template(300), template(301)]));
-    decode(&mut decoder, exporter(1), 0, &ipfix(0, &[set(2, &[300, 0])]));
+    decode(
+        &mut decoder,
+        exporter(1),
+        0,
+        &ipfix(0, &[template(300), template(301)]),
+    );
+    decode(
+        &mut decoder,
+        exporter(1),
+        0,
+        &ipfix(0, &[set(2, &[300, 0])]),
+    );
     assert!(decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(300, 1, 1)])).is_empty());
-    assert_eq!(decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(301, 1, 2)])), [(Some(1), Some(2))]);
+    assert_eq!(
+        decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(301, 1, 2)])),
+        [(Some(1), Some(2))]
+    );
     // Packets first, without a withdrawal before.
-    decode(&mut decoder, exporter(1), 0, &ipfix(0, &[set(2, &[301, 2, 2, 4, 1, 4])]));
-    assert_eq!(decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(301, 1, 2)])), [(Some(2), Some(1))]);
+    decode(
+        &mut decoder,
+        exporter(1),
+        0,
+        &ipfix(0, &[set(2, &[301, 2, 2, 4, 1, 4])]),
+    );
+    assert_eq!(
+        decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(301, 1, 2)])),
+        [(Some(2), Some(1))]
+    );
     decode(&mut decoder, exporter(1), 0, &ipfix(0, &[set(2, &[2, 0])]));
     assert!(decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(301, 1, 2)])).is_empty());
     assert_eq!(decoder.counters().templates_withdrawn, 2);
@@ -94,20 +146,34 @@ fn templates_and_rates_survive_a_restart() {
     // Sampler 7 selects one of 64 packets.
     let options = set(3, &[400, 2, 1, 302, 8, 50, 4]);
     let rates = set(400, &[0, 0, 0, 7, 0, 64]);
-    decode(&mut decoder, exporter(1), 0, &ipfix(0, &[template(300), options, rates]));
+    decode(
+        &mut decoder,
+        exporter(1),
+        0,
+        &ipfix(0, &[template(300), options, rates]),
+    );
     let saved = decoder.save();
     let mut decoder = ExportDecoder::new(ExportLimits::default());
     assert_eq!(decoder.restore(&saved), Ok(2));
     let mut found = Vec::new();
-    decoder.decode(exporter(1), Timestamp(0), &ipfix(0, &[data(300, 1, 2)]), |event| {
-        if let telemetry::ExportEvent::Flow(record, _) = event {
-            found.push((record.bytes, record.rate.map(|rate| rate.packets)));
-        }
-    });
+    decoder.decode(
+        exporter(1),
+        Timestamp(0),
+        &ipfix(0, &[data(300, 1, 2)]),
+        |event| {
+            if let telemetry::ExportEvent::Flow(record, _) = event {
+                found.push((record.bytes, record.rate.map(|rate| rate.packets)));
+            }
+        },
+    );
     assert_eq!(found, [(Some(1), Some(64.0))]);
     assert_eq!(decoder.save(), saved);
     let longer = saved.replace("\"version\":1", "\"version\":2");
-    assert!(decoder.restore(&longer).is_err_and(|error| error.contains("version 2")));
+    assert!(
+        decoder
+            .restore(&longer)
+            .is_err_and(|error| error.contains("version 2"))
+    );
     assert!(decoder.restore("{").is_err());
 }
 
@@ -122,20 +188,50 @@ fn floods_are_bounded_and_counted() {
     };
     let mut decoder = ExportDecoder::new(limits);
     for n in 0..10_000 {
-        let message = ipfix(0, &[template(256 + n as u16), template(300 + n as u16), data(60_000, 1, 1)]);
+        let message = ipfix(
+            0,
+            &[
+                template(256 + n as u16),
+                template(300 + n as u16),
+                data(60_000, 1, 1),
+            ],
+        );
         decode(&mut decoder, exporter(n), 0, &message);
     }
-    let ExportCounters { domains_evicted, templates, templates_evicted, sets_held, sets_discarded, .. } =
-        decoder.counters();
-    assert_eq!((domains_evicted, templates, sets_held), (9_900, 20_000, 10_000));
-    assert!((19_600..20_000).contains(&templates_evicted), "{templates_evicted}");
-    assert!((9_800..10_000).contains(&sets_discarded), "{sets_discarded}");
+    let ExportCounters {
+        domains_evicted,
+        templates,
+        templates_evicted,
+        sets_held,
+        sets_discarded,
+        ..
+    } = decoder.counters();
+    assert_eq!(
+        (domains_evicted, templates, sets_held),
+        (9_900, 20_000, 10_000)
+    );
+    assert!(
+        (19_600..20_000).contains(&templates_evicted),
+        "{templates_evicted}"
+    );
+    assert!(
+        (9_800..10_000).contains(&sets_discarded),
+        "{sets_discarded}"
+    );
     assert!(decoder.losses().count() <= 100);
     for n in 0..1000 {
-        decode(&mut decoder, exporter(1), 0, &ipfix(0, &[template(256 + n)]));
+        decode(
+            &mut decoder,
+            exporter(1),
+            0,
+            &ipfix(0, &[template(256 + n)]),
+        );
     }
     assert_eq!(decoder.counters().templates_rejected, 990);
-    assert_eq!(decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(256, 1, 1)])).len(), 1);
+    assert_eq!(
+        decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(256, 1, 1)])).len(),
+        1
+    );
 }
 
 #[test]
@@ -148,7 +244,10 @@ fn losses_are_told_from_reordering() {
     }
     let losses: Vec<_> = decoder.losses().map(|(_, losses)| losses).collect();
     assert_eq!(losses.len(), 1);
-    assert_eq!((losses[0].received, losses[0].lost, losses[0].reordered), (6, 2, 1));
+    assert_eq!(
+        (losses[0].received, losses[0].lost, losses[0].reordered),
+        (6, 2, 1)
+    );
 }
 
 #[test]
@@ -157,11 +256,25 @@ fn lengths_that_lie_lose_the_rest_of_a_message_only() {
     decode(&mut decoder, exporter(1), 0, &ipfix(0, &[template(300)]));
     let mut long = data(300, 7, 7);
     long[3] = 200;
-    let found = decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(300, 1, 1), long]));
+    let found = decode(
+        &mut decoder,
+        exporter(1),
+        0,
+        &ipfix(0, &[data(300, 1, 1), long]),
+    );
     assert_eq!(found, [(Some(1), Some(1)), (Some(7), Some(7))]);
     let mut short = data(300, 7, 7);
     short[3] = 3;
-    assert_eq!(decode(&mut decoder, exporter(1), 0, &ipfix(0, &[data(300, 1, 1), short])).len(), 1);
+    assert_eq!(
+        decode(
+            &mut decoder,
+            exporter(1),
+            0,
+            &ipfix(0, &[data(300, 1, 1), short])
+        )
+        .len(),
+        1
+    );
     assert_eq!(decoder.counters().malformed, 2);
     assert!(decode(&mut decoder, exporter(1), 0, b"GET / HTTP/1.1\r\n\r\n").is_empty());
     assert_eq!(decoder.counters().not_export, 1);
@@ -205,16 +318,30 @@ fn damage_does_no_harm() {
         }
         for _ in 0..random(5) {
             let at = random(message.len());
-            message[at] = if random(2) == 0 { random(256) as u8 } else { [0, 1, 0xff][random(3)] };
+            message[at] = if random(2) == 0 {
+                random(256) as u8
+            } else {
+                [0, 1, 0xff][random(3)]
+            };
         }
         if random(4) == 0 {
             message.truncate(random(message.len()));
         }
-        decoder.decode(exporter(random(100) as u32), Timestamp(n), &message, |event| {
-            if let telemetry::ExportEvent::Flow(_, Some(record)) = event {
-                assert!(record.fields().all(|field| field.value.len() <= message.len()) || n > 0);
-            }
-        });
+        decoder.decode(
+            exporter(random(100) as u32),
+            Timestamp(n),
+            &message,
+            |event| {
+                if let telemetry::ExportEvent::Flow(_, Some(record)) = event {
+                    assert!(
+                        record
+                            .fields()
+                            .all(|field| field.value.len() <= message.len())
+                            || n > 0
+                    );
+                }
+            },
+        );
     }
     let counters = decoder.counters();
     assert_eq!(counters.messages + counters.not_export > 0, rounds > 0);

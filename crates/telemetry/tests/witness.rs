@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use telemetry::{ExportCounters, ExportDecoder, ExportEvent, ExportLimits, ExportedFlow, PacketSample};
+use telemetry::{
+    ExportCounters, ExportDecoder, ExportEvent, ExportLimits, ExportedFlow, PacketSample,
+};
 use wire::{Packet, Timestamp};
 
 /// Fields of a record by their names in tshark.
@@ -20,7 +22,9 @@ fn records_are_those_of_tshark() {
     testkit::require!("tshark");
     let mut captures = testkit::captures_in("captures/flowexport");
     captures.extend(
-        testkit::captures_in("live-captures").into_iter().filter(|path| name(path).starts_with("flow_v")),
+        testkit::captures_in("live-captures")
+            .into_iter()
+            .filter(|path| name(path).starts_with("flow_v")),
     );
     let mut records = 0;
     for capture in &captures {
@@ -36,24 +40,44 @@ fn records_are_those_of_tshark() {
                 name(capture)
             );
             for (ours, theirs) in ours.iter().zip(theirs) {
-                for (field, theirs) in theirs.iter().filter(|(field, value)| is_used(field, value, ours)) {
+                for (field, theirs) in theirs
+                    .iter()
+                    .filter(|(field, value)| is_used(field, value, ours))
+                {
                     let all = ours;
                     let ours = all.get(field).map_or("null", String::as_str);
-                    assert_eq!(ours, theirs, "{} frame {frame}: {field} of {all:?}", name(capture));
+                    assert_eq!(
+                        ours,
+                        theirs,
+                        "{} frame {frame}: {field} of {all:?}",
+                        name(capture)
+                    );
                 }
             }
             records += theirs.len();
         }
-        let more: Vec<u64> = ours.keys().copied().filter(|frame| !theirs.contains_key(frame)).collect();
+        let more: Vec<u64> = ours
+            .keys()
+            .copied()
+            .filter(|frame| !theirs.contains_key(frame))
+            .collect();
         // NetFlow v5 sent to the port of sFlow, by which tshark decides.
         let known = if name(capture).starts_with("tcpdump-sflow_multiple") {
             vec![13, 19, 20, 21, 22]
         } else {
             vec![]
         };
-        assert_eq!(more, known, "{}: frames without a record in tshark", name(capture));
+        assert_eq!(
+            more,
+            known,
+            "{}: frames without a record in tshark",
+            name(capture)
+        );
     }
-    assert!(captures.is_empty() || records > 1500, "only {records} records");
+    assert!(
+        captures.is_empty() || records > 1500,
+        "only {records} records"
+    );
 }
 
 /// Not an address of the IP version that the record does not use, which some exporters fill with zeros, or that
@@ -70,7 +94,10 @@ fn is_used(field: &str, value: &str, ours: &Record) -> bool {
 }
 
 fn name(path: &Path) -> String {
-    path.file_name().expect("a file name").to_string_lossy().into_owned()
+    path.file_name()
+        .expect("a file name")
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Records by number of the frame, from 1.
@@ -83,7 +110,9 @@ fn decoded(capture: &Path) -> (BTreeMap<u64, Vec<Record>>, ExportCounters) {
     while source.next_block(&mut block) {
         for captured in block.packets() {
             frame += 1;
-            let Ok(packet) = Packet::decode(&captured) else { continue };
+            let Ok(packet) = Packet::decode(&captured) else {
+                continue;
+            };
             let source = packet.five_tuple.src;
             let exporter = SocketAddr::new(source.addr.to_ip(), source.port);
             decoder.decode(exporter, captured.ts, packet.payload, |event| {
@@ -116,8 +145,16 @@ fn flow(flow: &ExportedFlow<'_>) -> Record {
         };
     }
     let is_icmp = matches!(flow.protocol, Some(1 | 58));
-    let destination_port = if is_icmp { flow.destination_port.or(flow.icmp) } else { flow.destination_port };
-    let source_port = if is_icmp { flow.source_port.or(Some(0)) } else { flow.source_port };
+    let destination_port = if is_icmp {
+        flow.destination_port.or(flow.icmp)
+    } else {
+        flow.destination_port
+    };
+    let source_port = if is_icmp {
+        flow.source_port.or(Some(0))
+    } else {
+        flow.source_port
+    };
     put("cflow.srcport", text(source_port.map(u64::from)));
     put("cflow.dstport", text(destination_port.map(u64::from)));
     put("cflow.protocol", text(flow.protocol.map(u64::from)));
@@ -127,27 +164,56 @@ fn flow(flow: &ExportedFlow<'_>) -> Record {
     put("cflow.outputint", text(flow.output.map(u64::from)));
     put("cflow.srcas", text(flow.source_as.map(u64::from)));
     put("cflow.dstas", text(flow.destination_as.map(u64::from)));
-    put("cflow.tos", flow.traffic_class.map(|tos| format!("0x{tos:02x}")));
-    let duration = flow.start.zip(flow.end).map(|(start, end)| end.since(start));
-    put("cflow.timedelta", duration.map(|ns| Timestamp(ns).to_string()));
+    put(
+        "cflow.tos",
+        flow.traffic_class.map(|tos| format!("0x{tos:02x}")),
+    );
+    let duration = flow
+        .start
+        .zip(flow.end)
+        .map(|(start, end)| end.since(start));
+    put(
+        "cflow.timedelta",
+        duration.map(|ns| Timestamp(ns).to_string()),
+    );
     record
 }
 
 fn sample(sample: &PacketSample<'_>) -> Record {
-    let hex: Vec<String> = sample.header.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: Vec<String> = sample
+        .header
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let mut record = Record::from([
-        ("sflow.flow_sample.sequence_number", sample.sequence.to_string()),
+        (
+            "sflow.flow_sample.sequence_number",
+            sample.sequence.to_string(),
+        ),
         ("sflow.flow_sample.sampling_rate", sample.rate.to_string()),
         ("sflow.flow_sample.sample_pool", sample.pool.to_string()),
-        ("sflow.flow_sample.dropped_packets", sample.drops.to_string()),
-        ("sflow_245.header.frame_length", sample.frame_len.to_string()),
-        ("sflow_245.header.payload_stripped", sample.stripped.to_string()),
-        ("sflow_245.header.sampled_header_length", sample.header.len().to_string()),
+        (
+            "sflow.flow_sample.dropped_packets",
+            sample.drops.to_string(),
+        ),
+        (
+            "sflow_245.header.frame_length",
+            sample.frame_len.to_string(),
+        ),
+        (
+            "sflow_245.header.payload_stripped",
+            sample.stripped.to_string(),
+        ),
+        (
+            "sflow_245.header.sampled_header_length",
+            sample.header.len().to_string(),
+        ),
         ("sflow_245.header", hex.join(":")),
     ]);
-    for (name, vlan) in
-        [("sflow_245.vlan.in", sample.context.input_vlan), ("sflow_245.vlan.out", sample.context.output_vlan)]
-    {
+    for (name, vlan) in [
+        ("sflow_245.vlan.in", sample.context.input_vlan),
+        ("sflow_245.vlan.out", sample.context.output_vlan),
+    ] {
         vlan.map(|vlan| record.insert(name, vlan.to_string()));
     }
     record
@@ -187,13 +253,21 @@ fn tshark(capture: &Path) -> BTreeMap<u64, Vec<Record>> {
     for port in PORTS {
         command.args(["-d", &format!("udp.port=={port},cflow")]);
     }
-    command.args(["-T", "json", "--no-duplicate-keys", "-J", "frame cflow sflow"]);
+    command.args([
+        "-T",
+        "json",
+        "--no-duplicate-keys",
+        "-J",
+        "frame cflow sflow",
+    ]);
     let output = command.output().expect("tshark runs");
     let frames: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
     let mut records = BTreeMap::new();
     for frame in frames {
         let layers = &frame["_source"]["layers"];
-        let number = layers["frame"]["frame.number"].as_str().and_then(|number| number.parse().ok());
+        let number = layers["frame"]["frame.number"]
+            .as_str()
+            .and_then(|number| number.parse().ok());
         let mut found = Vec::new();
         for layer in ["cflow", "sflow"] {
             collect(&layers[layer], &mut found);
@@ -211,15 +285,21 @@ fn collect(node: &Value, found: &mut Vec<Record>) {
         Value::Array(nodes) => nodes.iter().for_each(|node| collect(node, found)),
         Value::Object(nodes) => {
             for (title, node) in nodes {
-                let is_record =
-                    ["Flow ", "pdu ", "Expanded flow sample"].iter().any(|begin| title.starts_with(begin));
+                let is_record = ["Flow ", "pdu ", "Expanded flow sample"]
+                    .iter()
+                    .any(|begin| title.starts_with(begin));
                 if !is_record {
                     collect(node, found);
                     continue;
                 }
                 let mut record = Record::new();
                 fields(node, &mut record);
-                let is_flow = ["cflow.srcaddr", "cflow.srcaddrv6", "cflow.octets", "sflow_245.header"];
+                let is_flow = [
+                    "cflow.srcaddr",
+                    "cflow.srcaddrv6",
+                    "cflow.octets",
+                    "sflow_245.header",
+                ];
                 if is_flow.iter().any(|field| record.contains_key(field)) {
                     found.push(record);
                 }
@@ -240,7 +320,9 @@ fn fields(node: &Value, record: &mut Record) {
                 // tshark shows the padding as part of the header.
                 if let Some(len) = record.get("sflow_245.header.sampled_header_length") {
                     let digits = 3 * len.parse::<usize>().expect("a length");
-                    record.entry("sflow_245.header").and_modify(|hex| hex.truncate(digits.saturating_sub(1)));
+                    record
+                        .entry("sflow_245.header")
+                        .and_modify(|hex| hex.truncate(digits.saturating_sub(1)));
                 }
             }
             _ => fields(node, record),

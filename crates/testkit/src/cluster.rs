@@ -49,7 +49,10 @@ impl TestCluster {
     #[must_use]
     pub fn start(tmp: &Path, name: &str, parts: ClusterParts) -> Option<TestCluster> {
         if let Some(dir) = std::env::var_os("NETALYTICS_CLUSTER_DIR") {
-            return Some(TestCluster::at(PathBuf::from(dir), ClusterLifetime::Elsewhere));
+            return Some(TestCluster::at(
+                PathBuf::from(dir),
+                ClusterLifetime::Elsewhere,
+            ));
         }
         let programs = programs()?;
         // A separate directory per cluster: a test may start one while that of another is being removed.
@@ -82,11 +85,19 @@ impl TestCluster {
     fn at(dir: PathBuf, end: ClusterLifetime) -> TestCluster {
         let addresses = fs::read_to_string(dir.join("addresses")).expect("addresses");
         let address = |name: &str| {
-            let line = addresses.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            let line = addresses
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
             line.map(str::to_owned)
         };
         let kafka = address("KAFKA").expect("brokers");
-        TestCluster { kafka, flink: address("FLINK"), gateway: address("GATEWAY"), dir, end }
+        TestCluster {
+            kafka,
+            flink: address("FLINK"),
+            gateway: address("GATEWAY"),
+            dir,
+            end,
+        }
     }
 
     /// The ID of a process.
@@ -96,7 +107,10 @@ impl TestCluster {
     #[must_use]
     pub fn pid(&self, process: &str) -> String {
         let file = self.dir.join("run").join(format!("{process}.pid"));
-        fs::read_to_string(&file).expect("its number").trim().to_owned()
+        fs::read_to_string(&file)
+            .expect("its number")
+            .trim()
+            .to_owned()
     }
 
     /// Kills a process immediately: `broker-1`, `taskmanager-1`, `jobmanager`, `gateway`.
@@ -104,7 +118,10 @@ impl TestCluster {
     /// # Panics
     /// If it is not running.
     pub fn kill(&self, process: &str) {
-        let killed = Command::new("kill").args(["-9", &self.pid(process)]).status().expect("kill");
+        let killed = Command::new("kill")
+            .args(["-9", &self.pid(process)])
+            .status()
+            .expect("kill");
         assert!(killed.success(), "{process}");
     }
 
@@ -133,7 +150,11 @@ impl TestCluster {
     #[must_use]
     pub fn kafka_tool(&self, class: &str) -> Command {
         let mut command = Command::new("java");
-        command.arg("-cp").arg(self.dir.join("kafka/*")).arg(class).args(["--bootstrap-server", &self.kafka]);
+        command
+            .arg("-cp")
+            .arg(self.dir.join("kafka/*"))
+            .arg(class)
+            .args(["--bootstrap-server", &self.kafka]);
         command
     }
 
@@ -145,7 +166,9 @@ impl TestCluster {
     pub fn property(&self, broker: &str, name: &str) -> String {
         let file = self.dir.join("run").join(format!("{broker}.properties"));
         let all = fs::read_to_string(&file).expect("its properties");
-        let found = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let found = all
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         found.expect("the property").to_owned()
     }
 
@@ -188,12 +211,20 @@ impl Drop for TestCluster {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit lies two below")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/testkit lies two below")
 }
 
 fn script_in(dir: &Path, what: &str, part: Option<&str>) -> Command {
     let mut command = script();
-    command.arg(what).arg(dir).args(part).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .arg(what)
+        .arg(dir)
+        .args(part)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     command
 }
 
@@ -214,7 +245,11 @@ fn programs() -> Option<PathBuf> {
     require!("java", "curl", "python3");
     if !is_there() {
         require!("mvn");
-        let _ = script().arg("install").arg(&dir).stdin(Stdio::null()).status();
+        let _ = script()
+            .arg("install")
+            .arg(&dir)
+            .stdin(Stdio::null())
+            .status();
     }
     require!("kafka-flink" => is_there().then_some(()).ok_or("deploy/kafka-flink.sh could not install them"));
     Some(dir.canonicalize().expect("it exists"))

@@ -19,10 +19,14 @@ pub fn corpus() -> Option<PathBuf> {
 /// If the corpus is missing and `ALLOW_MISSING` does not name it, or the folder has no captures.
 #[must_use]
 pub fn captures_in(folder: &str) -> Vec<PathBuf> {
-    let Some(root) = corpus() else { return Vec::new() };
+    let Some(root) = corpus() else {
+        return Vec::new();
+    };
     let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten();
-    let mut found: Vec<PathBuf> =
-        entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| is_capture(p)).collect();
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|e| Some(e.ok()?.path()))
+        .filter(|p| is_capture(p))
+        .collect();
     found.sort();
     assert!(!found.is_empty(), "no captures in {folder} of the corpus");
     found
@@ -32,11 +36,17 @@ pub fn captures_in(folder: &str) -> Vec<PathBuf> {
 #[must_use]
 pub fn truth_of(capture: &Path) -> PathBuf {
     let name = capture.to_string_lossy();
-    PathBuf::from(format!("{}.truth", name.strip_suffix(".gz").unwrap_or(&name)))
+    PathBuf::from(format!(
+        "{}.truth",
+        name.strip_suffix(".gz").unwrap_or(&name)
+    ))
 }
 
 fn is_capture(path: &Path) -> bool {
     let name = path.to_string_lossy();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
-    path.is_file() && [".pcap", ".pcapng", ".cap"].iter().any(|end| name.ends_with(end))
+    path.is_file()
+        && [".pcap", ".pcapng", ".cap"]
+            .iter()
+            .any(|end| name.ends_with(end))
 }

@@ -60,12 +60,18 @@ impl TcpDialogue {
 
     /// The client endpoint.
     pub fn client(&mut self) -> DialogueEnd<'_> {
-        DialogueEnd { talk: self, side: FlowSide::A }
+        DialogueEnd {
+            talk: self,
+            side: FlowSide::A,
+        }
     }
 
     /// The server endpoint.
     pub fn server(&mut self) -> DialogueEnd<'_> {
-        DialogueEnd { talk: self, side: FlowSide::B }
+        DialogueEnd {
+            talk: self,
+            side: FlowSide::B,
+        }
     }
 
     /// SYN, SYN-ACK, ACK.
@@ -123,7 +129,10 @@ impl TcpDialogue {
     fn push(&mut self, from: FlowSide, sent: SentPacket) {
         let ip_id = &mut self.ip_ids[from.index()];
         *ip_id = ip_id.checked_add(1).unwrap_or(1);
-        self.sent.push(SentPacket { ip_id: *ip_id, ..sent });
+        self.sent.push(SentPacket {
+            ip_id: *ip_id,
+            ..sent
+        });
         self.now = self.now.plus(self.step_ns);
     }
 }
@@ -155,7 +164,11 @@ impl DialogueEnd<'_> {
         let size = self.talk.segment_size.max(1);
         let n = bytes.len().div_ceil(size);
         for (i, part) in bytes.chunks(size).enumerate() {
-            let push = if i + 1 == n { TcpFlags::PSH } else { TcpFlags(0) };
+            let push = if i + 1 == n {
+                TcpFlags::PSH
+            } else {
+                TcpFlags(0)
+            };
             self.say(TcpFlags::ACK | push, part);
         }
         self.answer()
@@ -178,7 +191,8 @@ impl DialogueEnd<'_> {
 
     /// Advances the sequence number for data not captured.
     pub fn send_unseen(&mut self, bytes: usize) -> &mut Self {
-        self.talk.next[self.side.index()] = self.talk.next[self.side.index()].wrapping_add(bytes as u32);
+        self.talk.next[self.side.index()] =
+            self.talk.next[self.side.index()].wrapping_add(bytes as u32);
         self
     }
 
@@ -200,21 +214,34 @@ impl DialogueEnd<'_> {
 
     /// Modifies the last packet, for example its window, capture length, or time.
     pub fn amend(&mut self, change: impl FnOnce(&mut SentPacket)) -> &mut Self {
-        change(self.talk.sent.last_mut().expect("something was said before it is amended"));
+        change(
+            self.talk
+                .sent
+                .last_mut()
+                .expect("something was said before it is amended"),
+        );
         self
     }
 
     fn say(&mut self, flags: TcpFlags, bytes: &[u8]) -> &mut Self {
         let seq = self.talk.next_seq(self.side);
-        let consumed = bytes.len() as u32 + u32::from(flags.intersects(TcpFlags::SYN | TcpFlags::FIN));
+        let consumed =
+            bytes.len() as u32 + u32::from(flags.intersects(TcpFlags::SYN | TcpFlags::FIN));
         self.push(seq, flags, bytes);
         self.talk.next[self.side.index()] = seq.wrapping_add(consumed);
         self
     }
 
     fn push(&mut self, seq: u32, flags: TcpFlags, bytes: &[u8]) -> &mut Self {
-        let ack = if flags.contains(TcpFlags::ACK) { self.talk.next_seq(self.side.other()) } else { 0 };
-        let ends = (self.talk.address(self.side), self.talk.address(self.side.other()));
+        let ack = if flags.contains(TcpFlags::ACK) {
+            self.talk.next_seq(self.side.other())
+        } else {
+            0
+        };
+        let ends = (
+            self.talk.address(self.side),
+            self.talk.address(self.side.other()),
+        );
         let sent = SentPacket::tcp(self.talk.now, ends, tcp_info(seq, ack, flags), bytes);
         self.talk.push(self.side, sent);
         self
@@ -222,7 +249,11 @@ impl DialogueEnd<'_> {
 
     fn answer(&mut self) -> &mut Self {
         if self.talk.acks {
-            DialogueEnd { talk: self.talk, side: self.side.other() }.ack();
+            DialogueEnd {
+                talk: self.talk,
+                side: self.side.other(),
+            }
+            .ack();
         }
         self
     }
@@ -236,8 +267,18 @@ mod tests {
         let mut text = String::new();
         for sent in talk.sent() {
             let tcp = sent.tcp_info().expect("a TCP dialogue");
-            let who = if sent.src == talk.address(FlowSide::A) { 'c' } else { 's' };
-            text += &format!("{who}{:x}:{}+{}/{} ", tcp.flags.0, tcp.seq.0, sent.payload.len(), tcp.ack.0);
+            let who = if sent.src == talk.address(FlowSide::A) {
+                'c'
+            } else {
+                's'
+            };
+            text += &format!(
+                "{who}{:x}:{}+{}/{} ",
+                tcp.flags.0,
+                tcp.seq.0,
+                sent.payload.len(),
+                tcp.ack.0
+            );
         }
         assert_eq!(text.trim_end(), expected);
     }
@@ -263,7 +304,11 @@ mod tests {
         talk.handshake();
         talk.advance(7);
         talk.client().rst();
-        let at: Vec<i64> = talk.sent().iter().map(|s| s.ts.since(talk.sent()[0].ts)).collect();
+        let at: Vec<i64> = talk
+            .sent()
+            .iter()
+            .map(|s| s.ts.since(talk.sent()[0].ts))
+            .collect();
         assert_eq!(at, [0, 0, 0, 7]);
     }
 }

@@ -44,7 +44,11 @@ impl TestNamespaces {
             .stderr(Stdio::null())
             .spawn()
             .expect("bash runs");
-        TestNamespaces { prefix, folder, keeper }
+        TestNamespaces {
+            prefix,
+            folder,
+            keeper,
+        }
     }
 
     /// The name of a host's namespace.
@@ -86,7 +90,9 @@ impl TestNamespaces {
     #[must_use]
     pub fn within(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(host), program]).stdin(Stdio::null());
+        command
+            .args(["netns", "exec", &self.name(host), program])
+            .stdin(Stdio::null());
         command
     }
 }
@@ -95,7 +101,11 @@ impl Drop for TestNamespaces {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the logs are in {}", self.folder.display());
-            let _ = self.keeper.stdin.as_mut().map(|input| input.write_all(b"keep\n"));
+            let _ = self
+                .keeper
+                .stdin
+                .as_mut()
+                .map(|input| input.write_all(b"keep\n"));
         }
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
@@ -107,9 +117,21 @@ impl Drop for TestNamespaces {
 /// # Errors
 /// The command's error output, or the reason it could not be started.
 pub fn run(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{command:?}: {e}"))?;
-    let why = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()).ok_or_else(why)
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("{command:?}: {e}"))?;
+    let why = || {
+        format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
+    };
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        .ok_or_else(why)
 }
 
 /// Runs `ip` with these arguments.

@@ -22,12 +22,20 @@ pub struct NetworkDelay {
 #[must_use]
 pub fn at_the_clients(whole: &[u8], way: NetworkDelay, rewrite: impl Fn(&mut [u8])) -> Vec<u8> {
     let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().expect("four bytes"));
-    assert_eq!(word(0), 0xa1b2_c3d4, "a little-endian file with microseconds");
+    assert_eq!(
+        word(0),
+        0xa1b2_c3d4,
+        "a little-endian file with microseconds"
+    );
     let (mut packets, mut at) = (Vec::new(), 24);
     while at < whole.len() {
         let length = word(at + 8) as usize;
         let mut bytes = whole[at + 16..at + 16 + length].to_vec();
-        let delay = if bytes.get(30..34) == Some(&way.server) { -way.to_us } else { way.back_us };
+        let delay = if bytes.get(30..34) == Some(&way.server) {
+            -way.to_us
+        } else {
+            way.back_us
+        };
         let time = i64::from(word(at)) * 1_000_000 + i64::from(word(at + 4)) + delay + way.ahead_us;
         rewrite(&mut bytes);
         packets.push((time, word(at + 12), bytes));
@@ -36,7 +44,12 @@ pub fn at_the_clients(whole: &[u8], way: NetworkDelay, rewrite: impl Fn(&mut [u8
     packets.sort_by_key(|(time, ..)| *time);
     let mut out = whole[..24].to_vec();
     for (time, original, bytes) in packets {
-        for word in [(time / 1_000_000) as u32, (time % 1_000_000) as u32, bytes.len() as u32, original] {
+        for word in [
+            (time / 1_000_000) as u32,
+            (time % 1_000_000) as u32,
+            bytes.len() as u32,
+            original,
+        ] {
             out.extend(word.to_le_bytes());
         }
         out.extend(bytes);

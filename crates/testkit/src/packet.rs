@@ -48,7 +48,12 @@ pub struct SentPacket {
 impl SentPacket {
     /// A complete TCP segment without VLAN tag.
     #[must_use]
-    pub fn tcp(ts: Timestamp, ends: (SocketAddr, SocketAddr), tcp: TcpInfo, payload: &[u8]) -> SentPacket {
+    pub fn tcp(
+        ts: Timestamp,
+        ends: (SocketAddr, SocketAddr),
+        tcp: TcpInfo,
+        payload: &[u8],
+    ) -> SentPacket {
         SentPacket::new(ts, ends, TransportCarrier::Tcp(tcp), payload)
     }
 
@@ -106,10 +111,15 @@ impl SentPacket {
         }
         let (protocol, segment) = (self.protocol(), self.segment());
         match (self.src.ip(), self.dst.ip()) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                ipv4(&mut out, (src, dst), (protocol, self.ip_id, self.ttl), &segment)
+            (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4(
+                &mut out,
+                (src, dst),
+                (protocol, self.ip_id, self.ttl),
+                &segment,
+            ),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                ipv6(&mut out, (src, dst), (protocol, self.ttl), &segment)
             }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6(&mut out, (src, dst), (protocol, self.ttl), &segment),
             _ => panic!("both ends of a packet are of one address family"),
         }
         out
@@ -119,7 +129,12 @@ impl SentPacket {
     #[must_use]
     pub fn captured<'a>(&self, bytes: &'a [u8]) -> CapturedPacket<'a> {
         let original_len = bytes.len() as u32 + self.cut;
-        CapturedPacket { ts: self.ts, link_type: LinkType::Ethernet, original_len, bytes }
+        CapturedPacket {
+            ts: self.ts,
+            link_type: LinkType::Ethernet,
+            original_len,
+            bytes,
+        }
     }
 
     /// The packet as delivered by a decoder.
@@ -149,9 +164,19 @@ impl SentPacket {
     }
 
     fn five_tuple(&self) -> FiveTuple {
-        let ports = matches!(self.carrier, TransportCarrier::Tcp(_) | TransportCarrier::Udp);
-        let end = |s: SocketAddr| Endpoint { addr: s.ip().into(), port: if ports { s.port() } else { 0 } };
-        FiveTuple { src: end(self.src), dst: end(self.dst), protocol: IpProtocol(self.protocol()) }
+        let ports = matches!(
+            self.carrier,
+            TransportCarrier::Tcp(_) | TransportCarrier::Udp
+        );
+        let end = |s: SocketAddr| Endpoint {
+            addr: s.ip().into(),
+            port: if ports { s.port() } else { 0 },
+        };
+        FiveTuple {
+            src: end(self.src),
+            dst: end(self.dst),
+            protocol: IpProtocol(self.protocol()),
+        }
     }
 
     fn protocol(&self) -> u8 {
@@ -196,9 +221,17 @@ impl SentPacket {
         };
         out.extend_from_slice(&self.payload);
         if let Some(at) = checksum_at {
-            let pseudo = if self.protocol() == 1 { 0 } else { self.pseudo_header_sum(out.len()) };
+            let pseudo = if self.protocol() == 1 {
+                0
+            } else {
+                self.pseudo_header_sum(out.len())
+            };
             let sum = checksum(pseudo, &out);
-            let sum = if sum == 0 && self.protocol() == 17 { 0xffff } else { sum };
+            let sum = if sum == 0 && self.protocol() == 17 {
+                0xffff
+            } else {
+                sum
+            };
             out[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         }
         out
@@ -243,7 +276,12 @@ pub fn packets(sent: &[SentPacket]) -> Vec<Packet<'_>> {
 /// A TCP header with a default window.
 #[must_use]
 pub fn tcp_info(seq: u32, ack: u32, flags: TcpFlags) -> TcpInfo {
-    TcpInfo { seq: TcpSeq(seq), ack: TcpSeq(ack), flags, window: 64_000 }
+    TcpInfo {
+        seq: TcpSeq(seq),
+        ack: TcpSeq(ack),
+        flags,
+        window: 64_000,
+    }
 }
 
 const TTL: u8 = 64;
@@ -267,7 +305,12 @@ fn ipv4(
     out.extend_from_slice(segment);
 }
 
-fn ipv6(out: &mut Vec<u8>, (src, dst): (Ipv6Addr, Ipv6Addr), (protocol, ttl): (u8, u8), segment: &[u8]) {
+fn ipv6(
+    out: &mut Vec<u8>,
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    (protocol, ttl): (u8, u8),
+    segment: &[u8],
+) {
     out.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
     out.extend((segment.len() as u16).to_be_bytes());
     out.extend([protocol, ttl]);
@@ -295,13 +338,20 @@ mod tests {
     use super::*;
 
     fn ends(a: &str, b: &str) -> (SocketAddr, SocketAddr) {
-        (a.parse().expect("an address"), b.parse().expect("an address"))
+        (
+            a.parse().expect("an address"),
+            b.parse().expect("an address"),
+        )
     }
 
     fn check(sent: &SentPacket) {
         let bytes = sent.to_bytes();
         let packet = sent.packet();
-        assert_eq!(bytes.len() as u32 + sent.cut, packet.original_len, "{sent:?}");
+        assert_eq!(
+            bytes.len() as u32 + sent.cut,
+            packet.original_len,
+            "{sent:?}"
+        );
         assert!(bytes.ends_with(packet.payload), "{sent:?}");
         let wire = sent.wire_bytes();
         let network = 14 + 4 * sent.vlans.len();
@@ -310,8 +360,11 @@ mod tests {
             assert_eq!(checksum(0, &wire[network..transport]), 0, "{sent:?}");
         }
         if !matches!(sent.carrier, TransportCarrier::Other(_)) {
-            let pseudo =
-                if sent.protocol() == 1 { 0 } else { sent.pseudo_header_sum(wire.len() - transport) };
+            let pseudo = if sent.protocol() == 1 {
+                0
+            } else {
+                sent.pseudo_header_sum(wire.len() - transport)
+            };
             assert_eq!(checksum(pseudo, &wire[transport..]), 0, "{sent:?}");
         }
     }
@@ -321,17 +374,27 @@ mod tests {
         let bytes = sent.to_bytes();
         let decoded = Packet::decode(&sent.captured(&bytes)).expect("a good packet");
         // Fields available only in the bytes are missing from undecoded packets.
-        let decoded = Packet { macs: None, segment: &[], ..decoded };
+        let decoded = Packet {
+            macs: None,
+            segment: &[],
+            ..decoded
+        };
         assert_eq!(format!("{decoded:?}"), format!("{:?}", sent.packet()));
     }
 
     #[test]
     fn lengths_and_checksums_are_right() {
         let tcp = TransportCarrier::Tcp(tcp_info(1, 2, TcpFlags::ACK));
-        for pair in [ends("10.0.0.1:1024", "10.0.0.2:80"), ends("[2001:db8::1]:1024", "[2001:db8::2]:80")] {
-            for carrier in
-                [tcp, TransportCarrier::Udp, TransportCarrier::Icmp(8, 0), TransportCarrier::Other(132)]
-            {
+        for pair in [
+            ends("10.0.0.1:1024", "10.0.0.2:80"),
+            ends("[2001:db8::1]:1024", "[2001:db8::2]:80"),
+        ] {
+            for carrier in [
+                tcp,
+                TransportCarrier::Udp,
+                TransportCarrier::Icmp(8, 0),
+                TransportCarrier::Other(132),
+            ] {
                 for payload in [&b""[..], b"x", b"hello world", &[0xff; 1400]] {
                     for vlans in [vec![], vec![7], vec![7, 8]] {
                         let cut = payload.len() as u32 / 2;

@@ -38,7 +38,9 @@ impl PacketMangler {
             while copies > 0 {
                 let mut late = one.clone();
                 if copies == 2 || rng.chance(self.reorder) {
-                    late.ts = late.ts.plus(rng.below(self.delay_max_ns.max(0) as u64 + 1) as i64);
+                    late.ts = late
+                        .ts
+                        .plus(rng.below(self.delay_max_ns.max(0) as u64 + 1) as i64);
                 }
                 out.push(late);
                 copies -= 1;
@@ -50,14 +52,20 @@ impl PacketMangler {
 
     /// Splits a data segment into up to three parts; other packets are unchanged.
     fn cut(&self, rng: &mut SeededRng, sent: &SentPacket) -> Vec<SentPacket> {
-        let TransportCarrier::Tcp(tcp) = sent.carrier else { return vec![sent.clone()] };
+        let TransportCarrier::Tcp(tcp) = sent.carrier else {
+            return vec![sent.clone()];
+        };
         let special = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
         let n = sent.payload.len();
         if n < 2 || tcp.flags.intersects(special) || sent.cut > 0 || !rng.chance(self.resegment) {
             return vec![sent.clone()];
         }
         let end = 1 + rng.below(n as u64 - 1) as usize;
-        let overlap = if rng.chance(self.resegment) { rng.below(end as u64) as usize } else { 0 };
+        let overlap = if rng.chance(self.resegment) {
+            rng.below(end as u64) as usize
+        } else {
+            0
+        };
         let second = part(sent, tcp, end - overlap, n);
         let mut parts = vec![part(sent, tcp, 0, end)];
         parts.extend(self.cut(rng, &second));
@@ -66,7 +74,10 @@ impl PacketMangler {
 }
 
 fn part(sent: &SentPacket, tcp: TcpInfo, start: usize, end: usize) -> SentPacket {
-    let tcp = TcpInfo { seq: TcpSeq(tcp.seq.0.wrapping_add(start as u32)), ..tcp };
+    let tcp = TcpInfo {
+        seq: TcpSeq(tcp.seq.0.wrapping_add(start as u32)),
+        ..tcp
+    };
     SentPacket {
         carrier: TransportCarrier::Tcp(tcp),
         payload: sent.payload[start..end].to_vec(),
@@ -93,7 +104,11 @@ mod tests {
     fn bytes_of(sent: &[SentPacket]) -> BTreeMap<u32, u8> {
         let each = |s: &SentPacket| {
             let seq = s.tcp_info().expect("a TCP dialogue").seq.0;
-            s.payload.iter().enumerate().map(|(i, b)| (seq + i as u32, *b)).collect::<Vec<_>>()
+            s.payload
+                .iter()
+                .enumerate()
+                .map(|(i, b)| (seq + i as u32, *b))
+                .collect::<Vec<_>>()
         };
         sent.iter().flat_map(each).collect()
     }
@@ -125,7 +140,12 @@ mod tests {
 
     #[test]
     fn loss_loses() {
-        let out = PacketMangler { seed: 1, loss: 0.5, ..PacketMangler::default() }.apply(&talk());
+        let out = PacketMangler {
+            seed: 1,
+            loss: 0.5,
+            ..PacketMangler::default()
+        }
+        .apply(&talk());
         assert!(out.len() < talk().len() * 3 / 4 && out.len() > talk().len() / 4);
     }
 }

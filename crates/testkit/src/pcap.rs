@@ -39,7 +39,16 @@ pub fn pcap_bytes(sent: &[SentPacket], precision: TimestampPrecision, order: Byt
         let bytes = one.to_bytes();
         let seconds = one.ts.0.div_euclid(1_000_000_000) as u32;
         let fraction = (one.ts.0.rem_euclid(1_000_000_000) / unit_ns) as u32;
-        put(&mut out, order, &[seconds, fraction, bytes.len() as u32, bytes.len() as u32 + one.cut]);
+        put(
+            &mut out,
+            order,
+            &[
+                seconds,
+                fraction,
+                bytes.len() as u32,
+                bytes.len() as u32 + one.cut,
+            ],
+        );
         out.extend(bytes);
     }
     out
@@ -61,11 +70,17 @@ mod tests {
 
     #[test]
     fn headers_in_every_dialect() {
-        let ends = ("10.0.0.1:1".parse().expect("an address"), "10.0.0.2:2".parse().expect("an address"));
+        let ends = (
+            "10.0.0.1:1".parse().expect("an address"),
+            "10.0.0.2:2".parse().expect("an address"),
+        );
         let sent = [SentPacket::udp(Timestamp(3_000_004_005), ends, b"abc")];
         let little = pcap_bytes(&sent, TimestampPrecision::Micros, ByteOrder::Little);
         assert_eq!(little[..8], [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]);
-        assert_eq!(little[24..40], [3, 0, 0, 0, 4, 0, 0, 0, 45, 0, 0, 0, 45, 0, 0, 0]);
+        assert_eq!(
+            little[24..40],
+            [3, 0, 0, 0, 4, 0, 0, 0, 45, 0, 0, 0, 45, 0, 0, 0]
+        );
         let big = pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Big);
         assert_eq!(big[..8], [0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4]);
         assert_eq!(big[24..32], [0, 0, 0, 3, 0, 0, 15, 165]);

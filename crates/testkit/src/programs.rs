@@ -27,7 +27,10 @@ pub fn python(tmp: &Path, name: &str, packages: &str) -> Option<PathBuf> {
         let check = "import importlib.metadata as m, sys; assert all(m.version(n) == v for n, v in \
                      (p.split('==') for p in sys.argv[1:]))";
         let mut command = Command::new(&python);
-        command.args(["-c", check]).args(packages.split(' ')).stderr(Stdio::null());
+        command
+            .args(["-c", check])
+            .args(packages.split(' '))
+            .stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
     if !works() {
@@ -47,7 +50,10 @@ pub struct TestProgram(pub Child);
 impl TestProgram {
     /// Starts the program and discards its output.
     pub fn start(command: &mut Command) -> TestProgram {
-        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let command = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         TestProgram(command.spawn().expect("it starts"))
     }
 
@@ -66,7 +72,10 @@ impl Drop for TestProgram {
 
 /// A port that was free at the time of the call.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a port")
+        .port()
 }
 
 /// Waits until `ready` returns a value; `seen` is the last error.
@@ -78,7 +87,10 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Result<T, String>) -> 
             Ok(found) => return found,
             Err(seen) => seen,
         };
-        assert!(begun.elapsed() < PATIENCE, "waited for {what} in vain: {seen}");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "waited for {what} in vain: {seen}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -93,8 +105,17 @@ pub fn lint(page: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("promtool");
-    promtool.stdin.take().expect("piped").write_all(page.as_bytes()).expect("it reads");
+    promtool
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(page.as_bytes())
+        .expect("it reads");
     let checked = promtool.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success(), "{said}{}\n{page}", String::from_utf8_lossy(&checked.stdout));
+    assert!(
+        checked.status.success(),
+        "{said}{}\n{page}",
+        String::from_utf8_lossy(&checked.stdout)
+    );
 }

@@ -44,7 +44,11 @@ impl Requirement for bool {
     type Value = ();
 
     fn met(self) -> Result<(), String> {
-        if self { Ok(()) } else { Err("not available".to_owned()) }
+        if self {
+            Ok(())
+        } else {
+            Err("not available".to_owned())
+        }
     }
 }
 
@@ -71,11 +75,16 @@ impl<T, E: Display> Requirement for Result<T, E> {
 #[must_use]
 pub fn are_installed(programs: &[&str]) -> bool {
     let absent = programs.iter().find(|program| {
-        let found = Command::new("bash").args(["-c", &format!("command -v {program}")]).output();
+        let found = Command::new("bash")
+            .args(["-c", &format!("command -v {program}")])
+            .output();
         !found.is_ok_and(|found| found.status.success())
     });
     if let Some(program) = absent {
-        missing(program, "not in PATH; ./setup.sh installs the programs of the tests");
+        missing(
+            program,
+            "not in PATH; ./setup.sh installs the programs of the tests",
+        );
     }
     absent.is_none()
 }
@@ -87,7 +96,10 @@ pub fn are_installed(programs: &[&str]) -> bool {
 #[track_caller]
 pub fn missing(name: &str, reason: &str) {
     let list = std::env::var(ALLOW_MISSING).unwrap_or_default();
-    assert!(is_listed(&list, name), "missing: {name}: {reason} ({ALLOW_MISSING}={name} allows it)");
+    assert!(
+        is_listed(&list, name),
+        "missing: {name}: {reason} ({ALLOW_MISSING}={name} allows it)"
+    );
     print_uncaptured(&format!("missing: {name} (allowed by {ALLOW_MISSING})"));
 }
 
@@ -110,7 +122,9 @@ mod tests {
     fn names_are_listed_whole() {
         assert!(is_listed("gre, geneve,erspan", "geneve") && is_listed("gre", "gre"));
         assert!(
-            !is_listed("gretap,erspan", "gre") && !is_listed("", "gre") && !is_listed("gre geneve", "gre")
+            !is_listed("gretap,erspan", "gre")
+                && !is_listed("", "gre")
+                && !is_listed("gre geneve", "gre")
         );
     }
 

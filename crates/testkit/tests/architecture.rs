@@ -21,7 +21,11 @@ struct Row {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit lies two below").into()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/testkit lies two below")
+        .into()
 }
 
 fn read(path: &Path) -> String {
@@ -36,16 +40,31 @@ fn rows() -> BTreeMap<String, Row> {
 /// The rows of the table in ARCHITECTURE.md that starts with `head`: floor, name → names that it uses.
 fn rows_of(head: &str) -> BTreeMap<String, Row> {
     let text = read(&root().join("ARCHITECTURE.md"));
-    let table = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+    let table = text
+        .lines()
+        .skip_while(|line| !line.starts_with(head))
+        .skip(2);
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let (name, uses) = match cells[2].split_once('→') {
-            Some((name, uses)) => (name, Some(uses.split(',').map(|name| name.trim().to_owned()).collect())),
+            Some((name, uses)) => (
+                name,
+                Some(uses.split(',').map(|name| name.trim().to_owned()).collect()),
+            ),
             None => (cells[2], None),
         };
-        (name.trim().trim_matches('`').to_owned(), Row { floor: cells[1].parse().ok(), uses })
+        (
+            name.trim().trim_matches('`').to_owned(),
+            Row {
+                floor: cells[1].parse().ok(),
+                uses,
+            },
+        )
     };
-    table.take_while(|line| line.starts_with('|')).map(row).collect()
+    table
+        .take_while(|line| line.starts_with('|'))
+        .map(row)
+        .collect()
 }
 
 /// The crates of ours in a manifest's `[dependencies]`, those that only tests use aside.
@@ -74,9 +93,19 @@ fn every_crate_uses_what_the_table_says() {
     let rows = rows();
     let crates: BTreeSet<String> = fs::read_dir(root().join("crates"))
         .expect("the crates")
-        .map(|entry| entry.expect("a crate").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .expect("a crate")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
-    assert_eq!(rows.keys().cloned().collect::<BTreeSet<_>>(), crates, "rows of the table, and crates");
+    assert_eq!(
+        rows.keys().cloned().collect::<BTreeSet<_>>(),
+        crates,
+        "rows of the table, and crates"
+    );
     for (name, row) in &rows {
         let used = dependencies(name, &rows);
         if let Some(said) = &row.uses {
@@ -111,7 +140,9 @@ fn floors_of_values_touch_no_clock_file_socket_or_environment() {
         "static mut",
     ];
     for (name, row) in rows() {
-        if row.floor.is_none_or(|floor| floor > VALUES_MAX) || matches!(&*name, "capture" | "recording") {
+        if row.floor.is_none_or(|floor| floor > VALUES_MAX)
+            || matches!(&*name, "capture" | "recording")
+        {
             continue;
         }
         for source in sources(&name) {
@@ -125,14 +156,20 @@ fn floors_of_values_touch_no_clock_file_socket_or_environment() {
 fn unsafe_stands_in_sys_of_capture_and_bus_only() {
     let mut found = 0;
     for name in rows().keys() {
-        for source in sources(name).iter().filter(|source| source.has_word("unsafe")) {
+        for source in sources(name)
+            .iter()
+            .filter(|source| source.has_word("unsafe"))
+        {
             let is_sys = source.path.components().any(|c| c.as_os_str() == "sys");
             let is_known = is_sys && matches!(&**name, "bus" | "capture");
             assert!(is_known, "unsafe in {}", source.path.display());
             found += 1;
         }
     }
-    assert!(found > 5, "{found} files with unsafe: this test has looked in the wrong place");
+    assert!(
+        found > 5,
+        "{found} files with unsafe: this test has looked in the wrong place"
+    );
 }
 
 /// A plan is complete when `planner` returns it; requirements of a run are `planner::PlanOptions`.
@@ -140,7 +177,9 @@ fn unsafe_stands_in_sys_of_capture_and_bus_only() {
 fn no_function_modifies_a_plan() {
     for name in rows().keys() {
         for source in sources(name) {
-            let found = ["&mut Plan", "&mut plan::Plan"].iter().find(|word| source.has_word(word));
+            let found = ["&mut Plan", "&mut plan::Plan"]
+                .iter()
+                .find(|word| source.has_word(word));
             assert_eq!(found, None, "in {}", source.path.display());
         }
     }
@@ -154,8 +193,14 @@ fn files_do_not_import_each_other_in_a_circle() {
     for name in rows().keys() {
         let circles = source::circles(&sources(name));
         let is_known = CIRCLES_LEFT.contains(&&**name);
-        assert!(circles.is_empty() || is_known, "circles in {name}: {circles:#?}");
-        assert!(!circles.is_empty() || !is_known, "{name} has none any more: take it off the list");
+        assert!(
+            circles.is_empty() || is_known,
+            "circles in {name}: {circles:#?}"
+        );
+        assert!(
+            !circles.is_empty() || !is_known,
+            "{name} has none any more: take it off the list"
+        );
     }
 }
 
@@ -178,12 +223,18 @@ fn every_room_uses_what_its_table_says() {
         );
         for (room, used) in rooms {
             let listed = table[&room].uses.clone().unwrap_or_default();
-            assert_eq!(used, listed, "rooms that {name}/{room} uses, and those in the table");
+            assert_eq!(
+                used, listed,
+                "rooms that {name}/{room} uses, and those in the table"
+            );
             let level = |room: &str| table[room].floor.expect("a level");
             let above = used.into_iter().filter(|used| level(used) >= level(&room));
             upwards.extend(above.map(|used| (name, room.clone(), used)));
         }
     }
-    let found: Vec<_> = upwards.iter().map(|(name, from, to)| (*name, from.as_str(), to.as_str())).collect();
+    let found: Vec<_> = upwards
+        .iter()
+        .map(|(name, from, to)| (*name, from.as_str(), to.as_str()))
+        .collect();
     assert_eq!(found, UPWARDS_LEFT, "imports that do not point down");
 }

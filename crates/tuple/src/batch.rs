@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
-    UInt64Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array,
+    StringArray, UInt64Array,
 };
 
 use crate::{DataType, FieldId, Schema};
@@ -27,7 +27,12 @@ impl Batch {
     /// schema.
     #[must_use]
     pub fn new(schema: Arc<Schema>, rows: usize, columns: Vec<Option<ArrayRef>>) -> Batch {
-        assert_eq!(columns.len(), schema.fields.len(), "{}: one entry for each field", schema.name);
+        assert_eq!(
+            columns.len(),
+            schema.fields.len(),
+            "{}: one entry for each field",
+            schema.name
+        );
         for (field, column) in schema.fields.iter().zip(&columns) {
             if let Some(column) = column {
                 assert_eq!(column.len(), rows, "{}.{}", schema.name, field.name);
@@ -40,7 +45,11 @@ impl Batch {
                 );
             }
         }
-        Batch { schema, rows, columns }
+        Batch {
+            schema,
+            rows,
+            columns,
+        }
     }
 
     /// The schema of the columns.
@@ -58,7 +67,11 @@ impl Batch {
     /// Memory of the columns in bytes; memory shared between batches is counted in each of them.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.columns.iter().flatten().map(|column| column.get_buffer_memory_size()).sum()
+        self.columns
+            .iter()
+            .flatten()
+            .map(|column| column.get_buffer_memory_size())
+            .sum()
     }
 
     /// The column at `id`, if present.
@@ -78,8 +91,16 @@ impl Batch {
     /// If there are fewer rows.
     #[must_use]
     pub fn slice(&self, start: usize, rows: usize) -> Batch {
-        let columns = self.columns.iter().map(|c| c.as_ref().map(|c| c.slice(start, rows))).collect();
-        Batch { schema: self.schema.clone(), rows, columns }
+        let columns = self
+            .columns
+            .iter()
+            .map(|c| c.as_ref().map(|c| c.slice(start, rows)))
+            .collect();
+        Batch {
+            schema: self.schema.clone(),
+            rows,
+            columns,
+        }
     }
 
     /// A `U64` column. The typed accessors panic when the column is absent or of another type.
@@ -127,7 +148,11 @@ impl Batch {
     fn required(&self, id: FieldId) -> &ArrayRef {
         match self.column(id) {
             Some(column) => column,
-            None => panic!("{}.{} was not asked for", self.schema.name, self.schema.field(id).name),
+            None => panic!(
+                "{}.{} was not asked for",
+                self.schema.name,
+                self.schema.field(id).name
+            ),
         }
     }
 }
@@ -178,8 +203,15 @@ mod tests {
             DataType::Json,
         ];
         for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))) {
-            assert_eq!(is_arrow_type(a, &arrow_type(b)), arrow_type(a) == arrow_type(b), "{a:?} {b:?}");
+            assert_eq!(
+                is_arrow_type(a, &arrow_type(b)),
+                arrow_type(a) == arrow_type(b),
+                "{a:?} {b:?}"
+            );
         }
-        assert!(!is_arrow_type(DataType::Ip, &arrow_schema::DataType::FixedSizeBinary(4)));
+        assert!(!is_arrow_type(
+            DataType::Ip,
+            &arrow_schema::DataType::FixedSizeBinary(4)
+        ));
     }
 }

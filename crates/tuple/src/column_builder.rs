@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
-    UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array,
+    StringArray, UInt64Array,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{
+    BooleanBuffer, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer,
+};
 
 use crate::DataType;
 
@@ -103,15 +105,19 @@ impl ColumnBuilder {
                 |list, nulls| Arc::new(Float64Array::new(ScalarBuffer::from(list), nulls)),
             ),
             ColumnBuilder::Ip(v) => v.finish(rows, <[u8; 16]>::eq, |list, nulls| {
-                Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(list.into_flattened()), nulls))
+                Arc::new(FixedSizeBinaryArray::new(
+                    16,
+                    Buffer::from_vec(list.into_flattened()),
+                    nulls,
+                ))
             }),
             ColumnBuilder::Text(v) => v.finish(rows, |offsets, bytes, nulls| {
                 let text = StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone());
                 Arc::new(text.unwrap_or_else(|_| escaped(&offsets, &bytes, nulls)))
             }),
-            ColumnBuilder::Hashes(v) => {
-                v.finish(rows, |offsets, bytes, nulls| Arc::new(BinaryArray::new(offsets, bytes, nulls)))
-            }
+            ColumnBuilder::Hashes(v) => v.finish(rows, |offsets, bytes, nulls| {
+                Arc::new(BinaryArray::new(offsets, bytes, nulls))
+            }),
         })
     }
 }
@@ -148,7 +154,11 @@ impl<T: Copy + Default> ValueBuilder<T> {
         }
         let (list, previous) = (&mut self.list, &mut self.previous[rows.saturating_sub(1)]);
         let is_same = |before: &Vec<T>| {
-            before.len() == rows && list.iter().zip(before).all(|(value, before)| same(value, before))
+            before.len() == rows
+                && list
+                    .iter()
+                    .zip(before)
+                    .all(|(value, before)| same(value, before))
         };
         let array = previous
             .of(&self.gaps, is_same)
@@ -161,7 +171,10 @@ impl<T: Copy + Default> ValueBuilder<T> {
 
 impl Default for TextValues {
     fn default() -> TextValues {
-        TextValues { offsets: vec![0], bytes: Vec::new() }
+        TextValues {
+            offsets: vec![0],
+            bytes: Vec::new(),
+        }
     }
 }
 
@@ -211,9 +224,14 @@ impl TextBuilder {
             return array;
         }
         let previous = &mut self.previous[rows.saturating_sub(1)];
-        let is_same = |before: &TextValues| text.offsets == before.offsets && text.bytes == before.bytes;
+        let is_same =
+            |before: &TextValues| text.offsets == before.offsets && text.bytes == before.bytes;
         let array = previous.of(&self.gaps, is_same).unwrap_or_else(|| {
-            build(text.offsets.as_slice().to_vec(), text.bytes.as_slice().to_vec(), &self.gaps)
+            build(
+                text.offsets.as_slice().to_vec(),
+                text.bytes.as_slice().to_vec(),
+                &self.gaps,
+            )
         });
         std::mem::swap(text, &mut previous.values);
         empty(&mut text.offsets, SHARED_ROWS + 1);
@@ -226,7 +244,10 @@ impl TextBuilder {
 impl<V> PreviousColumn<V> {
     /// The column, if it has these nulls and the same values.
     fn of(&self, gaps: &NullRanges, is_same: impl FnOnce(&V) -> bool) -> Option<ArrayRef> {
-        self.array.as_ref().filter(|_| is_same(&self.values) && self.gaps == *gaps).cloned()
+        self.array
+            .as_ref()
+            .filter(|_| is_same(&self.values) && self.gaps == *gaps)
+            .cloned()
     }
 
     /// Notes and returns the column with the values that are already stored here. The caller's nulls are reset.
@@ -266,7 +287,10 @@ fn escaped(offsets: &[i32], bytes: &[u8], nulls: Option<NullBuffer>) -> StringAr
     for span in offsets.windows(2) {
         for chunk in bytes[span[0] as usize..span[1] as usize].utf8_chunks() {
             text.push_str(chunk.valid());
-            chunk.invalid().iter().for_each(|b| text.push_str(&format!("\\x{b:02x}")));
+            chunk
+                .invalid()
+                .iter()
+                .for_each(|b| text.push_str(&format!("\\x{b:02x}")));
         }
         ends.push(text.len() as i32);
     }
@@ -296,20 +320,29 @@ mod tests {
 
     /// Fills and finishes a column of floats, nulls included.
     fn floats(builder: &mut ColumnBuilder, values: &[Option<f64>]) -> ArrayRef {
-        let ColumnBuilder::F64(v) = builder else { panic!("a column of floats") };
+        let ColumnBuilder::F64(v) = builder else {
+            panic!("a column of floats")
+        };
         for (row, value) in values.iter().enumerate() {
             value.iter().for_each(|value| v.at(row).push(*value));
         }
         let array = builder.finish(values.len()).expect("it is wanted");
-        let read = array.as_primitive::<arrow_array::types::Float64Type>().iter();
+        let read = array
+            .as_primitive::<arrow_array::types::Float64Type>()
+            .iter();
         let bits = |value: Option<f64>| value.map(f64::to_bits);
-        assert_eq!(read.map(bits).collect::<Vec<_>>(), values.iter().copied().map(bits).collect::<Vec<_>>());
+        assert_eq!(
+            read.map(bits).collect::<Vec<_>>(),
+            values.iter().copied().map(bits).collect::<Vec<_>>()
+        );
         array
     }
 
     /// Fills and finishes a column of text, nulls included.
     fn texts(builder: &mut ColumnBuilder, values: &[Option<&str>]) -> ArrayRef {
-        let ColumnBuilder::Text(v) = builder else { panic!("a column of text") };
+        let ColumnBuilder::Text(v) = builder else {
+            panic!("a column of text")
+        };
         for (row, value) in values.iter().enumerate() {
             value.iter().for_each(|value| {
                 v.push(row, |bytes| bytes.extend_from_slice(value.as_bytes()));
@@ -323,11 +356,21 @@ mod tests {
     #[test]
     fn equal_columns_of_small_batches_are_shared_and_others_are_not() {
         let mut builder = ColumnBuilder::new(DataType::F64);
-        let lists: &[&[Option<f64>]] =
-            &[&[Some(0.0)], &[Some(-0.0)], &[None], &[Some(0.0), None], &[None, Some(0.0)], &[Some(1.0); 5]];
+        let lists: &[&[Option<f64>]] = &[
+            &[Some(0.0)],
+            &[Some(-0.0)],
+            &[None],
+            &[Some(0.0), None],
+            &[None, Some(0.0)],
+            &[Some(1.0); 5],
+        ];
         for values in lists {
             let [first, second] = [(); 2].map(|()| floats(&mut builder, values));
-            assert_eq!(Arc::ptr_eq(&first, &second), values.len() <= SHARED_ROWS, "{values:?}");
+            assert_eq!(
+                Arc::ptr_eq(&first, &second),
+                values.len() <= SHARED_ROWS,
+                "{values:?}"
+            );
         }
         // Also after batches with another number of rows.
         let before = floats(&mut builder, &[None]);
@@ -345,7 +388,11 @@ mod tests {
         ];
         for values in lists {
             let [first, second] = [(); 2].map(|()| texts(&mut builder, values));
-            assert_eq!(Arc::ptr_eq(&first, &second), values.first() != Some(&Some(&*long)), "{values:?}");
+            assert_eq!(
+                Arc::ptr_eq(&first, &second),
+                values.first() != Some(&Some(&*long)),
+                "{values:?}"
+            );
         }
     }
 
@@ -353,13 +400,29 @@ mod tests {
     fn a_burst_leaves_no_memory_behind() {
         let mut builder = ColumnBuilder::new(DataType::Text);
         let many = vec![Some("some text"); 4096];
-        [&many[..], &many[..1], &many[..1], &many[..1]].iter().for_each(|rows| {
-            texts(&mut builder, rows);
-        });
-        let ColumnBuilder::Text(TextBuilder { text, previous, .. }) = &builder else { panic!("text") };
-        for kept in previous.iter().map(|previous| &previous.values).chain([text]) {
-            assert!(kept.offsets.capacity() <= 2 * (SHARED_ROWS + 1), "{}", kept.offsets.capacity());
-            assert!(kept.bytes.capacity() <= 2 * SHARED_BYTES, "{}", kept.bytes.capacity());
+        [&many[..], &many[..1], &many[..1], &many[..1]]
+            .iter()
+            .for_each(|rows| {
+                texts(&mut builder, rows);
+            });
+        let ColumnBuilder::Text(TextBuilder { text, previous, .. }) = &builder else {
+            panic!("text")
+        };
+        for kept in previous
+            .iter()
+            .map(|previous| &previous.values)
+            .chain([text])
+        {
+            assert!(
+                kept.offsets.capacity() <= 2 * (SHARED_ROWS + 1),
+                "{}",
+                kept.offsets.capacity()
+            );
+            assert!(
+                kept.bytes.capacity() <= 2 * SHARED_BYTES,
+                "{}",
+                kept.bytes.capacity()
+            );
         }
     }
 }

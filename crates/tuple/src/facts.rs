@@ -41,8 +41,14 @@ pub struct WorkloadFacts {
 
 impl SchemaFacts {
     /// No properties.
-    pub const NONE: SchemaFacts =
-        SchemaFacts { success: None, whole: None, workload: None, first: &[], families: &[], added: &[] };
+    pub const NONE: SchemaFacts = SchemaFacts {
+        success: None,
+        whole: None,
+        workload: None,
+        first: &[],
+        families: &[],
+        added: &[],
+    };
 }
 
 /// A family of text columns that share a prefix and differ in their key. A schema contains those named by the query
@@ -67,6 +73,9 @@ impl ColumnFamily {
             '_' | '0'..='9' | 'a'..='z' | 'A'..='Z' => Some(c.to_ascii_lowercase()),
             _ => None,
         };
-        key.chars().map(plain).collect::<Option<String>>().filter(|key| !key.is_empty())
+        key.chars()
+            .map(plain)
+            .collect::<Option<String>>()
+            .filter(|key| !key.is_empty())
     }
 }

@@ -22,7 +22,10 @@ pub struct TextFold {
 }
 
 /// The whole text as one hash.
-pub const HASH: TextFold = TextFold { name: "hash", fold: |secret, text, out| secret.push_hash(text, out) };
+pub const HASH: TextFold = TextFold {
+    name: "hash",
+    fold: |secret, text, out| secret.push_hash(text, out),
+};
 
 /// The components of a path as separate hashes, so that entries of one directory keep a common prefix. `.` and `..`
 /// are unchanged.

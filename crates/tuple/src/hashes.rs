@@ -6,7 +6,10 @@ pub const BYTES: usize = 8;
 
 /// The list in a row; `None` for unknown hashes.
 pub fn of(row: &[u8]) -> impl ExactSizeIterator<Item = Option<u64>> + '_ {
-    row.as_chunks::<BYTES>().0.iter().map(|word| Some(u64::from_le_bytes(*word)).filter(|hash| *hash != 0))
+    row.as_chunks::<BYTES>()
+        .0
+        .iter()
+        .map(|word| Some(u64::from_le_bytes(*word)).filter(|hash| *hash != 0))
 }
 
 /// Appends the list as text: 16 hexadecimal digits each, `-` if unknown, separated by spaces.
@@ -25,7 +28,8 @@ pub fn push_text(row: &[u8], out: &mut Vec<u8>) {
 
 /// Appends 16 hexadecimal digits.
 pub fn push_hex(hash: u64, out: &mut Vec<u8>) {
-    let digits: [u8; 16] = std::array::from_fn(|i| b"0123456789abcdef"[(hash >> (60 - 4 * i)) as usize & 15]);
+    let digits: [u8; 16] =
+        std::array::from_fn(|i| b"0123456789abcdef"[(hash >> (60 - 4 * i)) as usize & 15]);
     out.extend_from_slice(&digits);
 }
 
@@ -43,9 +47,14 @@ mod tests {
 
     #[test]
     fn text_is_hexadecimal() {
-        let row = [0x0123_4567_89ab_cdef_u64, 0, u64::MAX].map(u64::to_le_bytes).concat();
+        let row = [0x0123_4567_89ab_cdef_u64, 0, u64::MAX]
+            .map(u64::to_le_bytes)
+            .concat();
         assert_eq!(to_text(&row), "0123456789abcdef - ffffffffffffffff");
-        assert_eq!(of(&row).collect::<Vec<_>>(), [Some(0x0123_4567_89ab_cdef), None, Some(u64::MAX)]);
+        assert_eq!(
+            of(&row).collect::<Vec<_>>(),
+            [Some(0x0123_4567_89ab_cdef), None, Some(u64::MAX)]
+        );
         assert_eq!(to_text(&[]), "");
     }
 }

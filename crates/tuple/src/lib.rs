@@ -24,6 +24,8 @@ pub use family::{LABELS, MEMBERS_MAX};
 pub use fold::{HASH, RedactionSecret, TextFold};
 pub use origin::{AGENT, AgentOrigin, OriginColumn};
 pub use redact::Redactor;
-pub use schema::{DataType, Field, FieldId, PartContent, RedactionRule, Schema, TablePart, Unit, common};
+pub use schema::{
+    DataType, Field, FieldId, PartContent, RedactionRule, Schema, TablePart, Unit, common,
+};
 pub use taps::{TAPS, TapColumns, TapEnd};
 pub use writer::TupleWriter;

@@ -35,7 +35,10 @@ impl AgentOrigin {
             OriginColumn::Agent => self.agent.as_deref(),
             OriginColumn::Label(key) => {
                 let is_it = |name: &str| ColumnFamily::key(name).is_some_and(|name| name == key);
-                self.labels.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value.as_str())
+                self.labels
+                    .iter()
+                    .find(|(name, _)| is_it(name))
+                    .map(|(_, value)| value.as_str())
             }
         }
     }
@@ -43,7 +46,10 @@ impl AgentOrigin {
     /// The columns for all properties of the origin; labels that cannot be named in a query are skipped.
     pub fn columns(&self) -> impl Iterator<Item = String> {
         let agent = self.agent.iter().map(|_| AGENT.to_owned());
-        let labels = self.labels.keys().filter_map(|name| Schema::label_column(name));
+        let labels = self
+            .labels
+            .keys()
+            .filter_map(|name| Schema::label_column(name));
         agent.chain(labels)
     }
 }

@@ -38,7 +38,10 @@ impl Redactor {
                 RedactionRule::Where(by, folds) => {
                     let by = batch.text(*by);
                     self.fold(column.as_string(), |row| {
-                        folds.iter().find(|(text, _)| text == by.value(row)).map(|(_, fold)| *fold)
+                        folds
+                            .iter()
+                            .find(|(text, _)| text == by.value(row))
+                            .map(|(_, fold)| *fold)
                     })
                 }
             })
@@ -50,16 +53,19 @@ impl Redactor {
     /// Redacts the given columns of a batch, if present, regardless of their fields.
     #[must_use]
     pub fn fold_columns(&self, batch: &Batch, columns: &[(FieldId, TextFold)]) -> Batch {
-        let column =
-            |id: FieldId| -> Option<ArrayRef> {
-                let column = batch.column(id)?;
-                let fold = columns.iter().find(|(folded, _)| *folded == id);
-                Some(fold.map_or_else(
-                    || column.clone(),
-                    |(_, fold)| self.fold(column.as_string(), |_| Some(*fold)),
-                ))
-            };
-        Batch::new(batch.schema().clone(), batch.rows(), batch.schema().ids().map(column).collect())
+        let column = |id: FieldId| -> Option<ArrayRef> {
+            let column = batch.column(id)?;
+            let fold = columns.iter().find(|(folded, _)| *folded == id);
+            Some(fold.map_or_else(
+                || column.clone(),
+                |(_, fold)| self.fold(column.as_string(), |_| Some(*fold)),
+            ))
+        };
+        Batch::new(
+            batch.schema().clone(),
+            batch.rows(),
+            batch.schema().ids().map(column).collect(),
+        )
     }
 
     /// Folds the texts for which `how` returns a method.
@@ -71,7 +77,9 @@ impl Redactor {
         for (row, text) in texts.iter().enumerate() {
             match (text, how(row)) {
                 (Some(text), Some(fold)) => folded.push(row, text, fold, &self.secret),
-                (text, _) => folded.bytes.extend_from_slice(text.unwrap_or_default().as_bytes()),
+                (text, _) => folded
+                    .bytes
+                    .extend_from_slice(text.unwrap_or_default().as_bytes()),
             }
             folded.end_row();
         }
@@ -104,8 +112,9 @@ impl<'t> FoldedTexts<'t> {
     /// Appends the folded text of a row, from an earlier row if possible.
     fn push(&mut self, row: usize, text: &str, fold: TextFold, secret: &RedactionSecret) {
         let slot = hash(text.as_bytes()) as usize & (self.latest.len() - 1);
-        let is_same =
-            |(row, before): &(u32, TextFold)| *before == fold && self.texts.value(*row as usize) == text;
+        let is_same = |(row, before): &(u32, TextFold)| {
+            *before == fold && self.texts.value(*row as usize) == text
+        };
         match self.latest[slot].filter(is_same) {
             Some((row, _)) => {
                 let [from, to] = [0, 1].map(|end| self.offsets[row as usize + end] as usize);
@@ -119,7 +128,8 @@ impl<'t> FoldedTexts<'t> {
     }
 
     fn end_row(&mut self) {
-        self.offsets.push(i32::try_from(self.bytes.len()).expect("the text of a batch is bounded"));
+        self.offsets
+            .push(i32::try_from(self.bytes.len()).expect("the text of a batch is bounded"));
     }
 
     fn finish(self, nulls: Option<NullBuffer>) -> StringArray {
@@ -139,10 +149,16 @@ impl<'t> FoldedTexts<'t> {
 
 /// Hash of a text, to find it again in the same batch. Texts chosen to collide are folded once each, without other effects.
 fn hash(text: &[u8]) -> u64 {
-    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mix =
+        |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (words, rest) = text.as_chunks();
-    let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    mix(hash, rest.iter().fold(0, |word, b| word << 8 | u64::from(*b))) >> 32
+    let hash = words
+        .iter()
+        .fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    mix(
+        hash,
+        rest.iter().fold(0, |word, b| word << 8 | u64::from(*b)),
+    ) >> 32
 }
 
 impl PartialEq for Redactor {
@@ -190,30 +206,49 @@ mod tests {
             name: "halves",
             fold: |_, text, out| out.extend_from_slice(&text[..text.len().div_ceil(2)]),
         };
-        let distinct: Vec<String> = (0..3000).map(|n| format!("{n}/").repeat(1 + n % 5)).collect();
+        let distinct: Vec<String> = (0..3000)
+            .map(|n| format!("{n}/").repeat(1 + n % 5))
+            .collect();
         let repeated = (0..9000).map(|n| (n % 7 > 0).then(|| &*distinct[(n * n) % (1 + n / 3)]));
         let texts: StringArray = repeated.collect();
         let how = |row: usize| [Some(HASH), Some(PATH), None][row / 4 % 3];
         let folded = Redactor::new(secret()).fold(&texts, how);
         for (row, text) in texts.iter().enumerate() {
-            let expected = text.map(|text| how(row).map_or_else(|| text.to_owned(), |fold| of(fold, text)));
-            let got = folded.is_valid(row).then(|| folded.as_string::<i32>().value(row));
+            let expected =
+                text.map(|text| how(row).map_or_else(|| text.to_owned(), |fold| of(fold, text)));
+            let got = folded
+                .is_valid(row)
+                .then(|| folded.as_string::<i32>().value(row));
             assert_eq!(got, expected.as_deref(), "row {row}");
         }
         let texts = StringArray::from(vec![Some("ab"), None, Some("\u{ef}"), Some("a\u{ef}b")]);
         let folded = Redactor::new(secret()).fold(&texts, |_| Some(halves));
         let expected = [Some("a"), None, Some("\u{fffd}"), Some("a\u{fffd}")];
-        assert_eq!(folded.as_string::<i32>().iter().collect::<Vec<_>>(), expected);
+        assert_eq!(
+            folded.as_string::<i32>().iter().collect::<Vec<_>>(),
+            expected
+        );
         let nothing = StringArray::new_null(3);
-        assert_eq!(Redactor::new(secret()).fold(&nothing, |_| Some(HASH)).null_count(), 3);
+        assert_eq!(
+            Redactor::new(secret())
+                .fold(&nothing, |_| Some(HASH))
+                .null_count(),
+            3
+        );
     }
 
     #[test]
     fn columns_are_folded_as_their_fields_say() {
-        let text = |name, redact| Field { redact, ..Field::new(name, DataType::Text, Unit::None, "") };
+        let text = |name, redact| Field {
+            redact,
+            ..Field::new(name, DataType::Text, Unit::None, "")
+        };
         let by = RedactionRule::Where(FieldId(0), vec![("b".into(), HASH)]);
-        let fields =
-            vec![text("a", RedactionRule::Keep), text("h", RedactionRule::Fold(HASH)), text("w", by)];
+        let fields = vec![
+            text("a", RedactionRule::Keep),
+            text("h", RedactionRule::Fold(HASH)),
+            text("w", by),
+        ];
         let schema = Schema {
             name: "t".into(),
             version: 1,
@@ -237,9 +272,16 @@ mod tests {
         let redacted = Redactor::new(secret()).redact(&w.finish());
         let [x, y, z] = ["x", "y", "z"].map(|text| Some(of(HASH, text)));
         let column = |i| -> Vec<Option<String>> {
-            redacted.text(FieldId(i)).iter().map(|text| text.map(str::to_owned)).collect()
+            redacted
+                .text(FieldId(i))
+                .iter()
+                .map(|text| text.map(str::to_owned))
+                .collect()
         };
-        assert_eq!(column(0), ["a", "b", "b", "b"].map(|text| Some(text.to_owned())));
+        assert_eq!(
+            column(0),
+            ["a", "b", "b", "b"].map(|text| Some(text.to_owned()))
+        );
         assert_eq!(column(1), [x.clone(), x.clone(), y, None]);
         assert_eq!(column(2), [Some("x".into()), x, z, None]);
     }

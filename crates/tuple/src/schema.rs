@@ -65,7 +65,12 @@ pub struct Field {
 impl Field {
     /// A field known at compile time.
     #[must_use]
-    pub const fn new(name: &'static str, data_type: DataType, unit: Unit, doc: &'static str) -> Field {
+    pub const fn new(
+        name: &'static str,
+        data_type: DataType,
+        unit: Unit,
+        doc: &'static str,
+    ) -> Field {
         Field::folded(name, data_type, unit, doc, &[])
     }
 
@@ -82,7 +87,13 @@ impl Field {
             [] => RedactionRule::Keep,
             [fold, ..] => RedactionRule::Fold(*fold),
         };
-        Field { name: Cow::Borrowed(name), data_type, unit, doc: Cow::Borrowed(doc), redact }
+        Field {
+            name: Cow::Borrowed(name),
+            data_type,
+            unit,
+            doc: Cow::Borrowed(doc),
+            redact,
+        }
     }
 }
 
@@ -185,14 +196,19 @@ impl Schema {
     /// The position of the field named `name`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<FieldId> {
-        self.fields.iter().position(|f| f.name == name).map(|i| FieldId(i as u16))
+        self.fields
+            .iter()
+            .position(|f| f.name == name)
+            .map(|i| FieldId(i as u16))
     }
 
     /// Whether the field was added to this version of the schema, so that recordings of earlier programs lack it.
     #[must_use]
     pub fn was_added(&self, id: FieldId) -> bool {
         let name = &self.field(id).name;
-        let common = common::ADDED.iter().any(|added| common::FIELDS[usize::from(added.0)].name == *name);
+        let common = common::ADDED
+            .iter()
+            .any(|added| common::FIELDS[usize::from(added.0)].name == *name);
         common || self.facts.added.iter().any(|added| added == name)
     }
 
@@ -280,8 +296,12 @@ pub mod common {
     pub const PROXIED_SERVER_PORT: FieldId = FieldId(20);
 
     /// The addresses in a PROXY protocol header.
-    pub const PROXIED: [FieldId; 4] =
-        [PROXIED_CLIENT_IP, PROXIED_CLIENT_PORT, PROXIED_SERVER_IP, PROXIED_SERVER_PORT];
+    pub const PROXIED: [FieldId; 4] = [
+        PROXIED_CLIENT_IP,
+        PROXIED_CLIENT_PORT,
+        PROXIED_SERVER_IP,
+        PROXIED_SERVER_PORT,
+    ];
 
     /// Fields added to version 1 of the parsers' schemas.
     pub const ADDED: [FieldId; 4] = PROXIED;
@@ -333,12 +353,37 @@ pub mod common {
             Unit::EpochNanoseconds,
             "first packet of what the tuple tells of (the request's first byte)",
         ),
-        Field::new("client_ip", DataType::Ip, Unit::None, "who opened the flow, or asks"),
-        Field::new("client_port", DataType::U64, Unit::None, "the client's port"),
+        Field::new(
+            "client_ip",
+            DataType::Ip,
+            Unit::None,
+            "who opened the flow, or asks",
+        ),
+        Field::new(
+            "client_port",
+            DataType::U64,
+            Unit::None,
+            "the client's port",
+        ),
         Field::new("server_ip", DataType::Ip, Unit::None, "who answers"),
-        Field::new("server_port", DataType::U64, Unit::None, "the server's port"),
-        Field::new("transport", DataType::Text, Unit::None, "tcp, udp, icmp, icmp6 or the protocol's number"),
-        Field::new("quality", DataType::Text, Unit::None, "exact, gap_body, resync, midstream or half"),
+        Field::new(
+            "server_port",
+            DataType::U64,
+            Unit::None,
+            "the server's port",
+        ),
+        Field::new(
+            "transport",
+            DataType::Text,
+            Unit::None,
+            "tcp, udp, icmp, icmp6 or the protocol's number",
+        ),
+        Field::new(
+            "quality",
+            DataType::Text,
+            Unit::None,
+            "exact, gap_body, resync, midstream or half",
+        ),
         Field::new(
             "client_guessed",
             DataType::Bool,
@@ -394,14 +439,24 @@ pub mod common {
             Unit::None,
             "the client's address in the PROXY protocol header that the connection begins with",
         ),
-        Field::new("proxied_client_port", DataType::U64, Unit::None, "the client's port in that header"),
+        Field::new(
+            "proxied_client_port",
+            DataType::U64,
+            Unit::None,
+            "the client's port in that header",
+        ),
         Field::new(
             "proxied_server_ip",
             DataType::Ip,
             Unit::None,
             "the address in that header that the client connected to",
         ),
-        Field::new("proxied_server_port", DataType::U64, Unit::None, "the port that it connected to"),
+        Field::new(
+            "proxied_server_port",
+            DataType::U64,
+            Unit::None,
+            "the port that it connected to",
+        ),
     ];
 }
 

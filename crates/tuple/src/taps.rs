@@ -12,10 +12,30 @@ pub const TAPS: ColumnFamily = ColumnFamily {
 };
 
 const COLUMNS: [(&str, DataType, Unit, &str); 5] = [
-    ("request", DataType::U64, Unit::None, "TCP sequence number of the request's first byte"),
-    ("seen", DataType::Text, Unit::None, "both; client, where the tap near the server has not seen it"),
-    ("client_time_ns", DataType::I64, Unit::Nanoseconds, "response time at the tap near the client"),
-    ("server_time_ns", DataType::I64, Unit::Nanoseconds, "response time at the tap near the server"),
+    (
+        "request",
+        DataType::U64,
+        Unit::None,
+        "TCP sequence number of the request's first byte",
+    ),
+    (
+        "seen",
+        DataType::Text,
+        Unit::None,
+        "both; client, where the tap near the server has not seen it",
+    ),
+    (
+        "client_time_ns",
+        DataType::I64,
+        Unit::Nanoseconds,
+        "response time at the tap near the client",
+    ),
+    (
+        "server_time_ns",
+        DataType::I64,
+        Unit::Nanoseconds,
+        "response time at the tap near the server",
+    ),
     (
         "network_time_ns",
         DataType::I64,
@@ -77,14 +97,17 @@ impl TapColumns {
     /// Whether `fields` contains one of them.
     #[must_use]
     pub fn any(self, fields: &[FieldId]) -> bool {
-        fields.iter().any(|field| (self.request.0..=self.network_time.0).contains(&field.0))
+        fields
+            .iter()
+            .any(|field| (self.request.0..=self.network_time.0).contains(&field.0))
     }
 }
 
 /// The complete key of a column, given with or without its unit.
 pub(crate) fn key(key: &str) -> Option<&'static str> {
     let keys = COLUMNS.iter().map(|(known, ..)| *known);
-    keys.into_iter().find(|known| *known == key || known.strip_suffix("_ns") == Some(key))
+    keys.into_iter()
+        .find(|known| *known == key || known.strip_suffix("_ns") == Some(key))
 }
 
 /// All columns.

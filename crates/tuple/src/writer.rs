@@ -56,7 +56,12 @@ impl TupleWriter {
             false => ColumnBuilder::Unwanted,
         };
         let columns = schema.ids().map(column).collect();
-        TupleWriter { schema, columns, rows: 0, text_bytes: 0 }
+        TupleWriter {
+            schema,
+            columns,
+            rows: 0,
+            text_bytes: 0,
+        }
     }
 
     /// Fills the columns for the origin of tuples.
@@ -82,7 +87,10 @@ impl TupleWriter {
     #[inline]
     #[must_use]
     pub fn wants(&self, id: FieldId) -> bool {
-        !matches!(self.columns[usize::from(id.0)], ColumnBuilder::Unwanted | ColumnBuilder::Constant(_))
+        !matches!(
+            self.columns[usize::from(id.0)],
+            ColumnBuilder::Unwanted | ColumnBuilder::Constant(_)
+        )
     }
 
     setters! {
@@ -126,7 +134,9 @@ impl TupleWriter {
         match &mut self.columns[usize::from(id.0)] {
             ColumnBuilder::Unwanted => {}
             ColumnBuilder::Text(column) => {
-                let push = |bytes: &mut Vec<u8>| parts.iter().for_each(|part| bytes.extend_from_slice(part));
+                let push = |bytes: &mut Vec<u8>| {
+                    parts.iter().for_each(|part| bytes.extend_from_slice(part))
+                };
                 self.text_bytes += column.push(self.rows, push);
             }
             _ => mistyped(id),
@@ -204,22 +214,42 @@ mod tests {
     #[test]
     fn the_origin_is_the_same_in_all_rows_and_nobody_sets_it() {
         let mut schema = Schema::of_parser("t", 1, "", &[], None, None);
-        ["agent", "label.role", "label.rack-id", "label.other", "label.unwanted"]
-            .iter()
-            .for_each(|name| schema.add_member(name));
+        [
+            "agent",
+            "label.role",
+            "label.rack-id",
+            "label.other",
+            "label.unwanted",
+        ]
+        .iter()
+        .for_each(|name| schema.add_member(name));
         let [agent, role, rack, other, unwanted] =
             std::array::from_fn(|i| FieldId((crate::common::FIELDS.len() + i) as u16));
-        let labels = [("Role", "web"), ("rack_id", "7")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-        let origin = AgentOrigin { agent: Some("web-1".into()), labels };
+        let labels = [("Role", "web"), ("rack_id", "7")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into();
+        let origin = AgentOrigin {
+            agent: Some("web-1".into()),
+            labels,
+        };
         let wanted = [crate::common::ID, agent, role, rack, other];
         let mut w = TupleWriter::new(Arc::new(schema), &wanted).of(&origin);
-        assert_eq!([crate::common::ID, agent, role].map(|id| w.wants(id)), [true, false, false]);
+        assert_eq!(
+            [crate::common::ID, agent, role].map(|id| w.wants(id)),
+            [true, false, false]
+        );
         for rows in [2, 1] {
             w.text(agent, b"not a parser's business");
             w.extend_u64(crate::common::ID, 0..rows);
             w.end_rows(rows as usize);
             let batch = w.finish();
-            let said = |id| batch.text(id).iter().map(|text| text.map(str::to_owned)).collect::<Vec<_>>();
+            let said = |id| {
+                batch
+                    .text(id)
+                    .iter()
+                    .map(|text| text.map(str::to_owned))
+                    .collect::<Vec<_>>()
+            };
             let all = |text: Option<&str>| vec![text.map(str::to_owned); rows as usize];
             assert_eq!(said(agent), all(Some("web-1")));
             assert_eq!([said(role), said(rack)], [all(Some("web")), all(Some("7"))]);
@@ -247,7 +277,8 @@ mod tests {
     #[test]
     fn unset_columns_are_null_and_unwanted_ones_absent() {
         let schema = schema();
-        let [name, n, ok] = ["name", "n", "ok"].map(|f| schema.find(f).expect("a field of the schema"));
+        let [name, n, ok] =
+            ["name", "n", "ok"].map(|f| schema.find(f).expect("a field of the schema"));
         let mut w = TupleWriter::new(schema, &[name, n]);
         for i in 0..5u64 {
             w.bool(ok, true);
@@ -263,7 +294,10 @@ mod tests {
         assert_eq!(b.rows(), 5);
         assert!(b.column(ok).is_none());
         assert!(b.text(name).is_null(2) && b.text(name).value(4) == "row 4");
-        assert_eq!(b.u64(n).iter().collect::<Vec<_>>(), [None, None, None, Some(3), Some(4)]);
+        assert_eq!(
+            b.u64(n).iter().collect::<Vec<_>>(),
+            [None, None, None, Some(3), Some(4)]
+        );
         assert_eq!(w.finish().rows(), 0);
     }
 
@@ -280,9 +314,11 @@ mod tests {
     #[test]
     fn many_rows_at_once_are_the_same_rows() {
         let schema = schema();
-        let [name, n, ok] = ["name", "n", "ok"].map(|f| schema.find(f).expect("a field of the schema"));
+        let [name, n, ok] =
+            ["name", "n", "ok"].map(|f| schema.find(f).expect("a field of the schema"));
         let ip = crate::common::CLIENT_IP;
-        let [mut one, mut many] = [(); 2].map(|()| TupleWriter::new(schema.clone(), &[name, n, ok, ip]));
+        let [mut one, mut many] =
+            [(); 2].map(|()| TupleWriter::new(schema.clone(), &[name, n, ok, ip]));
         for i in 0..7u8 {
             if i >= 2 {
                 one.u64(n, i.into());

@@ -23,9 +23,19 @@ impl Random {
 
     /// Bytes that contain fragments of UTF-8.
     fn bytes(&mut self) -> Vec<u8> {
-        const PIECES: [&[u8]; 8] =
-            [b"a", b"\xc3\xaf", b"\xe2\x82\xac", b"\xf0\x9f\x90\x9d", b"\xe2\x82", b"\xff", b"\0", b"\x80"];
-        (0..self.below(6)).flat_map(|_| PIECES[self.below(8) as usize].to_vec()).collect()
+        const PIECES: [&[u8]; 8] = [
+            b"a",
+            b"\xc3\xaf",
+            b"\xe2\x82\xac",
+            b"\xf0\x9f\x90\x9d",
+            b"\xe2\x82",
+            b"\xff",
+            b"\0",
+            b"\x80",
+        ];
+        (0..self.below(6))
+            .flat_map(|_| PIECES[self.below(8) as usize].to_vec())
+            .collect()
     }
 }
 
@@ -42,8 +52,11 @@ const TYPES: [DataType; 7] = [
 /// A field of each type, named by its index.
 fn schema() -> Arc<Schema> {
     const NAMES: [&str; 7] = ["0", "1", "2", "3", "4", "5", "6"];
-    let own: Vec<Field> =
-        NAMES.iter().zip(TYPES).map(|(name, kind)| Field::new(name, kind, Unit::None, "")).collect();
+    let own: Vec<Field> = NAMES
+        .iter()
+        .zip(TYPES)
+        .map(|(name, kind)| Field::new(name, kind, Unit::None, ""))
+        .collect();
     Arc::new(Schema::of_parser("t", 1, "", &own, None, None))
 }
 
@@ -114,15 +127,48 @@ fn check(batch: &Batch, rows: &[Row]) {
         batch.bool(own(0)).iter().collect::<Vec<_>>(),
         rows.iter().map(|r| r.bool).collect::<Vec<_>>()
     );
-    assert_eq!(batch.u64(own(1)).iter().collect::<Vec<_>>(), rows.iter().map(|r| r.u64).collect::<Vec<_>>());
-    assert_eq!(batch.i64(own(2)).iter().collect::<Vec<_>>(), rows.iter().map(|r| r.i64).collect::<Vec<_>>());
-    assert_eq!(batch.f64(own(3)).iter().collect::<Vec<_>>(), rows.iter().map(|r| r.f64).collect::<Vec<_>>());
-    let ips = batch.ip(own(4)).iter().map(|ip| ip.map(<[u8]>::to_vec)).collect::<Vec<_>>();
+    assert_eq!(
+        batch.u64(own(1)).iter().collect::<Vec<_>>(),
+        rows.iter().map(|r| r.u64).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        batch.i64(own(2)).iter().collect::<Vec<_>>(),
+        rows.iter().map(|r| r.i64).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        batch.f64(own(3)).iter().collect::<Vec<_>>(),
+        rows.iter().map(|r| r.f64).collect::<Vec<_>>()
+    );
+    let ips = batch
+        .ip(own(4))
+        .iter()
+        .map(|ip| ip.map(<[u8]>::to_vec))
+        .collect::<Vec<_>>();
     assert_eq!(ips, list(&|row| row.ip.map(|ip| ip.to_vec())));
-    let texts = batch.text(own(5)).iter().map(|text| text.map(|t| t.as_bytes().to_vec())).collect::<Vec<_>>();
-    assert_eq!(texts, list(&|row| row.text.as_ref().map(|text| slowly(text).into_bytes())));
-    let words = batch.hashes(own(6)).iter().map(|words| words.map(<[u8]>::to_vec)).collect::<Vec<_>>();
-    assert_eq!(words, list(&|row| Some(row.hashes.as_ref()?.iter().flat_map(|h| h.to_le_bytes()).collect())));
+    let texts = batch
+        .text(own(5))
+        .iter()
+        .map(|text| text.map(|t| t.as_bytes().to_vec()))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        texts,
+        list(&|row| row.text.as_ref().map(|text| slowly(text).into_bytes()))
+    );
+    let words = batch
+        .hashes(own(6))
+        .iter()
+        .map(|words| words.map(<[u8]>::to_vec))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        words,
+        list(&|row| Some(
+            row.hashes
+                .as_ref()?
+                .iter()
+                .flat_map(|h| h.to_le_bytes())
+                .collect()
+        ))
+    );
 }
 
 #[test]
@@ -156,7 +202,10 @@ fn unwanted_columns_take_values_and_are_not_there() {
         assert!((0..7).all(|place| writer.wants(own(place)) == (place == wanted)));
         write(&mut writer, &rows);
         let batch = writer.finish();
-        assert_eq!((batch.rows(), batch.present().collect::<Vec<_>>()), (100, vec![own(wanted)]));
+        assert_eq!(
+            (batch.rows(), batch.present().collect::<Vec<_>>()),
+            (100, vec![own(wanted)])
+        );
     }
 }
 
@@ -167,7 +216,11 @@ fn a_column_without_a_value_is_all_null() {
     write(&mut writer, &rows);
     let batch = writer.finish();
     check(&batch, &rows);
-    assert!(batch.present().all(|id| batch.column(id).is_some_and(|column| column.null_count() == 70)));
+    assert!(batch.present().all(|id| {
+        batch
+            .column(id)
+            .is_some_and(|column| column.null_count() == 70)
+    }));
 }
 
 #[test]
@@ -194,8 +247,9 @@ fn a_writer_is_full_by_rows_or_by_text() {
 fn a_text_in_parts_is_the_whole_text() {
     let mut random = Random(4);
     let mut writer = TupleWriter::new(schema(), &[own(5)]);
-    let texts: Vec<Vec<Vec<u8>>> =
-        (0..200).map(|_| (0..random.below(4)).map(|_| random.bytes()).collect()).collect();
+    let texts: Vec<Vec<Vec<u8>>> = (0..200)
+        .map(|_| (0..random.below(4)).map(|_| random.bytes()).collect())
+        .collect();
     for parts in &texts {
         writer.text_parts(own(5), &parts.iter().map(Vec::as_slice).collect::<Vec<_>>());
         writer.end_row();
@@ -223,12 +277,24 @@ fn hashes_as_text_are_as_format_writes_them() {
     let mut random = Random(5);
     for n in 0..50 {
         let list: Vec<u64> = (0..n)
-            .map(|_| if random.below(4) == 0 { 0 } else { random.next() >> random.below(64) })
+            .map(|_| {
+                if random.below(4) == 0 {
+                    0
+                } else {
+                    random.next() >> random.below(64)
+                }
+            })
             .collect();
         let row: Vec<u8> = list.iter().flat_map(|hash| hash.to_le_bytes()).collect();
         let words: Vec<String> = list
             .iter()
-            .map(|hash| if *hash == 0 { "-".to_owned() } else { format!("{hash:016x}") })
+            .map(|hash| {
+                if *hash == 0 {
+                    "-".to_owned()
+                } else {
+                    format!("{hash:016x}")
+                }
+            })
             .collect();
         assert_eq!(hashes::to_text(&row), words.join(" "));
     }

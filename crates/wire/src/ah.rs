@@ -20,9 +20,16 @@ pub fn peel(
             return Ok((protocol, payload));
         }
         let ([next, words], _) = payload.split_header::<2>()?;
-        (protocol, payload) = (IpProtocol(*next), payload.split_at((usize::from(*words) + 2) * 4)?.1);
+        (protocol, payload) = (
+            IpProtocol(*next),
+            payload.split_at((usize::from(*words) + 2) * 4)?.1,
+        );
     }
-    if protocol == IpProtocol::AH { Err(DecodeError::Malformed) } else { Ok((protocol, payload)) }
+    if protocol == IpProtocol::AH {
+        Err(DecodeError::Malformed)
+    } else {
+        Ok((protocol, payload))
+    }
 }
 
 #[cfg(test)]
@@ -35,10 +42,20 @@ mod tests {
         let stack = |n: usize| [header(51).repeat(n - 1), header(6), vec![9]].concat();
         for n in 1..=HEADERS_MAX {
             let expected = Ok((IpProtocol::TCP, Extent::whole(&[9])));
-            assert_eq!(peel(IpProtocol::AH, Extent::whole(&stack(n))), expected, "{n} headers");
+            assert_eq!(
+                peel(IpProtocol::AH, Extent::whole(&stack(n))),
+                expected,
+                "{n} headers"
+            );
         }
         let deep = stack(HEADERS_MAX + 1);
-        assert_eq!(peel(IpProtocol::AH, Extent::whole(&deep)), Err(DecodeError::Malformed));
-        assert_eq!(peel(IpProtocol::AH, Extent::new(&stack(1)[..9], 60)), Err(DecodeError::Truncated));
+        assert_eq!(
+            peel(IpProtocol::AH, Extent::whole(&deep)),
+            Err(DecodeError::Malformed)
+        );
+        assert_eq!(
+            peel(IpProtocol::AH, Extent::new(&stack(1)[..9], 60)),
+            Err(DecodeError::Truncated)
+        );
     }
 }

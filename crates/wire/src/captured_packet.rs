@@ -21,6 +21,7 @@ impl CapturedPacket<'_> {
     #[inline]
     #[must_use]
     pub fn wire_len(&self) -> u32 {
-        self.original_len.max(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX))
+        self.original_len
+            .max(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX))
     }
 }

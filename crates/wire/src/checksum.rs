@@ -20,7 +20,10 @@ impl Packet<'_> {
     /// Verifies the checksum of the segment or datagram.
     #[must_use]
     pub fn verify_checksum(&self) -> ChecksumStatus {
-        let has_one = matches!(self.transport, TransportHeader::Tcp(_) | TransportHeader::Udp);
+        let has_one = matches!(
+            self.transport,
+            TransportHeader::Tcp(_) | TransportHeader::Udp
+        );
         let is_whole = self.payload.len() as u32 == self.payload_original_len;
         if !has_one || !is_whole || self.checksum == 0 || self.segment.is_empty() {
             return ChecksumStatus::Unknown;
@@ -30,7 +33,11 @@ impl Packet<'_> {
         if same(pseudo, stated.into()) {
             return ChecksumStatus::Unknown;
         }
-        if same(pseudo + sum(self.segment), 0) { ChecksumStatus::Right } else { ChecksumStatus::Wrong }
+        if same(pseudo + sum(self.segment), 0) {
+            ChecksumStatus::Right
+        } else {
+            ChecksumStatus::Wrong
+        }
     }
 
     /// An IPv4-mapped address has two additional bytes, 0xffff, which are 0 in one's complement.
@@ -45,7 +52,10 @@ impl Packet<'_> {
 /// swapped (RFC 1071 §2).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
-    let sum: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
+    let sum: u64 = words
+        .iter()
+        .map(|word| u64::from(u32::from_le_bytes(*word)))
+        .sum();
     let mut last = [0; 4];
     last[..rest.len()].copy_from_slice(rest);
     sum + u64::from(u32::from_le_bytes(last))
@@ -59,8 +69,12 @@ fn same(a: u64, b: u64) -> bool {
 /// Checksum field of a TCP or UDP header.
 pub(crate) fn of_segment(transport: &TransportHeader, segment: &[u8]) -> u16 {
     match transport {
-        TransportHeader::Tcp(_) => segment.first_chunk::<18>().map_or(0, |header| be16(header, 16..18)),
-        TransportHeader::Udp => segment.first_chunk::<8>().map_or(0, |header| be16(header, 6..8)),
+        TransportHeader::Tcp(_) => segment
+            .first_chunk::<18>()
+            .map_or(0, |header| be16(header, 16..18)),
+        TransportHeader::Udp => segment
+            .first_chunk::<8>()
+            .map_or(0, |header| be16(header, 6..8)),
         _ => 0,
     }
 }
@@ -86,14 +100,40 @@ mod tests {
         let pseudo = [10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, len];
         let sum = !by_words(&[&pseudo, udp.as_slice()].concat());
         udp[6..8].copy_from_slice(&sum.to_be_bytes());
-        let ip = [0x45, 0, 0, 20 + len, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let ip = [
+            0x45,
+            0,
+            0,
+            20 + len,
+            0,
+            1,
+            0,
+            0,
+            64,
+            17,
+            0,
+            0,
+            10,
+            0,
+            0,
+            1,
+            10,
+            0,
+            0,
+            2,
+        ];
         [ip.as_slice(), &udp].concat()
     }
 
     fn check(bytes: &[u8], original_len: usize, expected: ChecksumStatus) {
         let ts = Timestamp(1);
         let link_type = LinkType::Raw;
-        let captured = CapturedPacket { ts, link_type, original_len: original_len as u32, bytes };
+        let captured = CapturedPacket {
+            ts,
+            link_type,
+            original_len: original_len as u32,
+            bytes,
+        };
         let packet = Packet::decode(&captured).expect("a datagram");
         assert_eq!(packet.verify_checksum(), expected, "{bytes:x?}");
     }

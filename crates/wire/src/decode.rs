@@ -31,7 +31,11 @@ impl<'a> Packet<'a> {
         captured: &CapturedPacket<'a>,
         take: &mut impl PacketConsumer<'a>,
     ) -> Result<(), DecodeError> {
-        if fast_path::decode_into(captured, take) { Ok(()) } else { odd(*captured, take) }
+        if fast_path::decode_into(captured, take) {
+            Ok(())
+        } else {
+            odd(*captured, take)
+        }
     }
 
     /// Whether a fast check proves that a packet is no fragment and contains none; true for most packets.
@@ -64,7 +68,10 @@ impl<'a> IpFragment<'a> {
 }
 
 #[inline(never)]
-fn odd<'a>(captured: CapturedPacket<'a>, take: &mut impl PacketConsumer<'a>) -> Result<(), DecodeError> {
+fn odd<'a>(
+    captured: CapturedPacket<'a>,
+    take: &mut impl PacketConsumer<'a>,
+) -> Result<(), DecodeError> {
     let packet = Packet::decode_any(captured)?;
     take.packet(&captured, &packet);
     Ok(())
@@ -92,7 +99,9 @@ mod tests {
 
     fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
         let [high, low] = (20 + payload.len() as u16).to_be_bytes();
-        let header = [0x45, 0, high, low, 0, 0, 0x40, 0, 61, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let header = [
+            0x45, 0, high, low, 0, 0, 0x40, 0, 61, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ];
         [&header, payload].concat()
     }
 
@@ -104,7 +113,9 @@ mod tests {
     }
 
     fn tcp(payload: &[u8]) -> Vec<u8> {
-        let header = [0x1f, 0x90, 0, 80, 0, 0, 0, 7, 0, 0, 0, 9, 0x50, 0x18, 1, 0, 0, 0, 0, 0];
+        let header = [
+            0x1f, 0x90, 0, 80, 0, 0, 0, 7, 0, 0, 0, 9, 0x50, 0x18, 1, 0, 0, 0, 0, 0,
+        ];
         [&header, payload].concat()
     }
 
@@ -115,12 +126,18 @@ mod tests {
     fn ethernet(types: &[u16], payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![2; 12];
         frame.extend(types[0].to_be_bytes());
-        types[1..].iter().for_each(|t| frame.extend([&[0, 5], t.to_be_bytes().as_slice()].concat()));
+        types[1..]
+            .iter()
+            .for_each(|t| frame.extend([&[0, 5], t.to_be_bytes().as_slice()].concat()));
         frame.extend(payload);
         frame
     }
 
-    fn decode(link_type: LinkType, bytes: &[u8], original_len: usize) -> Result<Packet<'_>, DecodeError> {
+    fn decode(
+        link_type: LinkType,
+        bytes: &[u8],
+        original_len: usize,
+    ) -> Result<Packet<'_>, DecodeError> {
         Packet::decode(&CapturedPacket {
             ts: Timestamp(1),
             link_type,
@@ -134,9 +151,16 @@ mod tests {
         let decoded = decode(link_type, bytes, bytes.len()).map(|p| {
             let FiveTuple { src, dst, protocol } = p.five_tuple;
             let payload = String::from_utf8_lossy(p.payload);
-            format!("{} {} > {} {} {}: {payload}", src.addr, src.port, dst.addr, dst.port, protocol.0)
+            format!(
+                "{} {} > {} {} {}: {payload}",
+                src.addr, src.port, dst.addr, dst.port, protocol.0
+            )
         });
-        assert_eq!(decoded.as_deref(), expected.as_ref().map(|s| *s), "{link_type:?} {bytes:x?}");
+        assert_eq!(
+            decoded.as_deref(),
+            expected.as_ref().map(|s| *s),
+            "{link_type:?} {bytes:x?}"
+        );
     }
 
     const TCP_HI: &str = "10.0.0.1 8080 > 10.0.0.2 80 6: hi";
@@ -153,8 +177,14 @@ mod tests {
         check(LinkType::Raw, &v6, Ok(UDP_HI));
         check(LinkType::Ipv4, &v4, Ok(TCP_HI));
         check(LinkType::Ipv6, &v6, Ok(UDP_HI));
-        check(LinkType::LinuxSll, &with(&[0, 0, 0, 1, 0, 6, 1, 1, 1, 1, 1, 1, 0, 0, 8, 0], &v4), Ok(TCP_HI));
-        let sll2 = [0x86, 0xdd, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 1, 1, 1, 1, 1, 1, 0, 0];
+        check(
+            LinkType::LinuxSll,
+            &with(&[0, 0, 0, 1, 0, 6, 1, 1, 1, 1, 1, 1, 0, 0, 8, 0], &v4),
+            Ok(TCP_HI),
+        );
+        let sll2 = [
+            0x86, 0xdd, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 1, 1, 1, 1, 1, 1, 0, 0,
+        ];
         check(LinkType::LinuxSll2, &with(&sll2, &v6), Ok(UDP_HI));
         for link_type in [LinkType::Null, LinkType::Loop] {
             check(link_type, &with(&[2, 0, 0, 0], &v4), Ok(TCP_HI));
@@ -163,7 +193,11 @@ mod tests {
                 check(link_type, &with(&[family, 0, 0, 0], &v6), Ok(UDP_HI));
                 check(link_type, &with(&[0, 0, 0, family], &v6), Ok(UDP_HI));
             }
-            check(link_type, &with(&[7, 0, 0, 0], &v4), Err(DecodeError::NotIp));
+            check(
+                link_type,
+                &with(&[7, 0, 0, 0], &v4),
+                Err(DecodeError::NotIp),
+            );
         }
         check(LinkType::Other(147), &v4, Err(DecodeError::UnknownLinkType));
     }
@@ -171,16 +205,36 @@ mod tests {
     #[test]
     fn tags_are_peeled_off() {
         let v4 = ipv4(6, &tcp(b"hi"));
-        check(LinkType::Ethernet, &ethernet(&[0x8100, 0x0800], &v4), Ok(TCP_HI));
-        check(LinkType::Ethernet, &ethernet(&[0x88a8, 0x8100, 0x0800], &v4), Ok(TCP_HI));
-        check(LinkType::Ethernet, &ethernet(&[0x9100, 0x8100, 0x0800], &v4), Ok(TCP_HI));
-        check(LinkType::Ethernet, &ethernet(&[0x8100, 0x0806], &v4), Err(DecodeError::NotIp));
+        check(
+            LinkType::Ethernet,
+            &ethernet(&[0x8100, 0x0800], &v4),
+            Ok(TCP_HI),
+        );
+        check(
+            LinkType::Ethernet,
+            &ethernet(&[0x88a8, 0x8100, 0x0800], &v4),
+            Ok(TCP_HI),
+        );
+        check(
+            LinkType::Ethernet,
+            &ethernet(&[0x9100, 0x8100, 0x0800], &v4),
+            Ok(TCP_HI),
+        );
+        check(
+            LinkType::Ethernet,
+            &ethernet(&[0x8100, 0x0806], &v4),
+            Err(DecodeError::NotIp),
+        );
     }
 
     #[test]
     fn what_is_not_ip() {
         for ether_type in [0x0806, 0x88cc, 0x0026, 0x8863] {
-            check(LinkType::Ethernet, &ethernet(&[ether_type], &[0; 46]), Err(DecodeError::NotIp));
+            check(
+                LinkType::Ethernet,
+                &ethernet(&[ether_type], &[0; 46]),
+                Err(DecodeError::NotIp),
+            );
         }
         check(LinkType::Raw, &[0x15; 40], Err(DecodeError::Malformed));
         check(LinkType::Raw, &[], Err(DecodeError::Malformed));
@@ -189,8 +243,16 @@ mod tests {
     #[test]
     fn padding_is_not_payload() {
         let padded = |ip: Vec<u8>| [ip, vec![0; 6]].concat();
-        check(LinkType::Ethernet, &ethernet(&[0x0800], &padded(ipv4(6, &tcp(b"hi")))), Ok(TCP_HI));
-        check(LinkType::Ethernet, &ethernet(&[0x86dd], &padded(ipv6(17, &udp(b"hi")))), Ok(UDP_HI));
+        check(
+            LinkType::Ethernet,
+            &ethernet(&[0x0800], &padded(ipv4(6, &tcp(b"hi")))),
+            Ok(TCP_HI),
+        );
+        check(
+            LinkType::Ethernet,
+            &ethernet(&[0x86dd], &padded(ipv6(17, &udp(b"hi")))),
+            Ok(UDP_HI),
+        );
         let bare = ethernet(&[0x0800], &padded(ipv4(6, &tcp(b""))));
         let packet = decode(LinkType::Ethernet, &bare, bare.len()).expect("an acknowledgment");
         assert_eq!((packet.payload.len(), packet.payload_original_len), (0, 0));
@@ -198,12 +260,27 @@ mod tests {
 
     #[test]
     fn other_transports() {
-        check(LinkType::Raw, &ipv4(1, &[8, 0, 0, 0]), Ok("10.0.0.1 0 > 10.0.0.2 0 1: "));
-        check(LinkType::Raw, &ipv6(58, &[128, 3, 0, 0]), Ok("::1 0 > ::2 0 58: "));
-        check(LinkType::Raw, &ipv4(132, b"sctp"), Ok("10.0.0.1 0 > 10.0.0.2 0 132: sctp"));
+        check(
+            LinkType::Raw,
+            &ipv4(1, &[8, 0, 0, 0]),
+            Ok("10.0.0.1 0 > 10.0.0.2 0 1: "),
+        );
+        check(
+            LinkType::Raw,
+            &ipv6(58, &[128, 3, 0, 0]),
+            Ok("::1 0 > ::2 0 58: "),
+        );
+        check(
+            LinkType::Raw,
+            &ipv4(132, b"sctp"),
+            Ok("10.0.0.1 0 > 10.0.0.2 0 132: sctp"),
+        );
         let echo = ipv6(58, &[128, 3, 0, 0]);
         let packet = decode(LinkType::Raw, &echo, echo.len()).expect("an echo request");
-        assert!(matches!(packet.transport, TransportHeader::Icmp { kind: 128, code: 3 }));
+        assert!(matches!(
+            packet.transport,
+            TransportHeader::Icmp { kind: 128, code: 3 }
+        ));
         assert_eq!(packet.ttl, 62);
     }
 
@@ -215,19 +292,36 @@ mod tests {
         for offset in [0x40, 0x60] {
             let mut segment = tcp(b"hi");
             segment[12] = offset;
-            check(LinkType::Raw, &ipv4(6, &segment), Err(DecodeError::Malformed));
+            check(
+                LinkType::Raw,
+                &ipv4(6, &segment),
+                Err(DecodeError::Malformed),
+            );
         }
-        check(LinkType::Raw, &ipv4(6, &tcp(b"")[..19]), Err(DecodeError::Malformed));
+        check(
+            LinkType::Raw,
+            &ipv4(6, &tcp(b"")[..19]),
+            Err(DecodeError::Malformed),
+        );
     }
 
     #[test]
     fn tcp_header_is_kept() {
         let bytes = ipv4(6, &tcp(b"hi"));
         let packet = decode(LinkType::Raw, &bytes, bytes.len()).expect("a segment");
-        let TransportHeader::Tcp(segment) = packet.transport else { panic!("{packet:?}") };
-        assert_eq!((segment.seq, segment.ack, segment.window), (TcpSeq(7), TcpSeq(9), 256));
+        let TransportHeader::Tcp(segment) = packet.transport else {
+            panic!("{packet:?}")
+        };
+        assert_eq!(
+            (segment.seq, segment.ack, segment.window),
+            (TcpSeq(7), TcpSeq(9), 256)
+        );
         assert!(segment.flags.contains(TcpFlags::PSH | TcpFlags::ACK));
-        assert!(!segment.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST));
+        assert!(
+            !segment
+                .flags
+                .intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST)
+        );
     }
 
     /// A packet cut at any position decodes to the same result, or to [`DecodeError::Truncated`].
@@ -237,16 +331,29 @@ mod tests {
         for frame in [
             ethernet(&[0x0800], &ipv4(6, &tcp(body))),
             ethernet(&[0x8100, 0x86dd], &ipv6(6, &tcp(body))),
-            ethernet(&[0x86dd], &ipv6(0, &[[17, 0, 1, 4, 0, 0, 0, 0].as_slice(), &udp(body)].concat())),
+            ethernet(
+                &[0x86dd],
+                &ipv6(
+                    0,
+                    &[[17, 0, 1, 4, 0, 0, 0, 0].as_slice(), &udp(body)].concat(),
+                ),
+            ),
         ] {
             let headers = frame.len() - body.len();
             for n in 0..frame.len() {
                 let Ok(packet) = decode(LinkType::Ethernet, &frame[..n], frame.len()) else {
                     let why = decode(LinkType::Ethernet, &frame[..n], frame.len()).err();
-                    assert_eq!((why, n < headers), (Some(DecodeError::Truncated), true), "{n} bytes");
+                    assert_eq!(
+                        (why, n < headers),
+                        (Some(DecodeError::Truncated), true),
+                        "{n} bytes"
+                    );
                     continue;
                 };
-                assert_eq!((packet.payload, packet.payload_original_len), (&body[..n - headers], 10));
+                assert_eq!(
+                    (packet.payload, packet.payload_original_len),
+                    (&body[..n - headers], 10)
+                );
             }
         }
     }
@@ -255,11 +362,20 @@ mod tests {
     fn check_fast(bytes: &[u8], original_len: usize) -> bool {
         let ts = Timestamp(1);
         let link_type = LinkType::Ethernet;
-        let captured = CapturedPacket { ts, link_type, original_len: original_len as u32, bytes };
+        let captured = CapturedPacket {
+            ts,
+            link_type,
+            original_len: original_len as u32,
+            bytes,
+        };
         let fast = fast_path::decode(&captured);
         if let Some(packet) = &fast {
             let views = Packet::decode_any(captured);
-            assert_eq!(format!("Ok({packet:?})"), format!("{views:?}"), "{bytes:x?}");
+            assert_eq!(
+                format!("Ok({packet:?})"),
+                format!("{views:?}"),
+                "{bytes:x?}"
+            );
         }
         fast.is_some()
     }
@@ -275,14 +391,23 @@ mod tests {
                 let frames = [vec![types], vec![0x8100, types], vec![0x88a8, types]];
                 for frame in frames.map(|types| ethernet(&types, &segment)) {
                     assert!(check_fast(&frame, frame.len()), "{frame:x?}");
-                    assert!(check_fast(&[&frame, room].concat(), frame.len() + 12), "with padding");
+                    assert!(
+                        check_fast(&[&frame, room].concat(), frame.len() + 12),
+                        "with padding"
+                    );
                     assert!(check_fast(&frame[..80], frame.len()), "cut");
                     assert!((0..frame.len()).any(|n| !check_fast(&frame[..n], frame.len())));
                 }
             }
         }
-        assert!(!check_fast(&ethernet(&[0x88a8, 0x8100, 0x0800], &ipv4(6, &tcp)), 0), "two tags");
-        assert!(!check_fast(&ethernet(&[0x0800], &ipv4(1, &[8; 40])), 0), "ICMP");
+        assert!(
+            !check_fast(&ethernet(&[0x88a8, 0x8100, 0x0800], &ipv4(6, &tcp)), 0),
+            "two tags"
+        );
+        assert!(
+            !check_fast(&ethernet(&[0x0800], &ipv4(1, &[8; 40])), 0),
+            "ICMP"
+        );
     }
 
     fn any_packet() -> impl Strategy<Value = Vec<u8>> {
@@ -293,14 +418,25 @@ mod tests {
             ethernet(&[0x8100, 0x0800], &ipv4(6, &tcp(b"0123456789"))),
             ethernet(&[0x0800], &ipv4(6, &tcp(b"0123456789"))),
             ethernet(&[0x8100, 0x86dd], &ipv6(6, &tcp(b"0123456789"))),
-            ethernet(&[0x86dd], &ipv6(0, &[[44, 0, 1, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0, 0]].concat())),
+            ethernet(
+                &[0x86dd],
+                &ipv6(
+                    0,
+                    &[[44, 0, 1, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0, 0]].concat(),
+                ),
+            ),
             ipv4(17, &udp(b"0123456789")),
-            ipv6(51, &[[60, 4, 0, 0, 0, 0, 0, 0].as_slice(), &[0; 40]].concat()),
+            ipv6(
+                51,
+                &[[60, 4, 0, 0, 0, 0, 0, 0].as_slice(), &[0; 40]].concat(),
+            ),
         ];
         let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
         let changed = (prop::sample::select(frames), changes).prop_map(|(mut frame, changes)| {
             let len = frame.len();
-            changes.iter().for_each(|(at, value)| frame[at.index(len)] = *value);
+            changes
+                .iter()
+                .for_each(|(at, value)| frame[at.index(len)] = *value);
             frame
         });
         prop_oneof![4 => changed, 1 => proptest::collection::vec(any::<u8>(), 0..200)]

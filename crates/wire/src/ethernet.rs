@@ -107,7 +107,9 @@ impl<'a> EthernetFrame<'a> {
 mod tests {
     use super::*;
 
-    const FRAME: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x08, 0x00, 0x45, 0x00];
+    const FRAME: [u8; 16] = [
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x08, 0x00, 0x45, 0x00,
+    ];
 
     #[test]
     fn deconstruct() {
@@ -115,16 +117,30 @@ mod tests {
         assert_eq!(frame.dst(), [1, 2, 3, 4, 5, 6]);
         assert_eq!(frame.src(), [7, 8, 9, 10, 11, 12]);
         assert_eq!(frame.ether_type(), EtherType::IPV4);
-        assert_eq!(frame.payload(), Extent { bytes: &[0x45, 0], original_len: 46 });
+        assert_eq!(
+            frame.payload(),
+            Extent {
+                bytes: &[0x45, 0],
+                original_len: 46
+            }
+        );
     }
 
     #[test]
     fn too_short() {
         for n in 0..14 {
             let cut = Extent::new(&FRAME[..n], 60);
-            assert_eq!(EthernetFrame::new_checked(cut).err(), Some(DecodeError::Truncated), "{n} bytes");
+            assert_eq!(
+                EthernetFrame::new_checked(cut).err(),
+                Some(DecodeError::Truncated),
+                "{n} bytes"
+            );
             let runt = Extent::whole(&FRAME[..n]);
-            assert_eq!(EthernetFrame::new_checked(runt).err(), Some(DecodeError::Malformed), "{n} bytes");
+            assert_eq!(
+                EthernetFrame::new_checked(runt).err(),
+                Some(DecodeError::Malformed),
+                "{n} bytes"
+            );
         }
     }
 }

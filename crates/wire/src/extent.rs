@@ -20,7 +20,10 @@ impl<'a> Extent<'a> {
     #[must_use]
     pub fn new(bytes: &'a [u8], original_len: u32) -> Extent<'a> {
         let captured_len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        Extent { bytes, original_len: original_len.max(captured_len) }
+        Extent {
+            bytes,
+            original_len: original_len.max(captured_len),
+        }
     }
 
     /// Completely captured bytes.
@@ -37,9 +40,13 @@ impl<'a> Extent<'a> {
     #[inline]
     pub fn split_header<const N: usize>(self) -> Result<(&'a [u8; N], Extent<'a>), DecodeError> {
         match self.bytes.split_first_chunk::<N>() {
-            Some((header, rest)) => {
-                Ok((header, Extent { bytes: rest, original_len: self.original_len - N as u32 }))
-            }
+            Some((header, rest)) => Ok((
+                header,
+                Extent {
+                    bytes: rest,
+                    original_len: self.original_len - N as u32,
+                },
+            )),
             None => Err(self.too_short(N)),
         }
     }
@@ -52,9 +59,13 @@ impl<'a> Extent<'a> {
     pub fn split_at(self, n: usize) -> Result<(&'a [u8], Extent<'a>), DecodeError> {
         match self.bytes.split_at_checked(n) {
             // `n` is at most the captured length, and `original_len` is at least that.
-            Some((header, rest)) => {
-                Ok((header, Extent { bytes: rest, original_len: self.original_len - n as u32 }))
-            }
+            Some((header, rest)) => Ok((
+                header,
+                Extent {
+                    bytes: rest,
+                    original_len: self.original_len - n as u32,
+                },
+            )),
             None => Err(self.too_short(n)),
         }
     }
@@ -64,12 +75,19 @@ impl<'a> Extent<'a> {
     #[inline]
     #[must_use]
     pub fn limit(self, len: u32) -> Extent<'a> {
-        Extent { bytes: &self.bytes[..self.bytes.len().min(len as usize)], original_len: len }
+        Extent {
+            bytes: &self.bytes[..self.bytes.len().min(len as usize)],
+            original_len: len,
+        }
     }
 
     #[cold]
     fn too_short(self, n: usize) -> DecodeError {
-        if (self.original_len as usize) < n { DecodeError::Malformed } else { DecodeError::Truncated }
+        if (self.original_len as usize) < n {
+            DecodeError::Malformed
+        } else {
+            DecodeError::Truncated
+        }
     }
 }
 
@@ -100,15 +118,41 @@ mod tests {
         let cut = Extent::new(&[1, 2, 3], 10);
         assert_eq!(cut.split_header::<4>(), Err(DecodeError::Truncated));
         assert_eq!(cut.split_at(11), Err(DecodeError::Malformed));
-        assert_eq!(Extent::whole(&[1, 2, 3]).split_at(4), Err(DecodeError::Malformed));
+        assert_eq!(
+            Extent::whole(&[1, 2, 3]).split_at(4),
+            Err(DecodeError::Malformed)
+        );
     }
 
     #[test]
     fn both_lengths_move_together() {
-        let (header, rest) = Extent::new(&[1, 2, 3], 10).split_header::<2>().expect("two of three");
-        assert_eq!((header, rest), (&[1, 2], Extent { bytes: &[3], original_len: 8 }));
-        assert_eq!(rest.limit(5), Extent { bytes: &[3], original_len: 5 });
-        assert_eq!(rest.limit(0), Extent { bytes: &[], original_len: 0 });
+        let (header, rest) = Extent::new(&[1, 2, 3], 10)
+            .split_header::<2>()
+            .expect("two of three");
+        assert_eq!(
+            (header, rest),
+            (
+                &[1, 2],
+                Extent {
+                    bytes: &[3],
+                    original_len: 8
+                }
+            )
+        );
+        assert_eq!(
+            rest.limit(5),
+            Extent {
+                bytes: &[3],
+                original_len: 5
+            }
+        );
+        assert_eq!(
+            rest.limit(0),
+            Extent {
+                bytes: &[],
+                original_len: 0
+            }
+        );
     }
 
     #[test]

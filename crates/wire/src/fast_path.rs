@@ -26,7 +26,9 @@ const UDP_LEN: u32 = 8;
 /// Whether the first headers prove that a packet is no fragment and contains none.
 #[inline(always)]
 pub(crate) fn is_whole(captured: &CapturedPacket<'_>) -> bool {
-    let Some(head) = captured.bytes.first_chunk::<V4_END>() else { return false };
+    let Some(head) = captured.bytes.first_chunk::<V4_END>() else {
+        return false;
+    };
     let is_whole = be16(head, 20..22) & 0x3fff == 0;
     let is_leaf = match head[23] {
         6 => true,
@@ -43,8 +45,13 @@ pub(crate) fn is_whole(captured: &CapturedPacket<'_>) -> bool {
 /// Passes the packet to `take` and returns true if the fast path applies. IPv4 and IPv6 have separate code paths
 /// through `take`, so that it is specialized for each and no fields are stored in memory.
 #[inline(always)]
-pub(crate) fn decode_into<'a>(captured: &CapturedPacket<'a>, take: &mut impl PacketConsumer<'a>) -> bool {
-    let Some((ether_type, frame, vlan)) = frame(captured) else { return false };
+pub(crate) fn decode_into<'a>(
+    captured: &CapturedPacket<'a>,
+    take: &mut impl PacketConsumer<'a>,
+) -> bool {
+    let Some((ether_type, frame, vlan)) = frame(captured) else {
+        return false;
+    };
     match ether_type {
         EtherType::IPV4 => match ipv4(captured, frame, vlan) {
             Some(packet) => take.packet(captured, &packet),
@@ -94,7 +101,11 @@ fn ether_type(frame: &[u8]) -> Option<EtherType> {
 }
 
 #[inline(always)]
-fn ipv4<'a>(captured: &CapturedPacket<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
+fn ipv4<'a>(
+    captured: &CapturedPacket<'a>,
+    frame: &'a [u8],
+    vlan: Option<u16>,
+) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V4_END>()?;
     let is_whole = be16(head, 20..22) & 0x3fff == 0; // neither an offset nor more fragments
     // If shorter than the header, this wraps to a length that no segment has room for.
@@ -105,12 +116,24 @@ fn ipv4<'a>(captured: &CapturedPacket<'a>, frame: &'a [u8], vlan: Option<u16>) -
     let src = Addr::v4(array(head, 26..30));
     let dst = Addr::v4(array(head, 30..34));
     let segment = head[V4_SEGMENT..].first_chunk()?;
-    IpFields { src, dst, protocol: head[23], ttl: head[22], ip_id: be16(head, 18..20), vlan, len }
-        .packet::<V4_SEGMENT>(captured, frame, segment)
+    IpFields {
+        src,
+        dst,
+        protocol: head[23],
+        ttl: head[22],
+        ip_id: be16(head, 18..20),
+        vlan,
+        len,
+    }
+    .packet::<V4_SEGMENT>(captured, frame, segment)
 }
 
 #[inline(always)]
-fn ipv6<'a>(captured: &CapturedPacket<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
+fn ipv6<'a>(
+    captured: &CapturedPacket<'a>,
+    frame: &'a [u8],
+    vlan: Option<u16>,
+) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V6_END>()?;
     // A length of 0 has a special meaning, handled by the views: no segment fits into it.
     let len = u32::from(be16(head, 18..20));
@@ -120,8 +143,16 @@ fn ipv6<'a>(captured: &CapturedPacket<'a>, frame: &'a [u8], vlan: Option<u16>) -
     let src = Addr(array(head, 22..38));
     let dst = Addr(array(head, 38..54));
     let segment = head[V6_SEGMENT..].first_chunk()?;
-    IpFields { src, dst, protocol: head[20], ttl: head[21], ip_id: 0, vlan, len }
-        .packet::<V6_SEGMENT>(captured, frame, segment)
+    IpFields {
+        src,
+        dst,
+        protocol: head[20],
+        ttl: head[21],
+        ip_id: 0,
+        vlan,
+        len,
+    }
+    .packet::<V6_SEGMENT>(captured, frame, segment)
 }
 
 /// Fields of an IP header; `len` is the length of its segment or datagram.
@@ -146,14 +177,24 @@ impl IpFields {
     ) -> Option<Packet<'a>> {
         let protocol = IpProtocol(self.protocol);
         let (transport, header_len, len) = match protocol {
-            IpProtocol::TCP => {
-                (TransportHeader::Tcp(tcp(segment)), u32::from(segment[12] >> 4) * 4, self.len)
-            }
+            IpProtocol::TCP => (
+                TransportHeader::Tcp(tcp(segment)),
+                u32::from(segment[12] >> 4) * 4,
+                self.len,
+            ),
             IpProtocol::UDP if is_tunnel_port(be16(segment, 2..4)) => return None,
-            IpProtocol::UDP => (TransportHeader::Udp, UDP_LEN, u32::from(be16(segment, 4..6))),
+            IpProtocol::UDP => (
+                TransportHeader::Udp,
+                UDP_LEN,
+                u32::from(be16(segment, 4..6)),
+            ),
             _ => return None,
         };
-        let shortest = if protocol == IpProtocol::TCP { TCP_LEN as u32 } else { UDP_LEN };
+        let shortest = if protocol == IpProtocol::TCP {
+            TCP_LEN as u32
+        } else {
+            UDP_LEN
+        };
         // A datagram length of 0 has a special meaning, handled by the views: it is below the header length.
         if (header_len < shortest) | (len < header_len) | (len > self.len) {
             return None;
@@ -162,9 +203,19 @@ impl IpFields {
         let end = frame.len().min(AT + len as usize);
         let payload = frame.get(end.min(AT + header_len as usize)..end)?;
         let whole = frame.get(AT..end).unwrap_or_default();
-        let checksum = if protocol == IpProtocol::TCP { be16(segment, 16..18) } else { be16(segment, 6..8) };
-        let src = Endpoint { addr: self.src, port: be16(segment, 0..2) };
-        let dst = Endpoint { addr: self.dst, port: be16(segment, 2..4) };
+        let checksum = if protocol == IpProtocol::TCP {
+            be16(segment, 16..18)
+        } else {
+            be16(segment, 6..8)
+        };
+        let src = Endpoint {
+            addr: self.src,
+            port: be16(segment, 0..2),
+        };
+        let dst = Endpoint {
+            addr: self.dst,
+            port: be16(segment, 2..4),
+        };
         Some(Packet {
             ts: captured.ts,
             original_len: captured.wire_len(),

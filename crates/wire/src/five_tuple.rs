@@ -75,7 +75,8 @@ impl Endpoint {
         let [a_high, a_low] = self.addr.words().map(u64::swap_bytes);
         let [b_high, b_low] = other.addr.words().map(u64::swap_bytes);
         let tail = |low: u64, port: u16| u128::from(low) << 16 | u128::from(port);
-        (a_high < b_high) | ((a_high == b_high) & (tail(a_low, self.port) < tail(b_low, other.port)))
+        (a_high < b_high)
+            | ((a_high == b_high) & (tail(a_low, self.port) < tail(b_low, other.port)))
     }
 }
 
@@ -182,13 +183,20 @@ impl FlowKey {
 
     fn hash_wide(&self, seed: u64) -> u64 {
         let secret = secret(seed);
-        let ports = u64::from(self.a.port) << 32 | u64::from(self.b.port) << 8 | u64::from(self.protocol.0);
+        let ports =
+            u64::from(self.a.port) << 32 | u64::from(self.b.port) << 8 | u64::from(self.protocol.0);
         let ports = ports | u64::from(self.network) << 56;
         let [a_high, a_low] = self.a.addr.words();
         let [b_high, b_low] = self.b.addr.words();
         let low = fold(a_low ^ seed ^ 0x1319_8a2e_0370_7344, b_low ^ secret);
-        let high = fold(a_high ^ secret ^ 0xa409_3822_299f_31d0, b_high ^ seed ^ 0x082e_fa98_ec4e_6c89);
-        fold(low ^ high.rotate_left(32) ^ secret, ports ^ secret.rotate_left(24) ^ 0x4528_21e6_38d0_1377)
+        let high = fold(
+            a_high ^ secret ^ 0xa409_3822_299f_31d0,
+            b_high ^ seed ^ 0x082e_fa98_ec4e_6c89,
+        );
+        fold(
+            low ^ high.rotate_left(32) ^ secret,
+            ports ^ secret.rotate_left(24) ^ 0x4528_21e6_38d0_1377,
+        )
     }
 }
 
@@ -209,20 +217,29 @@ impl V4Key {
     pub fn of_ends(src: Endpoint, dst: Endpoint) -> Option<(V4Key, FlowSide)> {
         let [src_high, src_low] = src.addr.words();
         let [dst_high, dst_low] = dst.addr.words();
-        let not_v4 = src_high | dst_high | u64::from(src_low as u32 ^ V4_PREFIX | dst_low as u32 ^ V4_PREFIX);
+        let not_v4 = src_high
+            | dst_high
+            | u64::from(src_low as u32 ^ V4_PREFIX | dst_low as u32 ^ V4_PREFIX);
         if not_v4 != 0 {
             return None;
         }
         // Address and port as one number, so that one branch-free comparison sorts the endpoints.
-        let number =
-            |low: u64, port: u16| u64::from(((low >> 32) as u32).swap_bytes()) << 16 | u64::from(port);
+        let number = |low: u64, port: u16| {
+            u64::from(((low >> 32) as u32).swap_bytes()) << 16 | u64::from(port)
+        };
         let src = number(src_low, src.port);
         let dst = number(dst_low, dst.port);
         let a = src.min(dst);
         let b = src.max(dst);
         let ports = u32::from(a as u16) | u32::from(b as u16) << 16;
         let side = if dst < src { FlowSide::B } else { FlowSide::A };
-        Some((V4Key { addrs: a >> 16 | (b >> 16) << 32, ports }, side))
+        Some((
+            V4Key {
+                addrs: a >> 16 | (b >> 16) << 32,
+                ports,
+            },
+            side,
+        ))
     }
 
     /// Same value as [`FlowKey::hash`] of [`V4Key::flow_key`].
@@ -232,13 +249,19 @@ impl V4Key {
         let secret = secret(seed);
         let rest = u64::from(self.ports) | u64::from(protocol.0) << 32;
         let mixed = fold(self.addrs ^ seed ^ 0x1319_8a2e_0370_7344, rest ^ secret);
-        fold(mixed ^ secret.rotate_left(24), secret ^ 0x4528_21e6_38d0_1377)
+        fold(
+            mixed ^ secret.rotate_left(24),
+            secret ^ 0x4528_21e6_38d0_1377,
+        )
     }
 
     /// The complete flow key.
     #[must_use]
     pub fn flow_key(self, protocol: IpProtocol) -> FlowKey {
-        let end = |addr: u32, port: u16| Endpoint { addr: Addr::v4(addr.to_be_bytes()), port };
+        let end = |addr: u32, port: u16| Endpoint {
+            addr: Addr::v4(addr.to_be_bytes()),
+            port,
+        };
         FlowKey {
             a: end(self.addrs as u32, self.ports as u16),
             b: end((self.addrs >> 32) as u32, (self.ports >> 16) as u16),
@@ -295,7 +318,15 @@ impl FiveTuple {
         };
         let a = end(src, dst, (self.src.port, self.dst.port));
         let b = end(dst, src, (self.dst.port, self.src.port));
-        (FlowKey { a, b, protocol: self.protocol, network: 0 }, if swap { FlowSide::B } else { FlowSide::A })
+        (
+            FlowKey {
+                a,
+                b,
+                protocol: self.protocol,
+                network: 0,
+            },
+            if swap { FlowSide::B } else { FlowSide::A },
+        )
     }
 }
 
@@ -358,21 +389,40 @@ mod tests {
     #[test]
     fn neighbours_are_spread() {
         let key = |i: u32| {
-            let src =
-                Endpoint { addr: Addr::v4([10, 0, 0, (i >> 12) as u8]), port: 32768 + (i & 0xfff) as u16 };
-            let dst = Endpoint { addr: Addr::v4([10, 0, 1, 1]), port: 80 };
-            FiveTuple { src, dst, protocol: IpProtocol::TCP }.flow_key().0
+            let src = Endpoint {
+                addr: Addr::v4([10, 0, 0, (i >> 12) as u8]),
+                port: 32768 + (i & 0xfff) as u16,
+            };
+            let dst = Endpoint {
+                addr: Addr::v4([10, 0, 1, 1]),
+                port: 80,
+            };
+            FiveTuple {
+                src,
+                dst,
+                protocol: IpProtocol::TCP,
+            }
+            .flow_key()
+            .0
         };
         for seed in [0, 1, u64::MAX] {
             let hashes: Vec<u64> = (0..1 << 16).map(|i| key(i).hash(seed)).collect();
             for shift in [0, 58] {
                 let mut workers = [0u32; 64];
-                hashes.iter().for_each(|h| workers[(h >> shift) as usize % 64] += 1);
-                assert!(workers.iter().all(|n| n.abs_diff(1024) < 192), "{workers:?}");
+                hashes
+                    .iter()
+                    .for_each(|h| workers[(h >> shift) as usize % 64] += 1);
+                assert!(
+                    workers.iter().all(|n| n.abs_diff(1024) < 192),
+                    "{workers:?}"
+                );
             }
             let mut low: Vec<u32> = hashes.iter().map(|&h| h as u32).collect();
             low.sort_unstable();
-            assert!(low.windows(2).filter(|w| w[0] == w[1]).count() < 6, "chance gives half a collision");
+            assert!(
+                low.windows(2).filter(|w| w[0] == w[1]).count() < 6,
+                "chance gives half a collision"
+            );
         }
     }
 
@@ -399,12 +449,32 @@ mod tests {
                 differs(tuple.flow_key().0.hash(7 ^ 1 << bit), "seed", bit);
             }
         };
-        let mut wide = FiveTuple { protocol: IpProtocol::TCP, ..FiveTuple::default() };
+        let mut wide = FiveTuple {
+            protocol: IpProtocol::TCP,
+            ..FiveTuple::default()
+        };
         wide.dst.addr.0[0] = 0x20;
         check(wide, 0..128);
-        let end = |last, port| Endpoint { addr: Addr::v4([10, 0, 0, last]), port };
-        check(FiveTuple { src: end(1, 40_000), dst: end(2, 80), protocol: IpProtocol::TCP }, 96..128);
-        check(FiveTuple { src: end(0, 0), dst: end(0, 0), protocol: IpProtocol::TCP }, 96..128);
+        let end = |last, port| Endpoint {
+            addr: Addr::v4([10, 0, 0, last]),
+            port,
+        };
+        check(
+            FiveTuple {
+                src: end(1, 40_000),
+                dst: end(2, 80),
+                protocol: IpProtocol::TCP,
+            },
+            96..128,
+        );
+        check(
+            FiveTuple {
+                src: end(0, 0),
+                dst: end(0, 0),
+                protocol: IpProtocol::TCP,
+            },
+            96..128,
+        );
     }
 
     #[test]
@@ -414,6 +484,9 @@ mod tests {
             Addr::from("2001:db8::1".parse::<IpAddr>().expect("an address")).to_string(),
             "2001:db8::1"
         );
-        assert_eq!(Addr::from("10.0.0.1".parse::<IpAddr>().expect("an address")), Addr::v4([10, 0, 0, 1]));
+        assert_eq!(
+            Addr::from("10.0.0.1".parse::<IpAddr>().expect("an address")),
+            Addr::v4([10, 0, 0, 1])
+        );
     }
 }

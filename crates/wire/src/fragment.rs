@@ -69,7 +69,12 @@ impl<'a> IpFragment<'a> {
             network: tunnel.id,
         };
         let place = (ip.fragment_offset(), ip.more_fragments());
-        IpFragment::new(captured, packet, (key, place), (ip.protocol(), ip.payload(), around))
+        IpFragment::new(
+            captured,
+            packet,
+            (key, place),
+            (ip.protocol(), ip.payload(), around),
+        )
     }
 
     /// # Errors
@@ -108,8 +113,23 @@ impl<'a> IpFragment<'a> {
         let head = &captured.bytes[..place_in(captured.bytes, payload.bytes)];
         let ts = captured.ts;
         let link_type = captured.link_type;
-        let repair = HeaderRepair { is_v6, is_udp: protocol == IpProtocol::UDP, ip, around };
-        IpFragment { ts, link_type, key, is_v6, offset, more, payload, head, repair }
+        let repair = HeaderRepair {
+            is_v6,
+            is_udp: protocol == IpProtocol::UDP,
+            ip,
+            around,
+        };
+        IpFragment {
+            ts,
+            link_type,
+            key,
+            is_v6,
+            offset,
+            more,
+            payload,
+            head,
+            repair,
+        }
     }
 }
 
@@ -125,21 +145,29 @@ impl HeaderRepair {
     /// become 0, which means unlimited. Returns false if no such datagram is possible.
     #[must_use]
     pub fn apply(&self, head: &mut [u8], len: u32) -> bool {
-        let Some(ip_len) = head.len().checked_sub(self.ip) else { return false };
+        let Some(ip_len) = head.len().checked_sub(self.ip) else {
+            return false;
+        };
         // IPv6 does not count its first 40 bytes; IPv4 counts all.
         let counted = len as usize + ip_len - if self.is_v6 { 40 } else { 0 };
-        let Ok(counted) = u16::try_from(counted) else { return false };
+        let Ok(counted) = u16::try_from(counted) else {
+            return false;
+        };
         let (length, offset) = match self.is_v6 {
             // The fragment header is the last 8 bytes; with offset 0 it becomes an atomic fragment (RFC 6946).
             true => (self.ip + 4, head.len() - 6),
             false => (self.ip + 2, self.ip + 6),
         };
-        let set =
-            |head: &mut [u8], at: usize, value: u16| head[at..at + 2].copy_from_slice(&value.to_be_bytes());
+        let set = |head: &mut [u8], at: usize, value: u16| {
+            head[at..at + 2].copy_from_slice(&value.to_be_bytes())
+        };
         set(head, length, counted);
         // Of IPv4's flags only "do not fragment" is kept.
-        let flags =
-            if self.is_v6 { 0 } else { u16::from_be_bytes([head[offset], head[offset + 1]]) & 0x4000 };
+        let flags = if self.is_v6 {
+            0
+        } else {
+            u16::from_be_bytes([head[offset], head[offset + 1]]) & 0x4000
+        };
         set(head, offset, flags);
         self.around.places().for_each(|at| set(head, at, 0));
         true

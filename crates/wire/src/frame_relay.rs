@@ -23,7 +23,9 @@ pub fn open(frame: Extent<'_>) -> Result<LlcContent<'_>, DecodeError> {
     }
     // A byte of padding may precede the protocol.
     let (protocol, behind) = match *start {
-        [UNNUMBERED, 0] => behind.split_header::<1>().map(|([protocol], behind)| (*protocol, behind))?,
+        [UNNUMBERED, 0] => behind
+            .split_header::<1>()
+            .map(|([protocol], behind)| (*protocol, behind))?,
         [UNNUMBERED, protocol] => (protocol, behind),
         [control, _] => return Ok(LlcContent::Other(control)),
     };

@@ -31,7 +31,11 @@ impl<'a> GeneveHeader<'a> {
             return Err(DecodeError::Malformed);
         }
         let (_, payload) = rest.split_at(usize::from(header[0] & 0x3f) * 4)?;
-        Ok(Self { network: be32(header, 4..8) >> 8, ether_type: EtherType(be16(header, 2..4)), payload })
+        Ok(Self {
+            network: be32(header, 4..8) >> 8,
+            ether_type: EtherType(be16(header, 2..4)),
+            payload,
+        })
     }
 }
 
@@ -42,9 +46,15 @@ mod tests {
     #[test]
     fn with_an_option() {
         let datagram = [1, 0, 0x65, 0x58, 0, 0, 5, 0, 1, 2, 3, 4, 9];
-        let expected =
-            GeneveHeader { network: 5, ether_type: EtherType::BRIDGED, payload: Extent::whole(&[9]) };
-        assert_eq!(GeneveHeader::new_checked(Extent::whole(&datagram)), Ok(expected));
+        let expected = GeneveHeader {
+            network: 5,
+            ether_type: EtherType::BRIDGED,
+            payload: Extent::whole(&[9]),
+        };
+        assert_eq!(
+            GeneveHeader::new_checked(Extent::whole(&datagram)),
+            Ok(expected)
+        );
     }
 
     #[test]
@@ -61,6 +71,9 @@ mod tests {
             GeneveHeader::new_checked(Extent::whole(&[2, 0, 8, 0, 0, 0, 0, 0, 1, 2, 3, 4])),
             Err(DecodeError::Malformed)
         );
-        assert_eq!(GeneveHeader::new_checked(Extent::whole(&[0; 7])), Err(DecodeError::Malformed));
+        assert_eq!(
+            GeneveHeader::new_checked(Extent::whole(&[0; 7])),
+            Err(DecodeError::Malformed)
+        );
     }
 }

@@ -61,7 +61,11 @@ mod tests {
     fn check(flags: u8, expected: Result<(Option<u32>, bool, &[u8]), DecodeError>) {
         let packet = [flags, 0, 8, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
         let header = GreHeader::new_checked(Extent::whole(&packet));
-        assert_eq!(header.map(|h| (h.key, h.is_numbered, h.payload.bytes)), expected, "{flags:x}");
+        assert_eq!(
+            header.map(|h| (h.key, h.is_numbered, h.payload.bytes)),
+            expected,
+            "{flags:x}"
+        );
     }
 
     #[test]

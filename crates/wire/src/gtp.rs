@@ -38,11 +38,18 @@ impl<'a> GtpHeader<'a> {
         if header[0] & LONG != 0 {
             let (long, rest) = payload.split_header::<4>()?;
             payload = rest;
-            next = if header[0] & HAS_EXTENSIONS != 0 { long[3] } else { 0 };
+            next = if header[0] & HAS_EXTENSIONS != 0 {
+                long[3]
+            } else {
+                0
+            };
         }
         for _ in 0..EXTENSIONS_MAX {
             if next == 0 {
-                return Ok(Self { teid: be32(header, 4..8), payload });
+                return Ok(Self {
+                    teid: be32(header, 4..8),
+                    payload,
+                });
             }
             let ([words], _) = payload.split_header::<1>()?;
             let (extension, rest) = payload.split_at(usize::from(*words) * 4)?;
@@ -60,14 +67,21 @@ mod tests {
 
     fn check(datagram: &[u8], expected: Option<&[u8]>) {
         let gtp = GtpHeader::new_checked(Extent::whole(datagram)).ok();
-        assert_eq!(gtp.map(|g| (g.teid, g.payload.bytes)), expected.map(|p| (7, p)), "{datagram:x?}");
+        assert_eq!(
+            gtp.map(|g| (g.teid, g.payload.bytes)),
+            expected.map(|p| (7, p)),
+            "{datagram:x?}"
+        );
     }
 
     #[test]
     fn headers_and_extensions() {
         check(&[0x30, 255, 0, 1, 0, 0, 0, 7, 9], Some(&[9]));
         check(&[0x32, 255, 0, 5, 0, 0, 0, 7, 0, 1, 0, 0xff, 9], Some(&[9]));
-        check(&[0x34, 255, 0, 9, 0, 0, 0, 7, 0, 1, 0, 0x85, 1, 2, 3, 0, 9], Some(&[9]));
+        check(
+            &[0x34, 255, 0, 9, 0, 0, 0, 7, 0, 1, 0, 0x85, 1, 2, 3, 0, 9],
+            Some(&[9]),
+        );
     }
 
     #[test]
@@ -75,8 +89,11 @@ mod tests {
         check(&[0x32, 1, 0, 4, 0, 0, 0, 7, 0, 1, 0, 0], None); // echo request
         check(&[0x48, 255, 0, 1, 0, 0, 0, 7, 9], None); // version 2
         check(&[0x34, 255, 0, 9, 0, 0, 0, 7, 0, 1, 0, 0x85, 0], None); // an extension without length
-        let endless =
-            [[0x34, 255, 0, 9, 0, 0, 0, 7, 0, 1, 0, 1].as_slice(), &[1, 0, 0, 1].repeat(9)].concat();
+        let endless = [
+            [0x34, 255, 0, 9, 0, 0, 0, 7, 0, 1, 0, 1].as_slice(),
+            &[1, 0, 0, 1].repeat(9),
+        ]
+        .concat();
         check(&endless, None);
     }
 }

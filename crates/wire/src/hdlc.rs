@@ -24,6 +24,9 @@ mod tests {
     fn deconstruct() {
         let opened = open(Extent::whole(&[0x0f, 0, 8, 0, 9]));
         assert_eq!(opened, Ok((EtherType::IPV4, Extent::whole(&[9]))));
-        assert_eq!(open(Extent::whole(&[0x0f, 0, 8])), Err(DecodeError::Malformed));
+        assert_eq!(
+            open(Extent::whole(&[0x0f, 0, 8])),
+            Err(DecodeError::Malformed)
+        );
     }
 }

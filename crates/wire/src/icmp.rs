@@ -57,12 +57,21 @@ mod tests {
     #[test]
     fn deconstruct() {
         let icmp = IcmpHeader::new_checked(Extent::whole(&[3, 1, 0, 0, 9])).expect("long enough");
-        assert_eq!((icmp.kind(), icmp.code(), icmp.payload().bytes), (3, 1, &[9][..]));
+        assert_eq!(
+            (icmp.kind(), icmp.code(), icmp.payload().bytes),
+            (3, 1, &[9][..])
+        );
     }
 
     #[test]
     fn too_short() {
-        assert_eq!(IcmpHeader::new_checked(Extent::new(&[3, 1, 0], 8)).err(), Some(DecodeError::Truncated));
-        assert_eq!(IcmpHeader::new_checked(Extent::whole(&[3, 1, 0])).err(), Some(DecodeError::Malformed));
+        assert_eq!(
+            IcmpHeader::new_checked(Extent::new(&[3, 1, 0], 8)).err(),
+            Some(DecodeError::Truncated)
+        );
+        assert_eq!(
+            IcmpHeader::new_checked(Extent::whole(&[3, 1, 0])).err(),
+            Some(DecodeError::Malformed)
+        );
     }
 }

@@ -74,9 +74,17 @@ pub fn open(frame: Extent<'_>, padded: bool) -> Result<WifiFrame<'_>, DecodeErro
         _ => return unread(UnreadFrame::Control),
     }
     let is_qos = first & IS_QOS != 0;
-    let addresses = if flags & TO_AND_FROM_AP == TO_AND_FROM_AP { 30 } else { 24 };
+    let addresses = if flags & TO_AND_FROM_AP == TO_AND_FROM_AP {
+        30
+    } else {
+        24
+    };
     let qos = if is_qos { 2 } else { 0 };
-    let control = if is_qos && flags & HAS_HT_CONTROL != 0 { 4 } else { 0 };
+    let control = if is_qos && flags & HAS_HT_CONTROL != 0 {
+        4
+    } else {
+        0
+    };
     let (header, content) = frame.split_at(addresses + qos + control)?;
     let is_part = flags & MORE_FRAGMENTS != 0 || header[22] & 0x0f != 0;
     if flags & PROTECTED != 0 {
@@ -86,7 +94,11 @@ pub fn open(frame: Extent<'_>, padded: bool) -> Result<WifiFrame<'_>, DecodeErro
     } else if is_part {
         return unread(UnreadFrame::Fragment);
     }
-    let padding = if padded { header.len().next_multiple_of(4) - header.len() } else { 0 };
+    let padding = if padded {
+        header.len().next_multiple_of(4) - header.len()
+    } else {
+        0
+    };
     let (_, content) = content.split_at(padding)?;
     match is_qos && header[addresses] & IS_A_MSDU != 0 {
         true => aggregate(content),
@@ -129,8 +141,16 @@ mod tests {
         check(&frame([0x88, 0x02], 26, &[9]), false, data);
         check(&frame([0x88, 0x82], 30, &[9]), false, data);
         check(&frame([0x88, 0x02], 26, &[0, 0, 9]), true, data);
-        check(&frame([0x08, 0x01], 23, &[]), false, Err(DecodeError::Malformed));
-        check(&frame([0x09, 0x01], 24, &[]), false, Err(DecodeError::Malformed));
+        check(
+            &frame([0x08, 0x01], 23, &[]),
+            false,
+            Err(DecodeError::Malformed),
+        );
+        check(
+            &frame([0x09, 0x01], 24, &[]),
+            false,
+            Err(DecodeError::Malformed),
+        );
     }
 
     #[test]

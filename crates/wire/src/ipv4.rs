@@ -45,13 +45,19 @@ impl<'a> Ipv4Header<'a> {
         };
         let payload_len = match u32::from(be16(header, field::TOTAL_LEN)) {
             0 => packet.original_len.saturating_sub(header_len as u32),
-            total => total.checked_sub(header_len as u32).ok_or(DecodeError::Malformed)?,
+            total => total
+                .checked_sub(header_len as u32)
+                .ok_or(DecodeError::Malformed)?,
         };
         let (options, rest) = match header_len {
             field::END => (&[][..], rest),
             _ => rest.split_at(header_len - field::END)?,
         };
-        Ok(Self { header, options, payload: rest.limit(payload_len) })
+        Ok(Self {
+            header,
+            options,
+            payload: rest.limit(payload_len),
+        })
     }
 
     /// Sender.
@@ -136,10 +142,19 @@ mod tests {
         packet
     }
 
-    fn check(changes: &[(usize, u8)], original_len: u32, expected: Result<(usize, u32), DecodeError>) {
+    fn check(
+        changes: &[(usize, u8)],
+        original_len: u32,
+        expected: Result<(usize, u32), DecodeError>,
+    ) {
         let packet = with(changes);
-        let payload = Ipv4Header::new_checked(Extent::new(&packet, original_len)).map(|h| h.payload());
-        assert_eq!(payload.map(|p| (p.bytes.len(), p.original_len)), expected, "{changes:?}");
+        let payload =
+            Ipv4Header::new_checked(Extent::new(&packet, original_len)).map(|h| h.payload());
+        assert_eq!(
+            payload.map(|p| (p.bytes.len(), p.original_len)),
+            expected,
+            "{changes:?}"
+        );
     }
 
     #[test]
@@ -147,7 +162,10 @@ mod tests {
         let header = Ipv4Header::new_checked(Extent::whole(&PACKET)).expect("valid");
         assert_eq!(header.src().to_string(), "10.0.0.1");
         assert_eq!(header.dst().to_string(), "10.0.0.2");
-        assert_eq!((header.protocol(), header.ttl(), header.ident()), (IpProtocol::UDP, 64, 0xabcd));
+        assert_eq!(
+            (header.protocol(), header.ttl(), header.ident()),
+            (IpProtocol::UDP, 64, 0xabcd)
+        );
         assert!(!header.is_fragment() && header.options().is_empty());
         assert_eq!(header.payload().bytes, [1, 2, 3, 4]);
     }
@@ -177,12 +195,17 @@ mod tests {
 
     #[test]
     fn fragments() {
-        for (flags, fragment, more, offset) in
-            [([0x40, 0], false, false, 0), ([0x20, 0], true, true, 0), ([0, 3], true, false, 24)]
-        {
+        for (flags, fragment, more, offset) in [
+            ([0x40, 0], false, false, 0),
+            ([0x20, 0], true, true, 0),
+            ([0, 3], true, false, 24),
+        ] {
             let packet = with(&[(6, flags[0]), (7, flags[1])]);
             let header = Ipv4Header::new_checked(Extent::whole(&packet)).expect("valid");
-            assert_eq!((header.is_fragment(), header.more_fragments()), (fragment, more));
+            assert_eq!(
+                (header.is_fragment(), header.more_fragments()),
+                (fragment, more)
+            );
             assert_eq!(header.fragment_offset(), offset);
         }
     }

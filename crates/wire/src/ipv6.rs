@@ -78,7 +78,12 @@ impl<'a> Ipv6Header<'a> {
             0 => rest,
             len => rest.limit(len),
         };
-        let mut view = Self { header, fragment: None, protocol: IpProtocol(next), payload };
+        let mut view = Self {
+            header,
+            fragment: None,
+            protocol: IpProtocol(next),
+            payload,
+        };
         if is_extension(next) {
             view.walk_extensions()?;
         }
@@ -218,7 +223,11 @@ mod tests {
     #[test]
     fn extension_headers() {
         check(0, &[6, 0, 1, 4, 0, 0, 0, 0, 7], Ok((6, &[7])));
-        check(60, &[[43, 0, 1, 4, 0, 0, 0, 0], [17, 0, 0, 0, 0, 0, 0, 0]].concat(), Ok((17, &[])));
+        check(
+            60,
+            &[[43, 0, 1, 4, 0, 0, 0, 0], [17, 0, 0, 0, 0, 0, 0, 0]].concat(),
+            Ok((17, &[])),
+        );
         let authenticated = [[58, 4, 0, 0, 0, 0, 0, 1].as_slice(), &[0; 16], &[9]].concat();
         check(AUTHENTICATION, &authenticated, Ok((58, &[9])));
         check(NO_NEXT_HEADER, &[], Ok((NO_NEXT_HEADER, &[])));
@@ -229,7 +238,11 @@ mod tests {
     #[test]
     fn extension_headers_end() {
         let chain = |n: usize| {
-            [[60, 0, 1, 4, 0, 0, 0, 0]].repeat(n - 1).concat().into_iter().chain([6; 8].map(|b| b & 6))
+            [[60, 0, 1, 4, 0, 0, 0, 0]]
+                .repeat(n - 1)
+                .concat()
+                .into_iter()
+                .chain([6; 8].map(|b| b & 6))
         };
         let last = |n| {
             let mut bytes: Vec<u8> = chain(n).collect();
@@ -255,13 +268,25 @@ mod tests {
     fn lengths() {
         let jumbo = packet(0, 0, &[6, 0, 0xc2, 4, 0, 1, 0, 0, 7, 7]);
         let header = Ipv6Header::new_checked(Extent::new(&jumbo, 40 + 65_536)).expect("valid");
-        assert_eq!(header.payload(), Extent { bytes: &[7, 7], original_len: 65_528 });
+        assert_eq!(
+            header.payload(),
+            Extent {
+                bytes: &[7, 7],
+                original_len: 65_528
+            }
+        );
         let padded = packet(NO_NEXT_HEADER, 0, &[0; 6]);
         let header = Ipv6Header::new_checked(Extent::whole(&padded)).expect("valid");
         assert_eq!(header.payload(), Extent::whole(&[]));
         let cut = packet(6, 1000, &[7]);
         let header = Ipv6Header::new_checked(Extent::new(&cut, 1040)).expect("valid");
-        assert_eq!(header.payload(), Extent { bytes: &[7], original_len: 1000 });
+        assert_eq!(
+            header.payload(),
+            Extent {
+                bytes: &[7],
+                original_len: 1000
+            }
+        );
     }
 
     #[test]
@@ -272,6 +297,9 @@ mod tests {
             assert_eq!(cut.err(), Some(DecodeError::Truncated), "{n} bytes");
         }
         let version_4 = [&[0x45], &bytes[1..]].concat();
-        assert_eq!(Ipv6Header::new_checked(Extent::whole(&version_4)).err(), Some(DecodeError::Malformed));
+        assert_eq!(
+            Ipv6Header::new_checked(Extent::whole(&version_4)).err(),
+            Some(DecodeError::Malformed)
+        );
     }
 }

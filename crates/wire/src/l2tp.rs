@@ -57,16 +57,27 @@ impl<'a> L2tpMessage<'a> {
     }
 
     fn version_two(flags: u16, rest: Extent<'a>) -> Result<Self, DecodeError> {
-        let rest = if flags & HAS_LENGTH == 0 { rest } else { rest.split_header::<2>()?.1 };
+        let rest = if flags & HAS_LENGTH == 0 {
+            rest
+        } else {
+            rest.split_header::<2>()?.1
+        };
         let (ids, rest) = rest.split_header::<4>()?;
-        let mut rest = if flags & HAS_SEQUENCE == 0 { rest } else { rest.split_header::<4>()?.1 };
+        let mut rest = if flags & HAS_SEQUENCE == 0 {
+            rest
+        } else {
+            rest.split_header::<4>()?.1
+        };
         if flags & HAS_OFFSET != 0 {
             let (offset, behind) = rest.split_header::<2>()?;
             rest = behind.split_at(be16(offset, 0..2).into())?.1;
         }
         let ppp = PppFrame::new_checked(rest)?;
         let ether_type = ppp.ether_type().ok_or(DecodeError::Malformed)?;
-        Ok(Self { session: be32(ids, 0..4), content: L2tpContent::Typed(ether_type, ppp.payload) })
+        Ok(Self {
+            session: be32(ids, 0..4),
+            content: L2tpContent::Typed(ether_type, ppp.payload),
+        })
     }
 
     /// Parses a message of version 3 from its session on, as carried by IP protocol 115.
@@ -80,8 +91,13 @@ impl<'a> L2tpMessage<'a> {
             return Err(DecodeError::Malformed); // a control message
         }
         let read = |skipped: &usize| content(rest.split_at(*skipped).ok()?.1);
-        let is_cut = rest.bytes.len() < SEEN_MIN && (rest.bytes.len() as u64) < rest.original_len.into();
-        let unclear = if is_cut { DecodeError::Truncated } else { DecodeError::Malformed };
+        let is_cut =
+            rest.bytes.len() < SEEN_MIN && (rest.bytes.len() as u64) < rest.original_len.into();
+        let unclear = if is_cut {
+            DecodeError::Truncated
+        } else {
+            DecodeError::Malformed
+        };
         let content = SKIPPED.iter().find_map(read).ok_or(unclear)?;
         Ok(Self { session, content })
     }
@@ -92,7 +108,9 @@ fn content(payload: Extent<'_>) -> Option<L2tpContent<'_>> {
     if let Ok(frame) = EthernetFrame::new_checked(payload)
         && let Ok((ether_type, ip, _)) = crate::vlan::peel(frame.ether_type(), frame.payload())
         && let Some(len) = ip_len(ether_type, ip)
-        && (len == 0 || len == ip.original_len || len < ip.original_len && payload.original_len <= FRAME_MIN)
+        && (len == 0
+            || len == ip.original_len
+            || len < ip.original_len && payload.original_len <= FRAME_MIN)
     {
         return Some(L2tpContent::Frame(payload));
     }
@@ -124,7 +142,9 @@ fn ip_len(ether_type: EtherType, ip: Extent<'_>) -> Option<u32> {
 mod tests {
     use super::*;
 
-    const IP: [u8; 21] = [0x45, 0, 0, 21, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 9];
+    const IP: [u8; 21] = [
+        0x45, 0, 0, 21, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 9,
+    ];
 
     #[test]
     fn version_two() {
@@ -135,13 +155,29 @@ mod tests {
         for (header, expected) in [
             (&[0, 2, 0, 5, 0, 7, 0xff, 3, 0, 0x21][..], expected),
             (&[0x40, 2, 0, 30, 0, 5, 0, 7, 0x21], expected),
-            (&[0x4a, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2, 0, 2, 0, 0, 0, 0x21], expected),
-            (&[0, 2, 0, 5, 0, 7, 0xff, 3, 0xc0, 0x21], Err(DecodeError::Malformed)), // LCP
-            (&[0xc8, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2], Err(DecodeError::Malformed)), // control
-            (&[0, 1, 0, 5, 0, 7, 0xff, 3, 0, 0x21], Err(DecodeError::Malformed)),
+            (
+                &[0x4a, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2, 0, 2, 0, 0, 0, 0x21],
+                expected,
+            ),
+            (
+                &[0, 2, 0, 5, 0, 7, 0xff, 3, 0xc0, 0x21],
+                Err(DecodeError::Malformed),
+            ), // LCP
+            (
+                &[0xc8, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2],
+                Err(DecodeError::Malformed),
+            ), // control
+            (
+                &[0, 1, 0, 5, 0, 7, 0xff, 3, 0, 0x21],
+                Err(DecodeError::Malformed),
+            ),
         ] {
             let datagram = [header, &IP].concat();
-            assert_eq!(L2tpMessage::in_udp(Extent::whole(&datagram)), expected, "{header:x?}");
+            assert_eq!(
+                L2tpMessage::in_udp(Extent::whole(&datagram)),
+                expected,
+                "{header:x?}"
+            );
         }
     }
 
@@ -151,13 +187,26 @@ mod tests {
         for skipped in SKIPPED {
             let message = [&[0, 0, 0, 7][..], &[1; 12][..skipped], &frame].concat();
             let opened = L2tpMessage::in_ip(Extent::whole(&message));
-            let expected = L2tpMessage { session: 7, content: L2tpContent::Frame(Extent::whole(&frame)) };
+            let expected = L2tpMessage {
+                session: 7,
+                content: L2tpContent::Frame(Extent::whole(&frame)),
+            };
             assert_eq!(opened, Ok(expected), "{skipped} bytes");
             let datagram = [&[0, 3, 0, 0][..], &message].concat();
-            assert_eq!(L2tpMessage::in_udp(Extent::whole(&datagram)), Ok(expected), "{skipped} bytes");
+            assert_eq!(
+                L2tpMessage::in_udp(Extent::whole(&datagram)),
+                Ok(expected),
+                "{skipped} bytes"
+            );
         }
         let longer = [&[0, 0, 0, 7][..], &frame, &[1; 60]].concat();
-        assert_eq!(L2tpMessage::in_ip(Extent::whole(&longer)), Err(DecodeError::Malformed));
-        assert_eq!(L2tpMessage::in_ip(Extent::whole(&[0; 60])), Err(DecodeError::Malformed));
+        assert_eq!(
+            L2tpMessage::in_ip(Extent::whole(&longer)),
+            Err(DecodeError::Malformed)
+        );
+        assert_eq!(
+            L2tpMessage::in_ip(Extent::whole(&[0; 60])),
+            Err(DecodeError::Malformed)
+        );
     }
 }

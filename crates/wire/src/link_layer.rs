@@ -31,7 +31,10 @@ pub(crate) enum FirstProtocol<'a> {
 ///
 /// # Errors
 /// When it is cut, or its content is unknown.
-pub(crate) fn open(link_type: LinkType, packet: Extent<'_>) -> Result<FirstProtocol<'_>, DecodeError> {
+pub(crate) fn open(
+    link_type: LinkType,
+    packet: Extent<'_>,
+) -> Result<FirstProtocol<'_>, DecodeError> {
     Ok(match link_type {
         LinkType::Ethernet => {
             let frame = EthernetFrame::new_checked(packet)?;
@@ -67,7 +70,11 @@ fn other(number: u16, packet: Extent<'_>) -> Result<FirstProtocol<'_>, DecodeErr
         // FDDI: frame control, and two addresses.
         10 => Ok(FirstProtocol::LlcHeader(packet.split_header::<13>()?.1)),
         // PPP in HDLC framing, or Cisco HDLC.
-        50 if packet.bytes.first().is_some_and(|first| hdlc::ADDRESSES.contains(first)) => {
+        50 if packet
+            .bytes
+            .first()
+            .is_some_and(|first| hdlc::ADDRESSES.contains(first)) =>
+        {
             hdlc::open(packet).map(typed)
         }
         50 => Ok(FirstProtocol::Ppp(packet)),
@@ -78,12 +85,17 @@ fn other(number: u16, packet: Extent<'_>) -> Result<FirstProtocol<'_>, DecodeErr
         105 => Ok(FirstProtocol::Wifi(packet, false)),
         107 => frame_relay::open(packet).map(FirstProtocol::Llc),
         119 => monitor_header::prism(packet).map(|frame| FirstProtocol::Wifi(frame, false)),
-        127 => monitor_header::radiotap(packet).map(|(frame, padded)| FirstProtocol::Wifi(frame, padded)),
+        127 => monitor_header::radiotap(packet)
+            .map(|(frame, padded)| FirstProtocol::Wifi(frame, padded)),
         163 => monitor_header::avs(packet).map(|frame| FirstProtocol::Wifi(frame, false)),
         // PPP whose address byte pppd has replaced by a direction; the control byte remains.
         166 => {
             let ([_, control], behind) = packet.split_header::<2>()?;
-            Ok(FirstProtocol::Ppp(if *control == 3 { behind } else { packet.split_header::<1>()?.1 }))
+            Ok(FirstProtocol::Ppp(if *control == 3 {
+                behind
+            } else {
+                packet.split_header::<1>()?.1
+            }))
         }
         178 => juniper_ethernet(packet),
         PPI => {

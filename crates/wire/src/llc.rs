@@ -30,7 +30,10 @@ impl<'a> LlcContent<'a> {
             IP => Ok(Self::Typed(EtherType::IPV4, rest)),
             SNAP => {
                 let (snap, rest) = rest.split_header::<5>()?;
-                match WITH_ETHER_TYPE.iter().any(|organization| snap.starts_with(organization)) {
+                match WITH_ETHER_TYPE
+                    .iter()
+                    .any(|organization| snap.starts_with(organization))
+                {
                     true => Ok(Self::Typed(EtherType(be16(snap, 3..5)), rest)),
                     false => Ok(Self::Other(SNAP[0])),
                 }
@@ -48,15 +51,28 @@ mod tests {
     fn with_and_without_snap() {
         let rest = Extent::whole(&[9]);
         for (frame, expected) in [
-            (&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0, 9][..], Ok(LlcContent::Typed(EtherType::IPV4, rest))),
-            (&[0xaa, 0xaa, 3, 0, 0, 0xf8, 0x86, 0xdd, 9], Ok(LlcContent::Typed(EtherType::IPV6, rest))),
-            (&[0xaa, 0xaa, 3, 0, 0, 0x0c, 0x20, 0, 9], Ok(LlcContent::Other(0xaa))),
+            (
+                &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0, 9][..],
+                Ok(LlcContent::Typed(EtherType::IPV4, rest)),
+            ),
+            (
+                &[0xaa, 0xaa, 3, 0, 0, 0xf8, 0x86, 0xdd, 9],
+                Ok(LlcContent::Typed(EtherType::IPV6, rest)),
+            ),
+            (
+                &[0xaa, 0xaa, 3, 0, 0, 0x0c, 0x20, 0, 9],
+                Ok(LlcContent::Other(0xaa)),
+            ),
             (&[6, 6, 3, 9], Ok(LlcContent::Typed(EtherType::IPV4, rest))),
             (&[0x42, 0x42, 3, 0], Ok(LlcContent::Other(0x42))),
             (&[0xaa, 0xaa], Err(DecodeError::Malformed)),
             (&[0xaa, 0xaa, 3, 0], Err(DecodeError::Malformed)),
         ] {
-            assert_eq!(LlcContent::new_checked(Extent::whole(frame)), expected, "{frame:x?}");
+            assert_eq!(
+                LlcContent::new_checked(Extent::whole(frame)),
+                expected,
+                "{frame:x?}"
+            );
         }
     }
 }

@@ -30,8 +30,10 @@ pub fn radiotap(packet: Extent<'_>) -> Result<(Extent<'_>, bool), DecodeError> {
 
 /// Reads the flags, the second field, after an optional time of eight bytes at a multiple of eight.
 fn radiotap_flags(header: &[u8]) -> Option<u8> {
-    let mut words =
-        header.get(4..)?.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    let mut words = header
+        .get(4..)?
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
     let present = words.next()?;
     let mut end = 8;
     let mut more = present & HAS_MORE;
@@ -45,7 +47,11 @@ fn radiotap_flags(header: &[u8]) -> Option<u8> {
     if present & HAS_FLAGS == 0 {
         return Some(0);
     }
-    let at = if present & HAS_TIME == 0 { end } else { end.next_multiple_of(8) + 8 };
+    let at = if present & HAS_TIME == 0 {
+        end
+    } else {
+        end.next_multiple_of(8) + 8
+    };
     header.get(at).copied()
 }
 
@@ -88,11 +94,18 @@ mod tests {
         let check = |header: &[u8], expected: Result<bool, DecodeError>| {
             let packet = [header, &[9]].concat();
             let found = radiotap(Extent::whole(&packet));
-            assert_eq!(found, expected.map(|padded| (Extent::whole(&[9]), padded)), "{header:x?}");
+            assert_eq!(
+                found,
+                expected.map(|padded| (Extent::whole(&[9]), padded)),
+                "{header:x?}"
+            );
         };
         check(&[0, 0, 8, 0, 0, 0, 0, 0], Ok(false));
         check(&[0, 0, 9, 0, 2, 0, 0, 0, 0x20], Ok(true));
-        check(&[0, 0, 17, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x20], Ok(true));
+        check(
+            &[0, 0, 17, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x20],
+            Ok(true),
+        );
         check(&[0, 0, 13, 0, 2, 0, 0, 0x80, 0, 0, 0, 0, 0x30], Ok(true));
         check(&[0, 0, 9, 0, 2, 0, 0, 0, 0x40], Err(DecodeError::Malformed));
         check(&[0, 0, 8, 0, 2, 0, 0, 0], Err(DecodeError::Malformed));

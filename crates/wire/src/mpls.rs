@@ -33,13 +33,19 @@ mod tests {
     #[test]
     fn the_last_label() {
         let stack = [0, 1, 0x20, 64, 0, 0x06, 0x41, 64, 0x45];
-        assert_eq!(peel(Extent::whole(&stack)), Ok((100, Extent::whole(&[0x45]))));
+        assert_eq!(
+            peel(Extent::whole(&stack)),
+            Ok((100, Extent::whole(&[0x45])))
+        );
     }
 
     #[test]
     fn stacks_end() {
         let endless = [0; 4 * (LABELS_MAX + 1)];
         assert_eq!(peel(Extent::whole(&endless)), Err(DecodeError::Malformed));
-        assert_eq!(peel(Extent::new(&endless[..6], 8)), Err(DecodeError::Truncated));
+        assert_eq!(
+            peel(Extent::new(&endless[..6], 8)),
+            Err(DecodeError::Truncated)
+        );
     }
 }

@@ -31,7 +31,9 @@ pub fn open(message: Extent<'_>) -> Result<Extent<'_>, DecodeError> {
         }
         let padded = usize::from(len).next_multiple_of(4);
         // The last one may be unpadded.
-        rest = rest.split_at(padded.min(rest.original_len.max(len.into()) as usize))?.1;
+        rest = rest
+            .split_at(padded.min(rest.original_len.max(len.into()) as usize))?
+            .1;
     }
     Err(DecodeError::Malformed)
 }
@@ -55,10 +57,18 @@ mod tests {
         assert_eq!(open(Extent::whole(&little)), Ok(Extent::whole(&[0x45])));
         assert_eq!(open(Extent::whole(&big)), Ok(Extent::whole(&[0x45])));
         assert_eq!(open(Extent::whole(&little[..9])), Err(DecodeError::NotIp));
-        assert_eq!(open(Extent::whole(&[2, 0, 0, 1, 3, 0, 1, 0])), Err(DecodeError::Malformed));
-        assert_eq!(open(Extent::new(&little[..11], 17)), Err(DecodeError::Truncated));
         assert_eq!(
-            open(Extent::whole(&[&[0; 4][..], &[4, 0, 1, 0].repeat(70)].concat())),
+            open(Extent::whole(&[2, 0, 0, 1, 3, 0, 1, 0])),
+            Err(DecodeError::Malformed)
+        );
+        assert_eq!(
+            open(Extent::new(&little[..11], 17)),
+            Err(DecodeError::Truncated)
+        );
+        assert_eq!(
+            open(Extent::whole(
+                &[&[0; 4][..], &[4, 0, 1, 0].repeat(70)].concat()
+            )),
             Err(DecodeError::Malformed)
         );
     }

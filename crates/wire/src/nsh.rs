@@ -40,7 +40,11 @@ impl<'a> NshHeader<'a> {
             5 => EtherType::MPLS,
             _ => return Err(DecodeError::UnknownTunnel),
         };
-        Ok(Self { path: be32(start, 4..8) >> 8, ether_type, payload: packet.split_at(len)?.1 })
+        Ok(Self {
+            path: be32(start, 4..8) >> 8,
+            ether_type,
+            payload: packet.split_at(len)?.1,
+        })
     }
 }
 
@@ -51,7 +55,11 @@ mod tests {
     #[test]
     fn metadata_is_passed_over() {
         let plain = [0x0f, 0xc2, 2, 1, 0, 0, 7, 255, 9];
-        let expected = NshHeader { path: 7, ether_type: EtherType::IPV4, payload: Extent::whole(&[9]) };
+        let expected = NshHeader {
+            path: 7,
+            ether_type: EtherType::IPV4,
+            payload: Extent::whole(&[9]),
+        };
         assert_eq!(NshHeader::new_checked(Extent::whole(&plain)), Ok(expected));
         let long = [&[0x0f, 0xc6, 1, 1, 0, 0, 7, 255][..], &[0; 16], &[9]].concat();
         assert_eq!(NshHeader::new_checked(Extent::whole(&long)), Ok(expected));

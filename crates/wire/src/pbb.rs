@@ -19,7 +19,10 @@ mod tests {
 
     #[test]
     fn deconstruct() {
-        assert_eq!(open(Extent::whole(&[0x10, 0, 1, 2, 9])), Ok((258, Extent::whole(&[9]))));
+        assert_eq!(
+            open(Extent::whole(&[0x10, 0, 1, 2, 9])),
+            Ok((258, Extent::whole(&[9])))
+        );
         assert_eq!(open(Extent::new(&[0x10], 9)), Err(DecodeError::Truncated));
     }
 }

@@ -24,18 +24,24 @@ impl<'a> PppFrame<'a> {
     /// When the protocol field is cut.
     pub fn new_checked(frame: Extent<'a>) -> Result<Self, DecodeError> {
         let frame = match frame.bytes.first() == Some(&HDLC[0]) {
-            true => {
-                frame.split_header::<2>().map(|(start, rest)| if *start == HDLC { rest } else { frame })?
-            }
+            true => frame
+                .split_header::<2>()
+                .map(|(start, rest)| if *start == HDLC { rest } else { frame })?,
             false => frame,
         };
         let ([first], rest) = frame.split_header::<1>()?;
         // Protocol numbers are odd, and the first of two bytes is even.
         if first & 1 == 1 {
-            return Ok(Self { protocol: (*first).into(), payload: rest });
+            return Ok(Self {
+                protocol: (*first).into(),
+                payload: rest,
+            });
         }
         let ([second], payload) = rest.split_header::<1>()?;
-        Ok(Self { protocol: u16::from_be_bytes([*first, *second]), payload })
+        Ok(Self {
+            protocol: u16::from_be_bytes([*first, *second]),
+            payload,
+        })
     }
 
     /// EtherType of the content; `None` for PPP's own protocols and those not decoded.
@@ -57,10 +63,19 @@ mod tests {
 
     #[test]
     fn every_framing() {
-        for frame in [&[0, 0x21, 9][..], &[0x21, 9], &[0xff, 3, 0, 0x21, 9], &[0xff, 3, 0x21, 9]] {
+        for frame in [
+            &[0, 0x21, 9][..],
+            &[0x21, 9],
+            &[0xff, 3, 0, 0x21, 9],
+            &[0xff, 3, 0x21, 9],
+        ] {
             let ppp = PppFrame::new_checked(Extent::whole(frame)).expect("whole");
             let expected = (Some(EtherType::IPV4), &[9][..]);
-            assert_eq!((ppp.ether_type(), ppp.payload.bytes), expected, "{frame:x?}");
+            assert_eq!(
+                (ppp.ether_type(), ppp.payload.bytes),
+                expected,
+                "{frame:x?}"
+            );
         }
         let lcp = PppFrame::new_checked(Extent::whole(&[0xc0, 0x21, 1])).expect("whole");
         assert_eq!((lcp.protocol, lcp.ether_type()), (0xc021, None));

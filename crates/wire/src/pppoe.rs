@@ -46,7 +46,10 @@ mod tests {
     #[test]
     fn deconstruct() {
         let header = PppoeHeader::new_checked(Extent::whole(&PACKET)).expect("session data");
-        assert_eq!((header.session(), header.payload().bytes), (7, &PACKET[6..]));
+        assert_eq!(
+            (header.session(), header.payload().bytes),
+            (7, &PACKET[6..])
+        );
     }
 
     #[test]
@@ -57,6 +60,9 @@ mod tests {
         );
         let mut discovery = PACKET;
         discovery[1] = 9;
-        assert_eq!(PppoeHeader::new_checked(Extent::whole(&discovery)).err(), Some(DecodeError::Malformed));
+        assert_eq!(
+            PppoeHeader::new_checked(Extent::whole(&discovery)).err(),
+            Some(DecodeError::Malformed)
+        );
     }
 }

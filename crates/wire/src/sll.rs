@@ -109,22 +109,48 @@ mod tests {
     use super::*;
 
     const V1: [u8; 17] = [0, 4, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0, 0x86, 0xdd, 0x60];
-    const V2: [u8; 21] = [8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 2, 2, 2, 2, 2, 2, 0, 0, 0x45];
+    const V2: [u8; 21] = [
+        8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 2, 2, 2, 2, 2, 2, 0, 0, 0x45,
+    ];
 
     #[test]
     fn deconstruct() {
         let v1 = SllHeader::new_checked(Extent::new(&V1, 100)).expect("long enough");
         assert_eq!((v1.packet_type(), v1.ether_type()), (4, EtherType::IPV6));
-        assert_eq!(v1.payload(), Extent { bytes: &[0x60], original_len: 84 });
+        assert_eq!(
+            v1.payload(),
+            Extent {
+                bytes: &[0x60],
+                original_len: 84
+            }
+        );
         let v2 = Sll2Header::new_checked(Extent::new(&V2, 100)).expect("long enough");
-        assert_eq!((v2.packet_type(), v2.interface(), v2.ether_type()), (4, 3, EtherType::IPV4));
-        assert_eq!(v2.payload(), Extent { bytes: &[0x45], original_len: 80 });
+        assert_eq!(
+            (v2.packet_type(), v2.interface(), v2.ether_type()),
+            (4, 3, EtherType::IPV4)
+        );
+        assert_eq!(
+            v2.payload(),
+            Extent {
+                bytes: &[0x45],
+                original_len: 80
+            }
+        );
     }
 
     #[test]
     fn too_short() {
-        assert_eq!(SllHeader::new_checked(Extent::new(&V1[..15], 100)).err(), Some(DecodeError::Truncated));
-        assert_eq!(Sll2Header::new_checked(Extent::new(&V2[..19], 100)).err(), Some(DecodeError::Truncated));
-        assert_eq!(Sll2Header::new_checked(Extent::whole(&V2[..19])).err(), Some(DecodeError::Malformed));
+        assert_eq!(
+            SllHeader::new_checked(Extent::new(&V1[..15], 100)).err(),
+            Some(DecodeError::Truncated)
+        );
+        assert_eq!(
+            Sll2Header::new_checked(Extent::new(&V2[..19], 100)).err(),
+            Some(DecodeError::Truncated)
+        );
+        assert_eq!(
+            Sll2Header::new_checked(Extent::whole(&V2[..19])).err(),
+            Some(DecodeError::Malformed)
+        );
     }
 }

@@ -17,7 +17,10 @@ const HSR: EtherType = EtherType(0x892f);
 ///
 /// # Errors
 /// When the tag is cut.
-pub fn peel(ether_type: EtherType, tag: Extent<'_>) -> Result<Option<(EtherType, Extent<'_>)>, DecodeError> {
+pub fn peel(
+    ether_type: EtherType,
+    tag: Extent<'_>,
+) -> Result<Option<(EtherType, Extent<'_>)>, DecodeError> {
     let len = match ether_type {
         VN_TAG | HSR => 4,
         E_TAG => 6,
@@ -45,9 +48,17 @@ mod tests {
         ] {
             let bytes = [tag, &[8, 0, 9]].concat();
             let expected = Some((EtherType::IPV4, Extent::whole(&[9])));
-            assert_eq!(peel(ether_type, Extent::whole(&bytes)), Ok(expected), "{ether_type:x?}");
+            assert_eq!(
+                peel(ether_type, Extent::whole(&bytes)),
+                Ok(expected),
+                "{ether_type:x?}"
+            );
             let cut = Extent::new(&bytes[..tag.len()], 60);
-            assert_eq!(peel(ether_type, cut), Err(DecodeError::Truncated), "{ether_type:x?}");
+            assert_eq!(
+                peel(ether_type, cut),
+                Err(DecodeError::Truncated),
+                "{ether_type:x?}"
+            );
         }
         assert_eq!(peel(EtherType::IPV4, Extent::whole(&[])), Ok(None));
     }

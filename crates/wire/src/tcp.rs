@@ -41,7 +41,14 @@ impl<'a> TcpHeader<'a> {
             return Err(DecodeError::Malformed);
         };
         let (options, payload) = rest.bytes.split_at(options_len.min(rest.bytes.len()));
-        Ok(Self { header, options, payload: Extent { bytes: payload, original_len: payload_len } })
+        Ok(Self {
+            header,
+            options,
+            payload: Extent {
+                bytes: payload,
+                original_len: payload_len,
+            },
+        })
     }
 
     /// Sender's port.
@@ -179,22 +186,33 @@ mod tests {
     use super::*;
 
     const SEGMENT: [u8; 26] = [
-        0x1f, 0x90, 0, 80, 0, 0, 1, 0, 0, 0, 2, 0, 0x60, 0x12, 0x72, 0x10, 0, 0, 0, 0, // header
+        0x1f, 0x90, 0, 80, 0, 0, 1, 0, 0, 0, 2, 0, 0x60, 0x12, 0x72, 0x10, 0, 0, 0,
+        0, // header
         2, 4, 5, 0xb4, // MSS 1460
         b'h', b'i',
     ];
 
     fn check_options(bytes: &[u8], expected: &[TcpOption<'_>]) {
-        assert_eq!(TcpOptions { rest: bytes }.collect::<Vec<_>>(), expected, "{bytes:?}");
+        assert_eq!(
+            TcpOptions { rest: bytes }.collect::<Vec<_>>(),
+            expected,
+            "{bytes:?}"
+        );
     }
 
     #[test]
     fn deconstruct() {
         let tcp = TcpHeader::new_checked(Extent::whole(&SEGMENT)).expect("valid");
-        assert_eq!((tcp.src_port(), tcp.dst_port(), tcp.window()), (8080, 80, 0x7210));
+        assert_eq!(
+            (tcp.src_port(), tcp.dst_port(), tcp.window()),
+            (8080, 80, 0x7210)
+        );
         assert_eq!((tcp.seq(), tcp.ack()), (TcpSeq(256), TcpSeq(512)));
         assert_eq!(tcp.flags(), TcpFlags::SYN | TcpFlags::ACK);
-        assert_eq!(tcp.options().collect::<Vec<_>>(), [TcpOption::MaxSegmentSize(1460)]);
+        assert_eq!(
+            tcp.options().collect::<Vec<_>>(),
+            [TcpOption::MaxSegmentSize(1460)]
+        );
         assert_eq!(tcp.payload(), Extent::whole(b"hi"));
     }
 
@@ -203,14 +221,35 @@ mod tests {
         check_options(&[], &[]);
         check_options(&[1, 1, 1, 4, 2, 0, 3, 3, 7], &[TcpOption::SackPermitted]);
         check_options(&[3, 3, 200], &[TcpOption::WindowScale(14)]);
-        check_options(&[8, 10, 0, 0, 0, 1, 0, 0, 0, 2], &[TcpOption::Timestamps { value: 1, echo: 2 }]);
-        check_options(&[5, 10, 0, 0, 0, 1, 0, 0, 0, 2], &[TcpOption::Sack(&[[0, 0, 0, 1, 0, 0, 0, 2]])]);
+        check_options(
+            &[8, 10, 0, 0, 0, 1, 0, 0, 0, 2],
+            &[TcpOption::Timestamps { value: 1, echo: 2 }],
+        );
+        check_options(
+            &[5, 10, 0, 0, 0, 1, 0, 0, 0, 2],
+            &[TcpOption::Sack(&[[0, 0, 0, 1, 0, 0, 0, 2]])],
+        );
         check_options(
             &[30, 3, 9, 4, 2],
-            &[TcpOption::Other { kind: 30, bytes: &[9] }, TcpOption::SackPermitted],
+            &[
+                TcpOption::Other {
+                    kind: 30,
+                    bytes: &[9],
+                },
+                TcpOption::SackPermitted,
+            ],
         );
-        check_options(&[2, 3, 9], &[TcpOption::Other { kind: 2, bytes: &[9] }]);
-        assert_eq!(TcpOption::sack_edges(&[0, 0, 0, 1, 0, 0, 0, 2]), (TcpSeq(1), TcpSeq(2)));
+        check_options(
+            &[2, 3, 9],
+            &[TcpOption::Other {
+                kind: 2,
+                bytes: &[9],
+            }],
+        );
+        assert_eq!(
+            TcpOption::sack_edges(&[0, 0, 0, 1, 0, 0, 0, 2]),
+            (TcpSeq(1), TcpSeq(2))
+        );
     }
 
     #[test]
@@ -223,9 +262,15 @@ mod tests {
 
     #[test]
     fn cut_in_the_options() {
-        let tcp =
-            TcpHeader::new_checked(Extent::new(&SEGMENT[..22], 100)).expect("the first 20 bytes are there");
-        assert_eq!(tcp.payload(), Extent { bytes: &[], original_len: 76 });
+        let tcp = TcpHeader::new_checked(Extent::new(&SEGMENT[..22], 100))
+            .expect("the first 20 bytes are there");
+        assert_eq!(
+            tcp.payload(),
+            Extent {
+                bytes: &[],
+                original_len: 76
+            }
+        );
         assert_eq!(tcp.options().count(), 0);
     }
 

@@ -27,7 +27,12 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}", self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000))
+        write!(
+            f,
+            "{}.{:09}",
+            self.0.div_euclid(1_000_000_000),
+            self.0.rem_euclid(1_000_000_000)
+        )
     }
 }
 

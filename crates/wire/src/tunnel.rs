@@ -109,7 +109,11 @@ impl Tunnel {
 
     /// Layers from the outermost to the innermost.
     pub fn layers(&self) -> impl Iterator<Item = TunnelLayer> {
-        let numbers = self.layers.to_le_bytes().into_iter().take_while(|n| *n != 0);
+        let numbers = self
+            .layers
+            .to_le_bytes()
+            .into_iter()
+            .take_while(|n| *n != 0);
         numbers.map(|n| TunnelLayer::ALL[usize::from(n) - 1])
     }
 
@@ -117,7 +121,10 @@ impl Tunnel {
     /// different numbers may belong to different machines.
     #[must_use]
     pub fn network(&self) -> Option<u32> {
-        let is_overlay = matches!(self.layers().last(), Some(TunnelLayer::Vxlan | TunnelLayer::Geneve));
+        let is_overlay = matches!(
+            self.layers().last(),
+            Some(TunnelLayer::Vxlan | TunnelLayer::Geneve)
+        );
         self.id.filter(|_| is_overlay)
     }
 
@@ -153,16 +160,32 @@ mod tests {
     fn layers_up_to_the_bound() {
         let mut tunnel = Tunnel::default();
         assert!(tunnel.is_none());
-        for layer in TunnelLayer::ALL.into_iter().skip(TunnelLayer::ALL.len() - LAYERS_MAX) {
-            tunnel.enter(layer, (layer == TunnelLayer::Gtp).then_some(7)).expect("within the bound");
+        for layer in TunnelLayer::ALL
+            .into_iter()
+            .skip(TunnelLayer::ALL.len() - LAYERS_MAX)
+        {
+            tunnel
+                .enter(layer, (layer == TunnelLayer::Gtp).then_some(7))
+                .expect("within the bound");
         }
-        assert_eq!(tunnel.to_string(), "6in4/6in6/vxlan/geneve/gtp/l2tp/pbb/nsh");
-        assert_eq!((tunnel.id, tunnel.enter(TunnelLayer::Gre, None)), (Some(7), Err(DecodeError::TooDeep)));
+        assert_eq!(
+            tunnel.to_string(),
+            "6in4/6in6/vxlan/geneve/gtp/l2tp/pbb/nsh"
+        );
+        assert_eq!(
+            (tunnel.id, tunnel.enter(TunnelLayer::Gre, None)),
+            (Some(7), Err(DecodeError::TooDeep))
+        );
     }
 
     #[test]
     fn numbers_are_places() {
-        assert!(TunnelLayer::ALL.iter().enumerate().all(|(i, layer)| *layer as usize == i + 1));
+        assert!(
+            TunnelLayer::ALL
+                .iter()
+                .enumerate()
+                .all(|(i, layer)| *layer as usize == i + 1)
+        );
     }
 
     #[test]
@@ -173,7 +196,10 @@ mod tests {
             (&[TunnelLayer::Vxlan, TunnelLayer::Ipip], None),
         ] {
             let mut tunnel = Tunnel::default();
-            layers.iter().zip(1..).for_each(|(layer, id)| tunnel.enter(*layer, Some(id)).expect("few"));
+            layers
+                .iter()
+                .zip(1..)
+                .for_each(|(layer, id)| tunnel.enter(*layer, Some(id)).expect("few"));
             assert_eq!(tunnel.network(), network, "{tunnel}");
         }
     }

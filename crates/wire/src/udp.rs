@@ -33,7 +33,9 @@ impl<'a> UdpHeader<'a> {
         let payload = match u32::from(be16(header, field::LEN)) {
             0 => rest,
             len => {
-                let len = len.checked_sub(field::END as u32).ok_or(DecodeError::Malformed)?;
+                let len = len
+                    .checked_sub(field::END as u32)
+                    .ok_or(DecodeError::Malformed)?;
                 if len > rest.original_len {
                     return Err(DecodeError::Malformed);
                 }
@@ -75,7 +77,10 @@ mod tests {
         let mut datagram = DATAGRAM;
         datagram[5] = len;
         let view = UdpHeader::new_checked(Extent::new(&datagram[..captured], original));
-        assert_eq!(view.map(|u| (u.payload().bytes, u.payload().original_len)), expected);
+        assert_eq!(
+            view.map(|u| (u.payload().bytes, u.payload().original_len)),
+            expected
+        );
     }
 
     #[test]

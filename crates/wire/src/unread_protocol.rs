@@ -61,8 +61,14 @@ const ETHER_TYPES: &[(u16, &str)] = &[
     (0x9000, "loopback_test"),
 ];
 
-const LLC: &[(u8, &str)] =
-    &[(0x42, "stp"), (0xaa, "snap"), (0xe0, "ipx"), (0xf0, "netbios"), (0xfe, "osi"), (0xff, "ipx")];
+const LLC: &[(u8, &str)] = &[
+    (0x42, "stp"),
+    (0xaa, "snap"),
+    (0xe0, "ipx"),
+    (0xf0, "netbios"),
+    (0xfe, "osi"),
+    (0xff, "ipx"),
+];
 
 const PPP: &[(u16, &str)] = &[
     (0x002d, "ppp_compressed_tcp"),
@@ -97,7 +103,9 @@ const LINK_TYPES: &[(u16, &str)] = &[
 ];
 
 fn named<T: Copy + PartialEq>(table: &[(T, &'static str)], number: T) -> Option<&'static str> {
-    table.iter().find_map(|(known, name)| (*known == number).then_some(*name))
+    table
+        .iter()
+        .find_map(|(known, name)| (*known == number).then_some(*name))
 }
 
 impl fmt::Display for UnreadProtocol {
@@ -134,7 +142,10 @@ mod tests {
             (UnreadProtocol::Llc(7), "llc_0x07"),
             (UnreadProtocol::Ppp(0xc021), "ppp_lcp"),
             (UnreadProtocol::Ppp(0x0fff), "ppp_0x0fff"),
-            (UnreadProtocol::Wifi(UnreadFrame::Encrypted), "wifi_encrypted"),
+            (
+                UnreadProtocol::Wifi(UnreadFrame::Encrypted),
+                "wifi_encrypted",
+            ),
             (UnreadProtocol::LinkType(147), "link_type_147"),
             (UnreadProtocol::LinkType(253), "netlink"),
         ] {

@@ -76,7 +76,11 @@ pub fn peel(
         let tag = VlanTag::new_checked(rest)?;
         (ether_type, rest, vlan) = (tag.ether_type(), tag.payload(), number(tag.id()).or(vlan));
     }
-    if ether_type.is_vlan() { Err(DecodeError::Malformed) } else { Ok((ether_type, rest, vlan)) }
+    if ether_type.is_vlan() {
+        Err(DecodeError::Malformed)
+    } else {
+        Ok((ether_type, rest, vlan))
+    }
 }
 
 /// VLAN of a tag's id; 0 is no VLAN.
@@ -91,27 +95,50 @@ mod tests {
 
     #[test]
     fn deconstruct() {
-        let tag = VlanTag::new_checked(Extent::whole(&[0xa0, 0x64, 0x86, 0xdd, 9])).expect("long enough");
-        assert_eq!((tag.id(), tag.priority(), tag.ether_type()), (100, 5, EtherType::IPV6));
+        let tag =
+            VlanTag::new_checked(Extent::whole(&[0xa0, 0x64, 0x86, 0xdd, 9])).expect("long enough");
+        assert_eq!(
+            (tag.id(), tag.priority(), tag.ether_type()),
+            (100, 5, EtherType::IPV6)
+        );
         assert_eq!(tag.payload().bytes, [9]);
     }
 
     #[test]
     fn too_short() {
-        assert_eq!(VlanTag::new_checked(Extent::new(&[0; 3], 4)).err(), Some(DecodeError::Truncated));
-        assert_eq!(VlanTag::new_checked(Extent::whole(&[0; 3])).err(), Some(DecodeError::Malformed));
+        assert_eq!(
+            VlanTag::new_checked(Extent::new(&[0; 3], 4)).err(),
+            Some(DecodeError::Truncated)
+        );
+        assert_eq!(
+            VlanTag::new_checked(Extent::whole(&[0; 3])).err(),
+            Some(DecodeError::Malformed)
+        );
     }
 
     #[test]
     fn stacked_up_to_the_bound() {
-        let stack = |n: usize| [[0, 1, 0x81, 0x00]].repeat(n - 1).concat().into_iter().chain([0, 1, 8, 0, 7]);
+        let stack = |n: usize| {
+            [[0, 1, 0x81, 0x00]]
+                .repeat(n - 1)
+                .concat()
+                .into_iter()
+                .chain([0, 1, 8, 0, 7])
+        };
         for n in 1..=TAGS_MAX {
             let bytes: Vec<u8> = stack(n).collect();
             let (ether_type, rest, vlan) =
                 peel(EtherType::QINQ, Extent::whole(&bytes)).expect("within the bound");
-            assert_eq!((ether_type, rest.bytes, vlan), (EtherType::IPV4, &[7][..], Some(1)), "{n} tags");
+            assert_eq!(
+                (ether_type, rest.bytes, vlan),
+                (EtherType::IPV4, &[7][..], Some(1)),
+                "{n} tags"
+            );
         }
         let bytes: Vec<u8> = stack(TAGS_MAX + 1).collect();
-        assert_eq!(peel(EtherType::QINQ, Extent::whole(&bytes)).err(), Some(DecodeError::Malformed));
+        assert_eq!(
+            peel(EtherType::QINQ, Extent::whole(&bytes)).err(),
+            Some(DecodeError::Malformed)
+        );
     }
 }

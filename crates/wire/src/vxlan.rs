@@ -42,7 +42,11 @@ impl<'a> VxlanHeader<'a> {
             5 => Some(EtherType::MPLS),
             _ => return Err(DecodeError::Malformed),
         };
-        Ok(Self { network: be32(header, 4..8) >> 8, ether_type, payload })
+        Ok(Self {
+            network: be32(header, 4..8) >> 8,
+            ether_type,
+            payload,
+        })
     }
 }
 
@@ -53,12 +57,28 @@ mod tests {
     #[test]
     fn both_kinds() {
         let plain = [8, 0, 0, 0, 0, 0, 5, 0xff, 9];
-        let expected = VxlanHeader { network: 5, ether_type: None, payload: Extent::whole(&[9]) };
-        assert_eq!(VxlanHeader::new_checked(Extent::whole(&plain), PORTS[0]), Ok(expected));
+        let expected = VxlanHeader {
+            network: 5,
+            ether_type: None,
+            payload: Extent::whole(&[9]),
+        };
+        assert_eq!(
+            VxlanHeader::new_checked(Extent::whole(&plain), PORTS[0]),
+            Ok(expected)
+        );
         let typed = [0x0c, 0, 0, 2, 0, 0, 5, 0, 9];
-        let of_v6 = VxlanHeader { ether_type: Some(EtherType::IPV6), ..expected };
-        assert_eq!(VxlanHeader::new_checked(Extent::whole(&typed), GPE_PORT), Ok(of_v6));
-        assert_eq!(VxlanHeader::new_checked(Extent::whole(&typed), PORTS[1]), Ok(expected));
+        let of_v6 = VxlanHeader {
+            ether_type: Some(EtherType::IPV6),
+            ..expected
+        };
+        assert_eq!(
+            VxlanHeader::new_checked(Extent::whole(&typed), GPE_PORT),
+            Ok(of_v6)
+        );
+        assert_eq!(
+            VxlanHeader::new_checked(Extent::whole(&typed), PORTS[1]),
+            Ok(expected)
+        );
     }
 
     #[test]
@@ -73,7 +93,10 @@ mod tests {
             VxlanHeader::new_checked(Extent::whole(&[0x80; 8]), PORTS[0]),
             Err(DecodeError::Malformed)
         );
-        assert_eq!(VxlanHeader::new_checked(Extent::whole(&[8; 7]), PORTS[0]), Err(DecodeError::Malformed));
+        assert_eq!(
+            VxlanHeader::new_checked(Extent::whole(&[8; 7]), PORTS[0]),
+            Err(DecodeError::Malformed)
+        );
         assert_eq!(
             VxlanHeader::new_checked(Extent::whole(&[0x0c, 0, 0, 9, 0, 0, 0, 0]), GPE_PORT),
             Err(DecodeError::Malformed)

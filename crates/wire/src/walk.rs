@@ -68,8 +68,15 @@ pub fn innermost<'a>(captured: &CapturedPacket<'a>) -> Option<CapturedPacket<'a>
     let mut way = PacketWalk::new(*captured);
     // A packet that cannot be decoded further may also have an IP header.
     let _ = way.follow();
-    let (link_type, ip) = way.innermost.filter(|_| way.is_hidden || !way.tunnel.is_none())?;
-    Some(CapturedPacket { link_type, original_len: ip.original_len, bytes: ip.bytes, ..*captured })
+    let (link_type, ip) = way
+        .innermost
+        .filter(|_| way.is_hidden || !way.tunnel.is_none())?;
+    Some(CapturedPacket {
+        link_type,
+        original_len: ip.original_len,
+        bytes: ip.bytes,
+        ..*captured
+    })
 }
 
 impl<'a> PacketWalk<'a> {
@@ -114,7 +121,10 @@ pub fn is_tunnel_port(port: u16) -> bool {
     const LOWEST: u16 = l2tp::PORT;
     const HIGHEST: u16 = vxlan::PORTS[1];
     port.wrapping_sub(LOWEST) <= HIGHEST - LOWEST
-        && matches!(port, LOWEST | gtp::PORT | HIGHEST | geneve::PORT | vxlan::GPE_PORT | 4789)
+        && matches!(
+            port,
+            LOWEST | gtp::PORT | HIGHEST | geneve::PORT | vxlan::GPE_PORT | 4789
+        )
 }
 
 /// State of decoding.
@@ -197,18 +207,27 @@ impl<'a> PacketWalk<'a> {
 
     fn pppoe(&mut self, packet: Extent<'a>) -> Result<WalkStep<'a>, DecodeError> {
         let session = PppoeHeader::new_checked(packet)?;
-        self.tunnel.enter(TunnelLayer::Pppoe, Some(session.session().into()))?;
+        self.tunnel
+            .enter(TunnelLayer::Pppoe, Some(session.session().into()))?;
         Ok(WalkStep::Ppp(session.payload()))
     }
 
     fn take_tag(&mut self) -> Result<(), DecodeError> {
         self.tags += 1;
         self.is_hidden = true;
-        if self.tags > tag::TAGS_MAX { Err(DecodeError::Malformed) } else { Ok(()) }
+        if self.tags > tag::TAGS_MAX {
+            Err(DecodeError::Malformed)
+        } else {
+            Ok(())
+        }
     }
 
     /// Handles a type that is neither IP nor a tunnel: a tag, the length of an LLC frame, or undecodable.
-    fn odd_type(&mut self, ether_type: EtherType, rest: Extent<'a>) -> Result<WalkStep<'a>, DecodeError> {
+    fn odd_type(
+        &mut self,
+        ether_type: EtherType,
+        rest: Extent<'a>,
+    ) -> Result<WalkStep<'a>, DecodeError> {
         if let Some((ether_type, rest)) = tag::peel(ether_type, rest)? {
             self.take_tag()?;
             return Ok(WalkStep::Typed(ether_type, rest));
@@ -218,12 +237,24 @@ impl<'a> PacketWalk<'a> {
         }
         // A length of 0 means unlimited, as in a reassembled datagram.
         let at = rest.bytes.as_ptr() as usize - self.captured.bytes.as_ptr() as usize;
-        self.lengths.add(self.captured.bytes, &self.captured.bytes[at.saturating_sub(2)..], 0);
+        self.lengths.add(
+            self.captured.bytes,
+            &self.captured.bytes[at.saturating_sub(2)..],
+            0,
+        );
         let len = u32::from(ether_type.0);
-        Ok(WalkStep::Llc(if (1..=rest.original_len).contains(&len) { rest.limit(len) } else { rest }))
+        Ok(WalkStep::Llc(if (1..=rest.original_len).contains(&len) {
+            rest.limit(len)
+        } else {
+            rest
+        }))
     }
 
-    fn typed(&mut self, ether_type: EtherType, rest: Extent<'a>) -> Result<WalkStep<'a>, DecodeError> {
+    fn typed(
+        &mut self,
+        ether_type: EtherType,
+        rest: Extent<'a>,
+    ) -> Result<WalkStep<'a>, DecodeError> {
         let (ether_type, rest, vlan) = vlan::peel(ether_type, rest)?;
         self.vlan = vlan.or(self.vlan);
         match ether_type {
@@ -237,7 +268,11 @@ impl<'a> PacketWalk<'a> {
             }
             EtherType::NSH => {
                 let nsh = NshHeader::new_checked(rest)?;
-                self.enter((TunnelLayer::Nsh, Some(nsh.path), bridged(nsh.ether_type, nsh.payload)))
+                self.enter((
+                    TunnelLayer::Nsh,
+                    Some(nsh.path),
+                    bridged(nsh.ether_type, nsh.payload),
+                ))
             }
             other => self.odd_type(other, rest),
         }
@@ -249,7 +284,9 @@ impl<'a> PacketWalk<'a> {
         match rest.split_header::<1>()?.0[0] >> 4 {
             4 => Ok(WalkStep::Typed(EtherType::IPV4, rest)),
             6 => Ok(WalkStep::Typed(EtherType::IPV6, rest)),
-            0 => Ok(WalkStep::Frame(rest.split_header::<{ mpls::CONTROL_WORD_LEN }>()?.1)),
+            0 => Ok(WalkStep::Frame(
+                rest.split_header::<{ mpls::CONTROL_WORD_LEN }>()?.1,
+            )),
             _ => Err(DecodeError::UnknownTunnel),
         }
     }
@@ -258,7 +295,8 @@ impl<'a> PacketWalk<'a> {
         let ip = Ipv4Header::new_checked(packet)?;
         self.innermost = Some((LinkType::Ipv4, packet));
         if ip.is_fragment() {
-            let fragment = IpFragment::of_v4(&self.captured, packet, &ip, (&self.tunnel, self.lengths));
+            let fragment =
+                IpFragment::of_v4(&self.captured, packet, &ip, (&self.tunnel, self.lengths));
             return Ok(WalkStep::End(WalkOutcome::Fragment(fragment)));
         }
         let src = ip.src();
@@ -268,7 +306,14 @@ impl<'a> PacketWalk<'a> {
         self.lengths.add(self.captured.bytes, packet.bytes, 2);
         let (protocol, payload) = ah::peel(ip.protocol(), ip.payload())?;
         self.network(
-            NetworkHeader { src, dst, ttl, ip_id, protocol, payload },
+            NetworkHeader {
+                src,
+                dst,
+                ttl,
+                ip_id,
+                protocol,
+                payload,
+            },
             [TunnelLayer::Ipip, TunnelLayer::SixInFour],
         )
     }
@@ -277,7 +322,8 @@ impl<'a> PacketWalk<'a> {
         let ip = Ipv6Header::new_checked(packet)?;
         self.innermost = Some((LinkType::Ipv6, packet));
         if ip.is_fragment() {
-            let fragment = IpFragment::of_v6(&self.captured, packet, &ip, (&self.tunnel, self.lengths))?;
+            let fragment =
+                IpFragment::of_v6(&self.captured, packet, &ip, (&self.tunnel, self.lengths))?;
             return Ok(WalkStep::End(WalkOutcome::Fragment(fragment)));
         }
         let src = ip.src();
@@ -288,7 +334,14 @@ impl<'a> PacketWalk<'a> {
         let protocol = ip.protocol();
         let payload = ip.payload();
         self.network(
-            NetworkHeader { src, dst, ttl, ip_id, protocol, payload },
+            NetworkHeader {
+                src,
+                dst,
+                ttl,
+                ip_id,
+                protocol,
+                payload,
+            },
             [TunnelLayer::FourInSix, TunnelLayer::SixInSix],
         )
     }
@@ -301,8 +354,12 @@ impl<'a> PacketWalk<'a> {
     ) -> Result<WalkStep<'a>, DecodeError> {
         let payload = network.payload;
         let step = match network.protocol {
-            IpProtocol::IPV4 => self.enter((in_ip[0], None, WalkStep::Typed(EtherType::IPV4, payload)))?,
-            IpProtocol::IPV6 => self.enter((in_ip[1], None, WalkStep::Typed(EtherType::IPV6, payload)))?,
+            IpProtocol::IPV4 => {
+                self.enter((in_ip[0], None, WalkStep::Typed(EtherType::IPV4, payload)))?
+            }
+            IpProtocol::IPV6 => {
+                self.enter((in_ip[1], None, WalkStep::Typed(EtherType::IPV6, payload)))?
+            }
             IpProtocol::GRE => self.enter(gre(payload)?)?,
             // The header does not name its content: if ambiguous, the packet is a plain one of protocol 115.
             IpProtocol::L2TP => match L2tpMessage::in_ip(payload) {
@@ -346,12 +403,25 @@ impl<'a> PacketWalk<'a> {
                 let ack = tcp.ack();
                 let flags = tcp.flags();
                 let window = tcp.window();
-                let segment = TransportHeader::Tcp(TcpInfo { seq, ack, flags, window });
-                self.packet(network, (tcp.src_port(), tcp.dst_port()), segment, tcp.payload())
+                let segment = TransportHeader::Tcp(TcpInfo {
+                    seq,
+                    ack,
+                    flags,
+                    window,
+                });
+                self.packet(
+                    network,
+                    (tcp.src_port(), tcp.dst_port()),
+                    segment,
+                    tcp.payload(),
+                )
             }
             IpProtocol::ICMP | IpProtocol::ICMPV6 => {
                 let icmp = IcmpHeader::new_checked(network.payload)?;
-                let message = TransportHeader::Icmp { kind: icmp.kind(), code: icmp.code() };
+                let message = TransportHeader::Icmp {
+                    kind: icmp.kind(),
+                    code: icmp.code(),
+                };
                 self.packet(network, (0, 0), message, icmp.payload())
             }
             _ => {
@@ -368,15 +438,29 @@ impl<'a> PacketWalk<'a> {
         transport: TransportHeader,
         payload: Extent<'a>,
     ) -> Result<WalkStep<'a>, DecodeError> {
-        let src = Endpoint { addr: network.src, port: src_port };
-        let dst = Endpoint { addr: network.dst, port: dst_port };
+        let src = Endpoint {
+            addr: network.src,
+            port: src_port,
+        };
+        let dst = Endpoint {
+            addr: network.dst,
+            port: dst_port,
+        };
         Ok(WalkStep::End(WalkOutcome::Packet(Packet {
             ts: self.captured.ts,
             original_len: self.captured.wire_len(),
-            five_tuple: FiveTuple { src, dst, protocol: network.protocol },
+            five_tuple: FiveTuple {
+                src,
+                dst,
+                protocol: network.protocol,
+            },
             ttl: network.ttl,
             ip_id: network.ip_id,
-            macs: self.captured.bytes.first_chunk().filter(|_| self.captured.link_type == LinkType::Ethernet),
+            macs: self
+                .captured
+                .bytes
+                .first_chunk()
+                .filter(|_| self.captured.link_type == LinkType::Ethernet),
             vlan: self.vlan,
             tunnel: self.tunnel,
             transport,
@@ -392,7 +476,9 @@ impl<'a> PacketWalk<'a> {
 fn segment_of<'a>(transport: &TransportHeader, ip_payload: &'a [u8], payload: &[u8]) -> &'a [u8] {
     match transport {
         TransportHeader::Tcp(_) => ip_payload,
-        TransportHeader::Udp => ip_payload.get(..udp::HEADER_LEN + payload.len()).unwrap_or_default(),
+        TransportHeader::Udp => ip_payload
+            .get(..udp::HEADER_LEN + payload.len())
+            .unwrap_or_default(),
         _ => &[],
     }
 }
@@ -447,10 +533,19 @@ fn udp_tunnel<'a>(udp: &UdpHeader<'a>) -> Result<Option<OpenedLayer<'a>>, Decode
             (layer, session.unwrap_or_default(), inside)
         }),
         gtp::PORT => GtpHeader::new_checked(udp.payload()).and_then(|gtp| {
-            Ok((TunnelLayer::Gtp, gtp.teid, WalkStep::Typed(ip_version(gtp.payload)?, gtp.payload)))
+            Ok((
+                TunnelLayer::Gtp,
+                gtp.teid,
+                WalkStep::Typed(ip_version(gtp.payload)?, gtp.payload),
+            ))
         }),
-        geneve::PORT => GeneveHeader::new_checked(udp.payload())
-            .map(|geneve| (TunnelLayer::Geneve, geneve.network, bridged(geneve.ether_type, geneve.payload))),
+        geneve::PORT => GeneveHeader::new_checked(udp.payload()).map(|geneve| {
+            (
+                TunnelLayer::Geneve,
+                geneve.network,
+                bridged(geneve.ether_type, geneve.payload),
+            )
+        }),
         _ => VxlanHeader::new_checked(udp.payload(), port).map(|vxlan| {
             let inside = match vxlan.ether_type {
                 Some(other) => WalkStep::Typed(other, vxlan.payload),

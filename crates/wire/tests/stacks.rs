@@ -46,14 +46,20 @@ fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 fn ip(v6: bool, protocol: u8, payload: &[u8]) -> Content {
-    let mut bytes = if v6 { vec![0x60, 0, 0, 0] } else { vec![0x45, 0] };
+    let mut bytes = if v6 {
+        vec![0x60, 0, 0, 0]
+    } else {
+        vec![0x45, 0]
+    };
     if v6 {
         bytes.extend((payload.len() as u16).to_be_bytes());
         bytes.extend([protocol, 64]);
         bytes.extend([&[0xfd; 16][..], &[0xfc; 16]].concat());
     } else {
         bytes.extend((20 + payload.len() as u16).to_be_bytes());
-        bytes.extend([0, 0, 0x40, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2]);
+        bytes.extend([
+            0, 0, 0x40, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2,
+        ]);
     }
     bytes.extend(payload);
     Content::Ip(bytes)
@@ -61,7 +67,11 @@ fn ip(v6: bool, protocol: u8, payload: &[u8]) -> Content {
 
 fn udp(v6: bool, port: u16, payload: &[u8]) -> Content {
     let len = (8 + payload.len() as u16).to_be_bytes();
-    ip(v6, 17, &[&[0xc0, 0][..], &port.to_be_bytes(), &len, &[0, 0], payload].concat())
+    ip(
+        v6,
+        17,
+        &[&[0xc0, 0][..], &port.to_be_bytes(), &len, &[0, 0], payload].concat(),
+    )
 }
 
 /// Adds one layer: its name and its number.
@@ -71,11 +81,22 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
         0 => {
             let header = [&[8, 0, 0, 0, 0][..], &number, &[0]].concat();
             let port = if n % 2 == 0 { 4789 } else { 8472 };
-            (udp(v6, port, &[header, content.into_frame()].concat()), "vxlan", id)
+            (
+                udp(v6, port, &[header, content.into_frame()].concat()),
+                "vxlan",
+                id,
+            )
         }
         1 => {
             let (ether_type, inside) = content.typed();
-            let header = [&[1, 0][..], &ether_type.to_be_bytes(), &[0], &number, &[0, 1, 2, 3, 0]].concat();
+            let header = [
+                &[1, 0][..],
+                &ether_type.to_be_bytes(),
+                &[0],
+                &number,
+                &[0, 1, 2, 3, 0],
+            ]
+            .concat();
             (udp(v6, 6081, &[header, inside].concat()), "geneve", id)
         }
         2 => {
@@ -94,15 +115,27 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
             let header = match way / 8 % 3 {
                 0 => {
                     return (
-                        ip(v6, 47, &[&[0, 0, 0x88, 0xbe][..], &content.into_frame()].concat()),
+                        ip(
+                            v6,
+                            47,
+                            &[&[0, 0, 0x88, 0xbe][..], &content.into_frame()].concat(),
+                        ),
                         "erspan",
                         None,
                     );
                 }
-                1 => vec![0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 5, high, low, 0, 0, 0, 0],
-                _ => vec![0x10, 0, 0x22, 0xeb, 0, 0, 0, 1, 0x20, 5, high, low, 0, 0, 0, 0, 0, 0, 0, 0],
+                1 => vec![
+                    0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 5, high, low, 0, 0, 0, 0,
+                ],
+                _ => vec![
+                    0x10, 0, 0x22, 0xeb, 0, 0, 0, 1, 0x20, 5, high, low, 0, 0, 0, 0, 0, 0, 0, 0,
+                ],
             };
-            (ip(v6, 47, &[header, content.into_frame()].concat()), "erspan", Some(session.into()))
+            (
+                ip(v6, 47, &[header, content.into_frame()].concat()),
+                "erspan",
+                Some(session.into()),
+            )
         }
         4 => {
             let (ether_type, inside) = match content {
@@ -122,7 +155,12 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
                 Content::Frame(_) => return wrap(content, (1, v6, n)),
                 Content::Ip(ip) => ip,
             };
-            let header = [&[0x34, 255, 0, 0, 0, 0][..], &number, &[0, 0, 0, 0x85, 1, 2, 3, 0]].concat();
+            let header = [
+                &[0x34, 255, 0, 0, 0, 0][..],
+                &number,
+                &[0, 0, 0, 0x85, 1, 2, 3, 0],
+            ]
+            .concat();
             (udp(v6, 2152, &[header, inside].concat()), "gtp", id)
         }
         6 => {
@@ -138,7 +176,9 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
         7 => {
             let message = match content {
                 Content::Frame(frame) => return wrap(Content::Frame(frame), (8, v6, n)),
-                Content::Ip(ip) => [&[0, 2, 0, 0][..], &number, &[0xff, 3, 0, ppp(&ip)], &ip].concat(),
+                Content::Ip(ip) => {
+                    [&[0, 2, 0, 0][..], &number, &[0xff, 3, 0, ppp(&ip)], &ip].concat()
+                }
             };
             (udp(v6, 1701, &message), "l2tp", id)
         }
@@ -147,7 +187,9 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
             let [high, low] = session.to_be_bytes();
             // A cookie of 4 bytes; the inner frame must contain IP to be found.
             let content = match content {
-                Content::Frame(frame) if ![[8, 0], [0x86, 0xdd]].contains(&[frame[12], frame[13]]) => {
+                Content::Frame(frame)
+                    if ![[8, 0], [0x86, 0xdd]].contains(&[frame[12], frame[13]]) =>
+                {
                     return wrap(Content::Frame(frame), (9, v6, n));
                 }
                 content => content,
@@ -174,7 +216,15 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
             };
             // The protocol field is compressed or not.
             let long = if n % 2 == 0 { &[0][..] } else { &[] };
-            let session = [&[0x11, 0][..], &number, &[0, 0], long, &[ppp(&inside)], &inside].concat();
+            let session = [
+                &[0x11, 0][..],
+                &number,
+                &[0, 0],
+                long,
+                &[ppp(&inside)],
+                &inside,
+            ]
+            .concat();
             (Content::Frame(frame(0x8864, &session)), "pppoe", id)
         }
     }
@@ -182,7 +232,12 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
 
 fn captured(bytes: &[u8], original_len: usize) -> CapturedPacket<'_> {
     let (ts, link_type) = (Timestamp(1), LinkType::Ethernet);
-    CapturedPacket { ts, link_type, original_len: original_len as u32, bytes }
+    CapturedPacket {
+        ts,
+        link_type,
+        original_len: original_len as u32,
+        bytes,
+    }
 }
 
 proptest! {

@@ -26,8 +26,11 @@ fn main() -> Result<()> {
 }
 
 fn begin_protocol(name: &str) -> Result<()> {
-    let root: PathBuf =
-        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no checkout")?.into();
+    let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .context("no checkout")?
+        .into();
     let read = |path: &str| fs::read_to_string(root.join(path)).with_context(|| path.to_owned());
     for (path, text) in new_protocol::files(name, read)? {
         let whole = root.join(&path);

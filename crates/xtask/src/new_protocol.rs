@@ -11,7 +11,10 @@ const FUZZ: &str = "fuzz/Cargo.toml";
 /// The files to write, by their paths in the repository; `read` gives those that are there.
 pub fn files(name: &str, read: impl Fn(&str) -> Result<String>) -> Result<Vec<(String, String)>> {
     check(name)?;
-    let (module, target) = (format!("crates/parsers/src/{name}.rs"), format!("fuzz/fuzz_targets/{name}.rs"));
+    let (module, target) = (
+        format!("crates/parsers/src/{name}.rs"),
+        format!("fuzz/fuzz_targets/{name}.rs"),
+    );
     for path in [&module, &target] {
         ensure!(read(path).is_err(), "{path} is there already");
     }
@@ -20,7 +23,10 @@ pub fn files(name: &str, read: impl Fn(&str) -> Result<String>) -> Result<Vec<(S
         (CRATE.to_owned(), with_module(name, &read(CRATE)?)?),
         (REGISTRY.to_owned(), registered(name, &read(REGISTRY)?)?),
         (target, fuzz_target(name)),
-        (FUZZ.to_owned(), format!("{}\n{}", read(FUZZ)?, fuzz_bin(name))),
+        (
+            FUZZ.to_owned(),
+            format!("{}\n{}", read(FUZZ)?, fuzz_bin(name)),
+        ),
         (format!("captures/{name}/README.md"), readme(name)),
     ])
 }
@@ -38,13 +44,20 @@ docs/write-a-parser.md goes through all of it."
 
 fn check(name: &str) -> Result<()> {
     let is_word = name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    ensure!(is_word, "`{name}` is no name: small letters, digits and `_`, a letter first");
-    let taken =
-        ["template", "store", "output", "protocol", "registry", "message", "probing", "resync", "pairing"];
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    ensure!(
+        is_word,
+        "`{name}` is no name: small letters, digits and `_`, a letter first"
+    );
+    let taken = [
+        "template", "store", "output", "protocol", "registry", "message", "probing", "resync",
+        "pairing",
+    ];
     let reserved = [
-        "as", "box", "do", "dyn", "enum", "final", "fn", "impl", "in", "match", "mod", "move", "ref", "type",
-        "use",
+        "as", "box", "do", "dyn", "enum", "final", "fn", "impl", "in", "match", "mod", "move",
+        "ref", "type", "use",
     ];
     if taken.contains(&name) || reserved.contains(&name) {
         bail!("`{name}` means something else here");
@@ -54,43 +67,68 @@ fn check(name: &str) -> Result<()> {
 
 /// The template under another name, without what ties it to its page.
 fn parser(name: &str, template: &str) -> Result<String> {
-    let code = template.split_once("\nuse memchr").context("the template's head ends before its imports")?.1;
-    let (before, rest) =
-        code.split_once("    /// The page that goes through this file").context("the page's test")?;
-    let (_, after) = rest.split_once("\n    }\n\n").context("the end of the page's test")?;
+    let code = template
+        .split_once("\nuse memchr")
+        .context("the template's head ends before its imports")?
+        .1;
+    let (before, rest) = code
+        .split_once("    /// The page that goes through this file")
+        .context("the page's test")?;
+    let (_, after) = rest
+        .split_once("\n    }\n\n")
+        .context("the end of the page's test")?;
     let code = format!("use memchr{before}{after}");
-    let lines = code.lines().filter(|line| !line.starts_with("// begin:") && !line.starts_with("// end:"));
+    let lines = code
+        .lines()
+        .filter(|line| !line.starts_with("// begin:") && !line.starts_with("// end:"));
     let code: String = lines.map(|line| line.to_owned() + "\n").collect();
     let code = code
         .replace("\"store\"", &format!("\"{name}\""))
         .replace("requests to a toy store", &format!("requests of {name}"))
         .replace("Messages of the store.", &format!("Messages of {name}."))
         .replace("Store", &type_name(name));
-    Ok(format!("//! {name}: say here what is read of it, what is not, and by which sources.\n\n{code}"))
+    Ok(format!(
+        "//! {name}: say here what is read of it, what is not, and by which sources.\n\n{code}"
+    ))
 }
 
 /// `my_protocol` is `MyProtocol`.
 fn type_name(name: &str) -> String {
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
-    name.split('_').filter(|word| !word.is_empty()).map(capital).collect()
+    name.split('_')
+        .filter(|word| !word.is_empty())
+        .map(capital)
+        .collect()
 }
 
 /// The crate's root with one module more, in order of the alphabet.
 fn with_module(name: &str, root: &str) -> Result<String> {
     let http = root.find("pub mod http;").context("http is a module")?;
-    let first = root[..http].rfind("\n\n").context("the protocols' modules stand together")? + 2;
-    let end = first + root[first..].find("\n\n").context("the end of the protocols' modules")?;
+    let first = root[..http]
+        .rfind("\n\n")
+        .context("the protocols' modules stand together")?
+        + 2;
+    let end = first
+        + root[first..]
+            .find("\n\n")
+            .context("the end of the protocols' modules")?;
     let mut modules: Vec<&str> = root[first..end].lines().collect();
     let line = format!("pub mod {name};");
     modules.push(&line);
     modules.sort_unstable();
-    Ok(format!("{}{}{}", &root[..first], modules.join("\n"), &root[end..]))
+    Ok(format!(
+        "{}{}{}",
+        &root[..first],
+        modules.join("\n"),
+        &root[end..]
+    ))
 }
 
 /// The registry with one line more, and the module that it names imported.
 fn registered(name: &str, registry: &str) -> Result<String> {
-    let (before, rest) =
-        registry.split_once("use crate::{ProtocolDefinition, ").context("the import of the protocols")?;
+    let (before, rest) = registry
+        .split_once("use crate::{ProtocolDefinition, ")
+        .context("the import of the protocols")?;
     let (modules, after) = rest.split_once("};").context("the end of the import")?;
     let mut modules: Vec<&str> = modules.split(", ").collect();
     modules.push(name);
@@ -123,7 +161,9 @@ fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(
 }
 
 fn fuzz_bin(name: &str) -> String {
-    format!("[[bin]]\nname = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\ntest = false\ndoc = false\n")
+    format!(
+        "[[bin]]\nname = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\ntest = false\ndoc = false\n"
+    )
 }
 
 fn readme(name: &str) -> String {
@@ -147,20 +187,34 @@ mod tests {
     use super::*;
 
     fn read(path: &str) -> Result<String> {
-        Ok(fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path))?)
+        Ok(fs::read_to_string(
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../..")
+                .join(path),
+        )?)
     }
 
     #[test]
     fn a_protocol_begins() {
         let files = files("line_store", read).expect("a good name");
-        let text = |path: &str| &files.iter().find(|(p, _)| p == path).expect("it is written").1;
+        let text = |path: &str| {
+            &files
+                .iter()
+                .find(|(p, _)| p == path)
+                .expect("it is written")
+                .1
+        };
         let parser = text("crates/parsers/src/line_store.rs");
         assert!(
             parser.contains("impl RequestResponseProtocol for LineStoreProtocol {")
                 && parser.contains("name: \"line_store\",")
         );
         assert!(
-            !parser.to_lowercase().replace("line_store", "").replace("linestore", "").contains("store"),
+            !parser
+                .to_lowercase()
+                .replace("line_store", "")
+                .replace("linestore", "")
+                .contains("store"),
             "{parser}"
         );
         assert!(!parser.contains("write-a-parser") && !parser.contains("// begin"));
@@ -174,13 +228,22 @@ mod tests {
             .skip_while(|l| !l.starts_with("pub mod dns;"))
             .take_while(|l| !l.is_empty())
             .collect();
-        assert!(modules.is_sorted() && modules.contains(&"pub mod line_store;"), "{modules:?}");
-        assert!(root.contains("pub mod http;\npub mod line_store;\npub mod memcached;\n"), "{root}");
-        let registry = text(REGISTRY);
-        assert!(registry.contains("http, line_store, memcached,"), "{registry}");
         assert!(
-            registry.contains("reads: ParserInput::Messages(&line_store::PROTOCOL, line_store::ALL) },\n];")
+            modules.is_sorted() && modules.contains(&"pub mod line_store;"),
+            "{modules:?}"
         );
+        assert!(
+            root.contains("pub mod http;\npub mod line_store;\npub mod memcached;\n"),
+            "{root}"
+        );
+        let registry = text(REGISTRY);
+        assert!(
+            registry.contains("http, line_store, memcached,"),
+            "{registry}"
+        );
+        assert!(registry.contains(
+            "reads: ParserInput::Messages(&line_store::PROTOCOL, line_store::ALL) },\n];"
+        ));
         assert!(text(FUZZ).ends_with("[[bin]]\nname = \"line_store\"\npath = \"fuzz_targets/line_store.rs\"\ntest = false\ndoc = false\n"));
         assert!(text("fuzz/fuzz_targets/line_store.rs").contains("parsers::line_store::schema()"));
         assert!(text("captures/line_store/README.md").starts_with("# line_store\n"));

@@ -5,13 +5,18 @@ use std::io::{self, Write};
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, rounds, path] = &arguments[..] else { panic!("usage: repeat N FILE.pcap") };
+    let [_, rounds, path] = &arguments[..] else {
+        panic!("usage: repeat N FILE.pcap")
+    };
     let mut bytes = std::fs::read(path)?;
     let starts = starts(&bytes);
     let second = |bytes: &[u8], at: usize| {
         u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
     };
-    let span = starts.last().map_or(0, |&last| second(&bytes, last) - second(&bytes, starts[0])) + 2;
+    let span = starts
+        .last()
+        .map_or(0, |&last| second(&bytes, last) - second(&bytes, starts[0]))
+        + 2;
     let mut out = io::stdout().lock();
     out.write_all(&bytes[..24])?;
     for _ in 0..rounds.parse::<u32>().expect("a number of rounds") {

@@ -26,7 +26,9 @@ pub fn header(
     rng: &mut SeededRng,
 ) {
     for one in seen {
-        let Some(mut segment) = chosen(recording, one, p, rng) else { continue };
+        let Some(mut segment) = chosen(recording, one, p, rng) else {
+            continue;
+        };
         if segment.payload().is_empty() {
             continue;
         }
@@ -47,9 +49,16 @@ pub fn header(
 }
 
 /// Damages length fields of messages: numbers of text protocols, or the first or last byte of a binary length.
-pub fn message_length(recording: &PacketRecording, seen: &mut [ObservedPacket], p: f64, rng: &mut SeededRng) {
+pub fn message_length(
+    recording: &PacketRecording,
+    seen: &mut [ObservedPacket],
+    p: f64,
+    rng: &mut SeededRng,
+) {
     for one in seen {
-        let Some(mut segment) = chosen(recording, one, p, rng) else { continue };
+        let Some(mut segment) = chosen(recording, one, p, rng) else {
+            continue;
+        };
         if segment.payload().len() < 5 {
             continue;
         }
@@ -67,14 +76,22 @@ pub fn message_length(recording: &PacketRecording, seen: &mut [ObservedPacket], 
 /// Position of the length in a message.
 fn length_in(payload: &[u8], rng: &mut SeededRng) -> usize {
     let digits = |from: usize| (from..payload.len()).find(|i| payload[*i].is_ascii_digit());
-    let named = payload.windows(16).position(|w| w.eq_ignore_ascii_case(b"content-length: "));
+    let named = payload
+        .windows(16)
+        .position(|w| w.eq_ignore_ascii_case(b"content-length: "));
     match payload[0] {
         // memcached's binary protocol: key length or total length.
         0x80 | 0x81 if payload.len() >= 24 => [2, 3, 8, 11][rng.below(4) as usize],
         _ if named.is_some() => digits(named.unwrap_or(0)).unwrap_or(0),
         b'A'..=b'Z' | b'a'..=b'z' if payload[4..].iter().take(40).all(|b| (9..127).contains(b)) => {
-            let line = payload.iter().position(|b| *b == b'\r').unwrap_or(payload.len());
-            (0..line).rev().find(|i| payload[*i].is_ascii_digit()).unwrap_or(0)
+            let line = payload
+                .iter()
+                .position(|b| *b == b'\r')
+                .unwrap_or(payload.len());
+            (0..line)
+                .rev()
+                .find(|i| payload[*i].is_ascii_digit())
+                .unwrap_or(0)
         }
         // MySQL: three bytes at the start.
         _ => rng.below(3) as usize,
@@ -88,6 +105,9 @@ fn chosen(
     p: f64,
     rng: &mut SeededRng,
 ) -> Option<EditableSegment> {
-    let segment = EditableSegment::parse(recording.link_type(one.packet), recording.bytes_of(one.packet))?;
+    let segment = EditableSegment::parse(
+        recording.link_type(one.packet),
+        recording.bytes_of(one.packet),
+    )?;
     (segment.flags() & (flags::SYN | flags::RST) == 0 && rng.chance(p)).then_some(segment)
 }

@@ -24,11 +24,18 @@ pub fn stray(
             scene.recording.bytes_of(one.packet),
         );
         out.push(one.clone());
-        let Some(segment) = segment.filter(|_| rng.chance(p)) else { continue };
+        let Some(segment) = segment.filter(|_| rng.chance(p)) else {
+            continue;
+        };
         if let Some(segment) = strayed(segment, stray, rng) {
             let ts = one.ts.plus(1 + rng.below(998) as i64);
             let bytes = Some(segment.into_bytes().into());
-            out.push(ObservedPacket { packet: one.packet, ts, kind: PacketDamage::Forged, bytes });
+            out.push(ObservedPacket {
+                packet: one.packet,
+                ts,
+                kind: PacketDamage::Forged,
+                bytes,
+            });
         }
     }
     out
@@ -48,7 +55,11 @@ fn strayed(
             segment.set_ack(rng.next_u64() as u32);
         }
         StraySegment::Syn => {
-            segment.set_seq(if rng.chance(0.5) { next } else { rng.next_u64() as u32 });
+            segment.set_seq(if rng.chance(0.5) {
+                next
+            } else {
+                rng.next_u64() as u32
+            });
             segment.set_ack(0);
             segment.set_flags(flags::SYN);
             segment.set_payload(b"");
@@ -58,7 +69,9 @@ fn strayed(
             segment.set_flags(flags::RST);
             segment.set_payload(b"");
         }
-        StraySegment::Data | StraySegment::Forged if opening || segment.payload().is_empty() => return None,
+        StraySegment::Data | StraySegment::Forged if opening || segment.payload().is_empty() => {
+            return None;
+        }
         StraySegment::Data => segment.set_seq(outside(next, rng)),
         StraySegment::Forged => {
             segment.set_seq(outside(next, rng));
@@ -75,12 +88,18 @@ fn outside(next: u32, rng: &mut SeededRng) -> u32 {
 }
 
 /// Adds a copy of every segment as seen by another mirror: behind a router, in a VLAN, or both.
-pub fn mirror(recording: &PacketRecording, seen: &mut Vec<ObservedPacket>, by: i64, rng: &mut SeededRng) {
+pub fn mirror(
+    recording: &PacketRecording,
+    seen: &mut Vec<ObservedPacket>,
+    by: i64,
+    rng: &mut SeededRng,
+) {
     let (routed, tagged) = [(true, false), (false, true), (true, true)][rng.below(3) as usize];
     let mut copies = Vec::with_capacity(seen.len());
     for one in seen.iter() {
         let link_type = recording.link_type(one.packet);
-        let Some(mut copy) = EditableSegment::parse(link_type, recording.bytes_of(one.packet)) else {
+        let Some(mut copy) = EditableSegment::parse(link_type, recording.bytes_of(one.packet))
+        else {
             continue;
         };
         if routed {
@@ -91,7 +110,11 @@ pub fn mirror(recording: &PacketRecording, seen: &mut Vec<ObservedPacket>, by: i
             copy.add_vlan(link_type, 77);
         }
         let ts = one.ts.plus(rng.below(by as u64) as i64 / 1000 * 1000 + 500);
-        copies.push(ObservedPacket { ts, bytes: Some(copy.into_bytes().into()), ..one.clone() });
+        copies.push(ObservedPacket {
+            ts,
+            bytes: Some(copy.into_bytes().into()),
+            ..one.clone()
+        });
     }
     seen.extend(copies);
     seen.sort_by_key(|one| one.ts);
@@ -103,9 +126,10 @@ pub fn fast_open(scene: &ImpairmentContext<'_>, seen: &mut Vec<ObservedPacket>) 
     let mut gone = HashSet::new();
     for i in 0..seen.len() {
         let packet = seen[i].packet;
-        let Some(segment) =
-            EditableSegment::parse(scene.recording.link_type(packet), scene.recording.bytes_of(packet))
-        else {
+        let Some(segment) = EditableSegment::parse(
+            scene.recording.link_type(packet),
+            scene.recording.bytes_of(packet),
+        ) else {
             continue;
         };
         let Some((src, dst)) = scene.recording.ends(packet) else {
@@ -114,10 +138,21 @@ pub fn fast_open(scene: &ImpairmentContext<'_>, seen: &mut Vec<ObservedPacket>) 
         let Some(side) = scene.side(packet) else {
             continue;
         };
-        let ends = if side == PacketDirection::ToServer { (src, dst) } else { (dst, src) };
+        let ends = if side == PacketDirection::ToServer {
+            (src, dst)
+        } else {
+            (dst, src)
+        };
         match (segment.flags() & (flags::SYN | flags::ACK), side) {
             (flags::SYN, PacketDirection::ToServer) => {
-                opening.insert(ends, HandshakePackets { syn: i, syn_ack: None, ack: None });
+                opening.insert(
+                    ends,
+                    HandshakePackets {
+                        syn: i,
+                        syn_ack: None,
+                        ack: None,
+                    },
+                );
             }
             (0x12, PacketDirection::ToClient) => {
                 if let Some(opening) = opening.get_mut(&ends) {
@@ -130,7 +165,10 @@ pub fn fast_open(scene: &ImpairmentContext<'_>, seen: &mut Vec<ObservedPacket>) 
                 }
             }
             _ => {
-                let Some(opened) = opening.remove(&ends).filter(|_| side == PacketDirection::ToServer) else {
+                let Some(opened) = opening
+                    .remove(&ends)
+                    .filter(|_| side == PacketDirection::ToServer)
+                else {
                     continue;
                 };
                 gone.extend(opened.carry(scene.recording, seen, segment.payload(), packet));
@@ -162,7 +200,8 @@ impl HandshakePackets {
     ) -> Option<usize> {
         let mut edit = |i: usize, f: &dyn Fn(&mut EditableSegment)| {
             let of = seen[i].packet;
-            let mut segment = EditableSegment::parse(recording.link_type(of), recording.bytes_of(of))?;
+            let mut segment =
+                EditableSegment::parse(recording.link_type(of), recording.bytes_of(of))?;
             f(&mut segment);
             seen[i].bytes = Some(segment.into_bytes().into());
             Some(())
@@ -174,6 +213,10 @@ impl HandshakePackets {
             edit(ack, &|s| s.set_seq(s.seq().wrapping_add(n)))?;
         }
         seen[self.syn].packet = packet;
-        seen.iter().enumerate().skip(self.syn + 1).find(|(_, one)| one.packet == packet).map(|(i, _)| i)
+        seen.iter()
+            .enumerate()
+            .skip(self.syn + 1)
+            .find(|(_, one)| one.packet == packet)
+            .map(|(i, _)| i)
     }
 }

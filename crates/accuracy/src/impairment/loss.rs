@@ -26,7 +26,10 @@ pub fn lose(
             LossPattern::Bursts if last => 1.0 - 1.0 / BURST,
             LossPattern::Bursts => p / (1.0 - p) / BURST,
         });
-        lost[one.packet] = scene.recording.first_of(one.packet).map_or(last, |first| lost[first]);
+        lost[one.packet] = scene
+            .recording
+            .first_of(one.packet)
+            .map_or(last, |first| lost[first]);
     }
     seen.retain(|one| !lost[one.packet]);
 }

@@ -32,7 +32,11 @@ pub fn displaced(
         }
         if chosen {
             let to = (i + 1 + rng.below(AWAY) as usize).min(seen.len() - 1);
-            let ts = if take == ReorderMode::Copy { seen[to].ts.max(one.ts) } else { one.ts };
+            let ts = if take == ReorderMode::Copy {
+                seen[to].ts.max(one.ts)
+            } else {
+                one.ts
+            };
             placed.push((to, ObservedPacket { ts, ..one.clone() }));
         }
     }
@@ -54,10 +58,14 @@ pub fn delay(seen: &mut [ObservedPacket], mut by: impl FnMut(&ObservedPacket) ->
 
 /// Moves packets in the file by up to this time, with unchanged timestamps.
 pub fn shuffle(seen: &mut [ObservedPacket], by: i64, rng: &mut SeededRng) {
-    let mut places: Vec<(Timestamp, ObservedPacket)> =
-        seen.iter().map(|one| (one.ts.plus(rng.below(by as u64) as i64), one.clone())).collect();
+    let mut places: Vec<(Timestamp, ObservedPacket)> = seen
+        .iter()
+        .map(|one| (one.ts.plus(rng.below(by as u64) as i64), one.clone()))
+        .collect();
     places.sort_by_key(|(place, _)| *place);
-    seen.iter_mut().zip(places).for_each(|(one, (_, placed))| *one = placed);
+    seen.iter_mut()
+        .zip(places)
+        .for_each(|(one, (_, placed))| *one = placed);
 }
 
 /// Inserts a gap of `by` before some packets.
@@ -73,5 +81,7 @@ pub fn pause(seen: &mut [ObservedPacket], p: f64, by: i64, rng: &mut SeededRng) 
 pub fn step(seen: &mut [ObservedPacket], by: i64, rng: &mut SeededRng) {
     let n = seen.len();
     let from = n / 10 + rng.below(n as u64 * 8 / 10) as usize;
-    seen[from..].iter_mut().for_each(|one| one.ts = one.ts.plus(by + 500));
+    seen[from..]
+        .iter_mut()
+        .for_each(|one| one.ts = one.ts.plus(by + 500));
 }

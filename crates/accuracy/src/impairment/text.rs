@@ -13,7 +13,9 @@ impl fmt::Display for Impairment {
         let ms = |ns: &i64| format!("{}ms", *ns as f64 / 1e6);
         match self {
             Impairment::None => write!(f, "none"),
-            Impairment::Loss(which, run, p) => write!(f, "{}{}={}", run.name(), which.name(), percent(p)),
+            Impairment::Loss(which, run, p) => {
+                write!(f, "{}{}={}", run.name(), which.name(), percent(p))
+            }
             Impairment::Duplicates(p) => write!(f, "duplicates={}", percent(p)),
             Impairment::Reorder(p) => write!(f, "reorder={}", percent(p)),
             Impairment::All(p) => write!(f, "all={}", percent(p)),
@@ -87,8 +89,9 @@ impl FromStr for Impairment {
 }
 
 fn number(text: &str, unit: &str) -> Result<f64> {
-    let digits =
-        text.strip_suffix(unit).with_context(|| format!("{text}: a number with {unit} is missing"))?;
+    let digits = text
+        .strip_suffix(unit)
+        .with_context(|| format!("{text}: a number with {unit} is missing"))?;
     digits.parse().with_context(|| text.to_owned())
 }
 

@@ -8,7 +8,12 @@ use super::talk::{Conversation, Exchange, Habit, text};
 #[must_use]
 pub fn conversation(rng: &mut SeededRng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|i| exchange(rng, i)).collect();
-    Conversation { port: 80, exchanges, habit: Habit::Slides, ..Conversation::default() }
+    Conversation {
+        port: 80,
+        exchanges,
+        habit: Habit::Slides,
+        ..Conversation::default()
+    }
 }
 
 fn exchange(rng: &mut SeededRng, i: u64) -> Exchange {
@@ -22,7 +27,11 @@ fn exchange(rng: &mut SeededRng, i: u64) -> Exchange {
         question.extend(b"\r\n");
     }
     let status = [200, 200, 200, 204, 304, 404, 500][rng.below(7) as usize];
-    let mut answer = if rng.chance(0.05) { b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec() } else { Vec::new() };
+    let mut answer = if rng.chance(0.05) {
+        b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()
+    } else {
+        Vec::new()
+    };
     answer.extend(format!("HTTP/1.1 {status} Said\r\nContent-Type: text/plain\r\n").bytes());
     let body = body(rng);
     match status {

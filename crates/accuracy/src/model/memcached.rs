@@ -8,7 +8,9 @@ fn text_exchange(rng: &mut SeededRng) -> Exchange {
     let key = |rng: &mut SeededRng| String::from_utf8(key(rng)).expect("keys are text");
     match rng.below(6) {
         0..=2 => {
-            let keys: Vec<String> = (0..1 + rng.below(3)).map(|i| format!("{}:{i}", key(rng))).collect();
+            let keys: Vec<String> = (0..1 + rng.below(3))
+                .map(|i| format!("{}:{i}", key(rng)))
+                .collect();
             let mut answer = Vec::new();
             for key in keys.iter().filter(|_| rng.chance(0.6)).collect::<Vec<_>>() {
                 let value = value(rng);
@@ -17,21 +19,33 @@ fn text_exchange(rng: &mut SeededRng) -> Exchange {
                 answer.extend(b"\r\n");
             }
             answer.extend(b"END\r\n");
-            Exchange { question: format!("get {}\r\n", keys.join(" ")).into_bytes(), answer }
+            Exchange {
+                question: format!("get {}\r\n", keys.join(" ")).into_bytes(),
+                answer,
+            }
         }
         3 => {
             let value = value(rng);
             let quiet = rng.chance(0.3);
             let noreply = if quiet { " noreply" } else { "" };
-            let mut question = format!("set {} 0 0 {}{noreply}\r\n", key(rng), value.len()).into_bytes();
+            let mut question =
+                format!("set {} 0 0 {}{noreply}\r\n", key(rng), value.len()).into_bytes();
             question.extend(value);
             question.extend(b"\r\n");
-            let answer = if quiet { Vec::new() } else { b"STORED\r\n".to_vec() };
+            let answer = if quiet {
+                Vec::new()
+            } else {
+                b"STORED\r\n".to_vec()
+            };
             Exchange { question, answer }
         }
         4 => Exchange {
             question: format!("delete {}\r\n", key(rng)).into_bytes(),
-            answer: if rng.chance(0.5) { b"DELETED\r\n".to_vec() } else { b"NOT_FOUND\r\n".to_vec() },
+            answer: if rng.chance(0.5) {
+                b"DELETED\r\n".to_vec()
+            } else {
+                b"NOT_FOUND\r\n".to_vec()
+            },
         },
         _ => Exchange {
             question: format!("incr {} 1\r\n", key(rng)).into_bytes(),
@@ -43,8 +57,15 @@ fn text_exchange(rng: &mut SeededRng) -> Exchange {
 /// A conversation in the text protocol.
 #[must_use]
 pub fn text(rng: &mut SeededRng) -> Conversation {
-    let exchanges = (0..10 + rng.below(40)).map(|_| text_exchange(rng)).collect();
-    Conversation { port: 11211, exchanges, habit: Habit::Slides, ..Conversation::default() }
+    let exchanges = (0..10 + rng.below(40))
+        .map(|_| text_exchange(rng))
+        .collect();
+    Conversation {
+        port: 11211,
+        exchanges,
+        habit: Habit::Slides,
+        ..Conversation::default()
+    }
 }
 
 /// A conversation in the binary protocol.
@@ -57,9 +78,16 @@ pub fn binary(rng: &mut SeededRng) -> Conversation {
         last += 1;
         [0, last, rng.next_u64() as u32][opaques as usize]
     };
-    let exchanges = (0..10 + rng.below(40)).map(|_| binary_exchange(rng, &mut opaque)).collect();
+    let exchanges = (0..10 + rng.below(40))
+        .map(|_| binary_exchange(rng, &mut opaque))
+        .collect();
     // What is quiet is not known to be under way.
-    Conversation { port: 11211, exchanges, habit: Habit::Batches, ..Conversation::default() }
+    Conversation {
+        port: 11211,
+        exchanges,
+        habit: Habit::Batches,
+        ..Conversation::default()
+    }
 }
 
 fn binary_exchange(rng: &mut SeededRng, next: &mut impl FnMut(&mut SeededRng) -> u32) -> Exchange {
@@ -70,7 +98,11 @@ fn binary_exchange(rng: &mut SeededRng, next: &mut impl FnMut(&mut SeededRng) ->
         3 => {
             // GETQ or GETKQ, and a NOOP, whose answer shows that the others have been answered. GETQs without distinct
             // numbers would be ambiguous.
-            let quiet = if opaque != 0 && rng.chance(0.5) { (9, false) } else { (0x0d, true) };
+            let quiet = if opaque != 0 && rng.chance(0.5) {
+                (9, false)
+            } else {
+                (0x0d, true)
+            };
             let gets: Vec<Exchange> = (0..1 + rng.below(4))
                 .map(|_| {
                     let opaque = next(rng);
@@ -79,15 +111,26 @@ fn binary_exchange(rng: &mut SeededRng, next: &mut impl FnMut(&mut SeededRng) ->
                 .collect();
             let opaque = next(rng);
             Exchange {
-                question: gets.iter().flat_map(|e| e.question.clone()).chain(noop(0x80, opaque)).collect(),
-                answer: gets.iter().flat_map(|e| e.answer.clone()).chain(noop(0x81, opaque)).collect(),
+                question: gets
+                    .iter()
+                    .flat_map(|e| e.question.clone())
+                    .chain(noop(0x80, opaque))
+                    .collect(),
+                answer: gets
+                    .iter()
+                    .flat_map(|e| e.answer.clone())
+                    .chain(noop(0x81, opaque))
+                    .collect(),
             }
         }
         4 => Exchange {
             question: message(0x80, 1, 0, opaque, (&[0; 8], &key(rng), &value(rng))),
             answer: message(0x81, 1, 0, opaque, (b"", b"", b"")),
         },
-        _ => Exchange { question: noop(0x80, opaque), answer: noop(0x81, opaque) },
+        _ => Exchange {
+            question: noop(0x80, opaque),
+            answer: noop(0x81, opaque),
+        },
     }
 }
 
@@ -100,7 +143,10 @@ fn get(rng: &mut SeededRng, (opcode, named): (u8, bool), opaque: u32) -> Exchang
         (false, true) => Vec::new(),
         (false, false) => message(0x81, opcode, 1, opaque, (b"", told, b"Not found")),
     };
-    Exchange { question: message(0x80, opcode, 0, opaque, (b"", &key, b"")), answer }
+    Exchange {
+        question: message(0x80, opcode, 0, opaque, (b"", &key, b"")),
+        answer,
+    }
 }
 
 fn noop(magic: u8, opaque: u32) -> Vec<u8> {
@@ -112,7 +158,13 @@ fn key(rng: &mut SeededRng) -> Vec<u8> {
 }
 
 /// A message of the binary protocol; its body: extras, key, value.
-fn message(magic: u8, opcode: u8, status: u16, opaque: u32, body: (&[u8], &[u8], &[u8])) -> Vec<u8> {
+fn message(
+    magic: u8,
+    opcode: u8,
+    status: u16,
+    opaque: u32,
+    body: (&[u8], &[u8], &[u8]),
+) -> Vec<u8> {
     let (extras, key, value) = body;
     let mut bytes = vec![magic, opcode];
     bytes.extend((key.len() as u16).to_be_bytes());

@@ -20,7 +20,8 @@ const CONNECTIONS: u16 = 40;
 const STARTS: u64 = 2_000_000_000;
 /// Headers of the PROXY protocol: version 1, and version 2 with IPv4 addresses.
 const PROXY_1: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.9 50123 8443\r\n";
-const PROXY_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc6\x33\x64\x09\xc3\xcb\x20\xfb";
+const PROXY_2: &[u8] =
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc6\x33\x64\x09\xc3\xcb\x20\xfb";
 
 /// A kind of traffic that recorded captures lack.
 pub struct Model {
@@ -33,22 +34,60 @@ pub struct Model {
 
 /// Clients that always have requests outstanding; batches of clients that wait; messages inside bodies; PROXY headers.
 pub const MODELS: &[Model] = &[
-    model("http_async", "http", |rng| asynchronous(http::conversation, rng)),
-    model("redis_async", "redis", |rng| asynchronous(redis::conversation, rng)),
-    model("mc_text_async", "memcached", |rng| asynchronous(memcached::text, rng)),
-    model("mc_binary_async", "memcached", |rng| asynchronous(memcached::binary, rng)),
-    model("http_batches", "http", |rng| batches(http::conversation, rng)),
-    model("redis_batches", "redis", |rng| batches(redis::conversation, rng)),
-    model("mc_text_batches", "memcached", |rng| batches(memcached::text, rng)),
-    model("mc_binary_batches", "memcached", |rng| batches(memcached::binary, rng)),
-    model("http_quoted", "http", |rng| embedded::http::conversation(rng).conversation.spoken(rng).0),
-    model("redis_quoted", "redis", |rng| embedded::redis::conversation(rng).conversation.spoken(rng).0),
-    model("mc_quoted", "memcached", |rng| embedded::memcached::conversation(rng).conversation.spoken(rng).0),
-    model("nfs_in_files", "nfs", |rng| embedded::nfs::conversation(rng).conversation.spoken(rng).0),
-    model("http_proxied", "http", |rng| proxied(http::conversation, rng)),
-    model("redis_proxied", "redis", |rng| proxied(redis::conversation, rng)),
-    model("mysql_proxied", "mysql_query", |rng| proxied(mysql::conversation, rng)),
-    model("mc_proxied", "memcached", |rng| proxied(memcached::text, rng)),
+    model("http_async", "http", |rng| {
+        asynchronous(http::conversation, rng)
+    }),
+    model("redis_async", "redis", |rng| {
+        asynchronous(redis::conversation, rng)
+    }),
+    model("mc_text_async", "memcached", |rng| {
+        asynchronous(memcached::text, rng)
+    }),
+    model("mc_binary_async", "memcached", |rng| {
+        asynchronous(memcached::binary, rng)
+    }),
+    model("http_batches", "http", |rng| {
+        batches(http::conversation, rng)
+    }),
+    model("redis_batches", "redis", |rng| {
+        batches(redis::conversation, rng)
+    }),
+    model("mc_text_batches", "memcached", |rng| {
+        batches(memcached::text, rng)
+    }),
+    model("mc_binary_batches", "memcached", |rng| {
+        batches(memcached::binary, rng)
+    }),
+    model("http_quoted", "http", |rng| {
+        embedded::http::conversation(rng).conversation.spoken(rng).0
+    }),
+    model("redis_quoted", "redis", |rng| {
+        embedded::redis::conversation(rng)
+            .conversation
+            .spoken(rng)
+            .0
+    }),
+    model("mc_quoted", "memcached", |rng| {
+        embedded::memcached::conversation(rng)
+            .conversation
+            .spoken(rng)
+            .0
+    }),
+    model("nfs_in_files", "nfs", |rng| {
+        embedded::nfs::conversation(rng).conversation.spoken(rng).0
+    }),
+    model("http_proxied", "http", |rng| {
+        proxied(http::conversation, rng)
+    }),
+    model("redis_proxied", "redis", |rng| {
+        proxied(redis::conversation, rng)
+    }),
+    model("mysql_proxied", "mysql_query", |rng| {
+        proxied(mysql::conversation, rng)
+    }),
+    model("mc_proxied", "memcached", |rng| {
+        proxied(memcached::text, rng)
+    }),
 ];
 
 const fn model(
@@ -56,7 +95,11 @@ const fn model(
     parser: &'static str,
     connection: fn(&mut SeededRng) -> Vec<SentPacket>,
 ) -> Model {
-    Model { name, parser, connection }
+    Model {
+        name,
+        parser,
+        connection,
+    }
 }
 
 impl Model {
@@ -68,8 +111,11 @@ impl Model {
         for nth in 0..CONNECTIONS {
             let start = rng.below(STARTS) as i64;
             for mut packet in (self.connection)(&mut rng) {
-                let client =
-                    if packet.src.port() == talk::CLIENT_PORT { &mut packet.src } else { &mut packet.dst };
+                let client = if packet.src.port() == talk::CLIENT_PORT {
+                    &mut packet.src
+                } else {
+                    &mut packet.dst
+                };
                 client.set_port(talk::CLIENT_PORT + nth);
                 packet.ts = packet.ts.plus(start);
                 sent.push(packet);
@@ -80,19 +126,31 @@ impl Model {
     }
 }
 
-fn asynchronous(make: impl Fn(&mut SeededRng) -> Conversation, rng: &mut SeededRng) -> Vec<SentPacket> {
+fn asynchronous(
+    make: impl Fn(&mut SeededRng) -> Conversation,
+    rng: &mut SeededRng,
+) -> Vec<SentPacket> {
     let pace = Pace::with_requests_outstanding(rng);
-    let Conversation { port, exchanges, .. } = make(rng);
+    let Conversation {
+        port, exchanges, ..
+    } = make(rng);
     timed::spoken(port, &exchanges, &[(0, pace)], rng)
 }
 
 fn batches(make: impl Fn(&mut SeededRng) -> Conversation, rng: &mut SeededRng) -> Vec<SentPacket> {
     let pace = Pace::Batches(2 + rng.below(7) as usize);
-    let Conversation { port, exchanges, .. } = make(rng);
+    let Conversation {
+        port, exchanges, ..
+    } = make(rng);
     timed::spoken(port, &exchanges, &[(0, pace)], rng)
 }
 
 fn proxied(make: impl Fn(&mut SeededRng) -> Conversation, rng: &mut SeededRng) -> Vec<SentPacket> {
     let opening = if rng.chance(0.5) { PROXY_1 } else { PROXY_2 }.to_vec();
-    Conversation { opening, ..make(rng) }.spoken(rng).0
+    Conversation {
+        opening,
+        ..make(rng)
+    }
+    .spoken(rng)
+    .0
 }

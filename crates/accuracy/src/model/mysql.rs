@@ -14,16 +14,22 @@ const EOF: &[u8] = &[0xfe, 0, 0, 2, 0];
 pub fn conversation(rng: &mut SeededRng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|i| exchange(rng, i)).collect();
     let greetings = vec![greeting(), login(), packet(2, OK)];
-    Conversation { port: 3306, greetings, exchanges, ..Conversation::default() }
+    Conversation {
+        port: 3306,
+        greetings,
+        exchanges,
+        ..Conversation::default()
+    }
 }
 
 fn exchange(rng: &mut SeededRng, i: u64) -> Exchange {
     let question = match rng.below(8) {
         0 => command(0x0e, b""),
         1 => command(2, b"shop"),
-        n if n % 2 == 0 => {
-            command(3, format!("SELECT a, b FROM t{i} WHERE id = {}", rng.below(1000)).as_bytes())
-        }
+        n if n % 2 == 0 => command(
+            3,
+            format!("SELECT a, b FROM t{i} WHERE id = {}", rng.below(1000)).as_bytes(),
+        ),
         _ => {
             let mut sql = format!("INSERT INTO t{i} VALUES ('").into_bytes();
             let len = rng.below(400);
@@ -51,7 +57,9 @@ fn rows(rng: &mut SeededRng) -> Vec<u8> {
     };
     for name in [b"a", b"b"] {
         let mut column = b"\x03def\x04shop\x01t\x01t".to_vec();
-        column.extend([1, name[0], 1, name[0], 0x0c, 0x21, 0, 0xfc, 0xff, 0, 0, 0xfd, 0, 0, 0, 0, 0]);
+        column.extend([
+            1, name[0], 1, name[0], 0x0c, 0x21, 0, 0xfc, 0xff, 0, 0, 0xfd, 0, 0, 0, 0, 0,
+        ]);
         all.extend(next(&column));
     }
     all.extend(next(EOF));

@@ -49,9 +49,11 @@ impl Conversation {
     /// its earlier requests is unknown.
     #[must_use]
     pub fn spoken(self, rng: &mut SeededRng) -> (Vec<SentPacket>, usize) {
-        let mut talk =
-            TcpDialogue::new(&format!("10.0.0.1:{CLIENT_PORT}"), &format!("10.0.0.2:{}", self.port))
-                .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
+        let mut talk = TcpDialogue::new(
+            &format!("10.0.0.1:{CLIENT_PORT}"),
+            &format!("10.0.0.2:{}", self.port),
+        )
+        .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
         talk.segment_size = [40, 200, 1460][rng.below(3) as usize];
         talk.segment_size = self.segment_size.unwrap_or(talk.segment_size);
         talk.acks = rng.chance(0.5);
@@ -61,11 +63,19 @@ impl Conversation {
             talk.client().send(&self.opening);
         }
         for (i, said) in self.greetings.iter().enumerate() {
-            let mut end = if i % 2 == 0 { talk.server() } else { talk.client() };
+            let mut end = if i % 2 == 0 {
+                talk.server()
+            } else {
+                talk.client()
+            };
             end.send(said);
         }
         // Requests outstanding, or requests per batch.
-        let depth = if self.habit == Habit::Waits { 1 } else { 1 + rng.below(8) as usize };
+        let depth = if self.habit == Habit::Waits {
+            1
+        } else {
+            1 + rng.below(8) as usize
+        };
         let slides = self.habit == Habit::Slides && depth > 1 && rng.chance(0.3);
         // Packets up to where a request follows while others are under way, and the answer to one of those.
         let mut asked = 0;
@@ -95,9 +105,15 @@ impl Conversation {
                     talk.client().send(&together);
                 }
             } else {
-                batch.iter().for_each(|e| _ = talk.client().send(&e.question));
+                batch
+                    .iter()
+                    .for_each(|e| _ = talk.client().send(&e.question));
             }
-            let pause_max = if rng.chance(0.02) { 3_000_000_000 } else { 2_000_000 };
+            let pause_max = if rng.chance(0.02) {
+                3_000_000_000
+            } else {
+                2_000_000
+            };
             talk.advance(rng.below(pause_max) as i64);
             let n = 1 + rng.below((asked - answered) as u64) as usize;
             let answers = &self.exchanges[answered..answered + n];
@@ -127,5 +143,7 @@ impl Conversation {
 /// Some bytes, which begin no message of any protocol.
 #[must_use]
 pub fn text(rng: &mut SeededRng, len: u64) -> Vec<u8> {
-    (0..len).map(|_| b"bhjkopxyzbhjkop xyz\r\n"[rng.below(21) as usize]).collect()
+    (0..len)
+        .map(|_| b"bhjkopxyzbhjkop xyz\r\n"[rng.below(21) as usize])
+        .collect()
 }

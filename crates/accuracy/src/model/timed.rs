@@ -44,7 +44,11 @@ impl Pace {
 
     /// A pace of clients that do not wait.
     pub(crate) fn with_requests_outstanding(rng: &mut SeededRng) -> Pace {
-        if rng.chance(0.5) { Pace::window(rng) } else { Pace::random(rng) }
+        if rng.chance(0.5) {
+            Pace::window(rng)
+        } else {
+            Pace::random(rng)
+        }
     }
 
     fn window(rng: &mut SeededRng) -> Pace {
@@ -109,7 +113,10 @@ pub fn spoken(
     let isn = [rng.next_u64() as u32, rng.next_u64() as u32];
     let mut ends = Ends {
         exchanges,
-        addresses: [address(format!("10.0.0.1:{}", talk::CLIENT_PORT)), address(format!("10.0.0.2:{port}"))],
+        addresses: [
+            address(format!("10.0.0.1:{}", talk::CLIENT_PORT)),
+            address(format!("10.0.0.2:{port}")),
+        ],
         next: isn,
         heard: [0; 2],
         events: BinaryHeap::new(),
@@ -153,7 +160,8 @@ pub fn spoken(
 impl Ends<'_> {
     fn plan(&mut self, after: i64, event: Event) {
         self.nth += 1;
-        self.events.push(Reverse((self.now + after, self.nth, event)));
+        self.events
+            .push(Reverse((self.now + after, self.nth, event)));
     }
 
     fn run(&mut self, paces: &[(usize, Pace)]) {
@@ -192,9 +200,14 @@ impl Ends<'_> {
             let Exchange { question, answer } = &self.exchanges[nth];
             bytes.extend(question);
             self.awaited += usize::from(!answer.is_empty());
-            self.waiting.push_back((self.next[0].wrapping_add(bytes.len() as u32), nth));
+            self.waiting
+                .push_back((self.next[0].wrapping_add(bytes.len() as u32), nth));
             if !together || nth + 1 == until {
-                self.say(0, TcpFlags::ACK | TcpFlags::PSH, &std::mem::take(&mut bytes));
+                self.say(
+                    0,
+                    TcpFlags::ACK | TcpFlags::PSH,
+                    &std::mem::take(&mut bytes),
+                );
                 self.plan(self.delay, Event::AtServer(self.next[0]));
             }
         }
@@ -214,7 +227,9 @@ impl Ends<'_> {
 
     fn pace(&self, paces: &[(usize, Pace)]) -> Pace {
         let begun = paces.iter().rev().find(|(from, _)| self.asked >= *from);
-        begun.map(|(_, pace)| *pace).expect("there is a pace from the first exchange on")
+        begun
+            .map(|(_, pace)| *pace)
+            .expect("there is a pace from the first exchange on")
     }
 
     fn work(&mut self) {
@@ -249,16 +264,29 @@ impl Ends<'_> {
     }
 
     fn say(&mut self, at: usize, flags: TcpFlags, bytes: &[u8]) {
-        let to_tap = if at == 0 { self.to_tap } else { self.delay - self.to_tap };
+        let to_tap = if at == 0 {
+            self.to_tap
+        } else {
+            self.delay - self.to_tap
+        };
         let ends = (self.addresses[at], self.addresses[1 - at]);
-        let pieces = bytes.chunks(self.segment_size).chain(bytes.is_empty().then_some(bytes));
+        let pieces = bytes
+            .chunks(self.segment_size)
+            .chain(bytes.is_empty().then_some(bytes));
         for piece in pieces {
             let info = tcp_info(self.next[at], self.heard[at], flags);
             self.nth += 1;
             let ts = self.now + to_tap;
             let time = Timestamp(1_700_000_000_000_000_000 + ts);
             let sent = SentPacket::tcp(time, ends, info, piece);
-            self.sent.push((ts, self.nth, SentPacket { ip_id: self.nth as u16 | 1, ..sent }));
+            self.sent.push((
+                ts,
+                self.nth,
+                SentPacket {
+                    ip_id: self.nth as u16 | 1,
+                    ..sent
+                },
+            ));
             let takes = piece.len() as u32
                 + u32::from(flags.contains(TcpFlags::SYN) || flags.contains(TcpFlags::FIN));
             self.next[at] = self.next[at].wrapping_add(takes);

@@ -67,26 +67,44 @@ fn check(capture: PathBuf, parser: &str) {
     let recording = PacketRecording::load(&capture, usize::MAX).expect("a capture");
     let truth = GroundTruth::of(&recording, parser);
     let (transactions, unplaced) = truth.size();
-    assert!(transactions > 20 && unplaced == 0, "{}: {transactions}, {unplaced}", capture.display());
+    assert!(
+        transactions > 20 && unplaced == 0,
+        "{}: {transactions}, {unplaced}",
+        capture.display()
+    );
     let mut failures = Vec::new();
     for (name, found_min) in IMPAIRMENTS {
-        let less = LESS.iter().find(|(of, impairment, _)| (of, impairment) == (&parser, name));
+        let less = LESS
+            .iter()
+            .find(|(of, impairment, _)| (of, impairment) == (&parser, name));
         let found_min = less.map_or(found_min, |(_, _, found_min)| found_min);
         let impairment: Impairment = name.parse().expect("an impairment");
         let mut count = OutcomeCounts::default();
         for seed in 0..if impairment.is_by_chance() { SEEDS } else { 1 } {
             let seen = impairment.apply(&recording, &truth.servers(), seed);
-            count.add(truth.judge(&recording.play(&seen, parser), &seen, impairment.tolerance()));
+            count.add(truth.judge(
+                &recording.play(&seen, parser),
+                &seen,
+                impairment.tolerance(),
+            ));
         }
         if let Some(first) = count.faults.first() {
-            failures.push(format!("{name}: {} are wrong, as {first}", count.faults.len()));
+            failures.push(format!(
+                "{name}: {} are wrong, as {first}",
+                count.faults.len()
+            ));
         }
         let (findable, found) = count.waiting;
         if findable >= FEW && found * 100 < findable * found_min {
             failures.push(format!("{name}: {found} of {findable} are found"));
         }
     }
-    assert!(failures.is_empty(), "{}:\n{}", capture.display(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{}:\n{}",
+        capture.display(),
+        failures.join("\n")
+    );
 }
 
 fn check_live(capture: &str, parser: &str) {
@@ -96,7 +114,13 @@ fn check_live(capture: &str, parser: &str) {
 }
 
 fn check_shop(parser: &str) {
-    check(PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/shop/in.pcap")), parser);
+    check(
+        PathBuf::from(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../captures/shop/in.pcap"
+        )),
+        parser,
+    );
 }
 
 #[test]

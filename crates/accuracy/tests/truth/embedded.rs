@@ -22,25 +22,42 @@ fn damages() -> Vec<Impairment> {
         LossTarget::Of(PacketDirection::ToServer),
         LossTarget::Of(PacketDirection::ToClient),
     ] {
-        damages.extend([0.01, 0.03, 0.1].map(|share| Impairment::Loss(which, LossPattern::Single, share)));
+        damages.extend(
+            [0.01, 0.03, 0.1].map(|share| Impairment::Loss(which, LossPattern::Single, share)),
+        );
     }
     damages
 }
 
 /// No damaged conversation yields a false row. `fields`: the fields that identify a transaction.
-fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&mut SeededRng) -> Made) {
+fn check(
+    parser: &str,
+    fields: &[&str],
+    damages: &[Impairment],
+    make: impl Fn(&mut SeededRng) -> Made,
+) {
     let shown = |told: &ObservedTuple| {
-        let value = |field: &&str| told.value(field).map_or("-".to_owned(), ToString::to_string);
+        let value = |field: &&str| {
+            told.value(field)
+                .map_or("-".to_owned(), ToString::to_string)
+        };
         fields.iter().map(value).collect::<Vec<_>>().join(" ")
     };
     let mut all = OutcomeCounts::default();
     let mut failures = BTreeMap::<String, Vec<String>>::new();
     for seed in 0..CONVERSATIONS {
         let mut rng = SeededRng::new(seed);
-        let Made { conversation, transactions: mut expected } = make(&mut rng);
+        let Made {
+            conversation,
+            transactions: mut expected,
+        } = make(&mut rng);
         let (spoken, _) = conversation.spoken(&mut rng);
         let recording = PacketRecording::of(&spoken);
-        let mut told: Vec<String> = recording.play(&recording.whole(), parser).iter().map(shown).collect();
+        let mut told: Vec<String> = recording
+            .play(&recording.whole(), parser)
+            .iter()
+            .map(shown)
+            .collect();
         expected.sort();
         told.sort();
         assert_eq!(told, expected, "{parser}, seed {seed}: what was said");
@@ -49,13 +66,22 @@ fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&m
             let seen = impairment.apply(&recording, &truth.servers(), seed);
             let mut count = truth.judge(&recording.play(&seen, parser), &seen, 0);
             for fault in count.faults.drain(..) {
-                let of_kind = failures.entry(format!("{impairment:?}, {:?}", fault.kind)).or_default();
+                let of_kind = failures
+                    .entry(format!("{impairment:?}, {:?}", fault.kind))
+                    .or_default();
                 of_kind.push(format!("seed {seed}: {fault}"));
             }
             all.add(count);
         }
     }
-    let OutcomeCounts { transactions, findable, found, exact, half, .. } = all;
+    let OutcomeCounts {
+        transactions,
+        findable,
+        found,
+        exact,
+        half,
+        ..
+    } = all;
     println!(
         "{parser}: {transactions} transactions, {findable} findable, {found} found, {exact} exact, {half} half"
     );
@@ -64,7 +90,10 @@ fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&m
         .map(|(kind, all)| format!("{kind}: {} are wrong, as {}", all.len(), all[0]))
         .collect();
     assert!(failures.is_empty(), "{parser}:\n{}", failures.join("\n"));
-    assert!(found * 100 >= findable * FOUND_PERCENT_MIN, "{parser}: {found} of {findable} are found");
+    assert!(
+        found * 100 >= findable * FOUND_PERCENT_MIN,
+        "{parser}: {found} of {findable} are found"
+    );
 }
 
 #[test]
@@ -75,7 +104,12 @@ fn rpc_in_files() {
 /// If the first captured bytes are file data with an embedded call, client and server are not swapped.
 #[test]
 fn rpc_in_files_joined_midway() {
-    check("nfs", nfs::FIELDS, &[Impairment::Joined(0.3)], nfs::conversation);
+    check(
+        "nfs",
+        nfs::FIELDS,
+        &[Impairment::Joined(0.3)],
+        nfs::conversation,
+    );
 }
 
 #[test]
@@ -85,7 +119,12 @@ fn http_in_bodies() {
 
 #[test]
 fn memcached_in_values() {
-    check("memcached", memcached::FIELDS, &damages(), memcached::conversation);
+    check(
+        "memcached",
+        memcached::FIELDS,
+        &damages(),
+        memcached::conversation,
+    );
 }
 
 #[test]

@@ -59,7 +59,11 @@ fn undamaged(path: &Path, undamaged: &Undamaged) -> PacketRecording {
             bytes[*at] = *byte;
         }
         let back = back * steps.iter().filter(|from| **from <= n).count() as i64;
-        recording.push(&CapturedPacket { bytes: &bytes, ts: Timestamp(captured.ts.0 + back), ..*captured });
+        recording.push(&CapturedPacket {
+            bytes: &bytes,
+            ts: Timestamp(captured.ts.0 + back),
+            ..*captured
+        });
         true
     })
     .expect("a capture");
@@ -71,7 +75,11 @@ fn check(case: &Case) {
     let recording = undamaged(&path, &case.undamaged);
     let truth = GroundTruth::of(&recording, case.parser);
     let (transactions, unplaced) = truth.size();
-    assert!(transactions >= case.transactions && unplaced == 0, "{}: {transactions}, {unplaced}", case.file);
+    assert!(
+        transactions >= case.transactions && unplaced == 0,
+        "{}: {transactions}, {unplaced}",
+        case.file
+    );
     let mut seen = recording.seen_in(&path).expect("a capture");
     if let Undamaged::Bytes(edits) = case.undamaged {
         // A packet with a damaged header is restored; one with a damaged payload is not judged.
@@ -82,14 +90,33 @@ fn check(case: &Case) {
     }
     for workers in [1, 2] {
         let (told, ended) = observe(&path, case.parser, workers);
-        assert!(ended.panics.is_empty() && ended.accounting.adds_up(), "{}", case.file);
+        assert!(
+            ended.panics.is_empty() && ended.accounting.adds_up(),
+            "{}",
+            case.file
+        );
         let count = truth.judge(&told, &seen, case.tolerance);
-        let some: Vec<String> = count.faults.iter().take(3).map(ToString::to_string).collect();
+        let some: Vec<String> = count
+            .faults
+            .iter()
+            .take(3)
+            .map(ToString::to_string)
+            .collect();
         let n = count.faults.len();
-        assert!(n == 0, "{}: {n} of {} are wrong:\n{}", case.file, told.len(), some.join("\n"));
+        assert!(
+            n == 0,
+            "{}: {n} of {} are wrong:\n{}",
+            case.file,
+            told.len(),
+            some.join("\n")
+        );
         let findable = count.findable;
         let found = count.found;
-        assert!(found * 100 >= findable * case.found, "{}: {found} of {findable} are found", case.file);
+        assert!(
+            found * 100 >= findable * case.found,
+            "{}: {found} of {findable} are found",
+            case.file
+        );
     }
 }
 
@@ -220,7 +247,10 @@ fn a_request_in_a_syn() {
     assert!(!pair.is_half(), "{pair}");
     assert_eq!((pair.client.port, pair.server.port), (56288, 80));
     assert_eq!(text(pair, "path"), Some("/index.php"));
-    assert_eq!((number(pair, "status"), number(pair, "response_bytes")), (Some(400), Some(157)));
+    assert_eq!(
+        (number(pair, "status"), number(pair, "response_bytes")),
+        (Some(400), Some(157))
+    );
 }
 
 /// The length of a captured statement equals that of its packet minus five bytes of header and command.
@@ -229,7 +259,10 @@ fn statements_are_whole(told: &[ObservedTuple]) {
         if let (Some(query), Some(bytes)) = (text(one, "query"), number(one, "request_bytes")) {
             assert_eq!(query.len() as i128 + 5, bytes, "{one}");
         }
-        assert!(text(one, "query").is_some() || text(one, "fingerprint").is_none(), "{one}");
+        assert!(
+            text(one, "query").is_some() || text(one, "fingerprint").is_none(),
+            "{one}"
+        );
     }
 }
 
@@ -254,11 +287,23 @@ fn a_statement_with_a_hole() {
 
 #[test]
 fn halves_of_meta_commands() {
-    const SAY_OK: &[&str] = &["incr", "decr", "flush_all", "stats", "version", "verbosity", "mn", "ma"];
+    const SAY_OK: &[&str] = &[
+        "incr",
+        "decr",
+        "flush_all",
+        "stats",
+        "version",
+        "verbosity",
+        "mn",
+        "ma",
+    ];
     for one in told("mc_mg_half.pcap.gz", "memcached") {
         let says_ok = text(&one, "status") == Some("ok");
         let command = text(&one, "command");
-        assert!(!says_ok || command.is_some_and(|command| SAY_OK.contains(&command)), "{one}");
+        assert!(
+            !says_ok || command.is_some_and(|command| SAY_OK.contains(&command)),
+            "{one}"
+        );
     }
 }
 
@@ -271,7 +316,10 @@ fn times_jump() {
             for _ in 0..20 {
                 let (together, shared) = observe(&path, parser, 2);
                 assert_eq!(alone, together, "{file}, {parser}");
-                assert_eq!(ended.accounting.flows.opened, shared.accounting.flows.opened, "{file}, {parser}");
+                assert_eq!(
+                    ended.accounting.flows.opened, shared.accounting.flows.opened,
+                    "{file}, {parser}"
+                );
             }
         }
     }
@@ -281,8 +329,10 @@ fn times_jump() {
 fn rows_of(file: &str, parser: &str, fields: &[&str]) -> Option<Vec<String>> {
     let (told, _) = observe(&found(file)?, parser, 1);
     let row = |one: &ObservedTuple| {
-        let values =
-            fields.iter().map(|field| one.value(field).map_or("-".to_owned(), ObservedValue::to_string));
+        let values = fields.iter().map(|field| {
+            one.value(field)
+                .map_or("-".to_owned(), ObservedValue::to_string)
+        });
         format!("{} {}", values.collect::<Vec<_>>().join(" "), one.quality)
     };
     Some(told.iter().map(row).collect())
@@ -290,25 +340,41 @@ fn rows_of(file: &str, parser: &str, fields: &[&str]) -> Option<Vec<String>> {
 
 #[test]
 fn a_client_sends_while_responses_are_outstanding() {
-    let Some(rows) = rows_of("redis_async_s2c3.pcap", "redis", &["args", "hit", "response_bytes"]) else {
+    let Some(rows) = rows_of(
+        "redis_async_s2c3.pcap",
+        "redis",
+        &["args", "hit", "response_bytes"],
+    ) else {
         return;
     };
-    assert!(rows.iter().all(|row| row.contains("half") || !row.contains("216")), "{rows:#?}");
+    assert!(
+        rows.iter()
+            .all(|row| row.contains("half") || !row.contains("216")),
+        "{rows:#?}"
+    );
 }
 
 #[test]
 fn a_body_quotes_a_response_head() {
     for file in ["http_quoted_head_lost.pcap", "http_quoted_whole.pcap"] {
-        let Some(rows) = rows_of(file, "http", &["path", "status", "response_bytes"]) else { return };
-        assert!(rows.iter().all(|row| !row.contains("503")), "{file}: {rows:#?}");
+        let Some(rows) = rows_of(file, "http", &["path", "status", "response_bytes"]) else {
+            return;
+        };
+        assert!(
+            rows.iter().all(|row| !row.contains("503")),
+            "{file}: {rows:#?}"
+        );
     }
 }
 
 #[test]
 fn the_clock_goes_back_while_requests_are_outstanding() {
     let fields = ["path", "status", "response_bytes"];
-    let Some(rows) = rows_of("http_clockback_wrongpair.pcap", "http", &fields) else { return };
-    let of_another =
-        |row: &&String| row.starts_with("/r/3-13 ") && !row.ends_with("half") && !row.contains("200 17");
+    let Some(rows) = rows_of("http_clockback_wrongpair.pcap", "http", &fields) else {
+        return;
+    };
+    let of_another = |row: &&String| {
+        row.starts_with("/r/3-13 ") && !row.ends_with("half") && !row.contains("200 17")
+    };
     assert_eq!(rows.iter().find(of_another), None);
 }

@@ -47,7 +47,10 @@ fn check_damages(
                 let damage = damage.least(&recording, &truth, parser);
                 let faults = damage.judge(&recording, &truth, parser).faults;
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                panic!("{parser}, seed {seed}, damage {nth}: {damage:?}: {}", faults.join("\n"));
+                panic!(
+                    "{parser}, seed {seed}, damage {nth}: {damage:?}: {}",
+                    faults.join("\n")
+                );
             }
             transactions += count.transactions;
             exact += count.exact;
@@ -55,7 +58,9 @@ fn check_damages(
             findable += count.findable;
         }
     }
-    println!("{parser}: {transactions} transactions, {findable} findable, {found} found, {exact} exact");
+    println!(
+        "{parser}: {transactions} transactions, {findable} findable, {found} found, {exact} exact"
+    );
     assert!(found > 10_000, "{found} of {findable} findable are found");
 }
 
@@ -74,7 +79,11 @@ const LATE_MAX: i64 = 5_000_000;
 
 impl Damage {
     /// In both directions or in one, independent or in bursts; lost, late, or both.
-    fn by_chance(recording: &PacketRecording, packets: Range<usize>, rng: &mut SeededRng) -> Damage {
+    fn by_chance(
+        recording: &PacketRecording,
+        packets: Range<usize>,
+        rng: &mut SeededRng,
+    ) -> Damage {
         let share = [0.02, 0.1, 0.3][rng.below(3) as usize];
         let stay = if rng.chance(0.5) { share } else { 0.7 };
         // All conversations have the same client.
@@ -90,7 +99,9 @@ impl Damage {
             }
             last = rng.chance(if last { stay } else { share });
             if last && rng.chance(is_late) {
-                damage.late.insert(packet, 1 + rng.below(LATE_MAX as u64) as i64);
+                damage
+                    .late
+                    .insert(packet, 1 + rng.below(LATE_MAX as u64) as i64);
             } else if last {
                 damage.lost.insert(packet);
             }
@@ -103,7 +114,9 @@ impl Damage {
         let mut damage = Damage::default();
         for _ in 0..1 + rng.below(3) {
             let from = packets.start + rng.below(packets.len().max(1) as u64) as usize;
-            damage.paused.insert(from, PAUSES[rng.below(PAUSES.len() as u64) as usize]);
+            damage
+                .paused
+                .insert(from, PAUSES[rng.below(PAUSES.len() as u64) as usize]);
         }
         damage
     }
@@ -127,7 +140,9 @@ impl Damage {
         let mut seen = recording.whole();
         seen.retain(|one| !self.lost.contains(&one.packet));
         for one in &mut seen {
-            one.ts = one.ts.plus(self.late.get(&one.packet).copied().unwrap_or(0));
+            one.ts = one
+                .ts
+                .plus(self.late.get(&one.packet).copied().unwrap_or(0));
         }
         seen.sort_by_key(|one| one.ts);
         let mut pauses = self.paused.iter().peekable();
@@ -141,18 +156,42 @@ impl Damage {
         seen
     }
 
-    fn judge(&self, recording: &PacketRecording, truth: &GroundTruth<'_>, parser: &str) -> OutcomeCounts {
+    fn judge(
+        &self,
+        recording: &PacketRecording,
+        truth: &GroundTruth<'_>,
+        parser: &str,
+    ) -> OutcomeCounts {
         let seen = self.seen(recording);
-        truth.judge(&recording.play(&seen, parser), &seen, self.late.values().max().map_or(0, |by| by + 1000))
+        truth.judge(
+            &recording.play(&seen, parser),
+            &seen,
+            self.late.values().max().map_or(0, |by| by + 1000),
+        )
     }
 
     /// Minimizes the damage that still shows the error.
-    fn least(mut self, recording: &PacketRecording, truth: &GroundTruth<'_>, parser: &str) -> Damage {
+    fn least(
+        mut self,
+        recording: &PacketRecording,
+        truth: &GroundTruth<'_>,
+        parser: &str,
+    ) -> Damage {
         for packet in 0..recording.len() {
             let without = Damage {
                 lost: self.lost.iter().copied().filter(|p| *p != packet).collect(),
-                late: self.late.iter().map(|(p, by)| (*p, *by)).filter(|(p, _)| *p != packet).collect(),
-                paused: self.paused.iter().map(|(p, by)| (*p, *by)).filter(|(p, _)| *p != packet).collect(),
+                late: self
+                    .late
+                    .iter()
+                    .map(|(p, by)| (*p, *by))
+                    .filter(|(p, _)| *p != packet)
+                    .collect(),
+                paused: self
+                    .paused
+                    .iter()
+                    .map(|(p, by)| (*p, *by))
+                    .filter(|(p, _)| *p != packet)
+                    .collect(),
             };
             let len = |damage: &Damage| damage.lost.len() + damage.late.len() + damage.paused.len();
             let less = len(&without) < len(&self);
@@ -185,13 +224,19 @@ fn check_paces(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
                 panic!("{parser}, seed {seed}, damage {nth}, {paces:?}: {damage:?}: {fault}");
             }
             pairs += count.pairs;
-            if paces.iter().all(|(_, pace)| matches!(pace, Pace::Batches(_))) {
+            if paces
+                .iter()
+                .all(|(_, pace)| matches!(pace, Pace::Batches(_)))
+            {
                 (found, findable) = (found + count.found, findable + count.findable);
             }
         }
     }
     println!("{parser}: {pairs} pairs; of clients that wait {found} of {findable} are found");
-    assert!(pairs > 10_000 && found * 100 >= findable * 95, "{pairs}; {found} of {findable} are found");
+    assert!(
+        pairs > 10_000 && found * 100 >= findable * 95,
+        "{pairs}; {found} of {findable} are found"
+    );
 }
 
 #[test]

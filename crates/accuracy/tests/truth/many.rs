@@ -18,10 +18,15 @@ fn connection(nth: u64, rng: &mut SeededRng) -> Vec<SentPacket> {
     talk.advance(rng.below(500) as i64 * MS);
     talk.handshake();
     for exchange in 0..EXCHANGES {
-        talk.client().send(format!("GET /{nth}/{exchange} HTTP/1.1\r\nHost: shop\r\n\r\n").as_bytes());
+        talk.client()
+            .send(format!("GET /{nth}/{exchange} HTTP/1.1\r\nHost: shop\r\n\r\n").as_bytes());
         talk.advance(rng.below(100) as i64 * MS);
         let body = "x".repeat(rng.below(4000) as usize);
-        let head = format!("HTTP/1.1 {} Said\r\nContent-Length: {}\r\n\r\n", 400 + exchange, body.len());
+        let head = format!(
+            "HTTP/1.1 {} Said\r\nContent-Length: {}\r\n\r\n",
+            400 + exchange,
+            body.len()
+        );
         talk.server().send((head + &body).as_bytes());
         talk.advance(rng.below(100) as i64 * MS);
     }
@@ -32,7 +37,9 @@ fn connection(nth: u64, rng: &mut SeededRng) -> Vec<SentPacket> {
 #[test]
 fn each_lacks_a_packet() {
     let mut rng = SeededRng::new(1);
-    let mut sent: Vec<SentPacket> = (0..CONNECTIONS).flat_map(|nth| connection(nth, &mut rng)).collect();
+    let mut sent: Vec<SentPacket> = (0..CONNECTIONS)
+        .flat_map(|nth| connection(nth, &mut rng))
+        .collect();
     sent.sort_by_key(|packet| packet.ts);
     let recording = PacketRecording::of(&sent);
     let truth = GroundTruth::of(&recording, "http");
@@ -41,8 +48,12 @@ fn each_lacks_a_packet() {
     let mut lost = HashSet::new();
     let mut holed = HashSet::new();
     for packet in 0..recording.len() {
-        let speaks = recording.carried(packet).is_some_and(|carried| carried.len > 0);
-        let Some((src, dst)) = recording.ends(packet).filter(|_| speaks && rng.chance(0.2)) else { continue };
+        let speaks = recording
+            .carried(packet)
+            .is_some_and(|carried| carried.len > 0);
+        let Some((src, dst)) = recording.ends(packet).filter(|_| speaks && rng.chance(0.2)) else {
+            continue;
+        };
         if holed.insert((src, dst).min((dst, src))) {
             lost.insert(packet);
         }
@@ -51,7 +62,22 @@ fn each_lacks_a_packet() {
     let mut seen: Vec<ObservedPacket> = recording.whole();
     seen.retain(|one| !lost.contains(&one.packet));
     let count = truth.judge(&recording.play(&seen, "http"), &seen, 0);
-    let some: Vec<String> = count.faults.iter().take(3).map(ToString::to_string).collect();
-    assert!(some.is_empty(), "{} are wrong:\n{}", count.faults.len(), some.join("\n"));
-    assert!(count.found * 100 >= count.findable * 95, "{} of {} are found", count.found, count.findable);
+    let some: Vec<String> = count
+        .faults
+        .iter()
+        .take(3)
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        some.is_empty(),
+        "{} are wrong:\n{}",
+        count.faults.len(),
+        some.join("\n")
+    );
+    assert!(
+        count.found * 100 >= count.findable * 95,
+        "{} of {} are found",
+        count.found,
+        count.findable
+    );
 }

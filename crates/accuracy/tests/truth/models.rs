@@ -4,7 +4,8 @@
 use accuracy::model::MODELS;
 use accuracy::model::talk::{Conversation, Exchange, Habit};
 use accuracy::{
-    FaultKind, GroundTruth, Impairment, ObservedTuple, ObservedValue, OutcomeCounts, PacketRecording,
+    FaultKind, GroundTruth, Impairment, ObservedTuple, ObservedValue, OutcomeCounts,
+    PacketRecording,
 };
 use testkit::SeededRng;
 
@@ -42,9 +43,21 @@ fn all_of_an_undamaged_model_is_exact() {
         let recording: PacketRecording = model.recording();
         let told = recording.play(&recording.whole(), model.parser);
         let other: Vec<&ObservedTuple> = told.iter().filter(|told| !told.is_exact()).collect();
-        println!("{}: {} packets, {} tuples", model.name, recording.len(), told.len());
+        println!(
+            "{}: {} packets, {} tuples",
+            model.name,
+            recording.len(),
+            told.len()
+        );
         assert!(told.len() > 1000, "{}: {} tuples", model.name, told.len());
-        assert!(other.is_empty(), "{}: {} of {}, as {}", model.name, other.len(), told.len(), other[0]);
+        assert!(
+            other.is_empty(),
+            "{}: {} of {}, as {}",
+            model.name,
+            other.len(),
+            told.len(),
+            other[0]
+        );
     }
 }
 
@@ -52,20 +65,37 @@ fn all_of_an_undamaged_model_is_exact() {
 fn no_pair_is_wrong_where_one_was() {
     let mut failures = Vec::new();
     for (name, damage, seeds, found_min) in CELLS {
-        let model = MODELS.iter().find(|model| model.name == *name).expect("a model");
+        let model = MODELS
+            .iter()
+            .find(|model| model.name == *name)
+            .expect("a model");
         let impairment: Impairment = damage.parse().expect("an impairment");
         let recording = model.recording();
         let truth = GroundTruth::of(&recording, model.parser);
         let mut count = OutcomeCounts::default();
         for seed in 0..*seeds {
             let seen = impairment.apply(&recording, &truth.servers(), seed);
-            count.add(truth.judge(&recording.play(&seen, model.parser), &seen, impairment.tolerance()));
+            count.add(truth.judge(
+                &recording.play(&seen, model.parser),
+                &seen,
+                impairment.tolerance(),
+            ));
         }
         let is_above_half = |kind| kind != FaultKind::Half;
-        let mut faults = count.faults.iter().filter(|fault| is_above_half(fault.kind));
-        failures.extend(faults.next().map(|fault| format!("{name} {damage}: {fault}")));
+        let mut faults = count
+            .faults
+            .iter()
+            .filter(|fault| is_above_half(fault.kind));
+        failures.extend(
+            faults
+                .next()
+                .map(|fault| format!("{name} {damage}: {fault}")),
+        );
         if count.found * 100 < count.findable * found_min {
-            failures.push(format!("{name} {damage}: {} of {} are found", count.found, count.findable));
+            failures.push(format!(
+                "{name} {damage}: {} of {} are found",
+                count.found, count.findable
+            ));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -74,23 +104,36 @@ fn no_pair_is_wrong_where_one_was() {
 /// The judge finds the response of another request by its time alone.
 #[test]
 fn the_time_of_another_response_is_a_wrong_pair() {
-    let model = MODELS.iter().find(|model| model.name == "redis_quoted").expect("a model");
+    let model = MODELS
+        .iter()
+        .find(|model| model.name == "redis_quoted")
+        .expect("a model");
     let recording = model.recording();
     let truth = GroundTruth::of(&recording, model.parser);
     let told = recording.play(&recording.whole(), model.parser);
     let (mut tried, mut found) = (0, 0);
     for (i, one) in told.iter().enumerate().step_by(7) {
-        let next = told[i + 1..].iter().find(|next| next.id == one.id && next.ts > one.ts);
-        let Some((next, time)) = next.zip(one.response_time) else { continue };
-        let Some(other) = next.response_time else { continue };
-        let time_of_next =
-            next.ts_end - next.transfer_time.unwrap_or(0) - (one.ts_end - one.transfer_time.unwrap_or(0))
-                + time;
+        let next = told[i + 1..]
+            .iter()
+            .find(|next| next.id == one.id && next.ts > one.ts);
+        let Some((next, time)) = next.zip(one.response_time) else {
+            continue;
+        };
+        let Some(other) = next.response_time else {
+            continue;
+        };
+        let time_of_next = next.ts_end
+            - next.transfer_time.unwrap_or(0)
+            - (one.ts_end - one.transfer_time.unwrap_or(0))
+            + time;
         if other == time || time_of_next == time {
             continue;
         }
         let wrong = |value: &(&'static str, _)| value.0 == "response_time_ns";
-        let mut swapped = ObservedTuple { response_time: Some(time_of_next), ..one.clone() };
+        let mut swapped = ObservedTuple {
+            response_time: Some(time_of_next),
+            ..one.clone()
+        };
         for value in swapped.values.iter_mut().filter(|value| wrong(value)) {
             value.1 = Some(ObservedValue::Number(time_of_next.into()));
         }
@@ -99,32 +142,61 @@ fn the_time_of_another_response_is_a_wrong_pair() {
         found += count.of(FaultKind::Pair);
     }
     // Requests in one packet may have the same values, and so each the response of the other.
-    assert!(tried > 100 && found * 100 >= tried * 95, "{found} of {tried}");
+    assert!(
+        tried > 100 && found * 100 >= tried * 95,
+        "{found} of {tried}"
+    );
 }
 
 /// memcached's quiet commands without an answer: their misses, in both protocols, are found across a backward step of the clock.
 #[test]
 fn quiet_misses_behind_a_backward_step_of_the_clock() {
     let header = |magic: u8, opcode: u8, key: &[u8], opaque: u8| {
-        let mut bytes =
-            vec![magic, opcode, 0, key.len() as u8, 0, 0, 0, 0, 0, 0, 0, key.len() as u8, 0, 0, 0, opaque];
+        let mut bytes = vec![
+            magic,
+            opcode,
+            0,
+            key.len() as u8,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            key.len() as u8,
+            0,
+            0,
+            0,
+            opaque,
+        ];
         bytes.extend([0; 8]);
         bytes.extend(key);
         bytes
     };
-    let meta =
-        |_: u8| Exchange { question: b"mg missing v q\r\nmn\r\n".to_vec(), answer: b"MN\r\n".to_vec() };
+    let meta = |_: u8| Exchange {
+        question: b"mg missing v q\r\nmn\r\n".to_vec(),
+        answer: b"MN\r\n".to_vec(),
+    };
     let binary = |n: u8| Exchange {
         question: [header(0x80, 9, b"missing", n), header(0x80, 10, b"", n)].concat(),
         answer: header(0x81, 10, b"", n),
     };
     let check = |command: &str, exchange: &dyn Fn(u8) -> Exchange| {
         let exchanges = (1..120).map(exchange).collect();
-        let conversation =
-            Conversation { port: 11211, exchanges, habit: Habit::Waits, ..Conversation::default() };
+        let conversation = Conversation {
+            port: 11211,
+            exchanges,
+            habit: Habit::Waits,
+            ..Conversation::default()
+        };
         let recording = PacketRecording::of(&conversation.spoken(&mut SeededRng::new(7)).0);
         let truth = GroundTruth::of(&recording, "memcached");
-        for damage in ["clock-step=-30ms", "clock-step=-200ms", "clock-step=-3600000ms"] {
+        for damage in [
+            "clock-step=-30ms",
+            "clock-step=-200ms",
+            "clock-step=-3600000ms",
+        ] {
             let impairment: Impairment = damage.parse().expect("an impairment");
             for seed in 0..4 {
                 let seen = impairment.apply(&recording, &truth.servers(), seed);
@@ -138,8 +210,16 @@ fn quiet_misses_behind_a_backward_step_of_the_clock() {
                 });
                 assert_eq!(misses.count(), 119, "{command}, {damage}, seed {seed}");
                 let count = truth.judge(&told, &seen, impairment.tolerance());
-                assert!(count.faults.is_empty(), "{command}, {damage}, seed {seed}: {}", count.faults[0]);
-                assert_eq!((count.findable, count.found), (238, 238), "{command}, {damage}, seed {seed}");
+                assert!(
+                    count.faults.is_empty(),
+                    "{command}, {damage}, seed {seed}: {}",
+                    count.faults[0]
+                );
+                assert_eq!(
+                    (count.findable, count.found),
+                    (238, 238),
+                    "{command}, {damage}, seed {seed}"
+                );
             }
         }
     };

@@ -106,10 +106,25 @@ impl Numbers {
             4 => x.u32(0x0d),
             5 => x.opaque(b"target"),
             6 => x.words(&[6, 1]).opaque(b"data!!"),
-            16 => x.u64(1).u32(1).u64(5).opaque(b"entry").u64(6).words(&[0, 1]),
-            17 => x.u64(1).u32(1).u64(5).opaque(b"entry").u64(6).words(&[0, 0, 0, 1]),
+            16 => x
+                .u64(1)
+                .u32(1)
+                .u64(5)
+                .opaque(b"entry")
+                .u64(6)
+                .words(&[0, 1]),
+            17 => x
+                .u64(1)
+                .u32(1)
+                .u64(5)
+                .opaque(b"entry")
+                .u64(6)
+                .words(&[0, 0, 0, 1]),
             18 => (0..6).fold(x, |x, i| x.u64(u64::from(n + i))).u32(0),
-            19 => x.words(&[n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6]).u64(1 << 40).words(&[0, 1, 0x1b]),
+            19 => x
+                .words(&[n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6])
+                .u64(1 << 40)
+                .words(&[0, 1, 0x1b]),
             20 => x.words(&[n, 255, 1, 0, 0, 1]),
             _ => x,
         }
@@ -126,11 +141,17 @@ fn conversation() -> PacketRecording {
     for procedure in 0..22 {
         for (status, _) in STATUSES {
             let xid = numbers.next();
-            let sys = XdrWriter::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
+            let sys = XdrWriter::default()
+                .u32(1)
+                .opaque(b"box")
+                .words(&[10, 20, 0]);
             let call = XdrWriter::default().words(&[xid, 0, 2, 100_003, 3, procedure]);
             let call = numbers.args(procedure, call.u32(1).opaque(&sys.0).words(&[0, 0]));
-            let reply =
-                numbers.results(procedure, *status, XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0]));
+            let reply = numbers.results(
+                procedure,
+                *status,
+                XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0]),
+            );
             talk.client().send(&call.record());
             talk.server().send(&reply.record());
         }
@@ -164,16 +185,25 @@ impl Shown {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => text.parse(),
         };
-        Some(number.unwrap_or_else(|_| panic!("{leaf}: {text}")).to_string())
+        Some(
+            number
+                .unwrap_or_else(|_| panic!("{leaf}: {text}"))
+                .to_string(),
+        )
     }
 
     fn time(&self, leaf: &str, is_there: impl Fn(&str) -> bool + Copy) -> Option<String> {
-        let part = |part| self.number(&format!("{leaf}_tree/{leaf}.{part}"), is_there)?.parse::<i64>().ok();
+        let part = |part| {
+            self.number(&format!("{leaf}_tree/{leaf}.{part}"), is_there)?
+                .parse::<i64>()
+                .ok()
+        };
         Some((part("sec")? * 1_000_000_000 + part("nsec")?).to_string())
     }
 
     fn handle(&self, is_there: impl Fn(&str) -> bool) -> Option<String> {
-        self.find("nfs.fhandle", is_there).map(|text| text.replace(':', ""))
+        self.find("nfs.fhandle", is_there)
+            .map(|text| text.replace(':', ""))
     }
 }
 
@@ -182,11 +212,17 @@ fn flatten(json: &Json, path: String, all: &mut Vec<(String, String)>) {
         Json::Object(fields) => {
             for (name, value) in fields {
                 let name = name.split(' ').next().unwrap_or_default();
-                let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+                let path = if path.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{path}/{name}")
+                };
                 flatten(value, path, all);
             }
         }
-        Json::Array(values) => values.iter().for_each(|value| flatten(value, path.clone(), all)),
+        Json::Array(values) => values
+            .iter()
+            .for_each(|value| flatten(value, path.clone(), all)),
         Json::String(text) => all.push((path, text.clone())),
         _ => {}
     }
@@ -195,7 +231,9 @@ fn flatten(json: &Json, path: String, all: &mut Vec<(String, String)>) {
 /// Procedure, call, and reply of each xid, from tshark.
 fn shown(recording: &PacketRecording) -> Option<Vec<(u64, u32, Shown, Shown)>> {
     let path = std::env::temp_dir().join(format!("nfs-fields-{}.pcap", std::process::id()));
-    recording.write(&recording.whole(), &path).expect("a temporary file");
+    recording
+        .write(&recording.whole(), &path)
+        .expect("a temporary file");
     let out = Command::new("tshark")
         .arg("-r")
         .arg(&path)
@@ -209,7 +247,11 @@ fn shown(recording: &PacketRecording) -> Option<Vec<(u64, u32, Shown, Shown)>> {
         let layers = &packet["_source"]["layers"];
         let rpc = Shown::of(&layers["rpc"]);
         let nfs = Shown::of(&layers["nfs"]);
-        let number = |shown: &Shown, leaf| shown.number(leaf, |_| true).and_then(|n| n.parse::<u64>().ok());
+        let number = |shown: &Shown, leaf| {
+            shown
+                .number(leaf, |_| true)
+                .and_then(|n| n.parse::<u64>().ok())
+        };
         let xid = number(&rpc, "rpc.xid").expect("an xid");
         let procedure = number(&nfs, "nfs.procedure_v3").expect("a procedure") as u32;
         match calls.iter_mut().find(|call| call.0 == xid) {
@@ -235,7 +277,16 @@ fn expected(procedure: u32, call: &Shown, reply: &Shown) -> Vec<(&'static str, O
         }
     };
     let before = |place: &str| place.contains("/before/") && !place.starts_with("todir_wcc");
-    let kinds = ["", "file", "directory", "block_device", "character_device", "link", "socket", "fifo"];
+    let kinds = [
+        "",
+        "file",
+        "directory",
+        "block_device",
+        "character_device",
+        "link",
+        "socket",
+        "fifo",
+    ];
     let named = |names: &[&str], number: Option<String>| {
         number.map(|n| names[n.parse::<usize>().expect("a number")].to_owned())
     };
@@ -248,7 +299,14 @@ fn expected(procedure: u32, call: &Shown, reply: &Shown) -> Vec<(&'static str, O
     vec![
         (
             "status",
-            status.map(|n| STATUSES.iter().find(|s| s.0.to_string() == n).expect("one of ours").1.to_owned()),
+            status.map(|n| {
+                STATUSES
+                    .iter()
+                    .find(|s| s.0.to_string() == n)
+                    .expect("one of ours")
+                    .1
+                    .to_owned()
+            }),
         ),
         ("file_handle", call.handle(first)),
         ("name", call.find("nfs.name", first)),
@@ -260,15 +318,39 @@ fn expected(procedure: u32, call: &Shown, reply: &Shown) -> Vec<(&'static str, O
                 .or(reply.find("nfs.readlink.data", any)),
         ),
         ("object_handle", reply.handle(any)),
-        ("offset", call.number("nfs.offset3", any).or(call.number("nfs.cookie3", any))),
-        ("count", call.number("nfs.count3", any).or(call.number("nfs.count3_maxcount", any))),
-        ("stable", named(&stable, call.number("nfs.write.stable", any))),
+        (
+            "offset",
+            call.number("nfs.offset3", any)
+                .or(call.number("nfs.cookie3", any)),
+        ),
+        (
+            "count",
+            call.number("nfs.count3", any)
+                .or(call.number("nfs.count3_maxcount", any)),
+        ),
+        (
+            "stable",
+            named(&stable, call.number("nfs.write.stable", any)),
+        ),
         ("result_count", reply.number("nfs.count3", any)),
-        ("committed", named(&stable, reply.number("nfs.write.committed", any))),
-        ("eof", flag(reply.find("nfs.read.eof", any).or(reply.find("nfs.readdir.eof", any)))),
+        (
+            "committed",
+            named(&stable, reply.number("nfs.write.committed", any)),
+        ),
+        (
+            "eof",
+            flag(
+                reply
+                    .find("nfs.read.eof", any)
+                    .or(reply.find("nfs.readdir.eof", any)),
+            ),
+        ),
         (
             "entries",
-            is(&[16, 17]).then(|| reply.find("nfs.readdir.eof", any)).flatten().map(|_| "1".to_owned()),
+            is(&[16, 17])
+                .then(|| reply.find("nfs.readdir.eof", any))
+                .flatten()
+                .map(|_| "1".to_owned()),
         ),
         ("access", call.number("nfs.access_check", any)),
         ("access_granted", reply.number("nfs.access_rights", any)),
@@ -294,20 +376,25 @@ fn expected(procedure: u32, call: &Shown, reply: &Shown) -> Vec<(&'static str, O
 #[test]
 fn every_field_of_every_procedure_is_as_tshark_shows_it() {
     let recording = conversation();
-    let Some(calls) = shown(&recording) else { return };
+    let Some(calls) = shown(&recording) else {
+        return;
+    };
     assert_eq!(calls.len(), 22 * STATUSES.len());
     let told = recording.play(&recording.whole(), "nfs");
     let mut wrong = Vec::new();
     let mut compared = 0;
     for (xid, procedure, call, reply) in &calls {
-        let is_it = |t: &&ObservedTuple| t.value("xid") == Some(&ObservedValue::Number(i128::from(*xid)));
+        let is_it =
+            |t: &&ObservedTuple| t.value("xid") == Some(&ObservedValue::Number(i128::from(*xid)));
         let row = told.iter().find(is_it).expect("a tuple of every call");
         assert!(row.is_exact(), "{row}");
         for (field, expected) in expected(*procedure, call, reply) {
             let value = row.value(field).map(ToString::to_string);
             compared += usize::from(expected.is_some());
             if value != expected {
-                wrong.push(format!("procedure {procedure}, {field}: {value:?}, by tshark {expected:?}"));
+                wrong.push(format!(
+                    "procedure {procedure}, {field}: {value:?}, by tshark {expected:?}"
+                ));
             }
         }
     }

@@ -45,7 +45,12 @@ impl ServerConnection {
     /// Starts a session on a new connection.
     pub fn open(session: AgentSession, stream: Box<dyn DuplexStream>) -> ServerConnection {
         let (reading, writing) = split(stream);
-        ServerConnection::Open { session: Box::new(session), reading, writing, outgoing: Bytes::new() }
+        ServerConnection::Open {
+            session: Box::new(session),
+            reading,
+            writing,
+            outgoing: Bytes::new(),
+        }
     }
 
     /// Whether it is connected.
@@ -79,7 +84,9 @@ impl ServerConnection {
 
     /// Requests more outgoing data from the session after the previous was written.
     pub fn fill(&mut self, spool: &mut Spool) {
-        if let ServerConnection::Open { session, outgoing, .. } = self
+        if let ServerConnection::Open {
+            session, outgoing, ..
+        } = self
             && outgoing.is_empty()
         {
             *outgoing = session.poll_transmit(spool).unwrap_or_default();
@@ -93,11 +100,18 @@ impl ServerConnection {
                 tokio::time::sleep_until((*until).into()).await;
                 ServerConnectionEvent::Due
             }
-            ServerConnection::Dialing(dialing) => ServerConnectionEvent::Dialed(match dialing.await {
-                Ok(dialed) => dialed.map_err(|why| why.to_string()),
-                Err(why) => Err(why.to_string()),
-            }),
-            ServerConnection::Open { reading, writing, outgoing, .. } => tokio::select! {
+            ServerConnection::Dialing(dialing) => {
+                ServerConnectionEvent::Dialed(match dialing.await {
+                    Ok(dialed) => dialed.map_err(|why| why.to_string()),
+                    Err(why) => Err(why.to_string()),
+                })
+            }
+            ServerConnection::Open {
+                reading,
+                writing,
+                outgoing,
+                ..
+            } => tokio::select! {
                 read = reading.read(buffer) => ServerConnectionEvent::Read(read),
                 written = writing.write_buf(outgoing), if !outgoing.is_empty() => ServerConnectionEvent::Written(written.map(drop)),
             },
@@ -106,7 +120,14 @@ impl ServerConnection {
 
     /// Notifies the server of the end of this agent.
     pub async fn bye(self, spool: &mut Spool) {
-        let ServerConnection::Open { mut session, mut writing, .. } = self else { return };
+        let ServerConnection::Open {
+            mut session,
+            mut writing,
+            ..
+        } = self
+        else {
+            return;
+        };
         session.bye("this agent ends");
         if let Some(bytes) = session.poll_transmit(spool) {
             // An error means that the server has disconnected.

@@ -33,17 +33,32 @@ impl AgentLoop {
         let demo = self.config.demo.as_ref();
         let borne = |identity: Option<&MonitorIdentity>| self.borne(identity, &taps);
         let asked = asked(body, policy, &self.host, demo, self.origin(), borne);
-        let PreparedOrder { order, mut arguments, cost, identity } = asked?;
+        let PreparedOrder {
+            order,
+            mut arguments,
+            cost,
+            identity,
+        } = asked?;
         let served = MonitorLane::new(lane, taps.clone(), Instant::now() + lasts);
         let mut running = self.monitors.iter_mut();
-        if let Some((first, running)) = running.find(|(_, one)| one.can_serve(identity.as_ref(), &taps)) {
+        if let Some((first, running)) =
+            running.find(|(_, one)| one.can_serve(identity.as_ref(), &taps))
+        {
             tracing::info!("job {}: shares the monitor of job {}", lane.job, first.job);
             running.lanes.push(served);
             return Ok(());
         }
         let packets_max = allowed.or(order.packets_max);
-        let order = JobOrder { attempt: lane.attempt, packets_max, taps, ..order };
-        let bounds = ProcessBounds { memory_max: order.memory_max, cores: order.workers.max(1) };
+        let order = JobOrder {
+            attempt: lane.attempt,
+            packets_max,
+            taps,
+            ..order
+        };
+        let bounds = ProcessBounds {
+            memory_max: order.memory_max,
+            cores: order.workers.max(1),
+        };
         arguments.extend(["--lease".to_owned(), format!("{}ms", lasts.as_millis())]);
         let start = MonitorStart {
             program: &self.config.program,
@@ -54,36 +69,66 @@ impl AgentLoop {
         let monitor = MonitorProcess::start(lane, &start, self.groups.as_ref(), self.news.clone())
             .map_err(|why| MonitorEnd::Crashed(format!("the monitor cannot be started: {why}")))?;
         tracing::info!("job {}: started", lane.job);
-        self.monitors.insert(lane, RunningMonitor::new(monitor, cost, identity, served));
+        self.monitors
+            .insert(lane, RunningMonitor::new(monitor, cost, identity, served));
         Ok(())
     }
 
     /// Current load of the host by jobs; monitors count once.
     fn borne(&self, identity: Option<&MonitorIdentity>, taps: &TapTable) -> HostLoad {
         let packets_per_second = self.traffic.packets_per_second;
-        let takes = self.monitors.values().map(|running| running.cost.at(packets_per_second));
+        let takes = self
+            .monitors
+            .values()
+            .map(|running| running.cost.at(packets_per_second));
         let burden = takes.fold(ResourceUsage::default(), ResourceUsage::and);
-        let jobs = self.monitors.values().map(|running| running.lanes.len()).sum();
-        let can_share = self.monitors.values().any(|running| running.can_serve(identity, taps));
-        HostLoad { jobs, burden, packets_per_second, can_share }
+        let jobs = self
+            .monitors
+            .values()
+            .map(|running| running.lanes.len())
+            .sum();
+        let can_share = self
+            .monitors
+            .values()
+            .any(|running| running.can_serve(identity, taps));
+        HostLoad {
+            jobs,
+            burden,
+            packets_per_second,
+            can_share,
+        }
     }
 
     /// Origin for tuples of this host.
     fn origin(&self) -> AgentOrigin {
-        AgentOrigin { agent: Some(self.config.name.clone()), labels: self.config.policy.labels.clone() }
+        AgentOrigin {
+            agent: Some(self.config.name.clone()),
+            labels: self.config.policy.labels.clone(),
+        }
     }
 
     /// Requests the last results of a lane and its end, with [`AgentLoop::settle`].
     pub fn stop(&mut self, lane: RecordLane) {
-        let course = if self.agent.wants(lane.job) { StopMode::Cut } else { StopMode::Whole };
+        let course = if self.agent.wants(lane.job) {
+            StopMode::Cut
+        } else {
+            StopMode::Whole
+        };
         self.with(lane, |_, of_lane| of_lane.course = course);
     }
 
     /// Changes a lane and its monitor, if they still exist.
-    pub fn with(&mut self, lane: RecordLane, change: impl FnOnce(&mut MonitorProcess, &mut MonitorLane)) {
+    pub fn with(
+        &mut self,
+        lane: RecordLane,
+        change: impl FnOnce(&mut MonitorProcess, &mut MonitorLane),
+    ) {
         let mut all = self.monitors.values_mut().flat_map(|running| {
             let RunningMonitor { monitor, lanes, .. } = running;
-            lanes.iter_mut().find(|one| one.lane == lane).map(|found| (monitor, found))
+            lanes
+                .iter_mut()
+                .find(|one| one.lane == lane)
+                .map(|found| (monitor, found))
         });
         if let Some((monitor, found)) = all.next() {
             change(monitor, found);
@@ -113,17 +158,24 @@ impl AgentLoop {
             ProcessEvent::Said(first, frame) => match (self.monitors.get_mut(&first), frame) {
                 (Some(running), MonitorFrame::Flushed(number)) => {
                     let left = running.take_flushed(number);
-                    let last = |lane: MonitorLane| (running.last_words(&lane, MonitorGoesOn::Yes), lane);
+                    let last =
+                        |lane: MonitorLane| (running.last_words(&lane, MonitorGoesOn::Yes), lane);
                     let left: Vec<_> = left.into_iter().map(last).collect();
                     let end = |lane: &MonitorLane| lane.ended(MonitorEnd::Clean);
-                    left.into_iter().map(|(last, lane)| self.on_end(&lane, end(&lane), last)).collect()
+                    left.into_iter()
+                        .map(|(last, lane)| self.on_end(&lane, end(&lane), last))
+                        .collect()
                 }
                 (Some(running), frame) => running.on_frame(frame, &mut self.spool),
                 (None, _) => Vec::new(),
             },
-            ProcessEvent::Gone(first, status, complaint) => self.on_gone(first, &status, &complaint),
+            ProcessEvent::Gone(first, status, complaint) => {
+                self.on_gone(first, &status, &complaint)
+            }
         };
-        events.into_iter().for_each(|event| self.happened(event, connection));
+        events
+            .into_iter()
+            .for_each(|event| self.happened(event, connection));
         self.settle();
     }
 
@@ -136,24 +188,39 @@ impl AgentLoop {
         let Some(mut running) = self.monitors.remove(&first) else {
             let is_of_another_server = first.boot != self.boot;
             let unknown = MonitorEnd::Crashed("it was not known".into());
-            return vec![self.exited(first, if is_of_another_server { MonitorEnd::Clean } else { unknown })];
+            return vec![self.exited(
+                first,
+                if is_of_another_server {
+                    MonitorEnd::Clean
+                } else {
+                    unknown
+                },
+            )];
         };
         let lanes = std::mem::take(&mut running.lanes);
         let end = |lane: &MonitorLane| {
-            (running.ending(lane, status, complaint), running.last_words(lane, MonitorGoesOn::No))
+            (
+                running.ending(lane, status, complaint),
+                running.last_words(lane, MonitorGoesOn::No),
+            )
         };
         let ends = lanes.iter().map(|lane| (lane, end(lane)));
-        ends.map(|(lane, (end, last))| self.on_end(lane, end, last)).collect()
+        ends.map(|(lane, (end, last))| self.on_end(lane, end, last))
+            .collect()
     }
 
     /// Ends a lane; `last`: its last record, if its results are complete.
     fn on_end(&mut self, lane: &MonitorLane, end: MonitorEnd, last: DataRecord) -> AgentEvent {
         if matches!(end, MonitorEnd::Clean | MonitorEnd::Early(_)) {
             let is_early = matches!(end, MonitorEnd::Early(_)) || lane.course == StopMode::Cut;
-            self.spool.push(DataRecord { is_last: !is_early, ..last });
+            self.spool.push(DataRecord {
+                is_last: !is_early,
+                ..last
+            });
             if is_early {
                 // None of its results are lost; packets until the next monitor starts are not captured.
-                self.spool.push_lost(lane.lane, self.now().wall_ns, Some(0), true);
+                self.spool
+                    .push_lost(lane.lane, self.now().wall_ns, Some(0), true);
             }
         }
         self.exited(lane.lane, end)

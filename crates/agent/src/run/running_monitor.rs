@@ -20,7 +20,8 @@ use crate::sharing::MonitorIdentity;
 const WRONG_USE: i32 = 2;
 /// Counter of the jobs that a monitor serves, if there are several.
 const MONITOR_JOBS: &str = "monitor_jobs";
-const OTHER_TAPS: &str = "the agents of the job differ from those of the jobs that share its monitor";
+const OTHER_TAPS: &str =
+    "the agents of the job differ from those of the jobs that share its monitor";
 
 /// A running monitor with its state, and the jobs that it serves.
 pub struct RunningMonitor {
@@ -92,7 +93,14 @@ enum CapturePhase {
 
 impl MonitorLane {
     pub fn new(lane: RecordLane, taps: TapTable, until: Instant) -> MonitorLane {
-        MonitorLane { lane, course: StopMode::Going, taps, until, early: None, leaving: None }
+        MonitorLane {
+            lane,
+            course: StopMode::Going,
+            taps,
+            until,
+            early: None,
+            leaving: None,
+        }
     }
 
     fn stays(&self) -> bool {
@@ -148,7 +156,12 @@ impl RunningMonitor {
     /// Applies changes of its lanes to the process: jobs that end while others continue leave after a flush; the last ones
     /// end the process. The process has the longest lease and the tap table of those that stay.
     pub fn settle(&mut self) {
-        let Some(table) = self.lanes.iter().find(|lane| lane.stays()).map(|lane| lane.taps.clone()) else {
+        let Some(table) = self
+            .lanes
+            .iter()
+            .find(|lane| lane.stays())
+            .map(|lane| lane.taps.clone())
+        else {
             if self.phase != CapturePhase::Stopping {
                 self.phase = CapturePhase::Stopping;
                 self.monitor.stop();
@@ -159,17 +172,25 @@ impl RunningMonitor {
             self.monitor.retap(&table);
             self.taps = table;
         }
-        for lane in self.lanes.iter_mut().filter(|lane| lane.stays() && lane.taps != self.taps) {
+        for lane in self
+            .lanes
+            .iter_mut()
+            .filter(|lane| lane.stays() && lane.taps != self.taps)
+        {
             lane.early = Some(OTHER_TAPS.into());
         }
         let staying = self.lanes.iter().filter(|lane| lane.stays());
         let until = staying.map(|lane| lane.until).max().unwrap_or(self.until);
         if until > self.until {
             self.until = until;
-            self.monitor.renew(until.saturating_duration_since(Instant::now()));
+            self.monitor
+                .renew(until.saturating_duration_since(Instant::now()));
         }
-        let mut leaving =
-            self.lanes.iter_mut().filter(|lane| !lane.stays() && lane.leaving.is_none()).peekable();
+        let mut leaving = self
+            .lanes
+            .iter_mut()
+            .filter(|lane| !lane.stays() && lane.leaving.is_none())
+            .peekable();
         if leaving.peek().is_some() {
             self.flushes += 1;
             leaving.for_each(|lane| lane.leaving = Some(self.flushes));
@@ -189,7 +210,9 @@ impl RunningMonitor {
             MonitorFrame::Report(payload) => {
                 let head = collect::head(&payload);
                 let head = head.inspect_err(|why| {
-                    lanes.clone().for_each(|lane| tracing::warn!("job {}: {why}", lane.job));
+                    lanes
+                        .clone()
+                        .for_each(|lane| tracing::warn!("job {}: {why}", lane.job));
                 });
                 let Ok(head) = head else { return Vec::new() };
                 let watermark_ns = head.watermark.0;
@@ -197,7 +220,9 @@ impl RunningMonitor {
                 let counted = self.counters.get("tuples").copied().unwrap_or(0);
                 let (form, tuples) = match head.brings {
                     ReportContent::Rows(n) => (PayloadFormat::Tuples, n),
-                    ReportContent::Windows => (PayloadFormat::Partial, counted.saturating_sub(self.tuples)),
+                    ReportContent::Windows => {
+                        (PayloadFormat::Partial, counted.saturating_sub(self.tuples))
+                    }
                 };
                 let payload = Bytes::from(payload);
                 for lane in lanes.clone() {
@@ -218,14 +243,26 @@ impl RunningMonitor {
             MonitorFrame::Account(counts) => {
                 self.counters = counts.into_iter().collect();
                 let jobs = self.lanes.len() as u64;
-                self.counters.extend((jobs > 1).then(|| (MONITOR_JOBS.to_owned(), jobs)));
-                let Some(used) = self.counters.get(TAKEN).copied() else { return Vec::new() };
-                let waits = self.counters.get(WAITING).is_some_and(|waiting| *waiting > 0);
-                lanes.map(|lane| AgentEvent::Used { lane, used, waits }).collect()
+                self.counters
+                    .extend((jobs > 1).then(|| (MONITOR_JOBS.to_owned(), jobs)));
+                let Some(used) = self.counters.get(TAKEN).copied() else {
+                    return Vec::new();
+                };
+                let waits = self
+                    .counters
+                    .get(WAITING)
+                    .is_some_and(|waiting| *waiting > 0);
+                lanes
+                    .map(|lane| AgentEvent::Used { lane, used, waits })
+                    .collect()
             }
-            MonitorFrame::TookBack { grant, taken } => {
-                lanes.map(|lane| AgentEvent::TookBack { lane, allowed: taken, grant }).collect()
-            }
+            MonitorFrame::TookBack { grant, taken } => lanes
+                .map(|lane| AgentEvent::TookBack {
+                    lane,
+                    allowed: taken,
+                    grant,
+                })
+                .collect(),
             MonitorFrame::Closing { cut_short, .. } => {
                 self.closing = Some(cut_short);
                 Vec::new()
@@ -240,13 +277,24 @@ impl RunningMonitor {
         if self.phase == CapturePhase::Stopping {
             return Vec::new();
         }
-        self.lanes.extract_if(.., |lane| lane.leaving.is_some_and(|leaving| leaving <= number)).collect()
+        self.lanes
+            .extract_if(.., |lane| {
+                lane.leaving.is_some_and(|leaving| leaving <= number)
+            })
+            .collect()
     }
 
     /// Removes a lane that has not left in time; `None` if the process serves no other job.
     pub fn take_overdue(&mut self, lane: RecordLane) -> Option<MonitorLane> {
-        let has_others = self.lanes.iter().any(|other| other.lane != lane && other.stays());
-        let at = self.lanes.iter().position(|one| one.lane == lane).filter(|_| has_others)?;
+        let has_others = self
+            .lanes
+            .iter()
+            .any(|other| other.lane != lane && other.stays());
+        let at = self
+            .lanes
+            .iter()
+            .position(|one| one.lane == lane)
+            .filter(|_| has_others)?;
         Some(self.lanes.remove(at))
     }
 
@@ -255,7 +303,10 @@ impl RunningMonitor {
     pub fn last_words(&self, lane: &MonitorLane, goes_on: MonitorGoesOn) -> DataRecord {
         let lacks_unanswered = goes_on == MonitorGoesOn::Yes
             && self.watermark_ns > i64::MIN
-            && self.identity.as_ref().is_some_and(MonitorIdentity::reports_unanswered);
+            && self
+                .identity
+                .as_ref()
+                .is_some_and(MonitorIdentity::reports_unanswered);
         let (from_ns, to_ns) = (self.watermark_ns, self.watermark_ns);
         let report = WorkerReport {
             epoch: 0,
@@ -263,7 +314,11 @@ impl RunningMonitor {
             part: ReportPart::default(),
             loss: self.loss,
             lost: None,
-            limited: lacks_unanswered.then_some(LimitedStretch { from_ns, to_ns, times: 1 }),
+            limited: lacks_unanswered.then_some(LimitedStretch {
+                from_ns,
+                to_ns,
+                times: 1,
+            }),
             open: None,
         };
         DataRecord {
@@ -279,7 +334,12 @@ impl RunningMonitor {
     }
 
     /// End of the monitor for one of its lanes.
-    pub fn ending(&self, lane: &MonitorLane, status: &io::Result<ExitStatus>, complaint: &str) -> MonitorEnd {
+    pub fn ending(
+        &self,
+        lane: &MonitorLane,
+        status: &io::Result<ExitStatus>,
+        complaint: &str,
+    ) -> MonitorEnd {
         match &self.ended {
             Some(why) => MonitorEnd::Crashed(why.clone()),
             None if self.monitor.was_killed_for_memory() => {
@@ -314,14 +374,21 @@ fn judge(
 ) -> MonitorEnd {
     let why = match (closing, status) {
         (Some(None), Ok(status)) if status.success() => return MonitorEnd::Clean,
-        (Some(Some(why)), Ok(_)) if course == StopMode::Going => return MonitorEnd::Early(why.clone()),
+        (Some(Some(why)), Ok(_)) if course == StopMode::Going => {
+            return MonitorEnd::Early(why.clone());
+        }
         (Some(why), Ok(_)) if course != StopMode::Going => {
             tracing::warn!("{}", why.as_deref().unwrap_or(complaint));
             return MonitorEnd::Clean;
         }
         // A retry would fail in the same way. If an earlier attempt ran, its interface is missing now.
         (None, Ok(status)) if status.code() == Some(WRONG_USE) && attempt == 1 => {
-            return MonitorEnd::Refused(complaint.strip_prefix("error: ").unwrap_or(complaint).to_owned());
+            return MonitorEnd::Refused(
+                complaint
+                    .strip_prefix("error: ")
+                    .unwrap_or(complaint)
+                    .to_owned(),
+            );
         }
         // Also if its source or a worker failed: its results are complete, but the input was not.
         (_, Ok(status)) if complaint.is_empty() => format!("its process ended: {status}"),
@@ -360,14 +427,42 @@ mod tests {
                 failed,
                 crashed(&format!("its process ended (exit status: 1): {failed}")),
             ),
-            (said(None), Going, 1, 1, "", crashed("its process ended: exit status: 1")),
+            (
+                said(None),
+                Going,
+                1,
+                1,
+                "",
+                crashed("its process ended: exit status: 1"),
+            ),
             (said(None), Whole, 1, 1, failed, MonitorEnd::Clean),
             (said(None), Cut, 1, 1, failed, MonitorEnd::Clean),
-            (said(Some("its lease")), Going, 1, 1, "", MonitorEnd::Early("its lease".into())),
+            (
+                said(Some("its lease")),
+                Going,
+                1,
+                1,
+                "",
+                MonitorEnd::Early("its lease".into()),
+            ),
             (said(Some("its lease")), Cut, 1, 1, "", MonitorEnd::Clean),
-            (None, Going, 1, 2, "error: no", MonitorEnd::Refused("no".into())),
+            (
+                None,
+                Going,
+                1,
+                2,
+                "error: no",
+                MonitorEnd::Refused("no".into()),
+            ),
             (None, Going, 2, 2, "error: no", crashed(missing)),
-            (None, Whole, 1, 0, "", crashed("its process ended: exit status: 0")),
+            (
+                None,
+                Whole,
+                1,
+                0,
+                "",
+                crashed("its process ended: exit status: 0"),
+            ),
         ] {
             let status = Ok(ExitStatus::from_raw(code << 8));
             assert_eq!(
@@ -378,8 +473,16 @@ mod tests {
         }
     }
 
-    const FIRST: RecordLane = RecordLane { boot: 1, job: 7, attempt: 1 };
-    const SECOND: RecordLane = RecordLane { boot: 1, job: 8, attempt: 4 };
+    const FIRST: RecordLane = RecordLane {
+        boot: 1,
+        job: 7,
+        attempt: 1,
+    };
+    const SECOND: RecordLane = RecordLane {
+        boot: 1,
+        job: 8,
+        attempt: 4,
+    };
 
     /// A monitor of two jobs, and its commands in the order in which it receives them.
     struct SharedMonitor {
@@ -393,47 +496,87 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let program = folder.path().join("monitor");
             let said = folder.path().join("said");
-            let script = format!("#!/bin/sh\nhead -c 4 >/dev/null\nexec cat >{}\n", said.display());
+            let script = format!(
+                "#!/bin/sh\nhead -c 4 >/dev/null\nexec cat >{}\n",
+                said.display()
+            );
             std::fs::write(&program, script).expect("written");
             std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a mode");
             let (news, _) = tokio::sync::mpsc::channel(1);
-            let bounds = ProcessBounds { memory_max: 1 << 40, cores: 1 };
-            let start = MonitorStart { program: &program, arguments: &[], order: b"", bounds };
+            let bounds = ProcessBounds {
+                memory_max: 1 << 40,
+                cores: 1,
+            };
+            let start = MonitorStart {
+                program: &program,
+                arguments: &[],
+                order: b"",
+                bounds,
+            };
             // A process forked concurrently by another test may briefly hold the file open for writing.
-            let process =
-                (0..100).find_map(|_| match MonitorProcess::start(FIRST, &start, None, news.clone()) {
+            let process = (0..100).find_map(|_| {
+                match MonitorProcess::start(FIRST, &start, None, news.clone()) {
                     Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy => {
                         std::thread::sleep(Duration::from_millis(10));
                         None
                     }
                     started => Some(started.expect("it starts")),
-                });
+                }
+            });
             let identity = MonitorIdentity::of(&order(&[parser]), &[]);
             let until = Instant::now();
             let lane = |lane| MonitorLane::new(lane, TapTable::default(), until);
             let process = process.expect("no other process writes it");
-            let mut running = RunningMonitor::new(process, JobCost::default(), identity.clone(), lane(FIRST));
-            assert!(running.can_serve(identity.as_ref(), &TapTable::default()) && identity.is_some());
+            let mut running =
+                RunningMonitor::new(process, JobCost::default(), identity.clone(), lane(FIRST));
+            assert!(
+                running.can_serve(identity.as_ref(), &TapTable::default()) && identity.is_some()
+            );
             running.lanes.push(lane(SECOND));
             let limits = link::SpoolLimits::default();
             let spool = Spool::open(Box::new(link::NoDisk), limits, 1);
-            let mut shared = SharedMonitor { running, folder, spool };
-            let report = shared.running.last_words(&shared.running.lanes[0], MonitorGoesOn::No).payload;
-            let started = shared.running.on_frame(MonitorFrame::Started, &mut shared.spool);
+            let mut shared = SharedMonitor {
+                running,
+                folder,
+                spool,
+            };
+            let report = shared
+                .running
+                .last_words(&shared.running.lanes[0], MonitorGoesOn::No)
+                .payload;
+            let started = shared
+                .running
+                .on_frame(MonitorFrame::Started, &mut shared.spool);
             assert_eq!(started, [FIRST, SECOND].map(AgentEvent::Reported));
-            assert!(!shared.running.can_serve(identity.as_ref(), &TapTable::default()), "it captures");
-            shared.running.on_frame(MonitorFrame::Account(vec![("tuples".into(), 3)]), &mut shared.spool);
-            shared.running.on_frame(MonitorFrame::Report(report.to_vec()), &mut shared.spool);
+            assert!(
+                !shared
+                    .running
+                    .can_serve(identity.as_ref(), &TapTable::default()),
+                "it captures"
+            );
+            shared.running.on_frame(
+                MonitorFrame::Account(vec![("tuples".into(), 3)]),
+                &mut shared.spool,
+            );
+            shared
+                .running
+                .on_frame(MonitorFrame::Report(report.to_vec()), &mut shared.spool);
             shared
         }
 
         fn lane(&mut self, lane: RecordLane) -> &mut MonitorLane {
-            self.running.lanes.iter_mut().find(|one| one.lane == lane).expect("it is served")
+            self.running
+                .lanes
+                .iter_mut()
+                .find(|one| one.lane == lane)
+                .expect("it is served")
         }
 
         /// Commands; the process ends.
         fn said(self) -> Vec<String> {
-            let SharedMonitor { running, folder, .. } = self;
+            let SharedMonitor {
+                running, folder, ..
+            } = self;
             drop(running);
             let path = folder.path().join("said");
             let mut before = None;
@@ -457,14 +600,25 @@ mod tests {
     #[test]
     fn a_job_leaves_a_monitor_of_several_and_the_last_one_ends_it() {
         let mut shared = SharedMonitor::start("http");
-        let records = shared.spool.lanes().iter().map(|lane| (lane.lane, lane.newest)).collect::<Vec<_>>();
+        let records = shared
+            .spool
+            .lanes()
+            .iter()
+            .map(|lane| (lane.lane, lane.newest))
+            .collect::<Vec<_>>();
         assert_eq!(records, [(FIRST, 1), (SECOND, 1)], "both get each report");
         shared.lane(FIRST).course = StopMode::Whole;
         shared.running.settle();
         shared.running.settle();
-        assert!(shared.running.take_flushed(0).is_empty(), "an earlier flush");
+        assert!(
+            shared.running.take_flushed(0).is_empty(),
+            "an earlier flush"
+        );
         let left = shared.running.take_flushed(1);
-        assert_eq!(left.iter().map(|lane| lane.lane).collect::<Vec<_>>(), [FIRST]);
+        assert_eq!(
+            left.iter().map(|lane| lane.lane).collect::<Vec<_>>(),
+            [FIRST]
+        );
         assert_eq!(left[0].ended(MonitorEnd::Clean), MonitorEnd::Clean);
         shared.lane(SECOND).until = Instant::now() + Duration::from_secs(60);
         shared.running.settle();
@@ -480,26 +634,41 @@ mod tests {
         shared.running.settle();
         shared.lane(SECOND).course = StopMode::Cut;
         shared.running.settle();
-        assert!(shared.running.take_flushed(1).is_empty(), "it ends, so its last results follow");
+        assert!(
+            shared.running.take_flushed(1).is_empty(),
+            "it ends, so its last results follow"
+        );
         assert_eq!(shared.said(), ["flush", "end"]);
     }
 
     #[test]
     fn a_job_with_other_taps_leaves_and_one_that_does_not_leave_in_time_is_removed() {
         let mut shared = SharedMonitor::start("http");
-        let taps = TapTable { own: Vec::new(), others: vec!["10.0.0.1".parse().expect("an address")] };
+        let taps = TapTable {
+            own: Vec::new(),
+            others: vec!["10.0.0.1".parse().expect("an address")],
+        };
         shared.lane(FIRST).taps = taps.clone();
         shared.lane(SECOND).taps = taps.clone();
         shared.running.settle();
         shared.lane(SECOND).taps = TapTable::default();
         shared.running.settle();
         let left = shared.running.take_flushed(1);
-        assert_eq!(left[0].ended(MonitorEnd::Clean), MonitorEnd::Early(OTHER_TAPS.into()));
-        assert!(shared.running.take_overdue(FIRST).is_none(), "it is the last one");
+        assert_eq!(
+            left[0].ended(MonitorEnd::Clean),
+            MonitorEnd::Early(OTHER_TAPS.into())
+        );
+        assert!(
+            shared.running.take_overdue(FIRST).is_none(),
+            "it is the last one"
+        );
         shared.running.lanes.extend(left);
         shared.lane(FIRST).course = StopMode::Whole;
         shared.lane(SECOND).early = None;
-        assert_eq!(shared.running.take_overdue(FIRST).map(|lane| lane.lane), Some(FIRST));
+        assert_eq!(
+            shared.running.take_overdue(FIRST).map(|lane| lane.lane),
+            Some(FIRST)
+        );
         assert_eq!(shared.said(), ["taps", "flush"]);
     }
 
@@ -515,7 +684,10 @@ mod tests {
             let last = shared.running.last_words(&shared.running.lanes[0], goes_on);
             // Version 2 of a report has the time of limits.
             assert_eq!(last.payload[0] == 2, is_marked, "{parser} {goes_on:?}");
-            assert_eq!((last.lane, last.watermark_ns, last.is_last), (FIRST, 5, true));
+            assert_eq!(
+                (last.lane, last.watermark_ns, last.is_last),
+                (FIRST, 5, true)
+            );
         }
     }
 }

@@ -55,7 +55,16 @@ impl LaneClaim {
         let number = 0;
         let says = LaneStatement::Claims;
         let partition = 0;
-        let entry = LaneEntry { lane, number, says, partition, topics, about, capture: None, limited: None };
+        let entry = LaneEntry {
+            lane,
+            number,
+            says,
+            partition,
+            topics,
+            about,
+            capture: None,
+            limited: None,
+        };
         LaneClaim {
             entry,
             stage: ClaimStage::Looking,
@@ -77,8 +86,11 @@ impl LaneClaim {
     /// The partition that is held exclusively at this time.
     #[must_use]
     pub fn partition(&self, now_ms: i64) -> Option<i32> {
-        let is_sure = self.sure_ms.is_some_and(|sure_ms| now_ms - sure_ms <= EXPIRY_MS);
-        (is_sure && matches!(self.stage, ClaimStage::Holding { .. })).then_some(self.entry.partition)
+        let is_sure = self
+            .sure_ms
+            .is_some_and(|sure_ms| now_ms - sure_ms <= EXPIRY_MS);
+        (is_sure && matches!(self.stage, ClaimStage::Holding { .. }))
+            .then_some(self.entry.partition)
     }
 
     /// Next action by the log read so far. `log_ms`: time by the brokers' clock, `now_ms`: that of the caller; both are
@@ -114,16 +126,27 @@ impl LaneClaim {
     /// The last entry of the lane.
     #[must_use]
     pub fn end(&self, capture: Option<CaptureBytes>) -> LaneEntry {
-        LaneEntry { says: LaneStatement::Ended, number: self.entry.number + 1, capture, ..self.entry.clone() }
+        LaneEntry {
+            says: LaneStatement::Ended,
+            number: self.entry.number + 1,
+            capture,
+            ..self.entry.clone()
+        }
     }
 
     /// State of our last entry of this stage when it was written, if just read back.
     fn read_back(&mut self, log: &LaneLog) -> Option<LaneStanding> {
         let known = log.find(&self.entry.lane)?;
-        while self.unread.front().is_some_and(|(number, _)| *number < known.entry.number) {
+        while self
+            .unread
+            .front()
+            .is_some_and(|(number, _)| *number < known.entry.number)
+        {
             self.unread.pop_front();
         }
-        let (_, written_ms) = self.unread.pop_front_if(|(number, _)| *number == known.entry.number)?;
+        let (_, written_ms) = self
+            .unread
+            .pop_front_if(|(number, _)| *number == known.entry.number)?;
         if known.entry.number < self.since {
             return None;
         }
@@ -145,7 +168,9 @@ impl LaneClaim {
         self.next(LaneStatement::Claims, now_ms);
         self.entry.partition = log.free(&self.entry.topics, &self.unfit, log_ms);
         self.since = self.entry.number;
-        self.stage = ClaimStage::Claimed { again_ms: now_ms + BEAT_MS };
+        self.stage = ClaimStage::Claimed {
+            again_ms: now_ms + BEAT_MS,
+        };
         ClaimAction::Claim(self.entry.clone(), self.entry.partition + 1)
     }
 
@@ -154,7 +179,9 @@ impl LaneClaim {
         if matches!(self.stage, ClaimStage::Claimed { .. }) {
             self.since = self.entry.number;
         }
-        self.stage = ClaimStage::Holding { next_ms: now_ms + BEAT_MS };
+        self.stage = ClaimStage::Holding {
+            next_ms: now_ms + BEAT_MS,
+        };
         ClaimAction::Hold(self.entry.clone())
     }
 }

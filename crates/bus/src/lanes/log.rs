@@ -133,26 +133,46 @@ impl LaneLog {
             LaneStatement::Holds if self.goes_on(&entry, at_ms) => false,
             _ => self.rivals(&entry, at_ms).next().is_some(),
         };
-        self.lanes.insert(entry.lane.clone(), LoggedLane { entry, at_ms, is_refused });
+        self.lanes.insert(
+            entry.lane.clone(),
+            LoggedLane {
+                entry,
+                at_ms,
+                is_refused,
+            },
+        );
     }
 
     /// Whether the lane has held the partition until now.
     fn goes_on(&self, entry: &LaneEntry, now_ms: i64) -> bool {
         let is_live = |known: &&LoggedLane| known.standing(now_ms) == LaneStanding::Live;
-        let before = self.lanes.get(&entry.lane).filter(is_live).map(|known| &known.entry);
-        before.is_some_and(|before| before.partition == entry.partition && before.topics == entry.topics)
+        let before = self
+            .lanes
+            .get(&entry.lane)
+            .filter(is_live)
+            .map(|known| &known.entry);
+        before.is_some_and(|before| {
+            before.partition == entry.partition && before.topics == entry.topics
+        })
     }
 
     /// Other live lanes with one of the entry's partitions.
     fn rivals(&self, entry: &LaneEntry, now_ms: i64) -> impl Iterator<Item = &LoggedLane> {
         let shares = |known: &LoggedLane| {
             known.entry.partition == entry.partition
-                && known.entry.topics.iter().any(|topic| entry.topics.contains(topic))
+                && known
+                    .entry
+                    .topics
+                    .iter()
+                    .any(|topic| entry.topics.contains(topic))
         };
         let is_rival = move |known: &&LoggedLane| {
             known.entry.lane != entry.lane && known.standing(now_ms) == LaneStanding::Live
         };
-        self.lanes.values().filter(is_rival).filter(move |known| shares(known))
+        self.lanes
+            .values()
+            .filter(is_rival)
+            .filter(move |known| shares(known))
     }
 
     /// First partition that no lane holds in any of the topics, except the `unfit` ones.
@@ -183,9 +203,17 @@ impl LaneLog {
     }
 
     /// All known lanes of a topic with their states.
-    pub fn of_topic(&self, topic: &str, now_ms: i64) -> impl Iterator<Item = (&LoggedLane, LaneStanding)> {
-        let writes = move |known: &&LoggedLane| known.entry.topics.iter().any(|written| written == topic);
-        self.lanes.values().filter(writes).map(move |known| (known, known.standing(now_ms)))
+    pub fn of_topic(
+        &self,
+        topic: &str,
+        now_ms: i64,
+    ) -> impl Iterator<Item = (&LoggedLane, LaneStanding)> {
+        let writes =
+            move |known: &&LoggedLane| known.entry.topics.iter().any(|written| written == topic);
+        self.lanes
+            .values()
+            .filter(writes)
+            .map(move |known| (known, known.standing(now_ms)))
     }
 
     /// Time of its last entry.

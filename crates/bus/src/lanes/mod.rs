@@ -60,10 +60,20 @@ impl LaneLogReader {
             ("segment.bytes", "16777216"),
             ("segment.ms", "3600000"),
         ];
-        let settings = settings.map(|(name, value)| (name, value.to_owned())).to_vec();
-        let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings };
+        let settings = settings
+            .map(|(name, value)| (name, value.to_owned()))
+            .to_vec();
+        let new = NewTopic {
+            partitions: 1,
+            replication: None,
+            retention: Some(KEPT),
+            settings,
+        };
         topics.create(TOPIC, &new)?;
-        let from = topics.offsets(TOPIC)?.first().map_or(0, |range| range.start);
+        let from = topics
+            .offsets(TOPIC)?
+            .first()
+            .map_or(0, |range| range.start);
         let mut reader = PartitionReader::new(kafka, BYTES_MAX)?;
         reader.add(PartitionRange {
             topic: TOPIC.to_owned(),
@@ -71,7 +81,13 @@ impl LaneLogReader {
             from,
             until: PartitionEnd::Forever,
         })?;
-        Ok(LaneLogReader { kafka: kafka.clone(), topics, reader, log: LaneLog::default(), unfit: None })
+        Ok(LaneLogReader {
+            kafka: kafka.clone(),
+            topics,
+            reader,
+            log: LaneLog::default(),
+            unfit: None,
+        })
     }
 
     /// Reads the log written so far; after `limit`, returns what has been read.
@@ -90,7 +106,9 @@ impl LaneLogReader {
                         self.log.read(at_ms, record.payload());
                     }
                 }
-                NextRecord::Nothing | NextRecord::CaughtUp | NextRecord::Over => return Ok(&self.log),
+                NextRecord::Nothing | NextRecord::CaughtUp | NextRecord::Over => {
+                    return Ok(&self.log);
+                }
             }
         }
     }
@@ -101,7 +119,11 @@ impl LaneLogReader {
     /// `BusError::NoTopic` if the log's topic was deleted, `BusError::Unreachable` if no broker answers.
     pub fn read_all(&mut self, limit: Duration) -> Result<&LaneLog, BusError> {
         let deadline = Instant::now() + limit;
-        let end = self.topics.offsets(TOPIC)?.first().map_or(0, |range| range.end);
+        let end = self
+            .topics
+            .offsets(TOPIC)?
+            .first()
+            .map_or(0, |range| range.end);
         while self.reader.position(0) < end && Instant::now() < deadline {
             self.read(deadline.saturating_duration_since(Instant::now()))?;
         }
@@ -111,7 +133,9 @@ impl LaneLogReader {
     /// Time for the state of lanes: this machine's, or the brokers' if later.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         self.log.last_ms().max(now.as_millis() as i64)
     }
 
@@ -119,7 +143,10 @@ impl LaneLogReader {
     /// another lane may have written to it in the meantime.
     #[must_use]
     pub fn without(self, unfit: Box<FindUnfit>) -> LaneLogReader {
-        LaneLogReader { unfit: Some(unfit), ..self }
+        LaneLogReader {
+            unfit: Some(unfit),
+            ..self
+        }
     }
 
     /// Claims a partition of all these existing topics, which get more partitions if all are taken. `lane` identifies
@@ -160,7 +187,10 @@ impl LaneLogReader {
             }
             if keeper.begun.elapsed() > limit {
                 let reason = format!("no partition became available within {} s", limit.as_secs());
-                return Err(BusError::Refused { doing: format!("lane `{lane}`"), reason });
+                return Err(BusError::Refused {
+                    doing: format!("lane `{lane}`"),
+                    reason,
+                });
             }
             keeper.step(Duration::from_millis(50))?;
         };
@@ -172,10 +202,20 @@ impl LaneLogReader {
         let its_failed = failed.clone();
         let keeping = thread
             .spawn(move || keeper.keep(&told, &its_lost, &its_failed))
-            .map_err(|e| BusError::Refused { doing: format!("lane `{lane}`"), reason: e.to_string() })?;
+            .map_err(|e| BusError::Refused {
+                doing: format!("lane `{lane}`"),
+                reason: e.to_string(),
+            })?;
         let name = lane.to_owned();
         let keeping = Some(keeping);
-        Ok(ClaimedLane { name, partition, lost, failed, tell, keeping })
+        Ok(ClaimedLane {
+            name,
+            partition,
+            lost,
+            failed,
+            tell,
+            keeping,
+        })
     }
 }
 
@@ -194,7 +234,10 @@ enum KeeperMessage {
     /// The time of all limits that took effect so far.
     Limited(LimitPeriod),
     /// The lane ends.
-    Ending { capture: Option<CaptureBytes>, limit: Duration },
+    Ending {
+        capture: Option<CaptureBytes>,
+        limit: Duration,
+    },
 }
 
 impl ClaimedLane {
@@ -276,7 +319,9 @@ impl LaneKeeper {
 
     /// Releases partitions that the lane cannot continue; returns whether there were none.
     fn pass_over(&mut self, held: Option<i32>) -> Result<bool, BusError> {
-        let Some(find) = &self.lanes.unfit else { return Ok(true) };
+        let Some(find) = &self.lanes.unfit else {
+            return Ok(true);
+        };
         let unfit = find(&self.lanes.topics, held)?;
         let is_fit = unfit.is_empty();
         self.claim.pass_over(unfit);
@@ -285,11 +330,17 @@ impl LaneKeeper {
 
     fn make_room(&mut self, entry: &LaneEntry, partitions: i32) -> Result<(), BusError> {
         for topic in &entry.topics {
-            let there =
-                self.lanes.topics.partitions(topic)?.ok_or_else(|| BusError::NoTopic(topic.clone()))?;
+            let there = self
+                .lanes
+                .topics
+                .partitions(topic)?
+                .ok_or_else(|| BusError::NoTopic(topic.clone()))?;
             if partitions > LANES_MAX {
                 let reason = format!("all {LANES_MAX} partitions are taken");
-                return Err(BusError::Refused { doing: format!("topic `{topic}`"), reason });
+                return Err(BusError::Refused {
+                    doing: format!("topic `{topic}`"),
+                    reason,
+                });
             }
             if there < partitions {
                 self.lanes.topics.grow(topic, partitions)?;
@@ -299,14 +350,24 @@ impl LaneKeeper {
     }
 
     fn write(&self, entry: &LaneEntry) -> Result<(), BusError> {
-        let entry = &LaneEntry { limited: self.limited, ..entry.clone() };
+        let entry = &LaneEntry {
+            limited: self.limited,
+            ..entry.clone()
+        };
         let text = serde_json::to_vec(entry).expect("an entry is JSON");
         // Without space, brokers are unreachable and the entry would not be read.
-        self.producer.send(self.target, Some(entry.lane.as_bytes()), &text).map(|_| ())
+        self.producer
+            .send(self.target, Some(entry.lane.as_bytes()), &text)
+            .map(|_| ())
     }
 
     /// Runs until the lane ends, or its owner is dropped.
-    fn keep(mut self, told: &Receiver<KeeperMessage>, lost: &AtomicBool, failed: &Mutex<Option<BusError>>) {
+    fn keep(
+        mut self,
+        told: &Receiver<KeeperMessage>,
+        lost: &AtomicBool,
+        failed: &Mutex<Option<BusError>>,
+    ) {
         loop {
             match told.recv_timeout(READ) {
                 Ok(KeeperMessage::Limited(limited)) => {

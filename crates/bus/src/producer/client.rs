@@ -26,7 +26,10 @@ pub fn start(
         ("linger.ms", config.linger.as_millis().to_string()),
         ("batch.num.messages", "100000".to_owned()),
         // The overhead of a record is less than the rest.
-        ("message.max.bytes", (RECORD_BYTES_MAX - RECORD_BYTES_MAX / 64).to_string()),
+        (
+            "message.max.bytes",
+            (RECORD_BYTES_MAX - RECORD_BYTES_MAX / 64).to_string(),
+        ),
         ("retry.backoff.ms", "100".to_owned()),
         ("statistics.interval.ms", "1000".to_owned()),
     ] {
@@ -47,7 +50,8 @@ pub fn start(
         .set("message.timeout.ms", "0")
         .set("queue.buffering.max.messages", "0")
         .set("queue.buffering.max.kbytes", "2147483647");
-    all.create_with_context(DeliveryCallbacks::default()).map_err(|e| kafka.explain(&e))
+    all.create_with_context(DeliveryCallbacks::default())
+        .map_err(|e| kafka.explain(&e))
 }
 
 /// State reported by the client's callbacks.
@@ -132,7 +136,8 @@ impl DeliveryCallbacks {
             Some(Code::PurgeQueue | Code::PurgeInflight) => {}
             Some(code) => {
                 self.refusal.get_or_init(|| code.to_string());
-                self.trouble.note(error, &format!("topic `{topic}`: {code}"));
+                self.trouble
+                    .note(error, &format!("topic `{topic}`: {code}"));
             }
             None => {}
         }

@@ -21,7 +21,8 @@ pub struct SingleWriterSum(AtomicU64);
 impl SingleWriterSum {
     /// Not `fetch_add`, which takes as long as the rest of a record's handling.
     pub fn add(&self, more: u64) {
-        self.0.store(self.read().wrapping_add(more), Ordering::Release);
+        self.0
+            .store(self.read().wrapping_add(more), Ordering::Release);
     }
 
     /// A reader also sees all earlier writes.
@@ -66,7 +67,11 @@ impl InFlightMemory {
         let bytes = taken(records, payload);
         // Read first: records settled later count as waiting.
         let settled = self.settled.0.read();
-        let before = self.handed.0.fetch_add(bytes, Ordering::Relaxed).wrapping_sub(settled);
+        let before = self
+            .handed
+            .0
+            .fetch_add(bytes, Ordering::Relaxed)
+            .wrapping_sub(settled);
         let fits = (before == 0 && records == 1) || before + bytes <= bytes_max;
         if !fits {
             self.handed.0.fetch_sub(bytes, Ordering::Relaxed);
@@ -76,7 +81,9 @@ impl InFlightMemory {
 
     /// Releases the reservation of records that were rejected immediately.
     pub fn take_back(&self, records: usize, payload: usize) {
-        self.handed.0.fetch_sub(taken(records, payload), Ordering::Relaxed);
+        self.handed
+            .0
+            .fetch_sub(taken(records, payload), Ordering::Relaxed);
     }
 
     /// Notes the acknowledgment or failure of a record.
@@ -118,14 +125,21 @@ struct SettledCounts {
 impl TargetQueue {
     /// For one partition, or for partitions by the records' keys.
     pub fn new(by_key: bool) -> TargetQueue {
-        TargetQueue { by_key, ..TargetQueue::default() }
+        TargetQueue {
+            by_key,
+            ..TargetQueue::default()
+        }
     }
 
     /// Notes that this number of records was sent.
     pub fn hand_over(&self, records: usize, now: Duration) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
         let settled = self.settled.count.read();
-        if handed.marks.back().is_none_or(|(_, last)| now >= *last + GRAIN) {
+        if handed
+            .marks
+            .back()
+            .is_none_or(|(_, last)| now >= *last + GRAIN)
+        {
             handed.forget(settled);
             if handed.marks.len() < MARKS_MAX {
                 let first = handed.count;
@@ -148,7 +162,9 @@ impl TargetQueue {
             return true;
         }
         let end = self.settled.end.load(Ordering::Relaxed);
-        self.settled.end.store(end.max(offset.saturating_add(1)), Ordering::Relaxed);
+        self.settled
+            .end
+            .store(end.max(offset.saturating_add(1)), Ordering::Relaxed);
         end <= offset
     }
 
@@ -183,7 +199,11 @@ struct HandedMarks {
 impl HandedMarks {
     /// Drops marks before that of the oldest record.
     fn forget(&mut self, settled: u64) {
-        while self.marks.get(1).is_some_and(|(first, _)| *first <= settled) {
+        while self
+            .marks
+            .get(1)
+            .is_some_and(|(first, _)| *first <= settled)
+        {
             self.marks.pop_front();
         }
         if settled == self.count {
@@ -251,7 +271,10 @@ mod tests {
         (1..all).for_each(|_| queue.settle());
         let (count, since) = queue.waiting();
         assert_eq!(count, 1);
-        assert!(since.is_some_and(|since| since <= at(10 * all)), "{since:?}");
+        assert!(
+            since.is_some_and(|since| since <= at(10 * all)),
+            "{since:?}"
+        );
     }
 
     #[test]

@@ -16,7 +16,9 @@ use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 
 use crate::{BusError, Kafka, sys};
 use avro::AvroRecords;
-pub use config::{BatchCompression, OverflowPolicy, ProducerConfig, ProducerCounters, RECORD_BYTES_MAX};
+pub use config::{
+    BatchCompression, OverflowPolicy, ProducerConfig, ProducerCounters, RECORD_BYTES_MAX,
+};
 
 use client::DeliveryCallbacks;
 use in_flight::TargetQueue;
@@ -69,19 +71,36 @@ impl Producer {
     ///
     /// # Errors
     /// If no client can be created.
-    pub fn new(kafka: &Kafka, config: ProducerConfig, stop: Arc<AtomicBool>) -> Result<Producer, BusError> {
+    pub fn new(
+        kafka: &Kafka,
+        config: ProducerConfig,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Producer, BusError> {
         let client = client::start(kafka, &config)?;
         let told = client.client().context().clone();
         let kafka = kafka.clone();
         let begun = Instant::now();
-        Ok(Producer { kafka, config, stop, begun, client, told, targets: Vec::new() })
+        Ok(Producer {
+            kafka,
+            config,
+            stop,
+            begun,
+            client,
+            told,
+            targets: Vec::new(),
+        })
     }
 
     /// Registers a partition to write to, or [`BY_KEY`]; it should exist.
     pub fn target(&mut self, topic: &str, partition: i32) -> ProducerTarget {
         let queue = Arc::new(TargetQueue::new(partition == BY_KEY));
         let number = self.told.add(queue.clone());
-        self.targets.push(TargetState { topic: topic.to_owned(), partition, queue, number });
+        self.targets.push(TargetState {
+            topic: topic.to_owned(),
+            partition,
+            queue,
+            number,
+        });
         ProducerTarget(number)
     }
 
@@ -93,7 +112,11 @@ impl Producer {
     ///
     /// # Panics
     /// If the target belongs to another producer, which is a bug of the caller.
-    pub fn send_all(&self, target: ProducerTarget, records: &AvroRecords) -> Result<SendResult, BusError> {
+    pub fn send_all(
+        &self,
+        target: ProducerTarget,
+        records: &AvroRecords,
+    ) -> Result<SendResult, BusError> {
         let mut all = SendResult::default();
         let mut rest = records.iter();
         while rest.len() > 0 {
@@ -122,7 +145,13 @@ impl Producer {
         all: &mut SendResult,
     ) -> Result<(), BusError> {
         to.queue.hand_over(records.len(), self.begun.elapsed());
-        let refused = sys::produce(&self.client, &to.topic, to.partition, to.number, records.clone());
+        let refused = sys::produce(
+            &self.client,
+            &to.topic,
+            to.partition,
+            to.number,
+            records.clone(),
+        );
         let mut taken = (0, 0);
         let mut outcome = Ok(());
         for (payload, refused) in records.zip(refused) {
@@ -179,24 +208,38 @@ impl Producer {
         let bytes = payload.len() + key.map_or(0, <[u8]>::len);
         if !self.room(1, bytes)? {
             self.told.dropped_full.fetch_add(1, Ordering::Relaxed);
-            return Ok(SendResult { taken: 0, dropped: 1 });
+            return Ok(SendResult {
+                taken: 0,
+                dropped: 1,
+            });
         }
         to.queue.hand_over(1, self.begun.elapsed());
         let is_taken = self.give(to, payload, |mut record| {
             record.key = key;
             record.headers = (!headers.is_empty()).then(|| {
                 let add = |all: OwnedHeaders, (key, value): &(&str, &str)| {
-                    all.insert(Header { key, value: Some(*value) })
+                    all.insert(Header {
+                        key,
+                        value: Some(*value),
+                    })
                 };
-                headers.iter().fold(OwnedHeaders::new_with_capacity(headers.len()), add)
+                headers
+                    .iter()
+                    .fold(OwnedHeaders::new_with_capacity(headers.len()), add)
             });
             record
         })?;
         if !is_taken {
-            return Ok(SendResult { taken: 0, dropped: 1 });
+            return Ok(SendResult {
+                taken: 0,
+                dropped: 1,
+            });
         }
         self.told.taken(1, bytes);
-        Ok(SendResult { taken: 1, dropped: 0 })
+        Ok(SendResult {
+            taken: 1,
+            dropped: 0,
+        })
     }
 
     /// Passes a record to the client; returns false if it was dropped and counted. A rejected record releases its
@@ -227,7 +270,12 @@ impl Producer {
     }
 
     /// Releases the space of a record rejected by the client; returns false if it was dropped and counted.
-    fn refused(&self, to: &TargetState, bytes: usize, error: &KafkaError) -> Result<bool, BusError> {
+    fn refused(
+        &self,
+        to: &TargetState,
+        bytes: usize,
+        error: &KafkaError,
+    ) -> Result<bool, BusError> {
         to.queue.take_back(1);
         self.told.memory.take_back(1, bytes);
         self.not_taken(to, error).map(|()| false)
@@ -250,7 +298,11 @@ impl Producer {
             return Ok(());
         }
         let servers = self.kafka.servers().to_owned();
-        Err(BusError::NotFlushed { records: in_flight, servers, reason: self.told.trouble.reason() })
+        Err(BusError::NotFlushed {
+            records: in_flight,
+            servers,
+            reason: self.told.trouble.reason(),
+        })
     }
 
     /// Current counters.
@@ -261,7 +313,9 @@ impl Producer {
         for to in &self.targets {
             let (count, since) = to.queue.waiting();
             counters.in_flight += count;
-            counters.oldest = counters.oldest.max(since.map(|since| now.saturating_sub(since)));
+            counters.oldest = counters
+                .oldest
+                .max(since.map(|since| now.saturating_sub(since)));
         }
         counters
     }
@@ -292,7 +346,11 @@ impl Producer {
     fn room(&self, records: usize, bytes: usize) -> Result<bool, BusError> {
         self.told.check(&self.kafka)?;
         loop {
-            if self.told.memory.reserve(records, bytes, self.config.bytes_max) {
+            if self
+                .told
+                .memory
+                .reserve(records, bytes, self.config.bytes_max)
+            {
                 return Ok(true);
             }
             match self.config.away {
@@ -327,7 +385,10 @@ impl Producer {
             _ => {
                 self.told.check(&self.kafka)?;
                 let doing = format!("topic `{}`, partition {}", to.topic, to.partition);
-                Err(BusError::Refused { doing, reason: error.to_string() })
+                Err(BusError::Refused {
+                    doing,
+                    reason: error.to_string(),
+                })
             }
         }
     }

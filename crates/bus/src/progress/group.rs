@@ -29,15 +29,24 @@ impl GroupProgressReporter {
         timeout: Duration,
     ) -> Result<GroupProgressReporter, BusError> {
         let there = TopicAdmin::connect(kafka, timeout)?;
-        let telling =
-            ReporterThread { there, topics, group: ConsumerGroup::new(kafka, group, timeout)?, teller };
+        let telling = ReporterThread {
+            there,
+            topics,
+            group: ConsumerGroup::new(kafka, group, timeout)?,
+            teller,
+        };
         let (end, ended) = channel();
         let thread = std::thread::Builder::new().name("progress".into());
-        let telling = thread.spawn(move || telling.go(&ended)).map_err(|e| BusError::Refused {
-            doing: format!("progress of `{group}`"),
-            reason: e.to_string(),
-        })?;
-        Ok(GroupProgressReporter { end: Some(end), telling: Some(telling) })
+        let telling = thread
+            .spawn(move || telling.go(&ended))
+            .map_err(|e| BusError::Refused {
+                doing: format!("progress of `{group}`"),
+                reason: e.to_string(),
+            })?;
+        Ok(GroupProgressReporter {
+            end: Some(end),
+            telling: Some(telling),
+        })
     }
 }
 
@@ -62,7 +71,9 @@ impl ReporterThread {
             let is_due = self.teller.is_due();
             for (topic, last) in self.topics.iter().zip(&mut last) {
                 // Unreachable brokers may return; until then the progress is unknown.
-                let Ok(at) = self.committed(topic) else { continue };
+                let Ok(at) = self.committed(topic) else {
+                    continue;
+                };
                 if is_due || at != *last {
                     self.teller.tell(topic, at.clone());
                     *last = at;
@@ -73,7 +84,10 @@ impl ReporterThread {
 
     /// Topics may grow.
     fn committed(&self, topic: &str) -> Result<Vec<Option<i64>>, BusError> {
-        let partitions = self.there.partitions(topic)?.ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
+        let partitions = self
+            .there
+            .partitions(topic)?
+            .ok_or_else(|| BusError::NoTopic(topic.to_owned()))?;
         self.group.committed(topic, partitions)
     }
 }

@@ -111,16 +111,26 @@ impl ProgressReporter {
     fn write(&self, topic: &str, says: ReaderStatement, at: Vec<Option<i64>>) {
         let reader = self.reader.clone();
         let topic = topic.to_owned();
-        let note = ProgressNote { reader, topic, says, at, every_ms: self.every.as_millis() as u64 };
+        let note = ProgressNote {
+            reader,
+            topic,
+            says,
+            at,
+            every_ms: self.every.as_millis() as u64,
+        };
         let text = serde_json::to_vec(&note).expect("a note is JSON");
         // A failed report is replaced by the next, a second later.
-        let _ = self.producer.send(self.target, Some(self.reader.as_bytes()), &text);
+        let _ = self
+            .producer
+            .send(self.target, Some(self.reader.as_bytes()), &text);
     }
 }
 
 impl Drop for ProgressReporter {
     fn drop(&mut self) {
-        self.topics.iter().for_each(|topic| self.write(topic, ReaderStatement::Ended, Vec::new()));
+        self.topics
+            .iter()
+            .for_each(|topic| self.write(topic, ReaderStatement::Ended, Vec::new()));
         let _ = self.producer.flush(Duration::from_secs(2));
     }
 }
@@ -169,5 +179,13 @@ impl ProgressWatch {
 
 fn make(topics: &TopicAdmin) -> Result<bool, BusError> {
     let settings = vec![("segment.ms", KEPT.as_millis().to_string())];
-    topics.create(TOPIC, &NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings })
+    topics.create(
+        TOPIC,
+        &NewTopic {
+            partitions: 1,
+            replication: None,
+            retention: Some(KEPT),
+            settings,
+        },
+    )
 }

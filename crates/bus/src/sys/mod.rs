@@ -36,7 +36,9 @@ pub fn produce<'a, C: ProducerContext<DeliveryOpaque = usize>>(
     };
     let mut messages: Vec<rd_kafka_message_t> = payloads.map(message).collect();
     let refused = |messages: &[_]| vec![Some(RDKafkaErrorCode::InvalidTopic); messages.len()];
-    let Ok(topic) = CString::new(topic) else { return refused(&messages) };
+    let Ok(topic) = CString::new(topic) else {
+        return refused(&messages);
+    };
     let client = producer.client().native_ptr();
     // SAFETY: the client lives as long as `producer`, which is borrowed. The topic belongs to the client and is
     // released before it. The messages match the given count and point at payloads that live as long as `messages`;
@@ -48,7 +50,13 @@ pub fn produce<'a, C: ProducerContext<DeliveryOpaque = usize>>(
             return refused(&messages);
         }
         let flags = RD_KAFKA_MSG_F_COPY;
-        rd_kafka_produce_batch(topic, partition, flags, messages.as_mut_ptr(), messages.len() as i32);
+        rd_kafka_produce_batch(
+            topic,
+            partition,
+            flags,
+            messages.as_mut_ptr(),
+            messages.len() as i32,
+        );
         rd_kafka_topic_destroy(topic);
     }
     let outcome = |message: &rd_kafka_message_t| match RDKafkaErrorCode::from(message.err) {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bus::{
-    BusError, Kafka, NextRecord, OverflowPolicy, PartitionEnd, PartitionRange, PartitionReader, Producer,
-    ProducerConfig, SendResult, TopicAdmin,
+    BusError, Kafka, NextRecord, OverflowPolicy, PartitionEnd, PartitionRange, PartitionReader,
+    Producer, ProducerConfig, SendResult, TopicAdmin,
 };
 use testkit::cluster::{ClusterParts, TestCluster};
 use testkit::programs::{PATIENCE, free_port, wait_for};
@@ -20,22 +20,34 @@ fn nobody() -> Kafka {
 }
 
 fn small(away: OverflowPolicy) -> ProducerConfig {
-    ProducerConfig { bytes_max: 30_000, away, ..ProducerConfig::default() }
+    ProducerConfig {
+        bytes_max: 30_000,
+        away,
+        ..ProducerConfig::default()
+    }
 }
 
 #[test]
 fn who_does_not_answer_is_named() {
     let check = |kafka: &Kafka, reason: &str| {
         let begun = Instant::now();
-        let error = TopicAdmin::connect(kafka, Duration::from_secs(3)).err().expect("nobody is there");
-        assert_eq!(error.to_string(), format!("no broker answers at {}: {reason}", kafka.servers()));
+        let error = TopicAdmin::connect(kafka, Duration::from_secs(3))
+            .err()
+            .expect("nobody is there");
+        assert_eq!(
+            error.to_string(),
+            format!("no broker answers at {}: {reason}", kafka.servers())
+        );
         assert!(begun.elapsed() < PATIENCE);
     };
     check(&nobody(), "Connection refused");
     // A program that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("its address").to_string();
-    check(&Kafka::new(&address, []).expect("an address"), "no answer in time");
+    check(
+        &Kafka::new(&address, []).expect("an address"),
+        "no answer in time",
+    );
 }
 
 #[test]
@@ -47,16 +59,25 @@ fn without_brokers_records_are_dropped_or_wait_within_bounds() {
         (producer, target)
     };
     let (dropping, target) = start(OverflowPolicy::Drop);
-    let handed: Vec<SendResult> =
-        (0..200).map(|_| dropping.send(target, None, &[7; 44]).expect("it drops")).collect();
+    let handed: Vec<SendResult> = (0..200)
+        .map(|_| dropping.send(target, None, &[7; 44]).expect("it drops"))
+        .collect();
     let counters = dropping.counters();
     // 44 bytes and 256 of overhead.
-    assert_eq!((counters.records, counters.dropped_full, counters.in_flight), (100, 100, 100));
+    assert_eq!(
+        (counters.records, counters.dropped_full, counters.in_flight),
+        (100, 100, 100)
+    );
     assert_eq!((counters.bytes, counters.in_flight_bytes), (4400, 30_000));
     assert!(counters.oldest.is_some());
     assert_eq!(handed.iter().map(|one| one.dropped).sum::<u64>(), 100);
-    let error = dropping.flush(Duration::from_millis(100)).expect_err("nobody acknowledges");
-    assert!(matches!(error, BusError::NotFlushed { records: 100, .. }), "{error}");
+    let error = dropping
+        .flush(Duration::from_millis(100))
+        .expect_err("nobody acknowledges");
+    assert!(
+        matches!(error, BusError::NotFlushed { records: 100, .. }),
+        "{error}"
+    );
 
     let (blocking, target) = start(OverflowPolicy::Block);
     std::thread::scope(|scope| {
@@ -86,32 +107,45 @@ fn without_brokers_records_are_dropped_or_wait_within_bounds() {
 /// in order.
 #[test]
 fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
-    let Some(cluster) = TestCluster::start(Path::new(TMP), "bus-away", ClusterParts::Kafka(1)) else {
+    let Some(cluster) = TestCluster::start(Path::new(TMP), "bus-away", ClusterParts::Kafka(1))
+    else {
         return;
     };
     let kafka = kafka(&cluster);
     let topic = topic(&kafka, "away", 1);
     let stop = Arc::new(AtomicBool::new(false));
-    let mut producer = Producer::new(&kafka, small(OverflowPolicy::Block), stop).expect("a producer");
+    let mut producer =
+        Producer::new(&kafka, small(OverflowPolicy::Block), stop).expect("a producer");
     let target = producer.target(&topic, 0);
     let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
-    let part = PartitionRange { topic: topic.clone(), partition: 0, from: 0, until: PartitionEnd::Forever };
+    let part = PartitionRange {
+        topic: topic.clone(),
+        partition: 0,
+        from: 0,
+        until: PartitionEnd::Forever,
+    };
     let part = reader.add(part).expect("a partition");
     let total = 40_000;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..total {
-                producer.send(target, None, number.to_string().as_bytes()).expect("it waits");
+                producer
+                    .send(target, None, number.to_string().as_bytes())
+                    .expect("it waits");
             }
             producer.flush(2 * PATIENCE).expect("acknowledged");
         });
-        wait_for("the first acknowledgments", || match producer.counters().acknowledged {
-            0..1000 => Err("fewer".to_owned()),
-            _ => Ok(()),
+        wait_for("the first acknowledgments", || {
+            match producer.counters().acknowledged {
+                0..1000 => Err("fewer".to_owned()),
+                _ => Ok(()),
+            }
         });
         cluster.kill("broker-1");
         wait_for("somebody who waits", || match producer.counters() {
-            full if full.in_flight_bytes > 29_000 && full.oldest > Some(Duration::from_secs(1)) => Ok(()),
+            full if full.in_flight_bytes > 29_000 && full.oldest > Some(Duration::from_secs(1)) => {
+                Ok(())
+            }
             other => Err(format!("{other:?}")),
         });
         assert!(producer.counters().in_flight_bytes <= 30_000);
@@ -119,9 +153,14 @@ fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
         let mut seen = 0_u64;
         let begun = Instant::now();
         while seen < total {
-            assert!(begun.elapsed() < 2 * PATIENCE, "{reader:?}: {}", reader.trouble());
-            if let NextRecord::Record(record) =
-                reader.next(part, Duration::from_millis(100)).expect("it comes back")
+            assert!(
+                begun.elapsed() < 2 * PATIENCE,
+                "{reader:?}: {}",
+                reader.trouble()
+            );
+            if let NextRecord::Record(record) = reader
+                .next(part, Duration::from_millis(100))
+                .expect("it comes back")
             {
                 assert_eq!(record.payload(), seen.to_string().as_bytes());
                 seen += 1;
@@ -129,8 +168,24 @@ fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
         }
     });
     let counters = producer.counters();
-    assert_eq!((counters.records, counters.acknowledged, counters.in_flight), (total, total, 0));
-    assert_eq!((counters.bytes, counters.in_flight_bytes), (counters.acknowledged_bytes, 0));
-    assert_eq!((counters.dropped_full, counters.dropped_refused, counters.oldest), (0, 0, None));
-    assert_eq!(read(&kafka, &topic, 0, 0, PartitionEnd::End), texts(0..total));
+    assert_eq!(
+        (counters.records, counters.acknowledged, counters.in_flight),
+        (total, total, 0)
+    );
+    assert_eq!(
+        (counters.bytes, counters.in_flight_bytes),
+        (counters.acknowledged_bytes, 0)
+    );
+    assert_eq!(
+        (
+            counters.dropped_full,
+            counters.dropped_refused,
+            counters.oldest
+        ),
+        (0, 0, None)
+    );
+    assert_eq!(
+        read(&kafka, &topic, 0, 0, PartitionEnd::End),
+        texts(0..total)
+    );
 }

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bus::{
-    Kafka, NewTopic, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer, ProducerConfig,
-    TopicAdmin,
+    Kafka, NewTopic, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer,
+    ProducerConfig, TopicAdmin,
 };
 use testkit::cluster::{ClusterParts, TestCluster};
 use testkit::programs::PATIENCE;
@@ -33,7 +33,11 @@ fn broker() -> Option<Arc<TestCluster>> {
     if let Some(cluster) = shared.upgrade() {
         return Some(cluster);
     }
-    let cluster = Arc::new(TestCluster::start(Path::new(TMP), "bus", ClusterParts::Kafka(1))?);
+    let cluster = Arc::new(TestCluster::start(
+        Path::new(TMP),
+        "bus",
+        ClusterParts::Kafka(1),
+    )?);
     *shared = Arc::downgrade(&cluster);
     Some(cluster)
 }
@@ -59,7 +63,12 @@ fn topic(kafka: &Kafka, name: &str, partitions: i32) -> String {
 }
 
 fn producer(kafka: &Kafka) -> Producer {
-    Producer::new(kafka, ProducerConfig::default(), Arc::new(AtomicBool::new(false))).expect("a producer")
+    Producer::new(
+        kafka,
+        ProducerConfig::default(),
+        Arc::new(AtomicBool::new(false)),
+    )
+    .expect("a producer")
 }
 
 /// Writes numbers as text.
@@ -67,7 +76,9 @@ fn write(kafka: &Kafka, topic: &str, partition: i32, numbers: std::ops::Range<u6
     let mut producer = producer(kafka);
     let target = producer.target(topic, partition);
     for number in numbers {
-        producer.send(target, None, number.to_string().as_bytes()).expect("room");
+        producer
+            .send(target, None, number.to_string().as_bytes())
+            .expect("room");
     }
     producer.flush(PATIENCE).expect("acknowledged");
 }
@@ -75,14 +86,28 @@ fn write(kafka: &Kafka, topic: &str, partition: i32, numbers: std::ops::Range<u6
 /// Reads a part to its end.
 fn read(kafka: &Kafka, topic: &str, partition: i32, from: i64, until: PartitionEnd) -> Vec<String> {
     let mut reader = PartitionReader::new(kafka, 1 << 20).expect("a reader");
-    let part = PartitionRange { topic: topic.to_owned(), partition, from, until };
+    let part = PartitionRange {
+        topic: topic.to_owned(),
+        partition,
+        from,
+        until,
+    };
     let part = reader.add(part).expect("a partition");
     let mut texts = Vec::new();
     let begun = Instant::now();
     loop {
-        assert!(begun.elapsed() < PATIENCE, "{reader:?}: {}", reader.trouble());
-        match reader.next(part, Duration::from_millis(100)).expect("it can be read") {
-            NextRecord::Record(record) => texts.push(String::from_utf8_lossy(record.payload()).into_owned()),
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{reader:?}: {}",
+            reader.trouble()
+        );
+        match reader
+            .next(part, Duration::from_millis(100))
+            .expect("it can be read")
+        {
+            NextRecord::Record(record) => {
+                texts.push(String::from_utf8_lossy(record.payload()).into_owned())
+            }
             NextRecord::Nothing | NextRecord::CaughtUp => {}
             NextRecord::Over => return texts,
         }
@@ -101,8 +126,15 @@ fn ask(python: &Path, script: &str, arguments: &[&str]) -> String {
 /// Output of a Python script with input.
 fn ask_with(python: &Path, script: &str, arguments: &[&str], input: &str) -> String {
     let mut command = Command::new(python);
-    command.args(["-c", script]).args(arguments).stdin(Stdio::piped());
-    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    command
+        .args(["-c", script])
+        .args(arguments)
+        .stdin(Stdio::piped());
+    let mut running = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
     let mut pipe = running.stdin.take().expect("piped");
     pipe.write_all(input.as_bytes()).expect("it reads");
     drop(pipe);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bus::{
-    BusError, ConsumerGroup, NewTopic, NextRecord, PartitionEnd, PartitionRange, PartitionReader, TopicAdmin,
+    BusError, ConsumerGroup, NewTopic, NextRecord, PartitionEnd, PartitionRange, PartitionReader,
+    TopicAdmin,
 };
 use testkit::cluster;
 use testkit::programs::{PATIENCE, wait_for};
@@ -18,7 +19,12 @@ fn topics_are_made_grown_and_deleted() {
     assert_eq!(topics.partitions("made"), Ok(None));
     let kept = Some(Duration::from_secs(3600));
     let settings = vec![("cleanup.policy", "compact,delete".to_owned())];
-    let new = NewTopic { partitions: 2, replication: None, retention: kept, settings };
+    let new = NewTopic {
+        partitions: 2,
+        replication: None,
+        retention: kept,
+        settings,
+    };
     assert_eq!(topics.create("made", &new), Ok(true));
     assert_eq!(topics.create("made", &new), Ok(false));
     assert_eq!(topics.partitions("made"), Ok(Some(2)));
@@ -33,10 +39,21 @@ fn topics_are_made_grown_and_deleted() {
         other => Err(format!("{other:?}")),
     });
     assert_eq!(topics.delete("made"), Ok(false));
-    assert_eq!(topics.grow("made", 2), Err(BusError::NoTopic("made".into())));
-    assert_eq!(topics.offsets("made"), Err(BusError::NoTopic("made".into())));
+    assert_eq!(
+        topics.grow("made", 2),
+        Err(BusError::NoTopic("made".into()))
+    );
+    assert_eq!(
+        topics.offsets("made"),
+        Err(BusError::NoTopic("made".into()))
+    );
     let refused = topics.create("not a name", &new).expect_err("blanks");
-    assert!(refused.to_string().starts_with("topic `not a name` cannot be made: "), "{refused}");
+    assert!(
+        refused
+            .to_string()
+            .starts_with("topic `not a name` cannot be made: "),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -47,10 +64,22 @@ fn parts_begin_and_end_where_they_are_told() {
     write(&kafka, &topic, 1, 0..1000);
     assert_eq!(topics(&kafka).offsets(&topic), Ok(vec![0..0, 0..1000]));
     assert_eq!(read(&kafka, &topic, 0, 0, PartitionEnd::End), texts(0..0));
-    assert_eq!(read(&kafka, &topic, 1, 0, PartitionEnd::End), texts(0..1000));
-    assert_eq!(read(&kafka, &topic, 1, 990, PartitionEnd::End), texts(990..1000));
-    assert_eq!(read(&kafka, &topic, 1, 10, PartitionEnd::Offset(20)), texts(10..20));
-    assert_eq!(read(&kafka, &topic, 1, 10, PartitionEnd::Offset(10)), texts(0..0));
+    assert_eq!(
+        read(&kafka, &topic, 1, 0, PartitionEnd::End),
+        texts(0..1000)
+    );
+    assert_eq!(
+        read(&kafka, &topic, 1, 990, PartitionEnd::End),
+        texts(990..1000)
+    );
+    assert_eq!(
+        read(&kafka, &topic, 1, 10, PartitionEnd::Offset(20)),
+        texts(10..20)
+    );
+    assert_eq!(
+        read(&kafka, &topic, 1, 10, PartitionEnd::Offset(10)),
+        texts(0..0)
+    );
     // Later records are waited for.
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| read(&kafka, &topic, 1, 998, PartitionEnd::Offset(1002)));
@@ -59,13 +88,23 @@ fn parts_begin_and_end_where_they_are_told() {
     });
     // Offsets that never existed.
     let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
-    let part = PartitionRange { topic: topic.clone(), partition: 1, from: 5000, until: PartitionEnd::End };
+    let part = PartitionRange {
+        topic: topic.clone(),
+        partition: 1,
+        from: 5000,
+        until: PartitionEnd::End,
+    };
     let part = reader.add(part).expect("a partition");
-    let gone = wait_for("an error", || match reader.next(part, Duration::from_millis(100)) {
-        Err(error) => Ok(error),
-        other => Err(format!("{other:?}")),
+    let gone = wait_for("an error", || {
+        match reader.next(part, Duration::from_millis(100)) {
+            Err(error) => Ok(error),
+            other => Err(format!("{other:?}")),
+        }
     });
-    assert!(matches!(&gone, BusError::Gone { topic, partition: 1, .. } if topic == "parts"), "{gone}");
+    assert!(
+        matches!(&gone, BusError::Gone { topic, partition: 1, .. } if topic == "parts"),
+        "{gone}"
+    );
 }
 
 /// The caller selects the partition to read; the other waits at the broker.
@@ -78,18 +117,30 @@ fn partitions_are_read_in_the_callers_order_within_bounded_memory() {
     write(&kafka, &topic, 1, 0..50_000);
     let mut reader = PartitionReader::new(&kafka, 64 << 10).expect("a reader");
     let add = |reader: &mut PartitionReader, partition| {
-        let part = PartitionRange { topic: topic.clone(), partition, from: 0, until: PartitionEnd::Forever };
+        let part = PartitionRange {
+            topic: topic.clone(),
+            partition,
+            from: 0,
+            until: PartitionEnd::Forever,
+        };
         reader.add(part).expect("a partition")
     };
     let first = add(&mut reader, 0);
     let drain = |reader: &mut PartitionReader, part: usize| {
         let mut count = 0_u64;
         while count < 49_000 {
-            match reader.next(part, Duration::from_secs(10)).expect("it can be read") {
+            match reader
+                .next(part, Duration::from_secs(10))
+                .expect("it can be read")
+            {
                 NextRecord::Record(record) => {
                     assert_eq!(record.payload(), count.to_string().as_bytes());
                     assert_eq!(record.offset(), count as i64);
-                    assert!(record.timestamp_ms().is_some_and(|at| at > 1_600_000_000_000));
+                    assert!(
+                        record
+                            .timestamp_ms()
+                            .is_some_and(|at| at > 1_600_000_000_000)
+                    );
                     count += 1;
                 }
                 other => panic!("{other:?} after {count}"),
@@ -100,12 +151,17 @@ fn partitions_are_read_in_the_callers_order_within_bounded_memory() {
     // A partition added later.
     let second = add(&mut reader, 1);
     drain(&mut reader, second);
-    assert_eq!((reader.position(first), reader.position(second)), (49_000, 49_000));
+    assert_eq!(
+        (reader.position(first), reader.position(second)),
+        (49_000, 49_000)
+    );
     assert_eq!(reader.parts().count(), 2);
     // A reader at the end of all partitions waits for any new record.
     for part in [first, second] {
         while !matches!(
-            reader.next(part, Duration::from_secs(10)).expect("it can be read"),
+            reader
+                .next(part, Duration::from_secs(10))
+                .expect("it can be read"),
             NextRecord::CaughtUp
         ) {}
     }
@@ -124,7 +180,9 @@ fn partitions_are_read_in_the_callers_order_within_bounded_memory() {
 #[test]
 fn times_and_progress_are_known() {
     let Some(broker) = broker() else { return };
-    let Some(python) = cluster::python(&tmp()) else { return };
+    let Some(python) = cluster::python(&tmp()) else {
+        return;
+    };
     let kafka = kafka(&broker);
     let topic = topic(&kafka, "times", 2);
     // Another client sets timestamps and commits offsets.
@@ -144,13 +202,21 @@ consumer.close()
     ask(&python, script, &[&broker.kafka, &topic]);
     let topics = topics(&kafka);
     let check = |milliseconds, expected: [i64; 2]| {
-        assert_eq!(topics.offsets_at(&topic, milliseconds), Ok(expected.to_vec()), "{milliseconds}");
+        assert_eq!(
+            topics.offsets_at(&topic, milliseconds),
+            Ok(expected.to_vec()),
+            "{milliseconds}"
+        );
     };
     check(0, [0, 0]);
     check(1_000_000_003_000, [3, 0]);
     check(1_000_000_003_001, [4, 0]);
     check(2_000_000_000_000, [10, 0]);
-    let group = |name| ConsumerGroup::new(&kafka, name, PATIENCE).expect("a group").committed(&topic, 2);
+    let group = |name| {
+        ConsumerGroup::new(&kafka, name, PATIENCE)
+            .expect("a group")
+            .committed(&topic, 2)
+    };
     assert_eq!(group("others"), Ok(vec![Some(7), None]));
     assert_eq!(group("nobody"), Ok(vec![None, None]));
 }
@@ -160,7 +226,9 @@ consumer.close()
 #[test]
 fn only_what_is_committed_is_read() {
     let Some(broker) = broker() else { return };
-    let Some(python) = cluster::python(&tmp()) else { return };
+    let Some(python) = cluster::python(&tmp()) else {
+        return;
+    };
     let kafka = kafka(&broker);
     let topic = topic(&kafka, "committed", 1);
     let script = "
@@ -177,7 +245,12 @@ if outcome == 'abort': producer.abort_transaction()
 if outcome != 'leave': producer.close()
 else: sys.stdout.flush(); import os; os._exit(0)
 ";
-    for (outcome, name) in [("commit", "a"), ("abort", "b"), ("commit", "c"), ("leave", "d")] {
+    for (outcome, name) in [
+        ("commit", "a"),
+        ("abort", "b"),
+        ("commit", "c"),
+        ("leave", "d"),
+    ] {
         ask(&python, script, &[&broker.kafka, &topic, outcome, name]);
     }
     let expected = ["a0", "a1", "a2", "c0", "c1", "c2"];
@@ -185,7 +258,10 @@ else: sys.stdout.flush(); import os; os._exit(0)
     let offsets = topics(&kafka).offsets(&topic).expect("offsets");
     // Three records and a marker each, without the open transaction.
     assert_eq!((offsets.len(), offsets[0].clone()), (1, 0..12));
-    assert_eq!(read(&kafka, &topic, 0, 0, PartitionEnd::Offset(12)), expected);
+    assert_eq!(
+        read(&kafka, &topic, 0, 0, PartitionEnd::Offset(12)),
+        expected
+    );
 }
 
 #[test]
@@ -199,20 +275,38 @@ fn a_topic_that_is_deleted_is_an_error() {
     producer.send(target, None, b"3").expect("room");
     producer.flush(PATIENCE).expect("acknowledged");
     let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
-    let part = PartitionRange { topic: topic.clone(), partition: 1, from: 0, until: PartitionEnd::Forever };
+    let part = PartitionRange {
+        topic: topic.clone(),
+        partition: 1,
+        from: 0,
+        until: PartitionEnd::Forever,
+    };
     let part = reader.add(part).expect("a partition");
-    while !matches!(reader.next(part, Duration::from_secs(10)).expect("it can be read"), NextRecord::CaughtUp)
-    {
-    }
-    assert_eq!(TopicAdmin::connect(&kafka, PATIENCE).and_then(|topics| topics.delete(&topic)), Ok(true));
-    let error = wait_for("the reader's error", || match reader.next(part, Duration::from_millis(100)) {
-        Err(error) => Ok(error),
-        other => Err(format!("{other:?}")),
+    while !matches!(
+        reader
+            .next(part, Duration::from_secs(10))
+            .expect("it can be read"),
+        NextRecord::CaughtUp
+    ) {}
+    assert_eq!(
+        TopicAdmin::connect(&kafka, PATIENCE).and_then(|topics| topics.delete(&topic)),
+        Ok(true)
+    );
+    let error = wait_for("the reader's error", || {
+        match reader.next(part, Duration::from_millis(100)) {
+            Err(error) => Ok(error),
+            other => Err(format!("{other:?}")),
+        }
     });
-    assert_eq!(error.to_string(), "there is no topic `deleted` at the brokers");
-    let error = wait_for("the producer's error", || match producer.send(target, None, b"4") {
-        Err(error) => Ok(error),
-        Ok(_) => Err(format!("{:?}: {}", producer.counters(), producer.trouble())),
+    assert_eq!(
+        error.to_string(),
+        "there is no topic `deleted` at the brokers"
+    );
+    let error = wait_for("the producer's error", || {
+        match producer.send(target, None, b"4") {
+            Err(error) => Ok(error),
+            Ok(_) => Err(format!("{:?}: {}", producer.counters(), producer.trouble())),
+        }
     });
     assert_eq!(error, BusError::NoTopic("deleted".into()));
 }

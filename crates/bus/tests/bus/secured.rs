@@ -13,7 +13,8 @@ use crate::{TMP, read, texts, topic, write};
 #[test]
 fn brokers_with_certificates_and_passwords() {
     testkit::require!("openssl");
-    let Some(cluster) = TestCluster::start(Path::new(TMP), "bus-secured", ClusterParts::Kafka(1)) else {
+    let Some(cluster) = TestCluster::start(Path::new(TMP), "bus-secured", ClusterParts::Kafka(1))
+    else {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
@@ -23,11 +24,21 @@ fn brokers_with_certificates_and_passwords() {
         "openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=broker \
          -addext subjectAltName=IP:127.0.0.1 2>/dev/null && cat {key} {certificate} >{both}"
     );
-    assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+    assert!(
+        Command::new("sh")
+            .args(["-c", &script])
+            .status()
+            .expect("a shell")
+            .success()
+    );
     cluster.kill("broker-1");
     let module = "org.apache.kafka.common.security.plain.PlainLoginModule required";
-    let controller =
-        cluster.property("broker-1", "listeners").split(',').next_back().expect("two").to_owned();
+    let controller = cluster
+        .property("broker-1", "listeners")
+        .split(',')
+        .next_back()
+        .expect("two")
+        .to_owned();
     cluster.configure_broker("broker-1", &[
         format!("listeners=SASL_SSL://{},{controller}", cluster.kafka),
         format!("advertised.listeners=SASL_SSL://{}", cluster.kafka),
@@ -57,7 +68,9 @@ fn brokers_with_certificates_and_passwords() {
     };
     let answers = |kafka: &Kafka| {
         wait_for("the broker", || {
-            TopicAdmin::connect(kafka, Duration::from_secs(5)).map(drop).map_err(|error| error.to_string())
+            TopicAdmin::connect(kafka, Duration::from_secs(5))
+                .map(drop)
+                .map_err(|error| error.to_string())
         });
     };
     let kafka = with("PLAIN", &certificate, "secret");
@@ -81,28 +94,46 @@ fn brokers_with_certificates_and_passwords() {
         .args(["--add-config", "SCRAM-SHA-512=[password=kept]"])
         .output()
         .expect("Java");
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
     let scram = with("SCRAM-SHA-512", &certificate, "kept");
     answers(&scram);
     write(&scram, &topic, 0, 100..200);
     assert_eq!(read(&scram, &topic, 0, 0, PartitionEnd::End), texts(0..200));
 
     let refused = |kafka: &Kafka, reason: &str| {
-        let error =
-            TopicAdmin::connect(kafka, Duration::from_secs(3)).err().expect("it is refused").to_string();
+        let error = TopicAdmin::connect(kafka, Duration::from_secs(3))
+            .err()
+            .expect("it is refused")
+            .to_string();
         let begin = format!("no broker answers at {}: ", cluster.kafka);
-        assert!(error.starts_with(&begin) && error.contains(reason), "{error}");
+        assert!(
+            error.starts_with(&begin) && error.contains(reason),
+            "{error}"
+        );
         assert!(!error.contains("guessed"), "{error}");
     };
     for mechanism in ["PLAIN", "SCRAM-SHA-512"] {
-        refused(&with(mechanism, &certificate, "guessed"), "Authentication failed");
+        refused(
+            &with(mechanism, &certificate, "guessed"),
+            "Authentication failed",
+        );
     }
     // A foreign certificate authority, which signed no certificate.
     let other = file("other.pem");
     let script = format!(
         "openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {other} -days 2 -subj /CN=other 2>/dev/null"
     );
-    assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+    assert!(
+        Command::new("sh")
+            .args(["-c", &script])
+            .status()
+            .expect("a shell")
+            .success()
+    );
     refused(&with("PLAIN", &other, "secret"), "certificate");
     refused(&Kafka::new(&cluster.kafka, []).expect("an address"), "");
 }

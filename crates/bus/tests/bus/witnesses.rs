@@ -6,14 +6,15 @@ use std::sync::atomic::AtomicBool;
 
 use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
-    UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
+    StringArray, UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use avro::{AvroDecoder, AvroRecords, DECIMAL_DIGITS, encode, schema_json};
 use bus::tuples::{LanePromise, beat, to_records};
 use bus::{
-    BatchCompression, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer, ProducerConfig,
+    BatchCompression, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer,
+    ProducerConfig,
 };
 use testkit::cluster;
 use testkit::programs::{PATIENCE, wait_for};
@@ -32,7 +33,11 @@ fn schema() -> SchemaRef {
         ("ip", DataType::FixedSizeBinary(16)),
         ("sum", DataType::Decimal128(DECIMAL_DIGITS, 0)),
     ];
-    Arc::new(Schema::new(fields.map(|(name, kind)| Field::new(name, kind, true)).to_vec()))
+    Arc::new(Schema::new(
+        fields
+            .map(|(name, kind)| Field::new(name, kind, true))
+            .to_vec(),
+    ))
 }
 
 /// Rows with extreme values, and one of nulls.
@@ -49,9 +54,16 @@ fn batch() -> RecordBatch {
         Arc::new(UInt64Array::from(vec![Some(u64::MAX), None, Some(1)])),
         Arc::new(Float64Array::from(vec![Some(0.1), None, Some(-1e300)])),
         Arc::new(StringArray::from(vec![Some("größe"), None, Some("")])),
-        Arc::new(BinaryArray::from(vec![Some(&b"\x00\xff"[..]), None, Some(b"")])),
+        Arc::new(BinaryArray::from(vec![
+            Some(&b"\x00\xff"[..]),
+            None,
+            Some(b""),
+        ])),
         Arc::new(ips.finish()),
-        Arc::new(sums.with_precision_and_scale(DECIMAL_DIGITS, 0).expect("38 digits")),
+        Arc::new(
+            sums.with_precision_and_scale(DECIMAL_DIGITS, 0)
+                .expect("38 digits"),
+        ),
     ];
     RecordBatch::try_new(schema(), columns).expect("columns of the schema")
 }
@@ -66,7 +78,9 @@ const ROWS: &str = "[
 #[test]
 fn others_read_what_we_write() {
     let Some(broker) = broker() else { return };
-    let Some(python) = cluster::python(&tmp()) else { return };
+    let Some(python) = cluster::python(&tmp()) else {
+        return;
+    };
     let kafka = kafka(&broker);
     let script = format!(
         "
@@ -90,18 +104,28 @@ print('alike', list(f['name'] for f in schema['fields']))
 "
     );
     let text = schema_json(&schema(), "all").expect("a schema").to_string();
-    for (name, compression) in [("zstd", BatchCompression::Zstd), ("lz4", BatchCompression::Lz4)] {
+    for (name, compression) in [
+        ("zstd", BatchCompression::Zstd),
+        ("lz4", BatchCompression::Lz4),
+    ] {
         let topic = topic(&kafka, name, 2);
-        let config = ProducerConfig { compression, ..ProducerConfig::default() };
+        let config = ProducerConfig {
+            compression,
+            ..ProducerConfig::default()
+        };
         let mut producer =
             Producer::new(&kafka, config, Arc::new(AtomicBool::new(false))).expect("a producer");
         let target = producer.target(&topic, 1);
         let mut records = AvroRecords::default();
         encode(&batch(), &mut records).expect("every kind has a form");
-        (0..500).for_each(|_| assert_eq!(producer.send_all(target, &records).expect("room").taken, 3));
+        (0..500)
+            .for_each(|_| assert_eq!(producer.send_all(target, &records).expect("room").taken, 3));
         producer.flush(PATIENCE).expect("acknowledged");
         let said = ask(&python, &script, &[&broker.kafka, &topic, &text]);
-        assert!(said.starts_with("alike ['yes', 'count', 'id', 'share', 'request_header_host'"), "{said}");
+        assert!(
+            said.starts_with("alike ['yes', 'count', 'id', 'share', 'request_header_host'"),
+            "{said}"
+        );
         // Repetitive records are compressed, and the counter shows it.
         let counters = producer.counters();
         assert_eq!(counters.acknowledged_bytes, 500 * records.bytes() as u64);
@@ -120,22 +144,34 @@ fn whoever_waits_for_acknowledgments_leaves_their_order() {
     let Some(broker) = broker() else { return };
     let kafka = kafka(&broker);
     let topic = topic(&kafka, "flushed", 1);
-    let mut producer = Producer::new(&kafka, ProducerConfig::default(), Arc::new(AtomicBool::new(false)))
-        .expect("a producer");
+    let mut producer = Producer::new(
+        &kafka,
+        ProducerConfig::default(),
+        Arc::new(AtomicBool::new(false)),
+    )
+    .expect("a producer");
     let target = producer.target(&topic, 0);
     let mut records = AvroRecords::default();
     (0..2_000).for_each(|_| encode(&batch(), &mut records).expect("every kind has a form"));
     for sent in (1..=20).map(|i| i * records.len() as u64) {
-        assert_eq!(producer.send_all(target, &records).expect("room").taken, records.len() as u64);
+        assert_eq!(
+            producer.send_all(target, &records).expect("room").taken,
+            records.len() as u64
+        );
         producer.flush(PATIENCE).expect("acknowledged");
-        assert_eq!((producer.counters().acknowledged, producer.end(target)), (sent, Some(sent as i64)));
+        assert_eq!(
+            (producer.counters().acknowledged, producer.end(target)),
+            (sent, Some(sent as i64))
+        );
     }
 }
 
 #[test]
 fn we_read_what_others_write() {
     let Some(broker) = broker() else { return };
-    let Some(python) = cluster::python(&tmp()) else { return };
+    let Some(python) = cluster::python(&tmp()) else {
+        return;
+    };
     let kafka = kafka(&broker);
     let topic = topic(&kafka, "theirs", 1);
     let script = format!(
@@ -159,15 +195,22 @@ producer.flush()
     ask(&python, &script, &[&broker.kafka, &topic, &text]);
     let mut decoder = AvroDecoder::new(&schema(), |_| true).expect("every kind has a form");
     let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
-    let part = PartitionRange { topic, partition: 0, from: 0, until: PartitionEnd::Offset(3) };
+    let part = PartitionRange {
+        topic,
+        partition: 0,
+        from: 0,
+        until: PartitionEnd::Offset(3),
+    };
     let part = reader.add(part).expect("a partition");
-    wait_for("three records", || match reader.next(part, PATIENCE).expect("it can be read") {
-        NextRecord::Record(record) => {
-            decoder.push(record.payload()).expect("fastavro's");
-            Err("one".to_owned())
+    wait_for("three records", || {
+        match reader.next(part, PATIENCE).expect("it can be read") {
+            NextRecord::Record(record) => {
+                decoder.push(record.payload()).expect("fastavro's");
+                Err("one".to_owned())
+            }
+            NextRecord::Over => Ok(()),
+            other => Err(format!("{other:?}")),
         }
-        NextRecord::Over => Ok(()),
-        other => Err(format!("{other:?}")),
     });
     assert_eq!(decoder.finish(), batch());
 }
@@ -176,7 +219,9 @@ producer.flush()
 #[test]
 fn the_consumer_of_the_documentation_reads_tuples() {
     let Some(broker) = broker() else { return };
-    let Some(python) = cluster::python(&tmp()) else { return };
+    let Some(python) = cluster::python(&tmp()) else {
+        return;
+    };
     let kafka = kafka(&broker);
     let topic = topic(&kafka, "netalytics.pings.v1", 1);
     let columns: Vec<Option<ArrayRef>> = pings()
@@ -200,7 +245,10 @@ fn the_consumer_of_the_documentation_reads_tuples() {
         .collect();
     let tuples = Batch::new(pings(), 2, columns);
     let mut records = AvroRecords::default();
-    let promise = LanePromise { before: 3, after: 4 };
+    let promise = LanePromise {
+        before: 3,
+        after: 4,
+    };
     for batch in [to_records(&tuples, promise, None), beat(&pings(), 9)] {
         encode(&batch, &mut records).expect("every type has a form");
     }
@@ -215,8 +263,11 @@ fn the_consumer_of_the_documentation_reads_tuples() {
     };
     let listed: String = pings().fields.iter().map(line).collect();
     let page = include_str!("../../../../docs/kafka.md");
-    let script =
-        page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a script");
+    let script = page
+        .split("```python\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("a script");
     let said = ask_with(&python, script, &[&broker.kafka, &topic], &listed);
     let expected = [
         r#"{"wm_ns": 3, "id": 18446744073709551615, "server_ip": "10.0.0.1", "ts_end": 5}"#,
@@ -226,6 +277,13 @@ fn the_consumer_of_the_documentation_reads_tuples() {
 }
 
 fn pings() -> Arc<tuple::Schema> {
-    let own = [tuple::Field::new("blocks", tuple::DataType::Hashes, tuple::Unit::None, "check-sums")];
-    Arc::new(tuple::Schema::of_parser("pings", 1, "pings", &own, None, None))
+    let own = [tuple::Field::new(
+        "blocks",
+        tuple::DataType::Hashes,
+        tuple::Unit::None,
+        "check-sums",
+    )];
+    Arc::new(tuple::Schema::of_parser(
+        "pings", 1, "pings", &own, None, None,
+    ))
 }

@@ -55,7 +55,9 @@ pub enum XdpError {
     )]
     TooManyEnds,
     /// Missing permission.
-    #[error("no permission to use AF_XDP: it needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root")]
+    #[error(
+        "no permission to use AF_XDP: it needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root"
+    )]
     NoPermission,
     /// Another program uses the queue or hook.
     #[error("{interface} {what}; `ip link show {interface}` and `ss --xdp` name it")]

@@ -97,7 +97,10 @@ impl AfXdpSource {
             snaplen: options.snaplen,
             left: 0,
             pieces: Vec::with_capacity(BLOCK_PACKETS),
-            counters: SourceCounters { clock: Some(TimestampClock::System), ..SourceCounters::default() },
+            counters: SourceCounters {
+                clock: Some(TimestampClock::System),
+                ..SourceCounters::default()
+            },
             errors: Vec::new(),
         }
     }
@@ -105,7 +108,11 @@ impl AfXdpSource {
     /// Adds a queue.
     pub(super) fn add(&mut self, number: u32, receiver: XdpReceiver) {
         self.left += receiver.n_frames();
-        self.queues.push(XdpQueue { number, receiver, partial: PartialPacket::default() });
+        self.queues.push(XdpQueue {
+            number,
+            receiver,
+            partial: PartialPacket::default(),
+        });
     }
 
     /// Reads packets of the next queue that has some.
@@ -113,7 +120,10 @@ impl AfXdpSource {
         for _ in 0..self.queues.len() {
             self.turn = (self.turn + 1) % self.queues.len();
             self.pieces.clear();
-            if let Some(frames) = self.queues[self.turn].receiver.receive(BLOCK_PACKETS, &mut self.pieces) {
+            if let Some(frames) = self.queues[self.turn]
+                .receiver
+                .receive(BLOCK_PACKETS, &mut self.pieces)
+            {
                 self.give(frames, block);
                 return true;
             }
@@ -134,12 +144,29 @@ impl AfXdpSource {
                 if more {
                     continue;
                 }
-                let PartialPacket { bytes, original_len } = std::mem::take(partial);
+                let PartialPacket {
+                    bytes,
+                    original_len,
+                } = std::mem::take(partial);
                 let len = self.snaplen.min(bytes.len() as u32);
                 let buffer = block.add_buffer(Arc::new(bytes));
-                PacketRecord { ts, link_type, original_len, len, start: 0, buffer }
+                PacketRecord {
+                    ts,
+                    link_type,
+                    original_len,
+                    len,
+                    start: 0,
+                    buffer,
+                }
             } else {
-                PacketRecord { ts, link_type, original_len: len, len: len.min(self.snaplen), start, buffer }
+                PacketRecord {
+                    ts,
+                    link_type,
+                    original_len: len,
+                    len: len.min(self.snaplen),
+                    start,
+                    buffer,
+                }
             };
             block.push(record);
         }
@@ -149,7 +176,11 @@ impl AfXdpSource {
 
     /// Waits for packets.
     fn wait(&mut self, block: &mut PacketBlock) -> bool {
-        let timeout = if self.state == ShutdownState::Running { IDLE } else { DRAIN };
+        let timeout = if self.state == ShutdownState::Running {
+            IDLE
+        } else {
+            DRAIN
+        };
         if let Err(error) = wait(self.queues.iter().map(|q| &q.receiver), timeout) {
             self.errors.push(self.failure(&error));
             self.state = ShutdownState::Closed;
@@ -181,7 +212,9 @@ impl AfXdpSource {
 
     fn failure(&self, error: &io::Error) -> SourceError {
         let what = match error.raw_os_error() {
-            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => "the interface has been removed".to_owned(),
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
+                "the interface has been removed".to_owned()
+            }
             _ => format!("receiving failed: {error}"),
         };
         SourceError {
@@ -219,8 +252,13 @@ impl PacketSource for AfXdpSource {
     }
 
     fn counters(&self) -> SourceCounters {
-        let all = self.queues.iter().map(|q| q.receiver.statistics()).collect::<io::Result<Vec<_>>>();
-        let sum = |of: fn(&XdpStatistics) -> u64| all.as_ref().ok().map(|all| all.iter().map(of).sum());
+        let all = self
+            .queues
+            .iter()
+            .map(|q| q.receiver.statistics())
+            .collect::<io::Result<Vec<_>>>();
+        let sum =
+            |of: fn(&XdpStatistics) -> u64| all.as_ref().ok().map(|all| all.iter().map(of).sum());
         SourceCounters {
             lost_before_us: sum(|s| s.dropped),
             buffer_overflows: sum(|s| s.fill_empty).unwrap_or(0),
@@ -230,7 +268,8 @@ impl PacketSource for AfXdpSource {
     }
 
     fn backlog(&self) -> f32 {
-        let share = |q: &XdpQueue| q.receiver.n_waiting() as f32 / q.receiver.n_frames().max(1) as f32;
+        let share =
+            |q: &XdpQueue| q.receiver.n_waiting() as f32 / q.receiver.n_frames().max(1) as f32;
         self.queues.iter().map(share).fold(0.0, f32::max)
     }
 
@@ -241,17 +280,22 @@ impl PacketSource for AfXdpSource {
 
 impl PartialPacket {
     fn add(&mut self, memory: &[u8], start: u32, len: u32) {
-        let piece =
-            memory.get(start as usize..).and_then(|rest| rest.get(..len as usize)).unwrap_or_default();
+        let piece = memory
+            .get(start as usize..)
+            .and_then(|rest| rest.get(..len as usize))
+            .unwrap_or_default();
         let room = PARTIAL_MAX - self.bytes.len();
-        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.bytes
+            .extend_from_slice(&piece[..piece.len().min(room)]);
         self.original_len = self.original_len.saturating_add(len);
     }
 }
 
 /// The wall clock.
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
@@ -265,9 +309,15 @@ mod tests {
         let mut partial = PartialPacket::default();
         partial.add(&memory, 10, 3);
         partial.add(&memory, 200, 2);
-        assert_eq!((partial.bytes.as_slice(), partial.original_len), (&[10, 11, 12, 200, 201][..], 5));
+        assert_eq!(
+            (partial.bytes.as_slice(), partial.original_len),
+            (&[10, 11, 12, 200, 201][..], 5)
+        );
         let memory = vec![7; 100 << 10];
         (0..3).for_each(|_| partial.add(&memory, 0, 100 << 10));
-        assert_eq!((partial.bytes.len(), partial.original_len), (PARTIAL_MAX, 5 + (300 << 10)));
+        assert_eq!(
+            (partial.bytes.len(), partial.original_len),
+            (PARTIAL_MAX, 5 + (300 << 10))
+        );
     }
 }

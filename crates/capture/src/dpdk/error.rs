@@ -40,6 +40,10 @@ pub enum DpdkError {
 fn listed(names: &[String]) -> String {
     match names {
         [] => "is none at all: --dpdk-args names devices by -a or --vdev".to_owned(),
-        names => format!("{} {}", if names.len() == 1 { "is" } else { "are" }, names.join(", ")),
+        names => format!(
+            "{} {}",
+            if names.len() == 1 { "is" } else { "are" },
+            names.join(", ")
+        ),
     }
 }

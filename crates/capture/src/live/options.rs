@@ -153,7 +153,9 @@ pub enum LiveError {
     #[error(transparent)]
     Dpdk(#[from] crate::dpdk::DpdkError),
     /// Not enough memory.
-    #[error("no memory for a capture buffer of {0} bytes for each worker; a smaller --buffer-size may do")]
+    #[error(
+        "no memory for a capture buffer of {0} bytes for each worker; a smaller --buffer-size may do"
+    )]
     NoMemory(usize),
     /// A system call failed.
     #[error("cannot {what}: {error}")]
@@ -166,7 +168,8 @@ pub enum LiveError {
 }
 
 fn meant(name: Option<&str>) -> String {
-    name.map(|name| format!(", but {name:?}")).unwrap_or_default()
+    name.map(|name| format!(", but {name:?}"))
+        .unwrap_or_default()
 }
 
 fn listed(names: &[String]) -> String {
@@ -183,7 +186,8 @@ mod tests {
 
     #[test]
     fn what_there_is_in_words() {
-        let names = |names: &[&str]| listed(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        let names =
+            |names: &[&str]| listed(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
         assert_eq!(
             [names(&[]), names(&["lo"]), names(&["lo", "eth0"])],
             ["is none at all", "is lo", "are lo, eth0"]

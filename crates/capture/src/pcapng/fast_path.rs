@@ -11,7 +11,12 @@ use crate::sys;
 impl PcapNg {
     /// Reads enhanced packet blocks at the front of `window`, the part of the whole window from `start` on; returns
     /// the length of the blocks.
-    pub(super) fn read_fast(&mut self, window: &[u8], start: usize, records: &mut RecordSink<'_>) -> usize {
+    pub(super) fn read_fast(
+        &mut self,
+        window: &[u8],
+        start: usize,
+        records: &mut RecordSink<'_>,
+    ) -> usize {
         if self.big_endian {
             self.read_fast_with(u32::from_be_bytes, window, start, records)
         } else {
@@ -32,10 +37,21 @@ impl PcapNg {
         let mut n = 0;
         for place in places {
             let rest = &window[at..];
-            let Some(packet) = EnhancedPacket::at_front(word, rest) else { break };
-            let Some(of) = self.interfaces.get(packet.interface as usize) else { break };
-            let Some(ts) = of.ts_of_multiple(packet.units) else { break };
-            *place = origin.record(ts, of.link_type, packet.lengths, start + at + EnhancedPacket::HEAD);
+            let Some(packet) = EnhancedPacket::at_front(word, rest) else {
+                break;
+            };
+            let Some(of) = self.interfaces.get(packet.interface as usize) else {
+                break;
+            };
+            let Some(ts) = of.ts_of_multiple(packet.units) else {
+                break;
+            };
+            *place = origin.record(
+                ts,
+                of.link_type,
+                packet.lengths,
+                start + at + EnhancedPacket::HEAD,
+            );
             n += 1;
             self.last_ts = ts;
             sys::prefetch_ahead(rest, packet.block_len);
@@ -50,7 +66,9 @@ impl PcapngInterface {
     /// The time, if its unit is a multiple of a nanosecond and it is in range.
     #[inline(always)]
     fn ts_of_multiple(&self, units: u64) -> Option<Timestamp> {
-        let TimestampResolution::Multiply(by) = self.resolution else { return None };
+        let TimestampResolution::Multiply(by) = self.resolution else {
+            return None;
+        };
         let nanos = i64::try_from(units.checked_mul(by)?).ok()?;
         Some(Timestamp(nanos.checked_add(self.offset_nanos)?))
     }
@@ -72,14 +90,22 @@ impl EnhancedPacket {
     #[inline(always)]
     fn at_front(word: fn([u8; 4]) -> u32, rest: &[u8]) -> Option<EnhancedPacket> {
         let head = rest.first_chunk::<{ Self::HEAD }>()?;
-        let field = |i: usize| word(head[4 * i..][..4].try_into().expect("28 bytes are seven words"));
+        let field = |i: usize| {
+            word(
+                head[4 * i..][..4]
+                    .try_into()
+                    .expect("28 bytes are seven words"),
+            )
+        };
         let block_len = field(1) as usize;
         let len = field(5);
         if (field(0) != ENHANCED_PACKET) | !block_len.is_multiple_of(4) | (block_len > RECORD_MAX) {
             return None;
         }
         let data_len = block_len.checked_sub(Self::HEAD + Self::TRAILER)?;
-        let trailer = rest.get(block_len - Self::TRAILER..block_len)?.first_chunk()?;
+        let trailer = rest
+            .get(block_len - Self::TRAILER..block_len)?
+            .first_chunk()?;
         if (word(*trailer) as usize != block_len) | (len as usize > data_len) {
             return None;
         }
@@ -89,7 +115,10 @@ impl EnhancedPacket {
             block_len,
             interface,
             units,
-            lengths: PacketLengths { original_len: field(6), len },
+            lengths: PacketLengths {
+                original_len: field(6),
+                len,
+            },
         })
     }
 }
@@ -107,7 +136,8 @@ mod tests {
 
     /// All packets of a file, how far it was read, and the reason for the stop; with or without the fast path.
     fn read(file: &[u8], is_fast: bool) -> (Vec<PacketRecord>, usize, RecordStop, Timestamp) {
-        let mut pcapng = PcapNg::of_header(file.first_chunk().expect("a header")).expect("a section");
+        let mut pcapng =
+            PcapNg::of_header(file.first_chunk().expect("a header")).expect("a section");
         let mut found = Vec::new();
         let mut at = 0;
         loop {
@@ -152,17 +182,26 @@ mod tests {
     /// Four interfaces: microseconds, nanoseconds with an offset, picoseconds, and 2^-20 seconds.
     fn interfaces(blocks: PcapngBlockWriter) -> PcapngBlockWriter {
         let offset = blocks.option(14, &blocks.long(3));
-        let [nanos, picos, binary] = [9, 12, 0x80 | 20].map(|resolution| blocks.option(9, &[resolution]));
-        let blocks = blocks.interface(1, 0, &[]).interface(1, 0, &[nanos, offset].concat());
+        let [nanos, picos, binary] =
+            [9, 12, 0x80 | 20].map(|resolution| blocks.option(9, &[resolution]));
+        let blocks = blocks
+            .interface(1, 0, &[])
+            .interface(1, 0, &[nanos, offset].concat());
         blocks.interface(101, 64, &picos).interface(1, 0, &binary)
     }
 
     fn file(pieces: &[FastPathPiece]) -> Vec<u8> {
-        let blocks =
-            pieces.iter().fold(interfaces(PcapngBlockWriter::new(false)), |blocks, piece| match *piece {
+        let blocks = pieces.iter().fold(
+            interfaces(PcapngBlockWriter::new(false)),
+            |blocks, piece| match *piece {
                 FastPathPiece::Packets(interface, units, len, times) => {
                     (0..times).fold(blocks, |blocks, i| {
-                        blocks.enhanced(interface, units.wrapping_add(u64::from(i)), 60, &[7; 70][..len])
+                        blocks.enhanced(
+                            interface,
+                            units.wrapping_add(u64::from(i)),
+                            60,
+                            &[7; 70][..len],
+                        )
                     })
                 }
                 FastPathPiece::Simple(len) => {
@@ -171,7 +210,8 @@ mod tests {
                 }
                 FastPathPiece::Other => blocks.block(0xbad, &[&[1; 9]]),
                 FastPathPiece::Section(big_endian) => interfaces(blocks.section(big_endian)),
-            });
+            },
+        );
         blocks.bytes
     }
 
@@ -179,20 +219,31 @@ mod tests {
     fn usual_blocks_go_the_fast_path() {
         for big_endian in [false, true] {
             let head = interfaces(PcapngBlockWriter::new(big_endian)).bytes.len();
-            let blocks = interfaces(PcapngBlockWriter::new(big_endian)).enhanced(0, 5, 60, &[7; 9]).enhanced(
-                1,
-                6,
-                60,
-                &[],
-            );
-            let mut pcapng =
-                PcapNg::of_header(blocks.bytes.first_chunk().expect("a header")).expect("a section");
+            let blocks = interfaces(PcapngBlockWriter::new(big_endian))
+                .enhanced(0, 5, 60, &[7; 9])
+                .enhanced(1, 6, 60, &[]);
+            let mut pcapng = PcapNg::of_header(blocks.bytes.first_chunk().expect("a header"))
+                .expect("a section");
             let mut block = PacketBlock::default();
-            pcapng.read(&blocks.bytes[..head], &mut RecordSink::new(&mut block, 0, 0));
-            let len = pcapng.read_fast(&blocks.bytes[head..], head, &mut RecordSink::new(&mut block, 0, 0));
+            pcapng.read(
+                &blocks.bytes[..head],
+                &mut RecordSink::new(&mut block, 0, 0),
+            );
+            let len = pcapng.read_fast(
+                &blocks.bytes[head..],
+                head,
+                &mut RecordSink::new(&mut block, 0, 0),
+            );
             assert_eq!((len, block.len()), (blocks.bytes.len() - head, 2));
-            let ends: Vec<_> = block.records().iter().map(|r| (r.ts.0, r.start as usize, r.len)).collect();
-            assert_eq!(ends, [(5_000, head + 28, 9), (3_000_000_006, head + 44 + 28, 0)]);
+            let ends: Vec<_> = block
+                .records()
+                .iter()
+                .map(|r| (r.ts.0, r.start as usize, r.len))
+                .collect();
+            assert_eq!(
+                ends,
+                [(5_000, head + 28, 9), (3_000_000_006, head + 44 + 28, 0)]
+            );
         }
     }
 

@@ -85,14 +85,27 @@ impl XdpReceiver {
         set(&socket, libc::XDP_UMEM_COMPLETION_RING, &COMPLETION_ENTRIES)?;
         set(&socket, libc::XDP_RX_RING, &n_frames)?;
         let offsets: libc::xdp_mmap_offsets = get(&socket, libc::XDP_MMAP_OFFSETS)?;
-        let fill = XdpRing::map(&socket, libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fr, n_frames)?;
+        let fill = XdpRing::map(
+            &socket,
+            libc::XDP_UMEM_PGOFF_FILL_RING as i64,
+            &offsets.fr,
+            n_frames,
+        )?;
         let at = libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64;
         let completion = XdpRing::map(&socket, at, &offsets.cr, COMPLETION_ENTRIES)?;
         let received = XdpRing::map(&socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, n_frames)?;
-        let shared = XdpSocketState { fill: Mutex::new(fill), _completion: completion, socket, memory };
+        let shared = XdpSocketState {
+            fill: Mutex::new(fill),
+            _completion: completion,
+            socket,
+            memory,
+        };
         shared.lend((0..n_frames).map(|i| u64::from(i) * FRAME_BYTES as u64));
         bind(&shared.socket, binding)?;
-        Ok(XdpReceiver { received, shared: Arc::new(shared) })
+        Ok(XdpReceiver {
+            received,
+            shared: Arc::new(shared),
+        })
     }
 
     /// Number of frames: the maximum of waiting packets.
@@ -113,7 +126,11 @@ impl XdpReceiver {
 
     /// Appends up to `max` parts of received packets to `pieces` and returns their frames; `None` if there are none.
     /// Also wakes the driver if it waits for frames.
-    pub(crate) fn receive(&mut self, max: usize, pieces: &mut Vec<FramePiece>) -> Option<ReceivedFrames> {
+    pub(crate) fn receive(
+        &mut self,
+        max: usize,
+        pieces: &mut Vec<FramePiece>,
+    ) -> Option<ReceivedFrames> {
         self.wake_if_needed();
         let n = self.received.filled(max);
         if n == 0 {
@@ -124,15 +141,24 @@ impl XdpReceiver {
         for _ in 0..n {
             let libc::xdp_desc { addr, len, options } = self.received.take();
             // The kernel writes only into frames: any other address is its error, and is not read.
-            let sound = addr.checked_add(u64::from(len)).is_some_and(|end| end <= memory_bytes);
+            let sound = addr
+                .checked_add(u64::from(len))
+                .is_some_and(|end| end <= memory_bytes);
             let (start, len) = if sound { (addr as u32, len) } else { (0, 0) };
-            pieces.push(FramePiece { start, len, more: options & libc::XDP_PKT_CONTD != 0 });
+            pieces.push(FramePiece {
+                start,
+                len,
+                more: options & libc::XDP_PKT_CONTD != 0,
+            });
             if sound {
                 frames.push(addr & !(FRAME_BYTES as u64 - 1));
             }
         }
         self.received.publish();
-        Some(ReceivedFrames { shared: self.shared.clone(), frames: frames.into() })
+        Some(ReceivedFrames {
+            shared: self.shared.clone(),
+            frames: frames.into(),
+        })
     }
 
     /// Number of received frames not taken yet.
@@ -143,11 +169,20 @@ impl XdpReceiver {
     /// Counters since the socket was created.
     pub(crate) fn statistics(&self) -> io::Result<XdpStatistics> {
         let s: libc::xdp_statistics = get(&self.shared.socket, libc::XDP_STATISTICS)?;
-        Ok(XdpStatistics { dropped: s.rx_dropped + s.rx_ring_full, fill_empty: s.rx_fill_ring_empty_descs })
+        Ok(XdpStatistics {
+            dropped: s.rx_dropped + s.rx_ring_full,
+            fill_empty: s.rx_fill_ring_empty_descs,
+        })
     }
 
     fn wake_if_needed(&self) {
-        if self.shared.fill.lock().unwrap_or_else(PoisonError::into_inner).needs_wakeup() {
+        if self
+            .shared
+            .fill
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .needs_wakeup()
+        {
             let fd = self.socket();
             let none = std::ptr::null_mut();
             // SAFETY: nothing is received into memory by this call: length and addresses are none.
@@ -164,11 +199,20 @@ pub(crate) fn wait<'a>(
     mut receivers: impl Iterator<Item = &'a XdpReceiver> + Clone,
     timeout: Duration,
 ) -> io::Result<()> {
-    let poll = |r: &XdpReceiver| libc::pollfd { fd: r.socket(), events: libc::POLLIN, revents: 0 };
+    let poll = |r: &XdpReceiver| libc::pollfd {
+        fd: r.socket(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
     let mut polls: Vec<libc::pollfd> = receivers.clone().map(poll).collect();
     // SAFETY: the array is as long as we say and lives until the call returns.
-    let answer =
-        unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout.as_millis() as c_int) };
+    let answer = unsafe {
+        libc::poll(
+            polls.as_mut_ptr(),
+            polls.len() as libc::nfds_t,
+            timeout.as_millis() as c_int,
+        )
+    };
     match check(answer) {
         // The removal of an interface must be queried explicitly.
         Ok(0) => receivers.try_for_each(|r| socket_error(&r.shared.socket)),
@@ -226,7 +270,8 @@ fn bind(socket: &OwnedFd, binding: XdpBinding) -> io::Result<()> {
     };
     let len = size_of_val(&address) as libc::socklen_t;
     // SAFETY: the address is as long as we say and lives until the call returns.
-    check(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) }).map(|_| ())
+    check(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) })
+        .map(|_| ())
 }
 
 /// Sets an option of the socket to `value`, whose type must be that of `option` in the kernel.
@@ -235,7 +280,8 @@ fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value is as long as we say and lives until the call returns; where it holds an address (the memory's),
     // `XdpSocketState` keeps that alive for longer than the socket.
-    check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, len) }).map(|_| ())
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, len) })
+        .map(|_| ())
 }
 
 /// An option of the socket. `T` is a kernel structure of numbers.
@@ -272,7 +318,11 @@ fn socket_error(socket: &OwnedFd) -> io::Result<()> {
 }
 
 fn check(answer: c_int) -> io::Result<c_int> {
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+    if answer < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(answer)
+    }
 }
 
 /// A ring of `T` shared with the kernel, with this process as its only producer or only consumer.
@@ -305,7 +355,10 @@ impl<T: Copy> XdpRing<T> {
         let len = offsets.desc as usize + n as usize * size_of::<T>();
         let mapping = MemoryMapping::shared(socket, page_offset, len)?;
         let at = |offset: u64| {
-            assert!(offset as usize + size_of::<u32>() <= len, "the kernel's ring fits into its mapping");
+            assert!(
+                offset as usize + size_of::<u32>() <= len,
+                "the kernel's ring fits into its mapping"
+            );
             // SAFETY: within the mapping, as was just checked.
             unsafe { mapping.start.add(offset as usize) }
         };
@@ -314,8 +367,20 @@ impl<T: Copy> XdpRing<T> {
         let flags = at(offsets.flags).cast();
         let entries = at(offsets.desc).cast();
         // A ring filled by the kernel (received, completion) is at 0, as is one filled by this process: both are new.
-        let ours = if page_offset == libc::XDP_UMEM_PGOFF_FILL_RING as i64 { producer } else { consumer };
-        Ok(XdpRing { _mapping: mapping, producer, flags, entries, mask: n - 1, at: 0, ours })
+        let ours = if page_offset == libc::XDP_UMEM_PGOFF_FILL_RING as i64 {
+            producer
+        } else {
+            consumer
+        };
+        Ok(XdpRing {
+            _mapping: mapping,
+            producer,
+            flags,
+            entries,
+            mask: n - 1,
+            at: 0,
+            ours,
+        })
     }
 
     /// Number of entries that can be taken, at most `max`.
@@ -336,7 +401,11 @@ impl<T: Copy> XdpRing<T> {
     /// Writes the next entry. There is always room, because the ring has as many entries as there are frames.
     fn put(&mut self, entry: T) {
         // SAFETY: the mask keeps the place within the entries, and the kernel does not read it before it is published.
-        unsafe { self.entries.add((self.at & self.mask) as usize).write(entry) };
+        unsafe {
+            self.entries
+                .add((self.at & self.mask) as usize)
+                .write(entry)
+        };
         self.at = self.at.wrapping_add(1);
     }
 
@@ -366,11 +435,21 @@ unsafe impl Sync for MemoryMapping {}
 impl MemoryMapping {
     /// Zeroed memory, populated at once so that no packet waits for a page fault.
     fn anonymous(len: usize) -> io::Result<MemoryMapping> {
-        Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, 0)
+        Self::map(
+            len,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+            -1,
+            0,
+        )
     }
 
     fn shared(socket: &OwnedFd, offset: i64, len: usize) -> io::Result<MemoryMapping> {
-        Self::map(len, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), offset)
+        Self::map(
+            len,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            socket.as_raw_fd(),
+            offset,
+        )
     }
 
     fn map(len: usize, flags: c_int, fd: c_int, offset: i64) -> io::Result<MemoryMapping> {
@@ -381,7 +460,8 @@ impl MemoryMapping {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(start.cast()).expect("nothing is mapped at address 0 unless asked for");
+        let start =
+            NonNull::new(start.cast()).expect("nothing is mapped at address 0 unless asked for");
         Ok(MemoryMapping { start, len })
     }
 }

@@ -40,8 +40,12 @@ unsafe extern "C" {
     fn pcap_geterr(handle: *mut OpaquePcap) -> *const c_char;
     fn pcap_close(handle: *mut OpaquePcap);
     fn pcap_lib_version() -> *const c_char;
-    fn bpf_filter(program: *const Instruction, bytes: *const u8, original_len: c_uint, len: c_uint)
-    -> c_uint;
+    fn bpf_filter(
+        program: *const Instruction,
+        bytes: *const u8,
+        original_len: c_uint,
+        len: c_uint,
+    ) -> c_uint;
 }
 
 /// Length of an error buffer, by libpcap's contract.
@@ -52,7 +56,9 @@ const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
 /// Name and version of the library, as reported by itself.
 pub(crate) fn library() -> String {
     // SAFETY: the call takes nothing and returns a text that lasts as long as the process.
-    unsafe { CStr::from_ptr(pcap_lib_version()) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(pcap_lib_version()) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Target of a compiled program.
@@ -67,7 +73,12 @@ impl ClassicBpfProgram {
     /// Accepts all packets, up to `snaplen` bytes of each.
     pub fn all(snaplen: u32) -> ClassicBpfProgram {
         const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-        ClassicBpfProgram(vec![Instruction { code: RETURN, jt: 0, jf: 0, k: snaplen }])
+        ClassicBpfProgram(vec![Instruction {
+            code: RETURN,
+            jt: 0,
+            jf: 0,
+            k: snaplen,
+        }])
     }
 
     /// Rejects all packets.
@@ -79,20 +90,28 @@ impl ClassicBpfProgram {
     ///
     /// # Errors
     /// The message of the library.
-    pub fn compile(text: &str, target: &FilterTarget<'_>, snaplen: u32) -> Result<ClassicBpfProgram, String> {
+    pub fn compile(
+        text: &str,
+        target: &FilterTarget<'_>,
+        snaplen: u32,
+    ) -> Result<ClassicBpfProgram, String> {
         let text = CString::new(text).map_err(|_| "a filter has no zero bytes".to_owned())?;
         let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
         let handle = match target {
             FilterTarget::Packets(link_type) => PcapHandle::dead(*link_type, snaplen)?,
             FilterTarget::Ethernet(interface) => PcapHandle::ethernet(interface, snaplen)?,
         };
-        let mut raw = RawProgram { len: 0, instructions: ptr::null_mut() };
+        let mut raw = RawProgram {
+            len: 0,
+            instructions: ptr::null_mut(),
+        };
         // SAFETY: the handle is live, the text ends with a zero and both outlive the call, which fills in the program.
         if unsafe { pcap_compile(handle.0, &raw mut raw, text.as_ptr(), 1, NETMASK_UNKNOWN) } != 0 {
             return Err(handle.error());
         }
         // SAFETY: after success the program has that many instructions, which stay until it is freed.
-        let instructions = unsafe { std::slice::from_raw_parts(raw.instructions, raw.len as usize) }.to_vec();
+        let instructions =
+            unsafe { std::slice::from_raw_parts(raw.instructions, raw.len as usize) }.to_vec();
         // SAFETY: the library made it, and it is not used any more.
         unsafe { pcap_freecode(&raw mut raw) };
         Ok(ClassicBpfProgram(instructions))
@@ -119,7 +138,11 @@ impl PcapHandle {
     fn dead(link_type: u16, snaplen: c_int) -> Result<PcapHandle, String> {
         // SAFETY: the call takes two numbers.
         let handle = unsafe { pcap_open_dead(link_type.into(), snaplen) };
-        if handle.is_null() { Err("there is no memory for a filter".into()) } else { Ok(PcapHandle(handle)) }
+        if handle.is_null() {
+            Err("there is no memory for a filter".into())
+        } else {
+            Ok(PcapHandle(handle))
+        }
     }
 
     /// Handle of an opened interface: only then does the compiler ask the kernel for stripped VLAN tags.
@@ -132,7 +155,9 @@ impl PcapHandle {
         let handle = unsafe { pcap_create(name.as_ptr(), errors.as_mut_ptr()) };
         if handle.is_null() {
             // SAFETY: the library left a text with a zero at its end there.
-            return Err(unsafe { CStr::from_ptr(errors.as_ptr()) }.to_string_lossy().into_owned());
+            return Err(unsafe { CStr::from_ptr(errors.as_ptr()) }
+                .to_string_lossy()
+                .into_owned());
         }
         let handle = PcapHandle(handle);
         // SAFETY: the handle is live and not activated yet.
@@ -147,15 +172,17 @@ impl PcapHandle {
         // SAFETY: the handle is live and activated.
         match unsafe { pcap_datalink(handle.0) } {
             ETHERNET => Ok(handle),
-            other => {
-                Err(format!("{interface} is no Ethernet interface to libpcap, but of link type {other}"))
-            }
+            other => Err(format!(
+                "{interface} is no Ethernet interface to libpcap, but of link type {other}"
+            )),
         }
     }
 
     fn error(&self) -> String {
         // SAFETY: the handle is live and keeps a text with a zero at its end for its errors.
-        unsafe { CStr::from_ptr(pcap_geterr(self.0)) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(pcap_geterr(self.0)) }
+            .to_string_lossy()
+            .into_owned()
     }
 }
 
@@ -182,7 +209,10 @@ mod tests {
         assert!(program.takes(&packet, 34));
         packet[12] = 9;
         assert!(!program.takes(&packet, 34));
-        assert!(!program.takes(&packet[..13], 34), "a packet that is too short is not wanted");
+        assert!(
+            !program.takes(&packet[..13], 34),
+            "a packet that is too short is not wanted"
+        );
         assert!(!program.takes(&[], 34));
     }
 

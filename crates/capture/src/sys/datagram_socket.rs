@@ -60,12 +60,18 @@ impl DatagramSocket {
     /// Creates a socket for IP packets of this protocol to this address, or to any; IPv4 packets include their IP
     /// header.
     pub fn ip(at: IpAddr, protocol: c_int) -> io::Result<DatagramSocket> {
-        let family = if at.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let family = if at.is_ipv4() {
+            libc::AF_INET
+        } else {
+            libc::AF_INET6
+        };
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: the call takes three numbers.
         let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
         // SAFETY: the descriptor is new, valid, and not owned elsewhere.
-        let socket = DatagramSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
+        let socket = DatagramSocket {
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+        };
         // SAFETY: all zeros is a valid address of any family.
         let mut address: libc::sockaddr_storage = unsafe { zeroed() };
         let place = (&raw mut address).cast::<c_void>();
@@ -87,7 +93,9 @@ impl DatagramSocket {
                     sin6_family: libc::AF_INET6 as u16,
                     sin6_port: 0,
                     sin6_flowinfo: 0,
-                    sin6_addr: libc::in6_addr { s6_addr: ip.octets() },
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: ip.octets(),
+                    },
                     sin6_scope_id: 0,
                 };
                 // SAFETY: as before.
@@ -117,7 +125,9 @@ impl DatagramSocket {
         let fd = self.fd.as_raw_fd();
         let into = (&raw mut got).cast::<c_void>();
         // SAFETY: the kernel writes at most `len` bytes to a number of that size.
-        check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, into, &raw mut len) })?;
+        check(unsafe {
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, into, &raw mut len)
+        })?;
         Ok(usize::try_from(got).unwrap_or(0))
     }
 
@@ -136,7 +146,10 @@ impl DatagramSocket {
         // Aligned like control messages.
         let mut controls = [[0u64; CONTROL_LEN / 8]; BATCH];
         for (i, place) in room.0.chunks_exact_mut(DATAGRAM_LEN).enumerate() {
-            iovs[i] = libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: DATAGRAM_LEN };
+            iovs[i] = libc::iovec {
+                iov_base: place.as_mut_ptr().cast(),
+                iov_len: DATAGRAM_LEN,
+            };
             let header = &mut messages[i].msg_hdr;
             header.msg_name = (&raw mut names[i]).cast();
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as socklen_t;
@@ -148,19 +161,35 @@ impl DatagramSocket {
         let none = std::ptr::null_mut();
         // SAFETY: every header points at memory of the lengths given there, which outlives the call.
         let received = check(unsafe {
-            libc::recvmmsg(fd, messages.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
+            libc::recvmmsg(
+                fd,
+                messages.as_mut_ptr(),
+                BATCH as u32,
+                libc::MSG_DONTWAIT,
+                none,
+            )
         });
         let received = match received {
             Ok(n) => n as usize,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             // A response to a datagram sent from here, which does not happen; or a signal.
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNREFUSED | libc::EINTR)) => return Ok(false),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNREFUSED | libc::EINTR)) => {
+                return Ok(false);
+            }
             Err(e) => return Err(e),
         };
         for (place, message) in messages[..received].iter().enumerate() {
-            let Some(from) = address(&names[place]) else { continue };
+            let Some(from) = address(&names[place]) else {
+                continue;
+            };
             let len = (message.msg_len as usize).min(DATAGRAM_LEN);
-            let mut datagram = ReceivedDatagram { len, place, from, ts: None, lost: None };
+            let mut datagram = ReceivedDatagram {
+                len,
+                place,
+                from,
+                ts: None,
+                lost: None,
+            };
             read_control(&message.msg_hdr, &mut datagram);
             take(room, &datagram);
         }
@@ -222,12 +251,19 @@ fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
         libc::AF_INET6 => {
             // SAFETY: as before.
             let v6 = unsafe { place.cast::<libc::sockaddr_in6>().read() };
-            Some(SocketAddr::new(Ipv6Addr::from(v6.sin6_addr.s6_addr).into(), u16::from_be(v6.sin6_port)))
+            Some(SocketAddr::new(
+                Ipv6Addr::from(v6.sin6_addr.s6_addr).into(),
+                u16::from_be(v6.sin6_port),
+            ))
         }
         _ => None,
     }
 }
 
 fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }

@@ -128,7 +128,9 @@ pub(crate) fn start(arguments: &[String]) -> io::Result<()> {
         // SAFETY: as many strings as we say, ended by a null, and never freed.
         check(unsafe { netalytics_eal_start(argc, argv.leak().as_mut_ptr()) })
     });
-    started.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    started
+        .join()
+        .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
 /// Registers the calling thread for reception.
@@ -151,11 +153,18 @@ pub(crate) fn ports() -> Vec<(u16, String)> {
 
 impl DpdkPort {
     /// Starts a port with at most `workers` queues, or all of the device's if it has no hash, and `mbufs` for each.
-    pub(crate) fn start(id: u16, workers: u16, mbufs: u32, promiscuous: bool) -> io::Result<DpdkPort> {
+    pub(crate) fn start(
+        id: u16,
+        workers: u16,
+        mbufs: u32,
+        promiscuous: bool,
+    ) -> io::Result<DpdkPort> {
         // SAFETY: numbers, booleans that are 0 or 1, and an address that is not used: zeros are a value.
         let mut started: StartedPort = unsafe { std::mem::zeroed() };
         // SAFETY: the structure is the one that the other side fills, and its flags are 0 or 1.
-        check(unsafe { netalytics_port_start(id, workers, mbufs, promiscuous.into(), &mut started) })?;
+        check(unsafe {
+            netalytics_port_start(id, workers, mbufs, promiscuous.into(), &mut started)
+        })?;
         Ok(DpdkPort { started })
     }
 
@@ -167,7 +176,9 @@ impl DpdkPort {
     pub(crate) fn drops(&self) -> Option<u64> {
         let mut drops = 0;
         // SAFETY: there is a number to write to.
-        check(unsafe { netalytics_drops(self.started.id, &mut drops) }).ok().map(|()| drops)
+        check(unsafe { netalytics_drops(self.started.id, &mut drops) })
+            .ok()
+            .map(|()| drops)
     }
 }
 
@@ -188,7 +199,12 @@ impl Drop for DpdkPort {
 impl DpdkQueue {
     /// One reader for each queue of `port`.
     pub(crate) fn all(port: &Arc<DpdkPort>) -> Vec<DpdkQueue> {
-        let none = DpdkPacket { bytes: 0, stamp: 0, len: 0, total: 0 };
+        let none = DpdkPacket {
+            bytes: 0,
+            stamp: 0,
+            len: 0,
+            total: 0,
+        };
         let queue = |queue| DpdkQueue {
             port: port.clone(),
             queue,
@@ -204,23 +220,46 @@ impl DpdkQueue {
         let max = BLOCK_PACKETS as u16;
         // SAFETY: there is room for `max` of both, and we alone read this queue.
         let n = unsafe {
-            netalytics_receive(id, self.queue, self.mbufs.as_mut_ptr(), self.packets.as_mut_ptr(), max)
+            netalytics_receive(
+                id,
+                self.queue,
+                self.mbufs.as_mut_ptr(),
+                self.packets.as_mut_ptr(),
+                max,
+            )
         };
         if n == 0 {
             return None;
         }
         let n = usize::from(n);
-        received.extend(self.packets[..n].iter().map(|packet| self.port.place(packet)));
-        Some(MbufBatch { port: self.port.clone(), mbufs: self.mbufs[..n].into() })
+        received.extend(
+            self.packets[..n]
+                .iter()
+                .map(|packet| self.port.place(packet)),
+        );
+        Some(MbufBatch {
+            port: self.port.clone(),
+            mbufs: self.mbufs[..n].into(),
+        })
     }
 }
 
 impl DpdkPort {
     fn place(&self, packet: &DpdkPacket) -> ReceivedMbuf {
-        let &DpdkPacket { bytes, stamp, len, total } = packet;
+        let &DpdkPacket {
+            bytes,
+            stamp,
+            len,
+            total,
+        } = packet;
         let start = bytes.wrapping_sub(self.started.memory as usize) as u64;
-        let inside = start.saturating_add(u64::from(len)) <= self.started.memory_bytes && len == total;
-        ReceivedMbuf { start: u32::try_from(start).ok().filter(|_| inside), len: total, stamp }
+        let inside =
+            start.saturating_add(u64::from(len)) <= self.started.memory_bytes && len == total;
+        ReceivedMbuf {
+            start: u32::try_from(start).ok().filter(|_| inside),
+            len: total,
+            stamp,
+        }
     }
 }
 
@@ -236,7 +275,11 @@ impl MbufBatch {
 
 impl AsRef<[u8]> for MbufBatch {
     fn as_ref(&self) -> &[u8] {
-        let StartedPort { memory, memory_bytes, .. } = self.port.started;
+        let StartedPort {
+            memory,
+            memory_bytes,
+            ..
+        } = self.port.started;
         // SAFETY: the pool's memory, which stays as long as the process. It also holds mbufs that the adapter writes
         // concurrently; these are never read, since packets only reference mbufs that were received and are freed by
         // our drop.
@@ -253,9 +296,16 @@ impl Drop for MbufBatch {
 
 fn text(name: &[c_char]) -> String {
     let bytes: Vec<u8> = name.iter().map(|&c| c as u8).collect();
-    CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().into_owned()
+    CStr::from_bytes_until_nul(&bytes)
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn check(answer: c_int) -> io::Result<()> {
-    if answer < 0 { Err(io::Error::from_raw_os_error(-answer)) } else { Ok(()) }
+    if answer < 0 {
+        Err(io::Error::from_raw_os_error(-answer))
+    } else {
+        Ok(())
+    }
 }

@@ -57,7 +57,11 @@ pub(crate) fn rss(interface: &str) -> io::Result<RssConfig> {
     }
     ask(socket, interface, &mut request)?;
     let key = request.config.get(key).unwrap_or_default().to_vec();
-    Ok(RssConfig { function: request.function, transformation: request.transformation, key })
+    Ok(RssConfig {
+        function: request.function,
+        transformation: request.transformation,
+        key,
+    })
 }
 
 fn ask(socket: &UnixDatagram, interface: &str, request: &mut EthtoolRequest) -> io::Result<()> {
@@ -67,12 +71,20 @@ fn ask(socket: &UnixDatagram, interface: &str, request: &mut EthtoolRequest) -> 
     if name.len() >= ifreq.ifr_name.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    ifreq.ifr_name.iter_mut().zip(name).for_each(|(to, &byte)| *to = byte as libc::c_char);
+    ifreq
+        .ifr_name
+        .iter_mut()
+        .zip(name)
+        .for_each(|(to, &byte)| *to = byte as libc::c_char);
     ifreq.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     let argument: *mut c_void = std::ptr::from_mut(&mut ifreq).cast();
     // SAFETY: both structures live until the call returns; the kernel writes no more of table and key than the request
     // says there is room for, which is 0 or what was checked to fit.
     let answer: c_int = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, argument) };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if answer < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }

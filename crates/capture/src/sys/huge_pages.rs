@@ -47,7 +47,9 @@ unsafe impl GlobalAlloc for HugePages {
         match (is_large(layout), is_large(new_layout)) {
             // SAFETY: the caller's promise, and it was System that allocated it.
             (false, false) => unsafe { System.realloc(memory, layout, size) },
-            (true, true) if layout.size().next_multiple_of(HUGE) == size.next_multiple_of(HUGE) => memory,
+            (true, true) if layout.size().next_multiple_of(HUGE) == size.next_multiple_of(HUGE) => {
+                memory
+            }
             _ => {
                 // SAFETY: the caller promises a size that is not zero.
                 let new = unsafe { self.alloc(new_layout) };
@@ -71,8 +73,12 @@ fn is_large(layout: Layout) -> bool {
 /// New zeroed memory in complete huge pages; null if there is none.
 #[cold]
 fn map(size: usize) -> *mut u8 {
-    let Some(len) = size.checked_next_multiple_of(HUGE) else { return std::ptr::null_mut() };
-    let Some(reserved) = len.checked_add(HUGE) else { return std::ptr::null_mut() };
+    let Some(len) = size.checked_next_multiple_of(HUGE) else {
+        return std::ptr::null_mut();
+    };
+    let Some(reserved) = len.checked_add(HUGE) else {
+        return std::ptr::null_mut();
+    };
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new private mapping at an address chosen by the kernel affects no existing memory.
@@ -112,7 +118,19 @@ mod tests {
     #[test]
     fn memory_grows_and_shrinks_across_the_border() {
         let layout = |size| Layout::from_size_align(size, 64).expect("a layout");
-        let sizes = [100, 5000, HUGE - 1, HUGE, HUGE + 1, 2 * HUGE, 3 * HUGE + 5, HUGE, 900, 7 * HUGE, 64];
+        let sizes = [
+            100,
+            5000,
+            HUGE - 1,
+            HUGE,
+            HUGE + 1,
+            2 * HUGE,
+            3 * HUGE + 5,
+            HUGE,
+            900,
+            7 * HUGE,
+            64,
+        ];
         let mut size = 64;
         // SAFETY: each piece is used within its size and given back once, with the layout it has then.
         unsafe {
@@ -124,7 +142,10 @@ mod tests {
                 memory.add(next - 1).write(7);
                 size = next;
             }
-            assert_eq!((memory.read(), memory.add(1).read()), (sizes.len() as u8, 0));
+            assert_eq!(
+                (memory.read(), memory.add(1).read()),
+                (sizes.len() as u8, 0)
+            );
             HugePages.dealloc(memory, layout(size));
         }
     }
@@ -136,7 +157,11 @@ mod tests {
         unsafe {
             let memory = HugePages.alloc_zeroed(layout);
             assert_eq!(memory as usize % HUGE, 0);
-            assert!((0..layout.size()).step_by(512).all(|i| memory.add(i).read() == 0));
+            assert!(
+                (0..layout.size())
+                    .step_by(512)
+                    .all(|i| memory.add(i).read() == 0)
+            );
             HugePages.dealloc(memory, layout);
         }
     }

@@ -18,7 +18,11 @@ pub(crate) struct InterfaceEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InterfaceFact {
     /// The interface itself.
-    Link { index: u32, kind: u16, drops: [u32; 3] },
+    Link {
+        index: u32,
+        kind: u16,
+        drops: [u32; 3],
+    },
     /// An address of the interface.
     Address(IpAddr),
     /// Anything else.
@@ -41,8 +45,14 @@ pub(crate) fn entries() -> io::Result<Vec<InterfaceEntry>> {
     // SAFETY: every entry of the list is valid until the list is freed, below.
     while let Some(raw) = unsafe { at.as_ref() } {
         // SAFETY: the name ends with a zero and lives as long as its entry.
-        let name = unsafe { CStr::from_ptr(raw.ifa_name) }.to_string_lossy().into_owned();
-        entries.push(InterfaceEntry { name, flags: raw.ifa_flags, what: entity(raw) });
+        let name = unsafe { CStr::from_ptr(raw.ifa_name) }
+            .to_string_lossy()
+            .into_owned();
+        entries.push(InterfaceEntry {
+            name,
+            flags: raw.ifa_flags,
+            what: entity(raw),
+        });
         at = raw.ifa_next;
     }
     // SAFETY: the list that was made above, freed once.
@@ -60,7 +70,11 @@ fn entity(raw: &libc::ifaddrs) -> InterfaceFact {
             libc::AF_PACKET => {
                 let link = raw.ifa_addr.cast::<libc::sockaddr_ll>().read_unaligned();
                 let index = link.sll_ifindex.cast_unsigned();
-                InterfaceFact::Link { index, kind: link.sll_hatype, drops: drops(raw) }
+                InterfaceFact::Link {
+                    index,
+                    kind: link.sll_hatype,
+                    drops: drops(raw),
+                }
             }
             libc::AF_INET => {
                 let address = raw.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
@@ -78,11 +92,16 @@ fn entity(raw: &libc::ifaddrs) -> InterfaceFact {
 /// An interface without a link address: a tunnel.
 fn bare_link(raw: &libc::ifaddrs) -> Option<InterfaceFact> {
     // Only links have data.
-    let drops = if raw.ifa_data.is_null() { return None } else { drops(raw) };
+    let drops = if raw.ifa_data.is_null() {
+        return None;
+    } else {
+        drops(raw)
+    };
     // SAFETY: the name ends with a zero.
     let index = unsafe { libc::if_nametoindex(raw.ifa_name) };
     // SAFETY: as before.
-    let kind = super::packet_socket::kind(unsafe { CStr::from_ptr(raw.ifa_name) }.to_str().ok()?).ok()?;
+    let kind =
+        super::packet_socket::kind(unsafe { CStr::from_ptr(raw.ifa_name) }.to_str().ok()?).ok()?;
     (index != 0).then_some(InterfaceFact::Link { index, kind, drops })
 }
 
@@ -104,8 +123,18 @@ mod tests {
     fn finds_the_loopback_interface() {
         let entries = entries().expect("a list");
         let link = |e: &InterfaceEntry| {
-            matches!(e.what, InterfaceFact::Link { index: 1.., kind: libc::ARPHRD_LOOPBACK, .. })
+            matches!(
+                e.what,
+                InterfaceFact::Link {
+                    index: 1..,
+                    kind: libc::ARPHRD_LOOPBACK,
+                    ..
+                }
+            )
         };
-        assert!(entries.iter().any(|e| e.name == "lo" && link(e)), "{entries:?}");
+        assert!(
+            entries.iter().any(|e| e.name == "lo" && link(e)),
+            "{entries:?}"
+        );
     }
 }

@@ -46,7 +46,9 @@ const LINE: usize = 64;
 /// previous one's length, so without this every one waits for memory: reading a large file takes twice as long.
 #[inline(always)]
 pub(crate) fn prefetch_ahead(rest: &[u8], record_len: usize) {
-    let Some(ahead) = rest.get(PREFETCH_AHEAD..) else { return };
+    let Some(ahead) = rest.get(PREFETCH_AHEAD..) else {
+        return;
+    };
     // Two lines at once, without a branch that small records of different lengths would mispredict.
     prefetch_line(ahead, 0);
     prefetch_line(ahead, LINE);

@@ -37,16 +37,26 @@ pub(crate) enum SocketReadiness {
 impl PacketSocket {
     /// Creates a socket that receives nothing yet: without link headers if `cooked`.
     pub fn new(cooked: bool) -> io::Result<PacketSocket> {
-        let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
+        let kind = if cooked {
+            libc::SOCK_DGRAM
+        } else {
+            libc::SOCK_RAW
+        };
         // SAFETY: the call takes three numbers.
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) })?;
         // SAFETY: the descriptor is new, valid, and not owned elsewhere.
-        Ok(PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(PacketSocket {
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+        })
     }
 
     /// Ring format 3, with `reserve` bytes free before each packet.
     pub fn set_format(&self, reserve: u32) -> io::Result<()> {
-        self.set(libc::SOL_PACKET, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V3)?;
+        self.set(
+            libc::SOL_PACKET,
+            libc::PACKET_VERSION,
+            &libc::tpacket_versions::TPACKET_V3,
+        )?;
         self.set(libc::SOL_PACKET, libc::PACKET_RESERVE, &reserve)
     }
 
@@ -106,7 +116,11 @@ impl PacketSocket {
     /// the first has ports to hash.
     fn fanout(&self, group: u16, flags: u32) -> io::Result<()> {
         let mode = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_DEFRAG | flags;
-        self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(group) | mode << 16))
+        self.set(
+            libc::SOL_PACKET,
+            libc::PACKET_FANOUT,
+            &(u32::from(group) | mode << 16),
+        )
     }
 
     /// Enables promiscuous mode while the socket is open.
@@ -127,8 +141,11 @@ impl PacketSocket {
 
     /// Enables and uses the timestamps of `interface`'s adapter.
     pub fn use_adapter_clock(&self, interface: &str) -> io::Result<()> {
-        let mut config =
-            libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: libc::HWTSTAMP_FILTER_ALL as c_int };
+        let mut config = libc::hwtstamp_config {
+            flags: 0,
+            tx_type: 0,
+            rx_filter: libc::HWTSTAMP_FILTER_ALL as c_int,
+        };
         let mut request = interface_request(interface)?;
         request.ifr_ifru.ifru_data = (&raw mut config).cast();
         // SAFETY: the kernel reads and writes the request and the configuration it points to; both outlive the call.
@@ -140,7 +157,10 @@ impl PacketSocket {
     /// Losses since the last call.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         let raw: [u32; 3] = self.option(libc::PACKET_STATISTICS)?;
-        Ok(SocketStatistics { drops: raw[1], freezes: raw[2] })
+        Ok(SocketStatistics {
+            drops: raw[1],
+            freezes: raw[2],
+        })
     }
 
     /// Socket error since the last call.
@@ -150,7 +170,13 @@ impl PacketSocket {
         let into = (&raw mut error).cast::<c_void>();
         // SAFETY: the kernel writes at most `len` bytes to a number of that size.
         let asked = unsafe {
-            libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, into, &raw mut len)
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                into,
+                &raw mut len,
+            )
         };
         match (check(asked), error) {
             (Err(e), _) => Some(e),
@@ -173,15 +199,21 @@ impl PacketSocket {
             (libc::ioctl(fd, libc::SIOCGIFFLAGS, &raw mut request) == 0)
                 .then_some(request.ifr_ifru.ifru_flags)
         };
-        flags.filter(|_| found == i32::try_from(index).ok()).map(c_int::from)
+        flags
+            .filter(|_| found == i32::try_from(index).ok())
+            .map(c_int::from)
     }
 
     /// Waits until a block of the ring is ready, an error occurs, a signal arrives, or `timeout` elapses.
     pub fn wait(&self, timeout: Duration) -> SocketReadiness {
-        let mut poll =
-            libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
+        let mut poll = libc::pollfd {
+            fd: self.fd.as_raw_fd(),
+            events: libc::POLLIN | libc::POLLERR,
+            revents: 0,
+        };
         // SAFETY: one entry, as said.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis().min(10_000) as c_int) };
+        let ready =
+            unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis().min(10_000) as c_int) };
         match poll.revents {
             _ if ready <= 0 => SocketReadiness::Nothing,
             libc::POLLIN => SocketReadiness::Block,
@@ -206,7 +238,15 @@ impl PacketSocket {
         let mut len = size_of::<T>() as socklen_t;
         let into = (&raw mut value).cast();
         // SAFETY: the kernel writes at most `len` bytes to a value of that size, which is numbers only.
-        check(unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, name, into, &raw mut len) })?;
+        check(unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                name,
+                into,
+                &raw mut len,
+            )
+        })?;
         Ok(value)
     }
 }
@@ -214,7 +254,8 @@ impl PacketSocket {
 /// Hardware type of an interface (`ARPHRD_ETHER` …); needs no privilege.
 pub(super) fn kind(name: &str) -> io::Result<u16> {
     // SAFETY: the call takes three numbers.
-    let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    let fd =
+        check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
     // SAFETY: the descriptor is new, valid, and not owned elsewhere.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut request = interface_request(name)?;
@@ -239,5 +280,9 @@ fn interface_request(name: &str) -> io::Result<libc::ifreq> {
 }
 
 fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }

@@ -7,7 +7,11 @@ use std::time::Duration;
 /// Whether `input` can be read without blocking, or has ended; waits at most `timeout`.
 pub(crate) fn is_readable(input: &impl AsFd, timeout: Duration) -> io::Result<bool> {
     let fd = input.as_fd().as_raw_fd();
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
     let timeout = timeout.as_millis().min(10_000) as libc::c_int;
     // SAFETY: one entry, which outlives the call, as does the borrowed descriptor.
     match unsafe { libc::poll(&raw mut poll, 1, timeout) } {

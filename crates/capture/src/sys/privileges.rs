@@ -21,7 +21,13 @@ pub(crate) fn account(name: &str) -> Option<(u32, u32)> {
     // SAFETY: the name ends with a zero; the call writes to the entry, at most the given length of texts, and where
     // the entry is.
     unsafe {
-        libc::getpwnam_r(name.as_ptr(), &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found);
+        libc::getpwnam_r(
+            name.as_ptr(),
+            &raw mut entry,
+            text.as_mut_ptr(),
+            text.len(),
+            &raw mut found,
+        );
     }
     (!found.is_null()).then_some((entry.pw_uid, entry.pw_gid))
 }
@@ -59,11 +65,18 @@ pub(crate) fn clear_capabilities() -> io::Result<()> {
     }
     /// `_LINUX_CAPABILITY_VERSION_3`: two sets of three words.
     const VERSION: u32 = 0x2008_0522;
-    let header = CapabilityHeader { version: VERSION, pid: 0 };
+    let header = CapabilityHeader {
+        version: VERSION,
+        pid: 0,
+    };
     let none = [[0u32; 3]; 2];
     // SAFETY: the kernel reads a header and, as its version says, six words; both outlive the call.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// Prevents programs started from now on from gaining privileges.
@@ -73,7 +86,11 @@ pub(crate) fn forbid_new_privileges() -> io::Result<()> {
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -28,19 +28,36 @@ unsafe impl Sync for PacketRing {}
 
 impl PacketRing {
     /// Maps the ring of `socket`, created with the same lengths.
-    pub fn map(socket: &PacketSocket, block_len: usize, blocks: usize) -> io::Result<Arc<PacketRing>> {
-        let len = block_len.checked_mul(blocks).ok_or(io::ErrorKind::InvalidInput)?;
+    pub fn map(
+        socket: &PacketSocket,
+        block_len: usize,
+        blocks: usize,
+    ) -> io::Result<Arc<PacketRing>> {
+        let len = block_len
+            .checked_mul(blocks)
+            .ok_or(io::ErrorKind::InvalidInput)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at a place that the kernel chooses touches no memory of ours.
         let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, socket.descriptor(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                protection,
+                libc::MAP_SHARED,
+                socket.descriptor(),
+                0,
+            )
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let taken = (0..blocks).map(|_| AtomicBool::new(false)).collect();
-        Ok(Arc::new(PacketRing { start, block_len, taken }))
+        Ok(Arc::new(PacketRing {
+            start,
+            block_len,
+            taken,
+        }))
     }
 
     /// Number of blocks.
@@ -59,7 +76,11 @@ impl PacketRing {
         let mut unknown = self.taken.len();
         while ready < unknown {
             let middle = ready + (unknown - ready) / 2;
-            if is_ready(middle) { ready = middle + 1 } else { unknown = middle }
+            if is_ready(middle) {
+                ready = middle + 1
+            } else {
+                unknown = middle
+            }
         }
         ready
     }
@@ -74,7 +95,10 @@ impl PacketRing {
         {
             return None;
         }
-        Some(RingBlock { ring: self.clone(), index })
+        Some(RingBlock {
+            ring: self.clone(),
+            index,
+        })
     }
 
     fn status(&self, index: usize) -> &AtomicU32 {
@@ -93,7 +117,12 @@ impl PacketRing {
 impl Drop for PacketRing {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, of this length, and no block of it is left: each holds the ring.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.taken.len() * self.block_len) };
+        unsafe {
+            libc::munmap(
+                self.start.as_ptr().cast(),
+                self.taken.len() * self.block_len,
+            )
+        };
     }
 }
 
@@ -108,20 +137,29 @@ impl RingBlock {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the block lies in the mapping, its status gave it to us, so that the kernel does not touch it, and
         // `taken` allows one `RingBlock` of it only, which is borrowed.
-        unsafe { std::slice::from_raw_parts_mut(self.ring.block(self.index).as_ptr(), self.ring.block_len) }
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.ring.block(self.index).as_ptr(),
+                self.ring.block_len,
+            )
+        }
     }
 }
 
 impl AsRef<[u8]> for RingBlock {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: as in `bytes_mut`.
-        unsafe { std::slice::from_raw_parts(self.ring.block(self.index).as_ptr(), self.ring.block_len) }
+        unsafe {
+            std::slice::from_raw_parts(self.ring.block(self.index).as_ptr(), self.ring.block_len)
+        }
     }
 }
 
 impl Drop for RingBlock {
     fn drop(&mut self) {
-        self.ring.status(self.index).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.ring
+            .status(self.index)
+            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.ring.taken[self.index].store(false, Ordering::Release);
     }
 }

@@ -19,20 +19,29 @@ impl TapInterface {
     /// Without permission to create interfaces, or if the name is in use.
     pub fn new(name: &str) -> io::Result<TapInterface> {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '%', '\0']) {
-            return Err(io::Error::other(format!("{name:?} is not an interface name")));
+            return Err(io::Error::other(format!(
+                "{name:?} is not an interface name"
+            )));
         }
-        let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/net/tun")?;
         // SAFETY: all zeros is a valid `ifreq`, which is integers and arrays of them.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
+        request.ifr_ifru.ifru_flags =
+            (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
         // SAFETY: the descriptor is open, and the kernel reads and writes one `ifreq`, which lives as long as the call.
         if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(TapInterface { _file: file, name: name.to_owned() })
+        Ok(TapInterface {
+            _file: file,
+            name: name.to_owned(),
+        })
     }
 
     /// Its name.

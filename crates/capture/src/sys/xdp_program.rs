@@ -101,7 +101,11 @@ pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: c_int) -> io::Result
 
 /// Removes the socket of `queue` from `map`.
 pub(crate) fn remove_socket(map: &OwnedFd, queue: u32) -> io::Result<()> {
-    let attr = MapUpdate { map: map.as_raw_fd() as u32, key: address(&queue), ..Default::default() };
+    let attr = MapUpdate {
+        map: map.as_raw_fd() as u32,
+        key: address(&queue),
+        ..Default::default()
+    };
     // SAFETY: the key is the 4 bytes that the map was made for, and lives until the call returns.
     unsafe { bpf(MAP_DELETE_ELEM, &attr) }.map(|_| ())
 }
@@ -130,7 +134,11 @@ fn load(insns: &[EbpfInstruction], frags: bool, log: &mut [u8]) -> io::Result<Ow
         license: c"Apache-2.0".as_ptr() as u64,
         log_level: u32::from(!log.is_empty()),
         log_size: log.len() as u32,
-        log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
+        log_buf: if log.is_empty() {
+            0
+        } else {
+            log.as_mut_ptr() as u64
+        },
         prog_flags: if frags { PROG_XDP_HAS_FRAGS } else { 0 },
         prog_name,
         expected_attach_type: ATTACH_TYPE_XDP,
@@ -172,5 +180,9 @@ unsafe fn bpf<T>(command: c_int, attr: &T) -> io::Result<c_int> {
     let attr_ptr: *const c_void = std::ptr::from_ref(attr).cast();
     // SAFETY: `attr` is as long as we say, and the rest is the caller's promise.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, attr_ptr, size_of::<T>()) };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as c_int) }
+    if answer < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(answer as c_int)
+    }
 }

@@ -116,11 +116,23 @@ impl Assembler {
         self.labels[label.0] = Some(self.insns.len());
     }
 
-    pub(crate) fn load(&mut self, size: AccessWidth, to: EbpfRegister, from: EbpfRegister, offset: i16) {
+    pub(crate) fn load(
+        &mut self,
+        size: AccessWidth,
+        to: EbpfRegister,
+        from: EbpfRegister,
+        offset: i16,
+    ) {
         self.push(code::LOAD | size as u8, to, from, offset, 0);
     }
 
-    pub(crate) fn store(&mut self, size: AccessWidth, to: EbpfRegister, offset: i16, from: EbpfRegister) {
+    pub(crate) fn store(
+        &mut self,
+        size: AccessWidth,
+        to: EbpfRegister,
+        offset: i16,
+        from: EbpfRegister,
+    ) {
         self.push(code::STORE | size as u8, to, from, offset, 0);
     }
 
@@ -185,11 +197,30 @@ impl Assembler {
         Some(self.insns)
     }
 
-    fn push(&mut self, code: u8, dst: EbpfRegister, src: EbpfRegister, offset: i16, immediate: i32) {
-        self.insns.push(EbpfInstruction { code, registers: src << 4 | dst, offset, immediate });
+    fn push(
+        &mut self,
+        code: u8,
+        dst: EbpfRegister,
+        src: EbpfRegister,
+        offset: i16,
+        immediate: i32,
+    ) {
+        self.insns.push(EbpfInstruction {
+            code,
+            registers: src << 4 | dst,
+            offset,
+            immediate,
+        });
     }
 
-    fn push_jump(&mut self, code: u8, dst: EbpfRegister, src: EbpfRegister, immediate: i32, to: JumpLabel) {
+    fn push_jump(
+        &mut self,
+        code: u8,
+        dst: EbpfRegister,
+        src: EbpfRegister,
+        immediate: i32,
+        to: JumpLabel,
+    ) {
         self.jumps.push((self.insns.len(), to));
         self.push(code, dst, src, 0, immediate);
     }
@@ -208,7 +239,15 @@ mod tests {
         asm.place(end);
         asm.exit();
         let insns = asm.finish().expect("short");
-        assert_eq!(insns[0], EbpfInstruction { code: 0x16, registers: 3, offset: 1, immediate: 7 });
+        assert_eq!(
+            insns[0],
+            EbpfInstruction {
+                code: 0x16,
+                registers: 3,
+                offset: 1,
+                immediate: 7
+            }
+        );
         assert_eq!(insns[2].code, code::EXIT);
     }
 

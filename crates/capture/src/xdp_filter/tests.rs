@@ -34,7 +34,9 @@ fn redirects(program: &[EbpfInstruction], packet: &[u8]) -> bool {
             code::MOV_64 => r[dst] = r[src],
             code::MOV_32 => r[dst] = u64::from(r[src] as u32),
             code::ADD_64 => r[dst] += r[src],
-            code::ADD_IMMEDIATE_64 => r[dst] = r[dst].wrapping_add_signed(i64::from(insn.immediate)),
+            code::ADD_IMMEDIATE_64 => {
+                r[dst] = r[dst].wrapping_add_signed(i64::from(insn.immediate))
+            }
             code::LOAD_IMMEDIATE_64 => {
                 assert_eq!(insn.registers >> 4, assembler::PSEUDO_MAP_FD);
                 r[dst] = u64::from(value);
@@ -47,7 +49,10 @@ fn redirects(program: &[EbpfInstruction], packet: &[u8]) -> bool {
             code::JUMP => jump = true,
             code::JUMP_MORE => jump = r[dst] > r[src],
             code::CALL => {
-                assert_eq!((insn.immediate, r[1], r[2], r[3]), (51, MAP as u64, u64::from(QUEUE), 2));
+                assert_eq!(
+                    (insn.immediate, r[1], r[2], r[3]),
+                    (51, MAP as u64, u64::from(QUEUE), 2)
+                );
                 return true;
             }
             code::EXIT => {
@@ -55,7 +60,9 @@ fn redirects(program: &[EbpfInstruction], packet: &[u8]) -> bool {
                 return false;
             }
             c if c == AluOperation::Mov as u8 => r[dst] = u64::from(value),
-            c if c == AluOperation::Add as u8 => r[dst] = u64::from((r[dst] as u32).wrapping_add(value)),
+            c if c == AluOperation::Add as u8 => {
+                r[dst] = u64::from((r[dst] as u32).wrapping_add(value))
+            }
             c if c == AluOperation::And as u8 => r[dst] = u64::from(r[dst] as u32 & value),
             c if c == AluOperation::Xor as u8 => r[dst] = u64::from(r[dst] as u32 ^ value),
             c if c == AluOperation::ShiftLeft as u8 => r[dst] = u64::from((r[dst] as u32) << value),
@@ -65,8 +72,12 @@ fn redirects(program: &[EbpfInstruction], packet: &[u8]) -> bool {
             c if c == JumpTest::Less as u8 => jump = (r[dst] as u32) < value,
             other => panic!("{other:#x} is no instruction that is used"),
         }
-        at =
-            if jump { at.checked_add_signed(1 + isize::from(insn.offset)).expect("a place") } else { at + 1 };
+        at = if jump {
+            at.checked_add_signed(1 + isize::from(insn.offset))
+                .expect("a place")
+        } else {
+            at + 1
+        };
     }
     panic!("the program does not end");
 }
@@ -81,7 +92,10 @@ fn context_field(offset: i16, packet_len: usize) -> u64 {
 }
 
 fn store(stack: &mut HashMap<u64, u8>, at: u64, bytes: &[u8]) {
-    assert!(at + bytes.len() as u64 <= STACK_END && at >= STACK_END - 512, "{at:#x} is no stack");
+    assert!(
+        at + bytes.len() as u64 <= STACK_END && at >= STACK_END - 512,
+        "{at:#x} is no stack"
+    );
     stack.extend(bytes.iter().zip(at..).map(|(&b, at)| (at, b)));
 }
 
@@ -109,14 +123,25 @@ fn ends(list: &[&str]) -> Vec<XdpEndMatch> {
 /// `net/prefix port`, either may be `*`.
 fn end(text: &str) -> XdpEndMatch {
     let (net, port) = text.split_once(' ').expect("an address and a port");
-    let net = net
-        .split_once('/')
-        .map(|(ip, prefix)| (ip.parse().expect("an address"), prefix.parse().expect("a prefix length")));
-    XdpEndMatch { net, port: port.parse().ok() }
+    let net = net.split_once('/').map(|(ip, prefix)| {
+        (
+            ip.parse().expect("an address"),
+            prefix.parse().expect("a prefix length"),
+        )
+    });
+    XdpEndMatch {
+        net,
+        port: port.parse().ok(),
+    }
 }
 
 fn program(clients: &[&str], servers: &[&str]) -> Vec<EbpfInstruction> {
-    XdpFilter { clients: ends(clients), servers: ends(servers) }.program(MAP).expect("short")
+    XdpFilter {
+        clients: ends(clients),
+        servers: ends(servers),
+    }
+    .program(MAP)
+    .expect("short")
 }
 
 fn tcp(src: &str, dst: &str) -> SentPacket {
@@ -143,8 +168,18 @@ fn both_directions_and_nothing_else() {
     check(from, web, &tcp("10.0.0.7:1", "10.0.0.9:80"), true);
     check(from, web, &tcp("10.0.1.7:1", "10.0.0.9:80"), false);
     check(&["* 1"], &["* 80"], &tcp("10.0.1.7:80", "10.0.0.9:1"), true);
-    check(&["* 1"], &["* 80"], &tcp("10.0.1.7:80", "10.0.0.9:80"), false);
-    check(&["::/0 *"], &["* *"], &tcp("10.0.1.7:80", "10.0.0.9:80"), true);
+    check(
+        &["* 1"],
+        &["* 80"],
+        &tcp("10.0.1.7:80", "10.0.0.9:80"),
+        false,
+    );
+    check(
+        &["::/0 *"],
+        &["* *"],
+        &tcp("10.0.1.7:80", "10.0.0.9:80"),
+        true,
+    );
 }
 
 #[test]
@@ -159,7 +194,10 @@ fn without_from_and_to_everything_is_taken() {
 #[test]
 fn behind_tags() {
     for n in 0..=vlan::TAGS_MAX + 1 {
-        let sent = SentPacket { vlans: vec![5; n], ..tcp("10.0.0.1:5000", "10.0.0.9:80") };
+        let sent = SentPacket {
+            vlans: vec![5; n],
+            ..tcp("10.0.0.1:5000", "10.0.0.9:80")
+        };
         check(&[], &["10.0.0.9/32 80"], &sent, n <= vlan::TAGS_MAX);
     }
 }
@@ -183,18 +221,31 @@ fn ipv6_extensions() {
         bytes[14 + 6] = next;
         bytes
     };
-    let wants = |bytes: &[u8], port| redirects(&program(&[], &[&format!("fd00::9/128 {port}")]), bytes);
+    let wants =
+        |bytes: &[u8], port| redirects(&program(&[], &[&format!("fd00::9/128 {port}")]), bytes);
     for (next, extensions) in [
         (0, [6, 0, 1, 4, 0, 0, 0, 0].as_slice()),
-        (60, &[[43, 0, 1, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0, 0]].concat()),
+        (
+            60,
+            &[[43, 0, 1, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0, 0]].concat(),
+        ),
         (51, &[[6, 1, 0, 0], [0, 0, 0, 1], [0; 4]].concat()),
         (44, &[6, 0, 0, 1, 0, 0, 0, 1]),
     ] {
         assert!(wants(&with(next, extensions), 80), "{next}");
         assert!(!wants(&with(next, extensions), 81), "{next}");
     }
-    assert!(wants(&with(44, &[6, 0, 0, 8, 0, 0, 0, 1]), 81), "a later fragment: the port is not known");
-    let chain = |n: usize| [[60, 0, 1, 4, 0, 0, 0, 0].repeat(n - 1), vec![6, 0, 1, 4, 0, 0, 0, 0]].concat();
+    assert!(
+        wants(&with(44, &[6, 0, 0, 8, 0, 0, 0, 1]), 81),
+        "a later fragment: the port is not known"
+    );
+    let chain = |n: usize| {
+        [
+            [60, 0, 1, 4, 0, 0, 0, 0].repeat(n - 1),
+            vec![6, 0, 1, 4, 0, 0, 0, 0],
+        ]
+        .concat()
+    };
     assert!(wants(&with(60, &chain(ipv6::EXTENSIONS_MAX)), 80));
     assert!(!wants(&with(60, &chain(ipv6::EXTENSIONS_MAX + 1)), 80));
 }
@@ -203,12 +254,26 @@ fn ipv6_extensions() {
 fn long_lists() {
     let list = |n: u32| -> Vec<XdpEndMatch> {
         let host = |i: u32| IpAddr::from((0x0a00_0000 + i).to_be_bytes());
-        (0..n).map(|i| XdpEndMatch { net: Some((host(i), 32)), port: Some(80) }).collect()
+        (0..n)
+            .map(|i| XdpEndMatch {
+                net: Some((host(i), 32)),
+                port: Some(80),
+            })
+            .collect()
     };
-    let filter = |n| XdpFilter { clients: Vec::new(), servers: list(n) };
+    let filter = |n| XdpFilter {
+        clients: Vec::new(),
+        servers: list(n),
+    };
     let program = filter(700).program(MAP).expect("within the bound");
-    assert!(redirects(&program, &tcp("192.0.2.1:5000", "10.0.2.187:80").wire_bytes()));
-    assert!(!redirects(&program, &tcp("192.0.2.1:5000", "10.0.2.188:80").wire_bytes()));
+    assert!(redirects(
+        &program,
+        &tcp("192.0.2.1:5000", "10.0.2.187:80").wire_bytes()
+    ));
+    assert!(!redirects(
+        &program,
+        &tcp("192.0.2.1:5000", "10.0.2.188:80").wire_bytes()
+    ));
     assert_eq!(filter(5000).program(MAP), None);
 }
 
@@ -232,8 +297,9 @@ fn address() -> impl Strategy<Value = IpAddr> {
 }
 
 fn end_match() -> impl Strategy<Value = XdpEndMatch> {
-    let net = proptest::option::of((address(), 0u8..=128))
-        .prop_map(|net| net.map(|(ip, prefix)| (ip, if ip.is_ipv4() { prefix % 33 } else { prefix })));
+    let net = proptest::option::of((address(), 0u8..=128)).prop_map(|net| {
+        net.map(|(ip, prefix)| (ip, if ip.is_ipv4() { prefix % 33 } else { prefix }))
+    });
     (net, proptest::option::of(0u16..3)).prop_map(|(net, port)| XdpEndMatch { net, port })
 }
 
@@ -242,14 +308,21 @@ fn sent() -> impl Strategy<Value = SentPacket> {
         .prop_filter("one family", |(a, b, ..)| a.is_ipv4() == b.is_ipv4())
         .prop_map(|(a, b, p, q)| ((a, p).into(), (b, q).into()));
     let carrier = prop_oneof![
-        Just(TransportCarrier::Tcp(testkit::packet::tcp_info(1, 1, TcpFlags::ACK))),
+        Just(TransportCarrier::Tcp(testkit::packet::tcp_info(
+            1,
+            1,
+            TcpFlags::ACK
+        ))),
         Just(TransportCarrier::Udp),
         Just(TransportCarrier::Icmp(8, 0)),
         Just(TransportCarrier::Other(132)),
     ];
-    (ends, carrier, proptest::collection::vec(0u16..4096, 0..3)).prop_map(|(ends, carrier, vlans)| {
-        SentPacket { vlans, ..SentPacket::new(Timestamp(0), ends, carrier, b"payload") }
-    })
+    (ends, carrier, proptest::collection::vec(0u16..4096, 0..3)).prop_map(
+        |(ends, carrier, vlans)| SentPacket {
+            vlans,
+            ..SentPacket::new(Timestamp(0), ends, carrier, b"payload")
+        },
+    )
 }
 
 proptest! {

@@ -28,7 +28,11 @@ pub fn sender() {
         let to = next();
         let count = next();
         let len = next();
-        let any = if to.starts_with('[') { "[::]" } else { "0.0.0.0" };
+        let any = if to.starts_with('[') {
+            "[::]"
+        } else {
+            "0.0.0.0"
+        };
         let socket = UdpSocket::bind(format!("{any}:{}", 20_000 + i)).expect("a free port");
         let count: u32 = count.parse().expect("a number");
         let len: usize = len.parse().expect("a number");
@@ -57,20 +61,27 @@ pub struct Seen {
 pub fn seen(captured: &CapturedPacket<'_>) -> Option<Seen> {
     let packet = Packet::decode(captured).ok()?;
     let five = packet.five_tuple;
-    if !matches!(packet.transport, TransportHeader::Udp) || !(20_000..30_000).contains(&five.src.port) {
+    if !matches!(packet.transport, TransportHeader::Udp)
+        || !(20_000..30_000).contains(&five.src.port)
+    {
         return None;
     }
     Some(Seen {
         to: format!("{}:{}", five.dst.addr, five.dst.port),
         number: u32::from_be_bytes(*packet.payload.first_chunk()?),
         payload_len: packet.payload.len(),
-        intact: (4..).zip(&packet.payload[4..]).all(|(at, &byte)| byte == at as u8),
+        intact: (4..)
+            .zip(&packet.payload[4..])
+            .all(|(at, &byte)| byte == at as u8),
         tagged: captured.bytes[12..14] == [0x81, 0],
     })
 }
 
 /// Receives until `enough` returns true, or until a timeout without packets.
-pub fn receive(sources: &mut [Box<dyn PacketSource>], enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+pub fn receive(
+    sources: &mut [Box<dyn PacketSource>],
+    enough: impl Fn(&[Seen]) -> bool,
+) -> Vec<Seen> {
     const QUIET: Duration = Duration::from_secs(5);
     let mut all = Vec::new();
     let mut last = Instant::now();
@@ -95,8 +106,13 @@ pub fn peer() -> String {
 /// Sends from the other namespace: `address count length`, separated by commas.
 pub fn send(orders: &str) -> Child {
     let mut command = Command::new("ip");
-    command.args(["netns", "exec", &peer()]).arg(env::current_exe().expect("our own path"));
-    command.args(["--exact", "sender", "--nocapture"]).env(SEND, orders).stdout(Stdio::null());
+    command
+        .args(["netns", "exec", &peer()])
+        .arg(env::current_exe().expect("our own path"));
+    command
+        .args(["--exact", "sender", "--nocapture"])
+        .env(SEND, orders)
+        .stdout(Stdio::null());
     command.spawn().expect("`ip` runs")
 }
 
@@ -108,8 +124,13 @@ pub fn send_frames(frames: &[Vec<u8>]) {
         for frame in sys.argv[1:]: s.send(bytes.fromhex(frame))";
     let hex = |frame: &Vec<u8>| frame.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let mut command = Command::new("ip");
-    command.args(["netns", "exec", &peer(), "python3", "-c", PROGRAM]).args(frames.iter().map(hex));
-    assert!(command.status().is_ok_and(|status| status.success()), "python3 sends frames");
+    command
+        .args(["netns", "exec", &peer(), "python3", "-c", PROGRAM])
+        .args(frames.iter().map(hex));
+    assert!(
+        command.status().is_ok_and(|status| status.success()),
+        "python3 sends frames"
+    );
 }
 
 pub fn end(mut child: Child) {
@@ -118,13 +139,18 @@ pub fn end(mut child: Child) {
 
 pub fn run(command: &str) {
     let mut words = command.split(' ');
-    let status = Command::new(words.next().expect("a program")).args(words).status();
+    let status = Command::new(words.next().expect("a program"))
+        .args(words)
+        .status();
     assert!(status.expect("it runs").success(), "{command}");
 }
 
 pub fn output(command: &str) -> String {
     let mut words = command.split(' ');
-    let output = Command::new(words.next().expect("a program")).args(words).output().expect("it runs");
+    let output = Command::new(words.next().expect("a program"))
+        .args(words)
+        .output()
+        .expect("it runs");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -140,7 +166,9 @@ pub fn await_that(what: &str, is_so: impl Fn() -> bool) {
 
 pub fn this_test(name: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("our own path"));
-    command.args(["--exact", name, "--nocapture"]).stdout(Stdio::null());
+    command
+        .args(["--exact", name, "--nocapture"])
+        .stdout(Stdio::null());
     command
 }
 
@@ -149,13 +177,23 @@ pub fn inside(name: &str, features: &[&str], body: impl FnOnce()) {
     if env::var_os(PEER).is_some() {
         return body();
     }
-    let net = testkit::require!("namespaces" => Namespaces::make(name, features.contains(&"queues")));
+    let net =
+        testkit::require!("namespaces" => Namespaces::make(name, features.contains(&"queues")));
     let mut command = Command::new("ip");
-    command.args(["netns", "exec", &net.monitor]).arg(env::current_exe().expect("our own path"));
-    command.args(["--exact", name, "--nocapture"]).env(PEER, &net.peer);
+    command
+        .args(["netns", "exec", &net.monitor])
+        .arg(env::current_exe().expect("our own path"));
+    command
+        .args(["--exact", name, "--nocapture"])
+        .env(PEER, &net.peer);
     let output = command.output().expect("`ip` runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
 }
 
 /// Two namespaces, removed on drop.
@@ -167,16 +205,26 @@ struct Namespaces {
 impl Namespaces {
     fn make(test: &str, queues: bool) -> Option<Namespaces> {
         let id = format!("{}-{}", std::process::id(), &test[..test.len().min(24)]);
-        let net = Namespaces { monitor: format!("xm-{id}"), peer: format!("xp-{id}") };
+        let net = Namespaces {
+            monitor: format!("xm-{id}"),
+            peer: format!("xp-{id}"),
+        };
         let monitor = &net.monitor;
         let peer = &net.peer;
         for name in [monitor, peer] {
-            let made = Command::new("ip").args(["netns", "add", name]).stderr(Stdio::null()).status();
+            let made = Command::new("ip")
+                .args(["netns", "add", name])
+                .stderr(Stdio::null())
+                .status();
             if !made.is_ok_and(|status| status.success()) {
                 return None;
             }
         }
-        let many = if queues { "numrxqueues 4 numtxqueues 4 " } else { "" };
+        let many = if queues {
+            "numrxqueues 4 numtxqueues 4 "
+        } else {
+            ""
+        };
         run(&format!(
             "ip -n {monitor} link add mon {many}address 02:00:00:00:00:02 type veth peer name e0 \
              {many}address 02:00:00:00:00:01 netns {peer}"
@@ -185,9 +233,15 @@ impl Namespaces {
             run(&format!("ip -n {ns} link set {interface} up"));
         }
         for (address, neighbour) in [("10.9.0.1/24", "10.9.0.2"), ("fd09::1/64", "fd09::2")] {
-            let nodad = if neighbour.contains(':') { " nodad" } else { "" };
+            let nodad = if neighbour.contains(':') {
+                " nodad"
+            } else {
+                ""
+            };
             run(&format!("ip -n {peer} addr add {address} dev e0{nodad}"));
-            run(&format!("ip -n {peer} neigh add {neighbour} lladdr 02:00:00:00:00:02 dev e0"));
+            run(&format!(
+                "ip -n {peer} neigh add {neighbour} lladdr 02:00:00:00:00:02 dev e0"
+            ));
         }
         Some(net)
     }
@@ -196,7 +250,10 @@ impl Namespaces {
 impl Drop for Namespaces {
     fn drop(&mut self) {
         for name in [&self.monitor, &self.peer] {
-            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+            let _ = Command::new("ip")
+                .args(["netns", "del", name])
+                .stderr(Stdio::null())
+                .status();
         }
     }
 }

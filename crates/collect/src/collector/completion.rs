@@ -21,9 +21,14 @@ impl Collector {
     /// Releases epochs ended by all workers, in order.
     fn release_epochs(&mut self, out: &mut dyn TakeRows) {
         let ended = self.lanes.active().map(|lane| lane.latest).min();
-        let Some(ready) = ended.unwrap_or(Some(u64::MAX)) else { return };
+        let Some(ready) = ended.unwrap_or(Some(u64::MAX)) else {
+            return;
+        };
         let next = |lane: &CollectorLane| {
-            lane.waiting.front().map(|report| report.epoch).filter(|epoch| *epoch <= ready)
+            lane.waiting
+                .front()
+                .map(|report| report.epoch)
+                .filter(|epoch| *epoch <= ready)
         };
         while let Some(epoch) = self.lanes.iter().filter_map(next).min() {
             self.release_epoch(epoch, out);
@@ -46,7 +51,12 @@ impl Collector {
         lost.into_iter().for_each(|stretch| self.lose(stretch));
         limited.into_iter().for_each(|limited| self.limit(limited));
         let rows = self.unpack(parts, out);
-        let watermark = self.lanes.active().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MAX);
+        let watermark = self
+            .lanes
+            .active()
+            .map(|lane| lane.watermark)
+            .min()
+            .unwrap_or(Timestamp::MAX);
         let before = self.loss;
         let after = self.capture_loss();
         self.loss = after;
@@ -67,7 +77,9 @@ impl Collector {
                 // Complete windows, also after the last epoch: a receiver of this watermark closes them. Then the
                 // workers' parts of open ones.
                 let over = self.engines.detach(self.watermark.0);
-                over.into_iter().chain(self.engines.detach_open()).for_each(|windows| out.hand_on(windows));
+                over.into_iter()
+                    .chain(self.engines.detach_open())
+                    .for_each(|windows| out.hand_on(windows));
             }
         }
     }
@@ -75,7 +87,10 @@ impl Collector {
     /// Closes complete windows, including empty ones.
     pub(super) fn advance(&mut self, out: &mut dyn TakeRows) {
         let now_ns = self.watermark.0;
-        let out = &mut CoverageOutput { lanes: &self.lanes, out };
+        let out = &mut CoverageOutput {
+            lanes: &self.lanes,
+            out,
+        };
         self.engines.advance(now_ns, out);
         self.engines.pass(now_ns, out);
     }
@@ -126,7 +141,11 @@ impl Collector {
         let is_behind = self.lanes.get(lane).watermark < self.watermark;
         self.waiting_bytes += part.bytes;
         for rows in self.unpack(vec![part], out) {
-            self.rows_late += if is_behind { rows_before(&rows, self.watermark) } else { 0 };
+            self.rows_late += if is_behind {
+                rows_before(&rows, self.watermark)
+            } else {
+                0
+            };
             self.rows.add(rows);
         }
     }
@@ -152,7 +171,16 @@ impl Collector {
         self.watermark = watermark;
         let lanes = &self.lanes;
         let watermark_ns = watermark.0;
-        let give = &mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }, lanes);
+        let give = &mut |batch| {
+            out.take(
+                EngineOutput {
+                    pipeline: None,
+                    batch,
+                    watermark_ns,
+                },
+                lanes,
+            )
+        };
         self.rows.give_before(watermark, give);
         match self.then {
             _ if !has_risen => {}
@@ -172,7 +200,9 @@ impl Collector {
         if is_time {
             self.opened = self.watermark;
         }
-        over.into_iter().chain(open).for_each(|windows| out.hand_on(windows));
+        over.into_iter()
+            .chain(open)
+            .for_each(|windows| out.hand_on(windows));
     }
 
     /// Above the memory limit: releases all waiting rows, and merges waiting windows into the engine.
@@ -182,7 +212,11 @@ impl Collector {
         }
         let mut parts = Vec::new();
         for lane in self.lanes.iter_mut() {
-            parts.extend(lane.waiting.iter_mut().map(|report| std::mem::take(&mut report.part)));
+            parts.extend(
+                lane.waiting
+                    .iter_mut()
+                    .map(|report| std::mem::take(&mut report.part)),
+            );
             parts.push(std::mem::take(&mut lane.part));
         }
         let mut rows = self.unpack(parts, out);
@@ -199,7 +233,10 @@ impl Collector {
             rows.append(&mut part.rows);
             for windows in part.windows {
                 self.engines.attach(windows);
-                self.engines.make_room(&mut CoverageOutput { lanes: &self.lanes, out });
+                self.engines.make_room(&mut CoverageOutput {
+                    lanes: &self.lanes,
+                    out,
+                });
             }
         }
         rows
@@ -209,7 +246,14 @@ impl Collector {
     fn give(&self, rows: Vec<Batch>, out: &mut dyn TakeRows) {
         let watermark_ns = self.watermark.0;
         in_time_order(rows, &mut |batch| {
-            out.take(EngineOutput { pipeline: None, batch, watermark_ns }, &self.lanes);
+            out.take(
+                EngineOutput {
+                    pipeline: None,
+                    batch,
+                    watermark_ns,
+                },
+                &self.lanes,
+            );
         });
     }
 }

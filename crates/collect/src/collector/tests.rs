@@ -15,17 +15,29 @@ struct TextRows(Vec<(String, LaneCoverage)>);
 
 impl TakeRows for TextRows {
     fn take(&mut self, output: EngineOutput, lanes: &CollectorLanes) {
-        lanes.cover(&output, &mut |EngineOutput { batch, pipeline, .. }, coverage| {
+        lanes.cover(&output, &mut |EngineOutput {
+                                       batch, pipeline, ..
+                                   },
+                                   coverage| {
             let field = |name: &str| batch.schema().find(name).expect("a column");
             for row in 0..batch.rows() {
                 let text = match pipeline {
                     None => batch.i64(common::TS_END).value(row).to_string(),
                     Some(pipeline) => {
-                        let time = |name| batch.schema().find(name).map_or(0, |id| batch.i64(id).value(row));
+                        let time = |name| {
+                            batch
+                                .schema()
+                                .find(name)
+                                .map_or(0, |id| batch.i64(id).value(row))
+                        };
                         let start = time("window_start");
                         let end = time("window_end");
                         let count = batch.u64(field("count")).value(row);
-                        let name = if pipeline == 0 { batch.text(field("name")).value(row) } else { "all" };
+                        let name = if pipeline == 0 {
+                            batch.text(field("name")).value(row)
+                        } else {
+                            "all"
+                        };
                         format!("{start}-{end}: {name} {count}")
                     }
                 };
@@ -38,7 +50,10 @@ impl TakeRows for TextRows {
 impl TextRows {
     fn drain(&mut self) -> String {
         let one = |(text, coverage): (String, LaneCoverage)| {
-            let missing = coverage.missing.iter().map(|id| format!(" -{}", char::from(id.0 as u8)));
+            let missing = coverage
+                .missing
+                .iter()
+                .map(|id| format!(" -{}", char::from(id.0 as u8)));
             format!("{text}{}", missing.collect::<String>())
         };
         self.0.drain(..).map(one).collect::<Vec<_>>().join(", ")
@@ -73,7 +88,11 @@ fn check(query: FixtureQuery, script: &[(&str, &str)], late: u64) {
                 let (watermark, times) = report.split_once(':').expect("a report");
                 let tuples: Vec<FixtureTuple> = times
                     .split_whitespace()
-                    .map(|time| FixtureTuple { name, time: time.parse().expect("a time"), flow: name.into() })
+                    .map(|time| FixtureTuple {
+                        name,
+                        time: time.parse().expect("a time"),
+                        flow: name.into(),
+                    })
                     .collect();
                 let lane = lanes.entry(id).or_insert_with(|| fixture.lane());
                 let report = lane.report(watermark.parse().expect("a time"), &tuples);
@@ -82,7 +101,11 @@ fn check(query: FixtureQuery, script: &[(&str, &str)], late: u64) {
         }
         assert_eq!(out.drain(), *expected, "{event} of {script:?}");
     }
-    assert_eq!(collector.rows_late() + collector.counters().tuples_late, late, "{script:?}");
+    assert_eq!(
+        collector.rows_late() + collector.counters().tuples_late,
+        late,
+        "{script:?}"
+    );
 }
 
 /// Monitors that receive only packets with certain flags see acknowledgments of uncopied bytes, which are not a loss of
@@ -98,9 +121,20 @@ fn bytes_that_were_not_copied_are_no_loss() {
         let mut lane = fixture.lane();
         let mut all = Vec::new();
         collector.join(LaneId(0));
-        let report = lane.report(20, &[FixtureTuple { name: b'a', time: 3, flow: 1 }]);
+        let report = lane.report(
+            20,
+            &[FixtureTuple {
+                name: b'a',
+                time: 3,
+                flow: 1,
+            }],
+        );
         let loss = LossCount { seen: 1, lost: 3 };
-        collector.take(LaneId(0), WorkerReport { loss, ..report }, &mut IgnoreCoverage(&mut all));
+        collector.take(
+            LaneId(0),
+            WorkerReport { loss, ..report },
+            &mut IgnoreCoverage(&mut all),
+        );
         collector.end(&mut IgnoreCoverage(&mut all));
         let lost = all.iter().map(|output: &EngineOutput| {
             let id = output.batch.schema().find("lost").expect("a column");
@@ -181,7 +215,10 @@ fn lanes_that_end_are_not_missed_and_lost_ones_are() {
         ("c 20: 13", ""),
         ("c 30: 23", ""),
         ("c lost", ""),
-        ("a 40: 24 34", "20-30: a 1, 20-30: c 1, 30-40: a 1 -c, 20-30: all 2, 30-40: all 1 -c"),
+        (
+            "a 40: 24 34",
+            "20-30: a 1, 20-30: c 1, 30-40: a 1 -c, 20-30: all 2, 30-40: all 1 -c",
+        ),
         ("end", ""),
     ];
     check(FixtureQuery::Windows, &script, 2);
@@ -214,10 +251,19 @@ fn how_many_were_expected() {
     collector.take(LaneId(2), fixture.lane().report(10, &[]), &mut out);
     assert_eq!(
         collector.lanes().coverage(bounds, 0),
-        LaneCoverage { expected: 2, missing: vec![LaneId(1), LaneId(2)] }
+        LaneCoverage {
+            expected: 2,
+            missing: vec![LaneId(1), LaneId(2)]
+        }
     );
     collector.finish(LaneId(2), &mut out);
-    assert_eq!(collector.lanes().coverage(bounds, 0), LaneCoverage { expected: 1, missing: vec![LaneId(1)] });
+    assert_eq!(
+        collector.lanes().coverage(bounds, 0),
+        LaneCoverage {
+            expected: 1,
+            missing: vec![LaneId(1)]
+        }
+    );
 }
 
 /// Action of a lane.
@@ -263,7 +309,9 @@ fn walk(steps: &[Vec<LaneStep>], turns: &[usize], act: &mut dyn FnMut(usize, Lan
     let mut done = vec![0; steps.len()];
     for lane in turns.iter().copied().cycle().map(|turn| turn % lanes) {
         let has_more = |lane: &usize| done[*lane] < steps[*lane].len();
-        let Some(lane) = (lane..lanes).chain(0..lane).find(has_more) else { return };
+        let Some(lane) = (lane..lanes).chain(0..lane).find(has_more) else {
+            return;
+        };
         act(lane, steps[lane][done[lane]]);
         done[lane] += 1;
     }
@@ -289,7 +337,11 @@ fn run(
             LaneStep::Idle => collector.idle(id, &mut out),
             LaneStep::Resume => collector.resume(id),
             LaneStep::Report { watermark } => {
-                collector.take(id, workers[lane].report((lane, lanes), tuples, watermark), &mut out);
+                collector.take(
+                    id,
+                    workers[lane].report((lane, lanes), tuples, watermark),
+                    &mut out,
+                );
             }
         }
     });
@@ -298,21 +350,32 @@ fn run(
     });
     (0..lanes).for_each(|lane| collector.finish(LaneId(lane as u64), &mut out));
     collector.end(&mut out);
-    (out.rows(), collector.rows_late() + collector.counters().tuples_late)
+    (
+        out.rows(),
+        collector.rows_late() + collector.counters().tuples_late,
+    )
 }
 
 /// Reports at these times, and a final one.
 fn reports(times: &[i64]) -> Vec<LaneStep> {
     let mut times = times.to_vec();
     times.sort_unstable();
-    times.into_iter().chain([END]).map(|watermark| LaneStep::Report { watermark }).collect()
+    times
+        .into_iter()
+        .chain([END])
+        .map(|watermark| LaneStep::Report { watermark })
+        .collect()
 }
 
 const END: i64 = 100;
 
 fn some_tuples() -> impl Strategy<Value = Vec<FixtureTuple>> {
     let one = (0u8..4, 0..END, 0u64..6);
-    let one = one.prop_map(|(name, time, flow)| FixtureTuple { name: b'a' + name, time, flow });
+    let one = one.prop_map(|(name, time, flow)| FixtureTuple {
+        name: b'a' + name,
+        time,
+        flow,
+    });
     prop::collection::vec(one, 0..60)
 }
 
@@ -324,9 +387,11 @@ fn some_times() -> impl Strategy<Value = Vec<i64>> {
 fn counted(rows: &[String], query: FixtureQuery) -> u64 {
     let count = |row: &String| match query {
         FixtureQuery::Raw => 1,
-        FixtureQuery::Windows | FixtureQuery::Sliding | FixtureQuery::Whole => {
-            row.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
-        }
+        FixtureQuery::Windows | FixtureQuery::Sliding | FixtureQuery::Whole => row
+            .rsplit(' ')
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0),
     };
     rows.iter().map(count).sum()
 }
@@ -390,11 +455,17 @@ mod of_one_process {
             writer.i64(common::TS_END, *ts);
             writer.end_row();
         }
-        ReportPart { bytes: 10 * times.len(), rows: vec![writer.finish()], windows: Vec::new() }
+        ReportPart {
+            bytes: 10 * times.len(),
+            rows: vec![writer.finish()],
+            windows: Vec::new(),
+        }
     }
 
     fn times(out: &mut Vec<EngineOutput>) -> Vec<i64> {
-        out.drain(..).flat_map(|o| o.batch.i64(common::TS_END).values().to_vec()).collect()
+        out.drain(..)
+            .flat_map(|o| o.batch.i64(common::TS_END).values().to_vec())
+            .collect()
     }
 
     /// Two workers, one already in its second epoch: rows of the first epoch released immediately, those released after
@@ -418,8 +489,15 @@ mod of_one_process {
         collector.take_part(LaneId(0), rows(&fixture, &[6]), out);
         collector.take_part(LaneId(1), rows(&fixture, &[5, 3]), out);
         assert_eq!(times(&mut all), expected.0);
-        collector.take(LaneId(1), report(rows(&fixture, &[1])), &mut IgnoreCoverage(&mut all));
-        assert_eq!((times(&mut all).as_slice(), collector.epochs_cut()), (expected.1, expected.2));
+        collector.take(
+            LaneId(1),
+            report(rows(&fixture, &[1])),
+            &mut IgnoreCoverage(&mut all),
+        );
+        assert_eq!(
+            (times(&mut all).as_slice(), collector.epochs_cut()),
+            (expected.1, expected.2)
+        );
     }
 
     #[test]

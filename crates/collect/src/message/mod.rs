@@ -126,7 +126,11 @@ pub fn head(bytes: &[u8]) -> Result<ReportHead, ReportError> {
         [] => ReportContent::Windows,
         rows => ReportContent::Rows(rows::count(rows)),
     };
-    Ok(ReportHead { watermark, loss, brings })
+    Ok(ReportHead {
+        watermark,
+        loss,
+        brings,
+    })
 }
 
 impl WorkerReport {
@@ -134,8 +138,14 @@ impl WorkerReport {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let plain = self.plain();
-        let version = if self.limited.is_some() { LIMITED } else { PLAIN };
-        let packed = (plain.len() >= PACKED_MIN).then(|| zstd::bulk::compress(&plain, LEVEL).ok()).flatten();
+        let version = if self.limited.is_some() {
+            LIMITED
+        } else {
+            PLAIN
+        };
+        let packed = (plain.len() >= PACKED_MIN)
+            .then(|| zstd::bulk::compress(&plain, LEVEL).ok())
+            .flatten();
         match packed {
             Some(packed) => [&[version, 1][..], &packed].concat(),
             None => [&[version, 0][..], &plain].concat(),
@@ -149,9 +159,13 @@ impl WorkerReport {
     /// See [`ReportError`].
     pub fn decode(bytes: &[u8], engines: &EngineSet) -> Result<WorkerReport, ReportError> {
         match bytes {
-            [PLAIN | LIMITED, 0, plain @ ..] if plain.len() > REPORT_BYTES_MAX => Err(ReportError::TooLarge),
+            [PLAIN | LIMITED, 0, plain @ ..] if plain.len() > REPORT_BYTES_MAX => {
+                Err(ReportError::TooLarge)
+            }
             [version @ (PLAIN | LIMITED), 0, plain @ ..] => read(plain, *version, engines),
-            [version @ (PLAIN | LIMITED), 1, packed @ ..] => read(&unpack(packed)?, *version, engines),
+            [version @ (PLAIN | LIMITED), 1, packed @ ..] => {
+                read(&unpack(packed)?, *version, engines)
+            }
             [PLAIN | LIMITED, ..] => Err(ReportError::Invalid("packing")),
             [other, ..] => Err(ReportError::Version(*other)),
             [] => Err(ReportError::Short),
@@ -163,21 +177,37 @@ impl WorkerReport {
         put(&mut out, self.watermark.0 as u64);
         put_loss(&mut out, self.loss);
         out.push(u8::from(self.lost.is_some()));
-        if let Some(LossStretch { from_ns, to_ns, packets, bytes }) = self.lost {
+        if let Some(LossStretch {
+            from_ns,
+            to_ns,
+            packets,
+            bytes,
+        }) = self.lost
+        {
             put(&mut out, from_ns as u64);
             put(&mut out, to_ns as u64);
             put_loss(&mut out, packets);
             put_loss(&mut out, bytes);
         }
-        if let Some(LimitedStretch { from_ns, to_ns, times }) = self.limited {
+        if let Some(LimitedStretch {
+            from_ns,
+            to_ns,
+            times,
+        }) = self.limited
+        {
             put(&mut out, from_ns as u64);
             put(&mut out, to_ns as u64);
             put(&mut out, times);
         }
         put_len(&mut out, self.part.windows.len());
-        self.part.windows.iter().for_each(|windows| put_bytes(&mut out, &windows.encode()));
+        self.part
+            .windows
+            .iter()
+            .for_each(|windows| put_bytes(&mut out, &windows.encode()));
         out.push(u8::from(self.open.is_some()));
-        self.open.iter().for_each(|open| put_bytes(&mut out, &open.encode()));
+        self.open
+            .iter()
+            .for_each(|open| put_bytes(&mut out, &open.encode()));
         put_bytes(&mut out, &rows::encode(&self.part.rows));
         out
     }
@@ -185,7 +215,9 @@ impl WorkerReport {
 
 fn unpack(packed: &[u8]) -> Result<Vec<u8>, ReportError> {
     // The compressor writes the content size into the header.
-    let bytes = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
+    let bytes = zstd::zstd_safe::get_frame_content_size(packed)
+        .ok()
+        .flatten();
     let bytes = bytes.ok_or(ReportError::Invalid("packing"))?;
     if bytes > REPORT_BYTES_MAX as u64 {
         return Err(ReportError::TooLarge);
@@ -207,9 +239,11 @@ fn read(plain: &[u8], version: u8, engines: &EngineSet) -> Result<WorkerReport, 
         }),
     };
     let limited = match version {
-        LIMITED => {
-            Some(LimitedStretch { from_ns: from.signed()?, to_ns: from.signed()?, times: from.number()? })
-        }
+        LIMITED => Some(LimitedStretch {
+            from_ns: from.signed()?,
+            to_ns: from.signed()?,
+            times: from.number()?,
+        }),
         _ => None,
     };
     let mut part = ReportPart::default();
@@ -223,7 +257,15 @@ fn read(plain: &[u8], version: u8, engines: &EngineSet) -> Result<WorkerReport, 
     let rows = rows::decode(from.bytes()?, engines.first()).map_err(ReportError::Rows)?;
     rows.into_iter().for_each(|rows| part.add_rows(rows));
     match from.0 {
-        [] => Ok(WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open }),
+        [] => Ok(WorkerReport {
+            epoch: 0,
+            watermark,
+            part,
+            loss,
+            lost,
+            limited,
+            open,
+        }),
         _ => Err(ReportError::Invalid("trailing bytes")),
     }
 }
@@ -288,7 +330,10 @@ impl<'a> ReportReader<'a> {
     }
 
     fn loss(&mut self) -> Result<LossCount, ReportError> {
-        Ok(LossCount { seen: self.number()?, lost: self.number()? })
+        Ok(LossCount {
+            seen: self.number()?,
+            lost: self.number()?,
+        })
     }
 }
 

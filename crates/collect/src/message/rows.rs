@@ -22,16 +22,26 @@ const ALIGNMENT: i64 = 8;
 
 /// Encodes rows; empty without rows.
 pub fn encode(rows: &[Batch]) -> Vec<u8> {
-    let Some(first) = rows.first() else { return Vec::new() };
+    let Some(first) = rows.first() else {
+        return Vec::new();
+    };
     let columns: Vec<FieldId> = first.present().collect();
     let schema = Arc::new(arrow_schema(first.schema(), &columns));
-    let mut writer = StreamWriter::try_new(Vec::new(), &schema).expect("memory takes all that is written");
+    let mut writer =
+        StreamWriter::try_new(Vec::new(), &schema).expect("memory takes all that is written");
     for batch in rows {
-        let column = |id: &FieldId| batch.column(*id).expect("batches of an engine have one schema").clone();
+        let column = |id: &FieldId| {
+            batch
+                .column(*id)
+                .expect("batches of an engine have one schema")
+                .clone()
+        };
         let options = RecordBatchOptions::new().with_row_count(Some(batch.rows()));
         let columns = columns.iter().map(column).collect();
         let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
-        writer.write(&batch.expect("columns are of their fields' types")).expect("memory takes all of it");
+        writer
+            .write(&batch.expect("columns are of their fields' types"))
+            .expect("memory takes all of it");
     }
     writer.into_inner().expect("memory takes all of it")
 }
@@ -53,7 +63,14 @@ pub fn decode(bytes: &[u8], engine: &Engine) -> Result<Vec<Batch>, String> {
         let batch = checked(&message, body, &schema)?;
         let none = HashMap::new();
         let body = Buffer::from(body);
-        let batch = read_record_batch(&body, batch, schema.clone(), &none, None, &message.version());
+        let batch = read_record_batch(
+            &body,
+            batch,
+            schema.clone(),
+            &none,
+            None,
+            &message.version(),
+        );
         let batch = batch.and_then(|batch| tuples(&batch, engine, &columns));
         rows.push(batch.map_err(|e| e.to_string())?);
     }
@@ -86,7 +103,9 @@ pub fn count(bytes: &[u8]) -> u64 {
     let mut messages = IpcMessages(bytes);
     let mut rows = 0_u64;
     while let Ok(Some((message, _))) = messages.next() {
-        let length = message.header_as_record_batch().map_or(0, |batch| batch.length());
+        let length = message
+            .header_as_record_batch()
+            .map_or(0, |batch| batch.length());
         rows = rows.saturating_add(u64::try_from(length).unwrap_or(0));
     }
     rows
@@ -105,9 +124,16 @@ impl<'a> IpcMessages<'a> {
         if take(4)? != CONTINUATION {
             return Err("they are not a stream".into());
         }
-        let length = take(4)?.try_into().map(u32::from_le_bytes).map_err(|_| SHORT)?;
+        let length = take(4)?
+            .try_into()
+            .map(u32::from_le_bytes)
+            .map_err(|_| SHORT)?;
         if length == 0 {
-            return if self.0.is_empty() { Ok(None) } else { Err("there are more bytes".into()) };
+            return if self.0.is_empty() {
+                Ok(None)
+            } else {
+                Err("there are more bytes".into())
+            };
         }
         let message = root_as_message(take(length as usize)?).map_err(|e| e.to_string())?;
         let body = usize::try_from(message.bodyLength()).map_err(|_| SHORT)?;
@@ -117,7 +143,9 @@ impl<'a> IpcMessages<'a> {
 
 /// Columns of the schema message: those of tuples, and possibly others known to the engine.
 fn columns(message: &Message<'_>, engine: &Engine) -> Result<Vec<FieldId>, String> {
-    let schema = message.header_as_schema().ok_or("they begin with no schema")?;
+    let schema = message
+        .header_as_schema()
+        .ok_or("they begin with no schema")?;
     if schema.endianness() != Endianness::Little {
         return Err("their bytes are in another order".into());
     }
@@ -125,8 +153,11 @@ fn columns(message: &Message<'_>, engine: &Engine) -> Result<Vec<FieldId>, Strin
     let mut columns = Vec::new();
     for field in schema.fields().into_iter().flatten() {
         let name = field.name().ok_or("a column has no name")?;
-        let id = ours.find(name).ok_or_else(|| format!("a column {name} that is not part of the query"))?;
-        let is_flat = field.dictionary().is_none() && field.children().is_none_or(|all| all.is_empty());
+        let id = ours
+            .find(name)
+            .ok_or_else(|| format!("a column {name} that is not part of the query"))?;
+        let is_flat =
+            field.dictionary().is_none() && field.children().is_none_or(|all| all.is_empty());
         if !is_flat || !is_of(&field, &arrow_type(ours.field(id).data_type)) {
             return Err(format!("{name} is of another type"));
         }
@@ -142,20 +173,23 @@ fn columns(message: &Message<'_>, engine: &Engine) -> Result<Vec<FieldId>, Strin
 }
 
 fn is_of(field: &arrow_ipc::Field<'_>, data_type: &DataType) -> bool {
-    let is_integer =
-        |signed| field.type_as_int().is_some_and(|int| int.bitWidth() == 64 && int.is_signed() == signed);
+    let is_integer = |signed| {
+        field
+            .type_as_int()
+            .is_some_and(|int| int.bitWidth() == 64 && int.is_signed() == signed)
+    };
     match data_type {
         DataType::Boolean => field.type_type() == Type::Bool,
         DataType::UInt64 => is_integer(false),
         DataType::Int64 => is_integer(true),
-        DataType::Float64 => {
-            field.type_as_floating_point().is_some_and(|real| real.precision() == Precision::DOUBLE)
-        }
+        DataType::Float64 => field
+            .type_as_floating_point()
+            .is_some_and(|real| real.precision() == Precision::DOUBLE),
         DataType::Utf8 => field.type_type() == Type::Utf8,
         DataType::Binary => field.type_type() == Type::Binary,
-        DataType::FixedSizeBinary(width) => {
-            field.type_as_fixed_size_binary().is_some_and(|bytes| bytes.byteWidth() == *width)
-        }
+        DataType::FixedSizeBinary(width) => field
+            .type_as_fixed_size_binary()
+            .is_some_and(|bytes| bytes.byteWidth() == *width),
         _ => false,
     }
 }
@@ -175,26 +209,37 @@ fn checked<'a>(
         return Err("its columns are packed".into());
     }
     // A row needs at least one bit per column.
-    let rows_max = if schema.fields().is_empty() { 0 } else { body.len() as u64 * 8 };
-    let rows = u64::try_from(batch.length()).ok().filter(|rows| *rows <= rows_max);
+    let rows_max = if schema.fields().is_empty() {
+        0
+    } else {
+        body.len() as u64 * 8
+    };
+    let rows = u64::try_from(batch.length())
+        .ok()
+        .filter(|rows| *rows <= rows_max);
     let rows = rows.ok_or("there are more rows than bytes")?;
     let nodes = batch.nodes().ok_or("no columns")?;
     let buffers = batch.buffers().ok_or("no buffers")?;
     let is_node = |node: &arrow_ipc::FieldNode| {
-        node.length() as u64 == rows && u64::try_from(node.null_count()).is_ok_and(|nulls| nulls <= rows)
+        node.length() as u64 == rows
+            && u64::try_from(node.null_count()).is_ok_and(|nulls| nulls <= rows)
     };
     let is_within = |buffer: &arrow_ipc::Buffer| {
         let from = usize::try_from(buffer.offset()).ok();
-        let end =
-            from.zip(usize::try_from(buffer.length()).ok()).and_then(|(from, len)| from.checked_add(len));
+        let end = from
+            .zip(usize::try_from(buffer.length()).ok())
+            .and_then(|(from, len)| from.checked_add(len));
         end.is_some_and(|end| end <= body.len())
     };
     // Per column: the validity bitmap, and the values, or the offsets and bytes of texts.
-    let widths = schema.fields().iter().flat_map(|field| match field.data_type() {
-        DataType::Utf8 | DataType::Binary => &[1, 4, 1][..],
-        DataType::UInt64 | DataType::Int64 | DataType::Float64 => &[1, 8],
-        _ => &[1, 1],
-    });
+    let widths = schema
+        .fields()
+        .iter()
+        .flat_map(|field| match field.data_type() {
+            DataType::Utf8 | DataType::Binary => &[1, 4, 1][..],
+            DataType::UInt64 | DataType::Int64 | DataType::Float64 => &[1, 8],
+            _ => &[1, 1],
+        });
     let widths: Vec<i64> = widths.copied().collect();
     let is_aligned = |(buffer, width): (&arrow_ipc::Buffer, &i64)| {
         buffer.offset() % ALIGNMENT == 0 && buffer.length() % width == 0
@@ -204,6 +249,12 @@ fn checked<'a>(
         && buffers.len() == widths.len()
         && buffers.iter().all(is_within)
         && buffers.iter().zip(&widths).all(is_aligned)
-        && batch.variadicBufferCounts().is_none_or(|counts| counts.is_empty());
-    if is_sound { Ok(batch) } else { Err("columns are not at their declared positions".into()) }
+        && batch
+            .variadicBufferCounts()
+            .is_none_or(|counts| counts.is_empty());
+    if is_sound {
+        Ok(batch)
+    } else {
+        Err("columns are not at their declared positions".into())
+    }
 }

@@ -14,11 +14,25 @@ const TUPLES: [(u8, i64, u64); 4] = [(b'a', 3, 1), (b'b', 5, 2), (b'a', 12, 1), 
 fn report(fixture: &QueryFixture) -> WorkerReport {
     let tuples = TUPLES.map(|(name, time, flow)| FixtureTuple { name, time, flow });
     let packets = LossCount { seen: 100, lost: 1 };
-    let lost = LossStretch { from_ns: i64::MIN, to_ns: 17, packets, bytes: LossCount { seen: 5, lost: 7 } };
+    let lost = LossStretch {
+        from_ns: i64::MIN,
+        to_ns: 17,
+        packets,
+        bytes: LossCount { seen: 5, lost: 7 },
+    };
     let mut worker = fixture.lane();
-    let loss = LossCount { seen: 1 << 40, lost: 3 };
+    let loss = LossCount {
+        seen: 1 << 40,
+        lost: 3,
+    };
     let open = worker.peek();
-    WorkerReport { loss, lost: Some(lost), limited: None, open, ..worker.report(20, &tuples) }
+    WorkerReport {
+        loss,
+        lost: Some(lost),
+        limited: None,
+        open,
+        ..worker.report(20, &tuples)
+    }
 }
 
 /// Rows that a collector emits for a report.
@@ -27,7 +41,9 @@ fn rows(fixture: &QueryFixture, report: WorkerReport) -> Vec<String> {
     let mut out = Vec::<EngineOutput>::new();
     collector.take(LaneId(0), report, &mut IgnoreCoverage(&mut out));
     collector.end(&mut IgnoreCoverage(&mut out));
-    out.iter().map(|output| format!("{:?} {:?}", output.pipeline, output.batch)).collect()
+    out.iter()
+        .map(|output| format!("{:?} {:?}", output.pipeline, output.batch))
+        .collect()
 }
 
 #[test]
@@ -37,7 +53,12 @@ fn what_was_said_is_heard() {
         let said = report(&fixture);
         let heard = WorkerReport::decode(&said.encode(), &fixture.engines()).expect("a report");
         assert_eq!(
-            (heard.watermark, heard.loss, heard.lost, heard.open.is_some()),
+            (
+                heard.watermark,
+                heard.loss,
+                heard.lost,
+                heard.open.is_some()
+            ),
             (said.watermark, said.loss, said.lost, said.open.is_some())
         );
         assert!(heard.part.bytes > 0 && heard.part.rows.len() == said.part.rows.len());
@@ -51,10 +72,21 @@ fn what_was_said_is_heard() {
 fn the_time_of_limits_is_heard_and_marks_rows() {
     let fixture = QueryFixture::new(FixtureQuery::Windows);
     let plain = report(&fixture).encode();
-    let limited = Some(stream::LimitedStretch { from_ns: 4, to_ns: 11, times: 3 });
-    let said = WorkerReport { limited, ..report(&fixture) }.encode();
+    let limited = Some(stream::LimitedStretch {
+        from_ns: 4,
+        to_ns: 11,
+        times: 3,
+    });
+    let said = WorkerReport {
+        limited,
+        ..report(&fixture)
+    }
+    .encode();
     assert_eq!((plain[0], said[0]), (PLAIN, LIMITED));
-    assert_eq!(head(&said).map(|head| head.brings), Ok(ReportContent::Windows));
+    assert_eq!(
+        head(&said).map(|head| head.brings),
+        Ok(ReportContent::Windows)
+    );
     let heard = WorkerReport::decode(&said, &fixture.engines()).expect("a report");
     assert_eq!(heard.limited, limited);
     let is_marked = |report| {
@@ -65,7 +97,9 @@ fn the_time_of_limits_is_heard_and_marks_rows() {
         let marks = |output: &EngineOutput| {
             let id = output.batch.schema().find("approximate").expect("a column");
             let marks = output.batch.bool(id);
-            (0..output.batch.rows()).map(|row| marks.value(row)).collect::<Vec<_>>()
+            (0..output.batch.rows())
+                .map(|row| marks.value(row))
+                .collect::<Vec<_>>()
         };
         out.iter().flat_map(marks).collect::<Vec<_>>()
     };
@@ -74,14 +108,23 @@ fn the_time_of_limits_is_heard_and_marks_rows() {
     assert!(!unmarked.is_empty() && unmarked.iter().all(|mark| !mark));
     assert!(is_marked(heard).iter().all(|mark| *mark));
     for cut in 0..said.len() {
-        assert!(WorkerReport::decode(&said[..cut], &fixture.engines()).is_err(), "{cut}");
+        assert!(
+            WorkerReport::decode(&said[..cut], &fixture.engines()).is_err(),
+            "{cut}"
+        );
     }
 }
 
 #[test]
 fn large_reports_are_packed() {
     let fixture = QueryFixture::new(FixtureQuery::Raw);
-    let tuples: Vec<_> = (0..5000).map(|n| FixtureTuple { name: b'a', time: n % 7, flow: 1 }).collect();
+    let tuples: Vec<_> = (0..5000)
+        .map(|n| FixtureTuple {
+            name: b'a',
+            time: n % 7,
+            flow: 1,
+        })
+        .collect();
     let said = fixture.lane().report(20, &tuples);
     let bytes = said.encode();
     assert!(bytes.len() < said.part.bytes / 10, "{} bytes", bytes.len());
@@ -109,17 +152,32 @@ fn what_is_none_is_refused() {
         (&[3, 0][..], "report of version 3"),
         (&[1, 9], "report with invalid packing"),
         (&[1, 1, 5], "report with invalid packing"),
-        (&[plain.as_slice(), &[0]].concat(), "report with invalid trailing bytes"),
+        (
+            &[plain.as_slice(), &[0]].concat(),
+            "report with invalid trailing bytes",
+        ),
     ] {
         assert_eq!(refused(bytes, &raw), expected);
     }
-    let of_rows = WorkerReport { open: None, ..report(&raw) }.encode();
+    let of_rows = WorkerReport {
+        open: None,
+        ..report(&raw)
+    }
+    .encode();
     let expected = "report with rows that cannot be read: results come as windows";
     assert_eq!(refused(&of_rows, &windows), expected);
     let of_windows = report(&windows).encode();
-    assert!(refused(&of_windows, &raw).contains("another dataflow"), "{}", refused(&of_windows, &raw));
+    assert!(
+        refused(&of_windows, &raw).contains("another dataflow"),
+        "{}",
+        refused(&of_windows, &raw)
+    );
     let bomb = vec![0; REPORT_BYTES_MAX + 1];
-    let bomb = [&[PLAIN, 1][..], &zstd::bulk::compress(&bomb, 19).expect("it is packed")].concat();
+    let bomb = [
+        &[PLAIN, 1][..],
+        &zstd::bulk::compress(&bomb, 19).expect("it is packed"),
+    ]
+    .concat();
     assert_eq!(refused(&bomb, &raw), "report that is too large");
 }
 
@@ -127,7 +185,10 @@ fn what_is_none_is_refused() {
 fn rows_of_other_columns_are_refused() {
     let fixture = QueryFixture::new(FixtureQuery::Raw);
     let plain = report(&fixture).plain();
-    let at = plain.windows(4).position(|w| w == b"name").expect("a column is called so");
+    let at = plain
+        .windows(4)
+        .position(|w| w == b"name")
+        .expect("a column is called so");
     let mut other = [&[PLAIN, 0][..], &plain].concat();
     other[at + 2] = b'x';
     assert_eq!(

@@ -9,8 +9,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 use link::{
-    AgentOrder, DesiredJobs, GrantedLease, ObservedJob, ObservedJobs, ObservedState, RecordLane, Renew,
-    SessionTime, TapTableMessage,
+    AgentOrder, DesiredJobs, GrantedLease, ObservedJob, ObservedJobs, ObservedState, RecordLane,
+    Renew, SessionTime, TapTableMessage,
 };
 
 pub use settings::AgentSettings;
@@ -199,7 +199,9 @@ impl AgentControl {
     /// Whether the server is known to want this job on this agent.
     #[must_use]
     pub fn wants(&self, job: u64) -> bool {
-        self.tasks.get(&job).is_some_and(|task| task.order.is_some())
+        self.tasks
+            .get(&job)
+            .is_some_and(|task| task.order.is_some())
     }
 
     /// States of all jobs, for the Hello of a session. Later changes are reported separately.
@@ -214,14 +216,22 @@ impl AgentControl {
     pub fn handle(&mut self, event: AgentEvent, now: SessionTime) -> Vec<AgentAction> {
         let now_ns = now.monotonic_ns;
         match event {
-            AgentEvent::Connected => self.link = LinkState::Up { renew_at_ns: now_ns },
+            AgentEvent::Connected => {
+                self.link = LinkState::Up {
+                    renew_at_ns: now_ns,
+                }
+            }
             AgentEvent::Disconnected => self.link = LinkState::Down,
             AgentEvent::Desired(desired) => self.take_in(desired, now_ns),
             AgentEvent::Granted(granted) => self.take_grant(&granted, now_ns),
             AgentEvent::ObserveAll => self.tell_everything(),
             AgentEvent::Reported(lane) => self.reported(lane),
             AgentEvent::Used { lane, used, waits } => self.used(lane, (used, waits), now_ns),
-            AgentEvent::TookBack { lane, allowed, grant } => self.took_back(lane, allowed, grant, now_ns),
+            AgentEvent::TookBack {
+                lane,
+                allowed,
+                grant,
+            } => self.took_back(lane, allowed, grant, now_ns),
             AgentEvent::Exited { lane, end } => self.exited(lane, end, now_ns),
             AgentEvent::Drained(lane) => {
                 for task in self.tasks.values_mut() {
@@ -248,14 +258,18 @@ impl AgentControl {
             {
                 Some(not_before_ns)
             }
-            TaskState::Starting { .. } => Some(task.deadline_ns.saturating_sub(self.settings.grace_ns)),
+            TaskState::Starting { .. } => {
+                Some(task.deadline_ns.saturating_sub(self.settings.grace_ns))
+            }
             TaskState::Running { since_ns } => {
                 let end = task.deadline_ns.saturating_sub(self.settings.grace_ns);
                 let healthy = since_ns.saturating_add(self.settings.healthy_after_ns);
                 Some(if task.is_noted { end.min(healthy) } else { end })
             }
             TaskState::Stopping { until_ns } => Some(until_ns),
-            TaskState::Crowded { again_ns } if task.order.is_some() && task.deadline_ns > again_ns => {
+            TaskState::Crowded { again_ns }
+                if task.order.is_some() && task.deadline_ns > again_ns =>
+            {
                 Some(again_ns)
             }
             _ => None,
@@ -270,11 +284,19 @@ impl AgentControl {
         }
         self.generation = desired.generation;
         let DesiredJobs { jobs, taps, .. } = desired;
-        let table =
-            |order: &AgentOrder| (order.taps as usize).checked_sub(1).and_then(|place| taps.get(place));
+        let table = |order: &AgentOrder| {
+            (order.taps as usize)
+                .checked_sub(1)
+                .and_then(|place| taps.get(place))
+        };
         let mut orders: BTreeMap<u64, (TapTableMessage, AgentOrder)> = jobs
             .into_iter()
-            .map(|order| (order.job, (table(&order).cloned().unwrap_or_default(), order)))
+            .map(|order| {
+                (
+                    order.job,
+                    (table(&order).cloned().unwrap_or_default(), order),
+                )
+            })
             .collect();
         let settings = self.settings;
         for (job, task) in &mut self.tasks {
@@ -288,14 +310,19 @@ impl AgentControl {
                 && task.crashes >= settings.crashes_max
             {
                 // Its starts failed in an earlier process.
-                task.state =
-                    TaskState::Waiting { not_before_ns: now_ns.saturating_add(settings.pause(task.crashes)) };
+                task.state = TaskState::Waiting {
+                    not_before_ns: now_ns.saturating_add(settings.pause(task.crashes)),
+                };
             }
         }
-        self.tasks.extend(orders.into_iter().map(|(job, (taps, order))| {
-            let task = MonitorTask { taps, ..MonitorTask::new(Some(order)) };
-            (job, task)
-        }));
+        self.tasks
+            .extend(orders.into_iter().map(|(job, (taps, order))| {
+                let task = MonitorTask {
+                    taps,
+                    ..MonitorTask::new(Some(order))
+                };
+                (job, task)
+            }));
         // New jobs need a lease.
         self.ask_at(now_ns);
     }
@@ -304,11 +331,15 @@ impl AgentControl {
         // The lease starts at the time of the request, so a slow grant is shorter.
         let deadline_ns = granted.asked_ns.min(now_ns).saturating_add(granted.ttl_ns);
         for job in &granted.jobs {
-            let Some(task) = self.tasks.get_mut(job) else { continue };
+            let Some(task) = self.tasks.get_mut(job) else {
+                continue;
+            };
             task.deadline_ns = task.deadline_ns.max(deadline_ns);
         }
         for budget in &granted.budgets {
-            let Some(task) = self.tasks.get_mut(&budget.job) else { continue };
+            let Some(task) = self.tasks.get_mut(&budget.job) else {
+                continue;
+            };
             if budget.grant > task.share.grant {
                 task.share.grant = budget.grant;
                 task.share.allowed = task.share.allowed.max(budget.allowed);
@@ -316,9 +347,16 @@ impl AgentControl {
             }
             if budget.give_back && budget.grant == task.share.grant {
                 if task.is_running() {
-                    let lane = RecordLane { boot: self.boot, job: budget.job, attempt: task.attempt };
+                    let lane = RecordLane {
+                        boot: self.boot,
+                        job: budget.job,
+                        attempt: task.attempt,
+                    };
                     task.share.taking_back = Some(budget.grant);
-                    self.actions.push(AgentAction::TakeBack { lane, grant: budget.grant });
+                    self.actions.push(AgentAction::TakeBack {
+                        lane,
+                        grant: budget.grant,
+                    });
                 } else if !task.has_monitor() {
                     task.share.allowed = task.share.used;
                 }
@@ -326,14 +364,25 @@ impl AgentControl {
         }
         for (&job, task) in &self.tasks {
             if task.is_running() {
-                let lane = RecordLane { boot: self.boot, job, attempt: task.attempt };
+                let lane = RecordLane {
+                    boot: self.boot,
+                    job,
+                    attempt: task.attempt,
+                };
                 let deadline_ns = task.deadline_ns;
                 let allowed = task.allowed();
-                let extend = AgentAction::Extend { lane, deadline_ns, allowed };
+                let extend = AgentAction::Extend {
+                    lane,
+                    deadline_ns,
+                    allowed,
+                };
                 // Before a request to reduce the allowance, never after.
-                let at =
-                    self.actions.iter().position(|action| matches!(action, AgentAction::TakeBack { .. }));
-                self.actions.insert(at.unwrap_or(self.actions.len()), extend);
+                let at = self
+                    .actions
+                    .iter()
+                    .position(|action| matches!(action, AgentAction::TakeBack { .. }));
+                self.actions
+                    .insert(at.unwrap_or(self.actions.len()), extend);
             }
         }
     }
@@ -341,7 +390,9 @@ impl AgentControl {
     /// The task of this lane, if it is the current one.
     fn task(&mut self, lane: RecordLane) -> Option<&mut MonitorTask> {
         let boot = self.boot;
-        self.tasks.get_mut(&lane.job).filter(|task| lane.boot == boot && lane.attempt == task.attempt)
+        self.tasks
+            .get_mut(&lane.job)
+            .filter(|task| lane.boot == boot && lane.attempt == task.attempt)
     }
 
     fn reported(&mut self, lane: RecordLane) {
@@ -359,7 +410,10 @@ impl AgentControl {
     fn used(&mut self, lane: RecordLane, (used, waits): (u64, bool), now_ns: u64) {
         let Some(task) = self.task(lane) else { return };
         let share = &mut task.share;
-        share.used = share.used.max(share.before.saturating_add(used)).min(share.allowed);
+        share.used = share
+            .used
+            .max(share.before.saturating_add(used))
+            .min(share.allowed);
         // Half of it is used: request early, so that the monitor need not stop. Once per grant.
         let is_short = (share.allowed - share.used) * 2 < share.chunk;
         let waited = std::mem::replace(&mut share.waits, waits);
@@ -376,7 +430,11 @@ impl AgentControl {
         let Some(task) = self.task(lane) else { return };
         // A later grant has already been passed to the monitor and is valid.
         if task.share.grant == grant && task.has_monitor() {
-            task.share.used = task.share.before.saturating_add(allowed).min(task.share.allowed);
+            task.share.used = task
+                .share
+                .before
+                .saturating_add(allowed)
+                .min(task.share.allowed);
             task.share.allowed = task.share.used;
             task.share.taking_back = None;
             self.ask_at(now_ns);
@@ -386,7 +444,9 @@ impl AgentControl {
     fn exited(&mut self, lane: RecordLane, end: MonitorEnd, now_ns: u64) {
         let settings = self.settings;
         let mut actions = Vec::new();
-        let Some(task) = self.task(lane).filter(|task| task.has_monitor()) else { return };
+        let Some(task) = self.task(lane).filter(|task| task.has_monitor()) else {
+            return;
+        };
         // A rejected start has produced nothing.
         let has_begun = !matches!(end, MonitorEnd::Refused(_) | MonitorEnd::Crowded(_));
         if has_begun {
@@ -396,18 +456,29 @@ impl AgentControl {
         let was_told = !task.is_running();
         let is_said = matches!(end, MonitorEnd::Early(_));
         match end {
-            MonitorEnd::Clean if was_told => task.state = TaskState::Waiting { not_before_ns: now_ns },
+            MonitorEnd::Clean if was_told => {
+                task.state = TaskState::Waiting {
+                    not_before_ns: now_ns,
+                }
+            }
             MonitorEnd::Clean => task.state = TaskState::Through,
             MonitorEnd::Refused(reason) => {
-                task.state =
-                    if was_told { TaskState::Waiting { not_before_ns: now_ns } } else { TaskState::Refused };
+                task.state = if was_told {
+                    TaskState::Waiting {
+                        not_before_ns: now_ns,
+                    }
+                } else {
+                    TaskState::Refused
+                };
                 task.reason = reason;
             }
             MonitorEnd::Crowded(reason) => {
                 let again_ns = now_ns.saturating_add(settings.crowded_pause_ns);
                 task.state = TaskState::Crowded { again_ns };
                 if was_told {
-                    task.state = TaskState::Waiting { not_before_ns: now_ns };
+                    task.state = TaskState::Waiting {
+                        not_before_ns: now_ns,
+                    };
                 }
                 task.reason = reason;
             }
@@ -415,11 +486,15 @@ impl AgentControl {
                 if !is_said {
                     actions.push(AgentAction::Close { lane });
                 }
-                task.state = TaskState::Waiting { not_before_ns: now_ns };
+                task.state = TaskState::Waiting {
+                    not_before_ns: now_ns,
+                };
                 if !was_told {
                     task.crashes = task.crashes.saturating_add(1);
                     let pause = settings.pause(task.crashes);
-                    task.state = TaskState::Waiting { not_before_ns: now_ns.saturating_add(pause) };
+                    task.state = TaskState::Waiting {
+                        not_before_ns: now_ns.saturating_add(pause),
+                    };
                     task.reason = reason;
                     task.is_noted = true;
                     actions.push(AgentAction::Note(StartNote {
@@ -430,7 +505,10 @@ impl AgentControl {
             }
         }
         if was_told
-            || matches!(task.state, TaskState::Through | TaskState::Refused | TaskState::Crowded { .. })
+            || matches!(
+                task.state,
+                TaskState::Through | TaskState::Refused | TaskState::Crowded { .. }
+            )
         {
             task.is_noted = false;
             task.crashes = 0;
@@ -451,17 +529,24 @@ impl AgentControl {
     fn reconcile(&mut self, now_ns: u64) {
         let mut actions = std::mem::take(&mut self.actions);
         for (&job, task) in &mut self.tasks {
-            let lane = RecordLane { boot: self.boot, job, attempt: task.attempt };
+            let lane = RecordLane {
+                boot: self.boot,
+                job,
+                attempt: task.attempt,
+            };
             step(task, lane, &self.settings, now_ns, &mut actions);
         }
-        for (&job, _) in
-            self.tasks.iter().filter(|(_, task)| task.is_gone() && task.is_noted && self.generation > 0)
+        for (&job, _) in self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.is_gone() && task.is_noted && self.generation > 0)
         {
             actions.push(AgentAction::Forget { job });
         }
         let knows = self.generation > 0;
         // Notes are kept until the server has reported whether their jobs are wanted.
-        self.tasks.retain(|_, task| !task.is_gone() || (task.is_noted && !knows));
+        self.tasks
+            .retain(|_, task| !task.is_gone() || (task.is_noted && !knows));
         self.actions = actions;
     }
 
@@ -472,23 +557,40 @@ impl AgentControl {
     }
 
     fn ask(&mut self, now_ns: u64) {
-        let LinkState::Up { renew_at_ns } = &mut self.link else { return };
+        let LinkState::Up { renew_at_ns } = &mut self.link else {
+            return;
+        };
         if *renew_at_ns > now_ns || self.tasks.values().all(|task| task.order.is_none()) {
             return;
         }
         *renew_at_ns = now_ns.saturating_add(self.settings.renew_every_ns);
-        let budgets = self.tasks.iter().filter_map(|(&job, task)| task.ask(job)).collect();
+        let budgets = self
+            .tasks
+            .iter()
+            .filter_map(|(&job, task)| task.ask(job))
+            .collect();
         // The caller adds the packet rate and health.
-        self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets, ..Renew::default() }));
+        self.actions.push(AgentAction::Renew(Renew {
+            asked_ns: now_ns,
+            budgets,
+            ..Renew::default()
+        }));
     }
 
     fn snapshot(&self) -> BTreeMap<u64, ObservedJob> {
         let known = self.tasks.iter().filter(|(_, task)| !task.is_gone());
-        known.map(|(&job, task)| (job, task.observed(job, self.settings.crashes_max))).collect()
+        known
+            .map(|(&job, task)| (job, task.observed(job, self.settings.crashes_max)))
+            .collect()
     }
 
     fn observed(&self, is_everything: bool, jobs: Vec<ObservedJob>) -> ObservedJobs {
-        ObservedJobs { number: self.number, generation: self.generation, is_everything, jobs }
+        ObservedJobs {
+            number: self.number,
+            generation: self.generation,
+            is_everything,
+            jobs,
+        }
     }
 
     fn tell_everything(&mut self) {
@@ -505,19 +607,33 @@ impl AgentControl {
     /// Reports the differences from the last report.
     fn tell_changes(&mut self) {
         let snapshot = self.snapshot();
-        let gone = self.told.keys().filter(|job| !snapshot.contains_key(job)).map(|&job| {
-            let state = ObservedState::Gone.into();
-            ObservedJob { job, state, ..ObservedJob::default() }
-        });
-        let changed = snapshot.values().filter(|job| self.told.get(&job.job) != Some(job)).cloned();
+        let gone = self
+            .told
+            .keys()
+            .filter(|job| !snapshot.contains_key(job))
+            .map(|&job| {
+                let state = ObservedState::Gone.into();
+                ObservedJob {
+                    job,
+                    state,
+                    ..ObservedJob::default()
+                }
+            });
+        let changed = snapshot
+            .values()
+            .filter(|job| self.told.get(&job.job) != Some(job))
+            .cloned();
         let jobs: Vec<ObservedJob> = changed.chain(gone).collect();
-        if self.link == LinkState::Down || (jobs.is_empty() && self.told_generation == self.generation) {
+        if self.link == LinkState::Down
+            || (jobs.is_empty() && self.told_generation == self.generation)
+        {
             return;
         }
         self.number += 1;
         self.told = snapshot;
         self.told_generation = self.generation;
-        self.actions.push(AgentAction::Observe(self.observed(false, jobs)));
+        self.actions
+            .push(AgentAction::Observe(self.observed(false, jobs)));
     }
 }
 
@@ -533,7 +649,9 @@ fn step(
     if let TaskState::Crowded { again_ns } = task.state
         && again_ns <= now_ns
     {
-        task.state = TaskState::Waiting { not_before_ns: again_ns };
+        task.state = TaskState::Waiting {
+            not_before_ns: again_ns,
+        };
     }
     match task.state {
         TaskState::Waiting { .. } if task.crashes >= settings.crashes_max && task.is_final() => {
@@ -546,25 +664,42 @@ fn step(
             }
             task.attempt += 1;
             task.is_noted = true;
-            let lane = RecordLane { attempt: task.attempt, ..lane };
-            actions.push(AgentAction::Note(StartNote { job: lane.job, crashes: task.crashes }));
+            let lane = RecordLane {
+                attempt: task.attempt,
+                ..lane
+            };
+            actions.push(AgentAction::Note(StartNote {
+                job: lane.job,
+                crashes: task.crashes,
+            }));
             let order = order.clone();
             let deadline_ns = task.deadline_ns;
             let allowed = task.allowed();
             let taps = task.taps.clone();
             task.taps_told = taps.clone();
-            actions.push(AgentAction::Start { lane, order, taps, deadline_ns, allowed });
+            actions.push(AgentAction::Start {
+                lane,
+                order,
+                taps,
+                deadline_ns,
+                allowed,
+            });
             task.state = TaskState::Starting { since_ns: now_ns };
         }
         TaskState::Starting { since_ns } | TaskState::Running { since_ns } => {
             if task.order.is_none() || ends_at_ns <= now_ns {
                 actions.push(AgentAction::Stop { lane });
-                task.state = TaskState::Stopping { until_ns: task.deadline_ns };
+                task.state = TaskState::Stopping {
+                    until_ns: task.deadline_ns,
+                };
                 return;
             }
             if task.taps != task.taps_told {
                 task.taps_told = task.taps.clone();
-                actions.push(AgentAction::Retap { lane, taps: task.taps.clone() });
+                actions.push(AgentAction::Retap {
+                    lane,
+                    taps: task.taps.clone(),
+                });
             }
             if task.is_noted
                 && matches!(task.state, TaskState::Running { .. })

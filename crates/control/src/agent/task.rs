@@ -84,7 +84,10 @@ impl MonitorTask {
 
     /// Whether a monitor should capture.
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.state, TaskState::Starting { .. } | TaskState::Running { .. })
+        matches!(
+            self.state,
+            TaskState::Starting { .. } | TaskState::Running { .. }
+        )
     }
 
     pub(super) fn has_monitor(&self) -> bool {
@@ -115,23 +118,47 @@ impl MonitorTask {
             TaskState::Waiting { .. } if self.crashes >= crashes_max => ObservedState::Poisoned,
             TaskState::Waiting { .. } => ObservedState::Waiting,
         };
-        ObservedJob { job, state: state.into(), attempt: self.attempt, reason: self.reason.clone() }
+        ObservedJob {
+            job,
+            state: state.into(),
+            attempt: self.attempt,
+            reason: self.reason.clone(),
+        }
     }
 
     pub(super) fn packets_max(&self) -> Option<u64> {
-        self.order.as_ref().map(|order| order.packets_max).filter(|max| *max > 0)
+        self.order
+            .as_ref()
+            .map(|order| order.packets_max)
+            .filter(|max| *max > 0)
     }
 
     /// Allowance of the current monitor.
     pub(super) fn allowed(&self) -> Option<u64> {
         let waits = self.share.taking_back == Some(self.share.grant);
-        let allowed = if waits { 0 } else { self.share.allowed.saturating_sub(self.share.before) };
+        let allowed = if waits {
+            0
+        } else {
+            self.share.allowed.saturating_sub(self.share.before)
+        };
         self.packets_max().map(|_| allowed)
     }
 
     pub(super) fn ask(&self, job: u64) -> Option<BudgetRequest> {
-        let PacketShare { allowed, used, grant, waits, .. } = self.share;
-        self.packets_max().map(|_| BudgetRequest { job, used, allowed, grant, waits })
+        let PacketShare {
+            allowed,
+            used,
+            grant,
+            waits,
+            ..
+        } = self.share;
+        self.packets_max().map(|_| BudgetRequest {
+            job,
+            used,
+            allowed,
+            grant,
+            waits,
+        })
     }
 
     /// Adds the packets of an ended monitor: those it reported if `is_known`, otherwise its whole allowance.

@@ -6,11 +6,18 @@ use link::{BudgetRequest, PacketBudget};
 const S: u64 = 1_000_000_000;
 
 fn at(ms: u64) -> SessionTime {
-    SessionTime { monotonic_ns: ms * S / 1000, wall_ns: 0 }
+    SessionTime {
+        monotonic_ns: ms * S / 1000,
+        wall_ns: 0,
+    }
 }
 
 fn lane(attempt: u32) -> RecordLane {
-    RecordLane { boot: 1, job: 7, attempt }
+    RecordLane {
+        boot: 1,
+        job: 7,
+        attempt,
+    }
 }
 
 fn desired(generation: u64, packets_max: &[u64]) -> AgentEvent {
@@ -20,7 +27,11 @@ fn desired(generation: u64, packets_max: &[u64]) -> AgentEvent {
         ..AgentOrder::default()
     };
     let jobs = packets_max.iter().enumerate().map(order).collect();
-    AgentEvent::Desired(DesiredJobs { generation, jobs, taps: vec![] })
+    AgentEvent::Desired(DesiredJobs {
+        generation,
+        jobs,
+        taps: vec![],
+    })
 }
 
 fn granted(asked_ms: u64, budgets: Vec<PacketBudget>) -> AgentEvent {
@@ -33,7 +44,10 @@ fn granted(asked_ms: u64, budgets: Vec<PacketBudget>) -> AgentEvent {
 }
 
 fn crashed(attempt: u32) -> AgentEvent {
-    AgentEvent::Exited { lane: lane(attempt), end: MonitorEnd::Crashed("because".into()) }
+    AgentEvent::Exited {
+        lane: lane(attempt),
+        end: MonitorEnd::Crashed("because".into()),
+    }
 }
 
 /// An agent that has run job 7 since second 0.
@@ -71,7 +85,11 @@ fn short(actions: Vec<AgentAction>) -> Vec<String> {
 /// Checks the actions for events, each at its time in milliseconds.
 fn check(agent: &mut AgentControl, script: &[(u64, AgentEvent, &[&str])]) {
     for (ms, event, expected) in script {
-        assert_eq!(short(agent.handle(event.clone(), at(*ms))), *expected, "at {ms}: {event:?}");
+        assert_eq!(
+            short(agent.handle(event.clone(), at(*ms))),
+            *expected,
+            "at {ms}: {event:?}"
+        );
     }
 }
 
@@ -84,7 +102,11 @@ fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
             (0, desired(1, &[0]), &[]),
             (0, AgentEvent::Connected, &["renew 0", "1. Waiting"]),
             // Late grant: the lease starts at the request.
-            (4000, granted(0, vec![]), &["note 0", "start 1", "renew 4", "2. Starting"]),
+            (
+                4000,
+                granted(0, vec![]),
+                &["note 0", "start 1", "renew 4", "2. Starting"],
+            ),
             (4100, AgentEvent::Reported(lane(1)), &["3. Running"]),
             (4200, AgentEvent::Disconnected, &[]),
             (8900, AgentEvent::Tick, &[]),
@@ -94,14 +116,21 @@ fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
             // It was asked to stop, so this is not a crash.
             (10_010, crashed(1), &["close 1", "forget"]),
             (60_000, AgentEvent::Connected, &["renew 60", "4. Waiting"]),
-            (60_000, granted(60_000, vec![]), &["note 0", "start 2", "5. Starting"]),
+            (
+                60_000,
+                granted(60_000, vec![]),
+                &["note 0", "start 2", "5. Starting"],
+            ),
         ],
     );
 }
 
 #[test]
 fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
-    let refused = AgentEvent::Exited { lane: lane(1), end: MonitorEnd::Refused("not allowed".into()) };
+    let refused = AgentEvent::Exited {
+        lane: lane(1),
+        end: MonitorEnd::Refused("not allowed".into()),
+    };
     check(
         &mut running(0),
         &[
@@ -114,8 +143,10 @@ fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
 
 #[test]
 fn what_there_is_no_room_for_is_tried_again() {
-    let crowded =
-        |attempt| AgentEvent::Exited { lane: lane(attempt), end: MonitorEnd::Crowded("no room".into()) };
+    let crowded = |attempt| AgentEvent::Exited {
+        lane: lane(attempt),
+        end: MonitorEnd::Crowded("no room".into()),
+    };
     let mut agent = running(0);
     check(
         &mut agent,
@@ -123,7 +154,11 @@ fn what_there_is_no_room_for_is_tried_again() {
             (100, crowded(1), &["forget", "4. Refused"]),
             (2000, AgentEvent::Tick, &[]),
             (59_000, granted(59_000, vec![]), &["renew 59"]),
-            (60_100, AgentEvent::Tick, &["note 0", "start 2", "5. Starting"]),
+            (
+                60_100,
+                AgentEvent::Tick,
+                &["note 0", "start 2", "5. Starting"],
+            ),
             (60_100, crowded(2), &["forget", "6. Refused"]),
             (60_200, desired(2, &[]), &["7. Gone"]),
         ],
@@ -133,7 +168,10 @@ fn what_there_is_no_room_for_is_tried_again() {
 #[test]
 fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
     let mut agent = running(0);
-    let exited = AgentEvent::Exited { lane: lane(1), end: MonitorEnd::Clean };
+    let exited = AgentEvent::Exited {
+        lane: lane(1),
+        end: MonitorEnd::Clean,
+    };
     check(
         &mut agent,
         &[
@@ -150,7 +188,10 @@ fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
 #[test]
 fn what_ends_by_itself_is_finished_when_it_is_delivered() {
     let mut agent = running(0);
-    let exited = AgentEvent::Exited { lane: lane(1), end: MonitorEnd::Clean };
+    let exited = AgentEvent::Exited {
+        lane: lane(1),
+        end: MonitorEnd::Clean,
+    };
     check(
         &mut agent,
         &[
@@ -169,10 +210,18 @@ fn the_third_crash_poisons() {
         &[
             (100, crashed(1), &["close 1", "note 0", "4. Waiting"]),
             (1099, AgentEvent::Tick, &[]),
-            (1100, AgentEvent::Tick, &["note 1", "start 2", "5. Starting"]),
+            (
+                1100,
+                AgentEvent::Tick,
+                &["note 1", "start 2", "5. Starting"],
+            ),
             (1200, crashed(1), &[]),
             (1200, crashed(2), &["close 2", "note 1", "6. Waiting"]),
-            (3200, AgentEvent::Tick, &["note 2", "start 3", "renew 3", "7. Starting"]),
+            (
+                3200,
+                AgentEvent::Tick,
+                &["note 2", "start 3", "renew 3", "7. Starting"],
+            ),
             (3300, crashed(3), &["close 3", "note 2", "8. Poisoned"]),
             (9000, AgentEvent::Tick, &["renew 9"]),
             (9000, desired(2, &[]), &["9. Flushing"]),
@@ -185,8 +234,16 @@ fn the_third_crash_poisons() {
 
 /// Order 7 of a job that is retried.
 fn retried() -> AgentEvent {
-    let order = AgentOrder { job: 7, is_retried: true, ..AgentOrder::default() };
-    AgentEvent::Desired(DesiredJobs { generation: 2, jobs: vec![order], taps: vec![] })
+    let order = AgentOrder {
+        job: 7,
+        is_retried: true,
+        ..AgentOrder::default()
+    };
+    AgentEvent::Desired(DesiredJobs {
+        generation: 2,
+        jobs: vec![order],
+        taps: vec![],
+    })
 }
 
 #[test]
@@ -200,7 +257,11 @@ fn a_standing_job_is_retried_after_longer_and_longer_pauses() {
         let observed = agent.tasks[&7].observed(7, 3);
         assert_eq!(observed.reason, "because");
         let is_failed = observed.state() == ObservedState::Poisoned;
-        assert_eq!(is_failed, attempt >= 3, "after the third failure it counts as failed");
+        assert_eq!(
+            is_failed,
+            attempt >= 3,
+            "after the third failure it counts as failed"
+        );
         let since = ms;
         loop {
             agent.handle(granted(ms, vec![]), at(ms));
@@ -213,24 +274,38 @@ fn a_standing_job_is_retried_after_longer_and_longer_pauses() {
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
     // The next process starts with that backoff.
-    let mut agent = AgentControl::new(2, AgentSettings::default(), &[StartNote { job: 7, crashes: 3 }]);
+    let mut agent = AgentControl::new(
+        2,
+        AgentSettings::default(),
+        &[StartNote { job: 7, crashes: 3 }],
+    );
     agent.handle(AgentEvent::Connected, at(0));
     agent.handle(retried(), at(0));
-    let starts = |actions: Vec<AgentAction>| short(actions).iter().any(|action| action.starts_with("start"));
+    let starts = |actions: Vec<AgentAction>| {
+        short(actions)
+            .iter()
+            .any(|action| action.starts_with("start"))
+    };
     assert!(!starts(agent.handle(granted(0, vec![]), at(0))));
     assert!(starts(agent.handle(granted(8000, vec![]), at(8000))));
 }
 
 #[test]
 fn a_monitor_that_ends_before_its_job_is_started_again() {
-    let early =
-        AgentEvent::Exited { lane: lane(1), end: MonitorEnd::Early("its lease was not renewed".into()) };
+    let early = AgentEvent::Exited {
+        lane: lane(1),
+        end: MonitorEnd::Early("its lease was not renewed".into()),
+    };
     let mut agent = running(0);
     check(
         &mut agent,
         &[
             (100, early, &["note 0", "4. Waiting"]),
-            (1100, AgentEvent::Tick, &["note 1", "start 2", "5. Starting"]),
+            (
+                1100,
+                AgentEvent::Tick,
+                &["note 1", "start 2", "5. Starting"],
+            ),
         ],
     );
     assert_eq!(agent.tasks[&7].reason, "its lease was not renewed");
@@ -239,13 +314,24 @@ fn a_monitor_that_ends_before_its_job_is_started_again() {
 #[test]
 fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
     for (crashes, expected) in [(1, "2. Starting"), (2, "2. Poisoned")] {
-        let mut agent = AgentControl::new(2, AgentSettings::default(), &[StartNote { job: 7, crashes }]);
+        let mut agent = AgentControl::new(
+            2,
+            AgentSettings::default(),
+            &[StartNote { job: 7, crashes }],
+        );
         agent.handle(AgentEvent::Connected, at(0));
         agent.handle(desired(1, &[0]), at(0));
         let actions = short(agent.handle(granted(0, vec![]), at(0)));
-        let state = if crashes == 2 { None } else { actions.last().map(|action| &**action) };
+        let state = if crashes == 2 {
+            None
+        } else {
+            actions.last().map(|action| &**action)
+        };
         assert!(state.is_none_or(|state| state == expected), "{actions:?}");
-        assert_eq!(actions.iter().any(|action| action.starts_with("start")), crashes == 1);
+        assert_eq!(
+            actions.iter().any(|action| action.starts_with("start")),
+            crashes == 1
+        );
     }
     // A healthy run resets the count of failures.
     let mut agent = running(0);
@@ -261,9 +347,24 @@ fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
 #[test]
 fn packets_are_asked_for_before_they_run_out_and_given_back() {
     let mut agent = running(1000);
-    let budget = |allowed, grant, give_back| vec![PacketBudget { job: 7, allowed, grant, give_back }];
-    let used = |used| AgentEvent::Used { lane: lane(1), used, waits: false };
-    let took_back = |allowed, grant| AgentEvent::TookBack { lane: lane(1), allowed, grant };
+    let budget = |allowed, grant, give_back| {
+        vec![PacketBudget {
+            job: 7,
+            allowed,
+            grant,
+            give_back,
+        }]
+    };
+    let used = |used| AgentEvent::Used {
+        lane: lane(1),
+        used,
+        waits: false,
+    };
+    let took_back = |allowed, grant| AgentEvent::TookBack {
+        lane: lane(1),
+        allowed,
+        grant,
+    };
     check(
         &mut agent,
         &[
@@ -271,23 +372,48 @@ fn packets_are_asked_for_before_they_run_out_and_given_back() {
             (200, used(50), &[]),
             (300, used(51), &["renew 0"]),
             (300, used(60), &[]),
-            (400, granted(300, budget(100, 1, true)), &["until 10", "take back"]),
+            (
+                400,
+                granted(300, budget(100, 1, true)),
+                &["until 10", "take back"],
+            ),
         ],
     );
     // Until it has replied, a new deadline restores no allowance.
     let again = agent.handle(granted(450, vec![]), at(450));
-    assert!(matches!(again[..], [AgentAction::Extend { allowed: Some(0), .. }]), "{again:?}");
+    assert!(
+        matches!(
+            again[..],
+            [AgentAction::Extend {
+                allowed: Some(0),
+                ..
+            }]
+        ),
+        "{again:?}"
+    );
     check(&mut agent, &[(500, took_back(70, 1), &["renew 0"])]);
     assert_eq!(
         agent.tasks[&7].ask(7),
-        Some(BudgetRequest { job: 7, used: 70, allowed: 70, grant: 1, waits: false })
+        Some(BudgetRequest {
+            job: 7,
+            used: 70,
+            allowed: 70,
+            grant: 1,
+            waits: false
+        })
     );
     // A grant that crossed the reply is valid.
     agent.handle(granted(600, budget(90, 2, true)), at(600));
     agent.handle(granted(600, budget(120, 3, false)), at(600));
     agent.handle(took_back(80, 2), at(600));
-    assert_eq!(agent.tasks[&7].ask(7).map(|ask| (ask.allowed, ask.grant)), Some((120, 3)));
+    assert_eq!(
+        agent.tasks[&7].ask(7).map(|ask| (ask.allowed, ask.grant)),
+        Some((120, 3))
+    );
     // The packets taken by a crashed monitor are unknown.
     agent.handle(crashed(1), at(700));
-    assert_eq!(agent.tasks[&7].ask(7).map(|ask| (ask.allowed, ask.used)), Some((120, 120)));
+    assert_eq!(
+        agent.tasks[&7].ask(7).map(|ask| (ask.allowed, ask.used)),
+        Some((120, 120))
+    );
 }

@@ -94,13 +94,21 @@ impl ServerControl {
     }
 
     fn check_quotas(&self, request: &JobSpec, now: SessionTime) -> Result<(), AdmissionError> {
-        let of_owner = self.jobs.values().filter(|job| job.request.owner == request.owner).count();
+        let of_owner = self
+            .jobs
+            .values()
+            .filter(|job| job.request.owner == request.owner)
+            .count();
         if self.store_is_full {
             Err(AdmissionError::StoreIsFull)
         } else if of_owner >= self.settings.jobs_per_owner_max {
-            Err(AdmissionError::OwnerHasTooMany { max: self.settings.jobs_per_owner_max })
+            Err(AdmissionError::OwnerHasTooMany {
+                max: self.settings.jobs_per_owner_max,
+            })
         } else if self.jobs.len() >= self.settings.jobs_max {
-            Err(AdmissionError::TooMany { max: self.settings.jobs_max })
+            Err(AdmissionError::TooMany {
+                max: self.settings.jobs_max,
+            })
         } else if request.limit.ends_at_ns.is_some_and(|at| at <= now.wall_ns) {
             Err(AdmissionError::EndsInThePast)
         } else {
@@ -118,17 +126,25 @@ impl ServerControl {
         for (agent, peer) in &self.peers {
             if peer.session().is_some() && peer.has_labels(&request.on) {
                 match self.excess(agent, &request.cost) {
-                    Some(why) => drop(without.insert(Degradation::NoRoom { agent: agent.clone(), why })),
+                    Some(why) => drop(without.insert(Degradation::NoRoom {
+                        agent: agent.clone(),
+                        why,
+                    })),
                     None => drop(agents.insert(agent.clone(), peer.boot)),
                 }
             }
         }
         match without.first() {
             Some(Degradation::NoRoom { agent, why }) if agents.is_empty() => {
-                Err(AdmissionError::TooCostly { agent: agent.clone(), why: why.clone() })
+                Err(AdmissionError::TooCostly {
+                    agent: agent.clone(),
+                    why: why.clone(),
+                })
             }
             None if agents.is_empty() && request.kind == JobLifetime::OneOff => {
-                Err(AdmissionError::NoAgent { on: request.on.clone() })
+                Err(AdmissionError::NoAgent {
+                    on: request.on.clone(),
+                })
             }
             _ => Ok((agents, without)),
         }
@@ -138,10 +154,18 @@ impl ServerControl {
     fn choose_named(&self, request: &JobSpec) -> Result<Chosen, AdmissionError> {
         let mut agents = BTreeMap::new();
         for agent in request.parts.keys() {
-            let here = self.peers.get(agent).filter(|peer| peer.session().is_some());
-            let peer = here.ok_or_else(|| AdmissionError::Missing { agent: agent.clone() })?;
+            let here = self
+                .peers
+                .get(agent)
+                .filter(|peer| peer.session().is_some());
+            let peer = here.ok_or_else(|| AdmissionError::Missing {
+                agent: agent.clone(),
+            })?;
             if let Some(why) = self.excess(agent, &request.cost) {
-                return Err(AdmissionError::TooCostly { agent: agent.clone(), why });
+                return Err(AdmissionError::TooCostly {
+                    agent: agent.clone(),
+                    why,
+                });
             }
             agents.insert(agent.clone(), peer.boot);
         }
@@ -156,32 +180,56 @@ impl ServerControl {
             memory_bytes: capacity.jobs_memory_bytes_max,
         };
         let takes = |cost: &JobCost| cost.at(capacity.packets_per_second);
-        let is_there =
-            |job: &&ControlledJob| job.agents.contains_key(agent) && !matches!(job.state, JobState::Ended(_));
+        let is_there = |job: &&ControlledJob| {
+            job.agents.contains_key(agent) && !matches!(job.state, JobState::Ended(_))
+        };
         let on = self.jobs.values().filter(is_there);
-        let borne = on.map(|job| takes(&job.request.cost)).fold(ResourceUsage::default(), ResourceUsage::and);
-        takes(cost).excess(borne, max).filter(|_| max != ResourceUsage::default())
+        let borne = on
+            .map(|job| takes(&job.request.cost))
+            .fold(ResourceUsage::default(), ResourceUsage::and);
+        takes(cost)
+            .excess(borne, max)
+            .filter(|_| max != ResourceUsage::default())
     }
 
     /// Adds a connected agent to the standing jobs whose labels it has; returns whether there was one.
     pub(super) fn take_in(&mut self, agent: &str) -> bool {
-        let Some(peer) = self.peers.get(agent) else { return false };
+        let Some(peer) = self.peers.get(agent) else {
+            return false;
+        };
         let boot = peer.boot;
         let is_for = |job: &ControlledJob| {
-            job.request.kind == JobLifetime::Standing && job.state.is_active() && job.request.is_open()
+            job.request.kind == JobLifetime::Standing
+                && job.state.is_active()
+                && job.request.is_open()
         };
-        let wanted = self.jobs.values().filter(|job| is_for(job) && !job.agents.contains_key(agent));
-        let wanted: Vec<u64> =
-            wanted.filter(|job| peer.has_labels(&job.request.on)).map(|job| job.id).collect();
+        let wanted = self
+            .jobs
+            .values()
+            .filter(|job| is_for(job) && !job.agents.contains_key(agent));
+        let wanted: Vec<u64> = wanted
+            .filter(|job| peer.has_labels(&job.request.on))
+            .map(|job| job.id)
+            .collect();
         let mut takes = false;
         for id in wanted {
-            let excess = self.jobs.get(&id).and_then(|job| self.excess(agent, &job.request.cost));
-            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let excess = self
+                .jobs
+                .get(&id)
+                .and_then(|job| self.excess(agent, &job.request.cost));
+            let Some(job) = self.jobs.get_mut(&id) else {
+                continue;
+            };
             let before = job.degraded.clone();
             // The free capacity changes; only the current reason is kept.
-            job.degraded.retain(|d| !matches!(d, Degradation::NoRoom { agent: known, .. } if known == agent));
+            job.degraded.retain(
+                |d| !matches!(d, Degradation::NoRoom { agent: known, .. } if known == agent),
+            );
             match excess {
-                Some(why) => drop(job.note(Degradation::NoRoom { agent: agent.into(), why })),
+                Some(why) => drop(job.note(Degradation::NoRoom {
+                    agent: agent.into(),
+                    why,
+                })),
                 None => {
                     takes = true;
                     job.agents.insert(agent.into(), boot);
@@ -196,20 +244,32 @@ impl ServerControl {
 
     /// Connected agents without the capacity for standing jobs.
     pub(super) fn crowded(&self) -> BTreeSet<String> {
-        let stands =
-            |job: &&ControlledJob| job.request.kind == JobLifetime::Standing && job.state.is_active();
-        let agents = self.jobs.values().filter(stands).flat_map(|job| &job.degraded);
+        let stands = |job: &&ControlledJob| {
+            job.request.kind == JobLifetime::Standing && job.state.is_active()
+        };
+        let agents = self
+            .jobs
+            .values()
+            .filter(stands)
+            .flat_map(|job| &job.degraded);
         let without = agents.filter_map(|degraded| match degraded {
             Degradation::NoRoom { agent, .. } => Some(agent),
             _ => None,
         });
-        let is_here = |agent: &&String| self.peers.get(*agent).is_some_and(|peer| peer.session().is_some());
+        let is_here = |agent: &&String| {
+            self.peers
+                .get(*agent)
+                .is_some_and(|peer| peer.session().is_some())
+        };
         without.filter(is_here).cloned().collect()
     }
 
     /// Checks again for capacity after the end of a job, and periodically because packet rates change.
     pub(super) fn look_for_room(&mut self, now_ns: u64) {
-        let has_ended = self.actions.iter().any(|action| matches!(action, ServerAction::Ended { .. }));
+        let has_ended = self
+            .actions
+            .iter()
+            .any(|action| matches!(action, ServerAction::Ended { .. }));
         if !has_ended && now_ns < self.room_at_ns {
             return;
         }
@@ -225,7 +285,11 @@ impl ServerControl {
 
     fn remember(&mut self, key: (String, String), job: u64) {
         while self.keys.len() >= self.settings.keys_max.max(1) {
-            let oldest = self.keys.iter().min_by_key(|(_, job)| **job).map(|(key, _)| key.clone());
+            let oldest = self
+                .keys
+                .iter()
+                .min_by_key(|(_, job)| **job)
+                .map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { break };
             self.keys.remove(&oldest);
         }

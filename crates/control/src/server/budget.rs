@@ -53,7 +53,10 @@ pub(super) fn deal(
     // A fair part of half the rest, or, for an agent with more traffic, twice its last use.
     let left = job.packets_left();
     let fair = left / (2 * crowd.agents.max(1));
-    let chunk = fair.max(spent.saturating_mul(2).min(left / 2)).max(1).min(left);
+    let chunk = fair
+        .max(spent.saturating_mul(2).min(left / 2))
+        .max(1)
+        .min(left);
     let waits = share.gave_back && crowd.is_hungry;
     if crowd.may_save && chunk > 0 && unused <= chunk && !waits {
         share.allowed += chunk;
@@ -63,6 +66,15 @@ pub(super) fn deal(
     // A waiting agent uses its grant immediately.
     let is_spare = share.allowed > share.used && !ask.waits;
     let give_back = job.packets_left() == 0 && is_spare && crowd.is_hungry;
-    let budget = PacketBudget { job: job.id, allowed: share.allowed, grant: share.grant, give_back };
-    BudgetGrant { budget, is_changed: job.granted != granted, is_hungry }
+    let budget = PacketBudget {
+        job: job.id,
+        allowed: share.allowed,
+        grant: share.grant,
+        give_back,
+    };
+    BudgetGrant {
+        budget,
+        is_changed: job.granted != granted,
+        is_hungry,
+    }
 }

@@ -12,8 +12,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use link::{
-    AgentOrder, BudgetRequest, ClockOffset, DesiredJobs, GrantedLease, Hello, HostCapacity, ObservedJobs,
-    ObservedState, RecordLane, Renew, SessionTime,
+    AgentOrder, BudgetRequest, ClockOffset, DesiredJobs, GrantedLease, Hello, HostCapacity,
+    ObservedJobs, ObservedState, RecordLane, Renew, SessionTime,
 };
 
 use crate::job::{ControlledJob, Degradation, EndReason, JobSpec, JobState};
@@ -225,8 +225,9 @@ impl ServerControl {
     pub fn new(settings: ServerSettings, loaded: RestoredControl, now: SessionTime) -> Self {
         let mut peers = BTreeMap::new();
         for (agent, &boot) in loaded.jobs.iter().flat_map(|job| &job.agents) {
-            let peer =
-                peers.entry(agent.clone()).or_insert_with(|| AgentPeer::absent(now.monotonic_ns, boot));
+            let peer = peers
+                .entry(agent.clone())
+                .or_insert_with(|| AgentPeer::absent(now.monotonic_ns, boot));
             // Kept until the agent reports it again; otherwise other agents would report its flows.
             peer.capacity = loaded.hosts.get(agent).cloned().unwrap_or_default();
         }
@@ -234,7 +235,11 @@ impl ServerControl {
             settings,
             jobs: loaded.jobs.into_iter().map(|job| (job.id, job)).collect(),
             last_job: loaded.last_job,
-            keys: loaded.keys.into_iter().map(|(owner, key, job)| ((owner, key), job)).collect(),
+            keys: loaded
+                .keys
+                .into_iter()
+                .map(|(owner, key, job)| ((owner, key), job))
+                .collect(),
             peers,
             sessions: BTreeMap::new(),
             store_is_full: false,
@@ -261,7 +266,9 @@ impl ServerControl {
         let elapsed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.handled_ns, now_ns));
         if self.store_is_full || elapsed_ns > 2 * DRAIN_LOOK_NS {
             // The server itself accepted nothing.
-            self.drains.values_mut().for_each(|since_ns| *since_ns = now_ns);
+            self.drains
+                .values_mut()
+                .for_each(|since_ns| *since_ns = now_ns);
         }
         // Committed records and renewals are frequent and do not affect tap tables.
         let is_watch_due = !matches!(
@@ -277,10 +284,15 @@ impl ServerControl {
                 self.drain(job, why);
                 answer = Some(ServerAction::Stopped { job, is_known });
             }
-            ServerEvent::Connected { session, hello } => answer = self.connected(session, *hello, now),
+            ServerEvent::Connected { session, hello } => {
+                answer = self.connected(session, *hello, now)
+            }
             ServerEvent::Disconnected { session } => self.disconnected(session, now_ns),
             ServerEvent::Observed { session, observed } => {
-                if self.peer(session).is_some_and(|peer| peer.observe(observed)) {
+                if self
+                    .peer(session)
+                    .is_some_and(|peer| peer.observe(observed))
+                {
                     self.actions.push(ServerAction::ObserveAll { session });
                 }
             }
@@ -310,13 +322,18 @@ impl ServerControl {
     /// Orders the actions: saves first, because only saved state may be sent, then the reply, then messages to others.
     fn finish(&mut self, answer: Option<ServerAction>) -> Vec<ServerAction> {
         let unsaved = std::mem::take(&mut self.unsaved);
-        let saves = unsaved.iter().filter_map(|job| self.jobs.get(job)).cloned().map(Box::new);
+        let saves = unsaved
+            .iter()
+            .filter_map(|job| self.jobs.get(job))
+            .cloned()
+            .map(Box::new);
         let mut actions: Vec<ServerAction> = saves.map(ServerAction::Save).collect();
         actions.append(&mut self.actions);
         // A welcome follows the cut of the previous session.
         actions.extend(answer);
         self.tell(&mut actions);
-        self.jobs.retain(|_, job| !matches!(job.state, JobState::Ended(_)));
+        self.jobs
+            .retain(|_, job| !matches!(job.state, JobState::Ended(_)));
         self.hungry_ns.retain(|job, _| self.jobs.contains_key(job));
         actions
     }
@@ -330,16 +347,24 @@ impl ServerControl {
     pub fn degraded(&self, job: &ControlledJob) -> BTreeSet<Degradation> {
         let mut degraded = job.degraded.clone();
         for agent in job.agents.keys() {
-            let Some(peer) = self.peers.get(agent) else { continue };
+            let Some(peer) = self.peers.get(agent) else {
+                continue;
+            };
             if matches!(peer.presence, AgentPresence::Absent { .. }) {
-                degraded.insert(Degradation::Absent { agent: agent.clone() });
+                degraded.insert(Degradation::Absent {
+                    agent: agent.clone(),
+                });
             }
             match peer.observed.get(&job.id).map(link::ObservedJob::state) {
                 Some(ObservedState::Poisoned) => {
-                    degraded.insert(Degradation::Poisoned { agent: agent.clone() });
+                    degraded.insert(Degradation::Poisoned {
+                        agent: agent.clone(),
+                    });
                 }
                 Some(ObservedState::Refused) => {
-                    degraded.insert(Degradation::Refused { agent: agent.clone() });
+                    degraded.insert(Degradation::Refused {
+                        agent: agent.clone(),
+                    });
                 }
                 _ => {}
             }
@@ -349,58 +374,80 @@ impl ServerControl {
 
     /// Known agents with their presence and clock offset.
     pub fn agents(&self) -> impl Iterator<Item = (&str, AgentPresence, Option<ClockOffset>)> {
-        self.peers.iter().map(|(name, peer)| (&**name, peer.presence, peer.ahead))
+        self.peers
+            .iter()
+            .map(|(name, peer)| (&**name, peer.presence, peer.ahead))
     }
 
     /// Recent packets per second of an agent's host; `None`: unknown agent.
     pub fn packets_per_second(&self, agent: &str) -> Option<u64> {
-        self.peers.get(agent).map(|peer| peer.capacity.packets_per_second)
+        self.peers
+            .get(agent)
+            .map(|peer| peer.capacity.packets_per_second)
     }
 
     /// States of jobs on an agent.
     pub fn observed(&self, agent: &str) -> impl Iterator<Item = &link::ObservedJob> {
-        self.peers.get(agent).into_iter().flat_map(|peer| peer.observed.values())
+        self.peers
+            .get(agent)
+            .into_iter()
+            .flat_map(|peer| peer.observed.values())
     }
 
     /// Monotonic time at which [`ServerEvent::Tick`] is due at the latest.
     pub fn timeout(&self, now: SessionTime) -> Option<u64> {
         let settings = &self.settings;
         let patience = [settings.absent_after_ns, self.written_off_after_ns()];
-        let away = self.peers.values().filter_map(|peer| peer.away_ns(now.monotonic_ns)).flat_map(|away| {
-            patience.map(|after| now.monotonic_ns.saturating_add(after.saturating_sub(away)))
-        });
+        let away = self
+            .peers
+            .values()
+            .filter_map(|peer| peer.away_ns(now.monotonic_ns))
+            .flat_map(|away| {
+                patience.map(|after| now.monotonic_ns.saturating_add(after.saturating_sub(away)))
+            });
         let later = away.filter(|at| *at > now.monotonic_ns);
         let limits = self.jobs.values().filter(|job| job.state.is_active());
-        let limits = limits.filter_map(|job| job.request.limit.ends_at_ns).map(|at| {
-            let left = at.saturating_sub(now.wall_ns).max(0).unsigned_abs();
-            now.monotonic_ns.saturating_add(left)
-        });
+        let limits = limits
+            .filter_map(|job| job.request.limit.ends_at_ns)
+            .map(|at| {
+                let left = at.saturating_sub(now.wall_ns).max(0).unsigned_abs();
+                now.monotonic_ns.saturating_add(left)
+            });
         let room = (!self.crowded().is_empty()).then_some(self.room_at_ns);
-        let drains = (!self.drains.is_empty()).then(|| now.monotonic_ns.saturating_add(DRAIN_LOOK_NS));
+        let drains =
+            (!self.drains.is_empty()).then(|| now.monotonic_ns.saturating_add(DRAIN_LOOK_NS));
         later.chain(limits).chain(room).chain(drains).min()
     }
 
     /// Absence after which no monitor of an agent runs anymore.
     fn written_off_after_ns(&self) -> u64 {
-        self.settings.lease_ttl_ns.max(self.settings.absent_after_ns)
+        self.settings
+            .lease_ttl_ns
+            .max(self.settings.absent_after_ns)
     }
 
     fn peer(&mut self, session: u64) -> Option<&mut AgentPeer> {
-        self.sessions.get(&session).and_then(|agent| self.peers.get_mut(agent))
+        self.sessions
+            .get(&session)
+            .and_then(|agent| self.peers.get_mut(agent))
     }
 
     fn connected(&mut self, session: u64, hello: Hello, now: SessionTime) -> Option<ServerAction> {
         let agent = hello.agent.clone();
         let boot = hello.boot;
         let ended = hello.boot_ended;
-        let peer =
-            self.peers.entry(agent.clone()).or_insert_with(|| AgentPeer::absent(now.monotonic_ns, boot));
+        let peer = self
+            .peers
+            .entry(agent.clone())
+            .or_insert_with(|| AgentPeer::absent(now.monotonic_ns, boot));
         match peer.presence {
             AgentPresence::Here { session: old } => {
                 self.sessions.remove(&old);
                 self.actions.push(ServerAction::Cut { session: old });
             }
-            AgentPresence::Absent { .. } => self.actions.push(ServerAction::Back { agent: agent.clone() }),
+            AgentPresence::Absent { .. } => self.actions.push(ServerAction::Back {
+                agent: agent.clone(),
+            }),
             AgentPresence::Away { .. } => {}
         }
         peer.greet(session, hello);
@@ -414,8 +461,14 @@ impl ServerControl {
     /// Notes the loss of jobs that an earlier incarnation of an agent ran, unless it ended in order.
     fn note_restart(&mut self, agent: &str, (boot, ended): (u64, u64), at_ns: i64) {
         for (&id, job) in &mut self.jobs {
-            let Some(told) = job.agents.get_mut(agent).filter(|told| **told != boot) else { continue };
-            let lost = Degradation::Restarted { agent: agent.into(), boot: *told, at_ns };
+            let Some(told) = job.agents.get_mut(agent).filter(|told| **told != boot) else {
+                continue;
+            };
+            let lost = Degradation::Restarted {
+                agent: agent.into(),
+                boot: *told,
+                at_ns,
+            };
             let was_in_order = *told == ended;
             *told = boot;
             job.shares.remove(agent);
@@ -437,7 +490,10 @@ impl ServerControl {
     /// A job counts as running from its first report, not from the receipt of the order.
     fn committed(&mut self, lane: RecordLane, now_ns: u64) {
         for ((job, agent), since_ns) in &mut self.drains {
-            let of_agent = self.peers.get(agent).is_some_and(|peer| peer.boot == lane.boot);
+            let of_agent = self
+                .peers
+                .get(agent)
+                .is_some_and(|peer| peer.boot == lane.boot);
             if *job == lane.job && of_agent {
                 *since_ns = now_ns;
             }
@@ -451,7 +507,9 @@ impl ServerControl {
     }
 
     fn drain(&mut self, job: u64, why: EndReason) {
-        let Some(known) = self.jobs.get_mut(&job).filter(|job| job.state.is_active()) else { return };
+        let Some(known) = self.jobs.get_mut(&job).filter(|job| job.state.is_active()) else {
+            return;
+        };
         known.state = JobState::Draining(why);
         self.unsaved.insert(job);
         for agent in known.agents.keys() {
@@ -462,20 +520,29 @@ impl ServerControl {
     }
 
     fn desired(&self, agent: &str) -> DesiredJobs {
-        let jobs = self.jobs.values().filter(|job| job.state.is_active() && job.agents.contains_key(agent));
+        let jobs = self
+            .jobs
+            .values()
+            .filter(|job| job.state.is_active() && job.agents.contains_key(agent));
         let mut taps = Vec::new();
         let order = |job: &ControlledJob| {
             Some(AgentOrder {
                 job: job.id,
                 body: job.request.order_of(agent)?.clone(),
                 packets_max: job.request.limit.packets.unwrap_or_default(),
-                taps: self.table(job.id, agent).map_or(0, |table| number(&mut taps, table)),
+                taps: self
+                    .table(job.id, agent)
+                    .map_or(0, |table| number(&mut taps, table)),
                 is_retried: job.request.is_retried(),
             })
         };
         let jobs = jobs.filter_map(order).collect();
         let generation = self.peers.get(agent).map_or(0, |peer| peer.generation);
-        DesiredJobs { generation, jobs, taps }
+        DesiredJobs {
+            generation,
+            jobs,
+            taps,
+        }
     }
 
     /// Sends changed desired sets to agents.
@@ -488,33 +555,69 @@ impl ServerControl {
             told.extend(peer.session().map(|session| (session, agent.clone())));
         }
         for (session, agent) in told {
-            actions.push(ServerAction::Desire { session, desired: self.desired(&agent) });
+            actions.push(ServerAction::Desire {
+                session,
+                desired: self.desired(&agent),
+            });
         }
     }
 
     fn grant(&mut self, session: u64, renew: &Renew, now_ns: u64) -> Option<ServerAction> {
         let agent = self.sessions.get(&session)?.clone();
-        let asks: BTreeMap<u64, &BudgetRequest> = renew.budgets.iter().map(|ask| (ask.job, ask)).collect();
-        let jobs: Vec<u64> = self.desired(&agent).jobs.iter().map(|order| order.job).collect();
+        let asks: BTreeMap<u64, &BudgetRequest> =
+            renew.budgets.iter().map(|ask| (ask.job, ask)).collect();
+        let jobs: Vec<u64> = self
+            .desired(&agent)
+            .jobs
+            .iter()
+            .map(|order| order.job)
+            .collect();
         let asks = jobs.iter().filter_map(|job| asks.get(job).copied());
-        let budgets = asks.filter_map(|ask| self.deal(&agent, ask, now_ns)).collect();
+        let budgets = asks
+            .filter_map(|ask| self.deal(&agent, ask, now_ns))
+            .collect();
         let ttl_ns = self.settings.lease_ttl_ns;
         Some(ServerAction::Grant {
             session,
-            granted: GrantedLease { asked_ns: renew.asked_ns, ttl_ns, jobs, budgets },
+            granted: GrantedLease {
+                asked_ns: renew.asked_ns,
+                ttl_ns,
+                jobs,
+                budgets,
+            },
         })
     }
 
-    fn deal(&mut self, agent: &str, ask: &BudgetRequest, now_ns: u64) -> Option<link::PacketBudget> {
+    fn deal(
+        &mut self,
+        agent: &str,
+        ask: &BudgetRequest,
+        now_ns: u64,
+    ) -> Option<link::PacketBudget> {
         let job = self.jobs.get_mut(&ask.job)?;
-        let share = self.peers.get_mut(agent)?.shares.entry(ask.job).or_insert_with(|| {
-            // It was allowed by this server before it began again, at most what was saved of it.
-            let allowed = ask.allowed.min(job.shares.get(agent).copied().unwrap_or(0));
-            GrantedShare { allowed, used: ask.used.min(allowed), grant: ask.grant, gave_back: false }
-        });
+        let share = self
+            .peers
+            .get_mut(agent)?
+            .shares
+            .entry(ask.job)
+            .or_insert_with(|| {
+                // It was allowed by this server before it began again, at most what was saved of it.
+                let allowed = ask.allowed.min(job.shares.get(agent).copied().unwrap_or(0));
+                GrantedShare {
+                    allowed,
+                    used: ask.used.min(allowed),
+                    grant: ask.grant,
+                    gave_back: false,
+                }
+            });
         let hungry = self.hungry_ns.get(&ask.job);
-        let is_hungry = hungry.is_some_and(|at| now_ns.saturating_sub(*at) < self.settings.lease_ttl_ns);
-        let crowd = AgentDemand { agents: job.agents.len() as u64, is_hungry, may_save: !self.store_is_full };
+        let is_hungry =
+            hungry.is_some_and(|at| now_ns.saturating_sub(*at) < self.settings.lease_ttl_ns);
+        let crowd = AgentDemand {
+            agents: job.agents.len() as u64,
+            is_hungry,
+            may_save: !self.store_is_full,
+        };
         let dealt = budget::deal(job, share, ask, crowd);
         if dealt.is_changed {
             job.shares.insert(agent.to_owned(), dealt.budget.allowed);
@@ -529,9 +632,12 @@ impl ServerControl {
 
 /// Number of a table, from 1; jobs on the same agents share one.
 fn number(tables: &mut Vec<link::TapTableMessage>, table: link::TapTableMessage) -> u32 {
-    let place = tables.iter().position(|known| *known == table).unwrap_or_else(|| {
-        tables.push(table);
-        tables.len() - 1
-    });
+    let place = tables
+        .iter()
+        .position(|known| *known == table)
+        .unwrap_or_else(|| {
+            tables.push(table);
+            tables.len() - 1
+        });
     place as u32 + 1
 }

@@ -93,7 +93,11 @@ impl AgentPeer {
     fn take_all(&mut self, observed: ObservedJobs) {
         self.number = observed.number;
         self.seen_generation = observed.generation;
-        self.observed = observed.jobs.into_iter().map(|job| (job.job, job)).collect();
+        self.observed = observed
+            .jobs
+            .into_iter()
+            .map(|job| (job.job, job))
+            .collect();
         self.is_asked = false;
     }
 
@@ -137,11 +141,18 @@ impl AgentPeer {
 
     /// State of a job on the agent, unless it is older than the last set sent.
     pub(super) fn state_of(&self, job: u64) -> Option<ObservedState> {
-        let is_new = self.session().is_some() && self.seen_generation >= self.generation && !self.is_outdated;
-        is_new.then(|| self.observed.get(&job).map_or(ObservedState::Gone, ObservedJob::state))
+        let is_new = self.session().is_some()
+            && self.seen_generation >= self.generation
+            && !self.is_outdated;
+        is_new.then(|| {
+            self.observed
+                .get(&job)
+                .map_or(ObservedState::Gone, ObservedJob::state)
+        })
     }
 
     pub(super) fn has_labels(&self, on: &BTreeMap<String, String>) -> bool {
-        on.iter().all(|(label, value)| self.labels.get(label) == Some(value))
+        on.iter()
+            .all(|(label, value)| self.labels.get(label) == Some(value))
     }
 }

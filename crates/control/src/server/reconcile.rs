@@ -11,7 +11,9 @@ impl ServerControl {
         self.miss(now.monotonic_ns);
         let jobs: Vec<u64> = self.jobs.keys().copied().collect();
         for id in jobs {
-            let Some(job) = self.jobs.get(&id) else { continue };
+            let Some(job) = self.jobs.get(&id) else {
+                continue;
+            };
             match job.state {
                 JobState::Planned if !job.agents.is_empty() => self.set(id, JobState::Arming),
                 JobState::Planned | JobState::Arming | JobState::Running => {}
@@ -23,9 +25,14 @@ impl ServerControl {
         }
         self.note_drains(now.monotonic_ns);
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
-            let Some(job) = self.jobs.get(&id) else { continue };
+            let Some(job) = self.jobs.get(&id) else {
+                continue;
+            };
             if let JobState::Draining(why) = &job.state
-                && job.agents.keys().all(|agent| self.is_drained(agent, id, now.monotonic_ns))
+                && job
+                    .agents
+                    .keys()
+                    .all(|agent| self.is_drained(agent, id, now.monotonic_ns))
             {
                 let why = why.clone();
                 self.note_missing(id, now.monotonic_ns);
@@ -38,7 +45,8 @@ impl ServerControl {
     /// Starts the timers of ending jobs, and drops those of ended ones.
     fn note_drains(&mut self, now_ns: u64) {
         let is_draining = |job: &&ControlledJob| matches!(job.state, JobState::Draining(_));
-        self.drains.retain(|(job, _), _| self.jobs.get(job).is_some_and(|job| is_draining(&job)));
+        self.drains
+            .retain(|(job, _), _| self.jobs.get(job).is_some_and(|job| is_draining(&job)));
         for job in self.jobs.values().filter(is_draining) {
             for agent in job.agents.keys() {
                 self.drains.entry((job.id, agent.clone())).or_insert(now_ns);
@@ -49,7 +57,9 @@ impl ServerControl {
     /// Whether an agent has sent nothing of an ending job within the drain timeout; the job then ends without it.
     fn is_stuck(&self, agent: &str, job: u64, now_ns: u64) -> bool {
         let since_ns = self.drains.get(&(job, agent.to_owned()));
-        since_ns.is_some_and(|since_ns| now_ns.saturating_sub(*since_ns) >= self.settings.drain_patience_ns)
+        since_ns.is_some_and(|since_ns| {
+            now_ns.saturating_sub(*since_ns) >= self.settings.drain_patience_ns
+        })
     }
 
     fn set(&mut self, job: u64, state: JobState) {
@@ -61,13 +71,24 @@ impl ServerControl {
 
     /// Notes the agents without which a job ends.
     fn note_missing(&mut self, job: u64, now_ns: u64) {
-        let agents = self.jobs.get(&job).map(|job| job.agents.clone()).unwrap_or_default();
+        let agents = self
+            .jobs
+            .get(&job)
+            .map(|job| job.agents.clone())
+            .unwrap_or_default();
         let is_missing = |agent: &str| {
-            self.peers.get(agent).is_some_and(|peer| self.is_written_off(peer, now_ns))
+            self.peers
+                .get(agent)
+                .is_some_and(|peer| self.is_written_off(peer, now_ns))
                 || !self.has_nothing_of(agent, job)
         };
-        let missing: Vec<_> = agents.into_iter().filter(|(agent, _)| is_missing(agent)).collect();
-        let Some(job) = self.jobs.get_mut(&job) else { return };
+        let missing: Vec<_> = agents
+            .into_iter()
+            .filter(|(agent, _)| is_missing(agent))
+            .collect();
+        let Some(job) = self.jobs.get_mut(&job) else {
+            return;
+        };
         for (agent, boot) in missing {
             job.note(Degradation::EndedWithout { agent, boot });
         }
@@ -80,30 +101,49 @@ impl ServerControl {
                 && now_ns.saturating_sub(since_ns) >= self.settings.absent_after_ns
             {
                 peer.presence = AgentPresence::Absent { since_ns };
-                self.actions.push(ServerAction::Idle { agent: agent.clone() });
+                self.actions.push(ServerAction::Idle {
+                    agent: agent.clone(),
+                });
             }
         }
     }
 
     /// Reason to end a job, if any.
     fn is_through(&self, job: &ControlledJob, now: SessionTime) -> Option<EndReason> {
-        if job.request.limit.ends_at_ns.is_some_and(|at| at <= now.wall_ns) {
+        if job
+            .request
+            .limit
+            .ends_at_ns
+            .is_some_and(|at| at <= now.wall_ns)
+        {
             return Some(EndReason::TimeLimit);
         }
         if self.has_taken_all(job, now.monotonic_ns) {
             return Some(EndReason::PacketLimit);
         }
-        if !job.request.is_open() && job.agents.keys().any(|agent| self.is_hopeless(agent, job.id)) {
+        if !job.request.is_open()
+            && job
+                .agents
+                .keys()
+                .any(|agent| self.is_hopeless(agent, job.id))
+        {
             return Some(EndReason::Poisoned);
         }
         if job.request.kind == JobLifetime::Standing || job.agents.is_empty() {
             return None;
         }
-        let states: Option<Vec<_>> =
-            job.agents.keys().map(|agent| self.final_state(agent, job.id, now.monotonic_ns)).collect();
+        let states: Option<Vec<_>> = job
+            .agents
+            .keys()
+            .map(|agent| self.final_state(agent, job.id, now.monotonic_ns))
+            .collect();
         let states = states?;
         let is_hopeless = states.iter().all(|state| state.is_hopeless());
-        Some(if is_hopeless { EndReason::Poisoned } else { EndReason::Finished })
+        Some(if is_hopeless {
+            EndReason::Poisoned
+        } else {
+            EndReason::Finished
+        })
     }
 
     /// Whether a connected agent will never run a job.
@@ -123,18 +163,24 @@ impl ServerControl {
 
     /// Its leases have expired, so none of its monitors run.
     pub(super) fn is_written_off(&self, peer: &AgentPeer, now_ns: u64) -> bool {
-        peer.away_ns(now_ns).is_some_and(|away| away >= self.written_off_after_ns())
+        peer.away_ns(now_ns)
+            .is_some_and(|away| away >= self.written_off_after_ns())
     }
 
     /// Whether an agent has no more data of a stopped job.
     fn is_drained(&self, agent: &str, job: u64, now_ns: u64) -> bool {
-        let is_written_off = self.peers.get(agent).is_some_and(|peer| self.is_written_off(peer, now_ns));
+        let is_written_off = self
+            .peers
+            .get(agent)
+            .is_some_and(|peer| self.is_written_off(peer, now_ns));
         is_written_off || self.has_nothing_of(agent, job) || self.is_stuck(agent, job, now_ns)
     }
 
     /// Whether an agent reports that nothing of a job is left.
     fn has_nothing_of(&self, agent: &str, job: u64) -> bool {
-        self.peers.get(agent).is_none_or(|peer| peer.state_of(job) == Some(ObservedState::Gone))
+        self.peers
+            .get(agent)
+            .is_none_or(|peer| peer.state_of(job) == Some(ObservedState::Gone))
     }
 
     /// Whether a job's packets are all granted, and used by the connected agents.
@@ -142,11 +188,15 @@ impl ServerControl {
         if job.request.limit.packets.is_none() || job.packets_left() > 0 {
             return false;
         }
-        job.agents.keys().filter_map(|agent| self.peers.get(agent)).all(|peer| {
-            let share = peer.shares.get(&job.id);
-            self.is_written_off(peer, now_ns)
-                || peer.session().is_some() && share.is_none_or(|share| share.used >= share.allowed)
-        })
+        job.agents
+            .keys()
+            .filter_map(|agent| self.peers.get(agent))
+            .all(|peer| {
+                let share = peer.shares.get(&job.id);
+                self.is_written_off(peer, now_ns)
+                    || peer.session().is_some()
+                        && share.is_none_or(|share| share.used >= share.allowed)
+            })
     }
 }
 

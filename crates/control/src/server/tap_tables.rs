@@ -11,8 +11,10 @@ use crate::taps::{self, Owners, TapAssignment};
 impl ServerControl {
     /// Recomputes the tables and schedules changed ones to be sent.
     pub(super) fn look_who_watches(&mut self, now_ns: u64) {
-        let active =
-            self.jobs.values().filter(|job| job.state.is_active() && job.request.taps == TapAssignment::One);
+        let active = self
+            .jobs
+            .values()
+            .filter(|job| job.state.is_active() && job.request.taps == TapAssignment::One);
         let owners: BTreeMap<u64, Owners> = active
             .map(|job| (job.id, self.owners_of(job, now_ns)))
             .filter(|(_, all)| !all.is_empty())
@@ -20,7 +22,10 @@ impl ServerControl {
         for job in self.jobs.values().filter(|job| job.state.is_active()) {
             if owners.get(&job.id) != self.owners.get(&job.id) {
                 for agent in job.agents.keys() {
-                    self.peers.get_mut(agent).into_iter().for_each(|peer| peer.is_outdated = true);
+                    self.peers
+                        .get_mut(agent)
+                        .into_iter()
+                        .for_each(|peer| peer.is_outdated = true);
                 }
             }
         }
@@ -28,16 +33,23 @@ impl ServerControl {
     }
 
     fn owners_of(&self, job: &ControlledJob, now_ns: u64) -> Owners {
-        let peers = job.agents.keys().filter_map(|agent| self.peers.get_key_value(agent));
+        let peers = job
+            .agents
+            .keys()
+            .filter_map(|agent| self.peers.get_key_value(agent));
         let watching = peers.filter(|(_, peer)| self.watches(peer, job.id, now_ns));
         taps::owners(
-            watching.map(|(agent, peer)| (agent, taps::seen(&peer.capacity, &job.request.interfaces))),
+            watching
+                .map(|(agent, peer)| (agent, taps::seen(&peer.capacity, &job.request.interfaces))),
         )
     }
 
     fn watches(&self, peer: &AgentPeer, job: u64, now_ns: u64) -> bool {
         !self.is_written_off(peer, now_ns)
-            && !peer.observed.get(&job).is_some_and(|job| has_ended(job.state()))
+            && !peer
+                .observed
+                .get(&job)
+                .is_some_and(|job| has_ended(job.state()))
     }
 
     /// The table for an agent; `None`: it reports every flow.

@@ -8,7 +8,10 @@ use plan::{JobCost, ResourceUsage};
 const S: u64 = 1_000_000_000;
 
 fn at(seconds: u64) -> SessionTime {
-    SessionTime { monotonic_ns: seconds * S, wall_ns: (seconds * S) as i64 }
+    SessionTime {
+        monotonic_ns: seconds * S,
+        wall_ns: (seconds * S) as i64,
+    }
 }
 
 fn request(key: &str, kind: JobLifetime) -> JobSpec {
@@ -21,7 +24,10 @@ fn request(key: &str, kind: JobLifetime) -> JobSpec {
         on: BTreeMap::from([("role".into(), "web".into())]),
         limit: JobLimit::default(),
         cost: JobCost {
-            base: ResourceUsage { cpu_millis: 5, memory_bytes: 1 << 20 },
+            base: ResourceUsage {
+                cpu_millis: 5,
+                memory_bytes: 1 << 20,
+            },
             cpu_ns_per_packet: 50,
             ..JobCost::default()
         },
@@ -38,8 +44,12 @@ fn hello(agent: &str, boot: u64, jobs: &[(u64, ObservedState)]) -> Box<Hello> {
         state: state.into(),
         ..ObservedJob::default()
     };
-    let observed =
-        ObservedJobs { number: 1, generation: 0, is_everything: true, jobs: jobs.iter().map(job).collect() };
+    let observed = ObservedJobs {
+        number: 1,
+        generation: 0,
+        is_everything: true,
+        jobs: jobs.iter().map(job).collect(),
+    };
     let labels = BTreeMap::from([("role".into(), "web".into())]);
     let capacity = HostCapacity {
         packets_per_second: 100_000,
@@ -47,14 +57,29 @@ fn hello(agent: &str, boot: u64, jobs: &[(u64, ObservedState)]) -> Box<Hello> {
         jobs_memory_bytes_max: 1 << 30,
         ..HostCapacity::default()
     };
-    Box::new(Hello { agent: agent.into(), boot, labels, capacity, observed, ..Hello::default() })
+    Box::new(Hello {
+        agent: agent.into(),
+        boot,
+        labels,
+        capacity,
+        observed,
+        ..Hello::default()
+    })
 }
 
 fn connected(session: u64, agent: &str, boot: u64) -> ServerEvent {
-    ServerEvent::Connected { session, hello: hello(agent, boot, &[]) }
+    ServerEvent::Connected {
+        session,
+        hello: hello(agent, boot, &[]),
+    }
 }
 
-fn observed(session: u64, number: u64, generation: u64, jobs: &[(u64, ObservedState)]) -> ServerEvent {
+fn observed(
+    session: u64,
+    number: u64,
+    generation: u64,
+    jobs: &[(u64, ObservedState)],
+) -> ServerEvent {
     let mut observed = hello("", 0, jobs).observed;
     (observed.number, observed.generation, observed.is_everything) = (number, generation, false);
     ServerEvent::Observed { session, observed }
@@ -62,26 +87,46 @@ fn observed(session: u64, number: u64, generation: u64, jobs: &[(u64, ObservedSt
 
 fn submit(server: &mut ServerControl, request: JobSpec) -> Result<SubmittedJob, AdmissionError> {
     let actions = server.handle(ServerEvent::Submit(Box::new(request)), at(1));
-    let answer = |action| if let ServerAction::Submitted(answer) = action { Some(answer) } else { None };
+    let answer = |action| {
+        if let ServerAction::Submitted(answer) = action {
+            Some(answer)
+        } else {
+            None
+        }
+    };
     actions.into_iter().find_map(answer).expect("an answer")
 }
 
 fn stop(job: u64) -> ServerEvent {
-    ServerEvent::Stop { job, why: EndReason::Stopped { by: "ann".into() } }
+    ServerEvent::Stop {
+        job,
+        why: EndReason::Stopped { by: "ann".into() },
+    }
 }
 
 /// Short form of actions.
 fn short(actions: Vec<ServerAction>) -> Vec<String> {
     let of_set = |desired: &DesiredJobs| {
-        format!("{:?}", desired.jobs.iter().map(|order| order.job).collect::<Vec<_>>())
+        format!(
+            "{:?}",
+            desired
+                .jobs
+                .iter()
+                .map(|order| order.job)
+                .collect::<Vec<_>>()
+        )
     };
     let one = |action: ServerAction| match action {
         ServerAction::Save(job) => format!("save {} {:?}", job.id, job.state),
         ServerAction::Submitted(_) => "submitted".into(),
         ServerAction::Stopped { is_known, .. } => format!("stopped {is_known}"),
         ServerAction::Cut { session } => format!("cut {session}"),
-        ServerAction::Welcome { session, desired } => format!("welcome {session} {}", of_set(&desired)),
-        ServerAction::Desire { session, desired } => format!("desire {session} {}", of_set(&desired)),
+        ServerAction::Welcome { session, desired } => {
+            format!("welcome {session} {}", of_set(&desired))
+        }
+        ServerAction::Desire { session, desired } => {
+            format!("desire {session} {}", of_set(&desired))
+        }
         ServerAction::ObserveAll { session } => format!("tell all {session}"),
         ServerAction::Grant { granted, .. } => format!("grant {:?}", granted.jobs),
         ServerAction::Idle { agent } => format!("idle {agent}"),
@@ -94,7 +139,11 @@ fn short(actions: Vec<ServerAction>) -> Vec<String> {
 /// Checks the actions for events, each at its second.
 fn check(server: &mut ServerControl, script: &[(u64, ServerEvent, &[&str])]) {
     for (seconds, event, expected) in script {
-        assert_eq!(short(server.handle(event.clone(), at(*seconds))), *expected, "at {seconds}: {event:?}");
+        assert_eq!(
+            short(server.handle(event.clone(), at(*seconds))),
+            *expected,
+            "at {seconds}: {event:?}"
+        );
     }
 }
 
@@ -105,7 +154,11 @@ fn server() -> ServerControl {
 #[test]
 fn a_job_from_the_question_to_its_end() {
     let mut server = server();
-    let lane = RecordLane { boot: 1, job: 1, attempt: 1 };
+    let lane = RecordLane {
+        boot: 1,
+        job: 1,
+        attempt: 1,
+    };
     check(
         &mut server,
         &[
@@ -118,22 +171,48 @@ fn a_job_from_the_question_to_its_end() {
             // Receipt of the order does not mean that it runs.
             (1, observed(1, 2, 2, &[(1, ObservedState::Starting)]), &[]),
             (2, ServerEvent::Committed { lane }, &["save 1 Running"]),
-            (2, ServerEvent::Renew { session: 1, renew: Renew::default() }, &["grant [1]"]),
+            (
+                2,
+                ServerEvent::Renew {
+                    session: 1,
+                    renew: Renew::default(),
+                },
+                &["grant [1]"],
+            ),
             // An agent that connects later is added immediately.
-            (3, connected(2, "b", 5), &["save 1 Running", "welcome 2 [1]"]),
+            (
+                3,
+                connected(2, "b", 5),
+                &["save 1 Running", "welcome 2 [1]"],
+            ),
             (
                 4,
                 stop(1),
-                &["save 1 Draining(Stopped { by: \"ann\" })", "stopped true", "desire 1 []", "desire 2 []"],
+                &[
+                    "save 1 Draining(Stopped { by: \"ann\" })",
+                    "stopped true",
+                    "desire 1 []",
+                    "desire 2 []",
+                ],
             ),
-            (4, ServerEvent::Renew { session: 1, renew: Renew::default() }, &["grant []"]),
+            (
+                4,
+                ServerEvent::Renew {
+                    session: 1,
+                    renew: Renew::default(),
+                },
+                &["grant []"],
+            ),
             (5, observed(1, 3, 3, &[(1, ObservedState::Gone)]), &[]),
             // A report on an older set is ignored: it precedes the job.
             (5, observed(2, 2, 1, &[]), &[]),
             (
                 6,
                 observed(2, 3, 2, &[]),
-                &["save 1 Ended(Stopped { by: \"ann\" })", "ended Stopped { by: \"ann\" }"],
+                &[
+                    "save 1 Ended(Stopped { by: \"ann\" })",
+                    "ended Stopped { by: \"ann\" }",
+                ],
             ),
             (7, stop(1), &["stopped false"]),
         ],
@@ -146,11 +225,17 @@ fn one_key_makes_one_job_also_after_a_restart() {
     server.handle(connected(1, "a", 1), at(0));
     assert_eq!(
         submit(&mut server, request("k", JobLifetime::Standing)),
-        Ok(SubmittedJob { job: 1, is_new: true })
+        Ok(SubmittedJob {
+            job: 1,
+            is_new: true
+        })
     );
     assert_eq!(
         submit(&mut server, request("k", JobLifetime::Standing)),
-        Ok(SubmittedJob { job: 1, is_new: false })
+        Ok(SubmittedJob {
+            job: 1,
+            is_new: false
+        })
     );
     let keys = vec![("ann".into(), "k".into(), 1)];
     let loaded = RestoredControl {
@@ -162,11 +247,17 @@ fn one_key_makes_one_job_also_after_a_restart() {
     let mut server = ServerControl::new(ServerSettings::default(), loaded, at(0));
     assert_eq!(
         submit(&mut server, request("k", JobLifetime::Standing)),
-        Ok(SubmittedJob { job: 1, is_new: false })
+        Ok(SubmittedJob {
+            job: 1,
+            is_new: false
+        })
     );
     assert_eq!(
         submit(&mut server, request("", JobLifetime::Standing)),
-        Ok(SubmittedJob { job: 2, is_new: true })
+        Ok(SubmittedJob {
+            job: 2,
+            is_new: true
+        })
     );
 }
 
@@ -174,20 +265,37 @@ fn one_key_makes_one_job_also_after_a_restart() {
 fn what_is_too_much_is_refused_with_its_reason() {
     let mut server = server();
     let on = request("", JobLifetime::OneOff).on;
-    assert_eq!(submit(&mut server, request("", JobLifetime::OneOff)), Err(AdmissionError::NoAgent { on }));
-    server.handle(connected(1, "a", 1), at(0));
-    let past = JobLimit { ends_at_ns: Some(1), packets: None };
     assert_eq!(
-        submit(&mut server, JobSpec { limit: past, ..request("", JobLifetime::OneOff) }),
+        submit(&mut server, request("", JobLifetime::OneOff)),
+        Err(AdmissionError::NoAgent { on })
+    );
+    server.handle(connected(1, "a", 1), at(0));
+    let past = JobLimit {
+        ends_at_ns: Some(1),
+        packets: None,
+    };
+    assert_eq!(
+        submit(
+            &mut server,
+            JobSpec {
+                limit: past,
+                ..request("", JobLifetime::OneOff)
+            }
+        ),
         Err(AdmissionError::EndsInThePast)
     );
     for _ in 0..2 {
         assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
     }
-    let why =
-        "estimated cost: 0.01 cores and 1 MiB; available: 0.01 cores and 1022 MiB of 0.03 cores and 1024 MiB";
-    let costly = AdmissionError::TooCostly { agent: "a".into(), why: why.into() };
-    assert_eq!(submit(&mut server, request("", JobLifetime::Standing)), Err(costly));
+    let why = "estimated cost: 0.01 cores and 1 MiB; available: 0.01 cores and 1022 MiB of 0.03 cores and 1024 MiB";
+    let costly = AdmissionError::TooCostly {
+        agent: "a".into(),
+        why: why.into(),
+    };
+    assert_eq!(
+        submit(&mut server, request("", JobLifetime::Standing)),
+        Err(costly)
+    );
     // Another host can, and the first is named.
     server.handle(connected(2, "b", 1), at(0));
     assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
@@ -195,10 +303,16 @@ fn what_is_too_much_is_refused_with_its_reason() {
     assert_eq!(third.agents.keys().collect::<Vec<_>>(), ["b"]);
     assert_eq!(
         server.degraded(third),
-        BTreeSet::from([Degradation::NoRoom { agent: "a".into(), why: why.into() }])
+        BTreeSet::from([Degradation::NoRoom {
+            agent: "a".into(),
+            why: why.into()
+        }])
     );
     // Fewer packets allow more jobs.
-    let renew = Renew { packets_per_second: 1, ..Renew::default() };
+    let renew = Renew {
+        packets_per_second: 1,
+        ..Renew::default()
+    };
     server.handle(ServerEvent::Renew { session: 1, renew }, at(1));
     assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
     server.settings.jobs_max = 2;
@@ -212,7 +326,10 @@ fn what_is_too_much_is_refused_with_its_reason() {
         Err(AdmissionError::OwnerHasTooMany { max: 2 })
     );
     server.handle(ServerEvent::StoreIsFull(true), at(1));
-    assert_eq!(submit(&mut server, request("", JobLifetime::OneOff)), Err(AdmissionError::StoreIsFull));
+    assert_eq!(
+        submit(&mut server, request("", JobLifetime::OneOff)),
+        Err(AdmissionError::StoreIsFull)
+    );
 }
 
 #[test]
@@ -222,17 +339,26 @@ fn an_agent_that_joins_and_has_no_room_is_shown() {
         assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
     }
     let actions = short(server.handle(connected(1, "a", 1), at(0)));
-    assert_eq!(actions.last().map(|action| &**action), Some("welcome 1 [1, 2]"));
+    assert_eq!(
+        actions.last().map(|action| &**action),
+        Some("welcome 1 [1, 2]")
+    );
     let third = server.jobs().last().expect("three jobs");
     let degraded = server.degraded(third);
     let said = degraded.first().expect("it is said");
-    assert!(matches!(said, Degradation::NoRoom { agent, .. } if agent == "a"), "{said:?}");
+    assert!(
+        matches!(said, Degradation::NoRoom { agent, .. } if agent == "a"),
+        "{said:?}"
+    );
 }
 
 #[test]
 fn a_standing_job_gets_room_when_there_is_some() {
     let busy = |server: &mut ServerControl, packets_per_second| {
-        let renew = Renew { packets_per_second, ..Renew::default() };
+        let renew = Renew {
+            packets_per_second,
+            ..Renew::default()
+        };
         server.handle(ServerEvent::Renew { session: 1, renew }, at(2))
     };
     // Each takes 10 thousandths of a core, out of 25, at 100,000 packets per second.
@@ -244,7 +370,10 @@ fn a_standing_job_gets_room_when_there_is_some() {
         assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
         busy(&mut server, 300_000);
         let third = JobSpec {
-            cost: JobCost { cpu_ns_per_packet: 40, ..JobCost::default() },
+            cost: JobCost {
+                cpu_ns_per_packet: 40,
+                ..JobCost::default()
+            },
             ..request("", JobLifetime::Standing)
         };
         assert!(submit(&mut server, third).is_ok());
@@ -267,7 +396,10 @@ fn a_standing_job_gets_room_when_there_is_some() {
     assert!(lacks(&server));
     assert_eq!(server.timeout(at(2)), Some(10 * S));
     let told = short(server.handle(ServerEvent::Tick, at(10)));
-    assert!(!lacks(&server) && told.contains(&"desire 1 [1, 2, 3]".into()), "{told:?}");
+    assert!(
+        !lacks(&server) && told.contains(&"desire 1 [1, 2, 3]".into()),
+        "{told:?}"
+    );
     assert_eq!(server.timeout(at(10)), None);
 }
 
@@ -289,18 +421,29 @@ fn an_agent_that_is_gone_is_waited_for_and_then_not() {
             (18, connected(3, "a", 1), &["cut 2", "welcome 3 [1]"]),
             (19, observed(2, 9, 9, &[]), &[]),
             // Another incarnation: unsent data of the previous one is lost, which is saved before the reply.
-            (20, connected(4, "a", 2), &["save 1 Arming", "cut 3", "welcome 4 [1]"]),
+            (
+                20,
+                connected(4, "a", 2),
+                &["save 1 Arming", "cut 3", "welcome 4 [1]"],
+            ),
             // After a gap, a complete report is requested once.
             (21, observed(4, 3, 9, &[]), &["tell all 4"]),
             (21, observed(4, 4, 9, &[]), &[]),
             (22, ServerEvent::Disconnected { session: 4 }, &[]),
-            (23, stop(1), &["save 1 Draining(Stopped { by: \"ann\" })", "stopped true"]),
+            (
+                23,
+                stop(1),
+                &["save 1 Draining(Stopped { by: \"ann\" })", "stopped true"],
+            ),
             (31, ServerEvent::Tick, &["idle a"]),
             // Its lease has expired: none of its monitors run, and the job does not wait for it.
             (
                 32,
                 ServerEvent::Tick,
-                &["save 1 Ended(Stopped { by: \"ann\" })", "ended Stopped { by: \"ann\" }"],
+                &[
+                    "save 1 Ended(Stopped { by: \"ann\" })",
+                    "ended Stopped { by: \"ann\" }",
+                ],
             ),
         ],
     );
@@ -311,38 +454,89 @@ fn a_server_that_begins_again_adopts_what_runs() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
     assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
-    let loaded =
-        RestoredControl { jobs: server.jobs().cloned().collect(), last_job: 1, ..RestoredControl::default() };
+    let loaded = RestoredControl {
+        jobs: server.jobs().cloned().collect(),
+        last_job: 1,
+        ..RestoredControl::default()
+    };
     let mut server = ServerControl::new(ServerSettings::default(), loaded, at(100));
-    let mut hello = hello("a", 1, &[(1, ObservedState::Running), (9, ObservedState::Running)]);
+    let mut hello = hello(
+        "a",
+        1,
+        &[(1, ObservedState::Running), (9, ObservedState::Running)],
+    );
     hello.observed.generation = 41;
     let actions = server.handle(ServerEvent::Connected { session: 1, hello }, at(101));
     // Job 9 has ended and stops, because it is not in the set, which is newer than the agent's.
-    let expected = DesiredJobs { generation: 42, jobs: server.desired("a").jobs, taps: vec![] };
-    assert_eq!(actions, [ServerAction::Welcome { session: 1, desired: expected }]);
-    assert_eq!(server.degraded(server.jobs().next().expect("a job")), BTreeSet::new());
+    let expected = DesiredJobs {
+        generation: 42,
+        jobs: server.desired("a").jobs,
+        taps: vec![],
+    };
+    assert_eq!(
+        actions,
+        [ServerAction::Welcome {
+            session: 1,
+            desired: expected
+        }]
+    );
+    assert_eq!(
+        server.degraded(server.jobs().next().expect("a job")),
+        BTreeSet::new()
+    );
 }
 
 #[test]
 fn jobs_end_when_their_time_is_over_or_all_are_through() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
-    let limit = JobLimit { ends_at_ns: Some(9 * S as i64), packets: None };
-    assert!(submit(&mut server, JobSpec { limit, ..request("", JobLifetime::Standing) }).is_ok());
+    let limit = JobLimit {
+        ends_at_ns: Some(9 * S as i64),
+        packets: None,
+    };
+    assert!(
+        submit(
+            &mut server,
+            JobSpec {
+                limit,
+                ..request("", JobLifetime::Standing)
+            }
+        )
+        .is_ok()
+    );
     assert!(submit(&mut server, request("", JobLifetime::OneOff)).is_ok());
     assert_eq!(server.timeout(at(1)), Some(9 * S));
     let poisoned = observed(1, 2, 3, &[(2, ObservedState::Poisoned)]);
     check(
         &mut server,
         &[
-            (9, ServerEvent::Tick, &["save 1 Draining(TimeLimit)", "desire 1 [2]"]),
+            (
+                9,
+                ServerEvent::Tick,
+                &["save 1 Draining(TimeLimit)", "desire 1 [2]"],
+            ),
             (9, poisoned.clone(), &[]),
         ],
     );
-    let ServerEvent::Observed { observed, .. } = poisoned else { return };
-    let observed = ObservedJobs { number: 3, generation: 4, ..observed };
-    let actions = short(server.handle(ServerEvent::Observed { session: 1, observed }, at(9)));
-    assert!(actions.contains(&"save 2 Draining(Poisoned)".into()), "{actions:?}");
+    let ServerEvent::Observed { observed, .. } = poisoned else {
+        return;
+    };
+    let observed = ObservedJobs {
+        number: 3,
+        generation: 4,
+        ..observed
+    };
+    let actions = short(server.handle(
+        ServerEvent::Observed {
+            session: 1,
+            observed,
+        },
+        at(9),
+    ));
+    assert!(
+        actions.contains(&"save 2 Draining(Poisoned)".into()),
+        "{actions:?}"
+    );
 }
 
 #[test]
@@ -360,18 +554,27 @@ fn a_job_on_some_interfaces_claims_their_addresses_alone() {
         server.handle(ServerEvent::Connected { session, hello }, at(0));
     }
     let on = |interfaces: &[&str]| interfaces.iter().map(|name| (*name).to_owned()).collect();
-    for (interfaces, own, others) in
-        [(on(&[]), &[1, 2][..], &[3, 4][..]), (on(&["eth1"]), &[2], &[4]), (on(&["eth*"]), &[1, 2], &[3, 4])]
-    {
+    for (interfaces, own, others) in [
+        (on(&[]), &[1, 2][..], &[3, 4][..]),
+        (on(&["eth1"]), &[2], &[4]),
+        (on(&["eth*"]), &[1, 2], &[3, 4]),
+    ] {
         let job = submit(
             &mut server,
-            JobSpec { interfaces, cost: JobCost::default(), ..request("", JobLifetime::Standing) },
+            JobSpec {
+                interfaces,
+                cost: JobCost::default(),
+                ..request("", JobLifetime::Standing)
+            },
         )
         .expect("taken")
         .job;
         let table = server.table(job, "a").expect("a table");
         let ends = |list: &[bytes::Bytes]| list.iter().map(|ip| ip[3]).collect::<Vec<_>>();
-        assert_eq!((ends(&table.own), ends(&table.others)), (own.to_vec(), others.to_vec()));
+        assert_eq!(
+            (ends(&table.own), ends(&table.others)),
+            (own.to_vec(), others.to_vec())
+        );
     }
 }
 
@@ -382,14 +585,43 @@ fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
     for (i, _) in wants.iter().enumerate() {
         server.handle(connected(i as u64, &format!("agent {i}"), 1), at(0));
     }
-    let limit = JobLimit { packets: Some(packets), ends_at_ns: None };
-    assert!(submit(&mut server, JobSpec { limit, ..request("", JobLifetime::Standing) }).is_ok());
-    let mut asks = vec![BudgetRequest { job: 1, ..BudgetRequest::default() }; wants.len()];
+    let limit = JobLimit {
+        packets: Some(packets),
+        ends_at_ns: None,
+    };
+    assert!(
+        submit(
+            &mut server,
+            JobSpec {
+                limit,
+                ..request("", JobLifetime::Standing)
+            }
+        )
+        .is_ok()
+    );
+    let mut asks = vec![
+        BudgetRequest {
+            job: 1,
+            ..BudgetRequest::default()
+        };
+        wants.len()
+    ];
     for round in 0..500 {
         for (i, ask) in asks.iter_mut().enumerate() {
-            let renew = Renew { budgets: vec![*ask], ..Renew::default() };
-            let actions = server.handle(ServerEvent::Renew { session: i as u64, renew }, at(2 + round / 4));
-            let is_over = actions.iter().any(|action| matches!(action, ServerAction::Desire { .. }));
+            let renew = Renew {
+                budgets: vec![*ask],
+                ..Renew::default()
+            };
+            let actions = server.handle(
+                ServerEvent::Renew {
+                    session: i as u64,
+                    renew,
+                },
+                at(2 + round / 4),
+            );
+            let is_over = actions
+                .iter()
+                .any(|action| matches!(action, ServerAction::Desire { .. }));
             if is_over {
                 return asks.iter().map(|ask| ask.used).collect();
             }
@@ -417,14 +649,23 @@ fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
 
 #[test]
 fn a_limit_of_packets_is_dealt_whole_and_never_more() {
-    for wants in [&[u64::MAX][..], &[u64::MAX; 10], &[u64::MAX, 0, 0], &[u64::MAX, 100, 3], &[600, 600]] {
+    for wants in [
+        &[u64::MAX][..],
+        &[u64::MAX; 10],
+        &[u64::MAX, 0, 0],
+        &[u64::MAX, 100, 3],
+        &[600, 600],
+    ] {
         let got = deal(1000, wants, u64::MAX / 2);
         assert_eq!(got.iter().sum::<u64>(), 1000, "{wants:?}: {got:?}");
     }
     // Fewer packets than agents: agents with traffic get them.
-    for (packets, wants) in
-        [(1, &[0, 0, 7][..]), (2, &[0, 1, 0, 0, 7]), (3, &[0, 0, 1, 1, 1]), (7, &[9, 9, 9])]
-    {
+    for (packets, wants) in [
+        (1, &[0, 0, 7][..]),
+        (2, &[0, 1, 0, 0, 7]),
+        (3, &[0, 0, 1, 1, 1]),
+        (7, &[9, 9, 9]),
+    ] {
         for pace in [1, 2, 9] {
             let got = deal(packets, wants, pace);
             assert_eq!(got.iter().sum::<u64>(), packets, "{wants:?}: {got:?}");
@@ -439,11 +680,26 @@ fn no_claim_after_a_restart_of_the_server_makes_a_limit_larger() {
     for (session, agent) in [(1, "a"), (2, "b")] {
         server.handle(connected(session, agent, 1), at(0));
     }
-    let limit = JobLimit { packets: Some(1000), ends_at_ns: None };
-    assert!(submit(&mut server, JobSpec { limit, ..request("", JobLifetime::Standing) }).is_ok());
+    let limit = JobLimit {
+        packets: Some(1000),
+        ends_at_ns: None,
+    };
+    assert!(
+        submit(
+            &mut server,
+            JobSpec {
+                limit,
+                ..request("", JobLifetime::Standing)
+            }
+        )
+        .is_ok()
+    );
     let mut saved = None;
     let mut ask = |server: &mut ServerControl, session, ask: BudgetRequest, seconds| {
-        let renew = Renew { budgets: vec![ask], ..Renew::default() };
+        let renew = Renew {
+            budgets: vec![ask],
+            ..Renew::default()
+        };
         let mut budget = None;
         for action in server.handle(ServerEvent::Renew { session, renew }, at(seconds)) {
             match action {
@@ -455,28 +711,49 @@ fn no_claim_after_a_restart_of_the_server_makes_a_limit_larger() {
         // None: the job has ended.
         budget.zip(saved.clone())
     };
-    let nothing = BudgetRequest { job: 1, ..BudgetRequest::default() };
+    let nothing = BudgetRequest {
+        job: 1,
+        ..BudgetRequest::default()
+    };
     let (of_a, _) = ask(&mut server, 1, nothing, 2).expect("granted and saved");
     let (of_b, job) = ask(&mut server, 2, nothing, 2).expect("granted and saved");
     assert_eq!((of_a.allowed, of_b.allowed, job.granted), (250, 187, 437));
     // In another incarnation, what `a` had been allowed is lost.
     for (boot, most) in [(1, 1000), (2, 750)] {
-        let loaded = RestoredControl { jobs: vec![job.clone()], last_job: 1, ..RestoredControl::default() };
+        let loaded = RestoredControl {
+            jobs: vec![job.clone()],
+            last_job: 1,
+            ..RestoredControl::default()
+        };
         let mut server = ServerControl::new(ServerSettings::default(), loaded, at(3));
         server.handle(connected(3, "a", boot), at(3));
         server.handle(connected(4, "b", 1), at(3));
         let mut b = of_b;
-        let mut claim = BudgetRequest { job: 1, allowed: u64::MAX, grant: of_a.grant, ..nothing };
+        let mut claim = BudgetRequest {
+            job: 1,
+            allowed: u64::MAX,
+            grant: of_a.grant,
+            ..nothing
+        };
         for round in 0..50 {
-            let Some((told, _)) = ask(&mut server, 3, claim, 4 + round) else { break };
+            let Some((told, _)) = ask(&mut server, 3, claim, 4 + round) else {
+                break;
+            };
             claim = BudgetRequest {
                 allowed: if round % 2 == 0 { 0 } else { u64::MAX },
                 grant: told.grant,
                 ..claim
             };
-            let spent =
-                BudgetRequest { allowed: b.allowed, used: b.allowed, grant: b.grant, waits: true, ..nothing };
-            let Some((told, _)) = ask(&mut server, 4, spent, 4 + round) else { break };
+            let spent = BudgetRequest {
+                allowed: b.allowed,
+                used: b.allowed,
+                grant: b.grant,
+                waits: true,
+                ..nothing
+            };
+            let Some((told, _)) = ask(&mut server, 4, spent, 4 + round) else {
+                break;
+            };
             b = told;
             assert!(b.allowed <= most, "boot {boot}, round {round}: {b:?}");
         }
@@ -486,7 +763,11 @@ fn no_claim_after_a_restart_of_the_server_makes_a_limit_larger() {
 
 #[test]
 fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
-    for state in [ObservedState::Finished, ObservedState::Poisoned, ObservedState::Refused] {
+    for state in [
+        ObservedState::Finished,
+        ObservedState::Poisoned,
+        ObservedState::Refused,
+    ] {
         let mut server = server();
         for (session, agent) in [(1, "a"), (2, "b")] {
             let mut hello = hello(agent, 1, &[]);
@@ -494,7 +775,10 @@ fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
             server.handle(ServerEvent::Connected { session, hello }, at(0));
         }
         assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
-        assert_eq!(server.table(1, "a").map(|table| table.others.len()), Some(1));
+        assert_eq!(
+            server.table(1, "a").map(|table| table.others.len()),
+            Some(1)
+        );
         server.handle(observed(2, 2, 2, &[(1, state)]), at(2));
         assert_eq!(server.table(1, "a"), None, "{state:?}");
     }
@@ -507,7 +791,15 @@ fn agents_with_parts_of_their_own_are_told_these_and_no_others_any() {
         server.handle(connected(session, agent, 1), at(0));
     }
     let parts = |agents: &[&str]| -> BTreeMap<String, bytes::Bytes> {
-        agents.iter().map(|agent| ((*agent).to_owned(), agent.to_uppercase().into_bytes().into())).collect()
+        agents
+            .iter()
+            .map(|agent| {
+                (
+                    (*agent).to_owned(),
+                    agent.to_uppercase().into_bytes().into(),
+                )
+            })
+            .collect()
     };
     let asked = |agents: &[&str]| JobSpec {
         parts: parts(agents),
@@ -521,16 +813,34 @@ fn agents_with_parts_of_their_own_are_told_these_and_no_others_any() {
     assert!(
         matches!(submit(&mut server, heavy), Err(AdmissionError::TooCostly { agent, .. }) if agent == "a")
     );
-    assert_eq!(submit(&mut server, asked(&["a", "b"])).map(|taken| taken.job), Ok(1));
+    assert_eq!(
+        submit(&mut server, asked(&["a", "b"])).map(|taken| taken.job),
+        Ok(1)
+    );
     server.handle(connected(4, "e", 1), at(1));
     let told = |server: &ServerControl, agent: &str| -> Vec<bytes::Bytes> {
-        server.desired(agent).jobs.into_iter().map(|order| order.body).collect()
+        server
+            .desired(agent)
+            .jobs
+            .into_iter()
+            .map(|order| order.body)
+            .collect()
     };
     for (agent, expected) in [("a", Some("A")), ("b", Some("B")), ("c", None), ("e", None)] {
-        assert_eq!(told(&server, agent), Vec::from_iter(expected.map(bytes::Bytes::from)), "{agent}");
+        assert_eq!(
+            told(&server, agent),
+            Vec::from_iter(expected.map(bytes::Bytes::from)),
+            "{agent}"
+        );
     }
     // A part refused by one agent is not moved to another.
     let generation = server.peers["b"].generation;
-    let actions = short(server.handle(observed(2, 2, generation, &[(1, ObservedState::Refused)]), at(2)));
-    assert!(actions.contains(&"save 1 Draining(Poisoned)".into()), "{actions:?}");
+    let actions = short(server.handle(
+        observed(2, 2, generation, &[(1, ObservedState::Refused)]),
+        at(2),
+    ));
+    assert!(
+        actions.contains(&"save 1 Draining(Poisoned)".into()),
+        "{actions:?}"
+    );
 }

@@ -58,8 +58,15 @@ impl SampleShares {
     /// All monitors start with all flows. `levels_max`: maximum level of each switch; 0: it always mirrors all flows.
     #[must_use]
     pub fn new(levels_max: &[u8]) -> SampleShares {
-        let all = levels_max.iter().map(|max| MonitorShare::new(*max)).collect();
-        SampleShares { all, phase: ChangePhase::Steady, changes: Vec::new() }
+        let all = levels_max
+            .iter()
+            .map(|max| MonitorShare::new(*max))
+            .collect();
+        SampleShares {
+            all,
+            phase: ChangePhase::Steady,
+            changes: Vec::new(),
+        }
     }
 
     /// Handles the report of a monitor.
@@ -89,15 +96,22 @@ impl SampleShares {
                         continue;
                     }
                     if is_late {
-                        actions.push(ShareAction::Tell { monitor, level: one.level });
+                        actions.push(ShareAction::Tell {
+                            monitor,
+                            level: one.level,
+                        });
                         to[monitor] = one.level;
-                        self.changes
-                            .extend(one.freeze(monitor, "its monitor has not confirmed the smaller share"));
+                        self.changes.extend(
+                            one.freeze(monitor, "its monitor has not confirmed the smaller share"),
+                        );
                     }
                     waits |= !is_late;
                 }
-                self.phase =
-                    if waits { ChangePhase::Telling { since, to } } else { self.copy(to, &mut actions) };
+                self.phase = if waits {
+                    ChangePhase::Telling { since, to }
+                } else {
+                    self.copy(to, &mut actions)
+                };
                 actions
             }
             copying @ ChangePhase::Copying { .. } => {
@@ -109,7 +123,8 @@ impl SampleShares {
 
     /// Handles the result of [`ShareAction::Copy`]: done, or all switches unchanged.
     pub fn copied(&mut self, now: Duration, went: Result<(), String>) -> Vec<ShareAction> {
-        let ChangePhase::Copying { to } = std::mem::replace(&mut self.phase, ChangePhase::Steady) else {
+        let ChangePhase::Copying { to } = std::mem::replace(&mut self.phase, ChangePhase::Steady)
+        else {
             return Vec::new();
         };
         let mut actions = Vec::new();
@@ -120,14 +135,22 @@ impl SampleShares {
             let is_more = level < one.level;
             match &went {
                 Ok(()) => {
-                    self.changes.push(ShareChange { monitor, level, rate: one.rate(), frozen: None });
+                    self.changes.push(ShareChange {
+                        monitor,
+                        level,
+                        rate: one.rate(),
+                        frozen: None,
+                    });
                     one.change(now, level);
                 }
                 Err(why) => self.changes.extend(one.freeze(monitor, why)),
             }
             // Monitors with a smaller slice were notified before.
             if is_more == went.is_ok() {
-                actions.push(ShareAction::Tell { monitor, level: one.level });
+                actions.push(ShareAction::Tell {
+                    monitor,
+                    level: one.level,
+                });
             }
         }
         actions
@@ -147,9 +170,10 @@ impl SampleShares {
     fn decide(&mut self, now: Duration) -> Vec<ShareAction> {
         for (monitor, one) in self.all.iter_mut().enumerate() {
             if one.is_disobeyed() {
-                self.changes.extend(
-                    one.freeze(monitor, "its switch keeps copying flows outside the requested share"),
-                );
+                self.changes.extend(one.freeze(
+                    monitor,
+                    "its switch keeps copying flows outside the requested share",
+                ));
             }
         }
         let to: Vec<u8> = self.all.iter_mut().map(|one| one.wants(now)).collect();
@@ -158,8 +182,12 @@ impl SampleShares {
             return Vec::new();
         }
         let less = both().filter(|(_, (one, level))| **level > one.level);
-        let actions: Vec<ShareAction> =
-            less.map(|(monitor, (_, level))| ShareAction::Tell { monitor, level: *level }).collect();
+        let actions: Vec<ShareAction> = less
+            .map(|(monitor, (_, level))| ShareAction::Tell {
+                monitor,
+                level: *level,
+            })
+            .collect();
         if actions.is_empty() {
             let mut actions = actions;
             self.phase = self.copy(to, &mut actions);

@@ -99,7 +99,11 @@ impl MonitorShare {
 
     /// Whether it has acknowledged this level or a higher one.
     pub fn heeds(&self, level: u8) -> bool {
-        level <= self.level || self.heard.back().is_some_and(|(_, said)| said.level == level)
+        level <= self.level
+            || self
+                .heard
+                .back()
+                .is_some_and(|(_, said)| said.level == level)
     }
 
     /// Last reported sampling rate.
@@ -113,7 +117,11 @@ impl MonitorShare {
             if self.got_more.replace(now).is_some() {
                 self.calm = (self.calm / 2).max(HOLD);
             }
-        } else if self.got_more.take().is_some_and(|when| now.saturating_sub(when) < RELAPSE) {
+        } else if self
+            .got_more
+            .take()
+            .is_some_and(|when| now.saturating_sub(when) < RELAPSE)
+        {
             self.calm = (self.calm * 2).min(CALM_MAX);
         }
         (self.level, self.changed, self.obeys_since) = (level, Some(now), None);
@@ -125,35 +133,67 @@ impl MonitorShare {
         let is_news = !std::mem::replace(&mut self.is_frozen, true);
         let level = self.level;
         let rate = self.rate();
-        is_news.then(|| ShareChange { monitor, level, rate, frozen: Some(why.to_owned()) })
+        is_news.then(|| ShareChange {
+            monitor,
+            level,
+            rate,
+            frozen: Some(why.to_owned()),
+        })
     }
 
     /// Reports of the last `stretch`, if they cover it.
-    fn lately(&self, now: Duration, stretch: Duration) -> Option<impl Iterator<Item = &MonitorReport> + '_> {
+    fn lately(
+        &self,
+        now: Duration,
+        stretch: Duration,
+    ) -> Option<impl Iterator<Item = &MonitorReport> + '_> {
         let begin = now.checked_sub(stretch)?;
-        let has_begun = self.heard.front().is_some_and(|(at, _)| *at <= begin + Duration::from_secs(2));
-        let of = self.heard.iter().rev().take_while(move |(at, _)| *at >= begin);
+        let has_begun = self
+            .heard
+            .front()
+            .is_some_and(|(at, _)| *at <= begin + Duration::from_secs(2));
+        let of = self
+            .heard
+            .iter()
+            .rev()
+            .take_while(move |(at, _)| *at >= begin);
         (has_begun && of.clone().count() >= 2).then(|| of.map(|(_, said)| said))
     }
 
     /// Computes the desired level.
     pub fn wants(&mut self, now: Duration) -> u8 {
-        let holds = self.changed.is_some_and(|changed| now.saturating_sub(changed) < HOLD);
+        let holds = self
+            .changed
+            .is_some_and(|changed| now.saturating_sub(changed) < HOLD);
         if self.is_frozen || self.is_gone || holds {
             return self.level;
         }
-        let highest = |stretch| Some(self.lately(now, stretch)?.map(|said| said.rate).fold(0.0, f64::max));
+        let highest = |stretch| {
+            Some(
+                self.lately(now, stretch)?
+                    .map(|said| said.rate)
+                    .fold(0.0, f64::max),
+            )
+        };
         let low = highest(LONG).filter(|rate| *rate <= FEW);
         if let Some(rate) = low.or_else(|| highest(SOON).filter(|rate| *rate <= VERY_FEW)) {
-            let by = (-rate.max(f64::MIN_POSITIVE).log2()).floor().clamp(1.0, STEP_MAX.into()) as u8;
+            let by = (-rate.max(f64::MIN_POSITIVE).log2())
+                .floor()
+                .clamp(1.0, STEP_MAX.into()) as u8;
             return (self.level + by).min(self.level_max);
         }
-        if self.level > 0 && self.is_calm(now) { self.level - 1 } else { self.level }
+        if self.level > 0 && self.is_calm(now) {
+            self.level - 1
+        } else {
+            self.level
+        }
     }
 
     /// Whether it has processed everything without loss for the required time.
     fn is_calm(&self, now: Duration) -> bool {
-        let Some(lately) = self.lately(now, self.calm) else { return false };
+        let Some(lately) = self.lately(now, self.calm) else {
+            return false;
+        };
         let all: Vec<&MonitorReport> = lately.collect();
         let lost = all.first().map(|said| said.lost) != all.last().map(|said| said.lost);
         !lost && all.iter().all(|said| said.rate >= 1.0)
@@ -161,8 +201,12 @@ impl MonitorShare {
 
     /// Whether its switch continues to mirror excluded flows although none can still be under way.
     pub fn is_disobeyed(&mut self) -> bool {
-        let Some(changed) = self.changed.filter(|_| self.level > 0 && !self.is_frozen) else { return false };
-        let Some((at, latest)) = self.heard.back() else { return false };
+        let Some(changed) = self.changed.filter(|_| self.level > 0 && !self.is_frozen) else {
+            return false;
+        };
+        let Some((at, latest)) = self.heard.back() else {
+            return false;
+        };
         // After an increase, the switch may not have applied it yet.
         if at.saturating_sub(changed) < ON_ITS_WAY || latest.level != self.level {
             return false;

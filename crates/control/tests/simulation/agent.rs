@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use control::{AgentAction, AgentControl, AgentEvent, AgentSettings, MonitorEnd};
 use link::{
-    AgentOrder, AgentSession, AgentSessionEvent as LinkEvent, DataRecord, Hello, HostCapacity, PayloadFormat,
-    RecordLane, SessionTime, Spool, SpoolLimits, TapTableMessage, VERSIONS,
+    AgentOrder, AgentSession, AgentSessionEvent as LinkEvent, DataRecord, Hello, HostCapacity,
+    PayloadFormat, RecordLane, SessionTime, Spool, SpoolLimits, TapTableMessage, VERSIONS,
 };
 
 use crate::disk::AgentDisk;
@@ -24,7 +24,11 @@ pub const SETTINGS: AgentSettings = AgentSettings {
     crowded_pause_ns: 1000 * MS,
 };
 
-const SPOOL: SpoolLimits = SpoolLimits { memory_bytes_max: 1500, bytes_max: 9000, segment_bytes: 1200 };
+const SPOOL: SpoolLimits = SpoolLimits {
+    memory_bytes_max: 1500,
+    bytes_max: 9000,
+    segment_bytes: 1200,
+};
 const REPORT_EVERY_NS: u64 = 250 * MS;
 
 /// State that survives a crash of the process.
@@ -83,7 +87,8 @@ pub fn name(agent: usize) -> String {
 
 /// A unique address, and one shared by all agents.
 pub fn addresses(agent: usize) -> [Bytes; 2] {
-    [[10, 0, (agent >> 8) as u8, agent as u8], [172, 17, 0, 1]].map(|ip| Bytes::copy_from_slice(&ip))
+    [[10, 0, (agent >> 8) as u8, agent as u8], [172, 17, 0, 1]]
+        .map(|ip| Bytes::copy_from_slice(&ip))
 }
 
 impl World {
@@ -91,7 +96,10 @@ impl World {
         let skew_ns = self.hosts[agent].skew_ns;
         // Monotonic clocks of two machines are unrelated.
         let monotonic_ns = self.now_ns + skew_ns.unsigned_abs();
-        SessionTime { monotonic_ns, wall_ns: self.now_ns as i64 + skew_ns }
+        SessionTime {
+            monotonic_ns,
+            wall_ns: self.now_ns as i64 + skew_ns,
+        }
     }
 
     pub fn start_agent(&mut self, agent: usize) {
@@ -111,7 +119,9 @@ impl World {
 
     /// Kill −9: monitors die with it.
     pub fn crash_agent(&mut self, agent: usize) {
-        let Some(process) = self.hosts[agent].process.take() else { return };
+        let Some(process) = self.hosts[agent].process.take() else {
+            return;
+        };
         self.hosts[agent].disk.crash(&mut self.random);
         self.hosts[agent].starts_at_ns = self.now_ns + self.random.between(0, 3000) * MS;
         if let Some((connection, _)) = process.session {
@@ -126,7 +136,9 @@ impl World {
         if self.hosts[agent].frozen_until_ns > self.now_ns {
             return;
         }
-        let Some(mut process) = self.hosts[agent].process.take() else { return };
+        let Some(mut process) = self.hosts[agent].process.take() else {
+            return;
+        };
         let lived = self.live(agent, &mut process);
         self.hosts[agent].process = Some(process);
         if !lived {
@@ -135,14 +147,22 @@ impl World {
     }
 
     pub fn thaw_monitors(&mut self) {
-        let monitors = self.hosts.iter_mut().filter_map(|host| host.process.as_mut());
-        monitors.flat_map(|process| process.monitors.values_mut()).for_each(|of| of.frozen_until_ns = 0);
+        let monitors = self
+            .hosts
+            .iter_mut()
+            .filter_map(|host| host.process.as_mut());
+        monitors
+            .flat_map(|process| process.monitors.values_mut())
+            .for_each(|of| of.frozen_until_ns = 0);
     }
 
     /// Returns false after a crash in between.
     fn live(&mut self, agent: usize, process: &mut Process) -> bool {
         self.dial(agent, process);
-        let events = self.hear(agent, process).into_iter().chain(self.run_monitors(agent, process));
+        let events = self
+            .hear(agent, process)
+            .into_iter()
+            .chain(self.run_monitors(agent, process));
         let events = events.chain([AgentEvent::Tick]).collect::<Vec<_>>();
         for event in events {
             let actions = process.control.handle(event, self.agent_now(agent));
@@ -162,7 +182,11 @@ impl World {
             return;
         }
         process.dials_at_ns = self.now_ns + self.random.between(100, 400) * MS;
-        let is_cut_off = self.network.partitioned.get(&agent).is_some_and(|until| *until > self.now_ns);
+        let is_cut_off = self
+            .network
+            .partitioned
+            .get(&agent)
+            .is_some_and(|until| *until > self.now_ns);
         if self.server.process.is_none() || is_cut_off {
             return;
         }
@@ -172,7 +196,10 @@ impl World {
             agent: name(agent),
             boot: process.boot,
             labels: BTreeMap::from([("role".into(), self.hosts[agent].role.into())]),
-            capacity: HostCapacity { addresses: addresses(agent).to_vec(), ..HostCapacity::default() },
+            capacity: HostCapacity {
+                addresses: addresses(agent).to_vec(),
+                ..HostCapacity::default()
+            },
             observed: process.control.hello(),
             lanes: process.spool.lanes(),
             server: self.hosts[agent].server,
@@ -187,7 +214,9 @@ impl World {
     /// Events of the session.
     fn hear(&mut self, agent: usize, process: &mut Process) -> Vec<AgentEvent> {
         let now = self.agent_now(agent);
-        let Some((connection, session)) = &mut process.session else { return Vec::new() };
+        let Some((connection, session)) = &mut process.session else {
+            return Vec::new();
+        };
         let connection = *connection;
         let mut is_misled = false;
         while let Some(bytes) = self.network.receive(connection, Side::Agent, self.now_ns) {
@@ -195,8 +224,12 @@ impl World {
             is_misled |= heard.is_err();
         }
         let is_honest = self.is_honest(agent);
-        self.check(!is_misled || !is_honest, || "the server breaks the rules".into());
-        let Some((_, session)) = &mut process.session else { return Vec::new() };
+        self.check(!is_misled || !is_honest, || {
+            "the server breaks the rules".into()
+        });
+        let Some((_, session)) = &mut process.session else {
+            return Vec::new();
+        };
         session.handle_timeout(now);
         let mut events = Vec::new();
         let mut is_over = is_misled || self.network.is_closed(connection, Side::Agent, self.now_ns);
@@ -243,13 +276,18 @@ impl World {
         process.boot = (agent as u64) << 32 | host.boots;
         process.monitors.clear();
         process.spool.begin_again(process.boot);
-        host.disk.notes().iter().for_each(|note| host.disk.forget(note.job));
+        host.disk
+            .notes()
+            .iter()
+            .for_each(|note| host.disk.forget(note.job));
         process.control = AgentControl::new(process.boot, SETTINGS, &[]);
         host.server = server;
     }
 
     fn talk(&mut self, agent: usize, process: &mut Process) {
-        let Some((connection, session)) = &mut process.session else { return };
+        let Some((connection, session)) = &mut process.session else {
+            return;
+        };
         while let Some(mut bytes) = session.poll_transmit(&mut process.spool) {
             if self.hosts[agent].is_hostile && !bytes.is_empty() && self.random.chance(50_000) {
                 let mut flipped = bytes.to_vec();
@@ -257,7 +295,13 @@ impl World {
                 flipped[at] ^= 1 << self.random.between(0, 8);
                 bytes = flipped.into();
             }
-            self.network.send(*connection, Side::Agent, bytes, self.now_ns, &mut self.random);
+            self.network.send(
+                *connection,
+                Side::Agent,
+                bytes,
+                self.now_ns,
+                &mut self.random,
+            );
         }
     }
 
@@ -266,9 +310,17 @@ impl World {
         match action {
             AgentAction::Note(note) => self.hosts[agent].disk.note(note),
             AgentAction::Forget { job } => self.hosts[agent].disk.forget(job),
-            AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
+            AgentAction::Start {
+                lane,
+                order,
+                taps,
+                deadline_ns,
+                allowed,
+            } => {
                 let alone = process.monitors.keys().all(|other| other.job != lane.job);
-                self.check(alone, || format!("{lane:?} is started beside another monitor of its job"));
+                self.check(alone, || {
+                    format!("{lane:?} is started beside another monitor of its job")
+                });
                 let reports_at_ns = self.now_ns + self.random.between(0, 250) * MS;
                 process.monitors.insert(
                     lane,
@@ -287,7 +339,11 @@ impl World {
                     },
                 );
             }
-            AgentAction::Extend { lane, deadline_ns, allowed } => {
+            AgentAction::Extend {
+                lane,
+                deadline_ns,
+                allowed,
+            } => {
                 if let Some(monitor) = process.monitors.get_mut(&lane) {
                     monitor.deadline_ns = deadline_ns;
                     monitor.allowed = allowed;
@@ -301,7 +357,14 @@ impl World {
             AgentAction::TakeBack { lane, grant } => {
                 if let Some(monitor) = process.monitors.get_mut(&lane) {
                     monitor.allowed = Some(monitor.taken);
-                    self.answers.push((agent, AgentEvent::TookBack { lane, allowed: monitor.taken, grant }));
+                    self.answers.push((
+                        agent,
+                        AgentEvent::TookBack {
+                            lane,
+                            allowed: monitor.taken,
+                            grant,
+                        },
+                    ));
                 }
             }
             AgentAction::Stop { lane } => {
@@ -336,13 +399,17 @@ impl World {
     /// Monitors make tuples, report, end and crash.
     fn run_monitors(&mut self, agent: usize, process: &mut Process) -> Vec<AgentEvent> {
         let now = self.agent_now(agent);
-        let (mine, others) = std::mem::take(&mut self.answers).into_iter().partition(|(a, _)| *a == agent);
+        let (mine, others) = std::mem::take(&mut self.answers)
+            .into_iter()
+            .partition(|(a, _)| *a == agent);
         self.answers = others;
         let mine: Vec<(usize, AgentEvent)> = mine;
         let mut events: Vec<AgentEvent> = mine.into_iter().map(|(_, event)| event).collect();
         let lanes: Vec<RecordLane> = process.monitors.keys().copied().collect();
         for lane in lanes {
-            let Some(mut monitor) = process.monitors.remove(&lane) else { continue };
+            let Some(mut monitor) = process.monitors.remove(&lane) else {
+                continue;
+            };
             if self.random.chance(self.options.freeze_monitor) {
                 monitor.frozen_until_ns = self.now_ns + self.random.between(50, 8000) * MS;
             }
@@ -354,29 +421,49 @@ impl World {
                 // It noticed the expiration of its lease before the renewal.
                 self.report(&mut process.spool, lane, &mut monitor, now, false);
                 process.spool.push_lost(lane, now.wall_ns, Some(0), true);
-                events.push(AgentEvent::Used { lane, used: monitor.taken, waits: false });
-                events.push(AgentEvent::Exited { lane, end: MonitorEnd::Early("it was stopped".into()) });
+                events.push(AgentEvent::Used {
+                    lane,
+                    used: monitor.taken,
+                    waits: false,
+                });
+                events.push(AgentEvent::Exited {
+                    lane,
+                    end: MonitorEnd::Early("it was stopped".into()),
+                });
                 continue;
             }
             let is_poison = monitor.order.body[1] == 1;
-            let crashes =
-                is_poison && self.random.chance(400_000) || self.random.chance(self.options.crash_monitor);
+            let crashes = is_poison && self.random.chance(400_000)
+                || self.random.chance(self.options.crash_monitor);
             if crashes || monitor.minds_deadline && monitor.deadline_ns <= now.monotonic_ns {
                 // Its lease has ended, or it crashed: unreported results are lost.
-                events.push(AgentEvent::Exited { lane, end: MonitorEnd::Crashed("it died".into()) });
+                events.push(AgentEvent::Exited {
+                    lane,
+                    end: MonitorEnd::Crashed("it died".into()),
+                });
                 continue;
             }
             self.make_tuples(agent, lane, &mut monitor, now);
-            let is_through = monitor.order.body[2] > 0 && monitor.reports >= u64::from(monitor.order.body[2]);
+            let is_through =
+                monitor.order.body[2] > 0 && monitor.reports >= u64::from(monitor.order.body[2]);
             let ends = is_through || monitor.ends_at_ns.is_some_and(|at| at <= self.now_ns);
             if ends || monitor.reports_at_ns <= self.now_ns {
                 self.report(&mut process.spool, lane, &mut monitor, now, ends);
                 events.push(AgentEvent::Reported(lane));
-                let waits = monitor.allowed.is_some_and(|allowed| allowed <= monitor.taken);
-                events.push(AgentEvent::Used { lane, used: monitor.taken, waits });
+                let waits = monitor
+                    .allowed
+                    .is_some_and(|allowed| allowed <= monitor.taken);
+                events.push(AgentEvent::Used {
+                    lane,
+                    used: monitor.taken,
+                    waits,
+                });
             }
             if ends {
-                events.push(AgentEvent::Exited { lane, end: MonitorEnd::Clean });
+                events.push(AgentEvent::Exited {
+                    lane,
+                    end: MonitorEnd::Clean,
+                });
             } else {
                 process.monitors.insert(lane, monitor);
             }
@@ -384,13 +471,21 @@ impl World {
         events
     }
 
-    fn make_tuples(&mut self, agent: usize, lane: RecordLane, monitor: &mut Monitor, now: SessionTime) {
+    fn make_tuples(
+        &mut self,
+        agent: usize,
+        lane: RecordLane,
+        monitor: &mut Monitor,
+        now: SessionTime,
+    ) {
         if monitor.deadline_ns + STEP_NS < now.monotonic_ns {
             // Its agent was suspended, and ends it now.
             return;
         }
         let wanted = self.random.between(0, self.options.tuples_max + 1);
-        let room = monitor.allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(monitor.taken));
+        let room = monitor
+            .allowed
+            .map_or(u64::MAX, |allowed| allowed.saturating_sub(monitor.taken));
         for _ in 0..wanted.min(room) {
             monitor.taken += 1;
             let server = self.hosts[agent].server;
@@ -421,9 +516,18 @@ impl World {
         monitor.reports += 1;
         monitor.reports_at_ns = self.now_ns + REPORT_EVERY_NS;
         let tuples = std::mem::take(&mut monitor.open);
-        let from_ns = tuples.first().map_or(now.wall_ns, |&tuple| self.tuples[tuple as usize].at_ns);
-        let form = if monitor.order.body[0] == 1 { PayloadFormat::Partial } else { PayloadFormat::Tuples };
-        let payload: Vec<u8> = tuples.iter().flat_map(|tuple| tuple.to_be_bytes()).collect();
+        let from_ns = tuples
+            .first()
+            .map_or(now.wall_ns, |&tuple| self.tuples[tuple as usize].at_ns);
+        let form = if monitor.order.body[0] == 1 {
+            PayloadFormat::Partial
+        } else {
+            PayloadFormat::Tuples
+        };
+        let payload: Vec<u8> = tuples
+            .iter()
+            .flat_map(|tuple| tuple.to_be_bytes())
+            .collect();
         let seq = spool.push(DataRecord {
             lane,
             watermark_ns,
@@ -448,8 +552,12 @@ impl World {
         match self.random.between(0, 4) {
             0 => now.wall_ns,
             1 => i64::MIN,
-            2 => now.wall_ns.saturating_add(self.random.between(0, 3_600_000) as i64 * MS as i64),
-            _ => now.wall_ns.saturating_sub(self.random.between(0, 60_000) as i64 * MS as i64),
+            2 => now
+                .wall_ns
+                .saturating_add(self.random.between(0, 3_600_000) as i64 * MS as i64),
+            _ => now
+                .wall_ns
+                .saturating_sub(self.random.between(0, 60_000) as i64 * MS as i64),
         }
     }
 }

@@ -43,7 +43,12 @@ impl AgentDisk {
     }
 
     pub fn notes(&self) -> Vec<StartNote> {
-        self.0.borrow().notes.iter().map(|(&job, &crashes)| StartNote { job, crashes }).collect()
+        self.0
+            .borrow()
+            .notes
+            .iter()
+            .map(|(&job, &crashes)| StartNote { job, crashes })
+            .collect()
     }
 }
 
@@ -53,21 +58,44 @@ impl SegmentStore for AgentDisk {
         let is_full = content.is_full;
         let file = content.segments.entry(segment).or_default();
         // A full disk accepts a part of it.
-        file.0.extend(&bytes[..if is_full { bytes.len() / 2 } else { bytes.len() }]);
-        if is_full { Err(SegmentStoreError) } else { Ok(()) }
+        file.0.extend(
+            &bytes[..if is_full {
+                bytes.len() / 2
+            } else {
+                bytes.len()
+            }],
+        );
+        if is_full {
+            Err(SegmentStoreError)
+        } else {
+            Ok(())
+        }
     }
 
     fn sync(&mut self, segment: u32) -> Result<(), SegmentStoreError> {
         let mut content = self.0.borrow_mut();
-        let (bytes, synced) = content.segments.get_mut(&segment).ok_or(SegmentStoreError)?;
+        let (bytes, synced) = content
+            .segments
+            .get_mut(&segment)
+            .ok_or(SegmentStoreError)?;
         *synced = bytes.len();
         Ok(())
     }
 
-    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, SegmentStoreError> {
+    fn read(
+        &mut self,
+        segment: u32,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, SegmentStoreError> {
         let content = self.0.borrow();
         let (bytes, _) = content.segments.get(&segment).ok_or(SegmentStoreError)?;
-        Ok(bytes.iter().skip(offset as usize).take(length.min(1 << 30) as usize).copied().collect())
+        Ok(bytes
+            .iter()
+            .skip(offset as usize)
+            .take(length.min(1 << 30) as usize)
+            .copied()
+            .collect())
     }
 
     fn remove(&mut self, segment: u32) {

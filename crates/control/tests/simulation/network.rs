@@ -49,7 +49,10 @@ pub struct Network {
 
 impl Network {
     pub fn new(delay_max_ns: u64) -> Self {
-        Self { delay_max_ns, ..Self::default() }
+        Self {
+            delay_max_ns,
+            ..Self::default()
+        }
     }
 
     pub fn dial(&mut self, agent: usize) -> u64 {
@@ -67,7 +70,9 @@ impl Network {
 
     /// Agent of the connection.
     pub fn agent(&self, id: u64) -> usize {
-        self.connections.get(&id).map_or(usize::MAX, |connection| connection.agent)
+        self.connections
+            .get(&id)
+            .map_or(usize::MAX, |connection| connection.agent)
     }
 
     pub fn ids(&self) -> Vec<u64> {
@@ -84,7 +89,9 @@ impl Network {
         random: &mut Random,
     ) -> Vec<Frame> {
         let delay_ns = random.between(0, self.delay_max_ns + 1);
-        let Some(connection) = self.connections.get_mut(&id) else { return Vec::new() };
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Vec::new();
+        };
         let mut said = Vec::new();
         if from == Side::Server {
             connection.tap.push(&bytes);
@@ -103,31 +110,50 @@ impl Network {
         let cut = random.between(0, bytes.len() as u64 + 1) as usize;
         let mut rest = bytes;
         let first = rest.split_to(cut);
-        end.inbox.waiting.extend([(end.inbox.last_ns, first), (end.inbox.last_ns, rest)]);
+        end.inbox
+            .waiting
+            .extend([(end.inbox.last_ns, first), (end.inbox.last_ns, rest)]);
         said
     }
 
     /// The next bytes that have arrived by now.
     pub fn receive(&mut self, id: u64, at: Side, now_ns: u64) -> Option<Bytes> {
         let connection = self.connections.get_mut(&id)?;
-        if self.partitioned.get(&connection.agent).is_some_and(|until| *until > now_ns) {
+        if self
+            .partitioned
+            .get(&connection.agent)
+            .is_some_and(|until| *until > now_ns)
+        {
             return None;
         }
-        let end = if at == Side::Agent { &mut connection.to_agent } else { &mut connection.to_server };
-        end.inbox.waiting.pop_front_if(|(due, _)| *due <= now_ns).map(|(_, bytes)| bytes)
+        let end = if at == Side::Agent {
+            &mut connection.to_agent
+        } else {
+            &mut connection.to_server
+        };
+        end.inbox
+            .waiting
+            .pop_front_if(|(due, _)| *due <= now_ns)
+            .map(|(_, bytes)| bytes)
     }
 
     /// Whether an end has noticed that the connection is broken.
     pub fn is_closed(&self, id: u64, at: Side, now_ns: u64) -> bool {
         self.connections.get(&id).is_none_or(|connection| {
-            let end = if at == Side::Agent { &connection.to_agent } else { &connection.to_server };
+            let end = if at == Side::Agent {
+                &connection.to_agent
+            } else {
+                &connection.to_server
+            };
             end.is_told_ns.is_some_and(|told| told <= now_ns)
         })
     }
 
     /// Breaks a connection. Bytes in transit are lost, or still arrive.
     pub fn break_off(&mut self, id: u64, now_ns: u64, random: &mut Random) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
         connection.is_broken = true;
         for end in [&mut connection.to_agent, &mut connection.to_server] {
             if random.chance(500_000) {
@@ -142,7 +168,9 @@ impl Network {
 
     /// An end's process closed it, or died.
     pub fn close(&mut self, id: u64, by: Side, now_ns: u64) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
         connection.is_broken = true;
         let (own, other) = match by {
             Side::Agent => (&mut connection.to_agent, &mut connection.to_server),

@@ -8,8 +8,11 @@ use control::{AgentPresence, JobPace, PaceSettings, PaceState};
 use crate::server::ServerProcess;
 use crate::world::{MS, World};
 
-const SETTINGS: PaceSettings =
-    PaceSettings { patience_ns: 2000 * MS, behind_max_ns: 120_000 * MS, gap_ns: 1000 * MS };
+const SETTINGS: PaceSettings = PaceSettings {
+    patience_ns: 2000 * MS,
+    behind_max_ns: 120_000 * MS,
+    gap_ns: 1000 * MS,
+};
 /// Period in which the watermark of an agent that is waited for rises by at least the period minus the allowed delay.
 const SPAN_NS: u64 = 9000 * MS;
 /// The patience, an absence just below detection, a second patience after a return, and data in transit.
@@ -27,7 +30,12 @@ pub struct Paces {
 
 impl Paces {
     pub fn new(now_ns: u64) -> Self {
-        Self { jobs: BTreeMap::new(), seen: BTreeMap::new(), serves_since_ns: now_ns, looked_ns: now_ns }
+        Self {
+            jobs: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            serves_since_ns: now_ns,
+            looked_ns: now_ns,
+        }
     }
 }
 
@@ -44,7 +52,11 @@ impl World {
         let mut positions: BTreeMap<u64, BTreeMap<&str, i64>> = BTreeMap::new();
         for ((agent, lane), row) in &self.server.lanes {
             if row.is_begun && !row.is_closed && here.contains(agent) {
-                let least = positions.entry(lane.job).or_default().entry(agent).or_insert(i64::MAX);
+                let least = positions
+                    .entry(lane.job)
+                    .or_default()
+                    .entry(agent)
+                    .or_insert(i64::MAX);
                 *least = row.watermark_ns.min(*least);
             }
         }
@@ -54,7 +66,10 @@ impl World {
         }
         paces.looked_ns = self.now_ns;
         for (job, agents) in &positions {
-            let pace = paces.jobs.entry(*job).or_insert_with(|| JobPace::new(SETTINGS));
+            let pace = paces
+                .jobs
+                .entry(*job)
+                .or_insert_with(|| JobPace::new(SETTINGS));
             pace.look(agents, None, takes, now);
         }
         let is_settled = self.now_ns - paces.serves_since_ns > 2 * SPAN_NS;
@@ -62,7 +77,10 @@ impl World {
             for (&agent, &watermark_ns) in agents {
                 let seen = paces.seen.entry((*job, agent.to_owned())).or_default();
                 seen.push_back((self.now_ns, watermark_ns));
-                while seen.front().is_some_and(|(at, _)| at + SPAN_NS < self.now_ns) {
+                while seen
+                    .front()
+                    .is_some_and(|(at, _)| at + SPAN_NS < self.now_ns)
+                {
                     seen.pop_front();
                 }
             }
@@ -71,19 +89,33 @@ impl World {
                 let seen = &paces.seen[&(*job, agent.to_owned())];
                 let &(at_ns, before_ns) = seen.front()?;
                 let is_whole = at_ns + SPAN_NS - 100 * MS < self.now_ns && seen.len() > 100;
-                let risen_ns = agents[agent].saturating_sub(before_ns).max(0).unsigned_abs();
+                let risen_ns = agents[agent]
+                    .saturating_sub(before_ns)
+                    .max(0)
+                    .unsigned_abs();
                 is_whole.then_some(risen_ns + DELAY_MAX_NS >= self.now_ns - at_ns)
             };
             let waited = |agent: &&&str| paces.jobs[job].wait(agent) == PaceState::Waited;
-            let is_well = |agent: &&&str| self.is_honest_name(agent) && has_risen(agent) == Some(true);
-            let front = agents.keys().filter(waited).filter(is_well).map(|agent| agents[agent]).max();
-            for (&agent, &watermark_ns) in agents.iter().filter(|(agent, _)| is_settled && waited(agent)) {
+            let is_well =
+                |agent: &&&str| self.is_honest_name(agent) && has_risen(agent) == Some(true);
+            let front = agents
+                .keys()
+                .filter(waited)
+                .filter(is_well)
+                .map(|agent| agents[agent])
+                .max();
+            for (&agent, &watermark_ns) in agents
+                .iter()
+                .filter(|(agent, _)| is_settled && waited(agent))
+            {
                 let delays = front.is_some_and(|front| front > watermark_ns);
                 self.check(!delays || has_risen(agent) != Some(false), || {
                     format!("{agent} delays job {job}: {:#?}", paces.jobs[job])
                 });
             }
-            paces.seen.retain(|(of, agent), _| of != job || agents.contains_key(&**agent));
+            paces
+                .seen
+                .retain(|(of, agent), _| of != job || agents.contains_key(&**agent));
         }
         paces.jobs.retain(|job, _| positions.contains_key(job));
         paces.seen.retain(|(job, _), _| positions.contains_key(job));
@@ -91,7 +123,9 @@ impl World {
 
     /// Without faults windows wait for all honest agents.
     pub fn check_nobody_is_left_behind(&self) {
-        let Some(process) = &self.server.process else { return };
+        let Some(process) = &self.server.process else {
+            return;
+        };
         for (job, pace) in &process.paces.jobs {
             for agent in (0..self.hosts.len()).filter(|agent| self.is_honest(*agent)) {
                 let agent = self.agent_name(agent);

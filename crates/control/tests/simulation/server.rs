@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::{
-    ControlledJob, JobState, RestoredControl, ServerAction, ServerControl, ServerEvent, ServerSettings,
+    ControlledJob, JobState, RestoredControl, ServerAction, ServerControl, ServerEvent,
+    ServerSettings,
 };
 use link::{
     Frame, HostCapacity, LaneRecord, LaneResume, LostRecords, RecordLane, ServerSession,
@@ -26,8 +27,12 @@ pub const SETTINGS: ServerSettings = ServerSettings {
     room_every_ns: 1000 * MS,
 };
 
-const SESSIONS: SessionLimits =
-    SessionLimits { window_bytes: 1500, lanes_max: 1000, ping_every_ns: 500 * MS, silence_max_ns: 1500 * MS };
+const SESSIONS: SessionLimits = SessionLimits {
+    window_bytes: 1500,
+    lanes_max: 1000,
+    ping_every_ns: 500 * MS,
+    silence_max_ns: 1500 * MS,
+};
 
 /// Committed position of a lane.
 #[derive(Default)]
@@ -89,7 +94,10 @@ pub struct ServerProcess {
 
 impl World {
     pub fn server_now(&self) -> SessionTime {
-        SessionTime { monotonic_ns: self.now_ns + self.server_starts, wall_ns: self.now_ns as i64 }
+        SessionTime {
+            monotonic_ns: self.now_ns + self.server_starts,
+            wall_ns: self.now_ns as i64,
+        }
     }
 
     pub fn start_server(&mut self) {
@@ -98,9 +106,15 @@ impl World {
         let now = self.server_now();
         let all = self.server.jobs.values();
         let loaded = RestoredControl {
-            jobs: all.clone().filter(|job| !matches!(job.state, JobState::Ended(_))).cloned().collect(),
+            jobs: all
+                .clone()
+                .filter(|job| !matches!(job.state, JobState::Ended(_)))
+                .cloned()
+                .collect(),
             last_job: all.clone().map(|job| job.id).max().unwrap_or_default(),
-            keys: all.map(|job| (job.request.owner.clone(), job.request.key.clone(), job.id)).collect(),
+            keys: all
+                .map(|job| (job.request.owner.clone(), job.request.key.clone(), job.id))
+                .collect(),
             hosts: self.server.hosts.clone(),
         };
         self.server.process = Some(ServerProcess {
@@ -114,7 +128,9 @@ impl World {
     }
 
     pub fn crash_server(&mut self) {
-        let Some(process) = self.server.process.take() else { return };
+        let Some(process) = self.server.process.take() else {
+            return;
+        };
         self.server.starts_at_ns = self.now_ns + self.random.between(0, 2500) * MS;
         for id in process.sessions.into_keys() {
             self.network.close(id, Side::Server, self.now_ns);
@@ -124,8 +140,17 @@ impl World {
     /// All state is lost, and job numbers restart.
     pub fn replace_server(&mut self) {
         self.crash_server();
-        let ServerHost { identity, is_full, starts_at_ns, .. } = self.server;
-        self.server = ServerHost { is_full, starts_at_ns, ..ServerHost::new(identity + 1) };
+        let ServerHost {
+            identity,
+            is_full,
+            starts_at_ns,
+            ..
+        } = self.server;
+        self.server = ServerHost {
+            is_full,
+            starts_at_ns,
+            ..ServerHost::new(identity + 1)
+        };
         self.promised.clear();
         self.stopped_ns.clear();
     }
@@ -134,7 +159,14 @@ impl World {
         let now = self.server_now();
         if let Some(process) = &mut self.server.process {
             let session = ServerSession::new(SESSIONS, self.server.identity, now);
-            process.sessions.insert(connection, Session { session, agent: None, named: Vec::new() });
+            process.sessions.insert(
+                connection,
+                Session {
+                    session,
+                    agent: None,
+                    named: Vec::new(),
+                },
+            );
         }
     }
 
@@ -145,7 +177,9 @@ impl World {
         if self.server.frozen_until_ns > self.now_ns {
             return;
         }
-        let Some(mut process) = self.server.process.take() else { return };
+        let Some(mut process) = self.server.process.take() else {
+            return;
+        };
         let lived = self.serve(&mut process);
         self.server.process = Some(process);
         if !lived {
@@ -177,11 +211,16 @@ impl World {
         self.look_at_paces(process);
         let ids: Vec<u64> = process.sessions.keys().copied().collect();
         for id in ids {
-            let Some(session) = process.sessions.get_mut(&id) else { continue };
+            let Some(session) = process.sessions.get_mut(&id) else {
+                continue;
+            };
             let agent = session.agent.clone();
             while let Some(bytes) = session.session.poll_transmit() {
-                let said = self.network.send(id, Side::Server, bytes, self.now_ns, &mut self.random);
-                said.iter().for_each(|frame| self.check_said(agent.as_deref(), frame));
+                let said =
+                    self.network
+                        .send(id, Side::Server, bytes, self.now_ns, &mut self.random);
+                said.iter()
+                    .for_each(|frame| self.check_said(agent.as_deref(), frame));
             }
         }
         true
@@ -190,8 +229,12 @@ impl World {
     fn hear_agent(&mut self, process: &mut ServerProcess, id: u64) -> bool {
         let now = self.server_now();
         loop {
-            let Some(session) = process.sessions.get_mut(&id) else { return true };
-            let Some(bytes) = self.network.receive(id, Side::Server, self.now_ns) else { break };
+            let Some(session) = process.sessions.get_mut(&id) else {
+                return true;
+            };
+            let Some(bytes) = self.network.receive(id, Side::Server, self.now_ns) else {
+                break;
+            };
             if session.session.handle_bytes(now, &bytes).is_err() {
                 let is_honest = self.is_honest(self.network.agent(id));
                 self.check(!is_honest, || "an honest agent breaks the rules".into());
@@ -219,7 +262,9 @@ impl World {
 
     fn take_events(&mut self, process: &mut ServerProcess, id: u64) -> bool {
         while let Some(session) = process.sessions.get_mut(&id) {
-            let Some(event) = session.session.poll_event() else { break };
+            let Some(event) = session.session.poll_event() else {
+                break;
+            };
             let event = match event {
                 // Names come from certificates.
                 LinkEvent::Hello(hello) if hello.agent != name(self.network.agent(id)) => {
@@ -227,13 +272,20 @@ impl World {
                 }
                 LinkEvent::Hello(hello) => {
                     session.agent = Some(hello.agent.clone());
-                    self.server.hosts.insert(hello.agent.clone(), hello.capacity.clone());
+                    self.server
+                        .hosts
+                        .insert(hello.agent.clone(), hello.capacity.clone());
                     session.named = hello.lanes.iter().map(|range| range.lane).collect();
                     // Records of its earlier sessions are no longer committed.
-                    process.pending.retain(|(_, agent, _)| *agent != hello.agent);
+                    process
+                        .pending
+                        .retain(|(_, agent, _)| *agent != hello.agent);
                     ServerEvent::Connected { session: id, hello }
                 }
-                LinkEvent::Observed(observed) => ServerEvent::Observed { session: id, observed },
+                LinkEvent::Observed(observed) => ServerEvent::Observed {
+                    session: id,
+                    observed,
+                },
                 LinkEvent::Renew(renew) => ServerEvent::Renew { session: id, renew },
                 LinkEvent::Offset(ahead) => ServerEvent::Offset { session: id, ahead },
                 LinkEvent::Record(record) => {
@@ -273,8 +325,13 @@ impl World {
                 process.sessions.remove(&session);
                 self.network.close(session, Side::Server, self.now_ns);
             }
-            ServerAction::Welcome { session: id, desired } => {
-                let Some(session) = process.sessions.get_mut(&id) else { return };
+            ServerAction::Welcome {
+                session: id,
+                desired,
+            } => {
+                let Some(session) = process.sessions.get_mut(&id) else {
+                    return;
+                };
                 let agent = session.agent.clone().expect("it said hello");
                 let lanes = &self.server.lanes;
                 let open = lanes
@@ -284,14 +341,22 @@ impl World {
                 let all: BTreeSet<RecordLane> = session.named.iter().copied().chain(open).collect();
                 let resume = |lane: RecordLane| {
                     let row = lanes.get(&(agent.clone(), lane));
-                    row.map_or(LaneResume { lane, ..LaneResume::default() }, |row| LaneResume {
-                        lane,
-                        durable: row.durable,
-                        watermark_ns: row.watermark_ns,
-                        is_closed: row.is_closed,
-                    })
+                    row.map_or(
+                        LaneResume {
+                            lane,
+                            ..LaneResume::default()
+                        },
+                        |row| LaneResume {
+                            lane,
+                            durable: row.durable,
+                            watermark_ns: row.watermark_ns,
+                            is_closed: row.is_closed,
+                        },
+                    )
                 };
-                session.session.welcome(1, desired, all.into_iter().map(resume).collect());
+                session
+                    .session
+                    .welcome(1, desired, all.into_iter().map(resume).collect());
             }
             ServerAction::Desire { session, desired } => {
                 if let Some(session) = process.sessions.get_mut(&session) {
@@ -337,7 +402,12 @@ impl World {
             if let Some(session) = process.sessions.get_mut(&id) {
                 session.session.committed(record.lane(), record.seq());
             }
-            if !self.decide(process, ServerEvent::Committed { lane: record.lane() }) {
+            if !self.decide(
+                process,
+                ServerEvent::Committed {
+                    lane: record.lane(),
+                },
+            ) {
                 return false;
             }
         }
@@ -345,7 +415,11 @@ impl World {
     }
 
     fn commit_record(&mut self, agent: &str, record: &LaneRecord) {
-        let row = self.server.lanes.entry((agent.into(), record.lane())).or_default();
+        let row = self
+            .server
+            .lanes
+            .entry((agent.into(), record.lane()))
+            .or_default();
         let (first, last) = record.seqs();
         let (durable, was_closed) = (row.durable, row.is_closed);
         row.durable = last;
@@ -358,8 +432,10 @@ impl World {
             LaneRecord::Data(data) => {
                 row.is_begun = true;
                 row.watermark_ns = row.watermark_ns.max(data.watermark_ns);
-                let ids =
-                    data.payload.chunks_exact(8).map(|id| u64::from_be_bytes(id.try_into().expect("eight")));
+                let ids = data
+                    .payload
+                    .chunks_exact(8)
+                    .map(|id| u64::from_be_bytes(id.try_into().expect("eight")));
                 ids.collect()
             }
         };
@@ -367,7 +443,11 @@ impl World {
         self.check(!is_honest || first == durable + 1 && !was_closed, || {
             format!("{record:?} is committed behind {durable}")
         });
-        let tuples = if self.is_honest_name(agent) { tuples } else { Vec::new() };
+        let tuples = if self.is_honest_name(agent) {
+            tuples
+        } else {
+            Vec::new()
+        };
         for tuple in tuples {
             let twice = std::mem::replace(&mut self.tuples[tuple as usize].is_committed, true);
             self.check(!twice, || format!("tuple {tuple} is committed twice"));
@@ -379,10 +459,17 @@ impl World {
     /// Acknowledged records must be on the server's disk.
     fn check_said(&mut self, agent: Option<&str>, frame: &Frame) {
         let Some(agent) = agent else { return };
-        let durable = |lane| self.server.lanes.get(&(agent.to_owned(), lane)).map_or(0, |row| row.durable);
+        let durable = |lane| {
+            self.server
+                .lanes
+                .get(&(agent.to_owned(), lane))
+                .map_or(0, |row| row.durable)
+        };
         if let Frame::Ack(ack) = frame {
             let is_true = ack.seq <= durable(ack.lane);
-            self.check(is_true, || format!("{ack:?} is said before it is committed"));
+            self.check(is_true, || {
+                format!("{ack:?} is said before it is committed")
+            });
         }
     }
 }

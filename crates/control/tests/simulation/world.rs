@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use control::{AgentEvent, EndReason, JobLifetime, JobLimit, JobSpec, JobState, ServerEvent, TapAssignment};
+use control::{
+    AgentEvent, EndReason, JobLifetime, JobLimit, JobSpec, JobState, ServerEvent, TapAssignment,
+};
 use link::RecordLane;
 
 use crate::agent::{Host, name};
@@ -49,7 +51,13 @@ impl Options {
     /// Some faults often, some never, different in every run: all faults together may hide failures that a few of them
     /// show.
     pub fn random(random: &mut Random) -> Self {
-        let freeze = |random: &mut Random, max| if random.chance(500_000) { 0 } else { random.next() % max };
+        let freeze = |random: &mut Random, max| {
+            if random.chance(500_000) {
+                0
+            } else {
+                random.next() % max
+            }
+        };
         let mut chance = |max: u64| freeze(random, max);
         Self {
             break_connection: chance(20_000),
@@ -66,8 +74,11 @@ impl Options {
             stop: chance(15_000),
             tuples_max: 1 + chance(5),
             delay_max_ms: chance(300),
-            agents: if random.chance(5_000) { random.between(20, 100) } else { random.between(1, 6) }
-                as usize,
+            agents: if random.chance(5_000) {
+                random.between(20, 100)
+            } else {
+                random.between(1, 6)
+            } as usize,
             steps: random.between(100, 350),
             freeze_agent: freeze(random, 5000),
             freeze_monitor: freeze(random, 10_000),
@@ -151,7 +162,13 @@ impl World {
 
     pub fn check(&self, is_so: bool, what: impl FnOnce() -> String) {
         let at_ms = self.now_ns / MS;
-        assert!(is_so, "seed {}, at {at_ms} ms: {}\n{:#?}", self.seed, what(), self.began_with);
+        assert!(
+            is_so,
+            "seed {}, at {at_ms} ms: {}\n{:#?}",
+            self.seed,
+            what(),
+            self.began_with
+        );
     }
 
     pub fn run(&mut self) {
@@ -205,7 +222,8 @@ impl World {
         }
         for agent in 0..self.hosts.len() {
             if self.random.chance(self.options.freeze_agent) {
-                self.hosts[agent].frozen_until_ns = self.now_ns + self.random.between(50, 8000) * MS;
+                self.hosts[agent].frozen_until_ns =
+                    self.now_ns + self.random.between(50, 8000) * MS;
             }
         }
         if self.random.chance(self.options.freeze_server) {
@@ -271,19 +289,35 @@ impl World {
         }
         if self.random.chance(self.options.stop) && !self.server.jobs.is_empty() {
             let job = self.random.between(1, self.server.jobs.len() as u64 + 1);
-            self.requests.push(ServerEvent::Stop { job, why: EndReason::Stopped { by: "someone".into() } });
+            self.requests.push(ServerEvent::Stop {
+                job,
+                why: EndReason::Stopped {
+                    by: "someone".into(),
+                },
+            });
         }
     }
 
     fn request(&mut self) -> JobSpec {
         let random = &mut self.random;
-        let kind = if random.chance(500_000) { JobLifetime::Standing } else { JobLifetime::OneOff };
+        let kind = if random.chance(500_000) {
+            JobLifetime::Standing
+        } else {
+            JobLifetime::OneOff
+        };
         let packets = random.chance(300_000).then(|| random.between(1, 400));
-        let ends_at_ns =
-            random.chance(200_000).then(|| (self.now_ns + random.between(500, 9000) * MS) as i64);
+        let ends_at_ns = random
+            .chance(200_000)
+            .then(|| (self.now_ns + random.between(500, 9000) * MS) as i64);
         let is_poison = random.chance(50_000);
-        let reports = if kind == JobLifetime::OneOff { random.between(1, 20) } else { 0 };
-        let on = random.chance(300_000).then(|| ("role".to_owned(), "web".to_owned()));
+        let reports = if kind == JobLifetime::OneOff {
+            random.between(1, 20)
+        } else {
+            0
+        };
+        let on = random
+            .chance(300_000)
+            .then(|| ("role".to_owned(), "web".to_owned()));
         JobSpec {
             key: format!("key-{}", self.keys),
             owner: "owner".into(),
@@ -291,11 +325,18 @@ impl World {
             labels: BTreeMap::new(),
             kind,
             on: on.into_iter().collect(),
-            limit: JobLimit { packets, ends_at_ns },
+            limit: JobLimit {
+                packets,
+                ends_at_ns,
+            },
             cost: Default::default(),
             taps: TapAssignment::One,
             interfaces: vec![],
-            body: Bytes::from(vec![random.between(0, 2) as u8, u8::from(is_poison), reports as u8]),
+            body: Bytes::from(vec![
+                random.between(0, 2) as u8,
+                u8::from(is_poison),
+                reports as u8,
+            ]),
             parts: BTreeMap::new(),
         }
     }
@@ -310,20 +351,35 @@ impl World {
                 parts.insert(self.agent_name(agent), body.into());
             }
         }
-        let taps = if parts.is_empty() { TapAssignment::One } else { TapAssignment::All };
-        JobSpec { parts, taps, ..request }
+        let taps = if parts.is_empty() {
+            TapAssignment::One
+        } else {
+            TapAssignment::All
+        };
+        JobSpec {
+            parts,
+            taps,
+            ..request
+        }
     }
 
     fn stop_everything(&mut self) {
         let jobs: Vec<u64> = self.server.jobs.keys().copied().collect();
-        let stop = |job| ServerEvent::Stop { job, why: EndReason::Stopped { by: "all".into() } };
+        let stop = |job| ServerEvent::Stop {
+            job,
+            why: EndReason::Stopped { by: "all".into() },
+        };
         self.requests.extend(jobs.into_iter().map(stop));
     }
 
     /// Whether an agent with the order for a job should run it once all faults have ended.
     pub fn wants(&self, agent: usize, job: &control::ControlledJob) -> bool {
         let role = self.hosts[agent].role;
-        let fits = job.request.on.get("role").is_none_or(|wanted| wanted == role);
+        let fits = job
+            .request
+            .on
+            .get("role")
+            .is_none_or(|wanted| wanted == role);
         let is_poison = job.request.body[1] == 1;
         let fits = match job.request.parts.is_empty() {
             true => fits,
@@ -334,12 +390,19 @@ impl World {
 
     /// Whether a job was stopped before the time after which no part of it may remain.
     pub fn is_long_stopped(&self, job: u64) -> bool {
-        self.stopped_ns.get(&job).is_some_and(|at| at + 2 * SETTINGS.lease_ttl_ns < self.now_ns)
+        self.stopped_ns
+            .get(&job)
+            .is_some_and(|at| at + 2 * SETTINGS.lease_ttl_ns < self.now_ns)
     }
 
     /// Whether random start failures may have exceeded the limit of consecutive crashes.
     pub fn may_be_poisoned(&self) -> bool {
-        let Options { crash_monitor, crash_agent, crash_between, .. } = self.began_with;
+        let Options {
+            crash_monitor,
+            crash_agent,
+            crash_between,
+            ..
+        } = self.began_with;
         crash_monitor + crash_agent + crash_between > 0
     }
 
@@ -348,7 +411,9 @@ impl World {
         let stopped = self.stopped_ns.get(&job);
         let lease_ns = SETTINGS.lease_ttl_ns + STEP_NS;
         let may = stopped.is_none_or(|at| self.now_ns <= at + lease_ns);
-        self.check(may, || format!("job {job} was stopped and its lease is over, and it still runs"));
+        self.check(may, || {
+            format!("job {job} was stopped and its lease is over, and it still runs")
+        });
     }
 
     pub fn submitted(&mut self, job: u64) {
@@ -364,18 +429,24 @@ impl World {
 
     /// Like `is_honest`, by name.
     pub fn is_honest_name(&self, agent: &str) -> bool {
-        let number = agent.strip_prefix("agent-").and_then(|number| number.parse().ok());
+        let number = agent
+            .strip_prefix("agent-")
+            .and_then(|number| number.parse().ok());
         number.is_some_and(|agent: usize| agent < self.hosts.len() && self.is_honest(agent))
     }
 
     /// Tuples of honest agents' monitors for the current server.
     pub fn tuples_of_now(&self) -> impl Iterator<Item = &Tuple> {
-        let is_of_now = |tuple: &&Tuple| tuple.server == self.server.identity && self.is_honest(tuple.agent);
+        let is_of_now =
+            |tuple: &&Tuple| tuple.server == self.server.identity && self.is_honest(tuple.agent);
         self.tuples.iter().filter(is_of_now)
     }
 
     pub fn is_ended(&self, job: u64) -> bool {
-        self.server.jobs.get(&job).is_some_and(|job| matches!(job.state, JobState::Ended(_)))
+        self.server
+            .jobs
+            .get(&job)
+            .is_some_and(|job| matches!(job.state, JobState::Ended(_)))
     }
 
     pub fn agent_name(&self, agent: usize) -> String {

@@ -18,7 +18,8 @@ pub enum KnownCause {
 impl KnownCause {
     pub(super) fn of(text: &str) -> Option<KnownCause> {
         let lacks = |factory: &str, package: &str| {
-            text.contains(&format!("any factory for identifier '{factory}'")) || is_missing(text, package)
+            text.contains(&format!("any factory for identifier '{factory}'"))
+                || is_missing(text, package)
         };
         if is_missing(text, "com.github.luben.zstd") {
             Some(KnownCause::NoZstd)

@@ -9,7 +9,14 @@ const TAIL: &str = "\n\t... 7 more\n\nEnd of exception on server side>";
 fn check(causes: &str, sentence: &str, place: Option<(u32, u32)>, cause: Option<KnownCause>) {
     let said = ErrorSummary::of(&format!("{HEAD}{causes}{TAIL}"));
     let place = place.map(|(line, column)| StatementPosition { line, column });
-    assert_eq!(said, ErrorSummary { sentence: sentence.into(), place, cause });
+    assert_eq!(
+        said,
+        ErrorSummary {
+            sentence: sentence.into(),
+            place,
+            cause
+        }
+    );
 }
 
 #[test]
@@ -60,7 +67,11 @@ fn what_is_missing_is_known() {
     };
     for (name, which, cause) in [
         ("kafka", "DynamicTableFactory", Some(KnownCause::NoKafka)),
-        ("avro", "SerializationFormatFactory", Some(KnownCause::NoAvro)),
+        (
+            "avro",
+            "SerializationFormatFactory",
+            Some(KnownCause::NoAvro),
+        ),
         ("avrox", "DeserializationFormatFactory", None),
     ] {
         check(&factory(name, which), &sentence(name, which), None, cause);
@@ -68,7 +79,10 @@ fn what_is_missing_is_known() {
     let job = "org.apache.flink.runtime.taskmanager.AsynchronousException: Cannot load user class: org.apache.flink.connector.kafka.sink.KafkaSink\nCaused by: java.lang.ClassNotFoundException: org.apache.flink.connector.kafka.sink.KafkaSink\n\tat x.y(Z.java:1)";
     let said = ErrorSummary::of(job);
     assert_eq!(said.cause, Some(KnownCause::NoKafka), "{said:?}");
-    assert!(said.to_string().contains("flink-sql-connector-kafka"), "{said}");
+    assert!(
+        said.to_string().contains("flink-sql-connector-kafka"),
+        "{said}"
+    );
     // Classes of the connector are in the stack trace of a missing compression.
     let zstd = "java.lang.RuntimeException: One or more fetchers have encountered exception\nCaused by: java.lang.NoClassDefFoundError: com/github/luben/zstd/ZstdOutputStreamNoFinalizer\n\tat org.apache.flink.connector.kafka.source.reader.KafkaPartitionSplitReader.fetch(K.java:1)";
     let said = ErrorSummary::of(zstd);
@@ -84,7 +98,10 @@ fn any_text_becomes_a_short_sentence() {
         ("", "no cause given"),
         ("\n\n", "no cause given"),
         ("Not found: /v1/x", "Not found: /v1/x"),
-        ("java.lang.OutOfMemoryError: Java heap space", "Java heap space"),
+        (
+            "java.lang.OutOfMemoryError: Java heap space",
+            "Java heap space",
+        ),
         (
             "java.lang.RuntimeException: it broke\n\tat x.y(Z.java:1)\nCaused by: java.lang.NullPointerException\n\tat x",
             "it broke",
@@ -93,11 +110,21 @@ fn any_text_becomes_a_short_sentence() {
             "java.util.concurrent.TimeoutException: Heartbeat of TaskManager with id tm1 timed out.",
             "Heartbeat of TaskManager with id tm1 timed out.",
         ),
-        ("line 99999999999, column 1 line line 3, column", "line 99999999999, column 1 line line 3, column"),
+        (
+            "line 99999999999, column 1 line line 3, column",
+            "line 99999999999, column 1 line line 3, column",
+        ),
     ] {
         let said = ErrorSummary::of(text);
-        assert_eq!((said.sentence.as_str(), said.place), (sentence, None), "{text:?}");
+        assert_eq!(
+            (said.sentence.as_str(), said.place),
+            (sentence, None),
+            "{text:?}"
+        );
     }
     let endless = format!("Caused by: {}", "ü ".repeat(100_000));
-    assert_eq!(ErrorSummary::of(&endless).sentence.chars().count(), LONGEST + 1);
+    assert_eq!(
+        ErrorSummary::of(&endless).sentence.chars().count(),
+        LONGEST + 1
+    );
 }

@@ -62,13 +62,18 @@ impl Drop for Fake {
 
 fn serve(mut stream: TcpStream, answer: &dyn Fn(&str, &str) -> Reply, is_over: &AtomicBool) {
     let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
-    let Some((asked, whole)) = request(&mut stream) else { return };
-    let mut write = |bytes: &[u8]| stream.write_all(bytes).is_ok() && !is_over.load(Ordering::Relaxed);
+    let Some((asked, whole)) = request(&mut stream) else {
+        return;
+    };
+    let mut write =
+        |bytes: &[u8]| stream.write_all(bytes).is_ok() && !is_over.load(Ordering::Relaxed);
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n";
     match answer(&asked, &whole) {
         Reply::Json(status, json) => {
-            let head =
-                format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", json.len());
+            let head = format!(
+                "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                json.len()
+            );
             write(format!("{head}{json}").as_bytes());
         }
         Reply::Raw(bytes) => {
@@ -100,9 +105,15 @@ fn request(stream: &mut TcpStream) -> Option<(String, String)> {
         let n = stream.read(&mut more).ok().filter(|n| *n > 0)?;
         bytes.extend_from_slice(&more[..n]);
         let text = String::from_utf8_lossy(&bytes);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
         let length = head.lines().find_map(|line| {
-            line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok()
+            line.to_ascii_lowercase()
+                .strip_prefix("content-length:")?
+                .trim()
+                .parse::<usize>()
+                .ok()
         });
         if body.len() >= length.unwrap_or(0) {
             let first = head.lines().next()?.rsplit_once(' ')?.0;

@@ -18,9 +18,15 @@ pub struct Real {
 impl Real {
     /// Starts all of it; `None`, with a message, if it cannot be installed.
     pub fn start() -> Option<Real> {
-        let cluster =
-            TestCluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "flink", ClusterParts::KafkaAndFlink)?;
-        Some(Real { cluster, machine: LocalMachine::this().expect("proc") })
+        let cluster = TestCluster::start(
+            Path::new(env!("CARGO_TARGET_TMPDIR")),
+            "flink",
+            ClusterParts::KafkaAndFlink,
+        )?;
+        Some(Real {
+            cluster,
+            machine: LocalMachine::this().expect("proc"),
+        })
     }
 
     pub fn url(&self) -> &str {
@@ -41,19 +47,44 @@ impl Real {
         let found = self
             .cluster
             .kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer")
-            .args(["--topic", topic, "--from-beginning", "--isolation-level", "read_committed"])
-            .args(["--max-messages", &records.to_string(), "--timeout-ms", "20000"])
+            .args([
+                "--topic",
+                topic,
+                "--from-beginning",
+                "--isolation-level",
+                "read_committed",
+            ])
+            .args([
+                "--max-messages",
+                &records.to_string(),
+                "--timeout-ms",
+                "20000",
+            ])
             .output()
             .expect("java");
-        String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
+        String::from_utf8_lossy(&found.stdout)
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Last lines of each log.
     pub fn logs(&self) -> String {
         let mut text = String::new();
-        for process in ["jobmanager", "taskmanager-1", "taskmanager-2", "gateway", "broker-1"] {
+        for process in [
+            "jobmanager",
+            "taskmanager-1",
+            "taskmanager-2",
+            "gateway",
+            "broker-1",
+        ] {
             let said = std::fs::read_to_string(self.cluster.log(process)).unwrap_or_default();
-            let last: Vec<&str> = said.lines().rev().filter(|line| !line.starts_with('\t')).take(6).collect();
+            let last: Vec<&str> = said
+                .lines()
+                .rev()
+                .filter(|line| !line.starts_with('\t'))
+                .take(6)
+                .collect();
             text += &format!("{process}:\n");
             text.extend(last.iter().rev().map(|line| format!("  {line}\n")));
         }

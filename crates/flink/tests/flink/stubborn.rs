@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flink::{FlinkError, FlinkJob, FlinkJobState, GatewayOptions, JobName, LocalMachine, SqlGateway};
+use flink::{
+    FlinkError, FlinkJob, FlinkJobState, GatewayOptions, JobName, LocalMachine, SqlGateway,
+};
 
 use crate::fake::{Fake, Reply, fine};
 
@@ -51,7 +53,9 @@ fn stubborn(heeds: Heeds) -> (Fake, Fake) {
             ("POST /jobs/ID/stop", _) => fine(r#"{"request-id":"7e"}"#),
             ("GET /jobs/ID/savepoints/7e", Heeds::Cluster) => {
                 *state = "FINISHED";
-                fine(r#"{"status":{"id":"COMPLETED"},"operation":{"location":"file:/savepoint-1"}}"#)
+                fine(
+                    r#"{"status":{"id":"COMPLETED"},"operation":{"location":"file:/savepoint-1"}}"#,
+                )
             }
             ("GET /jobs/ID/savepoints/7e", Heeds::Nobody) => fine(
                 r#"{"status":{"id":"COMPLETED"},"operation":{"failure-cause":{"stack-trace":"a.B: c\nCaused by: a.C: Not all required tasks are currently running."}}}"#,
@@ -63,8 +67,11 @@ fn stubborn(heeds: Heeds) -> (Fake, Fake) {
 }
 
 fn job(gateway: &Fake, cluster: Option<&Fake>, ending: Duration) -> FlinkJob {
-    let options =
-        GatewayOptions { cluster: cluster.map(|fake| fake.url.clone()), ending, ..GatewayOptions::default() };
+    let options = GatewayOptions {
+        cluster: cluster.map(|fake| fake.url.clone()),
+        ending,
+        ..GatewayOptions::default()
+    };
     let gateway = Arc::new(SqlGateway::open(&gateway.url, options).expect("a session"));
     FlinkJob::known(&gateway, ID, "n").expect("an id")
 }
@@ -75,7 +82,9 @@ fn the_cluster_is_asked_where_the_gateway_does_nothing() {
     let cancelled = job(&gateway, Some(&cluster), Duration::from_secs(60)).cancel();
     assert_eq!(cancelled, Ok(FlinkJobState::Cancelled));
     let (gateway, cluster) = stubborn(Heeds::Cluster);
-    let drained = job(&gateway, Some(&cluster), Duration::from_secs(60)).stop_with_drain().expect("drained");
+    let drained = job(&gateway, Some(&cluster), Duration::from_secs(60))
+        .stop_with_drain()
+        .expect("drained");
     assert_eq!(
         (drained.state, drained.savepoint.as_deref()),
         (FlinkJobState::Finished, Some("file:/savepoint-1"))
@@ -88,11 +97,22 @@ fn what_does_not_end_is_told_in_time() {
     for cluster in [Some(&cluster), None] {
         let job = job(&gateway, cluster, Duration::from_secs(1));
         for (ended, words) in [
-            (job.cancel().map(|_| ()), "is still running 1 s after it should have been cancelled"),
-            (job.stop_with_drain().map(|_| ()), "is still running 1 s after it should have been drained"),
+            (
+                job.cancel().map(|_| ()),
+                "is still running 1 s after it should have been cancelled",
+            ),
+            (
+                job.stop_with_drain().map(|_| ()),
+                "is still running 1 s after it should have been drained",
+            ),
         ] {
-            let Err(FlinkError::StillRuns(sentence)) = ended else { panic!("{ended:?}") };
-            assert!(sentence.contains(words) && sentence.contains(ID), "{sentence}");
+            let Err(FlinkError::StillRuns(sentence)) = ended else {
+                panic!("{ended:?}")
+            };
+            assert!(
+                sentence.contains(words) && sentence.contains(ID),
+                "{sentence}"
+            );
         }
     }
 }
@@ -103,7 +123,11 @@ fn a_job_is_found_by_its_name_when_its_start_got_no_answer() {
     let machine = LocalMachine::this().expect("proc");
     for is_there in [true, false] {
         let name = JobName::new(machine.owner(), "lost");
-        let shown = if is_there { name.to_string() } else { "another".to_owned() };
+        let shown = if is_there {
+            name.to_string()
+        } else {
+            "another".to_owned()
+        };
         let fake = Fake::start(move |asked, whole| match asked {
             "GET /v1/info" => fine(r#"{"productName":"Apache Flink","version":"2.2.1"}"#),
             "POST /v1/sessions" => fine(r#"{"sessionHandle":"5e"}"#),
@@ -118,10 +142,14 @@ fn a_job_is_found_by_its_name_when_its_start_got_no_answer() {
             )),
             _ => Reply::Json(500, r#"{"errors":["Session '5e' does not exist."]}"#.into()),
         });
-        let gateway = Arc::new(SqlGateway::open(&fake.url, GatewayOptions::default()).expect("a session"));
+        let gateway =
+            Arc::new(SqlGateway::open(&fake.url, GatewayOptions::default()).expect("a session"));
         match FlinkJob::start(&gateway, &name, "INSERT INTO a SELECT 1") {
             Ok(job) => assert!(is_there && job.id() == ID),
-            Err(error) => assert!(!is_there && matches!(error, FlinkError::Unclear(_)), "{error:?}"),
+            Err(error) => assert!(
+                !is_there && matches!(error, FlinkError::Unclear(_)),
+                "{error:?}"
+            ),
         }
     }
 }

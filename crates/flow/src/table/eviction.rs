@@ -27,7 +27,12 @@ impl<S: Default> FlowTable<S> {
 
     /// Sets the bytes that the caller has allocated for a flow, for example for its parser.
     pub fn set_state_bytes(&mut self, flow: FlowIdx, bytes: u32) {
-        let is_counted = self.store.cold(flow.0).spill.as_ref().is_some_and(|spill| spill.is_counted);
+        let is_counted = self
+            .store
+            .cold(flow.0)
+            .spill
+            .as_ref()
+            .is_some_and(|spill| spill.is_counted);
         self.resize(flow.0, bytes + if is_counted { SPILL_BYTES } else { 0 });
     }
 
@@ -66,7 +71,13 @@ impl<S: Default> FlowTable<S> {
     /// Counts a flow's spilled record once it exists.
     #[inline]
     pub(super) fn count_spill(&mut self, place: u32) {
-        if let Some(spill) = self.store.cold_mut(place).spill.as_mut().filter(|spill| !spill.is_counted) {
+        if let Some(spill) = self
+            .store
+            .cold_mut(place)
+            .spill
+            .as_mut()
+            .filter(|spill| !spill.is_counted)
+        {
             spill.is_counted = true;
             let extra = *self.store.extra_mut(place);
             self.resize(place, extra + SPILL_BYTES);
@@ -89,7 +100,8 @@ impl<S: Default> FlowTable<S> {
             return;
         }
         let victim = self.choose_victim();
-        self.evicted.remember(self.store.flow(victim).key().hash(self.config.seed));
+        self.evicted
+            .remember(self.store.flow(victim).key().hash(self.config.seed));
         self.close(victim, CloseReason::Evicted, now, now, events);
     }
 }

@@ -47,15 +47,27 @@ impl<S: Default> FlowTable<S> {
             _ => 0,
         };
         let (hash, addrs, ports, side, width) = match V4Key::of_ends(tuple.src, tuple.dst) {
-            Some((key @ V4Key { addrs, ports }, side)) if (transport != 0) & (network == 0) => {
-                (key.hash(tuple.protocol, self.config.seed), addrs, ports, side, 0)
-            }
+            Some((key @ V4Key { addrs, ports }, side)) if (transport != 0) & (network == 0) => (
+                key.hash(tuple.protocol, self.config.seed),
+                addrs,
+                ports,
+                side,
+                0,
+            ),
             _ => {
                 let (hash, side) = self.hash_wide(*tuple, network);
                 (hash, hash, 0, side, flag::WIDE)
             }
         };
-        HashedKey { hash, addrs, ports, side, place: NONE, kind: flag::LIVE | transport | width, network }
+        HashedKey {
+            hash,
+            addrs,
+            ports,
+            side,
+            place: NONE,
+            kind: flag::LIVE | transport | width,
+            network,
+        }
     }
 
     // Passed by value in registers, so that it need not be stored in memory on every call.
@@ -83,8 +95,15 @@ impl<S: Default> FlowTable<S> {
 
     /// Prefetches the other memory of a packet that does not take the fast path.
     #[inline]
-    pub fn prefetch_rest(&self, at: &HashedKey, segment: &FastPathSegment, fetch: impl Fn(*const u8)) {
-        if at.place != NONE && !(segment.fits_fast_path() && self.store.hot(at.place).has(flag::FAST)) {
+    pub fn prefetch_rest(
+        &self,
+        at: &HashedKey,
+        segment: &FastPathSegment,
+        fetch: impl Fn(*const u8),
+    ) {
+        if at.place != NONE
+            && !(segment.fits_fast_path() && self.store.hot(at.place).has(flag::FAST))
+        {
             fetch(ptr::from_ref(self.store.cold(at.place)).cast());
             fetch(self.wheel.link_of(at.place));
         }
@@ -107,17 +126,25 @@ impl<S: Default> FlowTable<S> {
 
     #[inline(never)]
     fn look_up(&self, at: &HashedKey, tuple: FiveTuple) -> Option<u32> {
-        self.index.find(at.hash, |place| self.is_flow_of(place, at, &tuple))
+        self.index
+            .find(at.hash, |place| self.is_flow_of(place, at, &tuple))
     }
 
     #[inline(never)]
     fn has_wide(&self, place: u32, tuple: FiveTuple, network: u8) -> bool {
-        self.store.has_wide(place, &FlowKey { network, ..tuple.flow_key().0 })
+        self.store.has_wide(
+            place,
+            &FlowKey {
+                network,
+                ..tuple.flow_key().0
+            },
+        )
     }
 
     #[inline(always)]
     fn is_flow_of(&self, place: u32, at: &HashedKey, tuple: &FiveTuple) -> bool {
-        self.looks_like(place, at) && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple, at.network))
+        self.looks_like(place, at)
+            && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple, at.network))
     }
 
     /// Whether the flow at `place` has this key, if the hot record holds the whole key.
@@ -129,6 +156,8 @@ impl<S: Default> FlowTable<S> {
     #[inline(always)]
     fn looks_like(&self, place: u32, at: &HashedKey) -> bool {
         let hot = self.store.hot(place);
-        (hot.addrs == at.addrs) & (hot.ports == at.ports) & (hot.word & (flag::KIND | flag::LIVE) == at.kind)
+        (hot.addrs == at.addrs)
+            & (hot.ports == at.ports)
+            & (hot.word & (flag::KIND | flag::LIVE) == at.kind)
     }
 }

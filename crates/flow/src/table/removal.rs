@@ -44,7 +44,9 @@ impl<S: Default> FlowTable<S> {
                 n += 1;
             }
             self.touch(&due[..n]);
-            due[..n].iter().for_each(|place| self.look_after(*place, now, clock, events));
+            due[..n]
+                .iter()
+                .for_each(|place| self.look_after(*place, now, clock, events));
             if n < AT_A_TIME {
                 return false;
             }
@@ -80,7 +82,10 @@ impl<S: Default> FlowTable<S> {
     /// Prefetches: reads a few fields of each flow first, so that memory latency is paid once and not per flow.
     fn touch(&self, places: &[u32]) {
         for place in places {
-            black_box((self.store.hot(*place).word, self.store.cold(*place).first_ts));
+            black_box((
+                self.store.hot(*place).word,
+                self.store.cold(*place).first_ts,
+            ));
         }
         for place in places {
             let hash = self.store.flow(*place).key().hash(self.config.seed);
@@ -99,7 +104,14 @@ impl<S: Default> FlowTable<S> {
         if let Some(period) = self.config.active_timeout_ns {
             report_active(&mut flow, FlowIdx(place), now, period, events);
         }
-        let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
+        let mut cx = context(
+            &self.config,
+            &mut self.budget,
+            &mut self.counters,
+            events,
+            place,
+            now,
+        );
         tcp_state::check(&mut flow, &mut cx);
         flow.classify();
         self.schedule(place, now, clock);
@@ -109,9 +121,12 @@ impl<S: Default> FlowTable<S> {
     /// Schedules the flow for its idle timeout and its next report.
     pub(super) fn schedule(&mut self, place: u32, now: Timestamp, clock: i64) {
         let flow = self.store.core(place);
-        let idle = flow.seen_at().saturating_add(idle_timeout(flow, &self.config));
+        let idle = flow
+            .seen_at()
+            .saturating_add(idle_timeout(flow, &self.config));
         let report = until_report(flow, now, self.config.active_timeout_ns);
-        self.wheel.schedule(place, idle.min(clock.saturating_add(report)), clock);
+        self.wheel
+            .schedule(place, idle.min(clock.saturating_add(report)), clock);
     }
 
     /// Schedules a check for the time when awaited bytes become hopeless or a shortened timeout expires.
@@ -119,9 +134,14 @@ impl<S: Default> FlowTable<S> {
         let flow = self.store.core(place);
         // If the clock was set back, the deadline may be far in the future.
         let most = self.config.gap_wait_ns.max(0);
-        let wait = tcp_state::deadline(flow, patience(&self.config)).map(|ts| ts.since(now).clamp(0, most));
+        let wait = tcp_state::deadline(flow, patience(&self.config))
+            .map(|ts| ts.since(now).clamp(0, most));
         let idle = idle_timeout(flow, &self.config);
-        self.wheel.hasten(place, clock.saturating_add(wait.unwrap_or(idle).min(idle)), clock);
+        self.wheel.hasten(
+            place,
+            clock.saturating_add(wait.unwrap_or(idle).min(idle)),
+            clock,
+        );
     }
 
     /// Delivers waiting data and removes the flow; `ts` is the time in the event, `now` the time of the decision.
@@ -133,9 +153,17 @@ impl<S: Default> FlowTable<S> {
         ts: Timestamp,
         events: &mut FlowEvents,
     ) {
-        let rests = reason == CloseReason::Idle && dormant_connections::can_go_on(self.store.core(place));
+        let rests =
+            reason == CloseReason::Idle && dormant_connections::can_go_on(self.store.core(place));
         let mut flow = self.store.flow_mut(place);
-        let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
+        let mut cx = context(
+            &self.config,
+            &mut self.budget,
+            &mut self.counters,
+            events,
+            place,
+            now,
+        );
         tcp_state::on_close(&mut flow, &mut cx);
         flow.hot.put(flag::LIVE | flag::FAST, false);
         self.cheap -= usize::from(!flow.hot.has(flag::VALUED));
@@ -145,7 +173,8 @@ impl<S: Default> FlowTable<S> {
         self.index.remove(hash, place);
         if rests {
             let bytes = *self.store.extra_mut(place);
-            self.dormant.add(hash, self.store.hot(place), key, (place, bytes));
+            self.dormant
+                .add(hash, self.store.hot(place), key, (place, bytes));
             self.resting.push(place);
         }
         self.wheel.cancel(place);

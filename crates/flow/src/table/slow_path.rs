@@ -27,7 +27,9 @@ impl<S: Default> FlowTable<S> {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
             Some((place, now, self.judge(place, at.side, packet, now, events)?))
         });
-        let Some((place, now, verdict)) = going_on else { return self.begin_flow(packet, at, events) };
+        let Some((place, now, verdict)) = going_on else {
+            return self.begin_flow(packet, at, events);
+        };
         let is_copy = self.leave_out_copy(place, at.side, packet, events);
         match verdict {
             _ if is_copy => {}
@@ -43,7 +45,10 @@ impl<S: Default> FlowTable<S> {
     /// Opens a flow for a packet without one.
     fn begin_flow(&mut self, packet: &Packet<'_>, at: &HashedKey, events: &mut FlowEvents) -> u32 {
         let now = self.clock.at(packet.ts, i64::MIN);
-        let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
+        let key = FlowKey {
+            network: at.network,
+            ..packet.five_tuple.flow_key().0
+        };
         let place = match self.opening.take().filter(|opening| opening.is_of(&key)) {
             Some(opening) => {
                 let first = opening.packet(&packet.five_tuple, at.side);
@@ -81,15 +86,30 @@ impl<S: Default> FlowTable<S> {
         self.resize(place, connection.state_bytes);
         connection.resume(&mut self.store.flow_mut(place));
         match connection.place {
-            Some(from) => events.push(FlowIdx(place), FlowEvent::Resumed { from: FlowIdx(from) }),
+            Some(from) => events.push(
+                FlowIdx(place),
+                FlowEvent::Resumed {
+                    from: FlowIdx(from),
+                },
+            ),
             None => *self.states.at_mut(place) = connection.state,
         }
     }
 
     /// Counts a rejected segment, which has no other effect.
-    fn refuse(&mut self, place: u32, at: &HashedKey, verdict: SegmentVerdict, packet: &Packet<'_>, now: i64) {
+    fn refuse(
+        &mut self,
+        place: u32,
+        at: &HashedKey,
+        verdict: SegmentVerdict,
+        packet: &Packet<'_>,
+        now: i64,
+    ) {
         let Some(tcp) = tcp_of(packet) else { return };
-        let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
+        let key = FlowKey {
+            network: at.network,
+            ..packet.five_tuple.flow_key().0
+        };
         let side = at.side;
         let mut flow = self.store.flow_mut(place);
         flow.count(side, packet);
@@ -102,7 +122,10 @@ impl<S: Default> FlowTable<S> {
                 counters.syns_ignored += 1;
                 let opening = PendingOpening::of(key, side, packet, tcp);
                 let known = &mut flow.spill_mut().opening;
-                if !known.as_ref().is_some_and(|known| known.is_sent_again_as(&opening)) {
+                if !known
+                    .as_ref()
+                    .is_some_and(|known| known.is_sent_again_as(&opening))
+                {
                     *known = Some(Box::new(opening));
                 }
             }
@@ -125,7 +148,9 @@ impl<S: Default> FlowTable<S> {
         events: &mut FlowEvents,
     ) -> bool {
         let mut flow = self.store.flow_mut(place);
-        let Some(latest) = flow.latest.as_deref() else { return false };
+        let Some(latest) = flow.latest.as_deref() else {
+            return false;
+        };
         match duplicates::judge(latest, flow.core(), side, packet) {
             PacketSighting::First => return false,
             PacketSighting::Ambiguous => {
@@ -138,8 +163,14 @@ impl<S: Default> FlowTable<S> {
         flow.counters_mut(side).duplicates += 1;
         self.counters.duplicates += 1;
         if let Some(tcp) = tcp_of(packet).filter(|_| flow.core().is_busy(side)) {
-            let mut cx =
-                context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
+            let mut cx = context(
+                &self.config,
+                &mut self.budget,
+                &mut self.counters,
+                events,
+                place,
+                packet.ts,
+            );
             tcp_state::on_copy(&mut flow, side, packet, tcp, &mut cx);
             flow.classify();
         }
@@ -162,9 +193,17 @@ impl<S: Default> FlowTable<S> {
             self.close(place, CloseReason::Idle, packet.ts, ts, events);
             return None;
         }
-        let Some(tcp) = tcp_of(packet) else { return Some(SegmentVerdict::Acceptable) };
-        let young = packet.ts.since(flow.first_ts()).saturating_abs() <= self.config.reorder_wait_ns;
-        let opening = flow.cold.spill.as_ref().and_then(|spill| spill.opening.as_deref()).copied();
+        let Some(tcp) = tcp_of(packet) else {
+            return Some(SegmentVerdict::Acceptable);
+        };
+        let young =
+            packet.ts.since(flow.first_ts()).saturating_abs() <= self.config.reorder_wait_ns;
+        let opening = flow
+            .cold
+            .spill
+            .as_ref()
+            .and_then(|spill| spill.opening.as_deref())
+            .copied();
         let confirmed = opening.filter(|opening| opening.is_confirmed_by(flow, side, tcp));
         let verdict = segment_check::judge(flow, side, packet, tcp, young);
         if verdict != SegmentVerdict::OtherConnection
@@ -193,9 +232,14 @@ impl<S: Default> FlowTable<S> {
     ) -> u32 {
         self.enter(packet, at.hash, events);
         let place = self.free.pop().unwrap_or(self.store.len() as u32);
-        let stored = StoredKey { addrs: at.addrs, ports: at.ports, kind: at.kind };
+        let stored = StoredKey {
+            addrs: at.addrs,
+            ports: at.ports,
+            kind: at.kind,
+        };
         let records = flow_layout::open(key, first, packet, stored, &self.config.server_ports);
-        self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));
+        self.store
+            .put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));
         if place as usize == self.states.len() {
             self.states.push(S::default());
         }
@@ -235,12 +279,22 @@ impl<S: Default> FlowTable<S> {
         let mut ended = false;
         match tcp_of(packet).filter(|_| is_tcp) {
             Some(tcp) => {
-                let mut cx =
-                    context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
+                let mut cx = context(
+                    &self.config,
+                    &mut self.budget,
+                    &mut self.counters,
+                    events,
+                    place,
+                    packet.ts,
+                );
                 tcp_state::on_segment(&mut flow, side, packet, tcp, &mut cx);
                 ended = flow.core().is_terminated() && !was_terminated;
                 let core = flow.core();
-                if ended || core.is_busy(FlowSide::A) || core.is_busy(FlowSide::B) || core.holds_back() {
+                if ended
+                    || core.is_busy(FlowSide::A)
+                    || core.is_busy(FlowSide::B)
+                    || core.holds_back()
+                {
                     self.hasten(place, packet.ts, now);
                 }
             }
@@ -257,7 +311,13 @@ impl<S: Default> FlowTable<S> {
         flow.classify();
     }
 
-    fn datagram(&mut self, place: u32, side: FlowSide, packet: &Packet<'_>, events: &mut FlowEvents) {
+    fn datagram(
+        &mut self,
+        place: u32,
+        side: FlowSide,
+        packet: &Packet<'_>,
+        events: &mut FlowEvents,
+    ) {
         let mut flow = self.store.flow_mut(place);
         flow.count_payload(side, packet.payload_original_len);
         let len = packet.payload.len() as u32;
@@ -267,7 +327,15 @@ impl<S: Default> FlowTable<S> {
         }
         if self.config.detail == TrackingDetail::Payload && !flow.hot.has(flag::IGNORED) {
             let chunk = EventBytes::InPacket { start: 0, end: len };
-            events.push(FlowIdx(place), FlowEvent::Datagram { side, chunk, cut, ts: packet.ts });
+            events.push(
+                FlowIdx(place),
+                FlowEvent::Datagram {
+                    side,
+                    chunk,
+                    cut,
+                    ts: packet.ts,
+                },
+            );
         }
     }
 }

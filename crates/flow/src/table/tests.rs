@@ -16,14 +16,21 @@ fn traffic(seed: u64) -> Vec<SentPacket> {
     let mut rng = SeededRng::new(seed);
     let mut all = Vec::new();
     for n in 0..1 + rng.below(5) {
-        let ends = [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")][rng.below(2) as usize];
+        let ends =
+            [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")][rng.below(2) as usize];
         let (client, server) = if ends.0.contains(':') {
-            (format!("[{}]:{}", ends.0, 40_000 + n), format!("[{}]:80", ends.1))
+            (
+                format!("[{}]:{}", ends.0, 40_000 + n),
+                format!("[{}]:80", ends.1),
+            )
         } else {
-            (format!("{}:{}", ends.0, 40_000 + n), format!("{}:80", ends.1))
+            (
+                format!("{}:{}", ends.0, 40_000 + n),
+                format!("{}:80", ends.1),
+            )
         };
-        let mut talk =
-            TcpDialogue::new(&client, &server).with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
+        let mut talk = TcpDialogue::new(&client, &server)
+            .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
         converse(&mut talk, &mut rng);
         let mut sent = talk.take();
         sent.drain(..(rng.below(4) as usize * rng.below(3) as usize).min(sent.len()));
@@ -75,16 +82,35 @@ fn converse(talk: &mut TcpDialogue, rng: &mut SeededRng) {
 
 /// The same segment with a changed header field.
 fn distort(sent: &SentPacket, rng: &mut SeededRng) -> SentPacket {
-    let Some(mut tcp) = sent.tcp_info() else { return sent.clone() };
+    let Some(mut tcp) = sent.tcp_info() else {
+        return sent.clone();
+    };
     match rng.below(6) {
         0 => tcp.flags = TcpFlags(rng.next_u64() as u8),
-        1 => tcp.seq = TcpSeq(tcp.seq.0.wrapping_add(rng.below(3000) as u32).wrapping_sub(1500)),
-        2 => tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(rng.below(3000) as u32).wrapping_sub(1500)),
+        1 => {
+            tcp.seq = TcpSeq(
+                tcp.seq
+                    .0
+                    .wrapping_add(rng.below(3000) as u32)
+                    .wrapping_sub(1500),
+            )
+        }
+        2 => {
+            tcp.ack = TcpSeq(
+                tcp.ack
+                    .0
+                    .wrapping_add(rng.below(3000) as u32)
+                    .wrapping_sub(1500),
+            )
+        }
         3 => tcp.window = 0,
         4 => tcp.seq = TcpSeq(tcp.seq.0.wrapping_sub(1)),
         _ => tcp.ack = TcpSeq(rng.next_u64() as u32),
     }
-    SentPacket { carrier: TransportCarrier::Tcp(tcp), ..sent.clone() }
+    SentPacket {
+        carrier: TransportCarrier::Tcp(tcp),
+        ..sent.clone()
+    }
 }
 
 /// Events of the traffic as text; `fast`: with the fast path where it applies.
@@ -109,7 +135,8 @@ fn outcome(traffic: &[SentPacket], config: &FlowTableConfig, fast: bool) -> Vec<
             note(&table, &events, &[], &mut said);
         }
         if !fast {
-            (0..table.store.len()).for_each(|n| table.store.hot_mut(n as u32).put(flag::FAST, false));
+            (0..table.store.len())
+                .for_each(|n| table.store.hot_mut(n as u32).put(flag::FAST, false));
         }
     }
     while table.close_all(Timestamp(0), &mut events) {
@@ -126,7 +153,9 @@ fn note(table: &FlowTable<()>, events: &FlowEvents, payload: &[u8], said: &mut V
     list.sort_by_key(|event| table.flow(event.flow).id());
     for event in list {
         said.push(match event.what {
-            FlowEvent::Bytes { side, chunk, ts, .. } => {
+            FlowEvent::Bytes {
+                side, chunk, ts, ..
+            } => {
                 format!("{side:?} {ts} {:?}", events.bytes(chunk, payload))
             }
             FlowEvent::Closed { reason, ts } => {
@@ -140,7 +169,12 @@ fn note(table: &FlowTable<()>, events: &FlowEvents, payload: &[u8], said: &mut V
 /// All public properties of a flow.
 fn facts(flow: Flow<'_>) -> String {
     let side = |side| {
-        let sums = (flow.packets(side), flow.bytes(side), flow.payload_bytes(side), flow.unique_bytes(side));
+        let sums = (
+            flow.packets(side),
+            flow.bytes(side),
+            flow.payload_bytes(side),
+            flow.unique_bytes(side),
+        );
         format!("{sums:?} {:?}", flow.counters(side))
     };
     format!(
@@ -163,10 +197,14 @@ fn facts(flow: Flow<'_>) -> String {
 /// they wait for the other side's.
 fn without_payload(said: &[String]) -> Vec<&String> {
     let is_payload = |line: &&String| {
-        ["A ", "B ", "Gap", "Datagram", "FlowTableCounters"].iter().any(|begins| line.starts_with(begins))
+        ["A ", "B ", "Gap", "Datagram", "FlowTableCounters"]
+            .iter()
+            .any(|begins| line.starts_with(begins))
     };
-    let (mut ends, mut others): (Vec<_>, Vec<_>) =
-        said.iter().filter(|line| !is_payload(line)).partition(|line| line.starts_with("End"));
+    let (mut ends, mut others): (Vec<_>, Vec<_>) = said
+        .iter()
+        .filter(|line| !is_payload(line))
+        .partition(|line| line.starts_with("End"));
     ends.sort();
     others.extend(ends);
     others
@@ -216,12 +254,21 @@ fn long_flows_are_counted_to_the_end() {
     let mut delivered = 0u64;
     for i in 0..n {
         let mut packet = segment.packet();
-        let TransportHeader::Tcp(tcp) = &mut packet.transport else { panic!("a segment") };
+        let TransportHeader::Tcp(tcp) = &mut packet.transport else {
+            panic!("a segment")
+        };
         tcp.seq = tcp.seq.plus(i.wrapping_mul(60_000));
-        (packet.payload, packet.payload_original_len, packet.original_len) = (&big, 60_000, 60_054);
+        (
+            packet.payload,
+            packet.payload_original_len,
+            packet.original_len,
+        ) = (&big, 60_000, 60_054);
         idx = table.process(&packet, &mut events);
-        delivered +=
-            events.list().iter().filter(|e| matches!(e.what, FlowEvent::Bytes { .. })).count() as u64;
+        delivered += events
+            .list()
+            .iter()
+            .filter(|e| matches!(e.what, FlowEvent::Bytes { .. }))
+            .count() as u64;
     }
     let flow = table.flow(idx);
     assert_eq!(delivered, u64::from(n));

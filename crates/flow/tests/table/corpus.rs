@@ -34,7 +34,9 @@ fn truth(capture: &Path) -> Option<Connections> {
     if let Ok(mut plain) = File::open(folder.join("tcp.tsv")) {
         plain.read_to_string(&mut text).expect("truth is UTF-8");
     } else if let Ok(zipped) = File::open(folder.join("tcp.tsv.gz")) {
-        flate2::read::GzDecoder::new(zipped).read_to_string(&mut text).expect("truth is gzipped UTF-8");
+        flate2::read::GzDecoder::new(zipped)
+            .read_to_string(&mut text)
+            .expect("truth is gzipped UTF-8");
     } else {
         return None;
     }
@@ -53,13 +55,15 @@ fn truth(capture: &Path) -> Option<Connections> {
             server: server.clone(),
             packets: [number("pkts_up"), number("pkts_down")],
             unique_bytes: [number("uniq_up"), number("uniq_down")],
-            handshake_us: (!cells["handshake"].is_empty()).then(|| nanos(cells["handshake"]) / 1000),
+            handshake_us: (!cells["handshake"].is_empty())
+                .then(|| nanos(cells["handshake"]) / 1000),
             repeated: number("retrans") + number("out_of_order"),
             duplicates: 0,
         };
         all.entry(pair(client, server)).or_default().push(facts);
     }
-    all.values_mut().for_each(|list| list.sort_by_key(|f| f.first_ts));
+    all.values_mut()
+        .for_each(|list| list.sort_by_key(|f| f.first_ts));
     Some(all)
 }
 
@@ -105,7 +109,8 @@ fn ours(path: &Path) -> Option<Connections> {
             break;
         }
     }
-    all.values_mut().for_each(|list| list.sort_by_key(|f| f.first_ts));
+    all.values_mut()
+        .for_each(|list| list.sort_by_key(|f| f.first_ts));
     (source.counters().packets > 0).then_some(all)
 }
 
@@ -117,7 +122,9 @@ fn collect(table: &FlowTable<()>, events: &FlowEvents, all: &mut Connections) {
                 let end = flow.key().end(side);
                 format!("{}:{}", end.addr, end.port)
             };
-            all.entry(pair(end(FlowSide::A), end(FlowSide::B))).or_default().push(facts_of(&flow, end));
+            all.entry(pair(end(FlowSide::A), end(FlowSide::B)))
+                .or_default()
+                .push(facts_of(&flow, end));
         }
     }
 }
@@ -149,7 +156,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "unique_bytes",
         "IP lengths say 12 to 631 bytes of payload, the records say none was on the wire; tshark believes the records",
     ),
-    ("deepflow-xiangdao-retrans.pcap", "repeated", "as above: tshark sees no payload to repeat"),
+    (
+        "deepflow-xiangdao-retrans.pcap",
+        "repeated",
+        "as above: tshark sees no payload to repeat",
+    ),
     (
         "pkts-established_syn_ports_reused.pcap",
         "connections",
@@ -200,7 +211,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "unique_bytes",
         "150 bytes after an injected RST that is in window and cannot be told from a true one",
     ),
-    ("zeek-rst-inject-rae.pcap", "repeated", "the same 150 bytes, a straggler of ours"),
+    (
+        "zeek-rst-inject-rae.pcap",
+        "repeated",
+        "the same 150 bytes, a straggler of ours",
+    ),
 ];
 
 /// Names of the values that differ between our connections of a pair of endpoints and the truth's.
@@ -211,15 +226,26 @@ fn differences(ours: &[Facts], truth: &[Facts]) -> Vec<&'static str> {
     let mut all = Vec::new();
     for (o, t) in ours.iter().zip(truth) {
         let near = |(a, b): (i64, i64)| (a - b).abs() <= 1; // the truth stores seconds as a float
-        let handshakes = o.handshake_us.zip(t.handshake_us).map_or(o.handshake_us == t.handshake_us, near);
+        let handshakes = o
+            .handshake_us
+            .zip(t.handshake_us)
+            .map_or(o.handshake_us == t.handshake_us, near);
         let checks = [
             (o.client == t.client, "client"),
             (o.packets == t.packets, "packets"),
             (o.unique_bytes == t.unique_bytes, "unique_bytes"),
             (handshakes, "handshake"),
-            ((o.repeated..=o.repeated + o.duplicates).contains(&t.repeated), "repeated"),
+            (
+                (o.repeated..=o.repeated + o.duplicates).contains(&t.repeated),
+                "repeated",
+            ),
         ];
-        all.extend(checks.iter().filter(|(same, _)| !same).map(|(_, what)| *what));
+        all.extend(
+            checks
+                .iter()
+                .filter(|(same, _)| !same)
+                .map(|(_, what)| *what),
+        );
     }
     all
 }
@@ -230,12 +256,17 @@ fn connections_are_as_tshark_sees_them() {
     let mut unknown = Vec::new();
     let mut compared = 0;
     let Some(_) = testkit::corpus() else { return };
-    for path in
-        ["captures/tcp", "captures/http", "live-captures"].iter().flat_map(|f| testkit::captures_in(f))
+    for path in ["captures/tcp", "captures/http", "live-captures"]
+        .iter()
+        .flat_map(|f| testkit::captures_in(f))
     {
         let Some(truth) = truth(&path) else { continue };
         let Some(ours) = ours(&path) else { continue };
-        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a file has a name")
+            .to_string_lossy()
+            .into_owned();
         let ends: BTreeSet<_> = truth.keys().chain(ours.keys()).collect();
         for pair in ends {
             let list = |all: &Connections| all.get(pair).cloned().unwrap_or_default();
@@ -243,16 +274,32 @@ fn connections_are_as_tshark_sees_them() {
             let truth = list(&truth);
             compared += truth.len();
             for what in differences(&ours, &truth) {
-                match KNOWN.iter().position(|(file, field, _)| *file == name && *field == what) {
+                match KNOWN
+                    .iter()
+                    .position(|(file, field, _)| *file == name && *field == what)
+                {
                     Some(known) => _ = met.insert(known),
-                    None => unknown.push(format!("{name}: {what}\n  ours {ours:?}\n truth {truth:?}")),
+                    None => {
+                        unknown.push(format!("{name}: {what}\n  ours {ours:?}\n truth {truth:?}"))
+                    }
                 }
             }
         }
     }
-    assert!(unknown.is_empty(), "{} differences:\n{}", unknown.len(), unknown.join("\n"));
-    assert!(compared > 4_500, "only {compared} connections were compared");
-    let stale: Vec<_> = (0..KNOWN.len()).filter(|n| !met.contains(n)).map(|n| KNOWN[n]).collect();
+    assert!(
+        unknown.is_empty(),
+        "{} differences:\n{}",
+        unknown.len(),
+        unknown.join("\n")
+    );
+    assert!(
+        compared > 4_500,
+        "only {compared} connections were compared"
+    );
+    let stale: Vec<_> = (0..KNOWN.len())
+        .filter(|n| !met.contains(n))
+        .map(|n| KNOWN[n])
+        .collect();
     assert!(stale.is_empty(), "these differences are gone: {stale:?}");
 }
 
@@ -262,7 +309,11 @@ fn a_single_false_segment_changes_no_connection() {
     let Some(_) = testkit::corpus() else { return };
     let mut checked = 0;
     for path in testkit::captures_in("found") {
-        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a file has a name")
+            .to_string_lossy()
+            .into_owned();
         let (port, connections, bytes) = match name.as_str() {
             // The bytes of the last client continue after the inserted SYN.
             "syn_from_server_next.pcap.gz" | "syn_from_client_random.pcap.gz" => (8080, 5, 968_171),
@@ -271,10 +322,20 @@ fn a_single_false_segment_changes_no_connection() {
             "mc_ack_damaged.pcap" => (11211, 2, 52_508),
             _ => continue,
         };
-        let all: Vec<Facts> = ours(&path).expect("a capture").into_values().flatten().collect();
-        let of_port: Vec<&Facts> = all.iter().filter(|f| f.server.ends_with(&format!(":{port}"))).collect();
+        let all: Vec<Facts> = ours(&path)
+            .expect("a capture")
+            .into_values()
+            .flatten()
+            .collect();
+        let of_port: Vec<&Facts> = all
+            .iter()
+            .filter(|f| f.server.ends_with(&format!(":{port}")))
+            .collect();
         assert_eq!(of_port.len(), connections, "{name}: {all:?}");
-        assert!(all.iter().all(|f| !f.client.ends_with(&format!(":{port}"))), "{name}: a server is a client");
+        assert!(
+            all.iter().all(|f| !f.client.ends_with(&format!(":{port}"))),
+            "{name}: a server is a client"
+        );
         let unique: u64 = of_port.iter().flat_map(|f| f.unique_bytes).sum();
         assert_eq!(unique, bytes, "{name}");
         checked += 1;

@@ -41,13 +41,27 @@ impl Making {
     fn segment(&mut self, side: FlowSide, flags: TcpFlags, payload: &[u8]) {
         let own = side.index();
         let other = side.other().index();
-        let at = |side: usize, n: usize| TcpSeq(self.isn[side].wrapping_add(1).wrapping_add(n as u32));
+        let at =
+            |side: usize, n: usize| TcpSeq(self.isn[side].wrapping_add(1).wrapping_add(n as u32));
         let syn = flags.contains(TcpFlags::SYN);
-        let seq = if syn { TcpSeq(self.isn[own]) } else { at(own, self.truth.said[own].len()) };
-        let ack = if flags == TcpFlags::SYN { TcpSeq(0) } else { at(other, self.heard[own]) };
+        let seq = if syn {
+            TcpSeq(self.isn[own])
+        } else {
+            at(own, self.truth.said[own].len())
+        };
+        let ack = if flags == TcpFlags::SYN {
+            TcpSeq(0)
+        } else {
+            at(other, self.heard[own])
+        };
         let ends = ["10.0.0.1:40000", "10.0.0.2:80"].map(|end| end.parse().expect("an address"));
         self.now += 1_000 + self.rng.below(50_000) as i64;
-        let tcp = TcpInfo { seq, ack, flags, window: 60_000 };
+        let tcp = TcpInfo {
+            seq,
+            ack,
+            flags,
+            window: 60_000,
+        };
         self.truth.sent.push(SentPacket::tcp(
             Timestamp(START + self.now),
             (ends[own], ends[other]),
@@ -78,15 +92,28 @@ impl Making {
 fn conversation(seed: u64, manner: Manner) -> Truth {
     let mut rng = SeededRng::new(seed);
     let isn = [rng.next_u64() as u32, rng.next_u64() as u32];
-    let truth = Truth { sent: Vec::new(), said: [Vec::new(), Vec::new()] };
-    let mut talk = Making { rng, now: 0, isn, truth, heard: [0; 2] };
+    let truth = Truth {
+        sent: Vec::new(),
+        said: [Vec::new(), Vec::new()],
+    };
+    let mut talk = Making {
+        rng,
+        now: 0,
+        isn,
+        truth,
+        heard: [0; 2],
+    };
     talk.segment(FlowSide::A, TcpFlags::SYN, b"");
     talk.segment(FlowSide::B, TcpFlags::SYN | TcpFlags::ACK, b"");
     talk.segment(FlowSide::A, TcpFlags::ACK, b"");
     // Packets of the handshake may be out of order, but only among themselves.
     talk.now += 20 * MS;
     for _ in 0..1 + talk.rng.below(30) {
-        let questions = if matches!(manner, Manner::Batches) { 1 + talk.rng.below(4) } else { 1 };
+        let questions = if matches!(manner, Manner::Batches) {
+            1 + talk.rng.below(4)
+        } else {
+            1
+        };
         match manner {
             Manner::ClosedLoop | Manner::Batches => {
                 (0..questions).for_each(|_| talk.message(FlowSide::A, 300));
@@ -96,8 +123,16 @@ fn conversation(seed: u64, manner: Manner) -> Truth {
             }
             Manner::UnderWay => {
                 for _ in 0..3 {
-                    let side = if talk.rng.chance(0.5) { FlowSide::A } else { FlowSide::B };
-                    if talk.rng.chance(0.5) { talk.hear(side) } else { talk.message(side, 500) }
+                    let side = if talk.rng.chance(0.5) {
+                        FlowSide::A
+                    } else {
+                        FlowSide::B
+                    };
+                    if talk.rng.chance(0.5) {
+                        talk.hear(side)
+                    } else {
+                        talk.message(side, 500)
+                    }
                 }
             }
         }
@@ -122,12 +157,22 @@ impl Damage {
         let mut rng = SeededRng::new(seed ^ 0x5eed);
         let mut keyed = Vec::new();
         for (n, one) in sent.iter().enumerate() {
-            let side = if one.src.port() == 80 { FlowSide::B } else { FlowSide::A };
+            let side = if one.src.port() == 80 {
+                FlowSide::B
+            } else {
+                FlowSide::A
+            };
             let late = |rng: &mut SeededRng| {
-                if self.shuffle_ns > 0 { rng.below(self.shuffle_ns as u64) as i64 } else { 0 }
+                if self.shuffle_ns > 0 {
+                    rng.below(self.shuffle_ns as u64) as i64
+                } else {
+                    0
+                }
             };
             let mut damaged = one.clone();
-            damaged.ts = one.ts.plus(if side == FlowSide::B { self.skew_ns } else { 0 });
+            damaged.ts = one
+                .ts
+                .plus(if side == FlowSide::B { self.skew_ns } else { 0 });
             if n >= 3 && rng.chance(self.loss[side.index()]) {
                 continue;
             }
@@ -178,7 +223,9 @@ fn run(truth: &Truth, sent: &[SentPacket], config: &FlowTableConfig) -> (Heard, 
 fn take(events: &FlowEvents, payload: &[u8], isn: [TcpSeq; 2], heard: &mut Heard) {
     for event in events.list() {
         match event.what {
-            FlowEvent::Bytes { side, chunk, place, .. } => {
+            FlowEvent::Bytes {
+                side, chunk, place, ..
+            } => {
                 let at = side.index();
                 let other = side.other().index();
                 let from = i64::from(place.seq.distance(isn[at]));
@@ -186,7 +233,11 @@ fn take(events: &FlowEvents, payload: &[u8], isn: [TcpSeq; 2], heard: &mut Heard
                 match place.ack {
                     Some(ack) => {
                         let ack = i64::from(ack.distance(isn[other]));
-                        assert!(ack <= heard.at[other], "{side:?} {from} had heard {ack}: {:?}", heard.at);
+                        assert!(
+                            ack <= heard.at[other],
+                            "{side:?} {from} had heard {ack}: {:?}",
+                            heard.at
+                        );
                     }
                     None => heard.unsaid += 1,
                 }
@@ -196,7 +247,11 @@ fn take(events: &FlowEvents, payload: &[u8], isn: [TcpSeq; 2], heard: &mut Heard
             }
             FlowEvent::Gap { side, seq, len, .. } => {
                 let from = i64::from(seq.distance(isn[side.index()]));
-                assert_eq!(from, heard.at[side.index()], "a gap of {side:?} begins where it was");
+                assert_eq!(
+                    from,
+                    heard.at[side.index()],
+                    "a gap of {side:?} begins where it was"
+                );
                 heard.at[side.index()] += len as i64;
                 heard.gaps[side.index()].push((from, len as i64));
             }
@@ -211,15 +266,20 @@ fn compare(truth: &Truth, sent: &[SentPacket], heard: &Heard, exactly: bool) {
         let at = side.index();
         let isn = truth.sent[at].tcp_info().expect("a SYN").seq.plus(1);
         let mut kept = vec![false; truth.said[at].len()];
-        for one in
-            sent.iter().filter(|s| (s.src.port() == 80) == (side == FlowSide::B) && !s.payload.is_empty())
+        for one in sent
+            .iter()
+            .filter(|s| (s.src.port() == 80) == (side == FlowSide::B) && !s.payload.is_empty())
         {
             let from = one.tcp_info().expect("TCP").seq.distance(isn) as usize;
             kept[from..from + one.payload.len()].fill(true);
         }
         for (from, bytes) in &heard.bytes[at] {
             let range = *from as usize..*from as usize + bytes.len();
-            assert_eq!(&truth.said[at][range.clone()], bytes, "{side:?}'s bytes at {from}");
+            assert_eq!(
+                &truth.said[at][range.clone()],
+                bytes,
+                "{side:?}'s bytes at {from}"
+            );
             assert!(kept[range].iter().all(|kept| *kept));
         }
         for (from, len) in &heard.gaps[at] {
@@ -232,7 +292,10 @@ fn compare(truth: &Truth, sent: &[SentPacket], heard: &Heard, exactly: bool) {
         }
         let delivered: usize = heard.bytes[at].iter().map(|(_, bytes)| bytes.len()).sum();
         let expected = kept.iter().filter(|kept| **kept).count();
-        assert!(!exactly || delivered == expected, "{side:?}: {delivered} of {expected} bytes");
+        assert!(
+            !exactly || delivered == expected,
+            "{side:?}: {delivered} of {expected} bytes"
+        );
     }
 }
 

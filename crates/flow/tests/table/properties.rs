@@ -18,7 +18,11 @@ const CASES: u32 = 250;
 fn conversation(seed: u64) -> (Vec<SentPacket>, [Vec<u8>; 2]) {
     let mut rng = SeededRng::new(seed);
     let isn = |rng: &mut SeededRng| {
-        if rng.chance(0.5) { u32::MAX - rng.below(5000) as u32 } else { rng.next_u64() as u32 }
+        if rng.chance(0.5) {
+            u32::MAX - rng.below(5000) as u32
+        } else {
+            rng.next_u64() as u32
+        }
     };
     let client = isn(&mut rng);
     let server = isn(&mut rng);
@@ -28,7 +32,11 @@ fn conversation(seed: u64) -> (Vec<SentPacket>, [Vec<u8>; 2]) {
     talk.advance(2 * MS);
     for _ in 0..rng.below(12) {
         talk.segment_size = 1 + rng.below(700) as usize;
-        let side = if rng.chance(0.5) { FlowSide::A } else { FlowSide::B };
+        let side = if rng.chance(0.5) {
+            FlowSide::A
+        } else {
+            FlowSide::B
+        };
         let n = 1 + rng.below(3000) as usize;
         let bytes = rng.bytes(n);
         match side {
@@ -77,7 +85,8 @@ fn agree(pieces: &[Piece], oracle: &BTreeMap<i64, u8>) -> usize {
 
 fn run(sent: &[SentPacket], config: FlowTableConfig) -> Observer {
     let mut seen = Observer::new(config);
-    seen.run(sent).close_all(sent.last().map_or(Timestamp(0), |s| s.ts));
+    seen.run(sent)
+        .close_all(sent.last().map_or(Timestamp(0), |s| s.ts));
     seen
 }
 
@@ -180,11 +189,17 @@ proptest! {
 /// neither so close that a late acknowledgment could have them (one guess in 256 is), nor close to those of another
 /// forgery, which they would confirm.
 fn forged(sent: &[SentPacket], rng: &mut SeededRng) -> SentPacket {
-    let numbers = |s: &SentPacket| s.tcp_info().map_or([TcpSeq(0); 2], |tcp| [tcp.seq, tcp.ack]);
+    let numbers = |s: &SentPacket| {
+        s.tcp_info()
+            .map_or([TcpSeq(0); 2], |tcp| [tcp.seq, tcp.ack])
+    };
     let known: Vec<TcpSeq> = sent.iter().flat_map(numbers).collect();
     let mut blind = || loop {
         let number = TcpSeq(rng.next_u64() as u32);
-        if known.iter().all(|known| number.distance(*known).unsigned_abs() > 1 << 24) {
+        if known
+            .iter()
+            .all(|known| number.distance(*known).unsigned_abs() > 1 << 24)
+        {
             break number;
         }
     };
@@ -192,13 +207,34 @@ fn forged(sent: &[SentPacket], rng: &mut SeededRng) -> SentPacket {
     let ack = blind();
     let syn_ack = TcpFlags::SYN | TcpFlags::ACK;
     let data = TcpFlags::PSH | TcpFlags::ACK;
-    let kinds = [TcpFlags::SYN, syn_ack, TcpFlags::RST, TcpFlags::RST | TcpFlags::ACK, TcpFlags::ACK, data];
+    let kinds = [
+        TcpFlags::SYN,
+        syn_ack,
+        TcpFlags::RST,
+        TcpFlags::RST | TcpFlags::ACK,
+        TcpFlags::ACK,
+        data,
+    ];
     let flags = kinds[rng.below(6) as usize];
-    let tcp = TcpInfo { seq, ack, flags, window: 1_000 };
-    let payload = if flags == data { b"forged".to_vec() } else { Vec::new() };
+    let tcp = TcpInfo {
+        seq,
+        ack,
+        flags,
+        window: 1_000,
+    };
+    let payload = if flags == data {
+        b"forged".to_vec()
+    } else {
+        Vec::new()
+    };
     let ip_id = rng.next_u64() as u16;
     let like = &sent[rng.below(2) as usize];
-    SentPacket { carrier: TransportCarrier::Tcp(tcp), payload, ip_id, ..like.clone() }
+    SentPacket {
+        carrier: TransportCarrier::Tcp(tcp),
+        payload,
+        ip_id,
+        ..like.clone()
+    }
 }
 
 fn random_config(rng: &mut SeededRng) -> FlowTableConfig {
@@ -230,7 +266,11 @@ fn next_time(rng: &mut SeededRng, now: Timestamp) -> Timestamp {
 
 /// Few endpoints, sequence numbers close to each other or anywhere, all flags.
 fn garbage(rng: &mut SeededRng, now: Timestamp) -> SentPacket {
-    let end = |rng: &mut SeededRng| format!("10.0.0.{}:80", rng.below(3)).parse().expect("an address");
+    let end = |rng: &mut SeededRng| {
+        format!("10.0.0.{}:80", rng.below(3))
+            .parse()
+            .expect("an address")
+    };
     let seq = |rng: &mut SeededRng| match rng.below(10) {
         0 => rng.next_u64() as u32,
         1 => (1 << 31) + rng.below(100) as u32,
@@ -242,10 +282,30 @@ fn garbage(rng: &mut SeededRng, now: Timestamp) -> SentPacket {
         2 if rng.chance(0.3) => TcpFlags::FIN | TcpFlags::ACK,
         _ => TcpFlags::ACK,
     };
-    let tcp = TcpInfo { seq: TcpSeq(seq(rng)), ack: TcpSeq(seq(rng)), flags, window: rng.below(3) as u16 };
-    let carrier = if rng.chance(0.03) { TransportCarrier::Udp } else { TransportCarrier::Tcp(tcp) };
-    let len = if rng.chance(0.5) { 0 } else { rng.below(900) as usize };
+    let tcp = TcpInfo {
+        seq: TcpSeq(seq(rng)),
+        ack: TcpSeq(seq(rng)),
+        flags,
+        window: rng.below(3) as u16,
+    };
+    let carrier = if rng.chance(0.03) {
+        TransportCarrier::Udp
+    } else {
+        TransportCarrier::Tcp(tcp)
+    };
+    let len = if rng.chance(0.5) {
+        0
+    } else {
+        rng.below(900) as usize
+    };
     let payload = rng.bytes(len);
-    let cut = if rng.chance(0.1) { rng.below(len as u64 + 1) as u32 } else { 0 };
-    SentPacket { cut, ..SentPacket::new(now, (end(rng), end(rng)), carrier, &payload) }
+    let cut = if rng.chance(0.1) {
+        rng.below(len as u64 + 1) as u32
+    } else {
+        0
+    };
+    SentPacket {
+        cut,
+        ..SentPacket::new(now, (end(rng), end(rng)), carrier, &payload)
+    }
 }

@@ -9,7 +9,9 @@ use super::SessionEnd;
 use super::outbox::FrameOutbox;
 use crate::clock::SessionTime;
 use crate::frame::{Frame, FrameDecoder, PeerMisbehaved};
-use crate::message::{Bye, DesiredJobs, GrantedLease, Hello, ObservedJobs, Pong, RecordLane, Refuse, Renew};
+use crate::message::{
+    Bye, DesiredJobs, GrantedLease, Hello, ObservedJobs, Pong, RecordLane, Refuse, Renew,
+};
 use crate::spool::{OutgoingRecord, Spool};
 
 /// Kinds of records.
@@ -105,7 +107,9 @@ impl AgentSession {
 
     fn handle_frames(&mut self, now: SessionTime, spool: &mut Spool) -> Result<(), PeerMisbehaved> {
         while self.state != AgentSessionState::Closed {
-            let Some(incoming) = self.decoder.next()? else { break };
+            let Some(incoming) = self.decoder.next()? else {
+                break;
+            };
             self.handle_frame(now, incoming.frame, spool)?;
         }
         self.outbox.check()
@@ -126,13 +130,17 @@ impl AgentSession {
                     server: welcome.server,
                 });
                 let drained = spool.resume(&welcome.lanes, now.wall_ns);
-                self.events.extend(drained.into_iter().map(AgentSessionEvent::Drained));
-                self.events.push_back(AgentSessionEvent::Desired(welcome.desired));
+                self.events
+                    .extend(drained.into_iter().map(AgentSessionEvent::Drained));
+                self.events
+                    .push_back(AgentSessionEvent::Desired(welcome.desired));
             }
             (AgentSessionState::Greeting, Frame::Refuse(refuse)) => {
                 self.close(AgentSessionEvent::Refused(refuse))
             }
-            (_, Frame::Bye(bye)) => self.close(AgentSessionEvent::Closed(SessionEnd::Bye(bye.reason))),
+            (_, Frame::Bye(bye)) => {
+                self.close(AgentSessionEvent::Closed(SessionEnd::Bye(bye.reason)))
+            }
             (_, Frame::Ping(ping)) => self.outbox.send(Pong {
                 sent_ns: ping.sent_ns,
                 received_ns: now.wall_ns,
@@ -151,8 +159,11 @@ impl AgentSession {
                 self.credit_bytes = self.credit_bytes.max(credit.bytes)
             }
             (AgentSessionState::Open, Frame::Ack(ack)) => {
-                let drained = spool.ack(ack.lane, ack.seq).ok_or(PeerMisbehaved::NeverSent(ack.seq))?;
-                self.events.extend(drained.into_iter().map(AgentSessionEvent::Drained));
+                let drained = spool
+                    .ack(ack.lane, ack.seq)
+                    .ok_or(PeerMisbehaved::NeverSent(ack.seq))?;
+                self.events
+                    .extend(drained.into_iter().map(AgentSessionEvent::Drained));
             }
             (_, frame) => return Err(PeerMisbehaved::OutOfPlace(frame.kind())),
         }
@@ -180,7 +191,9 @@ impl AgentSession {
 
     /// Ends the session after the pending data is written.
     pub fn bye(&mut self, reason: &str) {
-        self.outbox.send(Bye { reason: reason.into() });
+        self.outbox.send(Bye {
+            reason: reason.into(),
+        });
     }
 
     /// The next bytes to write: control messages first, then records within the credit.
@@ -205,7 +218,8 @@ impl AgentSession {
 
     /// Monotonic time at which [`AgentSession::handle_timeout`] must be called.
     pub fn poll_timeout(&self) -> Option<u64> {
-        (self.state != AgentSessionState::Closed).then(|| self.heard_ns.saturating_add(self.silence_max_ns))
+        (self.state != AgentSessionState::Closed)
+            .then(|| self.heard_ns.saturating_add(self.silence_max_ns))
     }
 
     /// Handles an expired timer.

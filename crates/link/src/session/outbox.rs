@@ -29,11 +29,18 @@ impl FrameOutbox {
     }
 
     pub(super) fn check(&self) -> Result<(), PeerMisbehaved> {
-        if self.control_bytes > CONTROL_BYTES_MAX { Err(PeerMisbehaved::DoesNotRead) } else { Ok(()) }
+        if self.control_bytes > CONTROL_BYTES_MAX {
+            Err(PeerMisbehaved::DoesNotRead)
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn pop(&mut self) -> Option<Bytes> {
-        let control = self.control.pop_front().inspect(|bytes| self.control_bytes -= bytes.len());
+        let control = self
+            .control
+            .pop_front()
+            .inspect(|bytes| self.control_bytes -= bytes.len());
         control.or_else(|| self.records.pop_front())
     }
 }

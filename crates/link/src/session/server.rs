@@ -10,8 +10,8 @@ use super::outbox::FrameOutbox;
 use crate::clock::{ClockOffset, OffsetEstimator, SessionTime};
 use crate::frame::{Frame, FrameDecoder, IncomingMessage, PeerMisbehaved};
 use crate::message::{
-    Ack, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, Hello, LaneResume, LostRecords, ObserveAll,
-    ObservedJobs, Ping, Pong, RecordLane, Refuse, Renew, VERSIONS, Welcome,
+    Ack, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, Hello, LaneResume, LostRecords,
+    ObserveAll, ObservedJobs, Ping, Pong, RecordLane, Refuse, Renew, VERSIONS, Welcome,
 };
 
 /// Limits and timeouts of a session.
@@ -30,7 +30,12 @@ pub struct SessionLimits {
 impl Default for SessionLimits {
     fn default() -> Self {
         let second = 1_000_000_000;
-        Self { window_bytes: 8 << 20, lanes_max: 4096, ping_every_ns: second, silence_max_ns: 5 * second }
+        Self {
+            window_bytes: 8 << 20,
+            lanes_max: 4096,
+            ping_every_ns: second,
+            silence_max_ns: 5 * second,
+        }
     }
 }
 
@@ -177,7 +182,10 @@ impl ServerSession {
 
     /// Processes received bytes. After an error the session has ended.
     pub fn handle_bytes(&mut self, now: SessionTime, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
-        if matches!(self.state, ServerSessionState::Closed | ServerSessionState::Refused) {
+        if matches!(
+            self.state,
+            ServerSessionState::Closed | ServerSessionState::Refused
+        ) {
             return Ok(());
         }
         self.heard_ns = now.monotonic_ns;
@@ -190,8 +198,13 @@ impl ServerSession {
     }
 
     fn handle_frames(&mut self, now: SessionTime) -> Result<(), PeerMisbehaved> {
-        while !matches!(self.state, ServerSessionState::Closed | ServerSessionState::Refused) {
-            let Some(incoming) = self.decoder.next()? else { break };
+        while !matches!(
+            self.state,
+            ServerSessionState::Closed | ServerSessionState::Refused
+        ) {
+            let Some(incoming) = self.decoder.next()? else {
+                break;
+            };
             self.handle_frame(now, incoming)?;
         }
         self.outbox.check()
@@ -204,9 +217,9 @@ impl ServerSession {
     ) -> Result<(), PeerMisbehaved> {
         match (self.state, frame) {
             (ServerSessionState::Silent, Frame::Hello(hello)) => self.handle_hello(hello),
-            (ServerSessionState::Open, Frame::ObservedJobs(observed)) => {
-                self.events.push_back(ServerSessionEvent::Observed(observed))
-            }
+            (ServerSessionState::Open, Frame::ObservedJobs(observed)) => self
+                .events
+                .push_back(ServerSessionEvent::Observed(observed)),
             (ServerSessionState::Open, Frame::Renew(renew)) => {
                 self.events.push_back(ServerSessionEvent::Renew(renew))
             }
@@ -245,13 +258,19 @@ impl ServerSession {
             return;
         }
         if ![0, self.server].contains(&hello.server) {
-            let reason = "the agent has jobs of another server with the same job numbers".to_owned();
-            self.outbox.send(Refuse { reason, server: self.server, ..Refuse::default() });
+            let reason =
+                "the agent has jobs of another server with the same job numbers".to_owned();
+            self.outbox.send(Refuse {
+                reason,
+                server: self.server,
+                ..Refuse::default()
+            });
             self.state = ServerSessionState::Refused;
             return;
         }
         self.state = ServerSessionState::Asked;
-        self.events.push_back(ServerSessionEvent::Hello(Box::new(hello)));
+        self.events
+            .push_back(ServerSessionEvent::Hello(Box::new(hello)));
     }
 
     fn handle_record(&mut self, record: LaneRecord, bytes: u64) -> Result<(), PeerMisbehaved> {
@@ -274,7 +293,10 @@ impl ServerSession {
         }
         let expected = state.received.saturating_add(1);
         if first != expected || last < first {
-            return Err(PeerMisbehaved::Gap { seq: first, expected });
+            return Err(PeerMisbehaved::Gap {
+                seq: first,
+                expected,
+            });
         }
         state.received = last;
         state.is_closed |= record.is_last();
@@ -285,8 +307,14 @@ impl ServerSession {
 
     fn handle_pong(&mut self, now: SessionTime, pong: Pong) {
         if self.pinged.take_if(|sent| *sent == pong.sent_ns).is_some() {
-            self.offset.add([pong.sent_ns, pong.received_ns, pong.answered_ns, now.wall_ns]);
-            self.events.extend(self.offset.ahead().map(ServerSessionEvent::Offset));
+            self.offset.add([
+                pong.sent_ns,
+                pong.received_ns,
+                pong.answered_ns,
+                now.wall_ns,
+            ]);
+            self.events
+                .extend(self.offset.ahead().map(ServerSessionEvent::Offset));
         }
     }
 
@@ -302,22 +330,36 @@ impl ServerSession {
         }
         self.state = ServerSessionState::Open;
         for resume in &lanes {
-            let state =
-                LaneState { received: resume.durable, committed: resume.durable, ..LaneState::default() };
+            let state = LaneState {
+                received: resume.durable,
+                committed: resume.durable,
+                ..LaneState::default()
+            };
             self.lanes.insert(resume.lane, state);
         }
         self.credit_bytes = self.limits.window_bytes;
         let version = version_max.min(*VERSIONS.end());
         let credit_bytes = self.credit_bytes;
         let server = self.server;
-        self.outbox.send(Welcome { version, desired, lanes, credit_bytes, server });
+        self.outbox.send(Welcome {
+            version,
+            desired,
+            lanes,
+            credit_bytes,
+            server,
+        });
     }
 
     /// Rejects the agent.
     pub fn refuse(&mut self, reason: &str) {
         let server_min = *VERSIONS.start();
         let server_max = *VERSIONS.end();
-        self.outbox.send(Refuse { reason: reason.into(), server_min, server_max, ..Refuse::default() });
+        self.outbox.send(Refuse {
+            reason: reason.into(),
+            server_min,
+            server_max,
+            ..Refuse::default()
+        });
         self.state = ServerSessionState::Refused;
     }
 
@@ -338,7 +380,9 @@ impl ServerSession {
 
     /// Ends the session after the pending data is written.
     pub fn bye(&mut self, reason: &str) {
-        self.outbox.send(Bye { reason: reason.into() });
+        self.outbox.send(Bye {
+            reason: reason.into(),
+        });
         self.state = ServerSessionState::Refused;
     }
 
@@ -350,7 +394,9 @@ impl ServerSession {
 
     /// Notes that all records of a lane up to `seq` are committed.
     pub fn committed(&mut self, lane: RecordLane, seq: u64) {
-        let Some(state) = self.lanes.get_mut(&lane) else { return };
+        let Some(state) = self.lanes.get_mut(&lane) else {
+            return;
+        };
         while let Some((_, bytes)) = state.pending.pop_front_if(|(last, _)| *last <= seq) {
             self.done_bytes += bytes;
         }
@@ -369,7 +415,10 @@ impl ServerSession {
 
     /// Counters of ignored data.
     pub fn counters(&self) -> SessionCounters {
-        SessionCounters { duplicates: self.duplicates, skipped: self.decoder.skipped }
+        SessionCounters {
+            duplicates: self.duplicates,
+            skipped: self.decoder.skipped,
+        }
     }
 
     /// The next bytes to write.
@@ -406,9 +455,9 @@ impl ServerSession {
         match self.state {
             ServerSessionState::Closed => None,
             ServerSessionState::Open => Some(silence.min(self.ping_ns)),
-            ServerSessionState::Silent | ServerSessionState::Asked | ServerSessionState::Refused => {
-                Some(silence)
-            }
+            ServerSessionState::Silent
+            | ServerSessionState::Asked
+            | ServerSessionState::Refused => Some(silence),
         }
     }
 
@@ -422,7 +471,9 @@ impl ServerSession {
         } else if self.is_open() && self.ping_ns <= now.monotonic_ns {
             self.ping_ns = now.monotonic_ns.saturating_add(self.limits.ping_every_ns);
             self.pinged = Some(now.wall_ns);
-            self.outbox.send(Ping { sent_ns: now.wall_ns });
+            self.outbox.send(Ping {
+                sent_ns: now.wall_ns,
+            });
         }
     }
 

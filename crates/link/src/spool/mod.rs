@@ -36,7 +36,11 @@ pub struct SpoolLimits {
 
 impl Default for SpoolLimits {
     fn default() -> Self {
-        Self { memory_bytes_max: 16 << 20, bytes_max: 256 << 20, segment_bytes: 4 << 20 }
+        Self {
+            memory_bytes_max: 16 << 20,
+            bytes_max: 256 << 20,
+            segment_bytes: 4 << 20,
+        }
     }
 }
 
@@ -87,7 +91,8 @@ impl Spool {
     /// Opens the stored records for the incarnation `boot`.
     pub fn open(mut store: Box<dyn SegmentStore>, limits: SpoolLimits, boot: u64) -> Self {
         let ledger = SpoolLedger::load(&mut *store).unwrap_or_default();
-        let (segments, records, torn) = SpoolSegments::open(&mut *store, &ledger, limits.segment_bytes);
+        let (segments, records, torn) =
+            SpoolSegments::open(&mut *store, &ledger, limits.segment_bytes);
         let mut spool = Self {
             store,
             limits,
@@ -97,10 +102,17 @@ impl Spool {
             segments,
             arrivals: 0,
             memory_bytes: 0,
-            counters: SpoolCounters { leftovers: records.len() as u64, torn, ..SpoolCounters::default() },
+            counters: SpoolCounters {
+                leftovers: records.len() as u64,
+                torn,
+                ..SpoolCounters::default()
+            },
         };
-        let acked: BTreeMap<RecordLane, u64> =
-            ledger.lanes.iter().map(|acked| (acked.lane, acked.seq)).collect();
+        let acked: BTreeMap<RecordLane, u64> = ledger
+            .lanes
+            .iter()
+            .map(|acked| (acked.lane, acked.seq))
+            .collect();
         let acked = |lane: &RecordLane| acked.get(lane).copied().unwrap_or_default();
         for (data, place) in records {
             if data.seq > acked(&data.lane) && data.seq <= SEQ_MAX {
@@ -127,7 +139,10 @@ impl Spool {
     }
 
     fn take_back(&mut self, lane: RecordLane, acked: u64, first: u64, entry: SpoolEntry) {
-        let queue = self.lanes.entry(lane).or_insert_with(|| LaneQueue::new(acked, entry.from_ns));
+        let queue = self
+            .lanes
+            .entry(lane)
+            .or_insert_with(|| LaneQueue::new(acked, entry.from_ns));
         queue.newest = queue.newest.max(entry.last);
         queue.sent = queue.newest;
         queue.is_closed |= entry.closes;
@@ -142,24 +157,35 @@ impl Spool {
 
     /// Bytes stored, and their maximum.
     pub fn fill(&self) -> (u64, u64) {
-        (self.memory_bytes + self.segments.bytes(), self.limits.bytes_max)
+        (
+            self.memory_bytes + self.segments.bytes(),
+            self.limits.bytes_max,
+        )
     }
 
     /// Lanes, for [`Hello`](crate::Hello).
     pub fn lanes(&self) -> Vec<LaneRange> {
-        self.lanes.iter().filter_map(|(&lane, queue)| queue.range(lane)).collect()
+        self.lanes
+            .iter()
+            .filter_map(|(&lane, queue)| queue.range(lane))
+            .collect()
     }
 
     /// Whether all records of a lane are committed.
     pub fn is_drained(&self, lane: RecordLane) -> bool {
-        self.lanes.get(&lane).is_none_or(|queue| queue.entries.is_empty())
+        self.lanes
+            .get(&lane)
+            .is_none_or(|queue| queue.entries.is_empty())
     }
 
     /// Appends a record to its lane; sets its `seq`. Nothing may follow a last record.
     pub fn push(&mut self, mut data: DataRecord) -> u64 {
         self.counters.records += 1;
         self.arrivals += 1;
-        let queue = self.lanes.entry(data.lane).or_insert_with(|| LaneQueue::new(0, data.from_ns));
+        let queue = self
+            .lanes
+            .entry(data.lane)
+            .or_insert_with(|| LaneQueue::new(0, data.from_ns));
         data.seq = queue.newest + 1;
         let body = Bytes::from(data.encode_to_vec());
         self.memory_bytes += body.len() as u64;
@@ -169,11 +195,27 @@ impl Spool {
     }
 
     /// Appends a loss to a lane after a crash of its monitor. `tuples`: `None` for an unknown number.
-    pub fn push_lost(&mut self, lane: RecordLane, to_ns: i64, tuples: Option<u64>, is_last: bool) -> u64 {
+    pub fn push_lost(
+        &mut self,
+        lane: RecordLane,
+        to_ns: i64,
+        tuples: Option<u64>,
+        is_last: bool,
+    ) -> u64 {
         self.arrivals += 1;
-        let queue = self.lanes.entry(lane).or_insert_with(|| LaneQueue::new(0, to_ns));
+        let queue = self
+            .lanes
+            .entry(lane)
+            .or_insert_with(|| LaneQueue::new(0, to_ns));
         let from_ns = queue.watermark_ns.min(to_ns);
-        let lost = LostRecords { lane, from_ns, to_ns, tuples, is_last, ..LostRecords::default() };
+        let lost = LostRecords {
+            lane,
+            from_ns,
+            to_ns,
+            tuples,
+            is_last,
+            ..LostRecords::default()
+        };
         queue.push(SpoolEntry::of_lost(&lost, self.arrivals))
     }
 
@@ -218,10 +260,15 @@ impl Spool {
             let is_dead = resume.lane.boot != self.boot;
             if is_dead {
                 self.lanes.entry(resume.lane).or_insert_with(|| {
-                    LaneQueue::new(resume.durable.min(SEQ_MAX), resume.watermark_ns.min(wall_ns))
+                    LaneQueue::new(
+                        resume.durable.min(SEQ_MAX),
+                        resume.watermark_ns.min(wall_ns),
+                    )
                 });
             }
-            let Some(queue) = self.lanes.get_mut(&resume.lane) else { continue };
+            let Some(queue) = self.lanes.get_mut(&resume.lane) else {
+                continue;
+            };
             if is_dead {
                 // The record was sent from memory and is committed, but not on disk.
                 queue.newest = queue.newest.max(resume.durable.min(SEQ_MAX));
@@ -236,7 +283,10 @@ impl Spool {
             queue.fill_holes(self.arrivals);
             queue.sent = queue.acked;
         }
-        let dead = self.lanes.iter().filter(|(lane, queue)| lane.boot != self.boot && !queue.is_closed);
+        let dead = self
+            .lanes
+            .iter()
+            .filter(|(lane, queue)| lane.boot != self.boot && !queue.is_closed);
         for lane in dead.map(|(&lane, _)| lane).collect::<Vec<_>>() {
             let tuples = (lane.boot == self.boot_ended).then_some(0);
             self.push_lost(lane, wall_ns, tuples, true);
@@ -259,13 +309,20 @@ impl Spool {
             .lanes
             .iter()
             .filter_map(|(&lane, queue)| {
-                queue.unsent().next().map(|(first, entry)| (entry.arrival, lane, first))
+                queue
+                    .unsent()
+                    .next()
+                    .map(|(first, entry)| (entry.arrival, lane, first))
             })
             .min()?;
         let queue = self.lanes.get_mut(&lane)?;
         let body = match &queue.entries.get(&first)?.place {
             RecordPlace::Memory(body) => Some(body.clone()),
-            &RecordPlace::Segment { segment, offset, length } => {
+            &RecordPlace::Segment {
+                segment,
+                offset,
+                length,
+            } => {
                 let body = store::read(&mut *self.store, segment, offset, length);
                 if body.is_none() {
                     self.counters.store_failed += 1;
@@ -279,11 +336,16 @@ impl Spool {
         // If dropped, it may have been merged with the previous loss, which was not sent either.
         let (&first, entry) = queue.entries.range(queue.sent + 1..).next()?;
         queue.sent = entry.last;
-        Some(body.map_or_else(|| OutgoingRecord::Lost(entry.as_lost(lane, first)), OutgoingRecord::Data))
+        Some(body.map_or_else(
+            || OutgoingRecord::Lost(entry.as_lost(lane, first)),
+            OutgoingRecord::Data,
+        ))
     }
 
     fn release(&mut self, lane: RecordLane, seq: u64) {
-        let Some(queue) = self.lanes.get_mut(&lane) else { return };
+        let Some(queue) = self.lanes.get_mut(&lane) else {
+            return;
+        };
         for entry in queue.ack(seq) {
             match entry.place {
                 RecordPlace::Memory(body) => self.memory_bytes -= body.len() as u64,
@@ -297,8 +359,12 @@ impl Spool {
     /// Removes completed lanes.
     fn drained(&mut self) -> Vec<RecordLane> {
         let is_over = |queue: &LaneQueue| queue.is_closed && queue.entries.is_empty();
-        let over: Vec<RecordLane> =
-            self.lanes.iter().filter(|(_, q)| is_over(q)).map(|(&lane, _)| lane).collect();
+        let over: Vec<RecordLane> = self
+            .lanes
+            .iter()
+            .filter(|(_, q)| is_over(q))
+            .map(|(&lane, _)| lane)
+            .collect();
         self.lanes.retain(|_, queue| !is_over(queue));
         over
     }
@@ -309,24 +375,32 @@ impl Spool {
         }
         // If the store fails, records stay in memory.
         while self.memory_bytes > self.limits.memory_bytes_max && self.give_way_in_memory() {}
-        while self.memory_bytes + self.segments.bytes() > self.limits.bytes_max && self.give_way() {}
+        while self.memory_bytes + self.segments.bytes() > self.limits.bytes_max && self.give_way() {
+        }
     }
 
     /// Moves records from memory to segments, oldest first, while the store accepts them.
     fn spill(&mut self) {
         let in_memory = self.lanes.iter().flat_map(|(&lane, queue)| {
-            let memory =
-                queue.entries.iter().filter(|(_, entry)| matches!(entry.place, RecordPlace::Memory(_)));
+            let memory = queue
+                .entries
+                .iter()
+                .filter(|(_, entry)| matches!(entry.place, RecordPlace::Memory(_)));
             memory.map(move |(&first, entry)| (entry.arrival, lane, first))
         });
         let mut order: Vec<(u64, RecordLane, u64)> = in_memory.collect();
         order.sort_unstable();
         for (_, lane, first) in order {
-            let Some(entry) = self.lanes.get_mut(&lane).and_then(|queue| queue.entries.get_mut(&first))
+            let Some(entry) = self
+                .lanes
+                .get_mut(&lane)
+                .and_then(|queue| queue.entries.get_mut(&first))
             else {
                 continue;
             };
-            let RecordPlace::Memory(body) = &entry.place else { continue };
+            let RecordPlace::Memory(body) = &entry.place else {
+                continue;
+            };
             let Ok(place) = self.segments.append(&mut *self.store, entry.form, body) else {
                 self.counters.store_failed += 1;
                 break;
@@ -357,21 +431,31 @@ impl Spool {
         let oldest = [PayloadFormat::Tuples, PayloadFormat::Partial]
             .into_iter()
             .find_map(|form| self.oldest_in_memory(form));
-        oldest.map(|(lane, first)| self.give_up(lane, first)).is_some()
+        oldest
+            .map(|(lane, first)| self.give_up(lane, first))
+            .is_some()
     }
 
     fn oldest_in_memory(&self, form: PayloadFormat) -> Option<(RecordLane, u64)> {
         let oldest = |(&lane, queue): (&RecordLane, &LaneQueue)| {
-            let is_wanted =
-                |entry: &SpoolEntry| entry.form == form && matches!(entry.place, RecordPlace::Memory(_));
+            let is_wanted = |entry: &SpoolEntry| {
+                entry.form == form && matches!(entry.place, RecordPlace::Memory(_))
+            };
             let (first, entry) = queue.unsent().find(|(_, entry)| is_wanted(entry))?;
             Some((entry.arrival, lane, first))
         };
-        self.lanes.iter().filter_map(oldest).min().map(|(_, lane, first)| (lane, first))
+        self.lanes
+            .iter()
+            .filter_map(oldest)
+            .min()
+            .map(|(_, lane, first)| (lane, first))
     }
 
     fn segments_with_sent(&self) -> Vec<u32> {
-        let sent = self.lanes.values().flat_map(|queue| queue.entries.range(..=queue.sent));
+        let sent = self
+            .lanes
+            .values()
+            .flat_map(|queue| queue.entries.range(..=queue.sent));
         let segment = |entry: &SpoolEntry| match entry.place {
             RecordPlace::Segment { segment, .. } => Some(segment),
             _ => None,
@@ -382,7 +466,11 @@ impl Spool {
     fn give_up_segment(&mut self, segment: u32) {
         let is_in = |entry: &SpoolEntry| matches!(entry.place, RecordPlace::Segment { segment: s, .. } if s == segment);
         let inside = self.lanes.iter().flat_map(|(&lane, queue)| {
-            queue.entries.iter().filter(|(_, entry)| is_in(entry)).map(move |(&first, _)| (lane, first))
+            queue
+                .entries
+                .iter()
+                .filter(|(_, entry)| is_in(entry))
+                .map(move |(&first, _)| (lane, first))
         });
         for (lane, first) in inside.collect::<Vec<_>>() {
             self.give_up(lane, first);
@@ -392,8 +480,12 @@ impl Spool {
 
     /// Replaces a record by a loss.
     fn give_up(&mut self, lane: RecordLane, first: u64) {
-        let Some(queue) = self.lanes.get_mut(&lane) else { return };
-        let Some(entry) = queue.entries.get(&first) else { return };
+        let Some(queue) = self.lanes.get_mut(&lane) else {
+            return;
+        };
+        let Some(entry) = queue.entries.get(&first) else {
+            return;
+        };
         self.counters.lost_records += 1;
         self.counters.lost_tuples += entry.tuples.unwrap_or_default();
         match &entry.place {
@@ -415,7 +507,11 @@ impl Spool {
 
     fn drop_those(&mut self, dropped: Vec<u32>) {
         let lost = self.lanes.iter().flat_map(|(&lane, queue)| {
-            queue.entries.iter().filter(|(_, e)| e.is_lost()).map(move |(&first, e)| e.as_lost(lane, first))
+            queue
+                .entries
+                .iter()
+                .filter(|(_, e)| e.is_lost())
+                .map(move |(&first, e)| e.as_lost(lane, first))
         });
         let ledger = SpoolLedger {
             oldest: self.segments.first_number(),
@@ -423,7 +519,10 @@ impl Spool {
             lanes: self
                 .lanes
                 .iter()
-                .map(|(&lane, queue)| AcknowledgedLane { lane, seq: queue.acked })
+                .map(|(&lane, queue)| AcknowledgedLane {
+                    lane,
+                    seq: queue.acked,
+                })
                 .collect(),
             lost: lost.collect(),
         };

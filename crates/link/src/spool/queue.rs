@@ -41,12 +41,34 @@ impl SpoolEntry {
     }
 
     pub(super) fn as_lost(&self, lane: RecordLane, first: u64) -> LostRecords {
-        let &Self { last, from_ns, to_ns, tuples, closes, .. } = self;
-        LostRecords { lane, first, last, from_ns, to_ns, tuples, is_last: closes }
+        let &Self {
+            last,
+            from_ns,
+            to_ns,
+            tuples,
+            closes,
+            ..
+        } = self;
+        LostRecords {
+            lane,
+            first,
+            last,
+            from_ns,
+            to_ns,
+            tuples,
+            is_last: closes,
+        }
     }
 
     pub(super) fn of_lost(lost: &LostRecords, arrival: u64) -> Self {
-        let &LostRecords { last, from_ns, to_ns, tuples, is_last, .. } = lost;
+        let &LostRecords {
+            last,
+            from_ns,
+            to_ns,
+            tuples,
+            is_last,
+            ..
+        } = lost;
         Self {
             last,
             arrival,
@@ -74,17 +96,30 @@ pub(super) struct LaneQueue {
 
 impl LaneQueue {
     pub(super) fn new(acked: u64, watermark_ns: i64) -> Self {
-        Self { entries: BTreeMap::new(), acked, sent: acked, newest: acked, watermark_ns, is_closed: false }
+        Self {
+            entries: BTreeMap::new(),
+            acked,
+            sent: acked,
+            newest: acked,
+            watermark_ns,
+            is_closed: false,
+        }
     }
 
     pub(super) fn range(&self, lane: RecordLane) -> Option<LaneRange> {
         let (&oldest, _) = self.entries.first_key_value()?;
-        Some(LaneRange { lane, oldest, newest: self.newest })
+        Some(LaneRange {
+            lane,
+            oldest,
+            newest: self.newest,
+        })
     }
 
     /// Entries that have never been sent, oldest first.
     pub(super) fn unsent(&self) -> impl Iterator<Item = (u64, &SpoolEntry)> {
-        self.entries.range(self.sent + 1..).map(|(&first, entry)| (first, entry))
+        self.entries
+            .range(self.sent + 1..)
+            .map(|(&first, entry)| (first, entry))
     }
 
     /// Appends an entry; returns its first sequence number.
@@ -100,11 +135,17 @@ impl LaneQueue {
 
     /// Drops a record: its entry becomes a loss, merged with adjacent losses.
     pub(super) fn give_up(&mut self, first: u64) {
-        let Some(entry) = self.entries.get_mut(&first) else { return };
+        let Some(entry) = self.entries.get_mut(&first) else {
+            return;
+        };
         entry.place = RecordPlace::Lost;
         let next = entry.last + 1;
         self.merge(first, next);
-        let before = self.entries.range(..first).next_back().map(|(&before, _)| before);
+        let before = self
+            .entries
+            .range(..first)
+            .next_back()
+            .map(|(&before, _)| before);
         if let Some(before) = before.filter(|&before| before > self.sent) {
             self.merge(before, first);
         }
@@ -115,12 +156,19 @@ impl LaneQueue {
         if !are_lost(left) || !are_lost(right) {
             return;
         }
-        let Some(right) = self.entries.remove(&right) else { return };
-        let Some(left) = self.entries.get_mut(&left) else { return };
+        let Some(right) = self.entries.remove(&right) else {
+            return;
+        };
+        let Some(left) = self.entries.get_mut(&left) else {
+            return;
+        };
         left.last = right.last;
         left.from_ns = left.from_ns.min(right.from_ns);
         left.to_ns = left.to_ns.max(right.to_ns);
-        left.tuples = left.tuples.zip(right.tuples).map(|(a, b)| a.saturating_add(b));
+        left.tuples = left
+            .tuples
+            .zip(right.tuples)
+            .map(|(a, b)| a.saturating_add(b));
         left.closes |= right.closes;
     }
 
@@ -135,7 +183,11 @@ impl LaneQueue {
             gone.push(first.remove());
         }
         // A loss that was partly committed before the counting process died.
-        let cut = self.entries.first_key_value().map(|(&first, _)| first).filter(|&first| first <= seq);
+        let cut = self
+            .entries
+            .first_key_value()
+            .map(|(&first, _)| first)
+            .filter(|&first| first <= seq);
         if let Some(entry) = cut.and_then(|first| self.entries.remove(&first)) {
             self.entries.insert(seq + 1, entry);
         }
@@ -149,14 +201,26 @@ impl LaneQueue {
         let mut holes = Vec::new();
         for (&first, entry) in &self.entries {
             if first > expected {
-                holes.push((expected, first - 1, from_ns.min(entry.from_ns), entry.from_ns));
+                holes.push((
+                    expected,
+                    first - 1,
+                    from_ns.min(entry.from_ns),
+                    entry.from_ns,
+                ));
             }
             expected = entry.last + 1;
             from_ns = entry.to_ns;
         }
         for (first, last, from_ns, to_ns) in holes {
-            let lost = LostRecords { first, last, from_ns, to_ns, ..LostRecords::default() };
-            self.entries.insert(first, SpoolEntry::of_lost(&lost, arrival));
+            let lost = LostRecords {
+                first,
+                last,
+                from_ns,
+                to_ns,
+                ..LostRecords::default()
+            };
+            self.entries
+                .insert(first, SpoolEntry::of_lost(&lost, arrival));
         }
     }
 }

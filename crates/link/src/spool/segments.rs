@@ -40,8 +40,14 @@ impl SpoolSegments {
     ) -> (Self, Vec<(DataRecord, RecordPlace)>, u64) {
         let mut numbers = store.list();
         numbers.sort_unstable_by_key(|number| number.wrapping_sub(ledger.oldest));
-        let next = numbers.last().map_or(ledger.oldest, |last| last.wrapping_add(1));
-        let mut found = Self { segments: VecDeque::new(), next, segment_bytes };
+        let next = numbers
+            .last()
+            .map_or(ledger.oldest, |last| last.wrapping_add(1));
+        let mut found = Self {
+            segments: VecDeque::new(),
+            next,
+            segment_bytes,
+        };
         let mut records = Vec::new();
         let mut torn = 0;
         for number in numbers {
@@ -52,7 +58,9 @@ impl SpoolSegments {
             let bytes = store.read(number, 0, u64::MAX).unwrap_or_default();
             let (inside, is_torn) = store::scan(&bytes);
             torn += u64::from(is_torn);
-            let form = inside.first().map_or(PayloadFormat::Tuples, |(data, ..)| data.form());
+            let form = inside
+                .first()
+                .map_or(PayloadFormat::Tuples, |(data, ..)| data.form());
             let needed = inside.len() as u64;
             found.segments.push_back(SpoolSegment {
                 number,
@@ -62,7 +70,14 @@ impl SpoolSegments {
                 state: SegmentState::Full,
             });
             records.extend(inside.into_iter().map(|(data, offset, length)| {
-                (data, RecordPlace::Segment { segment: number, offset, length })
+                (
+                    data,
+                    RecordPlace::Segment {
+                        segment: number,
+                        offset,
+                        length,
+                    },
+                )
             }));
         }
         (found, records, torn)
@@ -74,7 +89,9 @@ impl SpoolSegments {
 
     /// First number.
     pub(super) fn first_number(&self) -> u32 {
-        self.segments.front().map_or(self.next, |segment| segment.number)
+        self.segments
+            .front()
+            .map_or(self.next, |segment| segment.number)
     }
 
     pub(super) fn append(
@@ -95,7 +112,11 @@ impl SpoolSegments {
         segment.bytes += length;
         segment.needed += 1;
         segment.state = SegmentState::Growing { synced: false };
-        Ok(RecordPlace::Segment { segment: segment.number, offset, length })
+        Ok(RecordPlace::Segment {
+            segment: segment.number,
+            offset,
+            length,
+        })
     }
 
     fn growing(&mut self, form: PayloadFormat) -> &mut SpoolSegment {
@@ -105,11 +126,22 @@ impl SpoolSegments {
                 segment.state = SegmentState::Full;
             }
         }
-        let room = |s: &SpoolSegment, max| s.form == form && s.state != SegmentState::Full && s.bytes < max;
-        let at = self.segments.iter().position(|segment| room(segment, self.segment_bytes));
+        let room = |s: &SpoolSegment, max| {
+            s.form == form && s.state != SegmentState::Full && s.bytes < max
+        };
+        let at = self
+            .segments
+            .iter()
+            .position(|segment| room(segment, self.segment_bytes));
         let at = at.unwrap_or_else(|| {
             let state = SegmentState::Growing { synced: true };
-            self.segments.push_back(SpoolSegment { number: self.next, form, bytes: 0, needed: 0, state });
+            self.segments.push_back(SpoolSegment {
+                number: self.next,
+                form,
+                bytes: 0,
+                needed: 0,
+                state,
+            });
             self.next = self.next.wrapping_add(1);
             self.segments.len() - 1
         });
@@ -120,31 +152,49 @@ impl SpoolSegments {
         for segment in &mut self.segments {
             if segment.state == (SegmentState::Growing { synced: false }) {
                 let synced = store.sync(segment.number).is_ok();
-                segment.state = if synced { SegmentState::Growing { synced } } else { SegmentState::Full };
+                segment.state = if synced {
+                    SegmentState::Growing { synced }
+                } else {
+                    SegmentState::Full
+                };
             }
         }
     }
 
     /// Decrements the number of needed records.
     pub(super) fn forget(&mut self, number: u32) {
-        if let Some(segment) = self.segments.iter_mut().find(|segment| segment.number == number) {
+        if let Some(segment) = self
+            .segments
+            .iter_mut()
+            .find(|segment| segment.number == number)
+        {
             segment.needed = segment.needed.saturating_sub(1);
         }
     }
 
     /// Marks all records as not needed.
     pub(super) fn forget_all(&mut self) {
-        self.segments.iter_mut().for_each(|segment| segment.needed = 0);
+        self.segments
+            .iter_mut()
+            .for_each(|segment| segment.needed = 0);
     }
 
     /// The oldest segment of a form without records of `sent`.
     pub(super) fn oldest(&self, form: PayloadFormat, sent: &[u32]) -> Option<u32> {
-        let may_go = |s: &&SpoolSegment| s.form == form && s.needed > 0 && !sent.contains(&s.number);
-        self.segments.iter().find(may_go).map(|segment| segment.number)
+        let may_go =
+            |s: &&SpoolSegment| s.form == form && s.needed > 0 && !sent.contains(&s.number);
+        self.segments
+            .iter()
+            .find(may_go)
+            .map(|segment| segment.number)
     }
 
     pub(super) fn unneeded(&self) -> Vec<u32> {
-        self.segments.iter().filter(|segment| segment.needed == 0).map(|segment| segment.number).collect()
+        self.segments
+            .iter()
+            .filter(|segment| segment.needed == 0)
+            .map(|segment| segment.number)
+            .collect()
     }
 
     pub(super) fn drop(&mut self, number: u32) {

@@ -19,7 +19,12 @@ pub trait SegmentStore {
     /// Syncs the appended data.
     fn sync(&mut self, segment: u32) -> Result<(), SegmentStoreError>;
     /// Reads up to `length` bytes from `offset`.
-    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, SegmentStoreError>;
+    fn read(
+        &mut self,
+        segment: u32,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, SegmentStoreError>;
     /// Removes a segment that is no longer needed.
     fn remove(&mut self, segment: u32);
     /// Existing segments, in any order.
@@ -62,7 +67,11 @@ const HEAD_BYTES: usize = 4 + 8;
 /// Encodes a record for a segment.
 pub(super) fn seal(body: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::with_capacity(HEAD_BYTES + body.len());
-    sealed.extend(u32::try_from(body.len()).expect("records are shorter than segments").to_be_bytes());
+    sealed.extend(
+        u32::try_from(body.len())
+            .expect("records are shorter than segments")
+            .to_be_bytes(),
+    );
     sealed.extend(xxh3_64(body).to_be_bytes());
     sealed.extend(body);
     sealed
@@ -90,7 +99,12 @@ pub(super) fn scan(bytes: &[u8]) -> (Vec<(DataRecord, u64, u64)>, bool) {
 }
 
 /// Reads one record.
-pub(super) fn read(store: &mut dyn SegmentStore, segment: u32, offset: u64, length: u64) -> Option<Bytes> {
+pub(super) fn read(
+    store: &mut dyn SegmentStore,
+    segment: u32,
+    offset: u64,
+    length: u64,
+) -> Option<Bytes> {
     let bytes = store.read(segment, offset, length).ok()?;
     unseal(&bytes).map(|(body, _)| Bytes::copy_from_slice(body))
 }

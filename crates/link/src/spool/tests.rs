@@ -45,10 +45,20 @@ impl SegmentStore for MemorySegmentStore {
         Ok(())
     }
 
-    fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, SegmentStoreError> {
+    fn read(
+        &mut self,
+        segment: u32,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, SegmentStoreError> {
         let disk = self.0.borrow();
         let (bytes, _) = disk.files.get(&segment).ok_or(SegmentStoreError)?;
-        Ok(bytes.iter().skip(offset as usize).take(length.min(1 << 30) as usize).copied().collect())
+        Ok(bytes
+            .iter()
+            .skip(offset as usize)
+            .take(length.min(1 << 30) as usize)
+            .copied()
+            .collect())
     }
 
     fn remove(&mut self, segment: u32) {
@@ -69,8 +79,16 @@ impl SegmentStore for MemorySegmentStore {
     }
 }
 
-pub(crate) const LANE: RecordLane = RecordLane { boot: 1, job: 7, attempt: 1 };
-const LIMITS: SpoolLimits = SpoolLimits { memory_bytes_max: 1000, bytes_max: 6000, segment_bytes: 1000 };
+pub(crate) const LANE: RecordLane = RecordLane {
+    boot: 1,
+    job: 7,
+    attempt: 1,
+};
+const LIMITS: SpoolLimits = SpoolLimits {
+    memory_bytes_max: 1000,
+    bytes_max: 6000,
+    segment_bytes: 1000,
+};
 
 pub(crate) fn record(lane: RecordLane, at: i64, form: PayloadFormat) -> DataRecord {
     let payload = vec![at as u8; 150].into();
@@ -93,19 +111,32 @@ fn sent(spool: &mut Spool) -> Vec<(u64, u64, Option<i64>)> {
                 let data = DataRecord::decode(body).expect("a record");
                 (data.seq, data.seq, Some(data.tuples as i64))
             }
-            OutgoingRecord::Lost(lost) => (lost.first, lost.last, lost.tuples.map(|tuples| -(tuples as i64))),
+            OutgoingRecord::Lost(lost) => (
+                lost.first,
+                lost.last,
+                lost.tuples.map(|tuples| -(tuples as i64)),
+            ),
         })
         .collect()
 }
 
 fn resume(durable: u64) -> [LaneResume; 1] {
-    [LaneResume { lane: LANE, durable, watermark_ns: 0, is_closed: false }]
+    [LaneResume {
+        lane: LANE,
+        durable,
+        watermark_ns: 0,
+        is_closed: false,
+    }]
 }
 
 #[test]
 fn a_new_life_for_another_server_keeps_nothing() {
     let store = MemorySegmentStore::default();
-    let limits = SpoolLimits { memory_bytes_max: 100, bytes_max: 10_000, segment_bytes: 200 };
+    let limits = SpoolLimits {
+        memory_bytes_max: 100,
+        bytes_max: 10_000,
+        segment_bytes: 200,
+    };
     let mut spool = Spool::open(Box::new(store.clone()), limits, 1);
     for _ in 0..20 {
         spool.push(record(LANE, 3, PayloadFormat::Tuples));
@@ -113,12 +144,22 @@ fn a_new_life_for_another_server_keeps_nothing() {
     spool.push_lost(RecordLane { job: 99, ..LANE }, 5, Some(7), true);
     assert_eq!(spool.begin_again(2), (20, 200));
     assert_eq!((spool.lanes(), spool.fill().0), (vec![], 0));
-    assert_eq!((spool.counters().lost_records, spool.counters().lost_tuples), (20, 200));
-    spool.push(record(RecordLane { boot: 2, ..LANE }, 1, PayloadFormat::Tuples));
+    assert_eq!(
+        (spool.counters().lost_records, spool.counters().lost_tuples),
+        (20, 200)
+    );
+    spool.push(record(
+        RecordLane { boot: 2, ..LANE },
+        1,
+        PayloadFormat::Tuples,
+    ));
     spool.flush();
     drop(spool);
     let lanes = Spool::open(Box::new(store), limits, 3).lanes();
-    assert_eq!(lanes.iter().map(|held| held.lane.boot).collect::<Vec<_>>(), [2]);
+    assert_eq!(
+        lanes.iter().map(|held| held.lane.boot).collect::<Vec<_>>(),
+        [2]
+    );
 }
 
 #[test]
@@ -129,7 +170,10 @@ fn memory_then_segments_and_nothing_is_lost_while_there_is_room() {
     }
     spool.resume(&[], 0);
     let sent = sent(&mut spool);
-    assert_eq!(sent, (1..=20).map(|seq| (seq, seq, Some(10))).collect::<Vec<_>>());
+    assert_eq!(
+        sent,
+        (1..=20).map(|seq| (seq, seq, Some(10))).collect::<Vec<_>>()
+    );
     assert_eq!(spool.ack(LANE, 20), Some(vec![]));
     assert!(spool.is_drained(LANE));
     assert_eq!(spool.ack(LANE, 21), None, "never sent");
@@ -151,12 +195,30 @@ fn tuples_give_way_before_partials_and_what_was_sent_never() {
         assert!(spool.fill().0 <= LIMITS.bytes_max);
     }
     let all = sent(&mut spool);
-    let tuples: i64 = all.iter().filter_map(|(.., tuples)| *tuples).map(i64::abs).sum();
-    assert_eq!(tuples, 1000 + 100, "all that was not sent before is there or is told of");
-    let lost: Vec<_> = all.iter().filter(|(.., tuples)| *tuples < Some(0)).collect();
+    let tuples: i64 = all
+        .iter()
+        .filter_map(|(.., tuples)| *tuples)
+        .map(i64::abs)
+        .sum();
+    assert_eq!(
+        tuples,
+        1000 + 100,
+        "all that was not sent before is there or is told of"
+    );
+    let lost: Vec<_> = all
+        .iter()
+        .filter(|(.., tuples)| *tuples < Some(0))
+        .collect();
     assert_eq!(lost.len(), 1, "{all:?}");
-    assert_eq!(spool.counters().lost_tuples as i64, -lost[0].2.expect("a count"));
-    assert_eq!(spool.ack(partials, 10), Some(vec![]), "all partials were sent");
+    assert_eq!(
+        spool.counters().lost_tuples as i64,
+        -lost[0].2.expect("a count")
+    );
+    assert_eq!(
+        spool.ack(partials, 10),
+        Some(vec![]),
+        "all partials were sent"
+    );
 }
 
 #[test]
@@ -183,7 +245,16 @@ fn leftovers_are_sent_under_their_old_lane_which_is_then_closed() {
     assert_eq!(sent(&mut spool), [(13, 13, None)]);
     // Including the end.
     let mut spool = Spool::open(Box::new(store), LIMITS, 3);
-    assert_eq!(spool.resume(&[LaneResume { is_closed: true, ..resume(12)[0] }], 99), [LANE]);
+    assert_eq!(
+        spool.resume(
+            &[LaneResume {
+                is_closed: true,
+                ..resume(12)[0]
+            }],
+            99
+        ),
+        [LANE]
+    );
     assert_eq!(sent(&mut spool), []);
 }
 
@@ -205,7 +276,11 @@ fn a_torn_record_is_a_loss() {
     assert_eq!(spool.counters().torn, 1);
     spool.resume(&resume(0), 99);
     let sent = sent(&mut spool);
-    assert_eq!(sent.iter().filter(|(.., tuples)| tuples.is_none()).count(), 1, "{sent:?}");
+    assert_eq!(
+        sent.iter().filter(|(.., tuples)| tuples.is_none()).count(),
+        1,
+        "{sent:?}"
+    );
     assert_eq!(sent.last().map(|(_, last, _)| *last), Some(12));
 }
 
@@ -222,7 +297,13 @@ fn a_full_disk_costs_records_and_is_not_the_end() {
     store.0.borrow_mut().room = None;
     spool.resume(&[], 0);
     let sent = sent(&mut spool);
-    assert_eq!(sent.iter().filter_map(|(.., tuples)| *tuples).map(i64::abs).sum::<i64>(), 400);
+    assert_eq!(
+        sent.iter()
+            .filter_map(|(.., tuples)| *tuples)
+            .map(i64::abs)
+            .sum::<i64>(),
+        400
+    );
     assert!(sent.iter().any(|(.., tuples)| *tuples < Some(0)));
 }
 
@@ -230,7 +311,12 @@ fn a_full_disk_costs_records_and_is_not_the_end() {
 fn numbers_of_segments_wrap() {
     let store = MemorySegmentStore::default();
     let oldest = u32::MAX - 2;
-    SpoolLedger { oldest, ..SpoolLedger::default() }.save(&mut store.clone()).expect("room");
+    SpoolLedger {
+        oldest,
+        ..SpoolLedger::default()
+    }
+    .save(&mut store.clone())
+    .expect("room");
     let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
     for at in 0..24 {
         spool.push(record(LANE, at, PayloadFormat::Partial));
@@ -239,7 +325,10 @@ fn numbers_of_segments_wrap() {
     assert!(store.clone().list().contains(&0) && store.clone().list().contains(&oldest));
     let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
     spool.resume(&resume(0), 0);
-    assert_eq!(sent(&mut spool), (1..=24).map(|seq| (seq, seq, Some(10))).collect::<Vec<_>>());
+    assert_eq!(
+        sent(&mut spool),
+        (1..=24).map(|seq| (seq, seq, Some(10))).collect::<Vec<_>>()
+    );
     // New records follow the newest.
     spool.push(record(LANE, 24, PayloadFormat::Partial));
     spool.flush();
@@ -257,12 +346,24 @@ fn the_ledger_says_what_counts_before_a_segment_goes() {
     let known = spool.counters().lost_tuples;
     assert!(known > 0);
     // Dropped records are still counted after a restart, and a dropped segment that reappears is ignored.
-    let dropped = SpoolLedger::load(&mut store.clone()).expect("a ledger").dropped;
-    store.clone().append(dropped[0], &seal_of(record(LANE, 0, PayloadFormat::Tuples))).expect("room");
+    let dropped = SpoolLedger::load(&mut store.clone())
+        .expect("a ledger")
+        .dropped;
+    store
+        .clone()
+        .append(dropped[0], &seal_of(record(LANE, 0, PayloadFormat::Tuples)))
+        .expect("room");
     let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
     spool.resume(&resume(0), 0);
     let sent = sent(&mut spool);
-    assert_eq!(sent.iter().filter_map(|(.., tuples)| *tuples).map(i64::abs).sum::<i64>(), 1000, "{sent:?}");
+    assert_eq!(
+        sent.iter()
+            .filter_map(|(.., tuples)| *tuples)
+            .map(i64::abs)
+            .sum::<i64>(),
+        1000,
+        "{sent:?}"
+    );
     assert_eq!(sent[0].2, Some(-(known as i64)));
     assert!(!store.clone().list().contains(&dropped[0]));
 }

@@ -60,10 +60,23 @@ pub struct PacketBehavior {
 impl SwitchNetwork {
     /// A network of these switches.
     #[must_use]
-    pub fn new(switches: Vec<SwitchModel>, links: Vec<SwitchLink>, hosts: Vec<KnownHost>) -> SwitchNetwork {
-        let mut network = SwitchNetwork { switches, links, hosts, learned: Vec::new() };
+    pub fn new(
+        switches: Vec<SwitchModel>,
+        links: Vec<SwitchLink>,
+        hosts: Vec<KnownHost>,
+    ) -> SwitchNetwork {
+        let mut network = SwitchNetwork {
+            switches,
+            links,
+            hosts,
+            learned: Vec::new(),
+        };
         let mut terms = UnmodeledTerms::default();
-        network.learned = network.switches.iter().map(|switch| switch.learns_at(&mut terms)).collect();
+        network.learned = network
+            .switches
+            .iter()
+            .map(|switch| switch.learns_at(&mut terms))
+            .collect();
         network
     }
 
@@ -112,14 +125,18 @@ impl SwitchNetwork {
             }
         }
         let nearer = |end: &(u32, At)| distance[end.1.0].checked_add(1) == Some(distance[from]);
-        self.ends(from).filter(nearer).map(|(port, _)| port).collect()
+        self.ends(from)
+            .filter(nearer)
+            .map(|(port, _)| port)
+            .collect()
     }
 
     /// Links of a switch for traffic other than copies: its port, and the other end.
     fn ends(&self, at: usize) -> impl Iterator<Item = (u32, At)> {
         let here = move |(a, b): (At, At)| (a.0 == at).then_some((a.1, b));
-        let is_there =
-            move |end: &(u32, At)| end.1.0 < self.switches.len() && !self.switches[at].is_for_copies(end.0);
+        let is_there = move |end: &(u32, At)| {
+            end.1.0 < self.switches.len() && !self.switches[at].is_for_copies(end.0)
+        };
         self.links
             .iter()
             .flat_map(move |SwitchLink(a, b)| [here((*a, *b)), here((*b, *a))])
@@ -136,7 +153,14 @@ impl SwitchNetwork {
         terms: &mut UnmodeledTerms,
     ) -> Vec<PacketBehavior> {
         let entered = region.and(&PacketCube::ALL.with(MatchField::InPort, port.into()));
-        let follow = |entered| self.follow(switch, PacketClass::new(entered, PathState::default()), 0, terms);
+        let follow = |entered| {
+            self.follow(
+                switch,
+                PacketClass::new(entered, PathState::default()),
+                0,
+                terms,
+            )
+        };
         entered.map(follow).unwrap_or_default()
     }
 
@@ -147,8 +171,12 @@ impl SwitchNetwork {
         hops: usize,
         terms: &mut UnmodeledTerms,
     ) -> Vec<PacketBehavior> {
-        let nothing =
-            |region, doubts| PacketBehavior { region, copies: Vec::new(), is_delivered: false, doubts };
+        let nothing = |region, doubts| PacketBehavior {
+            region,
+            copies: Vec::new(),
+            is_delivered: false,
+            doubts,
+        };
         let Some(switch) = self.switches.get(at).filter(|_| hops < HOPS_MAX) else {
             return vec![nothing(class.region, vec!["it loops".to_owned()])];
         };
@@ -160,7 +188,9 @@ impl SwitchNetwork {
                 for (port, max_len, state) in self.mirrored(at, &class, way) {
                     so_far = so_far
                         .into_iter()
-                        .flat_map(|begun| self.leave((at, port), max_len, &state, begun, hops, terms))
+                        .flat_map(|begun| {
+                            self.leave((at, port), max_len, &state, begun, hops, terms)
+                        })
                         .collect();
                 }
                 all.extend(so_far);
@@ -181,15 +211,29 @@ impl SwitchNetwork {
         let mut doubts = Vec::new();
         for effect in &class.effects {
             let choices: Vec<Vec<Out>> = match effect {
-                PacketEffect::Output { port, max_len, state } => vec![vec![(*port, *max_len, state.clone())]],
+                PacketEffect::Output {
+                    port,
+                    max_len,
+                    state,
+                } => vec![vec![(*port, *max_len, state.clone())]],
                 PacketEffect::Normal(state) => {
-                    let out =
-                        |ports: Vec<u32>| ports.into_iter().map(|port| (port, None, state.clone())).collect();
-                    self.normal(at, &class.region.cube, state).into_iter().map(out).collect()
+                    let out = |ports: Vec<u32>| {
+                        ports
+                            .into_iter()
+                            .map(|port| (port, None, state.clone()))
+                            .collect()
+                    };
+                    self.normal(at, &class.region.cube, state)
+                        .into_iter()
+                        .map(out)
+                        .collect()
                 }
                 PacketEffect::Controller(..) => continue,
                 PacketEffect::Unknown(text) => {
-                    doubts.push(format!("{}: {text} cannot be modeled", self.switches[at].name));
+                    doubts.push(format!(
+                        "{}: {text} cannot be modeled",
+                        self.switches[at].name
+                    ));
                     continue;
                 }
             };
@@ -222,7 +266,9 @@ impl SwitchNetwork {
         hops: usize,
         terms: &mut UnmodeledTerms,
     ) -> Vec<PacketBehavior> {
-        let Some(port) = self.switches[at.0].port(at.1) else { return vec![begun] };
+        let Some(port) = self.switches[at.0].port(at.1) else {
+            return vec![begun];
+        };
         if let PortNeighbor::Monitor(monitor) = &port.leads {
             let mut copied = begun;
             copied.copies.push((monitor.clone(), max_len));
@@ -231,11 +277,19 @@ impl SwitchNetwork {
         }
         let Some((switch, entrance)) = self.peer(at) else {
             let is_delivered = begun.is_delivered || port.leads != PortNeighbor::Copies;
-            return vec![PacketBehavior { is_delivered, ..begun }];
+            return vec![PacketBehavior {
+                is_delivered,
+                ..begun
+            }];
         };
         let mut state = state.clone();
         state.set.insert(MatchField::InPort, entrance.into());
-        let further = self.follow(switch, PacketClass::new(begun.region.clone(), state), hops + 1, terms);
+        let further = self.follow(
+            switch,
+            PacketClass::new(begun.region.clone(), state),
+            hops + 1,
+            terms,
+        );
         let both = |mut there: PacketBehavior| {
             // Truncation is kept on the rest of the path.
             for (_, len) in &mut there.copies {
@@ -258,7 +312,9 @@ impl SwitchNetwork {
         packet: &ModelPacket,
         terms: &mut UnmodeledTerms,
     ) -> Vec<Vec<(u32, Option<u32>)>> {
-        let Some(entered) = self.switches.get(switch) else { return Vec::new() };
+        let Some(entered) = self.switches.get(switch) else {
+            return Vec::new();
+        };
         let cube = packet.with(MatchField::InPort, port.into()).cube();
         let mut all = Vec::new();
         for class in entered.run(PacketClass::new(cube.into(), PathState::default()), terms) {
@@ -274,37 +330,65 @@ impl SwitchNetwork {
 
     /// Path of a packet, one line per matched rule.
     #[must_use]
-    pub fn narrate(&self, (switch, port): At, packet: PacketCube, terms: &mut UnmodeledTerms) -> String {
+    pub fn narrate(
+        &self,
+        (switch, port): At,
+        packet: PacketCube,
+        terms: &mut UnmodeledTerms,
+    ) -> String {
         let mut out = String::new();
-        let class =
-            PacketClass::new(packet.with(MatchField::InPort, port.into()).into(), PathState::default());
+        let class = PacketClass::new(
+            packet.with(MatchField::InPort, port.into()).into(),
+            PathState::default(),
+        );
         self.tell(switch, class, 0, terms, &mut out);
         out
     }
 
-    fn tell(&self, at: usize, class: PacketClass, hops: usize, terms: &mut UnmodeledTerms, out: &mut String) {
+    fn tell(
+        &self,
+        at: usize,
+        class: PacketClass,
+        hops: usize,
+        terms: &mut UnmodeledTerms,
+        out: &mut String,
+    ) {
         use std::fmt::Write;
-        let Some(switch) = self.switches.get(at).filter(|_| hops < 4) else { return };
+        let Some(switch) = self.switches.get(at).filter(|_| hops < 4) else {
+            return;
+        };
         let indent = "  ".repeat(hops + 1);
         let entered = class.get(MatchField::InPort).value;
         let _ = writeln!(out, "{indent}{}, in at port {entered}", switch.name);
         for class in switch.run(class, terms) {
             for step in &class.steps {
-                let rule = step.rule.map_or("no rule".to_owned(), |place| switch.rules[place].to_string());
+                let rule = step.rule.map_or("no rule".to_owned(), |place| {
+                    switch.rules[place].to_string()
+                });
                 let _ = writeln!(out, "{indent}  table {}: {rule}", step.table);
             }
             let (ways, _) = self.ways(at, &class);
-            let mut ports: Vec<Out> =
-                ways.into_iter().flat_map(|way| self.mirrored(at, &class, way)).collect();
+            let mut ports: Vec<Out> = ways
+                .into_iter()
+                .flat_map(|way| self.mirrored(at, &class, way))
+                .collect();
             ports.sort();
             ports.dedup();
             for (port, _, mut state) in ports {
-                let to =
-                    switch.monitor(port).map(|monitor| format!(", to monitor {monitor}")).unwrap_or_default();
+                let to = switch
+                    .monitor(port)
+                    .map(|monitor| format!(", to monitor {monitor}"))
+                    .unwrap_or_default();
                 let _ = writeln!(out, "{indent}  out at port {port}{to}");
                 if let Some((next, entrance)) = self.peer((at, port)) {
                     state.set.insert(MatchField::InPort, entrance.into());
-                    self.tell(next, PacketClass::new(class.region.clone(), state), hops + 1, terms, out);
+                    self.tell(
+                        next,
+                        PacketClass::new(class.region.clone(), state),
+                        hops + 1,
+                        terms,
+                        out,
+                    );
                 }
             }
         }

@@ -16,10 +16,14 @@ pub struct UnmodeledTerms(Vec<String>);
 impl UnmodeledTerms {
     /// Bit of a condition; `None`: too many.
     fn bit(&mut self, text: String) -> Option<u128> {
-        let at = self.0.iter().position(|known| *known == text).unwrap_or_else(|| {
-            self.0.push(text);
-            self.0.len() - 1
-        });
+        let at = self
+            .0
+            .iter()
+            .position(|known| *known == text)
+            .unwrap_or_else(|| {
+                self.0.push(text);
+                self.0.len() - 1
+            });
         (at < 128).then(|| 1 << at)
     }
 
@@ -72,7 +76,10 @@ impl PathState {
     /// Known bits of a field, for a packet of this box.
     #[must_use]
     pub fn get(&self, cube: &PacketCube, field: MatchField) -> MaskedBits {
-        self.set.get(&field).map_or_else(|| cube.get(field), |value| MaskedBits::new(*value, field.full()))
+        self.set.get(&field).map_or_else(
+            || cube.get(field),
+            |value| MaskedBits::new(*value, field.full()),
+        )
     }
 }
 
@@ -102,7 +109,12 @@ impl PacketClass {
     /// A class without effects.
     #[must_use]
     pub fn new(region: PacketRegion, state: PathState) -> PacketClass {
-        PacketClass { region, state, effects: Vec::new(), steps: Vec::new() }
+        PacketClass {
+            region,
+            state,
+            effects: Vec::new(),
+            steps: Vec::new(),
+        }
     }
 
     /// Known bits of a field of its packets.
@@ -112,7 +124,11 @@ impl PacketClass {
     }
 
     fn to(&mut self, port: u32, max_len: Option<u32>) {
-        self.effects.push(PacketEffect::Output { port, max_len, state: self.state.clone() });
+        self.effects.push(PacketEffect::Output {
+            port,
+            max_len,
+            state: self.state.clone(),
+        });
     }
 }
 
@@ -121,7 +137,8 @@ impl SwitchModel {
     #[must_use]
     pub fn run(&self, class: PacketClass, terms: &mut UnmodeledTerms) -> Vec<PacketClass> {
         let entered = class.get(MatchField::InPort);
-        if entered.mask == MatchField::InPort.full() && self.is_mirror_output(entered.value as u32) {
+        if entered.mask == MatchField::InPort.full() && self.is_mirror_output(entered.value as u32)
+        {
             return vec![class];
         }
         self.lookup(class, 0, terms, 0)
@@ -135,19 +152,32 @@ impl SwitchModel {
         depth: usize,
     ) -> Vec<PacketClass> {
         if depth >= DEPTH_MAX {
-            class
-                .effects
-                .push(PacketEffect::Unknown("tables that resubmit to each other endlessly".to_owned()));
+            class.effects.push(PacketEffect::Unknown(
+                "tables that resubmit to each other endlessly".to_owned(),
+            ));
             return vec![class];
         }
         let mut rest = Some(class.region.clone());
         let mut found = Vec::new();
-        for (place, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.table == table) {
+        for (place, rule) in self
+            .rules
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| rule.table == table)
+        {
             let Some(left) = &rest else { break };
-            let Some(condition) = self.condition(&rule.matched, &class.state, terms) else { continue };
+            let Some(condition) = self.condition(&rule.matched, &class.state, terms) else {
+                continue;
+            };
             if let Some(region) = left.and(&condition) {
-                let mut part = PacketClass { region, ..class.clone() };
-                part.steps.push(RuleStep { table, rule: Some(place) });
+                let mut part = PacketClass {
+                    region,
+                    ..class.clone()
+                };
+                part.steps.push(RuleStep {
+                    table,
+                    rule: Some(place),
+                });
                 found.extend(self.act(part, rule, &rule.actions, terms, depth));
             }
             rest = left.without(&condition);
@@ -183,7 +213,10 @@ impl SwitchModel {
             // Without a free bit nothing is proved; see `UnmodeledTerms::are_too_many`.
             if let Some(bit) = terms.bit(format!("{}: {text}{after}", self.name)) {
                 let bits = cube.get(MatchField::Other);
-                cube = cube.with_bits(MatchField::Other, MaskedBits::new(bits.value | bit, bits.mask | bit));
+                cube = cube.with_bits(
+                    MatchField::Other,
+                    MaskedBits::new(bits.value | bit, bits.mask | bit),
+                );
             }
         }
         Some(cube)
@@ -201,7 +234,13 @@ impl SwitchModel {
             match action {
                 FlowAction::Resubmit { port, table } => {
                     let table = table.unwrap_or(rule.table);
-                    return self.elsewhere(class, (*port, table), (rule, &actions[i + 1..]), terms, depth);
+                    return self.elsewhere(
+                        class,
+                        (*port, table),
+                        (rule, &actions[i + 1..]),
+                        terms,
+                        depth,
+                    );
                 }
                 FlowAction::Goto(table) => return self.lookup(class, *table, terms, depth + 1),
                 action => self.apply(&mut class, action),
@@ -238,8 +277,9 @@ impl SwitchModel {
 
     fn apply(&self, class: &mut PacketClass, action: &FlowAction) {
         let entered = class.get(MatchField::InPort);
-        let is_entrance =
-            |port: u32| entered.mask == MatchField::InPort.full() && entered.value == u128::from(port);
+        let is_entrance = |port: u32| {
+            entered.mask == MatchField::InPort.full() && entered.value == u128::from(port)
+        };
         match action {
             // A packet is not sent to its input port unless explicitly.
             FlowAction::Output { port, .. } if is_entrance(*port) => {}
@@ -247,14 +287,23 @@ impl SwitchModel {
             FlowAction::InPort => class.to(entered.value as u32, None),
             FlowAction::All | FlowAction::Flood => {
                 let is_all = *action == FlowAction::All;
-                let ports = self.ports.iter().filter(|port| is_all || port.flooded == FloodSetting::Yes);
-                let ports: Vec<u32> =
-                    ports.map(|port| port.number).filter(|port| !is_entrance(*port)).collect();
+                let ports = self
+                    .ports
+                    .iter()
+                    .filter(|port| is_all || port.flooded == FloodSetting::Yes);
+                let ports: Vec<u32> = ports
+                    .map(|port| port.number)
+                    .filter(|port| !is_entrance(*port))
+                    .collect();
                 ports.into_iter().for_each(|port| class.to(port, None));
             }
-            FlowAction::Normal => class.effects.push(PacketEffect::Normal(class.state.clone())),
+            FlowAction::Normal => class
+                .effects
+                .push(PacketEffect::Normal(class.state.clone())),
             FlowAction::Controller(text) => {
-                class.effects.push(PacketEffect::Controller(text.clone(), class.state.clone()));
+                class
+                    .effects
+                    .push(PacketEffect::Controller(text.clone(), class.state.clone()));
             }
             FlowAction::Set { field, value, .. } => {
                 class.state.set.insert(*field, *value);

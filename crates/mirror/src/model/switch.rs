@@ -57,7 +57,9 @@ impl PortVlans {
             (PortVlans::Access(_), Some(_)) => EntryPort::Refused,
             (PortVlans::Access(own), None) => EntryPort::InOrRefused(*own),
             (PortVlans::All, Some(number)) => EntryPort::In(number),
-            (PortVlans::Some(list), Some(number)) if list.contains(&number) => EntryPort::In(number),
+            (PortVlans::Some(list), Some(number)) if list.contains(&number) => {
+                EntryPort::In(number)
+            }
             (PortVlans::Some(_), Some(_)) => EntryPort::Refused,
             (PortVlans::All | PortVlans::Some(_), None) if is_tagged || tag.mask & TAGGED == 0 => {
                 EntryPort::InAny
@@ -109,7 +111,13 @@ impl SwitchPort {
     /// A port with flooding and all VLANs.
     #[must_use]
     pub fn new(number: u32, name: &str, leads: PortNeighbor) -> SwitchPort {
-        SwitchPort { number, name: name.to_owned(), leads, flooded: FloodSetting::Yes, vlans: PortVlans::All }
+        SwitchPort {
+            number,
+            name: name.to_owned(),
+            leads,
+            flooded: FloodSetting::Yes,
+            vlans: PortVlans::All,
+        }
     }
 }
 
@@ -148,14 +156,24 @@ impl SwitchModel {
     #[must_use]
     pub fn new(name: &str, ports: Vec<SwitchPort>, mut rules: Vec<FlowRule>) -> SwitchModel {
         rules.sort_by_key(|rule| (rule.table, std::cmp::Reverse(rule.priority)));
-        SwitchModel { name: name.to_owned(), ports, rules, mirrors: Vec::new(), bonds: Vec::new() }
+        SwitchModel {
+            name: name.to_owned(),
+            ports,
+            rules,
+            mirrors: Vec::new(),
+            bonds: Vec::new(),
+        }
     }
 
     /// The switch with other rules.
     #[must_use]
     pub fn with_rules(&self, rules: Vec<FlowRule>) -> SwitchModel {
         let switch = SwitchModel::new(&self.name, self.ports.clone(), rules);
-        SwitchModel { mirrors: self.mirrors.clone(), bonds: self.bonds.clone(), ..switch }
+        SwitchModel {
+            mirrors: self.mirrors.clone(),
+            bonds: self.bonds.clone(),
+            ..switch
+        }
     }
 
     /// A port.
@@ -173,7 +191,8 @@ impl SwitchModel {
     /// Whether a port is only for copies.
     #[must_use]
     pub fn is_for_copies(&self, number: u32) -> bool {
-        self.port(number).is_some_and(|port| port.leads.is_for_copies())
+        self.port(number)
+            .is_some_and(|port| port.leads.is_for_copies())
     }
 
     /// Whether a port is the output of a mirror.

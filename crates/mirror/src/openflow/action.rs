@@ -56,7 +56,10 @@ impl FlowAction {
     /// Output of the whole packet to a port.
     #[must_use]
     pub fn output(port: u32) -> FlowAction {
-        FlowAction::Output { port, max_len: None }
+        FlowAction::Output {
+            port,
+            max_len: None,
+        }
     }
 }
 
@@ -65,27 +68,45 @@ pub(super) struct PortName(pub u32);
 
 impl fmt::Display for PortName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == LOCAL { f.write_str("LOCAL") } else { write!(f, "{}", self.0) }
+        if self.0 == LOCAL {
+            f.write_str("LOCAL")
+        } else {
+            write!(f, "{}", self.0)
+        }
     }
 }
 
 impl fmt::Display for FlowAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FlowAction::Output { port, max_len: None } if *port == LOCAL => f.write_str("LOCAL"),
-            FlowAction::Output { port, max_len: None } => write!(f, "output:{port}"),
-            FlowAction::Output { port, max_len: Some(bytes) } => {
+            FlowAction::Output {
+                port,
+                max_len: None,
+            } if *port == LOCAL => f.write_str("LOCAL"),
+            FlowAction::Output {
+                port,
+                max_len: None,
+            } => write!(f, "output:{port}"),
+            FlowAction::Output {
+                port,
+                max_len: Some(bytes),
+            } => {
                 write!(f, "output(port={},max_len={bytes})", PortName(*port))
             }
             FlowAction::Normal => f.write_str("NORMAL"),
             FlowAction::Flood => f.write_str("FLOOD"),
             FlowAction::All => f.write_str("ALL"),
             FlowAction::InPort => f.write_str("IN_PORT"),
-            FlowAction::Resubmit { port: Some(port), table: None } => {
+            FlowAction::Resubmit {
+                port: Some(port),
+                table: None,
+            } => {
                 write!(f, "resubmit:{}", PortName(*port))
             }
             FlowAction::Resubmit { port, table } => {
-                let port = port.map(|port| PortName(port).to_string()).unwrap_or_default();
+                let port = port
+                    .map(|port| PortName(port).to_string())
+                    .unwrap_or_default();
                 let table = table.map(|table| table.to_string()).unwrap_or_default();
                 write!(f, "resubmit({port},{table})")
             }

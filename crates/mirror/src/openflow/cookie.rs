@@ -34,13 +34,19 @@ impl RuleCookie {
     /// generations, and rules without a job have the first.
     #[must_use]
     pub fn of_exploration(server: u16) -> RuleCookie {
-        RuleCookie::of(CookieOwner { server, job: 0, generation: u8::MAX, actions: u8::MAX })
+        RuleCookie::of(CookieOwner {
+            server,
+            job: 0,
+            generation: u8::MAX,
+            actions: u8::MAX,
+        })
     }
 
     /// Whether it is a cookie of an exploration, by any process.
     #[must_use]
     pub fn is_of_exploration(self) -> bool {
-        self.owner().is_some_and(|owner| self == RuleCookie::of_exploration(owner.server))
+        self.owner()
+            .is_some_and(|owner| self == RuleCookie::of_exploration(owner.server))
     }
 
     /// Cookie of an owner; bits that do not fit are dropped.

@@ -62,9 +62,17 @@ pub const NAMES: [(&str, MatchField, FieldFormat); 32] = [
     ("sctp_src", MatchField::SourcePort, FieldFormat::Number),
     ("sctp_dst", MatchField::DestinationPort, FieldFormat::Number),
     ("icmp_type", MatchField::SourcePort, FieldFormat::Number),
-    ("icmp_code", MatchField::DestinationPort, FieldFormat::Number),
+    (
+        "icmp_code",
+        MatchField::DestinationPort,
+        FieldFormat::Number,
+    ),
     ("icmpv6_type", MatchField::SourcePort, FieldFormat::Number),
-    ("icmpv6_code", MatchField::DestinationPort, FieldFormat::Number),
+    (
+        "icmpv6_code",
+        MatchField::DestinationPort,
+        FieldFormat::Number,
+    ),
     ("tcp_flags", MatchField::TcpFlags, FieldFormat::Flags),
 ];
 

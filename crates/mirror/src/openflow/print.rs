@@ -28,14 +28,19 @@ impl FlowMatch {
             (MatchField::EthType, whole(MatchField::EthType)),
             (MatchField::Source, has_addresses),
             (MatchField::Destination, has_addresses),
-            (MatchField::Protocol, has_addresses && whole(MatchField::Protocol)),
+            (
+                MatchField::Protocol,
+                has_addresses && whole(MatchField::Protocol),
+            ),
             (MatchField::SourcePort, has_ports),
             (MatchField::DestinationPort, has_ports),
             (MatchField::TcpFlags, is_ip && protocol == Some(TCP)),
             (MatchField::Other, false),
         ] {
             if given(field) && !fits {
-                return Err(format!("no match can express {field:?} for these packets: {self}"));
+                return Err(format!(
+                    "no match can express {field:?} for these packets: {self}"
+                ));
             }
         }
         Ok(())
@@ -54,12 +59,18 @@ impl fmt::Display for FlowMatch {
         } else if port.mask != 0 {
             terms.push(format!("in_port={}", number(port, MatchField::InPort)));
         }
-        for (name, field) in [("dl_src", MatchField::MacSource), ("dl_dst", MatchField::MacDestination)] {
+        for (name, field) in [
+            ("dl_src", MatchField::MacSource),
+            ("dl_dst", MatchField::MacDestination),
+        ] {
             terms.extend(masked(cube.get(field), field, mac).map(|text| format!("{name}={text}")));
         }
         vlan(&mut terms, cube.get(MatchField::Vlan));
         addresses(&mut terms, cube);
-        for (name, field) in [("tp_src", MatchField::SourcePort), ("tp_dst", MatchField::DestinationPort)] {
+        for (name, field) in [
+            ("tp_src", MatchField::SourcePort),
+            ("tp_dst", MatchField::DestinationPort),
+        ] {
             let bits = cube.get(field);
             if bits.mask != 0 {
                 terms.push(format!("{name}={}", number(bits, field)));
@@ -67,7 +78,10 @@ impl fmt::Display for FlowMatch {
         }
         flags(&mut terms, cube.get(MatchField::TcpFlags));
         if cube.get(MatchField::Other).mask != 0 {
-            terms.push(format!("other={}", number(cube.get(MatchField::Other), MatchField::Other)));
+            terms.push(format!(
+                "other={}",
+                number(cube.get(MatchField::Other), MatchField::Other)
+            ));
         }
         terms.extend(self.other.iter().cloned());
         f.write_str(&terms.join(","))
@@ -82,8 +96,8 @@ pub fn flow(packet: &ModelPacket) -> String {
         .cube()
         .with_bits(MatchField::TcpFlags, MaskedBits::default())
         .with_bits(MatchField::Other, MaskedBits::default());
-    let is_tcp =
-        packet.get(MatchField::Protocol) == TCP && [IPV4, IPV6].contains(&packet.get(MatchField::EthType));
+    let is_tcp = packet.get(MatchField::Protocol) == TCP
+        && [IPV4, IPV6].contains(&packet.get(MatchField::EthType));
     let has_ports = [TCP, UDP, SCTP].contains(&packet.get(MatchField::Protocol));
     // Fields absent in the packet cannot be given.
     let has = |field: MatchField| match field {
@@ -100,7 +114,9 @@ pub fn flow(packet: &ModelPacket) -> String {
     let cube = FIELDS
         .iter()
         .filter(|field| !has(**field))
-        .fold(cube, |cube, field| cube.with_bits(*field, MaskedBits::default()));
+        .fold(cube, |cube, field| {
+            cube.with_bits(*field, MaskedBits::default())
+        });
     // Port fields are named by protocol here.
     let name = match packet.get(MatchField::Protocol) {
         UDP => "udp_",
@@ -108,24 +124,40 @@ pub fn flow(packet: &ModelPacket) -> String {
         _ => "tcp_",
     };
     let text = FlowMatch::from(cube).to_string().replace("tp_", name);
-    if is_tcp { format!("{text},tcp_flags=0x{flags:03x}") } else { text }
+    if is_tcp {
+        format!("{text},tcp_flags=0x{flags:03x}")
+    } else {
+        text
+    }
 }
 
 fn kind(terms: &mut Vec<String>, cube: &PacketCube) {
     let kind = exact(cube, MatchField::EthType);
     let protocol = exact(cube, MatchField::Protocol);
-    let word = KINDS.iter().find(|(_, k, p)| Some(*k) == kind && p.is_none_or(|p| Some(p) == protocol));
+    let word = KINDS
+        .iter()
+        .find(|(_, k, p)| Some(*k) == kind && p.is_none_or(|p| Some(p) == protocol));
     match word {
         Some((word, ..)) => terms.push((*word).to_owned()),
         None if cube.get(MatchField::EthType).mask != 0 => {
-            terms.push(format!("dl_type={}", number(cube.get(MatchField::EthType), MatchField::EthType)));
+            terms.push(format!(
+                "dl_type={}",
+                number(cube.get(MatchField::EthType), MatchField::EthType)
+            ));
         }
         None => {}
     }
     let is_said = word.is_some_and(|(.., p)| p.is_some());
     if cube.get(MatchField::Protocol).mask != 0 && !is_said {
-        let name = if kind == Some(ARP) { "arp_op" } else { "nw_proto" };
-        terms.push(format!("{name}={}", number(cube.get(MatchField::Protocol), MatchField::Protocol)));
+        let name = if kind == Some(ARP) {
+            "arp_op"
+        } else {
+            "nw_proto"
+        };
+        terms.push(format!(
+            "{name}={}",
+            number(cube.get(MatchField::Protocol), MatchField::Protocol)
+        ));
     }
 }
 
@@ -183,7 +215,10 @@ fn masked(bits: MaskedBits, field: MatchField, text: fn(u128) -> String) -> Opti
 }
 
 fn mac(number: u128) -> String {
-    let bytes: Vec<String> = number.to_be_bytes()[10..].iter().map(|byte| format!("{byte:02x}")).collect();
+    let bytes: Vec<String> = number.to_be_bytes()[10..]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     bytes.join(":")
 }
 
@@ -201,7 +236,11 @@ fn flags(terms: &mut Vec<String>, bits: MaskedBits) {
         return;
     }
     let mut text = String::new();
-    for (i, name) in FLAGS.iter().enumerate().filter(|(i, _)| bits.mask >> i & 1 == 1) {
+    for (i, name) in FLAGS
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| bits.mask >> i & 1 == 1)
+    {
         text.push(if bits.value >> i & 1 == 1 { '+' } else { '-' });
         text.push_str(name);
     }

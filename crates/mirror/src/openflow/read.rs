@@ -24,7 +24,10 @@ pub struct RuleReadError(pub String);
 /// The first line that is not a rule.
 pub fn read_dump(text: &str) -> Result<Vec<FlowRule>, RuleReadError> {
     let lines = text.lines().map(str::trim);
-    lines.filter(|line| !line.is_empty() && !line.contains("_FLOW reply")).map(read_rule).collect()
+    lines
+        .filter(|line| !line.is_empty() && !line.contains("_FLOW reply"))
+        .map(read_rule)
+        .collect()
 }
 
 /// Parses a rule; ignores statistics.
@@ -39,7 +42,10 @@ pub fn read_rule(line: &str) -> Result<FlowRule, RuleReadError> {
     if !is_balanced(head) {
         return Err(wrong());
     }
-    let mut rule = FlowRule { priority: 0x8000, ..FlowRule::default() };
+    let mut rule = FlowRule {
+        priority: 0x8000,
+        ..FlowRule::default()
+    };
     let mut terms = Vec::new();
     for term in split(head) {
         let Some((name, value)) = term.split_once('=') else {
@@ -49,8 +55,9 @@ pub fn read_rule(line: &str) -> Result<FlowRule, RuleReadError> {
         let small = || value.parse().map_err(|_| wrong());
         match name {
             "cookie" => {
-                rule.cookie =
-                    RuleCookie(u64::try_from(number(value).ok_or_else(wrong)?).map_err(|_| wrong())?)
+                rule.cookie = RuleCookie(
+                    u64::try_from(number(value).ok_or_else(wrong)?).map_err(|_| wrong())?,
+                )
             }
             "table" => rule.table = value.parse().map_err(|_| wrong())?,
             "priority" => rule.priority = small()?,
@@ -61,8 +68,14 @@ pub fn read_rule(line: &str) -> Result<FlowRule, RuleReadError> {
         }
     }
     terms.retain(|term| {
-        !["send_flow_rem", "check_overlap", "reset_counts", "no_packet_counts", "no_byte_counts"]
-            .contains(term)
+        ![
+            "send_flow_rem",
+            "check_overlap",
+            "reset_counts",
+            "no_packet_counts",
+            "no_byte_counts",
+        ]
+        .contains(term)
     });
     rule.matched = read_terms(&terms);
     rule.actions = read_actions(actions.trim());
@@ -79,12 +92,19 @@ fn read_terms(terms: &[&str]) -> FlowMatch {
     let mut matched = FlowMatch::default();
     for term in terms {
         let understood = match term.split_once('=') {
-            None => KINDS.iter().find(|(word, ..)| word == term).and_then(|(_, kind, protocol)| {
-                let cube = PacketCube::ALL.with(MatchField::EthType, *kind);
-                matched.cube.and(&protocol.map_or(cube, |protocol| cube.with(MatchField::Protocol, protocol)))
+            None => KINDS
+                .iter()
+                .find(|(word, ..)| word == term)
+                .and_then(|(_, kind, protocol)| {
+                    let cube = PacketCube::ALL.with(MatchField::EthType, *kind);
+                    matched.cube.and(
+                        &protocol
+                            .map_or(cube, |protocol| cube.with(MatchField::Protocol, protocol)),
+                    )
+                }),
+            Some((name, value)) => condition(name, value).and_then(|(field, bits)| {
+                matched.cube.and(&PacketCube::ALL.with_bits(field, bits))
             }),
-            Some((name, value)) => condition(name, value)
-                .and_then(|(field, bits)| matched.cube.and(&PacketCube::ALL.with_bits(field, bits))),
         };
         // An IPv4 packet has no long address, so the match would be contradictory.
         match understood.and_then(|cube| cube.and(&cube.canonical())) {
@@ -114,15 +134,23 @@ fn condition(name: &str, value: &str) -> Option<(MatchField, MaskedBits)> {
         FieldFormat::Flags => read_flags(value)?,
         FieldFormat::Port if value == "LOCAL" => MaskedBits::new(LOCAL.into(), field.full()),
         _ => {
-            let (value, mask) =
-                value.split_once('/').map_or((value, None), |(value, mask)| (value, Some(mask)));
+            let (value, mask) = value
+                .split_once('/')
+                .map_or((value, None), |(value, mask)| (value, Some(mask)));
             let one = |text: &str| match form {
                 FieldFormat::Mac => mac(text),
-                FieldFormat::V4 => text.parse::<Ipv4Addr>().ok().map(|ip| u128::from(u32::from(ip))),
+                FieldFormat::V4 => text
+                    .parse::<Ipv4Addr>()
+                    .ok()
+                    .map(|ip| u128::from(u32::from(ip))),
                 FieldFormat::V6 => text.parse::<Ipv6Addr>().ok().map(u128::from),
                 FieldFormat::Number | FieldFormat::Port | FieldFormat::Flags => number(text),
             };
-            let width = if *form == FieldFormat::V4 { 32 } else { field.width() };
+            let width = if *form == FieldFormat::V4 {
+                32
+            } else {
+                field.width()
+            };
             let full = u128::MAX >> (128 - width);
             let mask = match mask {
                 None => full,
@@ -148,7 +176,12 @@ fn condition(name: &str, value: &str) -> Option<(MatchField, MaskedBits)> {
 }
 
 fn read_flags(text: &str) -> Option<MaskedBits> {
-    let bit = |name: &str| FLAGS.iter().position(|flag| *flag == name).map(|i| 1u128 << i);
+    let bit = |name: &str| {
+        FLAGS
+            .iter()
+            .position(|flag| *flag == name)
+            .map(|i| 1u128 << i)
+    };
     if text.starts_with(['+', '-']) {
         let mut bits = MaskedBits::default();
         let mut rest = text;
@@ -164,17 +197,29 @@ fn read_flags(text: &str) -> Option<MaskedBits> {
     }
     let full = MatchField::TcpFlags.full();
     if text.starts_with(|c: char| c.is_ascii_digit()) {
-        let (value, mask) = text.split_once('/').map_or((text, None), |(value, mask)| (value, Some(mask)));
-        return Some(MaskedBits::new(number(value)?, mask.map_or(Some(full), number)? & full));
+        let (value, mask) = text
+            .split_once('/')
+            .map_or((text, None), |(value, mask)| (value, Some(mask)));
+        return Some(MaskedBits::new(
+            number(value)?,
+            mask.map_or(Some(full), number)? & full,
+        ));
     }
-    let value = text.split('|').map(bit).try_fold(0, |all, bit| Some(all | bit?))?;
+    let value = text
+        .split('|')
+        .map(bit)
+        .try_fold(0, |all, bit| Some(all | bit?))?;
     Some(MaskedBits::new(value, full))
 }
 
 /// Parses actions, separated by commas.
 #[must_use]
 pub fn read_actions(text: &str) -> Vec<FlowAction> {
-    split(text).into_iter().filter(|text| *text != "drop").map(action).collect()
+    split(text)
+        .into_iter()
+        .filter(|text| *text != "drop")
+        .map(action)
+        .collect()
 }
 
 fn action(text: &str) -> FlowAction {
@@ -184,7 +229,9 @@ fn action(text: &str) -> FlowAction {
         None => (text, ""),
     };
     let after = value.strip_prefix(':').unwrap_or("");
-    let inside = value.strip_prefix('(').and_then(|value| value.strip_suffix(')'));
+    let inside = value
+        .strip_prefix('(')
+        .and_then(|value| value.strip_suffix(')'));
     match name.to_ascii_lowercase().as_str() {
         "normal" => FlowAction::Normal,
         "flood" => FlowAction::Flood,
@@ -201,26 +248,38 @@ fn action(text: &str) -> FlowAction {
         },
         "strip_vlan" | "pop_vlan" => set(MatchField::Vlan, 0, text),
         "mod_dl_src" => mac(after).map_or_else(other, |mac| set(MatchField::MacSource, mac, text)),
-        "mod_dl_dst" => mac(after).map_or_else(other, |mac| set(MatchField::MacDestination, mac, text)),
+        "mod_dl_dst" => {
+            mac(after).map_or_else(other, |mac| set(MatchField::MacDestination, mac, text))
+        }
         "push_vlan" if after == "0x8100" => set(MatchField::Vlan, TAGGED, text),
         "set_field" => set_field(after, text).unwrap_or_else(other),
-        "load" if after.contains("NXM_NX_REG") || after.contains("METADATA") || after.contains("XXREG") => {
+        "load"
+            if after.contains("NXM_NX_REG")
+                || after.contains("METADATA")
+                || after.contains("XXREG") =>
+        {
             FlowAction::Change(text.to_owned())
         }
         // Its drops precede all other actions; see `compose`.
         "meter" if number(after).is_some() => FlowAction::Change(text.to_owned()),
-        "dec_ttl" | "set_queue" | "pop_queue" | "note" | "mod_nw_tos" | "mod_nw_ecn" | "mod_nw_ttl"
-        | "set_tunnel" | "mod_vlan_pcp" => FlowAction::Change(text.to_owned()),
+        "dec_ttl" | "set_queue" | "pop_queue" | "note" | "mod_nw_tos" | "mod_nw_ecn"
+        | "mod_nw_ttl" | "set_tunnel" | "mod_vlan_pcp" => FlowAction::Change(text.to_owned()),
         _ => text.parse().map_or_else(|_| other(), FlowAction::output),
     }
 }
 
 fn port(text: &str) -> Option<u32> {
-    if text == "LOCAL" { Some(LOCAL) } else { text.parse().ok() }
+    if text == "LOCAL" {
+        Some(LOCAL)
+    } else {
+        text.parse().ok()
+    }
 }
 
 fn output(after: &str, inside: Option<&str>) -> Option<FlowAction> {
-    let Some(inside) = inside else { return port(after).map(FlowAction::output) };
+    let Some(inside) = inside else {
+        return port(after).map(FlowAction::output);
+    };
     let mut out = None;
     let mut max_len = None;
     for part in inside.split(',') {
@@ -230,21 +289,35 @@ fn output(after: &str, inside: Option<&str>) -> Option<FlowAction> {
             _ => return None,
         }
     }
-    Some(FlowAction::Output { port: out?, max_len: Some(max_len?) })
+    Some(FlowAction::Output {
+        port: out?,
+        max_len: Some(max_len?),
+    })
 }
 
 fn resubmit(after: &str, inside: Option<&str>) -> Option<FlowAction> {
     let Some(inside) = inside else {
-        return Some(FlowAction::Resubmit { port: Some(port(after)?), table: None });
+        return Some(FlowAction::Resubmit {
+            port: Some(port(after)?),
+            table: None,
+        });
     };
     let (to, table) = inside.split_once(',')?;
     let to = if to.is_empty() { None } else { Some(port(to)?) };
-    let table = if table.is_empty() { None } else { Some(table.parse().ok()?) };
+    let table = if table.is_empty() {
+        None
+    } else {
+        Some(table.parse().ok()?)
+    };
     Some(FlowAction::Resubmit { port: to, table })
 }
 
 fn set(field: MatchField, value: u128, text: &str) -> FlowAction {
-    FlowAction::Set { field, value, text: text.to_owned() }
+    FlowAction::Set {
+        field,
+        value,
+        text: text.to_owned(),
+    }
 }
 
 fn set_field(after: &str, text: &str) -> Option<FlowAction> {
@@ -256,10 +329,21 @@ fn set_field(after: &str, text: &str) -> Option<FlowAction> {
     let is_modelled = NAMES.iter().any(|(known, ..)| *known == name);
     let Some((field, bits)) = condition(name, value) else {
         let is_free = name.starts_with("reg")
-            || ["metadata", "tun_id", "tunnel_id", "nw_tos", "ip_dscp", "nw_ttl"].contains(&name);
+            || [
+                "metadata",
+                "tun_id",
+                "tunnel_id",
+                "nw_tos",
+                "ip_dscp",
+                "nw_ttl",
+            ]
+            .contains(&name);
         return (is_free && !is_modelled).then(|| FlowAction::Change(text.to_owned()));
     };
-    let width = if NAMES.iter().any(|(known, _, form)| *known == name && *form == FieldFormat::V4) {
+    let width = if NAMES
+        .iter()
+        .any(|(known, _, form)| *known == name && *form == FieldFormat::V4)
+    {
         32
     } else {
         field.width()
@@ -301,5 +385,8 @@ fn split(text: &str) -> Vec<&str> {
         depth += i64::from(c == '(') - i64::from(c == ')');
         depth <= 0 && (c == ',' || c == ' ')
     };
-    text.split(is_border).map(str::trim).filter(|term| !term.is_empty()).collect()
+    text.split(is_border)
+        .map(str::trim)
+        .filter(|term| !term.is_empty())
+        .collect()
 }

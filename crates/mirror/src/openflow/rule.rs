@@ -17,7 +17,10 @@ pub struct FlowMatch {
 
 impl From<PacketCube> for FlowMatch {
     fn from(cube: PacketCube) -> FlowMatch {
-        FlowMatch { cube: cube.canonical(), other: Vec::new() }
+        FlowMatch {
+            cube: cube.canonical(),
+            other: Vec::new(),
+        }
     }
 }
 
@@ -51,7 +54,11 @@ impl FlowRule {
     #[must_use]
     pub fn actions_text(&self) -> String {
         let texts: Vec<String> = self.actions.iter().map(ToString::to_string).collect();
-        if texts.is_empty() { "drop".to_owned() } else { texts.join(",") }
+        if texts.is_empty() {
+            "drop".to_owned()
+        } else {
+            texts.join(",")
+        }
     }
 
     /// Output ports in its actions.
@@ -65,8 +72,15 @@ impl FlowRule {
 
 impl fmt::Display for FlowRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cookie={},table={},priority={}", self.cookie, self.table, self.priority)?;
-        for (name, seconds) in [("idle_timeout", self.idle_timeout), ("hard_timeout", self.hard_timeout)] {
+        write!(
+            f,
+            "cookie={},table={},priority={}",
+            self.cookie, self.table, self.priority
+        )?;
+        for (name, seconds) in [
+            ("idle_timeout", self.idle_timeout),
+            ("hard_timeout", self.hard_timeout),
+        ] {
             if seconds != 0 {
                 write!(f, ",{name}={seconds}")?;
             }

@@ -31,12 +31,22 @@ OFPST_FLOW reply (OF1.3) (xid=0x2):
             "cookie=0x0,table=0,priority=1,udp6,dl_vlan=7,ipv6_src=fd00::/8,actions=strip_vlan,LOCAL",
         ]
     );
-    assert!(matches!(rules[3].actions[..], [FlowAction::Unknown(_), FlowAction::Unknown(_)]));
-    let owner = CookieOwner { server: 1, job: 2, generation: 1, actions: 0 };
+    assert!(matches!(
+        rules[3].actions[..],
+        [FlowAction::Unknown(_), FlowAction::Unknown(_)]
+    ));
+    let owner = CookieOwner {
+        server: 1,
+        job: 2,
+        generation: 1,
+        actions: 0,
+    };
     assert_eq!(rules[0].cookie.owner(), Some(owner));
     assert_eq!(rules[1].cookie.owner(), None);
     assert!(!rules[0].cookie.is_of_exploration() && !rules[1].cookie.is_of_exploration());
-    assert!(RuleCookie::of_exploration(1).is_of_exploration() && RuleCookie::of_exploration(1).is_of(1));
+    assert!(
+        RuleCookie::of_exploration(1).is_of_exploration() && RuleCookie::of_exploration(1).is_of(1)
+    );
 }
 
 #[test]
@@ -55,23 +65,46 @@ fn what_is_no_rule_is_told() {
 /// Matches that Open vSwitch would parse as wider ones.
 #[test]
 fn matches_that_cannot_be_said_are_told() {
-    let tcp = PacketCube::ALL.with(MatchField::EthType, IPV4).with(MatchField::Protocol, TCP);
+    let tcp = PacketCube::ALL
+        .with(MatchField::EthType, IPV4)
+        .with(MatchField::Protocol, TCP);
     for (cube, fits) in [
         (PacketCube::ALL, true),
         (tcp.with(MatchField::SourcePort, 80), true),
         (PacketCube::ALL.with(MatchField::SourcePort, 80), false),
-        (PacketCube::ALL.with(MatchField::EthType, IPV4).with(MatchField::SourcePort, 80), false),
-        (tcp.with_bits(MatchField::InPort, MaskedBits::new(1, 1)), false),
-        (tcp.with(MatchField::Protocol, UDP).with(MatchField::TcpFlags, 2), false),
+        (
+            PacketCube::ALL
+                .with(MatchField::EthType, IPV4)
+                .with(MatchField::SourcePort, 80),
+            false,
+        ),
+        (
+            tcp.with_bits(MatchField::InPort, MaskedBits::new(1, 1)),
+            false,
+        ),
+        (
+            tcp.with(MatchField::Protocol, UDP)
+                .with(MatchField::TcpFlags, 2),
+            false,
+        ),
         (PacketCube::ALL.with(MatchField::Source, 9), false),
     ] {
-        assert_eq!(FlowMatch::from(cube).check().is_ok(), fits, "{}", FlowMatch::from(cube));
+        assert_eq!(
+            FlowMatch::from(cube).check().is_ok(),
+            fits,
+            "{}",
+            FlowMatch::from(cube)
+        );
     }
 }
 
 fn bits(field: MatchField) -> impl Strategy<Value = MaskedBits> {
     let full = field.full();
-    let mask = prop_oneof![Just(0), Just(full), any::<u128>().prop_map(move |m| m & full)];
+    let mask = prop_oneof![
+        Just(0),
+        Just(full),
+        any::<u128>().prop_map(move |m| m & full)
+    ];
     (any::<u128>(), mask).prop_map(move |(value, mask)| MaskedBits::new(value, mask & full))
 }
 
@@ -96,19 +129,25 @@ fn matched() -> impl Strategy<Value = FlowMatch> {
         bits(MatchField::TcpFlags),
         bits(MatchField::MacSource),
     )
-        .prop_map(move |((kind, protocol, tag, port), source, destination, ports, flags, mac)| {
-            let narrow = |b| if kind == IPV4 { v4(b) } else { b };
-            let cube = PacketCube::ALL
-                .with(MatchField::EthType, kind)
-                .with(MatchField::Protocol, protocol)
-                .with_bits(MatchField::Vlan, tag)
-                .with_bits(MatchField::Source, narrow(source))
-                .with_bits(MatchField::Destination, narrow(destination))
-                .with_bits(MatchField::SourcePort, ports)
-                .with_bits(MatchField::MacSource, mac);
-            let cube = if protocol == TCP { cube.with_bits(MatchField::TcpFlags, flags) } else { cube };
-            FlowMatch::from(port.map_or(cube, |port| cube.with(MatchField::InPort, port)))
-        })
+        .prop_map(
+            move |((kind, protocol, tag, port), source, destination, ports, flags, mac)| {
+                let narrow = |b| if kind == IPV4 { v4(b) } else { b };
+                let cube = PacketCube::ALL
+                    .with(MatchField::EthType, kind)
+                    .with(MatchField::Protocol, protocol)
+                    .with_bits(MatchField::Vlan, tag)
+                    .with_bits(MatchField::Source, narrow(source))
+                    .with_bits(MatchField::Destination, narrow(destination))
+                    .with_bits(MatchField::SourcePort, ports)
+                    .with_bits(MatchField::MacSource, mac);
+                let cube = if protocol == TCP {
+                    cube.with_bits(MatchField::TcpFlags, flags)
+                } else {
+                    cube
+                };
+                FlowMatch::from(port.map_or(cube, |port| cube.with(MatchField::InPort, port)))
+            },
+        )
 }
 
 fn word() -> impl Strategy<Value = &'static str> {

@@ -18,7 +18,10 @@ impl MaskedBits {
     /// The bits of `value` in `mask`.
     #[must_use]
     pub fn new(value: u128, mask: u128) -> MaskedBits {
-        MaskedBits { value: value & mask, mask }
+        MaskedBits {
+            value: value & mask,
+            mask,
+        }
     }
 
     /// Whether a number matches.
@@ -31,7 +34,10 @@ impl MaskedBits {
     #[must_use]
     pub fn and(self, other: MaskedBits) -> Option<MaskedBits> {
         let agree = (self.value ^ other.value) & self.mask & other.mask == 0;
-        agree.then_some(MaskedBits { value: self.value | other.value, mask: self.mask | other.mask })
+        agree.then_some(MaskedBits {
+            value: self.value | other.value,
+            mask: self.mask | other.mask,
+        })
     }
 }
 
@@ -64,7 +70,12 @@ impl PacketCube {
 
     /// The subset with the first `length` of the last `of` bits of a field fixed.
     #[must_use]
-    pub fn with_prefix(self, field: MatchField, value: u128, (length, of): (u32, u32)) -> PacketCube {
+    pub fn with_prefix(
+        self,
+        field: MatchField,
+        value: u128,
+        (length, of): (u32, u32),
+    ) -> PacketCube {
         let length = length.min(of);
         let of = of.min(field.width());
         let low = u128::MAX.checked_shr(128 - (of - length)).unwrap_or(0);
@@ -85,7 +96,10 @@ impl PacketCube {
     /// Whether it contains all of `other`.
     #[must_use]
     pub fn contains(&self, other: &PacketCube) -> bool {
-        self.0.iter().zip(&other.0).all(|(a, b)| a.mask & !b.mask == 0 && b.value & a.mask == a.value)
+        self.0
+            .iter()
+            .zip(&other.0)
+            .all(|(a, b)| a.mask & !b.mask == 0 && b.value & a.mask == a.value)
     }
 
     /// Difference, as disjoint boxes.
@@ -120,10 +134,15 @@ impl PacketCube {
             return self;
         }
         let high = u128::MAX << 32;
-        [MatchField::Source, MatchField::Destination].iter().fold(self, |cube, field| {
-            let bits = cube.get(*field);
-            cube.with_bits(*field, MaskedBits::new(bits.value & !high, bits.mask | high))
-        })
+        [MatchField::Source, MatchField::Destination]
+            .iter()
+            .fold(self, |cube, field| {
+                let bits = cube.get(*field);
+                cube.with_bits(
+                    *field,
+                    MaskedBits::new(bits.value & !high, bits.mask | high),
+                )
+            })
     }
 
     /// Number of fixed bits.
@@ -139,7 +158,8 @@ pub fn without_all<'a>(
     from: Vec<PacketCube>,
     others: impl IntoIterator<Item = &'a PacketCube>,
 ) -> Vec<PacketCube> {
-    let take_away = |rest: Vec<PacketCube>, other| rest.iter().flat_map(|cube| cube.without(other)).collect();
+    let take_away =
+        |rest: Vec<PacketCube>, other| rest.iter().flat_map(|cube| cube.without(other)).collect();
     others.into_iter().fold(from, take_away)
 }
 

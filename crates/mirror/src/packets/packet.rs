@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::cube::{MaskedBits, PacketCube, without_all};
-use super::field::{ARP, FIELDS, ICMP, ICMPV6, IPV4, IPV6, MatchField, SCTP, TAGGED, TCP, UDP, WITHOUT_TYPE};
+use super::field::{
+    ARP, FIELDS, ICMP, ICMPV6, IPV4, IPV6, MatchField, SCTP, TAGGED, TCP, UDP, WITHOUT_TYPE,
+};
 
 /// A value for every field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,20 +40,26 @@ impl ModelPacket {
     /// The box with only this packet.
     #[must_use]
     pub fn cube(&self) -> PacketCube {
-        FIELDS.iter().fold(PacketCube::ALL, |cube, field| cube.with(*field, self.get(*field)))
+        FIELDS.iter().fold(PacketCube::ALL, |cube, field| {
+            cube.with(*field, self.get(*field))
+        })
     }
 
     /// Whether a box contains it.
     #[must_use]
     pub fn is_in(&self, cube: &PacketCube) -> bool {
-        FIELDS.iter().all(|field| cube.get(*field).admits(self.get(*field)))
+        FIELDS
+            .iter()
+            .all(|field| cube.get(*field).admits(self.get(*field)))
     }
 }
 
 /// Default value of a free field.
 fn usual(field: MatchField, cube: &PacketCube) -> u128 {
     let is = |f: MatchField, value| cube.get(f).mask == f.full() && cube.get(f).value == value;
-    let has_ports = [TCP, UDP, SCTP].iter().any(|p| is(MatchField::Protocol, *p));
+    let has_ports = [TCP, UDP, SCTP]
+        .iter()
+        .any(|p| is(MatchField::Protocol, *p));
     let is_ip = is(MatchField::EthType, IPV4) || is(MatchField::EthType, IPV6);
     match field {
         // An unused hardware address, which no switch has learned.
@@ -85,7 +93,11 @@ pub fn well_formed() -> Vec<PacketCube> {
         let no_flags = |cube: PacketCube| none(cube, &[MatchField::TcpFlags]);
         let byte = |cube: PacketCube, field| cube.with_prefix(field, 0, (8, 16));
         all.extend([of(TCP), no_flags(of(UDP)), no_flags(of(SCTP))]);
-        all.push(ports.iter().fold(no_flags(of(icmp)), |cube, field| byte(cube, *field)));
+        all.push(
+            ports
+                .iter()
+                .fold(no_flags(of(icmp)), |cube, field| byte(cube, *field)),
+        );
         all.extend(others.into_iter().map(|cube| none(no_flags(cube), &ports)));
     }
     all.push(none(
@@ -95,8 +107,9 @@ pub fn well_formed() -> Vec<PacketCube> {
     let known = [IPV4, IPV6, ARP].map(|kind| PacketCube::ALL.with(MatchField::EthType, kind));
     // Below 0x600 the number is a length; the switch uses one value for all of them.
     let lengths = [(0x0000, 0xfc00), (0x0400, 0xfe00)];
-    let lengths = lengths
-        .map(|(value, mask)| PacketCube::ALL.with_bits(MatchField::EthType, MaskedBits::new(value, mask)));
+    let lengths = lengths.map(|(value, mask)| {
+        PacketCube::ALL.with_bits(MatchField::EthType, MaskedBits::new(value, mask))
+    });
     let mut rest = without_all(vec![PacketCube::ALL], known.iter().chain(&lengths));
     rest.push(PacketCube::ALL.with(MatchField::EthType, WITHOUT_TYPE));
     let above = [
@@ -110,7 +123,10 @@ pub fn well_formed() -> Vec<PacketCube> {
     all.extend(rest.into_iter().map(|cube| none(cube, &above)));
     // Without a tag there is no VLAN id.
     let tagged = |cube: &PacketCube| {
-        [cube.with(MatchField::Vlan, 0), cube.with_bits(MatchField::Vlan, MaskedBits::new(TAGGED, TAGGED))]
+        [
+            cube.with(MatchField::Vlan, 0),
+            cube.with_bits(MatchField::Vlan, MaskedBits::new(TAGGED, TAGGED)),
+        ]
     };
     all.iter().flat_map(tagged).collect()
 }
@@ -133,9 +149,15 @@ impl fmt::Display for ModelPacket {
             let ports = (kind != ARP && has_ports).then_some(());
             let end = |address, port| match (kind, ports) {
                 (IPV6, None) => Ipv6Addr::from(self.get(address)).to_string(),
-                (IPV6, Some(())) => format!("[{}]:{}", Ipv6Addr::from(self.get(address)), self.get(port)),
+                (IPV6, Some(())) => {
+                    format!("[{}]:{}", Ipv6Addr::from(self.get(address)), self.get(port))
+                }
                 (_, None) => Ipv4Addr::from(self.get(address) as u32).to_string(),
-                (_, Some(())) => format!("{}:{}", Ipv4Addr::from(self.get(address) as u32), self.get(port)),
+                (_, Some(())) => format!(
+                    "{}:{}",
+                    Ipv4Addr::from(self.get(address) as u32),
+                    self.get(port)
+                ),
             };
             let from = end(MatchField::Source, MatchField::SourcePort);
             let to = end(MatchField::Destination, MatchField::DestinationPort);
@@ -152,11 +174,16 @@ impl fmt::Display for ModelPacket {
 }
 
 /// Names of TCP flags, from the lowest bit.
-pub const FLAGS: [&str; 12] =
-    ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
+pub const FLAGS: [&str; 12] = [
+    "fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]",
+];
 
 fn flags(set: u128) -> String {
     let names = FLAGS.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
     let names: Vec<String> = names.map(|(_, name)| name.to_uppercase()).collect();
-    if names.is_empty() { "no flags".to_owned() } else { names.join(" ") }
+    if names.is_empty() {
+        "no flags".to_owned()
+    } else {
+        names.join(" ")
+    }
 }

@@ -14,7 +14,10 @@ pub struct PacketRegion {
 
 impl From<PacketCube> for PacketRegion {
     fn from(cube: PacketCube) -> PacketRegion {
-        PacketRegion { cube, except: Vec::new() }
+        PacketRegion {
+            cube,
+            except: Vec::new(),
+        }
     }
 }
 
@@ -23,8 +26,12 @@ impl PacketRegion {
     #[must_use]
     pub fn and(&self, other: &PacketCube) -> Option<PacketRegion> {
         let cube = self.cube.and(other)?;
-        let except: Vec<PacketCube> =
-            self.except.iter().filter(|taken| taken.and(&cube).is_some()).copied().collect();
+        let except: Vec<PacketCube> = self
+            .except
+            .iter()
+            .filter(|taken| taken.and(&cube).is_some())
+            .copied()
+            .collect();
         (!except.iter().any(|taken| taken.contains(&cube))).then_some(PacketRegion { cube, except })
     }
 
@@ -41,19 +48,31 @@ impl PacketRegion {
 
     /// Difference to these boxes; `None`: empty.
     #[must_use]
-    pub fn without_all<'a>(&self, others: impl IntoIterator<Item = &'a PacketCube>) -> Option<PacketRegion> {
-        others.into_iter().try_fold(self.clone(), |rest, other| rest.without(other))
+    pub fn without_all<'a>(
+        &self,
+        others: impl IntoIterator<Item = &'a PacketCube>,
+    ) -> Option<PacketRegion> {
+        others
+            .into_iter()
+            .try_fold(self.clone(), |rest, other| rest.without(other))
     }
 
     /// Some packets of it in one of these boxes, as a box; `None`: empty.
     #[must_use]
     pub fn find(&self, among: &[PacketCube]) -> Option<PacketCube> {
-        among.iter().filter_map(|cube| self.cube.and(cube)).find_map(|cube| first(cube, &self.except))
+        among
+            .iter()
+            .filter_map(|cube| self.cube.and(cube))
+            .find_map(|cube| first(cube, &self.except))
     }
 }
 
 /// Some packets of a box in none of these.
 fn first(cube: PacketCube, except: &[PacketCube]) -> Option<PacketCube> {
-    let Some(at) = except.iter().position(|taken| taken.and(&cube).is_some()) else { return Some(cube) };
-    cube.without(&except[at]).into_iter().find_map(|piece| first(piece, &except[at + 1..]))
+    let Some(at) = except.iter().position(|taken| taken.and(&cube).is_some()) else {
+        return Some(cube);
+    };
+    cube.without(&except[at])
+        .into_iter()
+        .find_map(|piece| first(piece, &except[at + 1..]))
 }

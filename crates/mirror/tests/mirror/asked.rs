@@ -19,7 +19,10 @@ fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
     check(
         "PARSE http TO 10.0.0.2:80",
         PacketSelection::Flow,
-        &["tcp,nw_dst=10.0.0.2,tp_dst=80", "tcp,nw_src=10.0.0.2,tp_src=80"],
+        &[
+            "tcp,nw_dst=10.0.0.2,tp_dst=80",
+            "tcp,nw_src=10.0.0.2,tp_src=80",
+        ],
     );
     check(
         "PARSE dns FROM 10.1.0.0/16 TO [fd00::1]:53, 10.0.0.53:53",
@@ -87,17 +90,33 @@ fn the_mode_follows_from_the_columns() {
             "all packets of the flows, the first 128 bytes of each",
             0,
         ),
-        ("PARSE tcp_flow_key PROCESS (count)", "packets of the flows with SYN or FIN or RST", 2),
-        ("PARSE tcp_pkt_size PROCESS (count)", "all packets of the flows, the first 128 bytes of each", 0),
+        (
+            "PARSE tcp_flow_key PROCESS (count)",
+            "packets of the flows with SYN or FIN or RST",
+            2,
+        ),
+        (
+            "PARSE tcp_pkt_size PROCESS (count)",
+            "all packets of the flows, the first 128 bytes of each",
+            0,
+        ),
         ("PARSE tcp_pkt_size PROCESS (sum)", ALL, 0),
         (
             "PARSE flow SELECT duration, conn_state",
             "all packets of the flows, the first 128 bytes of each",
             1,
         ),
-        ("PARSE flow SELECT application", "all packets of the flows, the first 512 bytes of each", 2),
+        (
+            "PARSE flow SELECT application",
+            "all packets of the flows, the first 512 bytes of each",
+            2,
+        ),
         ("PARSE flow SELECT client_bytes", ALL, 0),
-        ("PARSE mysql_query SELECT response_time", "packets of the flows with PSH", 3),
+        (
+            "PARSE mysql_query SELECT response_time",
+            "packets of the flows with PSH",
+            3,
+        ),
         ("PARSE http SELECT method, url, status", heads, 2),
         ("PARSE http SELECT url, response_bytes", ALL, 0),
         ("PARSE mysql_query", ALL, 0),
@@ -108,9 +127,15 @@ fn the_mode_follows_from_the_columns() {
         ),
     ] {
         let offers = offers(&plan(query).monitor);
-        assert_eq!((&*offers[0].mode.to_string(), offers[0].lacks.len()), (expected, lacks), "{query}");
-        let loses =
-            ["PSH", "512 bytes"].iter().any(|word| expected.contains(word)) && !query.contains("PARSE flow");
+        assert_eq!(
+            (&*offers[0].mode.to_string(), offers[0].lacks.len()),
+            (expected, lacks),
+            "{query}"
+        );
+        let loses = ["PSH", "512 bytes"]
+            .iter()
+            .any(|word| expected.contains(word))
+            && !query.contains("PARSE flow");
         assert_eq!(offers[0].loses_exchanges, loses, "{query}");
         // There is always a mode without gaps.
         assert!(offers.iter().any(|offer| offer.lacks.is_empty()), "{query}");

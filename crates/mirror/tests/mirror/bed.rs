@@ -4,8 +4,8 @@ use mirror::model::{PortNeighbor, SwitchModel, SwitchNetwork, SwitchPort};
 use mirror::openflow::{FlowRule, read_match, read_rule};
 use mirror::proof::Counterexample;
 use mirror::{
-    CopyExpectation, PacketCube, PacketPart, ProofFault, ProofResult, RuleLayout, StrayPolicy, SwitchCopy,
-    compose,
+    CopyExpectation, PacketCube, PacketPart, ProofFault, ProofResult, RuleLayout, StrayPolicy,
+    SwitchCopy, compose,
 };
 
 pub const SERVER: u16 = 7;
@@ -16,7 +16,10 @@ pub fn plan(query: &str) -> plan::Plan {
 }
 
 pub fn rules(texts: &[&str]) -> Vec<FlowRule> {
-    texts.iter().map(|text| read_rule(text).unwrap_or_else(|e| panic!("{e}"))).collect()
+    texts
+        .iter()
+        .map(|text| read_rule(text).unwrap_or_else(|e| panic!("{e}")))
+        .collect()
 }
 
 pub fn cube(text: &str) -> PacketCube {
@@ -31,12 +34,22 @@ pub fn ports() -> Vec<SwitchPort> {
 /// Port of a monitor, without flooding.
 pub fn monitor(number: u32, name: &str) -> SwitchPort {
     let flooded = mirror::model::FloodSetting::No;
-    SwitchPort { flooded, ..SwitchPort::new(number, name, PortNeighbor::Monitor(name.to_owned())) }
+    SwitchPort {
+        flooded,
+        ..SwitchPort::new(number, name, PortNeighbor::Monitor(name.to_owned()))
+    }
 }
 
 pub fn copy(job: u32, asked: &[&str], part: PacketPart, target: u32) -> SwitchCopy {
     let asked = asked.iter().map(|text| cube(text)).collect();
-    SwitchCopy { job, generation: 1, asked, ports: Vec::new(), part, target }
+    SwitchCopy {
+        job,
+        generation: 1,
+        asked,
+        ports: Vec::new(),
+        part,
+        target,
+    }
 }
 
 pub fn wanted(copies: &[&SwitchCopy], monitor: &str) -> Vec<CopyExpectation> {
@@ -51,7 +64,12 @@ pub fn wanted(copies: &[&SwitchCopy], monitor: &str) -> Vec<CopyExpectation> {
 }
 
 pub fn terms(layout: RuleLayout) -> mirror::compose::CopyTerms {
-    mirror::compose::CopyTerms { server: SERVER, lease: 30, layout, rules_max: mirror::compose::RULES_MAX }
+    mirror::compose::CopyTerms {
+        server: SERVER,
+        lease: 30,
+        layout,
+        rules_max: mirror::compose::RULES_MAX,
+    }
 }
 
 /// Our table 0, and the original tables from 1 on.
@@ -64,7 +82,10 @@ pub fn prove(
     after: Vec<FlowRule>,
     wanted: &[CopyExpectation],
 ) -> Result<ProofResult, Vec<Counterexample>> {
-    let (old, new) = (SwitchNetwork::of(before.clone()), SwitchNetwork::of(before.with_rules(after)));
+    let (old, new) = (
+        SwitchNetwork::of(before.clone()),
+        SwitchNetwork::of(before.with_rules(after)),
+    );
     mirror::prove(&old, &new, wanted, &|rule| rule.cookie.is_of(SERVER))
 }
 
@@ -74,8 +95,12 @@ pub fn with(switch: &SwitchModel, ours: Vec<FlowRule>) -> Vec<FlowRule> {
 }
 
 pub fn faults(result: Result<ProofResult, Vec<Counterexample>>) -> Vec<ProofFault> {
-    let mut faults: Vec<ProofFault> =
-        result.err().unwrap_or_default().iter().map(|found| found.fault).collect();
+    let mut faults: Vec<ProofFault> = result
+        .err()
+        .unwrap_or_default()
+        .iter()
+        .map(|found| found.fault)
+        .collect();
     faults.sort();
     faults.dedup();
     faults

@@ -30,7 +30,11 @@ impl FlowVerdict {
 impl Monitor {
     /// Decides whether a flow is reported, if its client is known.
     pub(super) fn decide(&mut self, idx: FlowIdx) {
-        let verdict = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
+        let verdict = if self.asks.every_flow {
+            FlowVerdict::In
+        } else {
+            self.judge(idx)
+        };
         self.table.set_mark(idx, verdict as u8);
         if verdict.leaves_out() {
             self.table.state_mut(idx).stream = FlowProtocol::Ignored;
@@ -44,13 +48,21 @@ impl Monitor {
         let client = flow.key().end(side);
         let server = flow.key().end(side.other());
         let verdict = self.verdict_between(client, server);
-        if !guessed || verdict == self.verdict_between(server, client) { verdict } else { FlowVerdict::Open }
+        if !guessed || verdict == self.verdict_between(server, client) {
+            verdict
+        } else {
+            FlowVerdict::Open
+        }
     }
 
     fn verdict_between(&self, client: Endpoint, server: Endpoint) -> FlowVerdict {
         if !self.addresses.matches(client, server) {
             FlowVerdict::Out
-        } else if self.taps.as_ref().is_none_or(|taps| taps.tells(client, server)) {
+        } else if self
+            .taps
+            .as_ref()
+            .is_none_or(|taps| taps.tells(client, server))
+        {
             FlowVerdict::In
         } else {
             FlowVerdict::Elsewhere
@@ -86,7 +98,11 @@ impl Monitor {
         self.asks.every_flow = self.addresses.passes_all() && taps.tells_all() && !is_sliced;
         for idx in self.table.flows() {
             let before = self.verdict(idx);
-            let now = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
+            let now = if self.asks.every_flow {
+                FlowVerdict::In
+            } else {
+                self.judge(idx)
+            };
             if now.leaves_out() && !before.leaves_out() {
                 // Another tap continues the flow; unfinished transactions are reported here as halves.
                 self.close_stream(idx, self.table.flow(idx).last_ts());
@@ -102,7 +118,9 @@ impl Monitor {
     /// Applies a change of the slice that switches copy. Flows outside it end here as sampled out; their
     /// partial results are not reported, because the remaining flows are scaled up to represent them.
     pub(super) fn heed_slice(&mut self) {
-        let Some(slice) = self.slice.as_ref().map(SharedSlice::get) else { return };
+        let Some(slice) = self.slice.as_ref().map(SharedSlice::get) else {
+            return;
+        };
         let before = self.adaptive.slice();
         if slice == before {
             return;

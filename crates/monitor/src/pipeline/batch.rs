@@ -46,11 +46,16 @@ impl Monitor {
 
     /// Processes a batch; a datagram completed by a packet is processed before the next packet.
     #[inline]
-    fn on_whole_batch(&mut self, mut batch: &[CapturedPacket<'_>], events: &mut FlowEvents) -> BatchProgress {
+    fn on_whole_batch(
+        &mut self,
+        mut batch: &[CapturedPacket<'_>],
+        events: &mut FlowEvents,
+    ) -> BatchProgress {
         loop {
             let (progress, n) = self.on_batch(batch, events);
             batch = &batch[n..];
-            if progress == BatchProgress::LimitReached || batch.is_empty() && !self.gate.has_whole() {
+            if progress == BatchProgress::LimitReached || batch.is_empty() && !self.gate.has_whole()
+            {
                 return progress;
             }
             if self.complete(events) == BatchProgress::LimitReached {
@@ -62,21 +67,36 @@ impl Monitor {
     /// Processes the datagram completed by the last packet.
     #[cold]
     fn complete(&mut self, events: &mut FlowEvents) -> BatchProgress {
-        self.gate.take_whole().map_or(BatchProgress::Continue, |whole| self.on_whole(&whole, events))
+        self.gate
+            .take_whole()
+            .map_or(BatchProgress::Continue, |whole| {
+                self.on_whole(&whole, events)
+            })
     }
 
     fn on_whole(&mut self, whole: &ReassembledPacket, events: &mut FlowEvents) -> BatchProgress {
         let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
         let table = &self.table;
         let networks = &mut self.networks;
-        let mut enter = FlowPrefetcher { table, networks, place: 0, admitted: &mut admitted };
-        let verdict = self.gate.admit_whole(whole, &mut self.accounting, &mut enter);
+        let mut enter = FlowPrefetcher {
+            table,
+            networks,
+            place: 0,
+            admitted: &mut admitted,
+        };
+        let verdict = self
+            .gate
+            .admit_whole(whole, &mut self.accounting, &mut enter);
         for ready in &admitted {
             self.accounting.received += 1;
             self.accounting.parsed += 1;
             self.on_slow_path(&whole.captured(), &ready.at, events);
         }
-        if verdict == GateVerdict::Over { BatchProgress::LimitReached } else { self.complete(events) }
+        if verdict == GateVerdict::Over {
+            BatchProgress::LimitReached
+        } else {
+            self.complete(events)
+        }
     }
 
     /// Prefetches the flows of admitted packets and counts the packets.
@@ -86,7 +106,8 @@ impl Monitor {
             self.table.prefetch_flow(&mut ready.at, capture::prefetch);
         }
         for ready in admitted.iter() {
-            self.table.prefetch_rest(&ready.at, &ready.segment, capture::prefetch);
+            self.table
+                .prefetch_rest(&ready.at, &ready.segment, capture::prefetch);
         }
         if self.asks.payload {
             self.prefetch_parsers(admitted);
@@ -98,10 +119,16 @@ impl Monitor {
     /// Prefetches the parser state of the flows.
     #[inline]
     fn prefetch_parsers(&self, admitted: &[AdmittedPacket]) {
-        for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
+        for state in admitted
+            .iter()
+            .filter_map(|ready| self.table.state_of(&ready.at))
+        {
             capture::prefetch(std::ptr::from_ref(state).cast());
         }
-        for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
+        for state in admitted
+            .iter()
+            .filter_map(|ready| self.table.state_of(&ready.at))
+        {
             if let FlowProtocol::Parsing { parser, .. } = &state.stream {
                 // The first lines hold the fields that every message uses.
                 let lines = size_of_val(parser.as_ref()).div_ceil(64).min(PARSER_LINES);
@@ -122,7 +149,12 @@ impl Monitor {
         for (place, captured) in batch.iter().enumerate() {
             let table = &self.table;
             let networks = &mut self.networks;
-            let mut enter = FlowPrefetcher { table, networks, place: place as u8, admitted };
+            let mut enter = FlowPrefetcher {
+                table,
+                networks,
+                place: place as u8,
+                admitted,
+            };
             let verdict = self.gate.admit(captured, &mut self.accounting, &mut enter);
             if verdict == GateVerdict::Over {
                 return (BatchProgress::LimitReached, place);
@@ -149,7 +181,11 @@ impl<'a> PacketConsumer<'a> for FlowPrefetcher<'_> {
     fn packet(&mut self, captured: &CapturedPacket<'a>, packet: &Packet<'a>) {
         let at = self.table.hash_in(packet, self.networks.of(packet));
         self.table.prefetch_index(&at, capture::prefetch);
-        let payload = packet.payload.as_ptr().addr().wrapping_sub(captured.bytes.as_ptr().addr()) as u32;
+        let payload = packet
+            .payload
+            .as_ptr()
+            .addr()
+            .wrapping_sub(captured.bytes.as_ptr().addr()) as u32;
         self.admitted.push(AdmittedPacket {
             at,
             segment: FastPathSegment::of(packet),

@@ -1,6 +1,8 @@
 //! Handles flow events: start and end of flows and connections, and flow records.
 
-use flow::{CloseReason, Flow, FlowEvent, FlowEvents, FlowIdx, IndexedFlowEvent, SideCounters, StreamPlace};
+use flow::{
+    CloseReason, Flow, FlowEvent, FlowEvents, FlowIdx, IndexedFlowEvent, SideCounters, StreamPlace,
+};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::{FlowContext, FlowFacts, FlowProtocol, StreamEnd, StreamGap, StreamSegment};
 use tuple::TapEnd;
@@ -12,25 +14,50 @@ use crate::taps::TapFilter;
 use crate::tuple_outputs::{FlowApplication, nobody};
 
 impl Monitor {
-    pub(super) fn on_events(&mut self, events: &FlowEvents, payload: &[u8], packet: Option<&Packet<'_>>) {
+    pub(super) fn on_events(
+        &mut self,
+        events: &FlowEvents,
+        payload: &[u8],
+        packet: Option<&Packet<'_>>,
+    ) {
         self.last_packet_before = events.last_packet_before();
         for &IndexedFlowEvent { flow, what } in events.list() {
             match what {
                 FlowEvent::Opened => self.on_opened(flow, packet),
                 FlowEvent::Resumed { from } => self.on_resumed(flow, from),
-                FlowEvent::Bytes { side, chunk, ts, place } => {
-                    let segment = StreamSegment { bytes: events.bytes(chunk, payload), ts, place };
+                FlowEvent::Bytes {
+                    side,
+                    chunk,
+                    ts,
+                    place,
+                } => {
+                    let segment = StreamSegment {
+                        bytes: events.bytes(chunk, payload),
+                        ts,
+                        place,
+                    };
                     self.parse(flow, side, ParserEvent::Bytes(segment));
                 }
-                FlowEvent::Datagram { side, chunk, cut, ts } => {
+                FlowEvent::Datagram {
+                    side,
+                    chunk,
+                    cut,
+                    ts,
+                } => {
                     let bytes = events.bytes(chunk, payload);
                     let place = StreamPlace::default();
-                    self.parse(flow, side, ParserEvent::Datagram(StreamSegment { bytes, ts, place }, cut));
+                    self.parse(
+                        flow,
+                        side,
+                        ParserEvent::Datagram(StreamSegment { bytes, ts, place }, cut),
+                    );
                 }
                 FlowEvent::Gap { side, seq, len, ts } => {
                     self.parse(flow, side, ParserEvent::Gap(StreamGap { seq, len, ts }));
                 }
-                FlowEvent::End { side, .. } => self.parse(flow, side, ParserEvent::End(StreamEnd::Fin)),
+                FlowEvent::End { side, .. } => {
+                    self.parse(flow, side, ParserEvent::End(StreamEnd::Fin))
+                }
                 FlowEvent::Terminated { reason, ts } => self.on_terminated(flow, reason, ts),
                 FlowEvent::ActiveTimeout => self.record(flow, "active_timeout", self.now),
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
@@ -61,10 +88,16 @@ impl Monitor {
 
     /// Moves the parser to the new flow of a connection that was idle.
     fn on_resumed(&mut self, idx: FlowIdx, from: FlowIdx) {
-        let FlowState { stream, joined_midway, application, .. } = std::mem::take(self.table.state_mut(from));
+        let FlowState {
+            stream,
+            joined_midway,
+            application,
+            ..
+        } = std::mem::take(self.table.state_mut(from));
         if !self.verdict(idx).leaves_out() {
             let state = self.table.state_mut(idx);
-            (state.stream, state.joined_midway, state.application) = (stream, joined_midway, application);
+            (state.stream, state.joined_midway, state.application) =
+                (stream, joined_midway, application);
         }
     }
 
@@ -96,10 +129,18 @@ impl Monitor {
         self.record(idx, reason.name(), ts.max(self.watermark));
         if is_idle {
             // The flow's record ends here; its connection may continue in another flow.
-            let FlowState { stream, joined_midway, application, .. } =
-                std::mem::take(self.table.state_mut(idx));
-            *self.table.state_mut(idx) =
-                FlowState { stream, joined_midway, application, ..FlowState::default() };
+            let FlowState {
+                stream,
+                joined_midway,
+                application,
+                ..
+            } = std::mem::take(self.table.state_mut(idx));
+            *self.table.state_mut(idx) = FlowState {
+                stream,
+                joined_midway,
+                application,
+                ..FlowState::default()
+            };
         }
     }
 
@@ -121,7 +162,12 @@ impl Monitor {
         }
     }
 
-    fn on_connection_end(&mut self, idx: FlowIdx, flag: tcp_conn_time::FlowEndReason, ts: Timestamp) {
+    fn on_connection_end(
+        &mut self,
+        idx: FlowIdx,
+        flag: tcp_conn_time::FlowEndReason,
+        ts: Timestamp,
+    ) {
         if !self.asks.connections {
             return;
         }
@@ -148,8 +194,11 @@ impl Monitor {
         if !self.outputs.reads_flows() || !self.asked_for(idx) {
             return;
         }
-        let counts =
-            if self.asks.counts { self.counts_since(idx) } else { flow_record::FlowCounts::default() };
+        let counts = if self.asks.counts {
+            self.counts_since(idx)
+        } else {
+            flow_record::FlowCounts::default()
+        };
         let flow = self.table.flow(idx);
         let tcp = flow.is_tcp() && self.asks.life;
         let history = tcp.then(|| flow.history());
@@ -173,9 +222,9 @@ impl Monitor {
     fn application(&self, idx: FlowIdx) -> FlowApplication {
         let state = self.table.state(idx);
         match &state.stream {
-            FlowProtocol::Probing(probing) => {
-                probing.named().map_or(state.application, FlowApplication::Named)
-            }
+            FlowProtocol::Probing(probing) => probing
+                .named()
+                .map_or(state.application, FlowApplication::Named),
             _ => state.application,
         }
     }
@@ -186,7 +235,13 @@ impl Monitor {
         if !self.reports_again {
             return counts;
         }
-        let before = self.table.state_mut(idx).rare.get_or_insert_default().reported.replace(counts);
+        let before = self
+            .table
+            .state_mut(idx)
+            .rare
+            .get_or_insert_default()
+            .reported
+            .replace(counts);
         before.map_or(counts, |before| counts.since(&before))
     }
 
@@ -256,7 +311,8 @@ impl FlowFacts for MonitorFlowFacts<'_> {
 fn counts(flow: &Flow<'_>) -> flow_record::FlowCounts {
     let client = flow.client().0;
     let sides = [client, client.other()];
-    let sum = |of: fn(&SideCounters) -> u64| sides.iter().map(|side| of(&flow.counters(*side))).sum();
+    let sum =
+        |of: fn(&SideCounters) -> u64| sides.iter().map(|side| of(&flow.counters(*side))).sum();
     flow_record::FlowCounts {
         packets: sides.map(|side| flow.packets(side)),
         bytes: sides.map(|side| flow.bytes(side)),

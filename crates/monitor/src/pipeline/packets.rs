@@ -18,7 +18,10 @@ impl Monitor {
         let mut progress = BatchProgress::Continue;
         let mut headers = HeaderBatch::default();
         for captured in packets {
-            let mut write = HeaderWriter { outputs: &mut self.outputs, headers: &mut headers };
+            let mut write = HeaderWriter {
+                outputs: &mut self.outputs,
+                headers: &mut headers,
+            };
             let mut verdict = self.gate.admit(&captured, &mut self.accounting, &mut write);
             if verdict == GateVerdict::Completed {
                 verdict = self.complete_headers(&mut headers);
@@ -42,19 +45,40 @@ impl Monitor {
         let mut headers = HeaderBatch::default();
         let verdict = self.on_whole_headers(whole, &mut headers);
         self.write_headers(&mut headers);
-        if verdict == GateVerdict::Over { BatchProgress::LimitReached } else { BatchProgress::Continue }
+        if verdict == GateVerdict::Over {
+            BatchProgress::LimitReached
+        } else {
+            BatchProgress::Continue
+        }
     }
 
     /// Processes the datagram completed by the last packet; returns the gate's verdict.
     #[cold]
     fn complete_headers(&mut self, headers: &mut HeaderBatch) -> GateVerdict {
-        self.gate.take_whole().map_or(GateVerdict::Refused, |whole| self.on_whole_headers(&whole, headers))
+        self.gate
+            .take_whole()
+            .map_or(GateVerdict::Refused, |whole| {
+                self.on_whole_headers(&whole, headers)
+            })
     }
 
-    fn on_whole_headers(&mut self, whole: &ReassembledPacket, headers: &mut HeaderBatch) -> GateVerdict {
-        let mut write = HeaderWriter { outputs: &mut self.outputs, headers };
-        let verdict = self.gate.admit_whole(whole, &mut self.accounting, &mut write);
-        if verdict == GateVerdict::Completed { self.complete_headers(headers) } else { verdict }
+    fn on_whole_headers(
+        &mut self,
+        whole: &ReassembledPacket,
+        headers: &mut HeaderBatch,
+    ) -> GateVerdict {
+        let mut write = HeaderWriter {
+            outputs: &mut self.outputs,
+            headers,
+        };
+        let verdict = self
+            .gate
+            .admit_whole(whole, &mut self.accounting, &mut write);
+        if verdict == GateVerdict::Completed {
+            self.complete_headers(headers)
+        } else {
+            verdict
+        }
     }
 
     fn write_headers(&mut self, headers: &mut HeaderBatch) {

@@ -26,10 +26,14 @@ impl Monitor {
         }
         match &self.table.state(idx).stream {
             FlowProtocol::New | FlowProtocol::Probing(_) => {
-                let Some(rest) = self.probe(idx, side, input) else { return };
+                let Some(rest) = self.probe(idx, side, input) else {
+                    return;
+                };
                 input = rest;
             }
-            FlowProtocol::Parsing { doubt, .. } if doubt.is_open() => self.review(idx, side, &input),
+            FlowProtocol::Parsing { doubt, .. } if doubt.is_open() => {
+                self.review(idx, side, &input)
+            }
             _ => {}
         }
         let (flow, state) = self.table.flow_and_state(idx);
@@ -38,7 +42,9 @@ impl Monitor {
         let before = self.last_packet_before.filter(|(of, _)| *of == idx);
         let last_packet = before.map_or(flow.last_ts(), |(_, ts)| ts);
         let ended = match input {
-            ParserEvent::Bytes(segment) | ParserEvent::Datagram(segment, _) => segment.ts.max(last_packet),
+            ParserEvent::Bytes(segment) | ParserEvent::Datagram(segment, _) => {
+                segment.ts.max(last_packet)
+            }
             // Bytes that the snaplen cut off belong to this packet.
             ParserEvent::Gap(gap) => gap.ts.max(last_packet),
             ParserEvent::End(_) | ParserEvent::Earlier(_) => last_packet,
@@ -52,9 +58,22 @@ impl Monitor {
             rare: state.rare.as_deref(),
             taps: self.taps.as_ref(),
         };
-        let FlowProtocol::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
+        let FlowProtocol::Parsing {
+            parser,
+            protocol,
+            asker,
+            ..
+        } = &mut state.stream
+        else {
+            return;
+        };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
-        let out = ParserOutput::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));
+        let out = ParserOutput::new(
+            flow,
+            now,
+            &mut self.accounting.parsers,
+            self.outputs.taps(*protocol),
+        );
         let mut out = out.with_limits(self.limits).with_room(&self.outstanding);
         let direction = direction(side, *asker);
         match input {
@@ -87,13 +106,20 @@ impl Monitor {
 
     /// Handles input of a flow without a parser. Returns the rest of the input once a parser is assigned.
     #[inline(never)]
-    fn probe<'a>(&mut self, idx: FlowIdx, side: FlowSide, input: ParserEvent<'a>) -> Option<ParserEvent<'a>> {
+    fn probe<'a>(
+        &mut self,
+        idx: FlowIdx,
+        side: FlowSide,
+        input: ParserEvent<'a>,
+    ) -> Option<ParserEvent<'a>> {
         match (&mut self.table.state_mut(idx).stream, input) {
             (_, ParserEvent::Bytes(segment)) => {
                 return self.recognise(idx, side, segment).map(ParserEvent::Bytes);
             }
             (_, ParserEvent::Datagram(segment, cut)) => {
-                return self.recognise(idx, side, segment).map(|rest| ParserEvent::Datagram(rest, cut));
+                return self
+                    .recognise(idx, side, segment)
+                    .map(|rest| ParserEvent::Datagram(rest, cut));
             }
             (FlowProtocol::Probing(probing), ParserEvent::Gap(gap)) => {
                 self.awaited_bytes -= probing.excess();
@@ -107,7 +133,10 @@ impl Monitor {
             }
             (
                 _,
-                ParserEvent::End(_) | ParserEvent::Close(_) | ParserEvent::Rest(_) | ParserEvent::Earlier(_),
+                ParserEvent::End(_)
+                | ParserEvent::Close(_)
+                | ParserEvent::Rest(_)
+                | ParserEvent::Earlier(_),
             ) => {}
         }
         None
@@ -157,7 +186,13 @@ impl Monitor {
     }
 
     /// Starts the parser of the recognized protocol and passes it the held bytes.
-    fn start(&mut self, idx: FlowIdx, side: FlowSide, probing: Box<ProbeBuffer>, found: RecognizedProtocol) {
+    fn start(
+        &mut self,
+        idx: FlowIdx,
+        side: FlowSide,
+        probing: Box<ProbeBuffer>,
+        found: RecognizedProtocol,
+    ) {
         let about = ProbeFlow::from(&self.table.flow(idx));
         self.heed_header(idx, &probing);
         let state = self.table.state_mut(idx);
@@ -165,11 +200,22 @@ impl Monitor {
         let parser = (self.outputs.protocols()[usize::from(protocol)].start)();
         state.joined_midway = probing.joined_midway();
         // The outer protocol names the flow, whichever of the two is parsed.
-        state.application =
-            probing.named().map_or(FlowApplication::Read(protocol), FlowApplication::ReadInside);
-        let is_certain = about.client.is_some() || about.transport != IpProtocol::TCP || probing.is_proxied();
-        let doubt = if is_certain { RoleDoubt::default() } else { RoleDoubt::open() };
-        state.stream = FlowProtocol::Parsing { parser, protocol, asker, doubt };
+        state.application = probing
+            .named()
+            .map_or(FlowApplication::Read(protocol), FlowApplication::ReadInside);
+        let is_certain =
+            about.client.is_some() || about.transport != IpProtocol::TCP || probing.is_proxied();
+        let doubt = if is_certain {
+            RoleDoubt::default()
+        } else {
+            RoleDoubt::open()
+        };
+        state.stream = FlowProtocol::Parsing {
+            parser,
+            protocol,
+            asker,
+            doubt,
+        };
         self.table.set_state_bytes(idx, PARSER_BYTES);
         self.heed_asker(idx, asker, about);
         self.parse(idx, side, ParserEvent::Earlier(probing));
@@ -185,10 +231,20 @@ impl Monitor {
     /// swapped, and the connection is read from here on as one joined midway.
     #[cold]
     fn review(&mut self, idx: FlowIdx, side: FlowSide, input: &ParserEvent<'_>) {
-        let ParserEvent::Bytes(segment) = input else { return };
+        let ParserEvent::Bytes(segment) = input else {
+            return;
+        };
         let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
-        let FlowProtocol::Parsing { protocol, asker, doubt, .. } = &mut state.stream else { return };
+        let FlowProtocol::Parsing {
+            protocol,
+            asker,
+            doubt,
+            ..
+        } = &mut state.stream
+        else {
+            return;
+        };
         let place = *protocol;
         let client = asker.other();
         let protocol = self.outputs.protocols()[usize::from(place)];
@@ -201,7 +257,12 @@ impl Monitor {
         state.joined_midway = true;
         let parser = (protocol.start)();
         let doubt = RoleDoubt::default();
-        state.stream = FlowProtocol::Parsing { parser, protocol: place, asker: client, doubt };
+        state.stream = FlowProtocol::Parsing {
+            parser,
+            protocol: place,
+            asker: client,
+            doubt,
+        };
         self.table.set_client(idx, client);
         self.decide(idx);
     }
@@ -210,7 +271,11 @@ impl Monitor {
     fn heed_header(&mut self, idx: FlowIdx, probing: &ProbeBuffer) {
         self.accounting.parsers.unrecognized_bytes += probing.passed_over();
         if let Some(proxied) = probing.proxied().filter(|_| self.asks.proxied) {
-            self.table.state_mut(idx).rare.get_or_insert_default().proxied = Some(proxied);
+            self.table
+                .state_mut(idx)
+                .rare
+                .get_or_insert_default()
+                .proxied = Some(proxied);
         }
     }
 
@@ -218,7 +283,9 @@ impl Monitor {
     fn leave_unread(&mut self, idx: FlowIdx, probing: &ProbeBuffer) {
         self.heed_header(idx, probing);
         let state = self.table.state_mut(idx);
-        state.application = probing.named().map_or(FlowApplication::Unknown, FlowApplication::Named);
+        state.application = probing
+            .named()
+            .map_or(FlowApplication::Unknown, FlowApplication::Named);
         state.stream = FlowProtocol::Ignored;
     }
 
@@ -247,7 +314,8 @@ impl Monitor {
             return self.close_stream(idx, ts);
         }
         if self.end_probing(idx) {
-            self.table.state_mut(idx).stream = FlowProtocol::Probing(Box::new(ProbeBuffer::midway()));
+            self.table.state_mut(idx).stream =
+                FlowProtocol::Probing(Box::new(ProbeBuffer::midway()));
         } else {
             self.parse(idx, FlowSide::A, ParserEvent::Rest(ts));
         }
@@ -260,7 +328,9 @@ impl Monitor {
         if !matches!(stream, FlowProtocol::Probing(_)) {
             return false;
         }
-        let FlowProtocol::Probing(probing) = std::mem::take(stream) else { return false };
+        let FlowProtocol::Probing(probing) = std::mem::take(stream) else {
+            return false;
+        };
         self.awaited_bytes -= probing.excess();
         if let Some(found) = probing.claimed() {
             self.start(idx, found.asker, probing, found);
@@ -273,8 +343,10 @@ impl Monitor {
     /// Counts a closed flow that was not parsed, by protocol name.
     pub(super) fn count_unread(&mut self, idx: FlowIdx) {
         let application = self.table.state(idx).application;
-        if matches!(application, FlowApplication::Read(_) | FlowApplication::ReadInside(_))
-            || !self.asked_for(idx)
+        if matches!(
+            application,
+            FlowApplication::Read(_) | FlowApplication::ReadInside(_)
+        ) || !self.asked_for(idx)
         {
             return;
         }

@@ -90,7 +90,10 @@ impl Monitor {
     pub fn behind(gate: Gate, spec: &MonitorSpec, config: MonitorConfig) -> Monitor {
         let mut outputs = TupleOutputs::new(spec, &config.origin);
         let reports_again = config.flow.active_timeout_ns.is_some();
-        let flow = flow::FlowTableConfig { detail: outputs.detail(), ..config.flow };
+        let flow = flow::FlowTableConfig {
+            detail: outputs.detail(),
+            ..config.flow
+        };
         let addresses = AddressFilter::new(spec);
         let taps = config.taps.map(|shared| TapFilter::new(spec.taps, &shared));
         let every_flow = addresses.passes_all() && taps.as_ref().is_none_or(TapFilter::tells_all);
@@ -107,7 +110,11 @@ impl Monitor {
             path: outputs.wants_path(),
             proxied: outputs.wants_proxied(),
             adapts,
-            rate: if let SampleMode::Fraction(p) = spec.sample { p } else { 1.0 },
+            rate: if let SampleMode::Fraction(p) = spec.sample {
+                p
+            } else {
+                1.0
+            },
         };
         Monitor {
             gate,

@@ -18,7 +18,11 @@ impl Monitor {
         at: &HashedKey,
         events: &mut FlowEvents,
     ) {
-        let mut work = SlowPathWork { monitor: self, at, events };
+        let mut work = SlowPathWork {
+            monitor: self,
+            at,
+            events,
+        };
         let decoded = Packet::decode_into(captured, &mut work);
         debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
     }
@@ -45,7 +49,8 @@ impl Monitor {
         let slice = self.adaptive.slice_of(&packet);
         let ends = [packet.five_tuple.src, packet.five_tuple.dst];
         self.accounting.strays += u64::from(!is_in(self.adaptive.slice(), &ends));
-        let lets_in = is_in(slice, &ends) && AdaptiveSampler::takes(&packet.five_tuple.flow_key().0, rate);
+        let lets_in =
+            is_in(slice, &ends) && AdaptiveSampler::takes(&packet.five_tuple.flow_key().0, rate);
         if !goes_on && !lets_in {
             self.accounting.parsed -= 1;
             self.accounting.sampled_out += 1;
@@ -76,7 +81,9 @@ impl Monitor {
         let filtered = &mut self.accounting.filtered;
         match FlowVerdict::of_mark(self.table.mark(idx)) {
             FlowVerdict::Open | FlowVerdict::In => return false,
-            FlowVerdict::Out if self.table.state(idx).level == CUT_OFF => self.accounting.sampled_out += 1,
+            FlowVerdict::Out if self.table.state(idx).level == CUT_OFF => {
+                self.accounting.sampled_out += 1
+            }
             FlowVerdict::Out => filtered.direction += 1,
             FlowVerdict::Elsewhere => filtered.tap += 1,
         }

@@ -72,26 +72,58 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
 /// Flows without a name that could have one: capture, tshark's name, reason.
 const NOT_NAMED: &[(&str, &str, &str)] = &[
     ("mercury-capture2.pcap.gz", "dcerpc", "joined midway"),
-    ("mercury-capture2.pcap.gz", "tls", "joined midway, by its port alone"),
+    (
+        "mercury-capture2.pcap.gz",
+        "tls",
+        "joined midway, by its port alone",
+    ),
     ("mercury-emix.pcap.gz", "tls", "inside of OpenVPN"),
     ("mercury-emix.pcap.gz", "ssh", "joined midway, encrypted"),
-    ("mercury-emix.pcap.gz", "tftp", "data, on ports that another flow has agreed on"),
+    (
+        "mercury-emix.pcap.gz",
+        "tftp",
+        "data, on ports that another flow has agreed on",
+    ),
     ("pcpp-ip-frag.pcap.gz", "ssh", "joined midway, encrypted"),
-    ("libtrace-ip-in-mpls.pcap.gz", "rpc", "not RPC: a guess of tshark's"),
-    ("wswiki-pgsql-jdbc.pcap.gz", "wg", "not WireGuard: a guess of tshark's"),
-    ("ndpi-netflowv9.pcap", "cflow", "records alone, on another port"),
-    ("wswiki-grpc_person_search_protobuf_with_image-missing_headers.pcapng", "http2", "joined in a body"),
+    (
+        "libtrace-ip-in-mpls.pcap.gz",
+        "rpc",
+        "not RPC: a guess of tshark's",
+    ),
+    (
+        "wswiki-pgsql-jdbc.pcap.gz",
+        "wg",
+        "not WireGuard: a guess of tshark's",
+    ),
+    (
+        "ndpi-netflowv9.pcap",
+        "cflow",
+        "records alone, on another port",
+    ),
+    (
+        "wswiki-grpc_person_search_protobuf_with_image-missing_headers.pcapng",
+        "http2",
+        "joined in a body",
+    ),
     ("percona-tcpdump008.pcap", "mysql", "joined in a result"),
     ("tcpdump-hoobr_nfs_printfh.pcap", "rpc", "malformed"),
     ("suricata-UnknownMessage.pcap", "pgsql", "malformed"),
     ("tcpdump-resp_4_infiniteloop.pcapng", "resp", "malformed"),
-    ("deepflow-pgsql-all.pcap", "pgsql", "joined midway, on another port"),
+    (
+        "deepflow-pgsql-all.pcap",
+        "pgsql",
+        "joined midway, on another port",
+    ),
 ];
 
 /// Names for flows that tshark does not identify.
 const WITHOUT_TRUTH: &[(&str, &str, &str)] = &[
     ("ndpi-mongodb.pcap", "mongodb", "on another port"),
-    ("tcpdump-sflow_multiple_counter_30_pdus.pcap", "netflow", "on the port of sFlow"),
+    (
+        "tcpdump-sflow_multiple_counter_30_pdus.pcap",
+        "netflow",
+        "on the port of sFlow",
+    ),
     ("tcpdump-nfs-seg-fault-1.pcapng", "rpc", "malformed"),
     ("nfs.pcap.gz", "rpc", "mountd, on a port of its own"),
     ("nfs_lossy.pcap", "rpc", "mountd, on a port of its own"),
@@ -101,10 +133,13 @@ type Ends = (String, BTreeSet<(String, String)>);
 
 #[test]
 fn flows_have_the_names_of_what_they_speak() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     // Damaged copies of other captures add no information, and noise has no protocol.
-    let folders =
-        EVERYWHERE.iter().filter(|folder| !["derived", "bench", "captures/malformed"].contains(folder));
+    let folders = EVERYWHERE
+        .iter()
+        .filter(|folder| !["derived", "bench", "captures/malformed"].contains(folder));
     let mut counts = BTreeMap::<String, Counts>::new();
     let mut wrong = BTreeSet::new();
     for capture in captures(&root, &folders.copied().collect::<Vec<_>>()) {
@@ -115,7 +150,10 @@ fn flows_have_the_names_of_what_they_speak() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     compare_page(&counts);
-    let named: BTreeMap<_, _> = counts.iter().map(|(name, counts)| (name.as_str(), counts.named)).collect();
+    let named: BTreeMap<_, _> = counts
+        .iter()
+        .map(|(name, counts)| (name.as_str(), counts.named))
+        .collect();
     for (name, flows_min) in [
         ("cassandra", 7),
         ("dns", 200),
@@ -159,10 +197,16 @@ const BY_NAME: &[(&str, &str)] = &[
 ];
 
 fn check_by_name(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &mut Wrong) {
-    let file = capture.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    let file = capture
+        .file_name()
+        .expect("a file has a name")
+        .to_string_lossy()
+        .into_owned();
     // These combine captures of several protocols.
     let is_mixed = file.contains("_damaged");
-    let of_one = BY_NAME.iter().find(|(begin, _)| file.starts_with(begin) && !is_mixed);
+    let of_one = BY_NAME
+        .iter()
+        .find(|(begin, _)| file.starts_with(begin) && !is_mixed);
     let Some((_, theirs)) = of_one else { return };
     for row in run(capture, "flow").rows {
         let ours = row.get("application").map(String::as_str);
@@ -170,7 +214,9 @@ fn check_by_name(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &
         match ours {
             Some(ours) if ours == *theirs => counts.named += 1,
             None => counts.unnamed += 1,
-            Some(_) => drop(wrong.insert((file.clone(), format!("{ours:?}"), (*theirs).to_owned()))),
+            Some(_) => {
+                drop(wrong.insert((file.clone(), format!("{ours:?}"), (*theirs).to_owned())))
+            }
         }
     }
 }
@@ -183,19 +229,28 @@ fn compare_page(counts: &BTreeMap<String, Counts>) {
     let end = "<!-- end -->";
     let (before, rest) = page.split_once(begin).expect("the page has a table");
     let (table, after) = rest.split_once(end).expect("the page has a table");
-    let mut expected = "| protocol | flows | named | unnamed | false |\n|---|---|---|---|---|\n".to_owned();
+    let mut expected =
+        "| protocol | flows | named | unnamed | false |\n|---|---|---|---|---|\n".to_owned();
     for (name, Counts { named, unnamed }) in counts {
-        expected += &format!("| {name} | {} | {named} | {unnamed} | 0 |\n", named + unnamed);
+        expected += &format!(
+            "| {name} | {} | {named} | {unnamed} | 0 |\n",
+            named + unnamed
+        );
     }
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, [before, begin, &expected, end, after].concat()).expect("it can be written");
+        std::fs::write(path, [before, begin, &expected, end, after].concat())
+            .expect("it can be written");
         return;
     }
     assert_eq!(table, expected, "UPDATE=1 writes it");
 }
 
 fn check(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &mut Wrong) {
-    let file = capture.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    let file = capture
+        .file_name()
+        .expect("a file has a name")
+        .to_string_lossy()
+        .into_owned();
     let mut expected = BTreeMap::<Ends, BTreeSet<String>>::new();
     for (table, transport) in [("tcp.tsv", "tcp"), ("udp.tsv", "udp")] {
         for row in truth(capture, table).unwrap_or_default() {
@@ -204,19 +259,36 @@ fn check(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &mut Wron
             } else {
                 [("a", "aport"), ("b", "bport")]
             };
-            let protos = row.get("protos").into_iter().flat_map(|all| all.split(' ')).map(str::to_owned);
-            expected.entry(ends_of(&row, transport, ends)).or_default().extend(protos);
+            let protos = row
+                .get("protos")
+                .into_iter()
+                .flat_map(|all| all.split(' '))
+                .map(str::to_owned);
+            expected
+                .entry(ends_of(&row, transport, ends))
+                .or_default()
+                .extend(protos);
         }
     }
     for row in run(capture, "flow").rows {
-        let ends =
-            ends_of(&row, &row["transport"], [("client_ip", "client_port"), ("server_ip", "server_port")]);
-        let Some(protos) = expected.get(&ends) else { continue };
-        let known = protos.iter().filter(|p| NAMES.iter().any(|(theirs, _)| theirs == p));
+        let ends = ends_of(
+            &row,
+            &row["transport"],
+            [("client_ip", "client_port"), ("server_ip", "server_port")],
+        );
+        let Some(protos) = expected.get(&ends) else {
+            continue;
+        };
+        let known = protos
+            .iter()
+            .filter(|p| NAMES.iter().any(|(theirs, _)| theirs == p));
         let theirs: Vec<&str> = known.map(String::as_str).collect();
-        let has_payload = ["client_payload_bytes", "server_payload_bytes"].iter().any(|f| row[*f] != "0");
+        let has_payload = ["client_payload_bytes", "server_payload_bytes"]
+            .iter()
+            .any(|f| row[*f] != "0");
         let is_listed = |list: &[(&str, &str, &str)], name: &str| {
-            list.iter().any(|(capture, listed, _)| *capture == file && *listed == name)
+            list.iter()
+                .any(|(capture, listed, _)| *capture == file && *listed == name)
         };
         match (row.get("application"), theirs.as_slice()) {
             (Some(ours), theirs) if theirs.iter().any(|theirs| NAMES.contains(&(theirs, ours))) => {
@@ -231,8 +303,13 @@ fn check(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &mut Wron
             }
             (None, theirs) if theirs.is_empty() || !has_payload => {}
             (None, theirs) if theirs.iter().any(|theirs| is_listed(NOT_NAMED, theirs)) => {
-                let first = theirs.iter().find_map(|theirs| NAMES.iter().find(|(name, _)| name == theirs));
-                counts.entry(first.map_or("", |(_, ours)| *ours).to_owned()).or_default().unnamed += 1;
+                let first = theirs
+                    .iter()
+                    .find_map(|theirs| NAMES.iter().find(|(name, _)| name == theirs));
+                counts
+                    .entry(first.map_or("", |(_, ours)| *ours).to_owned())
+                    .or_default()
+                    .unnamed += 1;
             }
             (ours, theirs) => {
                 wrong.insert((file.clone(), format!("{ours:?}"), theirs.join(" ")));

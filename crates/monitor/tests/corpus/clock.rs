@@ -19,13 +19,15 @@ fn pipelined(loss: f64) -> Vec<SentPacket> {
         for round in 0..100 {
             let ids: Vec<usize> = (0..3).map(|i| 1 + round * 3 + i).collect();
             for id in &ids {
-                talk.client().send(format!("GET /{n}/{id} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+                talk.client()
+                    .send(format!("GET /{n}/{id} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
             }
             talk.advance(2 * MS);
             for id in &ids {
                 let body = "x".repeat(*id);
-                talk.server()
-                    .send(format!("HTTP/1.1 200 OK\r\nContent-Length: {id}\r\n\r\n{body}").as_bytes());
+                talk.server().send(
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {id}\r\n\r\n{body}").as_bytes(),
+                );
             }
             talk.advance(20 * MS);
         }
@@ -38,9 +40,15 @@ fn pipelined(loss: f64) -> Vec<SentPacket> {
 }
 
 fn rows(sent: &[SentPacket]) -> Vec<Row> {
-    let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(sent, TimestampPrecision::Nanos, ByteOrder::Little))
-        .expect("it can be written");
+    let file = tempfile::Builder::new()
+        .suffix(".pcap")
+        .tempfile()
+        .expect("a temporary file");
+    std::fs::write(
+        file.path(),
+        pcap_bytes(sent, TimestampPrecision::Nanos, ByteOrder::Little),
+    )
+    .expect("it can be written");
     run(file.path(), "http").rows
 }
 
@@ -49,7 +57,10 @@ fn pairs(rows: &[Row]) -> usize {
     let is_pair = |row: &&Row| row.contains_key("path") && row.contains_key("status");
     for row in rows.iter().filter(is_pair) {
         let id = row["path"].rsplit('/').next().expect("a number");
-        assert!(row.get("response_bytes").is_none_or(|bytes| bytes == id), "{row:?}");
+        assert!(
+            row.get("response_bytes").is_none_or(|bytes| bytes == id),
+            "{row:?}"
+        );
     }
     rows.iter().filter(is_pair).count()
 }
@@ -62,14 +73,23 @@ fn behind_a_step_back_as_much_is_found() {
         for step in [200 * MS, 5_000 * MS, 3_600_000 * MS] {
             let mut stepped = whole.clone();
             let middle = stepped.len() / 3;
-            stepped[middle..].iter_mut().for_each(|sent| sent.ts = sent.ts.plus(-step));
+            stepped[middle..]
+                .iter_mut()
+                .for_each(|sent| sent.ts = sent.ts.plus(-step));
             let found = pairs(&rows(&stepped));
             let lost = expected.saturating_sub(found);
-            println!("{found} of {expected}: a step of {} ms, loss {loss}", step / MS);
+            println!(
+                "{found} of {expected}: a step of {} ms, loss {loss}",
+                step / MS
+            );
             // Transactions in progress at the step are lost; with packet loss, also those that wait for an
             // acknowledgment.
             let most = if loss > 0.0 { expected * 12 / 100 } else { 30 };
-            assert!(lost <= most, "{found} instead of {expected} with {} ms and {loss}", step / MS);
+            assert!(
+                lost <= most,
+                "{found} instead of {expected} with {} ms and {loss}",
+                step / MS
+            );
         }
     }
 }

@@ -5,7 +5,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses};
+use crate::support::{
+    Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses,
+};
 
 /// Known differences and their reasons.
 const DIFFERENCES: &[Difference] = &[
@@ -40,17 +42,29 @@ const PATIENCE_NS: i64 = 30_000_000_000;
 
 #[test]
 fn questions_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut checked = 0;
     let mut failures = String::new();
     for capture in captures(&root, EVERYWHERE) {
-        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        let name = capture
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
         // Duplicate packets do not change the truth.
-        let told = if name == "dup.pcap" { capture.with_file_name("base.pcap") } else { capture.clone() };
+        let told = if name == "dup.pcap" {
+            capture.with_file_name("base.pcap")
+        } else {
+            capture.clone()
+        };
         let expected = truth(&told, "dns.tsv").unwrap_or_default();
         checked += expected.len();
         let found = differences(&capture, &expected);
-        failures += &as_known(&name, &found, DIFFERENCES).err().unwrap_or_default();
+        failures += &as_known(&name, &found, DIFFERENCES)
+            .err()
+            .unwrap_or_default();
     }
     assert!(failures.is_empty(), "\n{failures}");
     assert!(checked > 3000, "{checked} messages of truth");
@@ -60,17 +74,30 @@ fn questions_agree_with_the_truth() {
 /// If the first transmission of a query is missing, the second counts.
 #[test]
 fn lost_packets_leave_no_wrong_pairs() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let what = |row: &Row| {
-        let fields =
-            ["client_port", "server_port", "transaction_id", "query_name", "query_type", "response_code"];
+        let fields = [
+            "client_port",
+            "server_port",
+            "transaction_id",
+            "query_name",
+            "query_type",
+            "response_code",
+        ];
         let fields = fields.map(|field| row.get(field).cloned().unwrap_or_default());
-        let time = row.get("response_time_ns").map(|time| time.parse::<i64>().expect("a number"));
+        let time = row
+            .get("response_time_ns")
+            .map(|time| time.parse::<i64>().expect("a number"));
         let answered = time.map(|time| row["ts"].parse::<i64>().expect("a number") + time);
         format!("{fields:?} {answered:?}")
     };
     let is_pair = |row: &&Row| row.contains_key("retries") && row.contains_key("response_time_ns");
-    for name in ["live-captures/dns.pcap", "captures/dns/pcpp-DnsPackets.pcap"] {
+    for name in [
+        "live-captures/dns.pcap",
+        "captures/dns/pcpp-DnsPackets.pcap",
+    ] {
         let capture = root.join(name);
         let rows = run(&capture, "dns").rows;
         let whole: HashSet<String> = rows.iter().filter(is_pair).map(what).collect();
@@ -78,12 +105,20 @@ fn lost_packets_leave_no_wrong_pairs() {
         with_losses(&capture, "dns", |loss, rows| {
             for row in rows.iter().filter(is_pair) {
                 // The first segment of a message over TCP may be lost; the tuple is then marked.
-                assert!(whole.contains(&what(row)) || row["transport"] == "tcp", "{name}: {row:?}");
+                assert!(
+                    whole.contains(&what(row)) || row["transport"] == "tcp",
+                    "{name}: {row:?}"
+                );
                 found[(loss * 100.0).round() as usize] += 1;
             }
         });
         let share = |percent: usize| f64::from(found[percent]) / 10.0 / whole.len() as f64;
-        assert!(share(1) > 0.96 && share(15) > 0.65, "{name}: {} {}", share(1), share(15));
+        assert!(
+            share(1) > 0.96 && share(15) > 0.65,
+            "{name}: {} {}",
+            share(1),
+            share(15)
+        );
     }
 }
 
@@ -99,7 +134,11 @@ fn differences(capture: &Path, truth: &[Row]) -> Vec<String> {
         }
     }
     let line = |sign: char| move |told: &Told| format!("{sign} {}", told.text());
-    let mut lines: Vec<_> = truths.iter().map(line('-')).chain(ours.iter().map(line('+'))).collect();
+    let mut lines: Vec<_> = truths
+        .iter()
+        .map(line('-'))
+        .chain(ours.iter().map(line('+')))
+        .collect();
     lines.sort();
     lines
 }
@@ -119,11 +158,18 @@ impl Told {
     fn is_told_by(&self, ours: &Told) -> bool {
         let same = (self.ts, self.time) == (ours.ts, ours.time);
         let split = self.tcp && ours.ts <= self.ts && ours.time <= self.time;
-        self.what == ours.what && self.end.is_none_or(|end| Some(end) == ours.end) && (same || split)
+        self.what == ours.what
+            && self.end.is_none_or(|end| Some(end) == ours.end)
+            && (same || split)
     }
 
     fn text(&self) -> String {
-        format!("{} at {} {}", self.what, self.ts, self.time.map_or("~".into(), |time| time.to_string()))
+        format!(
+            "{} at {} {}",
+            self.what,
+            self.ts,
+            self.time.map_or("~".into(), |time| time.to_string())
+        )
     }
 }
 
@@ -144,23 +190,32 @@ fn questions(truth: &[Row]) -> Vec<Told> {
         let ts = nanos(&row["t"]);
         if row["response"] == "0" {
             let again = |asked: &&mut Asked<'_>| {
-                asked.answer.is_none() && is_same(asked.row, row) && ts - asked.last_sent <= PATIENCE_NS
+                asked.answer.is_none()
+                    && is_same(asked.row, row)
+                    && ts - asked.last_sent <= PATIENCE_NS
             };
             match questions.iter_mut().rev().find(again) {
                 Some(asked) => {
                     asked.frames.push(&row["frame"]);
                     asked.last_sent = ts;
                 }
-                None => {
-                    questions.push(Asked { frames: vec![&row["frame"]], row, last_sent: ts, answer: None })
-                }
+                None => questions.push(Asked {
+                    frames: vec![&row["frame"]],
+                    row,
+                    last_sent: ts,
+                    answer: None,
+                }),
             }
             continue;
         }
         let asked_in = row.get("query_frame").map_or("", |frame| frame);
-        let asked = |asked: &&mut Asked<'_>| asked.frames.contains(&asked_in) && is_same(asked.row, row);
+        let asked =
+            |asked: &&mut Asked<'_>| asked.frames.contains(&asked_in) && is_same(asked.row, row);
         match questions.iter_mut().find(asked) {
-            Some(Asked { answer: answer @ None, .. }) => *answer = Some(row),
+            Some(Asked {
+                answer: answer @ None,
+                ..
+            }) => *answer = Some(row),
             // Already answered.
             _ if row.contains_key("retransmission") => {}
             _ => alone.push(of_truth(None, Some(row), 0)),
@@ -177,14 +232,18 @@ fn questions(truth: &[Row]) -> Vec<Told> {
 /// Whether two messages are about the same question. A server may change the case of letters.
 fn is_same(a: &Row, b: &Row) -> bool {
     let name = |row: &Row| row.get("name").map(|name| name.to_ascii_lowercase());
-    ["client", "cport", "server", "sport", "id", "type"].iter().all(|field| a.get(*field) == b.get(*field))
+    ["client", "cport", "server", "sport", "id", "type"]
+        .iter()
+        .all(|field| a.get(*field) == b.get(*field))
         && name(a) == name(b)
 }
 
 /// Multicast DNS and LLMNR.
 fn is_of_a_group(row: &Row) -> bool {
     let ports = [&*row["cport"], &*row["sport"]];
-    let group = ["224.0.0.", "ff02:", "239."].iter().any(|prefix| row["server"].starts_with(prefix));
+    let group = ["224.0.0.", "ff02:", "239."]
+        .iter()
+        .any(|prefix| row["server"].starts_with(prefix));
     ports == ["5353", "5353"] || ports.contains(&"5355") || group
 }
 
@@ -196,7 +255,9 @@ fn of_truth(asked: Option<&Row>, answer: Option<&Row>, retries: usize) -> Told {
         "<Root>" => ".".to_owned(),
         name => name.to_ascii_lowercase(),
     });
-    const CODES: [&str; 6] = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"];
+    const CODES: [&str; 6] = [
+        "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED",
+    ];
     let code = |code: String| match code.parse::<usize>().ok().and_then(|code| CODES.get(code)) {
         Some(name) => (*name).to_owned(),
         None => code,
@@ -217,12 +278,24 @@ fn of_truth(asked: Option<&Row>, answer: Option<&Row>, retries: usize) -> Told {
     // Without a captured query there is no end time: the response may have been held back while waiting for the query.
     let end = asked.and(answer).map(|answer| nanos(&answer["t"]));
     let time = end.map(|end| end - ts);
-    Told { what, tcp: any["transport"] == "tcp", ts, time, end }
+    Told {
+        what,
+        tcp: any["transport"] == "tcp",
+        ts,
+        time,
+        end,
+    }
 }
 
 fn of_tuple(row: &Row) -> Told {
     let field = |name: &str| row.get(name).cloned();
-    let end = |end: &str| Some(format!("{}:{}", row[&format!("{end}_ip")], row[&format!("{end}_port")]));
+    let end = |end: &str| {
+        Some(format!(
+            "{}:{}",
+            row[&format!("{end}_ip")],
+            row[&format!("{end}_port")]
+        ))
+    };
     let what = shown([
         end("client"),
         end("server"),
@@ -237,7 +310,13 @@ fn of_tuple(row: &Row) -> Told {
     ]);
     let number = |name: &str| row.get(name).map(|n| n.parse::<i64>().expect("a number"));
     let ts = number("ts").expect("a time");
-    Told { what, tcp: row["transport"] == "tcp", ts, time: number("response_time_ns"), end: number("ts_end") }
+    Told {
+        what,
+        tcp: row["transport"] == "tcp",
+        ts,
+        time: number("response_time_ns"),
+        end: number("ts_end"),
+    }
 }
 
 /// Escapes unprintable characters like tshark.
@@ -253,25 +332,41 @@ fn as_the_truth(name: &str) -> String {
 
 /// One line; `~` for an absent value.
 fn shown(cells: [Option<String>; 10]) -> String {
-    cells.map(|cell| cell.filter(|text| !text.is_empty()).unwrap_or("~".to_owned())).join(" ")
+    cells
+        .map(|cell| {
+            cell.filter(|text| !text.is_empty())
+                .unwrap_or("~".to_owned())
+        })
+        .join(" ")
 }
 
 /// Captures that once produced wrong results; the expected values come from the bytes on the wire.
 #[test]
 fn unusual_messages_are_paired() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for (file, pairs) in [("dns_z_bit.pcap", 3), ("dns_two_questions.pcap", 2)] {
         let found = run(&root.join("found/bugs").join(file), "dns");
-        let exact =
-            found.rows.iter().filter(|row| row["quality"] == "exact" && row.contains_key("response_time_ns"));
-        assert_eq!((exact.count(), found.rows.len()), (pairs, pairs), "{file}: {:?}", found.rows);
+        let exact = found
+            .rows
+            .iter()
+            .filter(|row| row["quality"] == "exact" && row.contains_key("response_time_ns"));
+        assert_eq!(
+            (exact.count(), found.rows.len()),
+            (pairs, pairs),
+            "{file}: {:?}",
+            found.rows
+        );
         assert_eq!(found.accounting.parsers.malformed_messages, 0, "{file}");
     }
 }
 
 #[test]
 fn five_thousand_questions_at_once_are_five_thousand() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let found = run(&root.join("found/dns_out5000.pcap.gz"), "dns");
     assert_eq!(found.rows.len(), 5000);
     assert!(found.rows.iter().all(|row| row["quality"] == "exact"));
@@ -280,13 +375,18 @@ fn five_thousand_questions_at_once_are_five_thousand() {
 /// If only responses are captured, flows and messages agree on the client.
 #[test]
 fn answers_alone_show_who_asked() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let capture = root.join("found/bugs/dns_responses_only_roles.pcap");
     for parser in ["dns", "flow"] {
         for row in run(&capture, parser).rows {
             let server = (row["server_ip"].as_str(), row["server_port"].as_str());
             assert_eq!(server, ("10.9.0.2", "53"), "{parser}: {row:?}");
-            assert_eq!(row["client_guessed"], "false", "{parser}: its own messages say it");
+            assert_eq!(
+                row["client_guessed"], "false",
+                "{parser}: its own messages say it"
+            );
         }
     }
 }

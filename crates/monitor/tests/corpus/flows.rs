@@ -44,13 +44,18 @@ type Ends = (String, String);
 
 #[test]
 fn flows_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut connections = 0;
     let of_interest = |capture: &PathBuf| {
-        !capture.starts_with(root.join("derived")) || DERIVED.iter().any(|name| capture.ends_with(name))
+        !capture.starts_with(root.join("derived"))
+            || DERIVED.iter().any(|name| capture.ends_with(name))
     };
     for capture in captures(&root, FOLDERS).into_iter().filter(of_interest) {
-        let Some(truth) = truth(&capture, "tcp.tsv") else { continue };
+        let Some(truth) = truth(&capture, "tcp.tsv") else {
+            continue;
+        };
         if NOT_PCAP.iter().any(|name| capture.ends_with(name)) {
             continue;
         }
@@ -65,17 +70,27 @@ fn flows_agree_with_the_truth() {
 /// tshark's (`tcp.analysis.retransmission`).
 #[test]
 fn syns_and_fins_sent_again_are_retransmissions() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for (capture, resent, syns) in [
         ("mysql/zeek-auth.pcap", 13, 0),
         ("http/zeek-post.pcap", 1, 0),
         ("tcp/suricata-split-handshake-4whs.pcap", 1, 1),
-        ("tcp/deepflow-syn-ack-ack-retrans-and-client-payload.pcap", 6, 1),
+        (
+            "tcp/deepflow-syn-ack-ack-retrans-and-client-payload.pcap",
+            6,
+            1,
+        ),
         ("tls/ndpi-tls_with_huge_ch.pcapng", 8, 4),
     ] {
         let rows = run(&root.join("captures").join(capture), "flow").rows;
         let sum = |field: &str| rows.iter().map(|row| number(row, field)).sum::<u64>();
-        assert_eq!((sum("retransmissions"), sum("syn_retransmissions")), (resent, syns), "{capture}");
+        assert_eq!(
+            (sum("retransmissions"), sum("syn_retransmissions")),
+            (resent, syns),
+            "{capture}"
+        );
     }
 }
 
@@ -95,12 +110,31 @@ fn check_totals(capture: &Path, truth: &[Row]) {
     }
     let mut got = BTreeMap::<Ends, [u64; 4]>::new();
     let mut copies = BTreeMap::<Ends, [u64; 4]>::new();
-    for row in run(capture, "flow").rows.iter().filter(|r| r["transport"] == "tcp") {
+    for row in run(capture, "flow")
+        .rows
+        .iter()
+        .filter(|r| r["transport"] == "tcp")
+    {
         let client = format!("{} {}", row["client_ip"], row["client_port"]);
         let server = format!("{} {}", row["server_ip"], row["server_port"]);
-        let fields = ["client_packets", "server_packets", "client_bytes", "server_bytes"];
-        add(&mut got, client.clone(), server.clone(), fields.map(|f| number(row, f)));
-        add(&mut copies, client, server, [number(row, "duplicates"), 0, 0, 0]);
+        let fields = [
+            "client_packets",
+            "server_packets",
+            "client_bytes",
+            "server_bytes",
+        ];
+        add(
+            &mut got,
+            client.clone(),
+            server.clone(),
+            fields.map(|f| number(row, f)),
+        );
+        add(
+            &mut copies,
+            client,
+            server,
+            [number(row, "duplicates"), 0, 0, 0],
+        );
     }
     let packets: u64 = expected.values().map(|v| v[0] + v[1]).sum();
     for (ends, [n, m, ..]) in copies.into_iter().filter(|(_, copies)| *copies != [0; 4]) {
@@ -111,13 +145,20 @@ fn check_totals(capture: &Path, truth: &[Row]) {
     }
     if FRAGMENTED.iter().any(|name| capture.ends_with(name)) {
         let no_bytes = |totals: &mut BTreeMap<Ends, [u64; 4]>| {
-            totals.values_mut().for_each(|[.., up, down]| (*up, *down) = (0, 0));
+            totals
+                .values_mut()
+                .for_each(|[.., up, down]| (*up, *down) = (0, 0));
         };
         no_bytes(&mut got);
         no_bytes(&mut expected);
     }
     assert_eq!(got, expected, "{}", capture.display());
-    assert_eq!(run(capture, "tcp_pkt_size").rows.len() as u64, packets, "{}", capture.display());
+    assert_eq!(
+        run(capture, "tcp_pkt_size").rows.len() as u64,
+        packets,
+        "{}",
+        capture.display()
+    );
 }
 
 fn add(
@@ -165,9 +206,19 @@ fn check_connection_times(capture: &Path, truth: &[Row]) {
                     && r["server_ip"] == t["client"]
                     && r["server_port"] == t["cport"])
         };
-        let starts: Vec<&Row> = rows.iter().filter(same_ends).filter(|r| r["event"] == "start").collect();
-        let ends: Vec<&Row> = rows.iter().filter(same_ends).filter(|r| r["event"] == "end").collect();
-        let Some(t_syn) = t.get("t_syn") else { continue };
+        let starts: Vec<&Row> = rows
+            .iter()
+            .filter(same_ends)
+            .filter(|r| r["event"] == "start")
+            .collect();
+        let ends: Vec<&Row> = rows
+            .iter()
+            .filter(same_ends)
+            .filter(|r| r["event"] == "end")
+            .collect();
+        let Some(t_syn) = t.get("t_syn") else {
+            continue;
+        };
         let 1 = starts.len() else { continue };
         let 1 = ends.len() else { continue };
         let place = format!("{}: {} {}", capture.display(), t["client"], t["cport"]);
@@ -179,11 +230,18 @@ fn check_connection_times(capture: &Path, truth: &[Row]) {
             .map(|v| nanos(v))
             .min();
         if let Some(end) = first_end.filter(|_| ends[0]["flag"] != "EXPIRED" && !injected) {
-            assert_eq!(ends[0]["conn_time_ns"], (end - nanos(t_syn)).to_string(), "{place}: end");
+            assert_eq!(
+                ends[0]["conn_time_ns"],
+                (end - nanos(t_syn)).to_string(),
+                "{place}: end"
+            );
         }
         if let (Some(theirs), Some(ours)) = (t.get("handshake"), ends[0].get("handshake_ns")) {
             let ours: i64 = ours.parse().expect("a number");
-            assert!((nanos(theirs) - ours).abs() <= 1000, "{place}: handshake {ours} ns, truth {theirs} s");
+            assert!(
+                (nanos(theirs) - ours).abs() <= 1000,
+                "{place}: handshake {ours} ns, truth {theirs} s"
+            );
         }
     }
 }
@@ -191,9 +249,16 @@ fn check_connection_times(capture: &Path, truth: &[Row]) {
 /// The two round trips of the handshake, for every connection with one SYN whose ports are used once.
 fn check_round_trips(capture: &Path, truth: &[Row]) {
     let rows = run(capture, "flow").rows;
-    let number_of =
-        |t: &Row| truth.iter().filter(|o| [&o["client"], &o["cport"]] == [&t["client"], &t["cport"]]).count();
-    for t in truth.iter().filter(|t| t.get("syns").is_some_and(|syns| syns == "1") && number_of(t) == 1) {
+    let number_of = |t: &Row| {
+        truth
+            .iter()
+            .filter(|o| [&o["client"], &o["cport"]] == [&t["client"], &t["cport"]])
+            .count()
+    };
+    for t in truth
+        .iter()
+        .filter(|t| t.get("syns").is_some_and(|syns| syns == "1") && number_of(t) == 1)
+    {
         let same_ends = |r: &&Row| {
             [
                 ("client_ip", "client"),
@@ -206,9 +271,16 @@ fn check_round_trips(capture: &Path, truth: &[Row]) {
         };
         let flows: Vec<&Row> = rows.iter().filter(same_ends).collect();
         let [flow] = flows.as_slice() else { continue };
-        for (ours, theirs) in [("server_rtt_ns", "syn_synack"), ("client_rtt_ns", "synack_ack")] {
-            let Some(ours_ns) = flow.get(ours) else { continue };
-            let Some(theirs) = t.get(theirs) else { continue };
+        for (ours, theirs) in [
+            ("server_rtt_ns", "syn_synack"),
+            ("client_rtt_ns", "synack_ack"),
+        ] {
+            let Some(ours_ns) = flow.get(ours) else {
+                continue;
+            };
+            let Some(theirs) = t.get(theirs) else {
+                continue;
+            };
             let ours_ns: i64 = ours_ns.parse().expect("a number");
             let place = format!("{}: {} {}", capture.display(), t["client"], t["cport"]);
             assert!(
@@ -226,15 +298,21 @@ fn check_round_trips(capture: &Path, truth: &[Row]) {
 }
 
 fn number(row: &Row, field: &str) -> u64 {
-    row.get(field).map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
+    row.get(field)
+        .map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
 }
 
 /// Flow and packet tuples do not depend on other parsers of the query.
 #[test]
 fn flows_are_the_same_beside_other_parsers() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut compared = 0;
-    for capture in captures(&root, &["captures/dns", "captures/http", "captures/tunnels"]) {
+    for capture in captures(
+        &root,
+        &["captures/dns", "captures/http", "captures/tunnels"],
+    ) {
         // Each with a column that no other parser has.
         for (parser, own) in [("flow", "reason"), ("packet", "src_ip")] {
             let alone = qualities(&capture, &[parser], own);
@@ -250,7 +328,11 @@ fn flows_are_the_same_beside_other_parsers() {
 fn qualities(capture: &Path, parsers: &[&str], own: &str) -> Vec<String> {
     let of_row = |row: &Row| format!("{} {} {}", row["id"], row["ts_end"], row["quality"]);
     let rows = run_all(capture, parsers).rows;
-    let mut all: Vec<String> = rows.iter().filter(|row| row.contains_key(own)).map(of_row).collect();
+    let mut all: Vec<String> = rows
+        .iter()
+        .filter(|row| row.contains_key(own))
+        .map(of_row)
+        .collect();
     all.sort();
     all
 }

@@ -23,21 +23,35 @@ impl Forms {
         let packets = Packets::of(capture);
         let pcap = packets.pcap();
         let pcapng = packets.pcapng(None);
-        let mut forms = Forms { folder: folder(), files: Vec::new(), piped: Vec::new() };
+        let mut forms = Forms {
+            folder: folder(),
+            files: Vec::new(),
+            piped: Vec::new(),
+        };
         forms.put("pcap", &pcap);
         forms.put("pcapng", &pcapng);
         forms.put("pcap.gzip", &gzip(&pcap));
         forms.put("pcapng.zstd", &zstd(&pcapng));
-        Forms { piped: pcap, ..forms }
+        Forms {
+            piped: pcap,
+            ..forms
+        }
     }
 
     /// The same packets in pcapng, with `lost` lost packets reported after every 50th packet.
     pub fn with_losses(capture: &Path, lost: u64) -> Forms {
         let pcapng = Packets::of(capture).pcapng(Some(lost));
-        let mut forms = Forms { folder: folder(), files: Vec::new(), piped: Vec::new() };
+        let mut forms = Forms {
+            folder: folder(),
+            files: Vec::new(),
+            piped: Vec::new(),
+        };
         forms.put("pcapng", &pcapng);
         forms.put("pcapng.zstd", &zstd(&pcapng));
-        Forms { piped: pcapng, ..forms }
+        Forms {
+            piped: pcapng,
+            ..forms
+        }
     }
 
     fn put(&mut self, name: &'static str, bytes: &[u8]) {
@@ -49,15 +63,23 @@ impl Forms {
     pub fn all(&self) -> Vec<(String, Open)> {
         let file = |name: &str| -> (String, Open) {
             let path: PathBuf = self.folder.path().join(name);
-            (name.to_owned(), Box::new(move || capture::open(std::slice::from_ref(&path))))
+            (
+                name.to_owned(),
+                Box::new(move || capture::open(std::slice::from_ref(&path))),
+            )
         };
         let pipe = |pieces: &'static [usize]| -> (String, Open) {
             let bytes = self.piped.clone();
-            let open = move || capture::from_reader(Path::new("-"), Pieces::of(bytes.clone(), pieces));
+            let open =
+                move || capture::from_reader(Path::new("-"), Pieces::of(bytes.clone(), pieces));
             (format!("a pipe in pieces of {pieces:?}"), Box::new(open))
         };
         let mut all: Vec<_> = self.files.iter().map(|name| file(name)).collect();
-        all.extend([pipe(&[1 << 20]), pipe(&[7, 1500, 90, 4096, 1]), pipe(&[333])]);
+        all.extend([
+            pipe(&[1 << 20]),
+            pipe(&[7, 1500, 90, 4096, 1]),
+            pipe(&[333]),
+        ]);
         all
     }
 }
@@ -72,7 +94,9 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(bytes).and_then(|()| gzip.finish()).expect("memory")
+    gzip.write_all(bytes)
+        .and_then(|()| gzip.finish())
+        .expect("memory")
 }
 
 /// A pipe that returns a fixed number of bytes per read.
@@ -83,13 +107,18 @@ struct Pieces {
 
 impl Pieces {
     fn of(bytes: Vec<u8>, lengths: &'static [usize]) -> Pieces {
-        Pieces { bytes: Cursor::new(bytes), lengths: lengths.iter().cycle() }
+        Pieces {
+            bytes: Cursor::new(bytes),
+            lengths: lengths.iter().cycle(),
+        }
     }
 }
 
 impl Read for Pieces {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let len = into.len().min(*self.lengths.next().expect("a cycle does not end"));
+        let len = into
+            .len()
+            .min(*self.lengths.next().expect("a cycle does not end"));
         self.bytes.read(&mut into[..len])
     }
 }
@@ -109,20 +138,30 @@ impl Packets {
         while source.next_block(&mut block) {
             for packet in block.packets() {
                 // Classic pcap has 32 bits for seconds.
-                let ts = u64::try_from(packet.ts.0).ok().filter(|ts| ts / SECOND <= u64::from(u32::MAX));
+                let ts = u64::try_from(packet.ts.0)
+                    .ok()
+                    .filter(|ts| ts / SECOND <= u64::from(u32::MAX));
                 let fits = *link.get_or_insert(packet.link_type) == packet.link_type;
                 let packet = |ts| (ts, packet.original_len, packet.bytes.to_vec());
                 packets.extend(ts.filter(|_| fits).map(packet));
             }
         }
-        Packets { link: link.map_or(1, u16::from), packets }
+        Packets {
+            link: link.map_or(1, u16::from),
+            packets,
+        }
     }
 
     /// Classic pcap with nanosecond timestamps.
     fn pcap(&self) -> Vec<u8> {
         let mut out = words(&[0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 262_144, self.link.into()]);
         for (ts, len, bytes) in &self.packets {
-            out.extend(words(&[(ts / SECOND) as u32, (ts % SECOND) as u32, bytes.len() as u32, *len]));
+            out.extend(words(&[
+                (ts / SECOND) as u32,
+                (ts % SECOND) as u32,
+                bytes.len() as u32,
+                *len,
+            ]));
             out.extend(bytes);
         }
         out
@@ -132,7 +171,10 @@ impl Packets {
     fn pcapng(&self, lost: Option<u64>) -> Vec<u8> {
         let mut out = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
         let nanoseconds = words(&[1 << 16 | 9, 9, 0]);
-        out.extend(block(1, &[words(&[self.link.into(), 0]), nanoseconds].concat()));
+        out.extend(block(
+            1,
+            &[words(&[self.link.into(), 0]), nanoseconds].concat(),
+        ));
         // Names 10.77.0.2 "s".
         out.extend(block(4, &words(&[6 << 16 | 1, 0x0200_4d0a, 0x73, 0])));
         for (n, (ts, len, bytes)) in self.packets.iter().enumerate() {
@@ -161,5 +203,11 @@ fn words(words: &[u32]) -> Vec<u8> {
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padding = body.len().next_multiple_of(4) - body.len();
     let len = (12 + body.len() + padding) as u32;
-    [words(&[kind, len]), body.to_vec(), vec![0; padding], words(&[len])].concat()
+    [
+        words(&[kind, len]),
+        body.to_vec(),
+        vec![0; padding],
+        words(&[len]),
+    ]
+    .concat()
 }

@@ -34,7 +34,9 @@ impl Frames {
         let mut file = std::fs::read(capture).expect("a capture can be read");
         if file.starts_with(&[0x1f, 0x8b]) {
             let mut plain = Vec::new();
-            flate2::read::MultiGzDecoder::new(&file[..]).read_to_end(&mut plain).ok()?;
+            flate2::read::MultiGzDecoder::new(&file[..])
+                .read_to_end(&mut plain)
+                .ok()?;
             file = plain;
         }
         let magic = u32::from_le_bytes(*file.first_chunk()?);
@@ -52,11 +54,16 @@ impl Frames {
         let mut frames = Vec::new();
         while let Some((record, after)) = rest.split_first_chunk::<16>() {
             let len = u32::from_le_bytes(record[8..12].try_into().expect("four bytes")) as usize;
-            let Some((bytes, after)) = after.split_at_checked(len) else { break };
+            let Some((bytes, after)) = after.split_at_checked(len) else {
+                break;
+            };
             frames.push(Frame::new(*record, bytes.to_vec(), link));
             rest = after;
         }
-        Some(Frames { head: head.to_vec(), frames })
+        Some(Frames {
+            head: head.to_vec(),
+            frames,
+        })
     }
 
     /// Writes a temporary file.
@@ -66,7 +73,10 @@ impl Frames {
             file.extend(frame.record);
             file.extend(frame.with_checksum());
         }
-        let out = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
+        let out = tempfile::Builder::new()
+            .suffix(".pcap")
+            .tempfile()
+            .expect("a temporary file");
         std::fs::write(out.path(), file).expect("it can be written");
         out
     }
@@ -146,18 +156,31 @@ impl Frames {
 
 impl Frame {
     fn new(record: [u8; 16], bytes: Vec<u8>, link: usize) -> Frame {
-        let ip = if link == 14 && bytes.get(12..14) == Some(&[0x81, 0]) { link + 4 } else { link };
+        let ip = if link == 14 && bytes.get(12..14) == Some(&[0x81, 0]) {
+            link + 4
+        } else {
+            link
+        };
         let transport = match bytes.get(ip).map(|byte| byte >> 4) {
             // Not a later fragment.
-            Some(4) if bytes.len() >= ip + 20 && bytes[ip + 6] & 0x1f == 0 && bytes[ip + 7] == 0 => {
+            Some(4)
+                if bytes.len() >= ip + 20 && bytes[ip + 6] & 0x1f == 0 && bytes[ip + 7] == 0 =>
+            {
                 Some((ip + 4 * usize::from(bytes[ip] & 0xf), bytes[ip + 9]))
             }
             Some(6) if bytes.len() >= ip + 40 => Some((ip + 40, bytes[ip + 6])),
             _ => None,
         };
-        let transport = transport.filter(|(at, kind)| matches!(kind, 6 | 17) && bytes.len() >= at + 8);
+        let transport =
+            transport.filter(|(at, kind)| matches!(kind, 6 | 17) && bytes.len() >= at + 8);
         let (transport, kind) = transport.unwrap_or_default();
-        Frame { record, bytes, ip, transport, is_tcp: kind == 6 }
+        Frame {
+            record,
+            bytes,
+            ip,
+            transport,
+            is_tcp: kind == 6,
+        }
     }
 
     /// The bytes with a correct TCP checksum, if the packet was captured completely.
@@ -168,13 +191,27 @@ impl Frame {
         if self.transport == 0 || !self.is_tcp {
             return bytes;
         }
-        let end = ip + if is_v4 { self.u16(ip + 2).into() } else { 40 + usize::from(self.u16(ip + 4)) };
-        let Some(segment) = bytes.get_mut(self.transport..end) else { return bytes };
+        let end = ip
+            + if is_v4 {
+                self.u16(ip + 2).into()
+            } else {
+                40 + usize::from(self.u16(ip + 4))
+            };
+        let Some(segment) = bytes.get_mut(self.transport..end) else {
+            return bytes;
+        };
         segment[16..18].fill(0);
         let len = segment.len() as u32;
-        let addresses = if is_v4 { ip + 12..ip + 20 } else { ip + 8..ip + 40 };
+        let addresses = if is_v4 {
+            ip + 12..ip + 20
+        } else {
+            ip + 8..ip + 40
+        };
         let words = [&bytes[addresses], &bytes[self.transport..end], &[0]].concat();
-        let sum = words.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum::<u32>();
+        let sum = words
+            .chunks_exact(2)
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+            .sum::<u32>();
         let mut sum = sum + len + 6;
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);
@@ -195,13 +232,21 @@ impl Frame {
 
     /// Flags, sequence number, and acknowledgment number.
     fn tcp(&self) -> Option<(u8, u32, u32)> {
-        let header = self.bytes.get(self.transport..self.transport + 20).filter(|_| self.is_tcp)?;
-        let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        let header = self
+            .bytes
+            .get(self.transport..self.transport + 20)
+            .filter(|_| self.is_tcp)?;
+        let word =
+            |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));
         Some((header[13], word(4), word(8)))
     }
 
     fn ends(&self) -> (From, From) {
-        let (at, len) = if self.bytes[self.ip] >> 4 == 4 { (self.ip + 12, 4) } else { (self.ip + 8, 16) };
+        let (at, len) = if self.bytes[self.ip] >> 4 == 4 {
+            (self.ip + 12, 4)
+        } else {
+            (self.ip + 8, 16)
+        };
         let end = |i: usize| {
             let addr = self.bytes[at + i * len..at + (i + 1) * len].to_vec();
             (addr, self.u16(self.transport + 2 * i))
@@ -226,8 +271,11 @@ impl Frame {
         self.bytes.truncate(self.payload_at());
         self.bytes.extend(payload);
         let len = self.bytes.len() - self.ip;
-        let (at, len) =
-            if self.bytes[self.ip] >> 4 == 4 { (self.ip + 2, len) } else { (self.ip + 4, len - 40) };
+        let (at, len) = if self.bytes[self.ip] >> 4 == 4 {
+            (self.ip + 2, len)
+        } else {
+            (self.ip + 4, len - 40)
+        };
         self.bytes[at..at + 2].copy_from_slice(&u16::try_from(len).expect("it fits").to_be_bytes());
         let all = (self.bytes.len() as u32).to_le_bytes();
         self.record[8..12].copy_from_slice(&all);

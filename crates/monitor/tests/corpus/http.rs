@@ -112,14 +112,18 @@ const DIFFERENCES: &[Difference] = &[
         capture: "zeek-http_09.pcap",
         why: "HTTP/0.9; the truth wants a head that ends",
         count: (0, 1),
-        rows: &["+ 127.0.0.1:42960 127.0.0.1:80 GET ~ /zeek.html 0.9 ~ ~ 0 51 1668774216063137000 284000 0"],
+        rows: &[
+            "+ 127.0.0.1:42960 127.0.0.1:80 GET ~ /zeek.html 0.9 ~ ~ 0 51 1668774216063137000 284000 0",
+        ],
         digest: 0x30f2_3fef_3392_ee1b,
     },
     Difference {
         capture: "arkime-http2-nghttp2.pcap",
         why: "HTTP/2's preface is no HTTP/1 request",
         count: (1, 0),
-        rows: &["- 10.89.85.15:49570 139.162.123.134:80 PRI ~ * 2.0 ~ ~ 0 ~ 1593995681482643000 ~ ~"],
+        rows: &[
+            "- 10.89.85.15:49570 139.162.123.134:80 PRI ~ * 2.0 ~ ~ 0 ~ 1593995681482643000 ~ ~",
+        ],
         digest: 0x7de1_e146_e4fe_41c4,
     },
     Difference {
@@ -184,11 +188,17 @@ const DIFFERENCES: &[Difference] = &[
 
 #[test]
 fn transactions_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut rows = 0;
     let mut failures = String::new();
     for capture in captures(&root, FOLDERS) {
-        let name = capture.file_name().expect("a capture has a name").to_string_lossy().into_owned();
+        let name = capture
+            .file_name()
+            .expect("a capture has a name")
+            .to_string_lossy()
+            .into_owned();
         if NOT_OPENED.contains(&&*name) {
             continue;
         }
@@ -210,7 +220,9 @@ fn transactions_agree_with_the_truth() {
 }
 
 fn agrees(found: &[String], known: Option<&Difference>) -> bool {
-    let Some(known) = known else { return found.is_empty() };
+    let Some(known) = known else {
+        return found.is_empty();
+    };
     assert!(!known.why.is_empty());
     let truths = found.iter().filter(|l| l.starts_with('-')).count();
     (truths, found.len() - truths) == known.count
@@ -223,7 +235,8 @@ fn differences(capture: &Path, expected: &[Row]) -> Vec<String> {
     let mut truths = by_connection(expected, of_truth);
     let rows = run(capture, "http").rows;
     let mut ours = by_connection(&rows, of_tuple);
-    let (marked, _): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row["quality"] != "exact");
+    let (marked, _): (Vec<Row>, Vec<Row>) =
+        rows.into_iter().partition(|row| row["quality"] != "exact");
     let marked = by_connection(&marked, of_tuple);
     let mut connections: Vec<String> = truths.keys().chain(ours.keys()).cloned().collect();
     connections.sort();
@@ -235,7 +248,10 @@ fn differences(capture: &Path, expected: &[Row]) -> Vec<String> {
         for row in truths {
             let silent = marked.get(&connection).map_or(&[][..], Vec::as_slice);
             let same = ours.iter().position(|o| *o == row);
-            match same.or_else(|| ours.iter().position(|o| silent.contains(o) && leaves_open(o, &row))) {
+            match same.or_else(|| {
+                ours.iter()
+                    .position(|o| silent.contains(o) && leaves_open(o, &row))
+            }) {
                 Some(at) => drop(ours.remove(at)),
                 None => lines.push(format!("- {connection} {row}")),
             }
@@ -254,7 +270,10 @@ fn leaves_open(ours: &str, truth: &str) -> bool {
     cells.all(|(i, (ours, truth))| ours == truth || ours == "~" && SIZES_AND_TIMES.contains(&i))
 }
 
-fn by_connection(rows: &[Row], text: impl Fn(&Row) -> (String, String)) -> BTreeMap<String, Vec<String>> {
+fn by_connection(
+    rows: &[Row],
+    text: impl Fn(&Row) -> (String, String),
+) -> BTreeMap<String, Vec<String>> {
     let mut map = BTreeMap::<String, Vec<String>>::new();
     for (connection, row) in rows.iter().map(text) {
         map.entry(connection).or_default().push(row);
@@ -264,7 +283,11 @@ fn by_connection(rows: &[Row], text: impl Fn(&Row) -> (String, String)) -> BTree
 
 /// Both endpoints, the smaller first: without a handshake, the truth guesses the client by port.
 fn connection(a: String, b: String) -> String {
-    if a <= b { format!("{a} {b}") } else { format!("{b} {a}") }
+    if a <= b {
+        format!("{a} {b}")
+    } else {
+        format!("{b} {a}")
+    }
 }
 
 fn of_truth(row: &Row) -> (String, String) {
@@ -272,9 +295,13 @@ fn of_truth(row: &Row) -> (String, String) {
     let time = |name: &str| row.get(name).map(|v| nanos(v));
     let request = time("t_req_first");
     let response = time("t_resp_first");
-    let between =
-        |a: Option<i64>, b: Option<i64>| a.zip(b).map_or(String::new(), |(a, b)| (b - a).to_string());
-    let version = row.get("method").and(row.get("version")).map_or("", |v| v.trim_start_matches("HTTP/"));
+    let between = |a: Option<i64>, b: Option<i64>| {
+        a.zip(b).map_or(String::new(), |(a, b)| (b - a).to_string())
+    };
+    let version = row
+        .get("method")
+        .and(row.get("version"))
+        .map_or("", |v| v.trim_start_matches("HTTP/"));
     let text = [
         field("method").to_owned(),
         authority(field("method"), field("uri"), field("host")),
@@ -288,8 +315,8 @@ fn of_truth(row: &Row) -> (String, String) {
         between(time("t_req_last"), response),
         between(response, time("t_resp_last")),
     ];
-    let [client, server] =
-        [["client", "cport"], ["server", "sport"]].map(|e| format!("{}:{}", field(e[0]), field(e[1])));
+    let [client, server] = [["client", "cport"], ["server", "sport"]]
+        .map(|e| format!("{}:{}", field(e[0]), field(e[1])));
     (connection(client, server), shown(&text))
 }
 
@@ -299,7 +326,11 @@ fn of_tuple(row: &Row) -> (String, String) {
     if let Some(query) = row.get("url_query") {
         target += &format!("?{query}");
     }
-    let version = if row.contains_key("method") { field("http_version") } else { String::new() };
+    let version = if row.contains_key("method") {
+        field("http_version")
+    } else {
+        String::new()
+    };
     let text = [
         field("method"),
         field("host"),
@@ -313,14 +344,22 @@ fn of_tuple(row: &Row) -> (String, String) {
         field("response_time_ns"),
         field("transfer_time_ns"),
     ];
-    let [client, server] = ["client", "server"]
-        .map(|e| format!("{}:{}", field(&format!("{e}_ip")), field(&format!("{e}_port"))));
+    let [client, server] = ["client", "server"].map(|e| {
+        format!(
+            "{}:{}",
+            field(&format!("{e}_ip")),
+            field(&format!("{e}_port"))
+        )
+    });
     (connection(client, server), shown(&text))
 }
 
 /// The truth has request targets as sent; our parser splits absolute and CONNECT targets.
 fn path(method: &str, uri: &str) -> String {
-    match uri.strip_prefix("http://").map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len())).1) {
+    match uri
+        .strip_prefix("http://")
+        .map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len())).1)
+    {
         Some(path) => path.to_owned(),
         None if method == "CONNECT" && !uri.starts_with('/') => String::new(),
         None => uri.to_owned(),
@@ -328,7 +367,10 @@ fn path(method: &str, uri: &str) -> String {
 }
 
 fn authority(method: &str, uri: &str, host: &str) -> String {
-    match uri.strip_prefix("http://").map(|rest| rest.split('/').next().unwrap_or_default()) {
+    match uri
+        .strip_prefix("http://")
+        .map(|rest| rest.split('/').next().unwrap_or_default())
+    {
         Some(authority) => authority.to_owned(),
         None if method == "CONNECT" && !uri.starts_with('/') => uri.to_owned(),
         None => host.to_owned(),
@@ -350,5 +392,7 @@ pub fn digest(lines: &[String]) -> u64 {
     lines
         .iter()
         .flat_map(|l| l.bytes().chain([b'\n']))
-        .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+        .fold(0xcbf2_9ce4_8422_2325, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+        })
 }

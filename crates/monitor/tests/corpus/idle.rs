@@ -28,8 +28,12 @@ const SPEECHES: [Speech; 5] = [
         begin: |_| {},
         ask: |n| format!("GET /a{n} HTTP/1.1\r\nHost: h\r\n\r\n").into_bytes(),
         answer: |n| {
-            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", 3 + n % 2, &"abcd"[..3 + n % 2])
-                .into_bytes()
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}",
+                3 + n % 2,
+                &"abcd"[..3 + n % 2]
+            )
+            .into_bytes()
         },
     },
     Speech {
@@ -66,8 +70,16 @@ const SPEECHES: [Speech; 5] = [
         parser: "rpc",
         port: 2049,
         begin: |_| {},
-        ask: |n| XdrWriter::default().words(&[n as u32, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]).record(),
-        answer: |n| XdrWriter::default().words(&[n as u32, 1, 0, 0, 0, 0]).record(),
+        ask: |n| {
+            XdrWriter::default()
+                .words(&[n as u32, 0, 2, 100_003, 3, 0, 0, 0, 0, 0])
+                .record()
+        },
+        answer: |n| {
+            XdrWriter::default()
+                .words(&[n as u32, 1, 0, 0, 0, 0])
+                .record()
+        },
     },
 ];
 
@@ -91,36 +103,54 @@ impl Speech {
 }
 
 fn file(talk: &TcpDialogue) -> tempfile::NamedTempFile {
-    let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
+    let file = tempfile::Builder::new()
+        .suffix(".pcap")
+        .tempfile()
+        .expect("a temporary file");
     let bytes = pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little);
     std::fs::write(file.path(), bytes).expect("it can be written");
     file
 }
 
 fn number(row: &Row, name: &str) -> i64 {
-    row[name].parse().unwrap_or_else(|_| panic!("{name} is a number: {row:?}"))
+    row[name]
+        .parse()
+        .unwrap_or_else(|_| panic!("{name} is a number: {row:?}"))
 }
 
 /// Every transaction lasts 2 ms, from the first request byte to the last response byte.
 fn check_times(what: &str, rows: &[Row]) {
     for row in rows {
         let lasted = number(row, "ts_end") - number(row, "ts");
-        assert!((2 * MS..3 * MS).contains(&lasted), "{what}: {lasted} ns: {row:?}");
+        assert!(
+            (2 * MS..3 * MS).contains(&lasted),
+            "{what}: {lasted} ns: {row:?}"
+        );
     }
 }
 
 #[test]
 fn idle_connections_are_read_on() {
-    for (speech, gap) in SPEECHES.iter().flat_map(|s| [310, 900, 36_000].map(|gap| (s, gap * SECOND))) {
+    for (speech, gap) in SPEECHES
+        .iter()
+        .flat_map(|s| [310, 900, 36_000].map(|gap| (s, gap * SECOND)))
+    {
         let what = format!("{} after {} s", speech.parser, gap / SECOND);
         let talk = speech.talk(5, gap, true);
         let run = run(file(&talk).path(), speech.parser);
-        let rows: Vec<Row> =
-            run.rows.into_iter().filter(|row| row.get("command").is_none_or(|c| c != "login")).collect();
+        let rows: Vec<Row> = run
+            .rows
+            .into_iter()
+            .filter(|row| row.get("command").is_none_or(|c| c != "login"))
+            .collect();
         assert_eq!(rows.len(), 5, "{what}: {rows:#?}");
-        assert!(rows.iter().all(|row| row["quality"] == "exact"), "{what}: {rows:#?}");
         assert!(
-            rows.iter().all(|row| row["client_port"] == "40000" && row["client_guessed"] == "false"),
+            rows.iter().all(|row| row["quality"] == "exact"),
+            "{what}: {rows:#?}"
+        );
+        assert!(
+            rows.iter()
+                .all(|row| row["client_port"] == "40000" && row["client_guessed"] == "false"),
             "{what}"
         );
         check_times(&what, &rows);
@@ -134,9 +164,16 @@ fn what_ended_is_not_as_late_as_what_shows_it() {
     for speech in &SPEECHES {
         for gap in [100, 310] {
             let what = format!("{} every {gap} s", speech.parser);
-            let rows = run(file(&speech.talk(6, gap * SECOND, false)).path(), speech.parser).rows;
+            let rows = run(
+                file(&speech.talk(6, gap * SECOND, false)).path(),
+                speech.parser,
+            )
+            .rows;
             assert_eq!(rows.len(), 6, "{what}: {rows:#?}");
-            assert!(rows.iter().all(|row| row["quality"] != "half"), "{what}: {rows:#?}");
+            assert!(
+                rows.iter().all(|row| row["quality"] != "half"),
+                "{what}: {rows:#?}"
+            );
             check_times(&what, &rows);
         }
     }
@@ -144,7 +181,9 @@ fn what_ended_is_not_as_late_as_what_shows_it() {
 
 #[test]
 fn a_keep_alive_connection() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let rows = run(&root.join("found/http_idle_310s.pcap"), "http").rows;
     let paths: Vec<&str> = rows.iter().map(|row| &row["path"][..]).collect();
     assert_eq!(paths, ["/a0", "/a1", "/a2", "/a3"]);
@@ -168,21 +207,39 @@ fn windows_hold_what_ended_in_them() {
         sent.extend(talk.take());
     }
     sent.sort_by_key(|sent| sent.ts);
-    let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little))
-        .expect("it can be written");
+    let file = tempfile::Builder::new()
+        .suffix(".pcap")
+        .tempfile()
+        .expect("a temporary file");
+    std::fs::write(
+        file.path(),
+        pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little),
+    )
+    .expect("it can be written");
     let mut first = None;
     for workers in [1, 2, 3, 8] {
         let counts = windows(file.path(), workers);
-        assert_eq!(counts.iter().map(|(_, count)| count).sum::<i64>(), 800, "{workers} workers");
+        assert_eq!(
+            counts.iter().map(|(_, count)| count).sum::<i64>(),
+            800,
+            "{workers} workers"
+        );
         // All clients send one request in the first minute and none in the next four.
         assert_eq!(counts[0].1, 40, "{workers} workers: {counts:?}");
-        assert_eq!(*first.get_or_insert(counts.clone()), counts, "{workers} workers");
+        assert_eq!(
+            *first.get_or_insert(counts.clone()),
+            counts,
+            "{workers} workers"
+        );
     }
 }
 
 fn windows(path: &std::path::Path, workers: usize) -> Vec<(i64, i64)> {
-    let query = query::check("PARSE http PROCESS (count: w=60s)", &parsers::registry::schemas(), &());
+    let query = query::check(
+        "PARSE http PROCESS (count: w=60s)",
+        &parsers::registry::schemas(),
+        &(),
+    );
     let input = JobInput::Shared(capture::open(&[path.to_owned()]), workers);
     let plan = planner::lower(&query.expect("a sound query"));
     let mut job = MonitorJob::start(&plan, &JobConfig::default(), input).expect("threads");
@@ -190,5 +247,7 @@ fn windows(path: &std::path::Path, workers: usize) -> Vec<(i64, i64)> {
     while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
     let _ = job.end();
     let rows = out.iter().flat_map(|output| rows(&output.batch));
-    rows.map(|row| (number(&row, "window_start"), number(&row, "count"))).filter(|(_, n)| *n > 0).collect()
+    rows.map(|row| (number(&row, "window_start"), number(&row, "count")))
+        .filter(|(_, n)| *n > 0)
+        .collect()
 }

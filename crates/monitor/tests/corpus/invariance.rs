@@ -29,7 +29,9 @@ const BYTES_MAX: u64 = 1 << 20;
 #[test]
 #[ignore = "takes many minutes"]
 fn every_form_with_every_number_of_workers() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut all = captures(&root, EVERYWHERE);
     if let Some(folder) = std::env::var_os("NETALYTICS_INVARIANCE") {
         let more = Path::new(&folder).read_dir().expect("a folder");
@@ -41,16 +43,26 @@ fn every_form_with_every_number_of_workers() {
     let mut different = Vec::new();
     for capture in &all {
         for (form, workers, query) in differing(capture, &mut compared) {
-            different.push(format!("{query}, {form}, {workers} workers, {}", capture.display()));
+            different.push(format!(
+                "{query}, {form}, {workers} workers, {}",
+                capture.display()
+            ));
         }
     }
     let runs: usize = compared.values().sum();
-    println!("{} captures, {runs} comparisons, {} differ: {compared:?}", all.len(), different.len());
+    println!(
+        "{} captures, {runs} comparisons, {} differ: {compared:?}",
+        all.len(),
+        different.len()
+    );
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
 /// The runs over a capture that differ from the first one.
-fn differing(capture: &Path, compared: &mut BTreeMap<String, usize>) -> Vec<(String, usize, &'static str)> {
+fn differing(
+    capture: &Path,
+    compared: &mut BTreeMap<String, usize>,
+) -> Vec<(String, usize, &'static str)> {
     let forms = Forms::of(capture);
     let chosen = |form: &str| !form.contains("zstd") && !form.contains(',');
     let mut different = Vec::new();

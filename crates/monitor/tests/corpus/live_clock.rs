@@ -40,22 +40,45 @@ type Packets = Vec<(Vec<u8>, CapturedPacket<'static>)>;
 
 #[test]
 fn rows_do_not_depend_on_the_clock() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for (capture, parser) in CASES {
-        let whole = std::fs::read(root.join("live-captures").join(capture)).expect("a capture of the corpus");
-        for (loss, seed) in
-            [0.02, 0.15, 0.4].into_iter().flat_map(|loss| (0..5).map(move |seed| (loss, seed)))
+        let whole = std::fs::read(root.join("live-captures").join(capture))
+            .expect("a capture of the corpus");
+        for (loss, seed) in [0.02, 0.15, 0.4]
+            .into_iter()
+            .flat_map(|loss| (0..5).map(move |seed| (loss, seed)))
         {
-            let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-            std::fs::write(file.path(), without_packets(&whole, loss, seed)).expect("it can be written");
+            let file = tempfile::Builder::new()
+                .suffix(".pcap")
+                .tempfile()
+                .expect("a temporary file");
+            std::fs::write(file.path(), without_packets(&whole, loss, seed))
+                .expect("it can be written");
             let packets = packets(file.path());
             let of_file = by_content(crate::support::run(file.path(), parser).rows);
-            for (phase, silence) in [0, 7 * MS, 13 * MS].into_iter().zip(SILENCES.into_iter().cycle()) {
-                let what = format!("{capture} without {loss}, seed {seed}, phase {phase}, silence {silence}");
+            for (phase, silence) in [0, 7 * MS, 13 * MS]
+                .into_iter()
+                .zip(SILENCES.into_iter().cycle())
+            {
+                let what = format!(
+                    "{capture} without {loss}, seed {seed}, phase {phase}, silence {silence}"
+                );
                 let live = by_content(live(parser, &packets, phase, silence));
-                let last = packets.iter().map(|(_, packet)| packet.ts.0).max().expect("packets");
+                let last = packets
+                    .iter()
+                    .map(|(_, packet)| packet.ts.0)
+                    .max()
+                    .expect("packets");
                 let differ_max = of_file.len() / if loss < 0.2 { 50 } else { 10 };
-                compare(&what, &of_file, &live, last + silence - LATENESS, differ_max);
+                compare(
+                    &what,
+                    &of_file,
+                    &live,
+                    last + silence - LATENESS,
+                    differ_max,
+                );
             }
         }
     }
@@ -70,19 +93,39 @@ fn compare(
     differ_max: usize,
 ) {
     let is_same = |(row, end): &(&String, &i64)| {
-        let is_incomplete = row.contains("\"quality\": \"half\"") || !row.contains("\"transfer_time_ns\":");
-        let latest = if is_incomplete { *end.max(&&open_from) } else { *end };
-        live.get(*row).is_some_and(|live| (*end - EPOCH..=latest + EPOCH).contains(live))
+        let is_incomplete =
+            row.contains("\"quality\": \"half\"") || !row.contains("\"transfer_time_ns\":");
+        let latest = if is_incomplete {
+            *end.max(&&open_from)
+        } else {
+            *end
+        };
+        live.get(*row)
+            .is_some_and(|live| (*end - EPOCH..=latest + EPOCH).contains(live))
     };
     // A file waits for the next packet of a connection, live capture for the clock. A packet between the two may fill a gap.
-    let differ = of_file.iter().filter(|row| !is_same(row)).collect::<Vec<_>>();
-    assert!(differ.len() <= differ_max, "{what}: {} of {}: {differ:#?}", differ.len(), of_file.len());
-    assert!(live.len().abs_diff(of_file.len()) <= differ.len(), "{what}: {} rows live", live.len());
+    let differ = of_file
+        .iter()
+        .filter(|row| !is_same(row))
+        .collect::<Vec<_>>();
+    assert!(
+        differ.len() <= differ_max,
+        "{what}: {} of {}: {differ:#?}",
+        differ.len(),
+        of_file.len()
+    );
+    assert!(
+        live.len().abs_diff(of_file.len()) <= differ.len(),
+        "{what}: {} rows live",
+        live.len()
+    );
 }
 
 #[test]
 fn incomplete_rows_are_never_late() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut captures_checked = 0;
     let mut halves = 0;
     for path in captures(&root, EVERYWHERE) {
@@ -91,14 +134,24 @@ fn incomplete_rows_are_never_late() {
             continue;
         }
         captures_checked += 1;
-        let mut monitor = monitor(&["http", "mysql_query", "memcached", "redis", "nfs", "dns", "tls"]);
+        let mut monitor = monitor(&[
+            "http",
+            "mysql_query",
+            "memcached",
+            "redis",
+            "nfs",
+            "dns",
+            "tls",
+        ]);
         let mut batches = Vec::new();
         let mut promised = i64::MIN;
         for epoch in packets.chunks(64).map(Some).chain([None]) {
             match epoch {
                 None => monitor.finish(&mut batches),
                 Some(epoch) => {
-                    let epoch = epoch.iter().map(|(bytes, packet)| CapturedPacket { bytes, ..*packet });
+                    let epoch = epoch
+                        .iter()
+                        .map(|(bytes, packet)| CapturedPacket { bytes, ..*packet });
                     let _ = monitor.on_block(epoch, None, &mut batches);
                     monitor.end_epoch(&mut batches);
                 }
@@ -116,7 +169,10 @@ fn incomplete_rows_are_never_late() {
             promised = monitor.clock().0;
         }
     }
-    assert!(captures_checked > 100 && halves > 500, "{captures_checked} captures, {halves} halves");
+    assert!(
+        captures_checked > 100 && halves > 500,
+        "{captures_checked} captures, {halves} halves"
+    );
 }
 
 fn packets(file: &Path) -> Packets {
@@ -125,8 +181,21 @@ fn packets(file: &Path) -> Packets {
     let mut packets = Vec::new();
     while source.next_block(&mut block) {
         packets.extend(block.packets().map(|captured| {
-            let CapturedPacket { ts, link_type, original_len, .. } = captured;
-            (captured.bytes.to_vec(), CapturedPacket { ts, link_type, original_len, bytes: &[] })
+            let CapturedPacket {
+                ts,
+                link_type,
+                original_len,
+                ..
+            } = captured;
+            (
+                captured.bytes.to_vec(),
+                CapturedPacket {
+                    ts,
+                    link_type,
+                    original_len,
+                    bytes: &[],
+                },
+            )
         }));
     }
     packets
@@ -134,9 +203,17 @@ fn packets(file: &Path) -> Packets {
 
 fn monitor(parsers: &[&str]) -> Monitor {
     let schema = |name: &&str| Arc::new((registry::find(name).expect("a parser").schema)());
-    let parsers = parsers.iter().map(|name| ParserUse::all_columns(schema(name))).collect();
-    let mut monitor =
-        Monitor::new(&MonitorSpec { parsers, ..MonitorSpec::default() }, MonitorConfig::default());
+    let parsers = parsers
+        .iter()
+        .map(|name| ParserUse::all_columns(schema(name)))
+        .collect();
+    let mut monitor = Monitor::new(
+        &MonitorSpec {
+            parsers,
+            ..MonitorSpec::default()
+        },
+        MonitorConfig::default(),
+    );
     monitor.set_lateness(LATENESS);
     monitor
 }
@@ -145,9 +222,16 @@ fn monitor(parsers: &[&str]) -> Monitor {
 fn live(parser: &str, packets: &Packets, phase: i64, silence: i64) -> Vec<Row> {
     let mut monitor = monitor(&[parser]);
     let mut batches = Vec::new();
-    let last = packets.iter().map(|(_, packet)| packet.ts).max().expect("packets");
+    let last = packets
+        .iter()
+        .map(|(_, packet)| packet.ts)
+        .max()
+        .expect("packets");
     let mut clock = packets[0].1.ts.plus(phase);
-    let mut packets = packets.iter().map(|(bytes, packet)| CapturedPacket { bytes, ..*packet }).peekable();
+    let mut packets = packets
+        .iter()
+        .map(|(bytes, packet)| CapturedPacket { bytes, ..*packet })
+        .peekable();
     while clock < last.plus(silence) {
         let epoch = std::iter::from_fn(|| packets.next_if(|packet| packet.ts <= clock));
         let _ = monitor.on_block(epoch, Some(clock), &mut batches);
@@ -157,7 +241,10 @@ fn live(parser: &str, packets: &Packets, phase: i64, silence: i64) -> Vec<Row> {
     monitor.finish(&mut batches);
     let rows: Vec<Row> = batches.iter().flat_map(|(_, batch)| rows(batch)).collect();
     for row in rows.iter().filter(|row| is_complete(row)) {
-        assert!(row["ts_end"].parse::<i64>().expect("a number") <= last.0, "after the last packet: {row:?}");
+        assert!(
+            row["ts_end"].parse::<i64>().expect("a number") <= last.0,
+            "after the last packet: {row:?}"
+        );
     }
     rows
 }
@@ -170,8 +257,15 @@ fn is_complete(row: &Row) -> bool {
 /// The rows as text without `ts_end`, with `ts_end`.
 fn by_content(rows: Vec<Row>) -> BTreeMap<String, i64> {
     let row_and_end = |mut row: Row| {
-        let end = row.remove("ts_end").expect("every row has it").parse().expect("a number");
-        (format!("{:?}", row.into_iter().collect::<BTreeMap<_, _>>()), end)
+        let end = row
+            .remove("ts_end")
+            .expect("every row has it")
+            .parse()
+            .expect("a number");
+        (
+            format!("{:?}", row.into_iter().collect::<BTreeMap<_, _>>()),
+            end,
+        )
     };
     rows.into_iter().map(row_and_end).collect()
 }

@@ -21,29 +21,70 @@ struct Case {
 
 #[test]
 fn lost_packets_leave_no_wrong_pairs() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for case in CASES {
         check(&root, case);
     }
 }
 
 const CASES: &[Case] = &[
-    Case { capture: "http_keepalive.pcap.gz", at_least: [0.9, 0.6, 0.15], ..HTTP },
-    Case { capture: "http_mix.pcap", at_least: [0.85, 0.7, 0.5], ..HTTP },
-    Case { capture: "http_pipelined.pcap", at_least: [0.3, 0.05, 0.0], ..HTTP },
-    Case { capture: "http_short.pcap", at_least: [0.95, 0.85, 0.6], ..HTTP },
-    Case { capture: "mc_load.pcap", at_least: [2.0, 1.5, 0.8], ..MEMCACHED },
-    Case { capture: "mc_binary.pcap", at_least: [0.5, 0.2, 0.05], ..MEMCACHED },
+    Case {
+        capture: "http_keepalive.pcap.gz",
+        at_least: [0.9, 0.6, 0.15],
+        ..HTTP
+    },
+    Case {
+        capture: "http_mix.pcap",
+        at_least: [0.85, 0.7, 0.5],
+        ..HTTP
+    },
+    Case {
+        capture: "http_pipelined.pcap",
+        at_least: [0.3, 0.05, 0.0],
+        ..HTTP
+    },
+    Case {
+        capture: "http_short.pcap",
+        at_least: [0.95, 0.85, 0.6],
+        ..HTTP
+    },
+    Case {
+        capture: "mc_load.pcap",
+        at_least: [2.0, 1.5, 0.8],
+        ..MEMCACHED
+    },
+    Case {
+        capture: "mc_binary.pcap",
+        at_least: [0.5, 0.2, 0.05],
+        ..MEMCACHED
+    },
 ];
 
 const HTTP: Case = Case {
     capture: "",
     parser: "http",
     table: "http.tsv",
-    of_truth: |t| format!("{} {} {}", cell(t, "method"), cell(t, "uri"), cell(t, "status")),
+    of_truth: |t| {
+        format!(
+            "{} {} {}",
+            cell(t, "method"),
+            cell(t, "uri"),
+            cell(t, "status")
+        )
+    },
     of_tuple: |o| {
-        let query = o.get("url_query").map(|q| format!("?{q}")).unwrap_or_default();
-        format!("{} {}{query} {}", cell(o, "method"), cell(o, "path"), cell(o, "status"))
+        let query = o
+            .get("url_query")
+            .map(|q| format!("?{q}"))
+            .unwrap_or_default();
+        format!(
+            "{} {}{query} {}",
+            cell(o, "method"),
+            cell(o, "path"),
+            cell(o, "status")
+        )
     },
     at_least: [0.0; 3],
 };
@@ -67,7 +108,8 @@ fn check(root: &Path, case: &Case) {
     let mut whole = std::fs::read(&capture).expect("a capture of the corpus");
     if case.capture.ends_with(".gz") {
         let mut plain = Vec::new();
-        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&whole[..]), &mut plain).expect("gzip");
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&whole[..]), &mut plain)
+            .expect("gzip");
         whole = plain;
     }
     let folder = tempfile::tempdir().expect("a folder for captures");
@@ -75,12 +117,21 @@ fn check(root: &Path, case: &Case) {
     for (loss, at_least) in [0.01, 0.05, 0.15].into_iter().zip(case.at_least) {
         let mut paired = 0;
         for seed in 0..SEEDS {
-            std::fs::write(&path, without_packets(&whole, loss, seed)).expect("a capture can be written");
-            paired +=
-                check_pairs(case, &path, &expected, &format!("{}, {loss} lost, seed {seed}", case.capture));
+            std::fs::write(&path, without_packets(&whole, loss, seed))
+                .expect("a capture can be written");
+            paired += check_pairs(
+                case,
+                &path,
+                &expected,
+                &format!("{}, {loss} lost, seed {seed}", case.capture),
+            );
         }
         let share = paired as f64 / (SEEDS as usize * expected.len()) as f64;
-        assert!(share >= at_least, "{}: {share} paired under a loss of {loss}", case.capture);
+        assert!(
+            share >= at_least,
+            "{}: {share} paired under a loss of {loss}",
+            case.capture
+        );
     }
 }
 
@@ -89,15 +140,22 @@ fn check(root: &Path, case: &Case) {
 fn check_pairs(case: &Case, capture: &Path, expected: &[Row], what: &str) -> usize {
     let mut theirs = BTreeMap::<(String, i64), Vec<&Row>>::new();
     for t in expected.iter().filter(|t| t.contains_key("t_req_first")) {
-        theirs.entry((t["cport"].clone(), nanos(&t["t_req_first"]))).or_default().push(t);
+        theirs
+            .entry((t["cport"].clone(), nanos(&t["t_req_first"])))
+            .or_default()
+            .push(t);
     }
     let mut paired = 0;
     for o in run(capture, case.parser).rows {
-        let Some(response_time) = o.get("response_time_ns").filter(|_| o["quality"] != "half") else {
+        let Some(response_time) = o.get("response_time_ns").filter(|_| o["quality"] != "half")
+        else {
             continue;
         };
         let response_time: i64 = response_time.parse().expect("a number");
-        let at = (o["client_port"].clone(), o["ts"].parse::<i64>().expect("a number"));
+        let at = (
+            o["client_port"].clone(),
+            o["ts"].parse::<i64>().expect("a number"),
+        );
         let same = (case.of_tuple)(&o);
         let told = |t: &&&Row| {
             // If the end of the request is lost, times count from its last captured byte.
@@ -106,7 +164,11 @@ fn check_pairs(case: &Case, capture: &Path, expected: &[Row], what: &str) -> usi
             (case.of_truth)(t) == same && (!single || t.get("ttfb").is_some_and(near))
         };
         let known = theirs.get(&at).and_then(|rows| rows.iter().find(told));
-        assert!(known.is_some(), "{what}: {at:?} {same} {response_time} ns is not in {:?}", theirs.get(&at));
+        assert!(
+            known.is_some(),
+            "{what}: {at:?} {same} {response_time} ns is not in {:?}",
+            theirs.get(&at)
+        );
         paired += 1;
     }
     paired

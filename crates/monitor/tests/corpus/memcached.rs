@@ -9,7 +9,13 @@ use std::path::Path;
 use crate::support::{Row, captures, nanos, run, truth};
 
 /// Captures over plain links.
-const FOLDERS: &[&str] = &["captures/memcached", "captures/mixed", "derived", "live-captures", "bench"];
+const FOLDERS: &[&str] = &[
+    "captures/memcached",
+    "captures/mixed",
+    "derived",
+    "live-captures",
+    "bench",
+];
 
 /// Captures of other protocols.
 const OTHERS: &[&str] = &[
@@ -53,16 +59,27 @@ const DIFFERENCES: &[(&str, &[&str])] = &[(
 
 #[test]
 fn commands_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut checked = 0;
     for capture in captures(&root, FOLDERS) {
-        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        let name = capture
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
         if TUNNELS.iter().any(|t| name.starts_with(t)) || DAMAGED.contains(&&*name) {
             continue;
         }
-        let Some(expected) = truth(&capture, "memcache.tsv") else { continue };
+        let Some(expected) = truth(&capture, "memcache.tsv") else {
+            continue;
+        };
         checked += expected.len();
-        let known = DIFFERENCES.iter().find(|d| d.0 == name).map_or(&[][..], |d| d.1);
+        let known = DIFFERENCES
+            .iter()
+            .find(|d| d.0 == name)
+            .map_or(&[][..], |d| d.1);
         assert_eq!(compare(&capture, &expected), known, "{name}");
     }
     assert!(checked > 12_000, "{checked} commands of truth");
@@ -72,9 +89,11 @@ fn commands_agree_with_the_truth() {
 /// transactions whose packets are all present are found.
 #[test]
 fn what_is_paired_in_damaged_captures_is_right() {
-    let Some(root) = testkit::corpus() else { return };
-    let base =
-        truth(&root.join("derived/base.pcap"), "memcache.tsv").expect("truth of the undamaged capture");
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
+    let base = truth(&root.join("derived/base.pcap"), "memcache.tsv")
+        .expect("truth of the undamaged capture");
     for (name, whole_min) in [("drop.pcap", 65), ("noise.pcap", 80)] {
         let rows = run(&root.join("derived").join(name), "memcached").rows;
         let mut whole = 0;
@@ -84,8 +103,9 @@ fn what_is_paired_in_damaged_captures_is_right() {
                     let mut wanted = Wanted::of(t, key);
                     if row["quality"] == "gap_body" {
                         // The last packet may be missing.
-                        wanted.times[2] =
-                            row.get("transfer_time_ns").map(|_| number(row, "transfer_time_ns"));
+                        wanted.times[2] = row
+                            .get("transfer_time_ns")
+                            .map(|_| number(row, "transfer_time_ns"));
                     }
                     wanted.is(row)
                 })
@@ -100,11 +120,18 @@ fn what_is_paired_in_damaged_captures_is_right() {
 /// No other protocol is identified as memcached.
 #[test]
 fn other_protocols_are_left_alone() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for capture in captures(&root, OTHERS) {
         if truth(&capture, "memcache.tsv").is_none() {
             let rows = run(&capture, "memcached").rows;
-            assert!(rows.is_empty(), "{}: {}", capture.display(), describe(&rows[0]));
+            assert!(
+                rows.is_empty(),
+                "{}: {}",
+                capture.display(),
+                describe(&rows[0])
+            );
         }
     }
 }
@@ -119,14 +146,22 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
         let mut tuples = Vec::new();
         for key in keys(t) {
             let wanted = Wanted::of(t, key);
-            match unused.iter().position(|row| row.is_some_and(|row| wanted.is(row))) {
+            match unused
+                .iter()
+                .position(|row| row.is_some_and(|row| wanted.is(row)))
+            {
                 Some(place) => tuples.extend(unused[place].take()),
                 None => found.push(format!("missing: {}", wanted.describe())),
             }
         }
         found.extend(check_values(t, &tuples));
     }
-    found.extend(unused.into_iter().flatten().map(|row| format!("surplus: {}", describe(row))));
+    found.extend(
+        unused
+            .into_iter()
+            .flatten()
+            .map(|row| format!("surplus: {}", describe(row))),
+    );
     found
 }
 
@@ -165,13 +200,19 @@ impl Wanted<'_> {
         self.client == format!("{}:{}", row["client_ip"], row["client_port"])
             && Some(self.command) == field("command")
             && self.key == field("cache_key")
-            && self.statuses.iter().any(|s| s == field("status").unwrap_or_default())
+            && self
+                .statuses
+                .iter()
+                .any(|s| s == field("status").unwrap_or_default())
             && self.times
-                == ["ts", "response_time_ns", "transfer_time_ns"].map(|f| row.get(f).map(|_| number(row, f)))
+                == ["ts", "response_time_ns", "transfer_time_ns"]
+                    .map(|f| row.get(f).map(|_| number(row, f)))
     }
 
     fn describe(&self) -> String {
-        let [ts, response, transfer] = self.times.map(|t| t.map_or("-".to_owned(), |t| t.to_string()));
+        let [ts, response, transfer] = self
+            .times
+            .map(|t| t.map_or("-".to_owned(), |t| t.to_string()));
         let key = self.key.unwrap_or("-");
         format!(
             "{} {} {key} {} at {ts} {response} {transfer}",
@@ -201,7 +242,18 @@ fn describe(row: &Row) -> String {
 /// The keys of a command; a single `None` for a command without a key. The truth also has the first argument of
 /// commands without a key.
 fn keys(t: &Row) -> Vec<Option<&str>> {
-    let keyless = ["stats", "flush_all", "version", "quit", "mn", "stat", "noop", "flush", "bogus", "ng"];
+    let keyless = [
+        "stats",
+        "flush_all",
+        "version",
+        "quit",
+        "mn",
+        "stat",
+        "noop",
+        "flush",
+        "bogus",
+        "ng",
+    ];
     match t.get("keys") {
         Some(keys) if !keyless.contains(&&*t["command"]) => keys.split(' ').map(Some).collect(),
         _ => vec![None],
@@ -251,7 +303,10 @@ fn check_values(t: &Row, tuples: &[&Row]) -> Option<String> {
         .filter_map(|r| r.get("value_bytes"))
         .map(|v| v.parse::<i64>().expect("a number"))
         .sum::<i64>();
-    let hits = tuples.iter().filter(|r| r.get("hit").is_some_and(|h| h == "true")).count() as i64;
+    let hits = tuples
+        .iter()
+        .filter(|r| r.get("hit").is_some_and(|h| h == "true"))
+        .count() as i64;
     let is_read = tuples.iter().any(|r| r.contains_key("hit"));
     if is_read && t.contains_key("hits") && hits != number(t, "hits") {
         return Some(format!("hits: {} {hits}", place()));
@@ -261,11 +316,16 @@ fn check_values(t: &Row, tuples: &[&Row]) -> Option<String> {
     let compared = if is_read {
         hits > 0
     } else {
-        store && matches!(command, "set" | "add" | "replace" | "append" | "prepend" | "cas" | "ms")
+        store
+            && matches!(
+                command,
+                "set" | "add" | "replace" | "append" | "prepend" | "cas" | "ms"
+            )
     };
     (compared && sum != number(t, "value_bytes")).then(|| format!("value_bytes: {} {sum}", place()))
 }
 
 fn number(row: &Row, field: &str) -> i64 {
-    row.get(field).map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
+    row.get(field)
+        .map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
 }

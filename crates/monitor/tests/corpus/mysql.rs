@@ -20,8 +20,14 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         ],
     ),
     // A login from before 4.1: the truth looks for the user at the position of later versions.
-    ("mercury-emix.pcap.gz", &["10.4.10.204:33416 0: user - is danny here"]),
-    ("mercury-mysql.pcap", &["10.4.10.204:33416 0: user - is danny here"]),
+    (
+        "mercury-emix.pcap.gz",
+        &["10.4.10.204:33416 0: user - is danny here"],
+    ),
+    (
+        "mercury-mysql.pcap",
+        &["10.4.10.204:33416 0: user - is danny here"],
+    ),
     // The response is truncated: the truth counts up to the last captured byte; our end time is null.
     (
         "packetbeat-mysql_with_gap.pcap",
@@ -32,7 +38,10 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         &["192.168.28.224:54673 3: transfer 0 is - here; response bytes 1448 is - here"],
     ),
     // "hello, world!" instead of a login: the truth takes it for a compressed one and does not read the error.
-    ("percona-tcpdump043.pcap", &["127.0.0.1:62160 0: error - is 1156 here; response 185000 is - here"]),
+    (
+        "percona-tcpdump043.pcap",
+        &["127.0.0.1:62160 0: error - is 1156 here; response 185000 is - here"],
+    ),
     // The server refuses the connection with error 1130 instead of a greeting.
     (
         "zeek-auth.pcap",
@@ -63,13 +72,22 @@ const TEXT_MAX: usize = 1998;
 
 #[test]
 fn commands_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut checked = 0;
     for capture in captures(&root, EVERYWHERE) {
-        let name = capture.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = capture
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let expected = truth(&capture, table_of(&name)).unwrap_or_default();
         checked += expected.len();
-        let known = DIFFERENCES.iter().find(|d| d.0 == name).map_or(&[][..], |d| d.1);
+        let known = DIFFERENCES
+            .iter()
+            .find(|d| d.0 == name)
+            .map_or(&[][..], |d| d.1);
         let found = compare(&capture, &expected);
         assert_eq!(found, known, "{name}");
     }
@@ -79,7 +97,9 @@ fn commands_agree_with_the_truth() {
 /// With packet loss, a tuple with both halves has only true values.
 #[test]
 fn lost_packets_leave_no_wrong_pairs() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a folder for captures");
     let path = folder.path().join("lossy.pcap");
     for name in ["mysql_mix", "mysql_sysbench_text", "mysql_sysbench_ps"] {
@@ -89,11 +109,19 @@ fn lost_packets_leave_no_wrong_pairs() {
         for (loss, at_least) in [(0.01, 0.75), (0.05, 0.6), (0.15, 0.35)] {
             let mut paired = 0;
             for seed in 0..6 {
-                std::fs::write(&path, without_packets(&whole, loss, seed)).expect("a capture can be written");
-                paired += check_pairs(&path, &expected, &format!("{name}, {loss} lost, seed {seed}"));
+                std::fs::write(&path, without_packets(&whole, loss, seed))
+                    .expect("a capture can be written");
+                paired += check_pairs(
+                    &path,
+                    &expected,
+                    &format!("{name}, {loss} lost, seed {seed}"),
+                );
             }
             let share = paired as f64 / (6 * expected.len()) as f64;
-            assert!(share > at_least, "{name}: {share} of commands paired under a loss of {loss}");
+            assert!(
+                share > at_least,
+                "{name}: {share} of commands paired under a loss of {loss}"
+            );
         }
     }
 }
@@ -101,14 +129,19 @@ fn lost_packets_leave_no_wrong_pairs() {
 /// Checks the values of pairs and counts them.
 fn check_pairs(capture: &Path, expected: &[Row], what: &str) -> usize {
     let key = |port: &str, ts: i64, command: &str| (port.to_owned(), ts, command.to_lowercase());
-    let theirs: BTreeMap<_, _> =
-        expected.iter().map(|t| (key(&t["cport"], nanos(&t["t_req_first"]), &t["command"]), t)).collect();
+    let theirs: BTreeMap<_, _> = expected
+        .iter()
+        .map(|t| (key(&t["cport"], nanos(&t["t_req_first"]), &t["command"]), t))
+        .collect();
     let rows = run(capture, "mysql_query").rows;
     let mut paired = 0;
     for o in rows.iter().filter(|o| o["quality"] != "half") {
         let ts = o["ts"].parse().expect("a number");
         let Some(t) = theirs.get(&key(&o["client_port"], ts, &o["command"])) else {
-            panic!("{what}: no {} of {} at {ts}", o["command"], o["client_port"]);
+            panic!(
+                "{what}: no {} of {} at {ts}",
+                o["command"], o["client_port"]
+            );
         };
         // Unknown values are null; a text ends at the first missing byte, and is null if its prepare was not captured;
         // a request ends with its last captured byte.
@@ -118,7 +151,11 @@ fn check_pairs(capture: &Path, expected: &[Row], what: &str) -> usize {
             .filter(|d| !(is_cut(t, o) && d.starts_with("response")))
             .map(str::to_owned)
             .collect();
-        assert!(wrong.is_empty(), "{what}: {} {ts} {wrong:?}", o["client_port"]);
+        assert!(
+            wrong.is_empty(),
+            "{what}: {} {ts} {wrong:?}",
+            o["client_port"]
+        );
         paired += 1;
     }
     paired
@@ -142,7 +179,9 @@ fn table_of(capture: &str) -> &'static str {
 fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     let theirs = connections(expected, ["client", "cport"], |r| nanos(&r["t_req_first"]));
     let rows = run(capture, "mysql_query").rows;
-    let ours = connections(&rows, ["client_ip", "client_port"], |r| r["ts"].parse().expect("a number"));
+    let ours = connections(&rows, ["client_ip", "client_port"], |r| {
+        r["ts"].parse().expect("a number")
+    });
     let ends: BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
     let mut found = Vec::new();
     for end in ends {
@@ -167,12 +206,19 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
 type Connections<'a> = BTreeMap<String, Vec<&'a Row>>;
 
 /// The rows of each client, by time.
-fn connections<'a>(rows: &'a [Row], client: [&str; 2], ts: impl Fn(&Row) -> i64) -> Connections<'a> {
+fn connections<'a>(
+    rows: &'a [Row],
+    client: [&str; 2],
+    ts: impl Fn(&Row) -> i64,
+) -> Connections<'a> {
     let mut map = Connections::new();
     for row in rows {
-        map.entry(format!("{}:{}", row[client[0]], row[client[1]])).or_default().push(row);
+        map.entry(format!("{}:{}", row[client[0]], row[client[1]]))
+            .or_default()
+            .push(row);
     }
-    map.values_mut().for_each(|rows| rows.sort_by_key(|r| ts(r)));
+    map.values_mut()
+        .for_each(|rows| rows.sort_by_key(|r| ts(r)));
     map
 }
 
@@ -187,7 +233,9 @@ fn compare_row(t: &Row, o: &Row) -> String {
     let time = |field: &str| t.get(field).map(|v| nanos(v));
     let between = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| (b - a).to_string());
     let note = t.get("note").map_or("", |v| v);
-    let command = t["command"].to_lowercase().replace("sslrequest", "ssl_request");
+    let command = t["command"]
+        .to_lowercase()
+        .replace("sslrequest", "ssl_request");
     // In the truth, a login ends with the client's last packet; in our tuples, with its first.
     let rounds = command == "login" && time("t_req_last") > time("t_resp_first");
     let asked = time(if rounds { "t_req_first" } else { "t_req_last" });
@@ -196,7 +244,10 @@ fn compare_row(t: &Row, o: &Row) -> String {
     let mut check = |what: &str, theirs: Option<String>, ours: Option<String>| {
         if theirs != ours {
             let shown = |v: Option<String>| {
-                v.map_or_else(|| "-".to_owned(), |v| v.chars().take(40).collect::<String>())
+                v.map_or_else(
+                    || "-".to_owned(),
+                    |v| v.chars().take(40).collect::<String>(),
+                )
             };
             let [theirs, ours] = [theirs, ours].map(shown);
             found.push(format!("{what} {theirs} is {ours} here"));
@@ -204,25 +255,46 @@ fn compare_row(t: &Row, o: &Row) -> String {
     };
     check("command", Some(command.clone()), ours("command"));
     match &*command {
-        "login" => check("user", theirs("query"), ours("user").filter(|u| !u.is_empty())),
+        "login" => check(
+            "user",
+            theirs("query"),
+            ours("user").filter(|u| !u.is_empty()),
+        ),
         _ => {
             let [theirs, ours] = [theirs("query"), ours("query")].map(|q| q.unwrap_or_default());
             let ours = text(&ours);
-            check("query", Some(text(without_attributes(&theirs, &ours))), Some(ours));
+            check(
+                "query",
+                Some(text(without_attributes(&theirs, &ours))),
+                Some(ours),
+            );
         }
     }
     check("error", theirs("error"), ours("error_code"));
     check("ts", time("t_req_first").map(|v| v.to_string()), ours("ts"));
-    check("response", between(asked, time("t_resp_first")), ours("response_time_ns"));
-    check("transfer", between(time("t_resp_first"), time("t_resp_last")), ours("transfer_time_ns"));
+    check(
+        "response",
+        between(asked, time("t_resp_first")),
+        ours("response_time_ns"),
+    );
+    check(
+        "transfer",
+        between(time("t_resp_first"), time("t_resp_last")),
+        ours("transfer_time_ns"),
+    );
     // The truth has no row counts for compressed results, counts only the first of several results, and counts column
     // definitions as rows.
-    if command != "field_list" && !note.contains("several results") && !note.contains("compressed") {
+    if command != "field_list" && !note.contains("several results") && !note.contains("compressed")
+    {
         check("rows", theirs("rows"), ours("rows"));
     }
     // For compressed results, our byte counts are those of the inner packets.
     if !note.contains("compressed") {
-        check("response bytes", theirs("resp_bytes"), ours("response_bytes"));
+        check(
+            "response bytes",
+            theirs("resp_bytes"),
+            ours("response_bytes"),
+        );
         if !rounds && command != "ssl_request" {
             check("request bytes", theirs("req_bytes"), ours("request_bytes"));
         }
@@ -233,7 +305,10 @@ fn compare_row(t: &Row, o: &Row) -> String {
 /// The truth includes query attributes, and the two bytes of their count, in the text.
 fn without_attributes<'a>(theirs: &'a str, ours: &str) -> &'a str {
     let counted = theirs.starts_with(|c: char| c.is_control()) && !theirs.starts_with(ours);
-    match theirs.strip_suffix(ours).filter(|_| counted && !ours.is_empty()) {
+    match theirs
+        .strip_suffix(ours)
+        .filter(|_| counted && !ours.is_empty())
+    {
         Some(attributes) => &theirs[attributes.len()..],
         None => theirs.strip_prefix("\0\u{1}").unwrap_or(theirs),
     }

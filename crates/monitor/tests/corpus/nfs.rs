@@ -67,14 +67,23 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
 const UNTOLD: &[&str] = &["tcpdump-nfs-seg-fault-1.pcapng"];
 
 /// Bulk captures of other projects, stored as bzip2.
-const BULK: &[&str] = &["eth-ipv4-tcp-nfsv3.pcap", "2sessions-tcp-wsize32k-tcp-wsize512k.pcap"];
+const BULK: &[&str] = &[
+    "eth-ipv4-tcp-nfsv3.pcap",
+    "2sessions-tcp-wsize32k-tcp-wsize512k.pcap",
+];
 
 #[test]
 fn calls_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut checked = 0;
     for capture in captures(&root, EVERYWHERE) {
-        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        let name = capture
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
         if let Some(expected) = truth(&capture, "rpc.tsv") {
             checked += expected.len();
             check(&name, &capture, &expected);
@@ -85,10 +94,14 @@ fn calls_agree_with_the_truth() {
 
 #[test]
 fn bulk_captures_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for name in BULK {
         let capture = root.join("bench").join(name);
-        let Some(unpacked) = unpacked(&capture) else { return };
+        let Some(unpacked) = unpacked(&capture) else {
+            return;
+        };
         let expected = truth(&capture, "rpc.tsv").expect("its truth");
         check(name, unpacked.path(), &expected);
     }
@@ -97,28 +110,53 @@ fn bulk_captures_agree_with_the_truth() {
 /// No other protocol is identified as RPC.
 #[test]
 fn other_protocols_are_left_alone() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for capture in captures(&root, EVERYWHERE) {
-        let file = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        let file = capture
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
         if truth(&capture, "rpc.tsv").is_none() && !UNTOLD.contains(&&*file) {
             let rows = run(&capture, "rpc").rows;
-            assert!(rows.is_empty(), "{}: {}", capture.display(), describe(&rows[0]));
+            assert!(
+                rows.is_empty(),
+                "{}: {}",
+                capture.display(),
+                describe(&rows[0])
+            );
         }
     }
 }
 
 /// The capture decompressed from bzip2, which the program does not read.
 fn unpacked(capture: &Path) -> Option<tempfile::NamedTempFile> {
-    let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
+    let file = tempfile::Builder::new()
+        .suffix(".pcap")
+        .tempfile()
+        .expect("a temporary file");
     let out = file.reopen().expect("it was just made");
     let packed = PathBuf::from(format!("{}.bz2", capture.display()));
-    let status = Command::new("bzip2").arg("-dc").arg(packed).stdout(out).status();
-    assert!(testkit::require!("bzip2" => status).success(), "bzip2 -dc {}.bz2", capture.display());
+    let status = Command::new("bzip2")
+        .arg("-dc")
+        .arg(packed)
+        .stdout(out)
+        .status();
+    assert!(
+        testkit::require!("bzip2" => status).success(),
+        "bzip2 -dc {}.bz2",
+        capture.display()
+    );
     Some(file)
 }
 
 fn check(name: &str, capture: &Path, expected: &[Row]) {
-    let known = DIFFERENCES.iter().find(|d| d.0 == name).map_or(&[][..], |d| d.1);
+    let known = DIFFERENCES
+        .iter()
+        .find(|d| d.0 == name)
+        .map_or(&[][..], |d| d.1);
     let found = compare(capture, expected);
     assert_eq!(found, known, "{name}");
 }
@@ -130,16 +168,26 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     for t in expected {
         // A retransmitted call belongs to the tuple of its first transmission.
-        if t.get("note").is_some_and(|note| note.starts_with("retransmission of call")) {
+        if t.get("note")
+            .is_some_and(|note| note.starts_with("retransmission of call"))
+        {
             continue;
         }
         let wanted = Wanted::of(t);
-        match unused.iter().position(|row| row.is_some_and(|row| wanted.is_same_call(row))) {
+        match unused
+            .iter()
+            .position(|row| row.is_some_and(|row| wanted.is_same_call(row)))
+        {
             Some(place) => found.extend(unused[place].take().and_then(|row| wanted.differs(row))),
             None => found.push(format!("missing: {}", wanted.describe())),
         }
     }
-    found.extend(unused.into_iter().flatten().map(|row| format!("surplus: {}", describe(row))));
+    found.extend(
+        unused
+            .into_iter()
+            .flatten()
+            .map(|row| format!("surplus: {}", describe(row))),
+    );
     found
 }
 
@@ -152,15 +200,27 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn of(t: &Row) -> Wanted<'_> {
-        let xid = u32::from_str_radix(t["xid"].trim_start_matches("0x"), 16).expect("a hexadecimal xid");
-        let first = t.get("t_call_first").or(t.get("t_reply_first")).expect("a time");
-        Wanted { truth: t, xid: xid.to_string(), ts: nanos(first) }
+        let xid =
+            u32::from_str_radix(t["xid"].trim_start_matches("0x"), 16).expect("a hexadecimal xid");
+        let first = t
+            .get("t_call_first")
+            .or(t.get("t_reply_first"))
+            .expect("a time");
+        Wanted {
+            truth: t,
+            xid: xid.to_string(),
+            ts: nanos(first),
+        }
     }
 
     fn is_same_call(&self, row: &Row) -> bool {
         // A server sends callbacks on the client's connection.
         let back = self.truth.get("program").is_some_and(|p| p == "1073741824");
-        let end = if back { ["server_ip", "server_port"] } else { ["client_ip", "client_port"] };
+        let end = if back {
+            ["server_ip", "server_port"]
+        } else {
+            ["client_ip", "client_port"]
+        };
         let client = format!("{}:{}", row[end[0]], row[end[1]]);
         row["xid"] == self.xid
             && row["ts"] == self.ts.to_string()
@@ -174,18 +234,33 @@ impl Wanted<'_> {
         let mut same = |field: &str, truth: Option<String>| {
             let is = row.get(field);
             if truth.is_some() && truth.as_ref() != is {
-                found.push(format!("{field} {} not {}", is.map_or("-", |v| v), truth.unwrap_or_default()));
+                found.push(format!(
+                    "{field} {} not {}",
+                    is.map_or("-", |v| v),
+                    truth.unwrap_or_default()
+                ));
             }
         };
         same(
             "program",
-            t.get("program").map(|p| if p == "1073741824" { "nfs_cb".to_owned() } else { p.clone() }),
+            t.get("program").map(|p| {
+                if p == "1073741824" {
+                    "nfs_cb".to_owned()
+                } else {
+                    p.clone()
+                }
+            }),
         );
         same("version", t.get("version").cloned());
         let number = |name: &str| name.strip_prefix("proc-").map(str::to_owned);
-        let known = t.get("program").is_none_or(|p| p.parse::<u32>().is_err() || p == "1073741824");
+        let known = t
+            .get("program")
+            .is_none_or(|p| p.parse::<u32>().is_err() || p == "1073741824");
         let procedure = t.get(if known { "procname" } else { "procedure" });
-        same("procedure", procedure.map(|name| number(name).unwrap_or(name.clone())));
+        same(
+            "procedure",
+            procedure.map(|name| number(name).unwrap_or(name.clone())),
+        );
         let several = t.get("version").is_some_and(|v| v == "4");
         if let Some(name) = t.get("name").filter(|_| !several) {
             // The truth lists all names of a call.
@@ -193,7 +268,10 @@ impl Wanted<'_> {
                 Some("RENAME" | "LINK") => &["name", "to_name"][..],
                 _ => &["name"],
             };
-            let is: Vec<_> = fields.iter().filter_map(|field| row.get(*field).cloned()).collect();
+            let is: Vec<_> = fields
+                .iter()
+                .filter_map(|field| row.get(*field).cloned())
+                .collect();
             if *name != is.join("/") {
                 found.push(format!("name {is:?} not {name}"));
             }
@@ -201,10 +279,18 @@ impl Wanted<'_> {
         let mut same = |field: &str, truth: Option<String>| {
             let is = row.get(field);
             if truth.is_some() && truth.as_ref() != is && !several {
-                found.push(format!("{field} {} not {}", is.map_or("-", |v| v), truth.unwrap_or_default()));
+                found.push(format!(
+                    "{field} {} not {}",
+                    is.map_or("-", |v| v),
+                    truth.unwrap_or_default()
+                ));
             }
         };
-        for (field, truth) in [("offset", "offset"), ("count", "count"), ("result_count", "reply_count")] {
+        for (field, truth) in [
+            ("offset", "offset"),
+            ("count", "count"),
+            ("result_count", "reply_count"),
+        ] {
             same(field, t.get(truth).cloned());
         }
         let handle = row.get("file_handle").map(|handle| handle_hash(handle));
@@ -213,11 +299,18 @@ impl Wanted<'_> {
         {
             found.push(format!("file_handle {is} not {truth}"));
         }
-        let status = t.get("status").and_then(|s| s.parse().ok()).and_then(status);
+        let status = t
+            .get("status")
+            .and_then(|s| s.parse().ok())
+            .and_then(status);
         let mut same = |field: &str, truth: Option<String>| {
             let is = row.get(field);
             if truth.is_some() && truth.as_ref() != is {
-                found.push(format!("{field} {} not {}", is.map_or("-", |v| v), truth.unwrap_or_default()));
+                found.push(format!(
+                    "{field} {} not {}",
+                    is.map_or("-", |v| v),
+                    truth.unwrap_or_default()
+                ));
             }
         };
         same("status", status.map(str::to_owned));
@@ -232,10 +325,18 @@ impl Wanted<'_> {
         ];
         for (field, truth) in times {
             // With missing bytes, our fields are null, and tshark does not reassemble the message.
-            let known = row["quality"] == "exact" || row.contains_key(field) && field != "transfer_time_ns";
+            let known =
+                row["quality"] == "exact" || row.contains_key(field) && field != "transfer_time_ns";
             same(field, truth.filter(|_| known));
         }
-        (!found.is_empty()).then(|| format!("{}: {} ({})", self.describe(), found.join(", "), row["quality"]))
+        (!found.is_empty()).then(|| {
+            format!(
+                "{}: {} ({})",
+                self.describe(),
+                found.join(", "),
+                row["quality"]
+            )
+        })
     }
 
     fn describe(&self) -> String {

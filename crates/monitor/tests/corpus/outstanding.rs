@@ -9,20 +9,38 @@ use crate::support::run;
 /// Every row is a pair, and there are no duplicates.
 #[test]
 fn long_pipelines_are_exact() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for (file, parser, count) in [
         ("found/redis_pipe3000.pcap.gz", "redis", 3000),
         ("found/bugs/redis_pipeline_over_1024.pcap", "redis", 1500),
         ("found/bugs/mc_binary_setq_over_256.pcap", "memcached", 301),
     ] {
         let found = run(&root.join(file), parser);
-        let exact = found.rows.iter().filter(|row| row["quality"] == "exact").count();
+        let exact = found
+            .rows
+            .iter()
+            .filter(|row| row["quality"] == "exact")
+            .count();
         assert_eq!((found.rows.len(), exact), (count, count), "{file}");
         let counters = found.accounting.parsers;
-        assert_eq!((counters.evicted_requests, counters.separated_halves), (0, 0), "{file}");
+        assert_eq!(
+            (counters.evicted_requests, counters.separated_halves),
+            (0, 0),
+            "{file}"
+        );
         if parser == "memcached" {
-            let stored = found.rows.iter().filter(|row| row["status"] == "stored").count();
-            let noop = found.rows.iter().find(|row| row["command"] == "noop").expect("a noop");
+            let stored = found
+                .rows
+                .iter()
+                .filter(|row| row["status"] == "stored")
+                .count();
+            let noop = found
+                .rows
+                .iter()
+                .find(|row| row["command"] == "noop")
+                .expect("a noop");
             assert_eq!((stored, &*noop["status"]), (300, "ok"));
             assert!(noop.contains_key("response_time_ns"));
         }
@@ -38,15 +56,26 @@ fn the_budget_bounds_what_waits() {
         talk.client().send(&b"GET / HTTP/1.1\r\n\r\n".repeat(20));
     }
     let path = std::env::temp_dir().join(format!("outstanding-{}.pcap", std::process::id()));
-    let file =
-        testkit::pcap_bytes(talk.sent(), testkit::TimestampPrecision::Nanos, testkit::ByteOrder::Little);
+    let file = testkit::pcap_bytes(
+        talk.sent(),
+        testkit::TimestampPrecision::Nanos,
+        testkit::ByteOrder::Little,
+    );
     std::fs::write(&path, file).expect("a file");
-    let schema = std::sync::Arc::new((parsers::registry::find("http").expect("it is there").schema)());
-    let spec = MonitorSpec { parsers: vec![plan::ParserUse::all_columns(schema)], ..MonitorSpec::default() };
+    let schema = std::sync::Arc::new((parsers::registry::find("http")
+        .expect("it is there")
+        .schema)());
+    let spec = MonitorSpec {
+        parsers: vec![plan::ParserUse::all_columns(schema)],
+        ..MonitorSpec::default()
+    };
     let evicted = |bytes| {
         let mut monitor = Monitor::new(
             &spec,
-            MonitorConfig { outstanding: OutstandingBudget::of_bytes(bytes), ..MonitorConfig::default() },
+            MonitorConfig {
+                outstanding: OutstandingBudget::of_bytes(bytes),
+                ..MonitorConfig::default()
+            },
         );
         let mut source = capture::open(std::slice::from_ref(&path));
         let mut block = capture::PacketBlock::default();

@@ -8,8 +8,12 @@ use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
 use crate::frames::Frames;
 use crate::support::{Row, run};
 
-const ADDRESSES: [&str; 4] =
-    ["proxied_client_ip", "proxied_client_port", "proxied_server_ip", "proxied_server_port"];
+const ADDRESSES: [&str; 4] = [
+    "proxied_client_ip",
+    "proxied_client_port",
+    "proxied_server_ip",
+    "proxied_server_port",
+];
 
 fn found(file: &str) -> Option<PathBuf> {
     Some(testkit::corpus()?.join("found").join("bugs").join(file))
@@ -18,7 +22,9 @@ fn found(file: &str) -> Option<PathBuf> {
 /// Some columns of each row, `-` for null.
 fn columns(rows: &[Row], names: &[&str]) -> Vec<String> {
     let line = |row: &Row| {
-        let cells = names.iter().map(|name| row.get(*name).map_or("-", String::as_str));
+        let cells = names
+            .iter()
+            .map(|name| row.get(*name).map_or("-", String::as_str));
         cells.collect::<Vec<_>>().join(" ")
     };
     rows.iter().map(line).collect()
@@ -75,7 +81,10 @@ fn captures_with_headers() {
         let rows = run(&capture, parser).rows;
         assert_eq!(columns(&rows, names), expected, "{file}");
         let addresses = columns(&rows, &ADDRESSES);
-        assert!(addresses.iter().all(|line| !line.contains('-')), "{file}: {addresses:?}");
+        assert!(
+            addresses.iter().all(|line| !line.contains('-')),
+            "{file}: {addresses:?}"
+        );
     }
 }
 
@@ -89,21 +98,38 @@ fn headers() -> Vec<Header> {
     let four = ["192.0.2.7", "50123", "198.51.100.9", "8443"];
     let v2 = |family: u8, rest: &[u8]| {
         let len = (rest.len() as u16).to_be_bytes();
-        [b"\r\n\r\n\0\r\nQUIT\n\x21".as_slice(), &[family], &len, rest].concat()
+        [
+            b"\r\n\r\n\0\r\nQUIT\n\x21".as_slice(),
+            &[family],
+            &len,
+            rest,
+        ]
+        .concat()
     };
     let short = [192, 0, 2, 7, 198, 51, 100, 9, 0xc3, 0xcb, 0x20, 0xfb];
     let elements = [short.as_slice(), &[4, 0xff, 0xf0], &[b'G'; 0xfff0]].concat();
-    let long = v2(0x11, &elements).chunks(1400).map(<[u8]>::to_vec).collect();
+    let long = v2(0x11, &elements)
+        .chunks(1400)
+        .map(<[u8]>::to_vec)
+        .collect();
     let six = [[0x20; 16], [0x30; 16]].concat();
     let six = v2(0x21, &[six.as_slice(), &[0, 1, 0, 2]].concat());
-    let six_ends =
-        ["2020:2020:2020:2020:2020:2020:2020:2020", "1", "3030:3030:3030:3030:3030:3030:3030:3030", "2"];
+    let six_ends = [
+        "2020:2020:2020:2020:2020:2020:2020:2020",
+        "1",
+        "3030:3030:3030:3030:3030:3030:3030:3030",
+        "2",
+    ];
     vec![
         (vec![line.clone()], false, four),
         (vec![line.clone()], true, four),
         (line.iter().map(|byte| vec![*byte]).collect(), false, four),
         (vec![v2(0x11, &short)], true, four),
-        (v2(0x11, &short).chunks(9).map(<[u8]>::to_vec).collect(), false, four),
+        (
+            v2(0x11, &short).chunks(9).map(<[u8]>::to_vec).collect(),
+            false,
+            four,
+        ),
         (long, false, four),
         (vec![six], false, six_ends),
         (vec![b"PROXY UNKNOWN\r\n".to_vec()], false, ["-"; 4]),
@@ -112,7 +138,9 @@ fn headers() -> Vec<Header> {
 
 #[test]
 fn a_header_changes_nothing_else() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for (capture, parser, server_first) in [
         ("live-captures/http_mix.pcap", "http", false),
         ("live-captures/http_pipelined.pcap", "http", false),
@@ -133,15 +161,27 @@ fn a_header_changes_nothing_else() {
             frames.put_in_front(&segments, merged);
             let file = frames.write();
             let mut after = run(file.path(), parser).rows;
-            let of_tcp: Vec<Row> = after.iter().filter(|row| row["transport"] == "tcp").cloned().collect();
+            let of_tcp: Vec<Row> = after
+                .iter()
+                .filter(|row| row["transport"] == "tcp")
+                .cloned()
+                .collect();
             assert!(!of_tcp.is_empty(), "{capture}");
             let told = columns(&of_tcp, &ADDRESSES);
-            assert!(told.iter().all(|line| *line == addresses.join(" ")), "{capture}: {told:?}");
-            after.iter_mut().for_each(|row| ADDRESSES.iter().for_each(|name| drop(row.remove(*name))));
+            assert!(
+                told.iter().all(|line| *line == addresses.join(" ")),
+                "{capture}: {told:?}"
+            );
+            after
+                .iter_mut()
+                .for_each(|row| ADDRESSES.iter().for_each(|name| drop(row.remove(*name))));
             assert_same(
                 &before,
                 &after,
-                &format!("{capture} with {:?}", segments[0].escape_ascii().to_string()),
+                &format!(
+                    "{capture} with {:?}",
+                    segments[0].escape_ascii().to_string()
+                ),
             );
         }
     }
@@ -156,7 +196,9 @@ fn assert_same(before: &[Row], after: &[Row], what: &str) {
                 // The time at which an incomplete transaction ends depends on the number of packets.
                 let of_half = |name: &str| name == "ts_end" && row["quality"] == "half";
                 let cells = row.iter().filter(|(name, _)| !of_half(name));
-                let mut cells: Vec<_> = cells.map(|(name, value)| format!("{name}={value}")).collect();
+                let mut cells: Vec<_> = cells
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
                 cells.sort();
                 cells.join(" ")
             })
@@ -166,9 +208,22 @@ fn assert_same(before: &[Row], after: &[Row], what: &str) {
     };
     let before = lines(before);
     let after = lines(after);
-    let missing: Vec<_> = before.iter().filter(|line| !after.contains(line)).take(3).collect();
-    let surplus: Vec<_> = after.iter().filter(|line| !before.contains(line)).take(3).collect();
-    assert!(before == after, "{what}: {} and {} rows\n{missing:#?}\n{surplus:#?}", before.len(), after.len());
+    let missing: Vec<_> = before
+        .iter()
+        .filter(|line| !after.contains(line))
+        .take(3)
+        .collect();
+    let surplus: Vec<_> = after
+        .iter()
+        .filter(|line| !before.contains(line))
+        .take(3)
+        .collect();
+    assert!(
+        before == after,
+        "{what}: {} and {} rows\n{missing:#?}\n{surplus:#?}",
+        before.len(),
+        after.len()
+    );
 }
 
 /// A request and its response after the bytes that `begin` sends.
@@ -177,17 +232,25 @@ fn talk(server: &str, begin: impl FnOnce(&mut TcpDialogue)) -> Vec<Row> {
     talk.handshake();
     begin(&mut talk);
     talk.client().send(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
-    talk.server().send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    talk.server()
+        .send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     talk.client().send(b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n");
-    talk.server().send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    talk.server()
+        .send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     talk.close();
     rows_of(&talk)
 }
 
 fn rows_of(talk: &TcpDialogue) -> Vec<Row> {
-    let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little))
-        .expect("it can be written");
+    let file = tempfile::Builder::new()
+        .suffix(".pcap")
+        .tempfile()
+        .expect("a temporary file");
+    std::fs::write(
+        file.path(),
+        pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little),
+    )
+    .expect("it can be written");
     run(file.path(), "http").rows
 }
 
@@ -202,7 +265,10 @@ fn headers_with_missing_bytes() {
         talk.client().send(&V2[..30]);
         talk.client().send_unseen(V2.len() - 30);
     });
-    assert_eq!(columns(&rows, &names), ["10.1.1.1 /a exact", "10.1.1.1 /b exact"]);
+    assert_eq!(
+        columns(&rows, &names),
+        ["10.1.1.1 /a exact", "10.1.1.1 /b exact"]
+    );
     // An address is lost.
     let rows = talk("10.0.0.2:80", |talk| {
         talk.client().send(&V2[..20]);
@@ -226,7 +292,10 @@ fn headers_with_missing_bytes() {
     let rows = talk("10.0.0.2:80", |talk| {
         talk.client().send(V2).amend(|sent| sent.cut = 6);
     });
-    assert_eq!(columns(&rows, &names), ["10.1.1.1 /a exact", "10.1.1.1 /b exact"]);
+    assert_eq!(
+        columns(&rows, &names),
+        ["10.1.1.1 /a exact", "10.1.1.1 /b exact"]
+    );
 }
 
 #[test]
@@ -256,11 +325,16 @@ fn what_is_no_header() {
 fn headers_elsewhere() {
     let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.handshake();
-    talk.client().send(b"POST /a HTTP/1.1\r\nContent-Length: 35\r\n\r\n");
+    talk.client()
+        .send(b"POST /a HTTP/1.1\r\nContent-Length: 35\r\n\r\n");
     talk.client().send(b"PROXY TCP4 10.1.1.1 10.2.2.2 7 80\r\n");
-    talk.server().send(b"HTTP/1.1 200 OK\r\nContent-Length: 35\r\n\r\n");
+    talk.server()
+        .send(b"HTTP/1.1 200 OK\r\nContent-Length: 35\r\n\r\n");
     talk.server().send(b"PROXY TCP4 10.1.1.1 10.2.2.2 7 80\r\n");
     talk.close();
     let rows = rows_of(&talk);
-    assert_eq!(columns(&rows, &["path", "quality", "proxied_client_ip"]), ["/a exact -"]);
+    assert_eq!(
+        columns(&rows, &["path", "quality", "proxied_client_ip"]),
+        ["/a exact -"]
+    );
 }

@@ -6,31 +6,61 @@ use crate::frames::Frames;
 use crate::support::{Row, captures, run};
 
 fn written(talk: &TcpDialogue) -> tempfile::NamedTempFile {
-    let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little))
-        .expect("it can be written");
+    let file = tempfile::Builder::new()
+        .suffix(".pcap")
+        .tempfile()
+        .expect("a temporary file");
+    std::fs::write(
+        file.path(),
+        pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little),
+    )
+    .expect("it can be written");
     file
 }
 
 #[test]
 fn dhcp_and_ntp_are_no_rpc() {
-    let Some(root) = testkit::corpus() else { return };
-    for (file, name) in [("rpc_false_dhcp_xid1.pcap", "dhcp"), ("rpc_false_ntp_init.pcap", "ntp")] {
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
+    for (file, name) in [
+        ("rpc_false_dhcp_xid1.pcap", "dhcp"),
+        ("rpc_false_ntp_init.pcap", "ntp"),
+    ] {
         let capture = root.join("found/bugs").join(file);
         assert_eq!(run(&capture, "rpc").rows, Vec::<Row>::new(), "{file}");
         let flows = run(&capture, "flow").rows;
-        assert!(flows.iter().all(|row| row.get("application").is_some_and(|a| a == name)), "{flows:#?}");
+        assert!(
+            flows
+                .iter()
+                .all(|row| row.get("application").is_some_and(|a| a == name)),
+            "{flows:#?}"
+        );
     }
 }
 
 #[test]
 fn memcached_on_another_port() {
-    let Some(root) = testkit::corpus() else { return };
-    let rows = run(&root.join("found/bugs/mc_port_pipelined_over_4096.pcap"), "memcached").rows;
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
+    let rows = run(
+        &root.join("found/bugs/mc_port_pipelined_over_4096.pcap"),
+        "memcached",
+    )
+    .rows;
     assert_eq!(rows.len(), 451);
-    assert!(rows.iter().all(|row| row["quality"] == "exact" && row["hit"] == "true"), "{:?}", rows[0]);
+    assert!(
+        rows.iter()
+            .all(|row| row["quality"] == "exact" && row["hit"] == "true"),
+        "{:?}",
+        rows[0]
+    );
     let rows = run(&root.join("found/bugs/mc_port_meta_mn.pcap"), "memcached").rows;
-    assert!(!rows.is_empty() && rows.iter().all(|row| row["quality"] == "exact"), "{rows:#?}");
+    assert!(
+        !rows.is_empty() && rows.iter().all(|row| row["quality"] == "exact"),
+        "{rows:#?}"
+    );
 }
 
 /// Requests wait for the first response up to the limit per flow; beyond it, they are skipped and counted.
@@ -46,12 +76,19 @@ fn a_long_batch_before_the_first_answer() {
         talk.server().send(b"STORED\r\n");
         talk.close();
         let run = run(written(&talk).path(), "memcached");
-        let exact = run.rows.iter().filter(|row| row["quality"] == "exact").count();
+        let exact = run
+            .rows
+            .iter()
+            .filter(|row| row["quality"] == "exact")
+            .count();
         let passed_over = run.accounting.parsers.unrecognized_bytes;
         if fits {
             assert_eq!((exact, run.rows.len(), passed_over), (n + 1, n + 1, 0));
         } else {
-            assert!(exact <= 1 && passed_over > 0, "{exact} exact, {passed_over}");
+            assert!(
+                exact <= 1 && passed_over > 0,
+                "{exact} exact, {passed_over}"
+            );
         }
     }
 }
@@ -59,20 +96,30 @@ fn a_long_batch_before_the_first_answer() {
 /// The capture starts after the HTTP/2 preface: the first packets of each connection are removed.
 #[test]
 fn http2_joined_behind_the_preface() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut paths = captures(&root, &["captures/http2"]);
     paths.extend(["grpc.pcap", "http2_h2c.pcap"].map(|file| root.join("live-captures").join(file)));
     for path in paths {
-        let capture = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let capture = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         for skipped in [1, 2, 3, 5, 8] {
-            let Some(mut frames) = Frames::read(&path) else { continue };
+            let Some(mut frames) = Frames::read(&path) else {
+                continue;
+            };
             frames.forget_starts(skipped);
             let file = frames.write();
             let flows = run(file.path(), "flow").rows;
-            let said = flows
-                .iter()
-                .filter(|row| row["client_payload_bytes"] != "0" && row["server_payload_bytes"] != "0");
-            let names: Vec<_> = said.map(|row| row.get("application").map(String::as_str)).collect();
+            let said = flows.iter().filter(|row| {
+                row["client_payload_bytes"] != "0" && row["server_payload_bytes"] != "0"
+            });
+            let names: Vec<_> = said
+                .map(|row| row.get("application").map(String::as_str))
+                .collect();
             let is_named = |name: &Option<&str>| matches!(name, Some("http2" | "http"));
             let others = names.iter().filter(|name| !is_named(name)).count();
             // One direction ends with the rest of a message.

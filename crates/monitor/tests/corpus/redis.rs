@@ -7,7 +7,13 @@ use std::path::Path;
 use crate::support::{EVERYWHERE, Row, captures, nanos, run, run_spec, truth};
 
 /// Captures over plain links.
-const FOLDERS: &[&str] = &["captures/redis", "captures/mixed", "derived", "live-captures", "bench"];
+const FOLDERS: &[&str] = &[
+    "captures/redis",
+    "captures/mixed",
+    "derived",
+    "live-captures",
+    "bench",
+];
 
 /// Known differences: capture, and each difference in the format of [`compare`].
 const DIFFERENCES: &[(&str, &[&str])] = &[
@@ -20,9 +26,18 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         ],
     ),
     // The truth takes the confirmation of a subscription for the reply and for an unsolicited message.
-    ("mixed_live.pcap.gz", &["missing: 10.78.0.2:50850 SUBSCRIBE news at 1795292997939769000 - 0"]),
-    ("redis_mix.pcap", &["missing: 10.77.0.2:35450 SUBSCRIBE news at 1795291202003591000 - 0"]),
-    ("redis_mix_lossy.pcap", &["missing: 10.78.0.2:47600 SUBSCRIBE news at 1795291237223481000 - 0"]),
+    (
+        "mixed_live.pcap.gz",
+        &["missing: 10.78.0.2:50850 SUBSCRIBE news at 1795292997939769000 - 0"],
+    ),
+    (
+        "redis_mix.pcap",
+        &["missing: 10.77.0.2:35450 SUBSCRIBE news at 1795291202003591000 - 0"],
+    ),
+    (
+        "redis_mix_lossy.pcap",
+        &["missing: 10.78.0.2:47600 SUBSCRIBE news at 1795291237223481000 - 0"],
+    ),
     // The server sent its message before it received the command: the message does not acknowledge it.
     (
         "zeek-attr.pcap",
@@ -69,17 +84,28 @@ const NONSENSE: &str = "tcpdump-resp_4_infiniteloop.pcapng";
 
 #[test]
 fn commands_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut checked = 0;
     for capture in captures(&root, FOLDERS) {
-        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
-        let Some(expected) = truth(&capture, "redis.tsv") else { continue };
+        let name = capture
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
+        let Some(expected) = truth(&capture, "redis.tsv") else {
+            continue;
+        };
         if name == NONSENSE {
             assert!(run(&capture, "redis").rows.is_empty(), "{name}");
             continue;
         }
         checked += expected.len();
-        let known = DIFFERENCES.iter().find(|d| d.0 == name).map_or(&[][..], |d| d.1);
+        let known = DIFFERENCES
+            .iter()
+            .find(|d| d.0 == name)
+            .map_or(&[][..], |d| d.1);
         assert_eq!(compare(&capture, &expected), known, "{name}");
     }
     assert!(checked > 5_000, "{checked} commands of truth");
@@ -88,11 +114,18 @@ fn commands_agree_with_the_truth() {
 /// No other protocol is identified as Redis.
 #[test]
 fn other_protocols_are_left_alone() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for capture in captures(&root, EVERYWHERE) {
         if truth(&capture, "redis.tsv").is_none() {
             let rows = run(&capture, "redis").rows;
-            assert!(rows.is_empty(), "{}: {}", capture.display(), describe(&rows[0]));
+            assert!(
+                rows.is_empty(),
+                "{}: {}",
+                capture.display(),
+                describe(&rows[0])
+            );
         }
     }
 }
@@ -102,26 +135,38 @@ fn other_protocols_are_left_alone() {
 fn what_a_proxy_hands_on_is_read() {
     let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:3128");
     talk.handshake();
-    talk.client().send(b"CONNECT cache:6379 HTTP/1.1\r\nHost: cache:6379\r\n\r\n");
+    talk.client()
+        .send(b"CONNECT cache:6379 HTTP/1.1\r\nHost: cache:6379\r\n\r\n");
     talk.server().send(b"HTTP/1.1 200 OK\r\n\r\n");
     talk.client().send(b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n");
     talk.server().send(b"$1\r\n1\r\n");
     talk.close();
     let path = std::env::temp_dir().join(format!("proxy-{}.pcap", std::process::id()));
-    let file =
-        testkit::pcap_bytes(talk.sent(), testkit::TimestampPrecision::Nanos, testkit::ByteOrder::Little);
+    let file = testkit::pcap_bytes(
+        talk.sent(),
+        testkit::TimestampPrecision::Nanos,
+        testkit::ByteOrder::Little,
+    );
     std::fs::write(&path, file).expect("a file");
     let of = |name| {
         plan::ParserUse::all_columns(std::sync::Arc::new((parsers::registry::find(name)
             .expect("it is there")
             .schema)()))
     };
-    let spec = plan::MonitorSpec { parsers: vec![of("http"), of("redis")], ..plan::MonitorSpec::default() };
+    let spec = plan::MonitorSpec {
+        parsers: vec![of("http"), of("redis")],
+        ..plan::MonitorSpec::default()
+    };
     let rows = run_spec(&path, &spec).rows;
     std::fs::remove_file(&path).expect("the file");
     let told: Vec<_> = rows
         .iter()
-        .map(|row| (row.get("method").or(row.get("command")).map(String::as_str), &*row["quality"]))
+        .map(|row| {
+            (
+                row.get("method").or(row.get("command")).map(String::as_str),
+                &*row["quality"],
+            )
+        })
         .collect();
     assert_eq!(told, [(Some("CONNECT"), "exact"), (Some("GET"), "exact")]);
 }
@@ -132,12 +177,20 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     let mut unused: Vec<Option<&Row>> = rows.iter().map(Some).collect();
     let mut found = Vec::new();
     for wanted in expected.iter().map(Wanted::of) {
-        match unused.iter().position(|row| row.is_some_and(|row| wanted.is(row))) {
+        match unused
+            .iter()
+            .position(|row| row.is_some_and(|row| wanted.is(row)))
+        {
             Some(place) => unused[place] = None,
             None => found.push(format!("missing: {}", wanted.describe())),
         }
     }
-    found.extend(unused.into_iter().flatten().map(|row| format!("surplus: {}", describe(row))));
+    found.extend(
+        unused
+            .into_iter()
+            .flatten()
+            .map(|row| format!("surplus: {}", describe(row))),
+    );
     found
 }
 
@@ -160,8 +213,12 @@ impl Wanted<'_> {
         let last = time("t_resp_last");
         let is_push = t["command"] == "(push)";
         let mut arguments = t.get("args").map_or("", |args| args).split(' ');
-        let command =
-            if is_push { arguments.next().unwrap_or_default() } else { &t["command"] }.to_uppercase();
+        let command = if is_push {
+            arguments.next().unwrap_or_default()
+        } else {
+            &t["command"]
+        }
+        .to_uppercase();
         if command == "PMESSAGE" {
             arguments.next();
         }
@@ -170,7 +227,9 @@ impl Wanted<'_> {
             command,
             argument: arguments.next().filter(|argument| !argument.is_empty()),
             is_push,
-            is_error: t.get("reply").is_some_and(|reply| reply.starts_with("error")),
+            is_error: t
+                .get("reply")
+                .is_some_and(|reply| reply.starts_with("error")),
             // A reply before its command means wrong packet times: the times are null.
             times: [
                 if is_push { first } else { time("t_req_first") },
@@ -183,20 +242,27 @@ impl Wanted<'_> {
     fn is(&self, row: &Row) -> bool {
         let field = |name: &str| row.get(name).map(String::as_str);
         // A separate test covers the choice of the key argument.
-        let key = field("key").filter(|_| !["EVAL", "EVALSHA", "OBJECT", "XREAD"].contains(&&*self.command));
+        let key = field("key")
+            .filter(|_| !["EVAL", "EVALSHA", "OBJECT", "XREAD"].contains(&&*self.command));
         self.client == format!("{}:{}", row["client_ip"], row["client_port"])
             && Some(&*self.command) == field("command")
             && key.is_none_or(|key| Some(key) == self.argument)
             && (field("push") == Some("true")) == self.is_push
             && field("error").is_some() == self.is_error
             && self.times
-                == ["ts", "response_time_ns", "transfer_time_ns"].map(|f| row.get(f).map(|_| number(row, f)))
+                == ["ts", "response_time_ns", "transfer_time_ns"]
+                    .map(|f| row.get(f).map(|_| number(row, f)))
     }
 
     fn describe(&self) -> String {
-        let [ts, response, transfer] = self.times.map(|t| t.map_or("-".to_owned(), |t| t.to_string()));
+        let [ts, response, transfer] = self
+            .times
+            .map(|t| t.map_or("-".to_owned(), |t| t.to_string()));
         let argument = self.argument.unwrap_or("-");
-        format!("{} {} {argument} at {ts} {response} {transfer}", self.client, self.command)
+        format!(
+            "{} {} {argument} at {ts} {response} {transfer}",
+            self.client, self.command
+        )
     }
 }
 
@@ -217,5 +283,6 @@ fn describe(row: &Row) -> String {
 }
 
 fn number(row: &Row, field: &str) -> i64 {
-    row.get(field).map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
+    row.get(field)
+        .map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
 }

@@ -42,12 +42,17 @@ pub const EVERYWHERE: &[&str] = &[
 pub fn captures(root: &Path, folders: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in folders {
-        let entries = std::fs::read_dir(root.join(folder)).expect("a folder of the corpus can be read");
-        found.extend(entries.map(|e| e.expect("a folder of the corpus can be read").path()).filter(|p| {
-            let name = p.file_name().unwrap_or_default().to_string_lossy();
-            let name = name.trim_end_matches(".gz");
-            name.ends_with(".pcap") || name.ends_with(".pcapng")
-        }));
+        let entries =
+            std::fs::read_dir(root.join(folder)).expect("a folder of the corpus can be read");
+        found.extend(
+            entries
+                .map(|e| e.expect("a folder of the corpus can be read").path())
+                .filter(|p| {
+                    let name = p.file_name().unwrap_or_default().to_string_lossy();
+                    let name = name.trim_end_matches(".gz");
+                    name.ends_with(".pcap") || name.ends_with(".pcapng")
+                }),
+        );
     }
     found.sort();
     assert!(!found.is_empty(), "no captures in {folders:?}");
@@ -78,7 +83,11 @@ pub fn truth(capture: &Path, name: &str) -> Option<Vec<Row>> {
     let head: Vec<&str> = lines.next()?.split('\t').collect();
     let rows = lines.map(|line| {
         let cells = line.split('\t').map(unescape);
-        head.iter().map(|h| (*h).to_owned()).zip(cells).filter(|(_, v)| !v.is_empty()).collect()
+        head.iter()
+            .map(|h| (*h).to_owned())
+            .zip(cells)
+            .filter(|(_, v)| !v.is_empty())
+            .collect()
     });
     Some(rows.collect())
 }
@@ -107,11 +116,16 @@ fn unescape(cell: &str) -> String {
 /// Calls `check` with the tuples of a little-endian pcap file with packet loss, for several loss rates and seeds.
 pub fn with_losses(capture: &Path, parser: &str, mut check: impl FnMut(f64, Vec<Row>)) {
     let whole = std::fs::read(capture).expect("a capture can be read");
-    for (loss, seed) in
-        [0.01, 0.05, 0.15, 0.4].into_iter().flat_map(|loss| (0..10).map(move |seed| (loss, seed)))
+    for (loss, seed) in [0.01, 0.05, 0.15, 0.4]
+        .into_iter()
+        .flat_map(|loss| (0..10).map(move |seed| (loss, seed)))
     {
-        let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
-        std::fs::write(file.path(), without_packets(&whole, loss, seed)).expect("it can be written");
+        let file = tempfile::Builder::new()
+            .suffix(".pcap")
+            .tempfile()
+            .expect("a temporary file");
+        std::fs::write(file.path(), without_packets(&whole, loss, seed))
+            .expect("it can be written");
         check(loss, run(file.path(), parser).rows);
     }
 }
@@ -137,7 +151,13 @@ pub fn run_all(capture: &Path, parsers: &[&str]) -> Run {
         let parser = registry::find(name).unwrap_or_else(|| panic!("no parser {name}"));
         ParserUse::all_columns(std::sync::Arc::new((parser.schema)()))
     });
-    run_spec(capture, &MonitorSpec { parsers: parsers.collect(), ..MonitorSpec::default() })
+    run_spec(
+        capture,
+        &MonitorSpec {
+            parsers: parsers.collect(),
+            ..MonitorSpec::default()
+        },
+    )
 }
 
 /// The tuples of all parsers of a spec.
@@ -175,8 +195,11 @@ pub fn rows(batch: &Batch) -> Vec<Row> {
                         DataType::Text | DataType::Json => batch.text(id).value(row).to_owned(),
                         DataType::Hashes => tuple::hashes::to_text(batch.hashes(id).value(row)),
                         DataType::Ip => {
-                            let bytes: [u8; 16] =
-                                batch.ip(id).value(row).try_into().expect("an address has 16 bytes");
+                            let bytes: [u8; 16] = batch
+                                .ip(id)
+                                .value(row)
+                                .try_into()
+                                .expect("an address has 16 bytes");
                             wire::Addr(bytes).to_string()
                         }
                     };
@@ -210,7 +233,10 @@ pub fn as_known(name: &str, found: &[String], known: &[Difference]) -> Result<()
     match known {
         None if found.is_empty() => Ok(()),
         Some(known) if (known.count, known.digest) == (count, digest) => Ok(()),
-        _ => Err(format!("{name}: {count:?} digest {digest:#018x}\n  {}\n", found.join("\n  "))),
+        _ => Err(format!(
+            "{name}: {count:?} digest {digest:#018x}\n  {}\n",
+            found.join("\n  ")
+        )),
     }
 }
 
@@ -223,7 +249,9 @@ pub fn nanos(seconds: &str) -> i64 {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let fraction = format!("{fraction:0<9}");
     let nanos = whole.parse::<i64>().expect("whole seconds") * 1_000_000_000
-        + fraction[..9].parse::<i64>().expect("a fraction of a second");
+        + fraction[..9]
+            .parse::<i64>()
+            .expect("a fraction of a second");
     if negative { -nanos } else { nanos }
 }
 

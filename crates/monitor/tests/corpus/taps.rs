@@ -24,7 +24,11 @@ fn shop() -> PathBuf {
 fn spec(parser: &str, taps: TapSelection) -> MonitorSpec {
     let parser = registry::find(parser).expect("there is such a parser");
     let parsers = vec![ParserUse::all_columns(Arc::new((parser.schema)()))];
-    MonitorSpec { parsers, taps, ..MonitorSpec::default() }
+    MonitorSpec {
+        parsers,
+        taps,
+        ..MonitorSpec::default()
+    }
 }
 
 fn ends(captured: &CapturedPacket<'_>) -> Option<[IpAddr; 2]> {
@@ -41,7 +45,13 @@ fn told(
     change: Option<(u64, TapTable)>,
 ) -> Vec<Row> {
     let shared = table.map(SharedTaps::new);
-    let mut monitor = Monitor::new(spec, MonitorConfig { taps: shared.clone(), ..MonitorConfig::default() });
+    let mut monitor = Monitor::new(
+        spec,
+        MonitorConfig {
+            taps: shared.clone(),
+            ..MonitorConfig::default()
+        },
+    );
     let mut source = capture::open(&[shop()]);
     let mut block = PacketBlock::default();
     let mut batches = Vec::new();
@@ -65,10 +75,12 @@ fn told(
     monitor.finish(&mut batches);
     assert!(monitor.accounting().adds_up());
     // The time at which the end of a flow is detected depends on other traffic.
-    let is_same = |name: &str| name != "id" && (name != "ts_end" || spec.parsers[0].schema.name != "flow");
+    let is_same =
+        |name: &str| name != "id" && (name != "ts_end" || spec.parsers[0].schema.name != "flow");
     let all = batches.iter().flat_map(|(_, batch)| rows(batch));
-    let mut told: Vec<Row> =
-        all.map(|row| row.into_iter().filter(|(name, _)| is_same(name)).collect()).collect();
+    let mut told: Vec<Row> = all
+        .map(|row| row.into_iter().filter(|(name, _)| is_same(name)).collect())
+        .collect();
     told.sort();
     told
 }
@@ -85,7 +97,12 @@ fn hosts() -> BTreeSet<IpAddr> {
     let mut block = PacketBlock::default();
     let mut hosts = BTreeSet::new();
     while source.next_block(&mut block) {
-        hosts.extend(block.packets().filter_map(|captured| ends(&captured)).flatten());
+        hosts.extend(
+            block
+                .packets()
+                .filter_map(|captured| ends(&captured))
+                .flatten(),
+        );
     }
     hosts
 }
@@ -94,7 +111,14 @@ fn hosts() -> BTreeSet<IpAddr> {
 fn all_taps_tell_what_one_would() {
     let hosts = hosts();
     assert!(hosts.len() > 2, "{hosts:?}");
-    for parser in ["http", "mysql_query", "dns", "tcp_conn_time", "packet", "flow"] {
+    for parser in [
+        "http",
+        "mysql_query",
+        "dns",
+        "tcp_conn_time",
+        "packet",
+        "flow",
+    ] {
         for taps in [TapSelection::Server, TapSelection::Client] {
             let spec = spec(parser, taps);
             let whole = told(&spec, None, &everything, None);
@@ -102,30 +126,66 @@ fn all_taps_tell_what_one_would() {
             for is_mirror in [false, true] {
                 let mut sum: Vec<Row> = Vec::new();
                 for host in &hosts {
-                    let others = hosts.iter().copied().filter(|other| other != host).collect();
-                    let table = TapTable { own: vec![*host], others };
+                    let others = hosts
+                        .iter()
+                        .copied()
+                        .filter(|other| other != host)
+                        .collect();
+                    let table = TapTable {
+                        own: vec![*host],
+                        others,
+                    };
                     let sees = |_: u64, captured: &CapturedPacket<'_>| {
                         is_mirror || ends(captured).is_some_and(|ends| ends.contains(host))
                     };
                     sum.extend(told(&spec, Some(table), &sees, None));
                 }
                 sum.sort();
-                assert!(sum == whole, "{parser}, {taps:?}: {} and {}", sum.len(), whole.len());
+                assert!(
+                    sum == whole,
+                    "{parser}, {taps:?}: {} and {}",
+                    sum.len(),
+                    whole.len()
+                );
             }
             // Hosts without their own tap: a tap that sees all packets reports the flows between them.
             let own = *hosts.first().expect("there are some");
-            let alone = told(&spec, Some(TapTable { own: vec![own], others: vec![] }), &everything, None);
-            let mirror = told(&spec, Some(TapTable { own: vec![], others: vec![own] }), &everything, None);
+            let alone = told(
+                &spec,
+                Some(TapTable {
+                    own: vec![own],
+                    others: vec![],
+                }),
+                &everything,
+                None,
+            );
+            let mirror = told(
+                &spec,
+                Some(TapTable {
+                    own: vec![],
+                    others: vec![own],
+                }),
+                &everything,
+                None,
+            );
             let at_host = told(
                 &spec,
-                Some(TapTable { own: vec![own], others: vec![] }),
+                Some(TapTable {
+                    own: vec![own],
+                    others: vec![],
+                }),
                 &|_, c| ends(c).is_some_and(|ends| ends.contains(&own)),
                 None,
             );
             assert!(alone == whole, "{parser}");
             let mut sum = [mirror, at_host].concat();
             sum.sort();
-            assert!(sum == whole, "{parser}, {taps:?}: {} and {}", sum.len(), whole.len());
+            assert!(
+                sum == whole,
+                "{parser}, {taps:?}: {} and {}",
+                sum.len(),
+                whole.len()
+            );
         }
     }
 }
@@ -134,23 +194,50 @@ fn all_taps_tell_what_one_would() {
 fn a_tap_takes_up_what_another_leaves() {
     let all: Vec<IpAddr> = hosts().into_iter().collect();
     let alone = TapTable::default();
-    let silent = TapTable { own: vec![], others: all };
-    let half = told(&spec("packet", TapSelection::Server), None, &everything, None).len() as u64 / 2;
+    let silent = TapTable {
+        own: vec![],
+        others: all,
+    };
+    let half = told(
+        &spec("packet", TapSelection::Server),
+        None,
+        &everything,
+        None,
+    )
+    .len() as u64
+        / 2;
     for parser in ["http", "mysql_query", "packet"] {
         let spec = spec(parser, TapSelection::Server);
         let later = told(&spec, None, &|n, _| n >= half, None);
-        let taken_up = told(&spec, Some(silent.clone()), &everything, Some((half, alone.clone())));
+        let taken_up = told(
+            &spec,
+            Some(silent.clone()),
+            &everything,
+            Some((half, alone.clone())),
+        );
         let earlier = told(&spec, None, &|n, _| n < half, None);
-        let left = told(&spec, Some(alone.clone()), &everything, Some((half, silent.clone())));
+        let left = told(
+            &spec,
+            Some(alone.clone()),
+            &everything,
+            Some((half, silent.clone())),
+        );
         assert!(!later.is_empty() && !earlier.is_empty());
         // A tap that has seen the handshake has more information on later packets than one that has not.
         let known = |rows: &[Row]| -> Vec<Row> {
-            let is_known =
-                |(name, _): &(&String, &String)| !["quality", "client_guessed"].contains(&name.as_str());
+            let is_known = |(name, _): &(&String, &String)| {
+                !["quality", "client_guessed"].contains(&name.as_str())
+            };
             let pair = |(name, value): (&String, &String)| (name.clone(), value.clone());
-            rows.iter().map(|row| row.iter().filter(is_known).map(pair).collect()).collect()
+            rows.iter()
+                .map(|row| row.iter().filter(is_known).map(pair).collect())
+                .collect()
         };
-        assert_eq!(known(&taken_up), known(&later), "{parser}: what was taken up");
+        assert_eq!(
+            known(&taken_up),
+            known(&later),
+            "{parser}: what was taken up"
+        );
         assert_eq!(known(&left), known(&earlier), "{parser}: what was left");
     }
 }

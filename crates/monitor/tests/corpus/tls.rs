@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use crate::support::{Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses};
+use crate::support::{
+    Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses,
+};
 
 /// Known differences and their reasons.
 const DIFFERENCES: &[Difference] = &[
@@ -30,18 +32,27 @@ const DIFFERENCES: &[Difference] = &[
 
 #[test]
 fn handshakes_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut checked = 0;
     let mut failures = String::new();
     for capture in captures(&root, EVERYWHERE) {
-        let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
+        let name = capture
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
         let expected = truth(&capture, "tls.tsv").unwrap_or_default();
         // Connections joined midstream have no tuple.
-        let has_hello = |row: &&Row| row.contains_key("client_hello") || row.contains_key("server_hello");
+        let has_hello =
+            |row: &&Row| row.contains_key("client_hello") || row.contains_key("server_hello");
         let expected: Vec<_> = expected.iter().filter(has_hello).map(of_truth).collect();
         checked += expected.len();
         let found = differences(&capture, expected);
-        failures += &as_known(&name, &found, DIFFERENCES).err().unwrap_or_default();
+        failures += &as_known(&name, &found, DIFFERENCES)
+            .err()
+            .unwrap_or_default();
     }
     assert!(failures.is_empty(), "\n{failures}");
     assert!(checked > 200, "{checked} handshakes of truth");
@@ -50,16 +61,27 @@ fn handshakes_agree_with_the_truth() {
 /// With packet loss, values equal those of the complete capture or are null.
 #[test]
 fn lost_packets_leave_nothing_wrong() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     const MAY_DIFFER: &[&str] = &["id", "quality", "ts", "ts_end", "client_guessed"];
-    for name in ["live-captures/tls.pcap", "captures/tls/retina-tls_ciphers.pcap"] {
+    for name in [
+        "live-captures/tls.pcap",
+        "captures/tls/retina-tls_ciphers.pcap",
+    ] {
         let capture = root.join(name);
         let whole = run(&capture, "tls").rows;
         with_losses(&capture, "tls", |_, rows| {
             for row in rows {
                 let same = |other: &&Row| other["client_port"] == row["client_port"];
-                let truth = whole.iter().find(same).expect("the connection is in the whole capture");
-                for (field, value) in row.iter().filter(|(field, _)| !MAY_DIFFER.contains(&field.as_str())) {
+                let truth = whole
+                    .iter()
+                    .find(same)
+                    .expect("the connection is in the whole capture");
+                for (field, value) in row
+                    .iter()
+                    .filter(|(field, _)| !MAY_DIFFER.contains(&field.as_str()))
+                {
                     assert_eq!(Some(value), truth.get(field), "{name}: {field} of {row:?}");
                 }
             }
@@ -85,14 +107,25 @@ impl Told {
                 (Some(truth), Some(ours)) => near(truth, ours),
                 (truth, ours) => truth == ours,
             };
-        let split = self.asked.zip(ours.asked).is_some_and(|(truth, ours)| ours < truth)
-            || self.time.zip(ours.time).is_some_and(|(truth, ours)| ours < truth);
+        let split = self
+            .asked
+            .zip(ours.asked)
+            .is_some_and(|(truth, ours)| ours < truth)
+            || self
+                .time
+                .zip(ours.time)
+                .is_some_and(|(truth, ours)| ours < truth);
         self.what == ours.what && (same || split)
     }
 
     fn text(&self) -> String {
         let number = |n: Option<i64>| n.map_or("~".to_owned(), |n| n.to_string());
-        format!("{} at {} {}", self.what, number(self.asked), number(self.time))
+        format!(
+            "{} at {} {}",
+            self.what,
+            number(self.asked),
+            number(self.time)
+        )
     }
 }
 
@@ -106,14 +139,19 @@ fn differences(capture: &Path, mut truths: Vec<Told>) -> Vec<String> {
         }
     }
     let line = |sign: char| move |told: &Told| format!("{sign} {}", told.text());
-    let mut lines: Vec<_> = truths.iter().map(line('-')).chain(ours.iter().map(line('+'))).collect();
+    let mut lines: Vec<_> = truths
+        .iter()
+        .map(line('-'))
+        .chain(ours.iter().map(line('+')))
+        .collect();
     lines.sort();
     lines
 }
 
 fn of_truth(row: &Row) -> Told {
     let field = |name: &str| row.get(name).filter(|text| !text.is_empty()).cloned();
-    let number = |text: String| u16::from_str_radix(text.trim_start_matches("0x"), 16).expect("a number");
+    let number =
+        |text: String| u16::from_str_radix(text.trim_start_matches("0x"), 16).expect("a number");
     let version = |version: u16| match version {
         0x0300 => "SSL 3.0".to_owned(),
         0x0301..=0x0304 => format!("TLS 1.{}", version - 0x0301),
@@ -121,7 +159,8 @@ fn of_truth(row: &Row) -> Told {
     };
     let server = row.contains_key("server_hello");
     let alert = field("alerts").and_then(|alerts| alerts.split(' ').next().map(str::to_owned));
-    let [asked, answered] = ["t_client_hello", "t_server_hello"].map(|name| field(name).map(|t| nanos(&t)));
+    let [asked, answered] =
+        ["t_client_hello", "t_server_hello"].map(|name| field(name).map(|t| nanos(&t)));
     let what = [
         Some(ends(row, ["client", "cport", "server", "sport"])),
         field("sni"),
@@ -133,16 +172,25 @@ fn of_truth(row: &Row) -> Told {
         }),
         alert.filter(|alert| !alert.is_empty()),
     ];
-    Told { what: shown(what), asked, time: asked.zip(answered).map(|(asked, answered)| answered - asked) }
+    Told {
+        what: shown(what),
+        asked,
+        time: asked
+            .zip(answered)
+            .map(|(asked, answered)| answered - asked),
+    }
 }
 
 fn of_tuple(row: &Row) -> Told {
     let field = |name: &str| row.get(name).cloned();
     let number = |name: &str| field(name).map(|n| n.parse::<i64>().expect("a number"));
-    let alert =
-        field("alert").and_then(|alert| Some(format!("{}:{}", row.get("alert_by")?, alert_code(&alert)?)));
+    let alert = field("alert")
+        .and_then(|alert| Some(format!("{}:{}", row.get("alert_by")?, alert_code(&alert)?)));
     let what = [
-        Some(ends(row, ["client_ip", "client_port", "server_ip", "server_port"])),
+        Some(ends(
+            row,
+            ["client_ip", "client_port", "server_ip", "server_port"],
+        )),
         field("sni"),
         field("alpn_offered"),
         field("version"),
@@ -152,7 +200,11 @@ fn of_tuple(row: &Row) -> Told {
     let server_only = !row.contains_key("version_offered");
     // An alert is also a response, but not a ServerHello.
     let time = number("response_time_ns").filter(|_| row.contains_key("version"));
-    Told { what: shown(what), asked: number("ts").filter(|_| !server_only), time }
+    Told {
+        what: shown(what),
+        asked: number("ts").filter(|_| !server_only),
+        time,
+    }
 }
 
 fn ends(row: &Row, names: [&str; 4]) -> String {
@@ -185,5 +237,8 @@ fn alert_code(name: &str) -> Option<u8> {
         ("internal_error", 80),
         ("unrecognized_name", 112),
     ];
-    known.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
+    known
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, code)| *code)
 }

@@ -54,13 +54,16 @@ pub(crate) struct Answer {
 pub(crate) fn run(source: Box<dyn PacketSource>, query: &str, workers: usize) -> Answer {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let input = JobInput::Shared(source, workers);
-    let mut job = MonitorJob::start(&planner::lower(&query), &JobConfig::default(), input).expect("threads");
+    let mut job =
+        MonitorJob::start(&planner::lower(&query), &JobConfig::default(), input).expect("threads");
     let mut out = Vec::new();
     while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
     let mut results: Vec<(Option<usize>, Vec<Row>)> = Vec::new();
     for output in out {
         match results.last_mut() {
-            Some((pipeline, some)) if *pipeline == output.pipeline => some.extend(rows(&output.batch)),
+            Some((pipeline, some)) if *pipeline == output.pipeline => {
+                some.extend(rows(&output.batch))
+            }
             _ => results.push((output.pipeline, rows(&output.batch))),
         }
     }
@@ -71,13 +74,26 @@ pub(crate) fn run(source: Box<dyn PacketSource>, query: &str, workers: usize) ->
     let source = ended.source;
     // Each worker has its own maximum of held bytes.
     accounting.flows.held_bytes_peak = 0;
-    let source = [source.packets, source.original_bytes, source.captured_bytes, source.truncated_packets];
-    Answer { results, accounting, seen: ended.seen, source, limit_reached: ended.limit_reached }
+    let source = [
+        source.packets,
+        source.original_bytes,
+        source.captured_bytes,
+        source.truncated_packets,
+    ];
+    Answer {
+        results,
+        accounting,
+        seen: ended.seen,
+        source,
+        limit_reached: ended.limit_reached,
+    }
 }
 
 #[test]
 fn as_many_workers_as_one_likes() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for (i, capture) in captures(&root, EVERYWHERE).iter().enumerate() {
         for query in QUERIES {
             let open = || capture::open(std::slice::from_ref(capture));
@@ -90,10 +106,19 @@ fn as_many_workers_as_one_likes() {
 
 #[test]
 fn however_they_are_read() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for capture in captures(
         &root,
-        &["found", "captures/memcached", "captures/tcp", "captures/ipfrag", "derived", "bench"],
+        &[
+            "found",
+            "captures/memcached",
+            "captures/tcp",
+            "captures/ipfrag",
+            "derived",
+            "bench",
+        ],
     ) {
         let forms = Forms::of(&capture);
         for query in TIMELY {
@@ -111,7 +136,9 @@ fn however_they_are_read() {
 /// Packets whose times jump by 194 days and back: results are the same in every run with threads.
 #[test]
 fn every_time() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     for name in ["found/workers_time_jumps.pcap", "found/jump.pcap"] {
         let capture = root.join(name);
         for query in TIMELY {
@@ -127,17 +154,28 @@ fn every_time() {
 /// Losses reported by a file apply to the same windows in every format.
 #[test]
 fn losses_that_files_tell() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let forms = Forms::with_losses(&root.join("live-captures/http_mix.pcap"), 5);
     let query = "PARSE packet PROCESS (count: w=100ms, lateness=0s)";
     let expected = run(forms.all()[0].1(), query, 1);
     let rows = expected.results.iter().flat_map(|(_, rows)| rows);
-    let lost: Vec<f64> = rows.filter_map(|row| row.get("lost")?.parse().ok()).collect();
+    let lost: Vec<f64> = rows
+        .filter_map(|row| row.get("lost")?.parse().ok())
+        .collect();
     // Five per fifty packets.
-    assert!(lost.len() > 10 && lost.iter().all(|lost| (lost - 5.0 / 55.0).abs() < 0.03), "{lost:?}");
+    assert!(
+        lost.len() > 10 && lost.iter().all(|lost| (lost - 5.0 / 55.0).abs() < 0.03),
+        "{lost:?}"
+    );
     for (form, open) in forms.all() {
         for workers in 1..=3 {
-            assert_eq!(run(open(), query, workers), expected, "{form}, {workers} workers");
+            assert_eq!(
+                run(open(), query, workers),
+                expected,
+                "{form}, {workers} workers"
+            );
         }
     }
 }
@@ -145,19 +183,33 @@ fn losses_that_files_tell() {
 /// Names at the start of a file are known before the first row, with any number of workers.
 #[test]
 fn names_come_before_rows() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let forms = Forms::with_losses(&root.join("live-captures/http_mix.pcap"), 5);
     let query = "PARSE packet PROCESS (count: w=100ms, lateness=0s)";
     for (form, open) in forms.all() {
         for workers in 1..=3 {
-            let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
+            let query =
+                query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
             let input = JobInput::Shared(open(), workers);
-            let mut job =
-                MonitorJob::start(&planner::lower(&query), &JobConfig::default(), input).expect("threads");
+            let mut job = MonitorJob::start(&planner::lower(&query), &JobConfig::default(), input)
+                .expect("threads");
             let mut out = Vec::new();
-            while out.is_empty() && job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
-            let names: Vec<_> = job.names().iter().map(|(ip, name)| (ip.to_string(), &name[..])).collect();
-            assert_eq!(names, [("10.77.0.2".into(), "s")], "{form}, {workers} workers");
+            while out.is_empty()
+                && job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going
+            {
+            }
+            let names: Vec<_> = job
+                .names()
+                .iter()
+                .map(|(ip, name)| (ip.to_string(), &name[..]))
+                .collect();
+            assert_eq!(
+                names,
+                [("10.77.0.2".into(), "s")],
+                "{form}, {workers} workers"
+            );
             let _ = job.end();
         }
     }

@@ -41,13 +41,18 @@ pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<CommandOutcome> {
     let plan = Plan { dataflow, ..plan };
     let stop = StopSignal::default();
     let signals = SignalHandlers::end(&stop).context("cannot handle signals")?;
-    let lease =
-        MonitorLease::keep(None, &stop, LeaseReceivers::default()).context("cannot keep the lease")?;
+    let lease = MonitorLease::keep(None, &stop, LeaseReceivers::default())
+        .context("cannot keep the lease")?;
     let limits = flags.limits.of_run();
-    let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits).stream;
+    let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce)
+        .config(&limits)
+        .stream;
     let engines = EngineSet::worker(std::slice::from_ref(&plan.dataflow), &config);
-    let mut team =
-        ProcessGroup::new(Collector::relay_of_lanes(engines, config.window_bytes_max, OPEN_EVERY_NS));
+    let mut team = ProcessGroup::new(Collector::relay_of_lanes(
+        engines,
+        config.window_bytes_max,
+        OPEN_EVERY_NS,
+    ));
     for member in &members {
         team.start(&member.starting(&program, &member.input()))?;
     }
@@ -64,9 +69,17 @@ pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<CommandOutcome> {
     team.end(END_MAX, &mut out.part, &mut |heard| last.push(heard));
     last.into_iter().for_each(|heard| out.heed(heard));
     out.report(&mut team, true);
-    let why = lease.ended().and_then(LeaseEnd::why).or(signals.name()).filter(|_| stop.is_asked());
+    let why = lease
+        .ended()
+        .and_then(LeaseEnd::why)
+        .or(signals.name())
+        .filter(|_| stop.is_asked());
     out.close(why)?;
-    Ok(if out.told == 0 { CommandOutcome::Done } else { CommandOutcome::Incomplete })
+    Ok(if out.told == 0 {
+        CommandOutcome::Done
+    } else {
+        CommandOutcome::Incomplete
+    })
 }
 
 /// Pending output and its destination.
@@ -139,7 +152,15 @@ impl<'w> AggregatorOutput<'w> {
             // Losses are reported before the end of their windows.
             let lost = team.collector.take_lost();
             let limited = team.collector.take_limited();
-            let report = WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open: None };
+            let report = WorkerReport {
+                epoch: 0,
+                watermark,
+                part,
+                loss,
+                lost,
+                limited,
+                open: None,
+            };
             self.say(&MonitorFrame::Report(report.encode()));
             self.flush();
         }
@@ -157,9 +178,15 @@ impl<'w> AggregatorOutput<'w> {
 
     /// Writes the end message.
     fn close(&mut self, why: Option<&str>) -> anyhow::Result<()> {
-        self.say(&MonitorFrame::Closing { cut_short: why.map(str::to_owned), summary: String::new() });
+        self.say(&MonitorFrame::Closing {
+            cut_short: why.map(str::to_owned),
+            summary: String::new(),
+        });
         self.flush();
-        self.failed.take().map_or(Ok(()), Err).context("nobody listens")
+        self.failed
+            .take()
+            .map_or(Ok(()), Err)
+            .context("nobody listens")
     }
 
     fn say(&mut self, frame: &MonitorFrame) {
@@ -187,7 +214,9 @@ fn together(counts: &BTreeMap<usize, Vec<(String, u64)>>) -> Vec<(String, u64)> 
         };
         all.insert(name, n);
     }
-    all.into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
+    all.into_iter()
+        .map(|(name, n)| (name.to_owned(), n))
+        .collect()
 }
 
 #[cfg(test)]
@@ -196,7 +225,12 @@ mod tests {
 
     #[test]
     fn counts_are_added_and_of_rates_the_least_is_told() {
-        let counted = |packets, ppm| vec![("packets".to_owned(), packets), ("sample_ppm".to_owned(), ppm)];
+        let counted = |packets, ppm| {
+            vec![
+                ("packets".to_owned(), packets),
+                ("sample_ppm".to_owned(), ppm),
+            ]
+        };
         let all = BTreeMap::from([(0, counted(3, 500)), (1, counted(4, 1_000_000))]);
         assert_eq!(together(&all), counted(7, 500));
         assert_eq!(together(&BTreeMap::new()), Vec::new());

@@ -49,7 +49,12 @@ enum LeaseCommand {
 }
 
 /// Receivers of other commands: the address table, the slice of flows, the packet limit, and requests for results.
-pub type LeaseReceivers = (SharedTaps, SharedSlice, Option<PacketAllowance>, FlushRequests);
+pub type LeaseReceivers = (
+    SharedTaps,
+    SharedSlice,
+    Option<PacketAllowance>,
+    FlushRequests,
+);
 
 /// See the module documentation.
 #[derive(Clone, Default)]
@@ -67,11 +72,20 @@ impl MonitorLease {
     ) -> io::Result<MonitorLease> {
         let (tell, lines) = mpsc::channel();
         let read = move || {
-            let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
+            let known = io::stdin()
+                .lock()
+                .lines()
+                .map_while(Result::ok)
+                .filter_map(|line| parse(&line));
             // The receiver is dropped after the end.
-            let _ = known.map(|line| tell.send(line)).take_while(Result::is_ok).count();
+            let _ = known
+                .map(|line| tell.send(line))
+                .take_while(Result::is_ok)
+                .count();
         };
-        std::thread::Builder::new().name("orders".into()).spawn(read)?;
+        std::thread::Builder::new()
+            .name("orders".into())
+            .spawn(read)?;
         let lease = MonitorLease::default();
         let stop = stop.clone();
         let kept = lease.clone();
@@ -82,7 +96,9 @@ impl MonitorLease {
             std::thread::sleep(GRACE);
             std::process::exit(1);
         };
-        std::thread::Builder::new().name("lease".into()).spawn(keep)?;
+        std::thread::Builder::new()
+            .name("lease".into())
+            .spawn(keep)?;
         Ok(lease)
     }
 
@@ -114,11 +130,15 @@ fn wait(
     loop {
         let line = match until {
             None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(until) => match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                // This process was suspended: renewals received in the meantime are still to be read.
-                Err(RecvTimeoutError::Timeout) if until.elapsed() > LATE => lines.recv_timeout(WAKE_TIME),
-                line => line,
-            },
+            Some(until) => {
+                match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                    // This process was suspended: renewals received in the meantime are still to be read.
+                    Err(RecvTimeoutError::Timeout) if until.elapsed() > LATE => {
+                        lines.recv_timeout(WAKE_TIME)
+                    }
+                    line => line,
+                }
+            }
         };
         match line {
             Ok(LeaseCommand::Renew(lasts)) => until = Instant::now().checked_add(lasts),
@@ -126,8 +146,12 @@ fn wait(
             Ok(LeaseCommand::Slice(to)) => slice.set(to),
             Ok(LeaseCommand::Flush(number)) => flush.request(number),
             Ok(LeaseCommand::End) => return LeaseEnd::Asked,
-            Ok(LeaseCommand::Allow(packets)) => allowance.into_iter().for_each(|of| of.allow(packets)),
-            Ok(LeaseCommand::TakeBack(grant)) => allowance.into_iter().for_each(|of| of.take_back(grant)),
+            Ok(LeaseCommand::Allow(packets)) => {
+                allowance.into_iter().for_each(|of| of.allow(packets))
+            }
+            Ok(LeaseCommand::TakeBack(grant)) => {
+                allowance.into_iter().for_each(|of| of.take_back(grant))
+            }
             Err(RecvTimeoutError::Disconnected) => return LeaseEnd::Abandoned,
             Err(RecvTimeoutError::Timeout) => return LeaseEnd::RanOut,
         }
@@ -140,10 +164,18 @@ fn parse(line: &str) -> Option<LeaseCommand> {
         None if line.trim() == "end" => Some(LeaseCommand::End),
         Some(("taps", lists)) => {
             let (own, others) = lists.split_once(';')?;
-            let list = |text: &str| text.split(',').filter(|ip| !ip.is_empty()).map(str::parse).collect();
+            let list = |text: &str| {
+                text.split(',')
+                    .filter(|ip| !ip.is_empty())
+                    .map(str::parse)
+                    .collect()
+            };
             let own: Result<_, _> = list(own);
             let others: Result<_, AddrParseError> = list(others);
-            Some(LeaseCommand::Taps(TapTable { own: own.ok()?, others: others.ok()? }))
+            Some(LeaseCommand::Taps(TapTable {
+                own: own.ok()?,
+                others: others.ok()?,
+            }))
         }
         Some(("slice", slice)) => slice.parse().ok().map(LeaseCommand::Slice),
         Some((word, number)) => {
@@ -167,20 +199,34 @@ mod tests {
     #[test]
     fn lines() {
         let taps = |own: &[&str], others: &[&str]| {
-            let all = |list: &[&str]| list.iter().map(|ip| ip.parse().expect("an address")).collect();
-            Some(LeaseCommand::Taps(TapTable { own: all(own), others: all(others) }))
+            let all = |list: &[&str]| {
+                list.iter()
+                    .map(|ip| ip.parse().expect("an address"))
+                    .collect()
+            };
+            Some(LeaseCommand::Taps(TapTable {
+                own: all(own),
+                others: all(others),
+            }))
         };
         let renew = |ms| Some(LeaseCommand::Renew(Duration::from_millis(ms)));
         for (line, expected) in [
             ("renew 1500", renew(1500)),
             ("end", Some(LeaseCommand::End)),
-            ("taps 10.0.0.1;10.0.0.2,::1", taps(&["10.0.0.1"], &["10.0.0.2", "::1"])),
+            (
+                "taps 10.0.0.1;10.0.0.2,::1",
+                taps(&["10.0.0.1"], &["10.0.0.2", "::1"]),
+            ),
             ("taps ;", taps(&[], &[])),
             ("taps 10.0.0.1", None),
             ("taps x;10.0.0.1", None),
             (
                 "slice ports 3 5",
-                Some(LeaseCommand::Slice(FlowSlice { level: 3, drawn: 5, ..FlowSlice::default() })),
+                Some(LeaseCommand::Slice(FlowSlice {
+                    level: 3,
+                    drawn: 5,
+                    ..FlowSlice::default()
+                })),
             ),
             ("slice ports 3", None),
             ("allow 12", Some(LeaseCommand::Allow(12))),
@@ -198,9 +244,14 @@ mod tests {
     /// Lines received so far, and whether the input is open, with the expected end.
     fn check(lasts: Option<Duration>, said: &[LeaseCommand], is_open: bool, expected: LeaseEnd) {
         let (tell, lines) = mpsc::channel();
-        said.iter().for_each(|line| tell.send(line.clone()).expect("it is heard"));
+        said.iter()
+            .for_each(|line| tell.send(line.clone()).expect("it is heard"));
         let tell = is_open.then_some(tell);
-        assert_eq!(wait(&lines, lasts, &LeaseReceivers::default()), expected, "{said:?}");
+        assert_eq!(
+            wait(&lines, lasts, &LeaseReceivers::default()),
+            expected,
+            "{said:?}"
+        );
         drop(tell);
     }
 
@@ -211,7 +262,17 @@ mod tests {
         check(None, &[], false, LeaseEnd::Abandoned);
         check(None, &[LeaseCommand::End], true, LeaseEnd::Asked);
         check(Some(short), &[], true, LeaseEnd::RanOut);
-        check(Some(long), &[LeaseCommand::Renew(long)], false, LeaseEnd::Abandoned);
-        check(Some(long), &[LeaseCommand::Renew(long), LeaseCommand::Renew(short)], true, LeaseEnd::RanOut);
+        check(
+            Some(long),
+            &[LeaseCommand::Renew(long)],
+            false,
+            LeaseEnd::Abandoned,
+        );
+        check(
+            Some(long),
+            &[LeaseCommand::Renew(long), LeaseCommand::Renew(short)],
+            true,
+            LeaseEnd::RanOut,
+        );
     }
 }

@@ -38,7 +38,10 @@ use crate::source::{live_capture, packet_input};
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     let order = order(&block(&mut io::stdin().lock())?)?;
     let dataflow = order.plan.dataflow.with_groups_max(flags.limits.groups_max);
-    let plan = Plan { dataflow, ..order.plan };
+    let plan = Plan {
+        dataflow,
+        ..order.plan
+    };
     let (plan, dataflows) = match order.topics.is_empty() || !plan.dataflow.pipelines.is_empty() {
         true => (plan.clone(), vec![plan.dataflow]),
         false => planner::published_tuples(&plan),
@@ -49,15 +52,25 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
         Some(capture) => {
             let pause = Duration::from_nanos(flags.demo_pause.unsigned_abs());
             let filter = flags.live.capture_filter.clone().unwrap_or_default();
-            let live = LiveFlags { filter, ..flags.live.clone() };
+            let live = LiveFlags {
+                filter,
+                ..flags.live.clone()
+            };
             let source = capture::LoopedReplay::new(capture, pause, &stop);
-            let source = Box::new(if flags.demo_in_step { source.in_step() } else { source });
+            let source = Box::new(if flags.demo_in_step {
+                source.in_step()
+            } else {
+                source
+            });
             JobInput::Each(vec![live_capture::filter(source, &live)?])
         }
         // The parent process receives the problem and decides whether to wait.
         None => packet_input::open(
             &flags.read,
-            &LiveFlags { no_wait: true, ..flags.live.clone() },
+            &LiveFlags {
+                no_wait: true,
+                ..flags.live.clone()
+            },
             flags.workers,
             &plan.monitor,
             &stop,
@@ -65,11 +78,20 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     };
     let taps = SharedTaps::new(order.taps.clone());
     let slice = SharedSlice::default();
-    let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
-    let allowance = order.packets_max.map(|packets| PacketAllowance::new(packets, &stop));
+    let lasts = flags
+        .lease
+        .map(|ns| Duration::from_nanos(ns.unsigned_abs()));
+    let allowance = order
+        .packets_max
+        .map(|packets| PacketAllowance::new(packets, &stop));
     let flush = FlushRequests::default();
     let keep = || {
-        let told = (taps.clone(), slice.clone(), allowance.clone(), flush.clone());
+        let told = (
+            taps.clone(),
+            slice.clone(),
+            allowance.clone(),
+            flush.clone(),
+        );
         MonitorLease::keep(lasts, &stop, told).context("cannot keep the lease")
     };
     let mut publisher = None;
@@ -84,8 +106,13 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
             &stop,
         )?);
     }
-    let network = if publisher.is_some() { NetworkAccess::Internet } else { NetworkAccess::Closed };
-    let signals = privileges::drop_all(&flags.live, &stop, FileAccess::ReadOnly, network, || Ok(()))?;
+    let network = if publisher.is_some() {
+        NetworkAccess::Internet
+    } else {
+        NetworkAccess::Closed
+    };
+    let signals =
+        privileges::drop_all(&flags.live, &stop, FileAccess::ReadOnly, network, || Ok(()))?;
     let lease = kept.map_or_else(keep, Ok)?;
     let limits = flags.limits.of_run();
     let mut config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits);
@@ -97,12 +124,18 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     config.monitor.slice = Some(slice);
     config.monitor.origin = Arc::new(order.origin);
     // Output leaves the machine, so it is redacted.
-    config.stream.redactor = order.redaction.map(|key| Redactor::new(RedactionSecret::new(&key.0)));
+    config.stream.redactor = order
+        .redaction
+        .map(|key| Redactor::new(RedactionSecret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());
     // Live sources observe it themselves: packets that have arrived are still processed.
     let heeded = (!capturing && flags.demo.is_none()).then_some(&stop);
     let why = || {
-        let why = lease.ended().and_then(LeaseEnd::why).or(signals.name()).map(str::to_owned);
+        let why = lease
+            .ended()
+            .and_then(LeaseEnd::why)
+            .or(signals.name())
+            .map(str::to_owned);
         why.filter(|_| stop.is_asked())
     };
     let summary = match publisher {
@@ -111,20 +144,39 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
             let mut relay = relay.context("cannot start the workers")?;
             relay.go(heeded);
             let summary = relay.end(&plan, why()).context("nobody listens")?;
-            summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+            summary
+                .complaints()
+                .for_each(|text| output::complain(&format!("error: {text}")));
             summary
         }
         Some(publisher) => {
             let input = (input, heeded);
-            publish(publisher, (&plan, &dataflows), &config, input, why, &mut out)?
+            publish(
+                publisher,
+                (&plan, &dataflows),
+                &config,
+                input,
+                why,
+                &mut out,
+            )?
         }
     };
-    Ok(if summary.is_complete() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
+    Ok(if summary.is_complete() {
+        CommandOutcome::Done
+    } else {
+        CommandOutcome::Incomplete
+    })
 }
 
 /// Publishes results, and reports progress.
 fn publish(
-    KafkaPublisher { producer, lane, what, begins_ns, feedback }: KafkaPublisher,
+    KafkaPublisher {
+        producer,
+        lane,
+        what,
+        begins_ns,
+        feedback,
+    }: KafkaPublisher,
     (plan, dataflows): (&Plan, &[Dataflow]),
     config: &JobConfig,
     (input, heeded): (JobInput, Option<&StopSignal>),
@@ -138,11 +190,24 @@ fn publish(
     let went = publishing.go(&lane, heeded, &mut |_| {}, &mut |_| {}, Some(&mut frames));
     let loss = publishing.capture_loss();
     let (mut summary, flushed) = publishing.end(plan, LAST, why());
-    lane.end(Some(CaptureBytes { seen_bytes: loss.seen, unseen_bytes: loss.lost }), connection::PATIENCE);
+    lane.end(
+        Some(CaptureBytes {
+            seen_bytes: loss.seen,
+            unseen_bytes: loss.lost,
+        }),
+        connection::PATIENCE,
+    );
     // Undelivered records are lost at the end of this process and must be reported.
     went.and(flushed)?;
-    summary.output_errors.extend(summary.sent.iter().flat_map(|sent| dropped(sent, &producer.trouble())));
-    summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+    summary.output_errors.extend(
+        summary
+            .sent
+            .iter()
+            .flat_map(|sent| dropped(sent, &producer.trouble())),
+    );
+    summary
+        .complaints()
+        .for_each(|text| output::complain(&format!("error: {text}")));
     frames.close(&summary).context("nobody listens")?;
     Ok(summary)
 }
@@ -154,7 +219,10 @@ fn open_publisher(
     (topics, job, origin): (&[String], u64, &AgentOrigin),
     stop: &StopSignal,
 ) -> anyhow::Result<KafkaPublisher> {
-    let brokers = flags.kafka.as_deref().ok_or_else(|| wrong_flags("the order needs --kafka"))?;
+    let brokers = flags
+        .kafka
+        .as_deref()
+        .ok_or_else(|| wrong_flags("the order needs --kafka"))?;
     let kafka = connection::of(brokers, &flags.client)?;
     let agent = origin.agent.clone().unwrap_or_default();
     let publication = TopicPublication {
@@ -168,7 +236,10 @@ fn open_publisher(
             retention: Some(KEPT),
             settings: runner::bus::settings(),
         },
-        config: ProducerConfig { bytes_max: UNACKNOWLEDGED_BYTES, ..ProducerConfig::default() },
+        config: ProducerConfig {
+            bytes_max: UNACKNOWLEDGED_BYTES,
+            ..ProducerConfig::default()
+        },
         about: vec![("job", job.to_string()), ("agent", agent)],
         capturing: flags.read.is_empty(),
         quiet: false,

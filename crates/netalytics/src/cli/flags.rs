@@ -57,8 +57,8 @@ pub use outlets::RedactFlags;
 pub use overview::{MapFlags, MapFormat, OverviewFlags, OverviewFormat, TrafficInputFlags};
 use positional::{InputLocation, PositionalArguments};
 pub use query::{
-    ChecksumFlag, ExplainFlags, HostNameSource, OutputFormat, ProgressMode, QueryFlags, RecordFlags,
-    WorkFlags,
+    ChecksumFlag, ExplainFlags, HostNameSource, OutputFormat, ProgressMode, QueryFlags,
+    RecordFlags, WorkFlags,
 };
 pub use remote::{QueryCommandFlags, ServerQueryFlags};
 pub use report::{ReportFlags, ReportFormat};
@@ -80,7 +80,13 @@ pub struct Cli {
     pub verbose: u8,
 
     /// Do not print the summary and notes; errors are still printed
-    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Messages")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        conflicts_with = "verbose",
+        help_heading = "Messages"
+    )]
     pub quiet: bool,
 
     /// Colors in messages and help; auto: on a terminal, unless NO_COLOR is set
@@ -225,8 +231,18 @@ impl CliCommand {
     fn words(&mut self) -> Option<PositionalArguments<'_>> {
         fn of_work(work: &mut WorkFlags) -> PositionalArguments<'_> {
             let is_elsewhere = work.bus.kafka.is_some() || work.network.network.is_some();
-            let WorkFlags { text, read, live, words, .. } = work;
-            let input = if is_elsewhere { InputLocation::Elsewhere } else { InputLocation::Here };
+            let WorkFlags {
+                text,
+                read,
+                live,
+                words,
+                ..
+            } = work;
+            let input = if is_elsewhere {
+                InputLocation::Elsewhere
+            } else {
+                InputLocation::Here
+            };
             PositionalArguments {
                 read,
                 interfaces: Vec::new(),
@@ -238,7 +254,9 @@ impl CliCommand {
             }
         }
         fn of_look(look: &mut TrafficInputFlags) -> PositionalArguments<'_> {
-            let TrafficInputFlags { read, live, words, .. } = look;
+            let TrafficInputFlags {
+                read, live, words, ..
+            } = look;
             let query = None;
             let input = InputLocation::Here;
             PositionalArguments {
@@ -251,32 +269,51 @@ impl CliCommand {
                 may_lack: false,
             }
         }
-        let input =
-            |server: Option<&String>| server.map_or(InputLocation::Here, |_| InputLocation::Elsewhere);
+        let input = |server: Option<&String>| {
+            server.map_or(InputLocation::Here, |_| InputLocation::Elsewhere)
+        };
         match self {
             CliCommand::Query(flags) => {
                 let words = of_work(&mut flags.query.work);
-                let input =
-                    flags.remote.kept.server.as_ref().map_or(words.input, |_| InputLocation::Elsewhere);
+                let input = flags
+                    .remote
+                    .kept
+                    .server
+                    .as_ref()
+                    .map_or(words.input, |_| InputLocation::Elsewhere);
                 Some(PositionalArguments { input, ..words })
             }
             CliCommand::Record(flags) => Some(of_work(&mut flags.work)),
-            CliCommand::Report(flags) => {
-                Some(PositionalArguments { may_lack: true, ..of_work(&mut flags.work) })
-            }
+            CliCommand::Report(flags) => Some(PositionalArguments {
+                may_lack: true,
+                ..of_work(&mut flags.work)
+            }),
             CliCommand::Check(flags) => {
                 let words = of_work(&mut flags.work);
-                let input = flags.kept.server.as_ref().map_or(words.input, |_| InputLocation::Elsewhere);
+                let input = flags
+                    .kept
+                    .server
+                    .as_ref()
+                    .map_or(words.input, |_| InputLocation::Elsewhere);
                 Some(PositionalArguments { input, ..words })
             }
             CliCommand::Compare(flags) => {
                 let input = input(flags.kept.server.as_ref());
-                Some(PositionalArguments { input, ..of_work(&mut flags.query.work) })
+                Some(PositionalArguments {
+                    input,
+                    ..of_work(&mut flags.query.work)
+                })
             }
             CliCommand::Overview(flags) => Some(of_look(&mut flags.look)),
             CliCommand::Map(flags) => Some(of_look(&mut flags.look)),
             CliCommand::Publish(flags) => {
-                let bus::PublishFlags { text, read, live, words, .. } = &mut **flags;
+                let bus::PublishFlags {
+                    text,
+                    read,
+                    live,
+                    words,
+                    ..
+                } = &mut **flags;
                 let query = Some(text);
                 let others = words;
                 let input = InputLocation::Here;
@@ -291,7 +328,9 @@ impl CliCommand {
                 })
             }
             CliCommand::Monitor(flags) if flags.demo.is_none() => {
-                let MonitorFlags { read, live, words, .. } = &mut **flags;
+                let MonitorFlags {
+                    read, live, words, ..
+                } = &mut **flags;
                 Some(PositionalArguments {
                     read,
                     interfaces: Vec::new(),
@@ -328,7 +367,9 @@ pub fn read() -> Result<Cli, ExitCode> {
 ///
 /// # Errors
 /// `clap::Error` for wrong arguments, and for a request for help.
-pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+pub fn parse(
+    words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Cli, clap::Error> {
     parse_in(words, |name| std::env::var_os(name))
 }
 
@@ -347,7 +388,9 @@ fn parse_in(
     let mut matches = command.try_get_matches_from_mut(&words)?;
     let mut listed = None;
     if let Some((name, of_verb)) = matches.subcommand()
-        && command.find_subcommand(name).is_some_and(settings::takes_settings)
+        && command
+            .find_subcommand(name)
+            .is_some_and(settings::takes_settings)
     {
         let configuration = Configuration::read(&command, of_verb, variable);
         let configuration = configuration.map_err(|(kind, why)| command.error(kind, why))?;
@@ -355,7 +398,9 @@ fn parse_in(
             listed = Some(configuration.settings(&self::command(), of_verb));
         }
         if !configuration.is_empty() {
-            command = configuration.apply(self::command()).color(color::chosen().into());
+            command = configuration
+                .apply(self::command())
+                .color(color::chosen().into());
             matches = command.try_get_matches_from_mut(&words)?;
         }
     }
@@ -363,9 +408,16 @@ fn parse_in(
     if let (Some(CliCommand::Config(flags)), Some(settings)) = (&mut cli.verb, listed) {
         flags.settings = settings;
     }
-    let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
-    let Some(mut words) = cli.verb.as_mut().and_then(CliCommand::words) else { return Ok(cli) };
-    let interfaces = matches.get_occurrences::<String>("interface").into_iter().flatten();
+    let Some((name, matches)) = matches.subcommand() else {
+        return Ok(cli);
+    };
+    let Some(mut words) = cli.verb.as_mut().and_then(CliCommand::words) else {
+        return Ok(cli);
+    };
+    let interfaces = matches
+        .get_occurrences::<String>("interface")
+        .into_iter()
+        .flatten();
     words.interfaces = interfaces.map(|words| words.cloned().collect()).collect();
     let settled = words.settle();
     let verb = command.find_subcommand_mut(name).expect("it was found");
@@ -376,8 +428,13 @@ fn parse_in(
 /// A command-line error in the form of other errors: the problem, and the remedy.
 fn in_our_words(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let ours = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let lines: Vec<&str> = ours.map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let ours = text
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let lines: Vec<&str> = ours
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty())
+        .collect();
     format!("{}\n  --help explains the flags", lines.join("\n"))
 }
 
@@ -408,7 +465,12 @@ mod tests {
         for verb in cli.get_subcommands() {
             assert!(verb.get_about().is_some(), "{}", verb.get_name());
             for arg in verb.get_arguments() {
-                assert!(arg.get_help().is_some(), "{} {}", verb.get_name(), arg.get_id());
+                assert!(
+                    arg.get_help().is_some(),
+                    "{} {}",
+                    verb.get_name(),
+                    arg.get_id()
+                );
             }
         }
     }

@@ -31,7 +31,9 @@ impl CommandQuery {
         match (&flags.query, &flags.query_file) {
             (Some(text), _) => Ok(CommandQuery::new(text)),
             (None, Some(path)) => Ok(CommandQuery::new(&from_file(path)?)),
-            (None, None) => Err(wrong_flags("there is no query: QUERY in quotes, or -f FILE")),
+            (None, None) => Err(wrong_flags(
+                "there is no query: QUERY in quotes, or -f FILE",
+            )),
         }
     }
 
@@ -67,7 +69,11 @@ impl CommandQuery {
 
     /// Checks the query; the error lists all positions. A host missing in `names` is looked up in the captures, whose
     /// names are added.
-    pub fn check(&self, names: &mut HostNames, captures: &[PathBuf]) -> anyhow::Result<CheckedQuery> {
+    pub fn check(
+        &self,
+        names: &mut HostNames,
+        captures: &[PathBuf],
+    ) -> anyhow::Result<CheckedQuery> {
         let schemas = parsers::registry::schemas();
         let asked = TrackedHostTable::new(&names.addresses);
         let mut checked = self.0.check(&schemas, &asked);
@@ -80,7 +86,9 @@ impl CommandQuery {
 
     /// Checks the query for a network, where BUDGET is allowed. Hosts must be known names.
     pub fn check_for_network(&self, names: &HostNames) -> anyhow::Result<CheckedQuery> {
-        let checked = self.0.check_for_network(&parsers::registry::schemas(), &names.addresses);
+        let checked = self
+            .0
+            .check_for_network(&parsers::registry::schemas(), &names.addresses);
         checked.map_err(|errors| self.refused(&errors))
     }
 
@@ -102,7 +110,10 @@ fn from_file(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
     let mut bytes = Vec::new();
     if path == Path::new("-") {
-        std::io::stdin().lock().take(FILE_BYTES_MAX).read_to_end(&mut bytes)
+        std::io::stdin()
+            .lock()
+            .take(FILE_BYTES_MAX)
+            .read_to_end(&mut bytes)
     } else {
         std::fs::File::open(path).and_then(|f| f.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
     }

@@ -49,7 +49,12 @@ impl JobEventStream {
         let path = format!("/api/v1/stream?jobs={job}");
         let remote = remote.patient(None);
         let heard = listen(&remote, &path)?;
-        Ok(JobEventStream { remote, path, heard, last: Instant::now() })
+        Ok(JobEventStream {
+            remote,
+            path,
+            heard,
+            last: Instant::now(),
+        })
     }
 
     /// Waits up to `patience` for events.
@@ -72,7 +77,9 @@ impl JobEventStream {
             }
         };
         self.last = Instant::now();
-        Ok(std::iter::once(first).chain(self.heard.try_iter()).collect())
+        Ok(std::iter::once(first)
+            .chain(self.heard.try_iter())
+            .collect())
     }
 }
 
@@ -95,7 +102,9 @@ fn listen(remote: &ServerClient, path: &str) -> io::Result<Receiver<JobEvent>> {
             }
         }
     };
-    std::thread::Builder::new().name("watch".into()).spawn(call)?;
+    std::thread::Builder::new()
+        .name("watch".into())
+        .spawn(call)?;
     Ok(heard)
 }
 
@@ -133,13 +142,20 @@ fn read(mut stream: impl BufRead, tell: &Sender<JobEvent>) -> Result<(), Receive
 
 /// Converts a server event.
 fn of_event(kind: &str, data: &str) -> Vec<JobEvent> {
-    let Ok(data) = serde_json::from_str::<Value>(data) else { return Vec::new() };
+    let Ok(data) = serde_json::from_str::<Value>(data) else {
+        return Vec::new();
+    };
     match kind {
         "snapshot" => vec![JobEvent::Rows, JobEvent::Job(data)],
         "job" => vec![JobEvent::Job(data)],
         "window" if data["state"] == "open" => {
-            let result = data["result"].as_u64().and_then(|result| usize::try_from(result).ok());
-            let open = |result| JobEvent::Open { result, rows: data["rows"].clone() };
+            let result = data["result"]
+                .as_u64()
+                .and_then(|result| usize::try_from(result).ok());
+            let open = |result| JobEvent::Open {
+                result,
+                rows: data["rows"].clone(),
+            };
             result.map(open).into_iter().collect()
         }
         "window" | "gap" => vec![JobEvent::Rows],
@@ -159,10 +175,22 @@ mod tests {
                       event: window\ndata: {\"state\": \"closed\"}\r\n\r\nevent: job\ndata: {\"state\": \"ended\"}\n\nevent: job\ndata: {";
         let (tell, heard) = channel();
         assert!(read(stream.as_bytes(), &tell).is_ok());
-        let open = JobEvent::Open { result: 1, rows: json!([[1]]) };
+        let open = JobEvent::Open {
+            result: 1,
+            rows: json!([[1]]),
+        };
         let ended = JobEvent::Job(json!({ "state": "ended" }));
         let all: Vec<JobEvent> = heard.try_iter().collect();
-        assert_eq!(all, [JobEvent::Alive, JobEvent::Alive, open, JobEvent::Rows, ended]);
+        assert_eq!(
+            all,
+            [
+                JobEvent::Alive,
+                JobEvent::Alive,
+                open,
+                JobEvent::Rows,
+                ended
+            ]
+        );
         drop(heard);
         assert!(read(stream.as_bytes(), &tell).is_err());
     }

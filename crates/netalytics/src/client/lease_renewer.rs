@@ -45,12 +45,16 @@ impl LeaseRenewer {
         stop: &StopSignal,
     ) -> io::Result<LeaseRenewer> {
         let known = Arc::new(AtomicU8::new(JobRunState::Wanted as u8));
-        let keeper = LeaseRenewer { known: known.clone() };
+        let keeper = LeaseRenewer {
+            known: known.clone(),
+        };
         let remote = remote.patient(Some(PATIENCE));
         let stop = stop.clone();
         let job = job.to_owned();
         let keep = move || keep(&remote, &job, lease, &stop, &known);
-        std::thread::Builder::new().name("keeper".into()).spawn(keep)?;
+        std::thread::Builder::new()
+            .name("keeper".into())
+            .spawn(keep)?;
         Ok(keeper)
     }
 
@@ -82,7 +86,10 @@ fn keep(remote: &ServerClient, job: &str, lease: Duration, stop: &StopSignal, kn
     while !is(JobRunState::Over) {
         let now = Instant::now();
         if stop.is_asked() && is(JobRunState::Wanted) && stop_at <= now {
-            match remote.try_ask(&ServerRequest::plain("DELETE", &format!("/api/v1/jobs/{job}"))) {
+            match remote.try_ask(&ServerRequest::plain(
+                "DELETE",
+                &format!("/api/v1/jobs/{job}"),
+            )) {
                 Ok(_) | Err(ServerRequestError::Refused(_)) => {
                     known.store(JobRunState::Stopped as u8, Ordering::Relaxed)
                 }
@@ -92,8 +99,16 @@ fn keep(remote: &ServerClient, job: &str, lease: Duration, stop: &StopSignal, kn
             }
         }
         if renew_at <= now {
-            let renewed = remote.try_ask(&ServerRequest::plain("POST", &format!("/api/v1/jobs/{job}/renew")));
-            renew_at = Instant::now() + if renewed.is_ok() { every } else { every.min(delays.next_delay()) };
+            let renewed = remote.try_ask(&ServerRequest::plain(
+                "POST",
+                &format!("/api/v1/jobs/{job}/renew"),
+            ));
+            renew_at = Instant::now()
+                + if renewed.is_ok() {
+                    every
+                } else {
+                    every.min(delays.next_delay())
+                };
         }
         std::thread::sleep(LOOK_EVERY);
     }

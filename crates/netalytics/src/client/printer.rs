@@ -57,7 +57,11 @@ impl<'r> RowPrinter<'r> {
         }
         for (result, batch) in batches {
             self.coverage.note(&batch);
-            let shown = if self.shown != RowPresentation::Exactly { without_coverage(&batch) } else { batch };
+            let shown = if self.shown != RowPresentation::Exactly {
+                without_coverage(&batch)
+            } else {
+                batch
+            };
             self.sink.write(result, &shown)?;
             self.open.remove(&result);
             self.rows += shown.rows() as u64;
@@ -67,8 +71,12 @@ impl<'r> RowPrinter<'r> {
 
     /// Notes the open window of a result.
     pub fn note_open(&mut self, served: &[JobResultReader], result: usize, rows: &Value) {
-        let rows = rows.as_array().filter(|_| self.shown == RowPresentation::Watched);
-        let batch = rows.zip(served.get(result)).and_then(|(rows, of)| server::read_rows(rows, &of.schema));
+        let rows = rows
+            .as_array()
+            .filter(|_| self.shown == RowPresentation::Watched);
+        let batch = rows
+            .zip(served.get(result))
+            .and_then(|(rows, of)| server::read_rows(rows, &of.schema));
         if let Some(batch) = batch {
             self.open.insert(result, without_coverage(&batch));
             self.has_new_open = true;
@@ -83,7 +91,11 @@ impl<'r> RowPrinter<'r> {
         if !std::mem::take(&mut self.has_new_open) {
             return Ok(());
         }
-        let rows: Vec<(usize, Batch)> = self.open.iter().map(|(of, batch)| (*of, batch.clone())).collect();
+        let rows: Vec<(usize, Batch)> = self
+            .open
+            .iter()
+            .map(|(of, batch)| (*of, batch.clone()))
+            .collect();
         self.sink.show_open(&rows)
     }
 }

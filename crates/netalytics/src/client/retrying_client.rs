@@ -21,7 +21,10 @@ pub struct RetryingClient {
 impl RetryingClient {
     /// Before the first request.
     pub fn new(remote: ServerClient) -> RetryingClient {
-        RetryingClient { remote, broken: None }
+        RetryingClient {
+            remote,
+            broken: None,
+        }
     }
 
     /// Repeats a request until it succeeds, is rejected, or has failed for five minutes.

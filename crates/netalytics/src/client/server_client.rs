@@ -83,7 +83,13 @@ pub struct ServerRequest<'a> {
 impl<'a> ServerRequest<'a> {
     /// A request without a body.
     pub fn plain(method: &'a str, path: &'a str) -> ServerRequest<'a> {
-        ServerRequest { method, path, body: None, key: None, query: "" }
+        ServerRequest {
+            method,
+            path,
+            body: None,
+            key: None,
+            query: "",
+        }
     }
 }
 
@@ -91,13 +97,27 @@ impl ServerClient {
     /// The server selected by flags, environment or profile.
     pub fn of(flags: &ServerFlags) -> anyhow::Result<ServerClient> {
         let profile = ClientProfile::read()?;
-        let said = flags.server.clone().or_else(|| environment("NETALYTICS_SERVER"));
-        let url = said.or_else(|| profile.server.clone()).unwrap_or_else(|| USUAL.into());
-        ServerClient::with(&url, flags.token_file.as_deref(), flags.ca.as_deref(), profile)
+        let said = flags
+            .server
+            .clone()
+            .or_else(|| environment("NETALYTICS_SERVER"));
+        let url = said
+            .or_else(|| profile.server.clone())
+            .unwrap_or_else(|| USUAL.into());
+        ServerClient::with(
+            &url,
+            flags.token_file.as_deref(),
+            flags.ca.as_deref(),
+            profile,
+        )
     }
 
     /// The server at an address. `ca`: file with its certificate authority.
-    pub fn at(url: &str, token_file: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<ServerClient> {
+    pub fn at(
+        url: &str,
+        token_file: Option<&Path>,
+        ca: Option<&Path>,
+    ) -> anyhow::Result<ServerClient> {
         ServerClient::with(url, token_file, ca, ClientProfile::read()?)
     }
 
@@ -110,10 +130,17 @@ impl ServerClient {
         let profile = profile.of_server(url);
         let base = url.trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
-            return Err(wrong_flags("--server: expected an address such as http://127.0.0.1:7979"));
+            return Err(wrong_flags(
+                "--server: expected an address such as http://127.0.0.1:7979",
+            ));
         }
-        let uri: Uri = base.parse().map_err(|error| wrong_flags(format!("--server {base:?}: {error}")))?;
-        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        let uri: Uri = base
+            .parse()
+            .map_err(|error| wrong_flags(format!("--server {base:?}: {error}")))?;
+        if uri
+            .authority()
+            .is_some_and(|authority| authority.as_str().contains('@'))
+        {
             return Err(wrong_flags(
                 "--server is an address without a user or password: tokens come from --token-file",
             ));
@@ -123,21 +150,37 @@ impl ServerClient {
                 "--server {base}: {IN_CLEAR}, since a token travels with each request"
             )));
         }
-        let ca = ca.map(Path::to_owned).or_else(|| environment("NETALYTICS_CA").map(PathBuf::from));
+        let ca = ca
+            .map(Path::to_owned)
+            .or_else(|| environment("NETALYTICS_CA").map(PathBuf::from));
         let trusted = authorities(&base, ca.or(profile.ca).as_deref())?;
         let agent = agent(Some(PATIENCE), trusted.as_ref());
-        Ok(ServerClient { agent, base, token: token(token_file, profile.token_file)?, trusted })
+        Ok(ServerClient {
+            agent,
+            base,
+            token: token(token_file, profile.token_file)?,
+            trusted,
+        })
     }
 
     /// Sets the timeout of responses; `None`: no timeout for the body.
     pub fn patient(&self, patience: Option<Duration>) -> ServerClient {
-        ServerClient { agent: agent(patience, self.trusted.as_ref()), ..self.clone() }
+        ServerClient {
+            agent: agent(patience, self.trusted.as_ref()),
+            ..self.clone()
+        }
     }
 
     /// Sends a request; returns the JSON response.
     pub fn json(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        let query = body.and_then(|body| body["query"].as_str()).unwrap_or_default();
-        Ok(self.try_json(&ServerRequest { body, query, ..ServerRequest::plain(method, path) })?)
+        let query = body
+            .and_then(|body| body["query"].as_str())
+            .unwrap_or_default();
+        Ok(self.try_json(&ServerRequest {
+            body,
+            query,
+            ..ServerRequest::plain(method, path)
+        })?)
     }
 
     /// Sends a request; returns the JSON response.
@@ -156,12 +199,18 @@ impl ServerClient {
     pub fn try_ask(&self, asked: &ServerRequest<'_>) -> Result<ServerResponse, ServerRequestError> {
         let mut response = self.open(asked)?;
         let header = |name: &str| {
-            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+            response
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned)
         };
         let next = header("netalytics-next");
         let last = header("netalytics-last");
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-        let body = limited.read_to_vec().map_err(|error| self.unanswered(error))?;
+        let body = limited
+            .read_to_vec()
+            .map_err(|error| self.unanswered(error))?;
         Ok(ServerResponse { next, last, body })
     }
 
@@ -182,9 +231,15 @@ impl ServerClient {
         }
         let bytes = asked.body.map(ToString::to_string).unwrap_or_default();
         let request = request.body(bytes).map_err(|_| {
-            ServerRequestError::Refused(wrong_flags(format!("{} is not a server address", self.base)))
+            ServerRequestError::Refused(wrong_flags(format!(
+                "{} is not a server address",
+                self.base
+            )))
         })?;
-        let mut response = self.agent.run(request).map_err(|error| self.unanswered(error))?;
+        let mut response = self
+            .agent
+            .run(request)
+            .map_err(|error| self.unanswered(error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -194,10 +249,12 @@ impl ServerClient {
         let error = said(&body, asked.query)
             .unwrap_or_else(|| anyhow!("{} answers {status}{}", self.base, in_passing(&body)));
         // 500 means a bug or a damaged history; a retry has the same result.
-        Err(match status.is_server_error() && status.as_u16() != 500 || status.as_u16() == 429 {
-            true => ServerRequestError::Later(error),
-            false => ServerRequestError::Refused(error),
-        })
+        Err(
+            match status.is_server_error() && status.as_u16() != 500 || status.as_u16() == 429 {
+                true => ServerRequestError::Later(error),
+                false => ServerRequestError::Refused(error),
+            },
+        )
     }
 
     fn unanswered(&self, error: ureq::Error) -> ServerRequestError {
@@ -211,11 +268,17 @@ impl ServerClient {
         };
         let refused = matches!(&error, ureq::Error::Io(io) if io.kind() == ConnectionRefused);
         let error = match refused {
-            true => anyhow!("connection refused: is netalytics serve running, and is the port right?"),
+            true => {
+                anyhow!("connection refused: is netalytics serve running, and is the port right?")
+            }
             false => in_words(error),
         };
         let error = error.context(format!("cannot ask {}", self.base));
-        if is_nobody { ServerRequestError::Nobody(error) } else { ServerRequestError::Later(error) }
+        if is_nobody {
+            ServerRequestError::Nobody(error)
+        } else {
+            ServerRequestError::Later(error)
+        }
     }
 }
 
@@ -234,7 +297,9 @@ fn authorities(base: &str, file: Option<&Path>) -> anyhow::Result<Option<Trusted
 fn in_passing(body: &[u8]) -> String {
     const LONGEST: usize = 200;
     match str::from_utf8(body).map(str::trim) {
-        Ok(text) if !text.is_empty() && text.len() <= LONGEST && !text.contains('<') => format!(": {text}"),
+        Ok(text) if !text.is_empty() && text.len() <= LONGEST && !text.contains('<') => {
+            format!(": {text}")
+        }
         _ => String::new(),
     }
 }
@@ -266,8 +331,12 @@ fn agent(patience: Option<Duration>, trusted: Option<&TrustedAuthorities>) -> ur
 fn said(body: &[u8], query: &str) -> Option<anyhow::Error> {
     let answer: Value = serde_json::from_slice(body).ok()?;
     let mut text = answer["message"].as_str()?.to_owned();
-    let problems: Vec<Diagnostic> =
-        answer["problems"].as_array().into_iter().flatten().filter_map(problem).collect();
+    let problems: Vec<Diagnostic> = answer["problems"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(problem)
+        .collect();
     if !problems.is_empty() && !query.is_empty() {
         return Some(UsageError::Query(query::render(&problems, query)).into());
     }
@@ -275,7 +344,9 @@ fn said(body: &[u8], query: &str) -> Option<anyhow::Error> {
         text = format!("{text}; {hint}");
     }
     Some(match answer["code"].as_str() {
-        Some("query" | "condition" | "bad_request" | "unauthorized" | "forbidden") => wrong_flags(text),
+        Some("query" | "condition" | "bad_request" | "unauthorized" | "forbidden") => {
+            wrong_flags(text)
+        }
         _ => anyhow!(text),
     })
 }
@@ -299,8 +370,12 @@ fn environment(name: &str) -> Option<String> {
 /// The token from the flag, the environment, or the profile, in this order.
 fn token(flag: Option<&Path>, profile: Option<PathBuf>) -> anyhow::Result<String> {
     let flag = flag.map(Path::to_owned);
-    let token = std::env::var("NETALYTICS_TOKEN").ok().filter(|_| flag.is_none());
-    let file = flag.or_else(|| environment("NETALYTICS_TOKEN_FILE").map(PathBuf::from)).or(profile);
+    let token = std::env::var("NETALYTICS_TOKEN")
+        .ok()
+        .filter(|_| flag.is_none());
+    let file = flag
+        .or_else(|| environment("NETALYTICS_TOKEN_FILE").map(PathBuf::from))
+        .or(profile);
     let (from, text) = match (token, file) {
         (Some(token), _) => ("NETALYTICS_TOKEN".to_owned(), token),
         (None, Some(path)) => {
@@ -329,13 +404,21 @@ pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
         let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
         Ok((name.to_owned(), Value::from(value)))
     };
-    Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
+    Ok(Value::Object(
+        texts.iter().map(pair).collect::<anyhow::Result<_>>()?,
+    ))
 }
 
 /// Percent-encodes a parameter value.
 pub fn encoded(text: &str) -> String {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let one = |byte: u8| {
+        if safe(byte) {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    };
     text.bytes().map(one).collect()
 }
 
@@ -356,16 +439,30 @@ mod tests {
             ("http://me:secret@127.0.0.1", "without a user"),
             ("http://", "--server"),
         ] {
-            let said = ServerClient::at(url, Some(token.path()), None).err().expect(url).to_string();
+            let said = ServerClient::at(url, Some(token.path()), None)
+                .err()
+                .expect(url)
+                .to_string();
             assert!(said.contains(words), "{url}: {said}");
         }
-        for url in ["http://localhost:1", "http://127.1.2.3", "http://[::1]:80/", "https://10.0.0.1"] {
-            assert!(ServerClient::at(url, Some(token.path()), None).is_ok(), "{url}");
+        for url in [
+            "http://localhost:1",
+            "http://127.1.2.3",
+            "http://[::1]:80/",
+            "https://10.0.0.1",
+        ] {
+            assert!(
+                ServerClient::at(url, Some(token.path()), None).is_ok(),
+                "{url}"
+            );
         }
     }
 
     #[test]
     fn parameters_are_encoded() {
-        assert_eq!(encoded("2026-11-22T10:00:00Z&x=ä"), "2026-11-22T10%3A00%3A00Z%26x%3D%C3%A4");
+        assert_eq!(
+            encoded("2026-11-22T10:00:00Z&x=ä"),
+            "2026-11-22T10%3A00%3A00Z%26x%3D%C3%A4"
+        );
     }
 }

@@ -78,11 +78,16 @@ impl JobSummary {
         for agent in &self.agents {
             let name = agent["agent"].as_str().unwrap_or_default();
             // A failed job's reason consists of its agents' reasons.
-            if let Some(why) = agent["reason"].as_str().filter(|_| self.outcome() != "failed") {
+            if let Some(why) = agent["reason"]
+                .as_str()
+                .filter(|_| self.outcome() != "failed")
+            {
                 said.push(format!("agent {name}: {why}"));
             }
             if agent["records_lost"].as_u64().is_some_and(|lost| lost > 0) {
-                said.push(format!("agent {name} lost results: its spool was full, or it died"));
+                said.push(format!(
+                    "agent {name} lost results: its spool was full, or it died"
+                ));
             }
         }
         said.extend(self.output_errors.iter().cloned());
@@ -96,25 +101,42 @@ impl JobSummary {
         if self.ended_well() {
             text.push_str(&format!("job {id} ended: {}\n", self.reason()));
         }
-        let names = self.agents.iter().filter_map(|agent| agent["agent"].as_str());
+        let names = self
+            .agents
+            .iter()
+            .filter_map(|agent| agent["agent"].as_str());
         let width = names.map(|name| name.chars().count()).max().unwrap_or(0);
         for agent in &self.agents {
             let name = agent["agent"].as_str().unwrap_or_default();
             let count = |name: &str| agent["counters"][name].as_u64().unwrap_or(0);
-            let mut counts =
-                vec![format!("{} packets", count("packets")), format!("{} tuples", count("tuples"))];
+            let mut counts = vec![
+                format!("{} packets", count("packets")),
+                format!("{} tuples", count("tuples")),
+            ];
             for what in ["lost", "gaps"] {
-                counts.extend(Some(count(what)).filter(|n| *n > 0).map(|n| format!("{n} {what}")));
+                counts.extend(
+                    Some(count(what))
+                        .filter(|n| *n > 0)
+                        .map(|n| format!("{n} {what}")),
+                );
             }
-            let state = match (agent["state"].as_str().unwrap_or_default(), agent["reason"].is_string()) {
+            let state = match (
+                agent["state"].as_str().unwrap_or_default(),
+                agent["reason"].is_string(),
+            ) {
                 ("gone", true) => "has not run it",
                 (state, _) => state,
             };
-            text.push_str(&format!("agent {name:width$}  {}  {state}\n", counts.join(", ")));
+            text.push_str(&format!(
+                "agent {name:width$}  {}  {state}\n",
+                counts.join(", ")
+            ));
         }
         if let Value::Object(taps) = &self.taps {
-            let counts: Vec<String> =
-                taps.iter().map(|(name, n)| format!("{n} {}", name.replace('_', " "))).collect();
+            let counts: Vec<String> = taps
+                .iter()
+                .map(|(name, n)| format!("{n} {}", name.replace('_', " ")))
+                .collect();
             text.push_str(&format!("seen by both taps  {}\n", counts.join(", ")));
         }
         for delivered in &self.delivered {
@@ -130,10 +152,12 @@ impl JobSummary {
 
     /// Summary as JSON, with a line break.
     pub fn json(&self) -> String {
-        let error =
-            |text: &String| json!({ "path": null, "offset": null, "message": text, "after_packets": 0 });
+        let error = |text: &String| json!({ "path": null, "offset": null, "message": text, "after_packets": 0 });
         let output = &self.output_errors;
-        let other = self.complaints().into_iter().filter(|text| !output.contains(text));
+        let other = self
+            .complaints()
+            .into_iter()
+            .filter(|text| !output.contains(text));
         let summary = json!({
             "query": self.query,
             "version": env!("CARGO_PKG_VERSION"),
@@ -160,5 +184,9 @@ impl JobSummary {
 
 /// A count of rows with the matching verb.
 fn rows(n: u64, one: &str, several: &str) -> String {
-    if n == 1 { format!("1 row {one}") } else { format!("{n} rows {several}") }
+    if n == 1 {
+        format!("1 row {one}")
+    } else {
+        format!("{n} rows {several}")
+    }
 }

@@ -23,19 +23,29 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<CommandOutcome> {
     };
     match &flags.what {
         None => {
-            let tokens = with_times(all()?, &[("created_ns", "created"), ("expires_ns", "expires")]);
+            let tokens = with_times(
+                all()?,
+                &[("created_ns", "created"), ("expires_ns", "expires")],
+            );
             print_things(
                 &["id", "name", "role", "networks", "created", "expires"],
                 &tokens,
                 flags.server.format,
             )
         }
-        Some(TokensVerb::Create { name, role, networks, expires, out }) => {
+        Some(TokensVerb::Create {
+            name,
+            role,
+            networks,
+            expires,
+            out,
+        }) => {
             let file = out.as_deref().map(SecretFile::create).transpose()?;
-            let role = role.to_possible_value().map(|value| value.get_name().to_owned());
+            let role = role
+                .to_possible_value()
+                .map(|value| value.get_name().to_owned());
             let expires = expires.map(|ns| ns.unsigned_abs().div_ceil(1_000_000_000));
-            let asked =
-                json!({ "name": name, "role": role, "networks": networks, "expires_in_seconds": expires });
+            let asked = json!({ "name": name, "role": role, "networks": networks, "expires_in_seconds": expires });
             let made = remote.json("POST", "/api/v1/tokens", Some(&asked))?;
             print_or_keep(made["secret"].as_str().unwrap_or_default(), file)
         }
@@ -60,8 +70,16 @@ pub fn print_or_keep(secret: &str, file: Option<SecretFile>) -> anyhow::Result<C
 /// Prints the audit log, newest first.
 pub fn audit(flags: &AuditFlags) -> anyhow::Result<CommandOutcome> {
     let remote = ServerClient::of(&flags.server)?;
-    let found = remote.json("GET", &format!("/api/v1/audit?limit={}", flags.limit.min(PAGE)), None)?;
+    let found = remote.json(
+        "GET",
+        &format!("/api/v1/audit?limit={}", flags.limit.min(PAGE)),
+        None,
+    )?;
     let entries = found["entries"].as_array().cloned().unwrap_or_default();
     let entries = with_times(entries, &[("at_ns", "at")]);
-    print_things(&["at", "who", "act", "object", "outcome"], &entries, flags.server.format)
+    print_things(
+        &["at", "who", "act", "object", "outcome"],
+        &entries,
+        flags.server.format,
+    )
 }

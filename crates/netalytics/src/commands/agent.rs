@@ -26,8 +26,19 @@ const POLICY: &str = "/etc/netalytics/agent.toml";
 
 /// Runs the agent.
 pub fn agent(flags: &AgentFlags) -> anyhow::Result<CommandOutcome> {
-    if let Some(AgentVerb::Enrol { server, token_file, ca, folder }) = &flags.what {
-        return enrol(server, token_file.as_ref(), ca.as_ref(), &own_folder(folder.as_ref()));
+    if let Some(AgentVerb::Enrol {
+        server,
+        token_file,
+        ca,
+        folder,
+    }) = &flags.what
+    {
+        return enrol(
+            server,
+            token_file.as_ref(),
+            ca.as_ref(),
+            &own_folder(folder.as_ref()),
+        );
     }
     let policy = policy(flags.policy.as_deref())?;
     let folder = own_folder(flags.folder.as_ref());
@@ -49,7 +60,10 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<CommandOutcome> {
         credentials,
         program: std::env::current_exe().context("this program cannot be found")?,
         version: env!("CARGO_PKG_VERSION").into(),
-        spool: SpoolLimits { bytes_max: flags.spool_max as u64, ..SpoolLimits::default() },
+        spool: SpoolLimits {
+            bytes_max: flags.spool_max as u64,
+            ..SpoolLimits::default()
+        },
         demo: flags.demo.clone().map(|capture| DemoCapture {
             capture,
             pause: Duration::from_nanos(flags.demo_pause.unsigned_abs()),
@@ -58,26 +72,32 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<CommandOutcome> {
     };
     let folder = config.folder.clone();
     let url = config.server.url();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("cannot start the event loop")?.block_on(async {
-        let heeds_hangup = !signals::is_hangup_ignored();
-        // The event loop handles the first signal; this one handles a later SIGINT, which abandons the unsent data of
-        // monitors.
-        SignalHandlers::end(&StopSignal::default())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hangup = signal(SignalKind::hangup())?;
-        output::complain(&format!("agent {} of {url}; Ctrl-C ends it", config.name));
-        let stop = async {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv(), if heeds_hangup => {}
-                () = let_go(), if flags.while_held => {}
-            }
-        };
-        run(config, stop).await.with_context(|| format!("cannot use {}", folder.display()))
-    })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .context("cannot start the event loop")?
+        .block_on(async {
+            let heeds_hangup = !signals::is_hangup_ignored();
+            // The event loop handles the first signal; this one handles a later SIGINT, which abandons the unsent data of
+            // monitors.
+            SignalHandlers::end(&StopSignal::default())?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut hangup = signal(SignalKind::hangup())?;
+            output::complain(&format!("agent {} of {url}; Ctrl-C ends it", config.name));
+            let stop = async {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hangup.recv(), if heeds_hangup => {}
+                    () = let_go(), if flags.while_held => {}
+                }
+            };
+            run(config, stop)
+                .await
+                .with_context(|| format!("cannot use {}", folder.display()))
+        })?;
     Ok(CommandOutcome::Done)
 }
 
@@ -95,8 +115,11 @@ async fn let_go() {
 fn policy(named: Option<&Path>) -> anyhow::Result<HostPolicy> {
     let path = named.unwrap_or(Path::new(POLICY));
     match fs::read_to_string(path) {
-        Ok(text) => HostPolicy::parse(&text).map_err(|why| wrong_flags(format!("{}: {why}", path.display()))),
-        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => Ok(HostPolicy::default()),
+        Ok(text) => HostPolicy::parse(&text)
+            .map_err(|why| wrong_flags(format!("{}: {why}", path.display()))),
+        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
+            Ok(HostPolicy::default())
+        }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
@@ -109,13 +132,19 @@ fn enrol(
     folder: &Path,
 ) -> anyhow::Result<CommandOutcome> {
     let token = token(token_file)?.ok_or_else(|| {
-        wrong_flags("no one-time token: use --token-file FILE, or NETALYTICS_TOKEN in the environment")
+        wrong_flags(
+            "no one-time token: use --token-file FILE, or NETALYTICS_TOKEN in the environment",
+        )
     })?;
     let ca = ca.map(read).transpose()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.context("cannot start the event loop")?;
     let enrolled = runtime.block_on(agent::enrol::enrol(url, &token, ca, folder));
-    let peer = enrolled.map_err(|why| anyhow!("this host has not enrolled: {why}"))?.peer;
+    let peer = enrolled
+        .map_err(|why| anyhow!("this host has not enrolled: {why}"))?
+        .peer;
     output::complain(&format!(
         "this host is agent {}; its certificate is valid until {}, and is renewed while the agent runs",
         peer.name,
@@ -146,7 +175,8 @@ fn name(
 fn own_folder(said: Option<&PathBuf>) -> PathBuf {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let is_root = home.as_deref() == Some(Path::new("/root"));
-    said.cloned().unwrap_or_else(|| usual_folder(is_root, home.as_deref()))
+    said.cloned()
+        .unwrap_or_else(|| usual_folder(is_root, home.as_deref()))
 }
 
 fn read(path: &PathBuf) -> anyhow::Result<String> {
@@ -170,7 +200,10 @@ fn server(
     let tls = match (credentials, &flags.ca) {
         _ if !url.starts_with("https://") => None,
         (Some(own), _) => Some(own.tls()?),
-        (None, Some(path)) => Some(identity::client_config(TrustedServers::Of(&read(path)?), None)?),
+        (None, Some(path)) => Some(identity::client_config(
+            TrustedServers::Of(&read(path)?),
+            None,
+        )?),
         (None, None) => Some(identity::client_config(system(), None)?),
     };
     if tls.is_some() && token.is_none() && credentials.is_none() {

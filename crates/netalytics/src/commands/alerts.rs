@@ -11,8 +11,24 @@ use crate::client::server_client::{ServerClient, ServerRequest, encoded, labels}
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::output;
 
-const ALERT: [&str; 6] = ["state", "rule", "labels", "annotations", "held", "silenced_by"];
-const RULE: [&str; 8] = ["id", "name", "state", "firing", "pending", "job_id", "when", "receivers"];
+const ALERT: [&str; 6] = [
+    "state",
+    "rule",
+    "labels",
+    "annotations",
+    "held",
+    "silenced_by",
+];
+const RULE: [&str; 8] = [
+    "id",
+    "name",
+    "state",
+    "firing",
+    "pending",
+    "job_id",
+    "when",
+    "receivers",
+];
 const SILENCE: [&str; 6] = ["id", "matchers", "starts", "ends", "author", "comment"];
 const SILENCE_TIMES: [(&str, &str); 2] = [("starts_ns", "starts"), ("ends_ns", "ends")];
 const RECEIVER: [&str; 5] = ["name", "to", "waiting", "sent", "problem"];
@@ -25,11 +41,18 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<CommandOutcome> {
         let found = remote.json("GET", path, None)?;
         let things = found[of].as_array().cloned().unwrap_or_default();
         let things = with_times(things, &SILENCE_TIMES);
-        print_things(columns, &things.into_iter().map(flat).collect::<Vec<_>>(), format)
+        print_things(
+            columns,
+            &things.into_iter().map(flat).collect::<Vec<_>>(),
+            format,
+        )
     };
     match &flags.what {
         None => {
-            let state = flags.state.as_ref().map(|state| format!("&state={}", encoded(state)));
+            let state = flags
+                .state
+                .as_ref()
+                .map(|state| format!("&state={}", encoded(state)));
             let path = format!("/api/v1/alerts?limit=1000{}", state.unwrap_or_default());
             print_things(&ALERT, &all(&remote, &path, "alerts", "after")?, format)
         }
@@ -37,16 +60,25 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<CommandOutcome> {
         Some(AlertsVerb::Add(asked)) => {
             let body = rule(asked)?;
             // The error may concern the query or the condition, so it is printed as text.
-            let asked =
-                ServerRequest { body: Some(&body), ..ServerRequest::plain("POST", "/api/v1/alert-rules") };
+            let asked = ServerRequest {
+                body: Some(&body),
+                ..ServerRequest::plain("POST", "/api/v1/alert-rules")
+            };
             print_things(&RULE, &[flat(remote.try_json(&asked)?)], format)
         }
         Some(AlertsVerb::Remove { rule }) => {
-            remote.ask("DELETE", &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?))?;
+            remote.ask(
+                "DELETE",
+                &format!("/api/v1/alert-rules/{}", numbered(&remote, rule)?),
+            )?;
             Ok(CommandOutcome::Done)
         }
         Some(AlertsVerb::Silences) => list("/api/v1/silences", "silences", &SILENCE),
-        Some(AlertsVerb::Silence { matchers, for_time, comment }) => {
+        Some(AlertsVerb::Silence {
+            matchers,
+            for_time,
+            comment,
+        }) => {
             let asked = json!({ "matchers": matchers, "for": for_time, "comment": comment });
             let made = remote.json("POST", "/api/v1/silences", Some(&asked))?;
             print_things(&SILENCE, &with_times(vec![made], &SILENCE_TIMES), format)
@@ -63,17 +95,25 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<CommandOutcome> {
 /// A rule as one row: the request merged with its state.
 fn flat(mut thing: Value) -> Value {
     if let Some(asked) = thing["rule"].as_object().cloned() {
-        thing.as_object_mut().into_iter().for_each(|all| all.extend(asked.clone()));
+        thing
+            .as_object_mut()
+            .into_iter()
+            .for_each(|all| all.extend(asked.clone()));
     }
     thing
 }
 
 fn rule(asked: &AlertAddFlags) -> anyhow::Result<Value> {
-    let AlertAddFlags { query, job, when, .. } = asked;
+    let AlertAddFlags {
+        query, job, when, ..
+    } = asked;
     let pairs = |texts: &[String]| labels(texts, "--label and --annotation require NAME=VALUE");
     let mut rule = Map::new();
     let mut say = |name: &str, value: Value| drop(rule.insert(name.into(), value));
-    say("name", asked.name.clone().unwrap_or_else(|| when.clone()).into());
+    say(
+        "name",
+        asked.name.clone().unwrap_or_else(|| when.clone()).into(),
+    );
     say("when", when.clone().into());
     say("labels", pairs(&asked.label)?);
     say("annotations", pairs(&asked.annotation)?);
@@ -100,15 +140,31 @@ fn numbered(remote: &ServerClient, rule: &str) -> anyhow::Result<String> {
     let rules = found["rules"].as_array().into_iter().flatten();
     let mut numbers = rules.filter(|known| known["name"] == rule || known["id"] == rule);
     let number = numbers.next().and_then(|known| known["id"].as_str());
-    number.map(str::to_owned).ok_or_else(|| anyhow!("there is no alert rule {rule}"))
+    number
+        .map(str::to_owned)
+        .ok_or_else(|| anyhow!("there is no alert rule {rule}"))
 }
 
-fn test(remote: &ServerClient, receiver: &str, format: OutputFormat) -> anyhow::Result<CommandOutcome> {
+fn test(
+    remote: &ServerClient,
+    receiver: &str,
+    format: OutputFormat,
+) -> anyhow::Result<CommandOutcome> {
     if receiver.is_empty() {
-        return Err(wrong_flags("no such receiver: netalytics alerts receivers lists them"));
+        return Err(wrong_flags(
+            "no such receiver: netalytics alerts receivers lists them",
+        ));
     }
-    let outcome = remote.json("POST", &format!("/api/v1/receivers/{}/test", encoded(receiver)), None)?;
-    print_things(&["taken", "problem"], std::slice::from_ref(&outcome), format)?;
+    let outcome = remote.json(
+        "POST",
+        &format!("/api/v1/receivers/{}/test", encoded(receiver)),
+        None,
+    )?;
+    print_things(
+        &["taken", "problem"],
+        std::slice::from_ref(&outcome),
+        format,
+    )?;
     match outcome["taken"] == true {
         true => Ok(CommandOutcome::Done),
         false => {

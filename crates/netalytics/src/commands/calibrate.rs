@@ -50,18 +50,31 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
             output::complain(text);
         }
     };
-    let nobody = measure("PARSE packet TO 203.0.113.1:1 PROCESS (count)", &workload, flags.rounds)?;
+    let nobody = measure(
+        "PARSE packet TO 203.0.113.1:1 PROCESS (count)",
+        &workload,
+        flags.rounds,
+    )?;
     let refuse_ns = nobody.ns_each(0.0);
     let mut parse_ns = Vec::new();
     for (parser, port) in PARSERS {
         let to = port.map(|port| format!(" TO *:{port}")).unwrap_or_default();
-        let measured = measure(&format!("PARSE {parser}{to} PROCESS (count)"), &workload, flags.rounds)?;
+        let measured = measure(
+            &format!("PARSE {parser}{to} PROCESS (count)"),
+            &workload,
+            flags.rounds,
+        )?;
         let ns = measured.ns_each(refuse_ns);
-        tell(&format!("{parser}: {ns:.0} ns for each of {} packets", measured.asked));
+        tell(&format!(
+            "{parser}: {ns:.0} ns for each of {} packets",
+            measured.asked
+        ));
         parse_ns.push((parser, ns));
     }
     let lab = NamespaceLab::new();
-    let received = of_lab(&lab, |lab| calibration::receiving(lab, refuse_ns, flags.rounds));
+    let received = of_lab(&lab, |lab| {
+        calibration::receiving(lab, refuse_ns, flags.rounds)
+    });
     match &received {
         Ok(of) => tell(&format!(
             "receiving a packet: {:.0} ns, and {:.2} ns per byte; an idle monitor: {:.4} cores",
@@ -73,7 +86,13 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
     }
     let copied = of_lab(&lab, |lab| calibration::copying(lab, flags.rounds));
     match &copied {
-        Ok(SwitchCopyCost { copy, mirror, tunnel, cut, unsure }) => {
+        Ok(SwitchCopyCost {
+            copy,
+            mirror,
+            tunnel,
+            cut,
+            unsure,
+        }) => {
             let ways = [
                 ("by a rule", copy),
                 ("by a mirror", mirror),
@@ -85,7 +104,10 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
                 None => format!("less than {unsure:.0} ns {way}, below the resolution"),
             };
             let ways: Vec<String> = ways.iter().map(of).collect();
-            tell(&format!("copying a packet in a userspace switch: {}", ways.join(", ")));
+            tell(&format!(
+                "copying a packet in a userspace switch: {}",
+                ways.join(", ")
+            ));
         }
         Err(why) => tell(&format!(
             "the cost of copying a packet in a switch could not be measured ({why:#}); the values of [switch] are built-in estimates"
@@ -94,7 +116,9 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
     drop(lab);
     let text = written(refuse_ns, &parse_ns, received.ok(), copied.ok());
     // Verifies that the file can be read.
-    PlanCosts::parse(&text).map_err(anyhow::Error::msg).context("the measured values are implausible")?;
+    PlanCosts::parse(&text)
+        .map_err(anyhow::Error::msg)
+        .context("the measured values are implausible")?;
     match &flags.output {
         None => output::print(text.as_bytes()),
         Some(path) => {
@@ -139,22 +163,30 @@ impl CalibrationRun {
 
 /// The fastest of several runs of a query over the workload, on one worker.
 fn measure(query: &str, workload: &Path, rounds: u8) -> anyhow::Result<CalibrationRun> {
-    let checked = query::check(query, &parsers::registry::schemas(), &query::HostTable::default());
+    let checked = query::check(
+        query,
+        &parsers::registry::schemas(),
+        &query::HostTable::default(),
+    );
     let checked = checked.map_err(|errors| anyhow::anyhow!(query::render(&errors, query)))?;
     let plan = planner::lower(&checked);
     let mut best: Option<CalibrationRun> = None;
     for _ in 0..rounds {
         let input = JobInput::Shared(capture::open(&[PathBuf::from(workload)]), 1);
         let started = Instant::now();
-        let mut job =
-            MonitorJob::start(&plan, &job::JobConfig::default(), input).context("cannot start a worker")?;
+        let mut job = MonitorJob::start(&plan, &job::JobConfig::default(), input)
+            .context("cannot start a worker")?;
         while job.next(PATIENCE, &mut NullOutput) != MonitorProgress::Done {}
         let took = started.elapsed();
         let accounting = job.end().accounting;
         let refused = accounting.filtered_total();
         let asked = accounting.received - refused;
         if best.as_ref().is_none_or(|best| took < best.took) {
-            best = Some(CalibrationRun { took, asked, refused });
+            best = Some(CalibrationRun {
+                took,
+                asked,
+                refused,
+            });
         }
     }
     best.context("nothing was measured")
@@ -170,13 +202,18 @@ impl OutputConsumer for NullOutput {
 fn repeated(capture: &[u8], rounds: u32) -> Vec<u8> {
     const HEAD: usize = 24;
     let mut all = capture.get(..HEAD).unwrap_or_default().to_vec();
-    let number =
-        |at: usize| -> Option<u32> { Some(u32::from_le_bytes(capture.get(at..at + 4)?.try_into().ok()?)) };
+    let number = |at: usize| -> Option<u32> {
+        Some(u32::from_le_bytes(
+            capture.get(at..at + 4)?.try_into().ok()?,
+        ))
+    };
     for round in 0..rounds {
         let mut at = HEAD;
         while let (Some(seconds), Some(length)) = (number(at), number(at + 8)) {
             let end = at + 16 + length as usize;
-            let Some(rest) = capture.get(at + 4..end) else { break };
+            let Some(rest) = capture.get(at + 4..end) else {
+                break;
+            };
             all.extend(seconds.wrapping_add(round * ROUND_SECONDS).to_le_bytes());
             all.extend(rest);
             at = end;
@@ -246,7 +283,11 @@ mod tests {
     fn the_workload_is_the_capture_many_times() {
         let twice = repeated(CAPTURE, 2);
         assert_eq!(twice.len(), 24 + 2 * (CAPTURE.len() - 24));
-        assert_eq!(repeated(&CAPTURE[..30], 2).len(), 24, "a record that is cut off");
+        assert_eq!(
+            repeated(&CAPTURE[..30], 2).len(),
+            24,
+            "a record that is cut off"
+        );
     }
 
     #[test]
@@ -255,8 +296,15 @@ mod tests {
         let costs = PlanCosts::parse(&written(60.0, &parsers, None, None)).expect("costs");
         assert_eq!(costs.monitor.parse_ns["http"], 300.0);
         assert_eq!((costs.monitor.refuse_ns, costs.switch.cut_ns), (60.0, None));
-        assert_eq!(costs.monitor.receive_ns, PlanCosts::default().monitor.receive_ns);
-        let received = ReceiveCost { packet: 900.0, byte: 0.25, idle_cores: 0.004 };
+        assert_eq!(
+            costs.monitor.receive_ns,
+            PlanCosts::default().monitor.receive_ns
+        );
+        let received = ReceiveCost {
+            packet: 900.0,
+            byte: 0.25,
+            idle_cores: 0.004,
+        };
         let copied = SwitchCopyCost {
             copy: Some(700.0),
             mirror: None,
@@ -264,11 +312,18 @@ mod tests {
             cut: Some(9000.0),
             unsure: 30.0,
         };
-        let costs = PlanCosts::parse(&written(60.0, &parsers, Some(received), Some(copied))).expect("costs");
-        assert_eq!((costs.monitor.receive_ns, costs.monitor.receive_byte_ns), (900.0, 0.25));
+        let costs = PlanCosts::parse(&written(60.0, &parsers, Some(received), Some(copied)))
+            .expect("costs");
+        assert_eq!(
+            (costs.monitor.receive_ns, costs.monitor.receive_byte_ns),
+            (900.0, 0.25)
+        );
         assert_eq!(costs.monitor.idle_cores, 0.004);
         let switch = costs.switch;
-        assert_eq!((switch.copy_ns, switch.mirror_ns, switch.tunnel_ns), (700.0, 30.0, 2000.0));
+        assert_eq!(
+            (switch.copy_ns, switch.mirror_ns, switch.tunnel_ns),
+            (700.0, 30.0, 2000.0)
+        );
         assert_eq!(switch.cut_ns, Some(9000.0));
     }
 }

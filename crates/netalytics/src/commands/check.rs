@@ -36,15 +36,26 @@ pub fn check(flags: &CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<C
         output::refuse_inputs(path, &inputs)?;
     }
     let is_compared = !flags.baseline.is_empty() || query.has_baseline();
-    let telling = if verbose { Verbosity::Everything } else { Verbosity::Errors };
+    let telling = if verbose {
+        Verbosity::Everything
+    } else {
+        Verbosity::Errors
+    };
     let held = match &flags.kept.server {
         Some(server) => kept(server, flags, &query, quiet)?,
         None if is_compared => compared(flags, &query, telling)?,
         None => answered(flags, &query, telling)?,
     };
-    let answer = ResultRows { schema: &held.schema, keys: held.keys, batches: &held.batches };
-    let mut outcomes: Vec<AssertionOutcome> =
-        held.asserted.iter().map(|asserted| asserted.judge(&answer, flags.allow_empty)).collect();
+    let answer = ResultRows {
+        schema: &held.schema,
+        keys: held.keys,
+        batches: &held.batches,
+    };
+    let mut outcomes: Vec<AssertionOutcome> = held
+        .asserted
+        .iter()
+        .map(|asserted| asserted.judge(&answer, flags.allow_empty))
+        .collect();
     if held.ended != CommandOutcome::Done {
         outcomes.push(AssertionOutcome::unread());
     }
@@ -59,10 +70,12 @@ pub fn check(flags: &CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<C
         .map(AssertionOutcome::lines)
         .collect();
     output::print(output::visible_lines(&shown).as_bytes())?;
-    Ok(match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
-        true => CommandOutcome::Done,
-        false => CommandOutcome::Incomplete,
-    })
+    Ok(
+        match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
+            true => CommandOutcome::Done,
+            false => CommandOutcome::Incomplete,
+        },
+    )
 }
 
 /// A result and its assertions.
@@ -75,12 +88,25 @@ struct CheckedResult {
 }
 
 /// Answers the query.
-fn answered(flags: &CheckFlags, query: &CommandQuery, telling: Verbosity) -> anyhow::Result<CheckedResult> {
-    let collecting = CheckTarget { flags, shared: Rc::default() };
+fn answered(
+    flags: &CheckFlags,
+    query: &CommandQuery,
+    telling: Verbosity,
+) -> anyhow::Result<CheckedResult> {
+    let collecting = CheckTarget {
+        flags,
+        shared: Rc::default(),
+    };
     let ended = work(&flags.work, query, &collecting, telling)?;
     let shared = collecting.shared.take();
     let (asserted, schema, keys) = shared.about.context("nothing was answered")?;
-    Ok(CheckedResult { asserted, schema, keys, batches: shared.batches, ended })
+    Ok(CheckedResult {
+        asserted,
+        schema,
+        keys,
+        batches: shared.batches,
+        ended,
+    })
 }
 
 /// Answer from stored data of a server's jobs.
@@ -92,7 +118,11 @@ fn kept(
 ) -> anyhow::Result<CheckedResult> {
     let mut kept = query_stored::ask(server, &flags.kept, query, flags.confidence)?;
     kept.mention(Verbosity::of(quiet, false));
-    let schemas: Vec<&Arc<Schema>> = kept.results.iter().map(|(result, _)| &result.schema).collect();
+    let schemas: Vec<&Arc<Schema>> = kept
+        .results
+        .iter()
+        .map(|(result, _)| &result.schema)
+        .collect();
     let asserted = asserted(flags, &schemas)?;
     let (result, batches) = kept.results.remove(0);
     if result.head.processor.is_none() {
@@ -111,10 +141,17 @@ fn kept(
 }
 
 /// Answers the query and compares it with its baseline.
-fn compared(flags: &CheckFlags, query: &CommandQuery, telling: Verbosity) -> anyhow::Result<CheckedResult> {
+fn compared(
+    flags: &CheckFlags,
+    query: &CommandQuery,
+    telling: Verbosity,
+) -> anyhow::Result<CheckedResult> {
     let mut about = None;
-    let comparing =
-        ComparisonInput { own: &flags.work, baseline: &flags.baseline, confidence: flags.confidence };
+    let comparing = ComparisonInput {
+        own: &flags.work,
+        baseline: &flags.baseline,
+        confidence: flags.confidence,
+    };
     let mut done = comparing.run(query, telling, &mut |results: &[ComparedResult]| {
         let schemas: Vec<&Arc<Schema>> = results.iter().map(ComparedResult::schema).collect();
         about = Some(asserted(flags, &schemas)?);
@@ -143,11 +180,18 @@ fn asserted(flags: &CheckFlags, schemas: &[&Arc<Schema>]) -> anyhow::Result<Vec<
     let mut wrong = String::new();
     for text in &flags.asserts {
         match query::check_assertion(text, schema) {
-            Ok(assertion) => all.push(ParsedAssertion { text: text.clone(), assertion }),
+            Ok(assertion) => all.push(ParsedAssertion {
+                text: text.clone(),
+                assertion,
+            }),
             Err(errors) => wrong.push_str(&query::render(&errors, text)),
         }
     }
-    if wrong.is_empty() { Ok(all) } else { Err(UsageError::Query(wrong).into()) }
+    if wrong.is_empty() {
+        Ok(all)
+    } else {
+        Err(UsageError::Query(wrong).into())
+    }
 }
 
 fn report(
@@ -157,16 +201,21 @@ fn report(
     passed: bool,
     outcomes: &[AssertionOutcome],
 ) -> anyhow::Result<()> {
-    let text = match path.extension().is_some_and(|end| end.eq_ignore_ascii_case("xml")) {
+    let text = match path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("xml"))
+    {
         true => junit(query, outcomes),
         false => {
             let assertions: Vec<_> = outcomes.iter().map(AssertionOutcome::json).collect();
-            let report = json!({ "query": query, "passed": passed, "rows": rows, "assertions": assertions });
+            let report =
+                json!({ "query": query, "passed": passed, "rows": rows, "assertions": assertions });
             format!("{report:#}\n")
         }
     };
     let mut file = output::create(path, FileOwner::Us)?;
-    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+    file.write_all(text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Collects the rows of a result.

@@ -26,12 +26,19 @@ pub fn compare(flags: &CompareFlags, quiet: bool, verbose: bool) -> anyhow::Resu
     let query = CommandQuery::read(&flags.query.work.text)?;
     if let Some(server) = &flags.kept.server {
         if !query.has_baseline() {
-            return Err(wrong_flags("nothing to compare with: add BASELINE to the query"));
+            return Err(wrong_flags(
+                "nothing to compare with: add BASELINE to the query",
+            ));
         }
         let kept = query_stored::ask(server, &flags.kept, &query, flags.confidence)?;
         return kept.print(&flags.query, telling);
     }
-    show(&flags.query, &query, (&flags.baseline, flags.confidence), telling)
+    show(
+        &flags.query,
+        &query,
+        (&flags.baseline, flags.confidence),
+        telling,
+    )
 }
 
 /// Answers a query with BASELINE.
@@ -50,7 +57,9 @@ fn show(
     telling: Verbosity,
 ) -> anyhow::Result<CommandOutcome> {
     if flags.work.network.network.is_some() {
-        return Err(wrong_flags("a comparison reads existing data: remove --network"));
+        return Err(wrong_flags(
+            "a comparison reads existing data: remove --network",
+        ));
     }
     if let Some(path) = &flags.output {
         output::refuse_inputs(path, baseline)?;
@@ -58,8 +67,12 @@ fn show(
     let mut ready = flags.prepare(query.text())?;
     flags.start(&mut ready)?;
     let is_terminal = ready.0.terminal;
-    let done =
-        ComparisonInput { own: &flags.work, baseline, confidence }.run(query, telling, &mut |_| Ok(()))?;
+    let done = ComparisonInput {
+        own: &flags.work,
+        baseline,
+        confidence,
+    }
+    .run(query, telling, &mut |_| Ok(()))?;
     if telling != Verbosity::Errors {
         notes(&done).iter().for_each(|note| output::complain(note));
     }
@@ -68,28 +81,51 @@ fn show(
         None => is_terminal && !flags.json,
     };
     let mut shown: Vec<(ResultHead, Vec<Batch>, RunResultTable)> = Vec::new();
-    let names = distinct_names(done.results.iter().map(|compared| compared.processor.as_str()));
+    let names = distinct_names(
+        done.results
+            .iter()
+            .map(|compared| compared.processor.as_str()),
+    );
     for ((compared, rows), name) in done.results.iter().zip(&done.rows).zip(names) {
         let (schema, rows, keys) = match for_eyes {
             true => {
                 let first = compared.first_aggregate();
                 let schema = comparison_table::long_schema(compared.schema(), first);
-                let rows =
-                    rows.iter().map(|batch| comparison_table::long_rows(first, &schema, batch)).collect();
+                let rows = rows
+                    .iter()
+                    .map(|batch| comparison_table::long_rows(first, &schema, batch))
+                    .collect();
                 (schema, rows, first)
             }
             false => (compared.schema().clone(), rows.clone(), compared.keys),
         };
         let head = ResultHead {
             processor: Some(name.clone()),
-            parsers: done.query.inputs.iter().map(|input| input.schema.name.to_string()).collect(),
-            columns: schema.fields.iter().map(|field| field.name.to_string()).collect(),
+            parsers: done
+                .query
+                .inputs
+                .iter()
+                .map(|input| input.schema.name.to_string())
+                .collect(),
+            columns: schema
+                .fields
+                .iter()
+                .map(|field| field.name.to_string())
+                .collect(),
             keys,
             slide_ns: None,
             empty: EmptyReason::NoTuples,
         };
         let columns = schema.ids().collect();
-        shown.push((head, rows, RunResultTable { head: file_head(&done, name), schema, columns }));
+        shown.push((
+            head,
+            rows,
+            RunResultTable {
+                head: file_head(&done, name),
+                schema,
+                columns,
+            },
+        ));
     }
     let heads = shown.iter().map(|(head, ..)| head.clone()).collect();
     let mut tables = Vec::new();
@@ -98,8 +134,13 @@ fn show(
         tables.push(table);
         rows.push(batches);
     }
-    let opened =
-        SinkContext { heads, tables, names: done.names, pace: WindowPace::Whole, row_group_bytes: 8 << 20 };
+    let opened = SinkContext {
+        heads,
+        tables,
+        names: done.names,
+        pace: WindowPace::Whole,
+        row_group_bytes: 8 << 20,
+    };
     let mut sink = flags.open(ready, opened)?;
     let written = write(sink.as_mut(), &rows);
     match written {
@@ -120,16 +161,25 @@ fn notes(done: &ComparisonOutcome) -> Vec<String> {
     let length = |i: usize| done.periods[i].nanos().unwrap_or(0);
     let said = |i: usize, name: &str| {
         let since = sinks::DisplayZone::default().time(done.periods[i].since_ns.unwrap_or(0));
-        format!("{name:<9} {} from {since}: {} tuples", units::duration(length(i) as f64), done.tuples[i])
+        format!(
+            "{name:<9} {} from {since}: {} tuples",
+            units::duration(length(i) as f64),
+            done.tuples[i]
+        )
     };
     let mut notes = vec![said(0, "period"), said(1, "baseline")];
     let longer = length(0).max(length(1));
     let shorter = length(0).min(length(1));
     if longer - shorter > longer / 100 {
-        notes.push("note: the periods differ in length: counts and sums are compared per second".into());
+        notes.push(
+            "note: the periods differ in length: counts and sums are compared per second".into(),
+        );
     }
     if let Some(i) = [0, 1].into_iter().find(|i| done.tuples[*i] == 0) {
-        notes.push(format!("note: the {} has no data", ["period", "baseline"][i]));
+        notes.push(format!(
+            "note: the {} has no data",
+            ["period", "baseline"][i]
+        ));
     }
     notes
 }
@@ -139,7 +189,9 @@ fn file_head(done: &ComparisonOutcome, table: String) -> FileMetadata {
     FileMetadata {
         kind: TableKind::Result,
         table,
-        parsers: inputs.map(|i| (i.schema.name.to_string(), i.schema.version)).collect(),
+        parsers: inputs
+            .map(|i| (i.schema.name.to_string(), i.schema.version))
+            .collect(),
         query: done.query.text.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         run: RandomState::new().hash_one(0),

@@ -15,7 +15,10 @@ pub fn complete(what: CompletionKind, text: &str) -> anyhow::Result<CommandOutco
         CompletionKind::Query => query_texts(text),
         CompletionKind::Interface => {
             let all = interfaces().context("cannot list the interfaces")?;
-            let names = all.into_iter().map(|interface| interface.name).chain(["any".to_owned()]);
+            let names = all
+                .into_iter()
+                .map(|interface| interface.name)
+                .chain(["any".to_owned()]);
             names.filter(|name| name.starts_with(text)).collect()
         }
     };
@@ -25,8 +28,12 @@ pub fn complete(what: CompletionKind, text: &str) -> anyhow::Result<CommandOutco
 
 /// Completions as full texts.
 fn query_texts(text: &str) -> Vec<String> {
-    let QueryCompletions { word, candidates } = query::complete(text, &parsers::registry::schemas());
-    candidates.iter().map(|candidate| format!("{}{candidate}", &text[..word.start])).collect()
+    let QueryCompletions { word, candidates } =
+        query::complete(text, &parsers::registry::schemas());
+    candidates
+        .iter()
+        .map(|candidate| format!("{}{candidate}", &text[..word.start]))
+        .collect()
 }
 
 #[cfg(test)]
@@ -38,16 +45,40 @@ mod tests {
         for (text, expected) in [
             ("", &["PARSE "][..]),
             ("PARSE mysql_q", &["PARSE mysql_query"]),
-            ("PARSE tcp_conn_time, http_g", &["PARSE tcp_conn_time, http_get"]),
+            (
+                "PARSE tcp_conn_time, http_g",
+                &["PARSE tcp_conn_time, http_get"],
+            ),
             ("PARSE http WH", &["PARSE http WHERE"]),
             ("PARSE http where stat", &["PARSE http where status"]),
-            ("PARSE http WHERE status >= 500 PROC", &["PARSE http WHERE status >= 500 PROCESS ("]),
-            ("PARSE http PROCESS (wo", &["PARSE http PROCESS (workload-profile"]),
-            ("PARSE http PROCESS (group-qu", &["PARSE http PROCESS (group-quantile"]),
-            ("PARSE http PROCESS (group-top", &["PARSE http PROCESS (group-top-k"]),
-            ("PARSE http PROCESS (top-k: key=url_q", &["PARSE http PROCESS (top-k: key=url_query"]),
-            ("PARSE http PROCESS (top-k: sli", &["PARSE http PROCESS (top-k: slide="]),
-            ("PARSE http PROCESS (top-k) SAM", &["PARSE http PROCESS (top-k) SAMPLE"]),
+            (
+                "PARSE http WHERE status >= 500 PROC",
+                &["PARSE http WHERE status >= 500 PROCESS ("],
+            ),
+            (
+                "PARSE http PROCESS (wo",
+                &["PARSE http PROCESS (workload-profile"],
+            ),
+            (
+                "PARSE http PROCESS (group-qu",
+                &["PARSE http PROCESS (group-quantile"],
+            ),
+            (
+                "PARSE http PROCESS (group-top",
+                &["PARSE http PROCESS (group-top-k"],
+            ),
+            (
+                "PARSE http PROCESS (top-k: key=url_q",
+                &["PARSE http PROCESS (top-k: key=url_query"],
+            ),
+            (
+                "PARSE http PROCESS (top-k: sli",
+                &["PARSE http PROCESS (top-k: slide="],
+            ),
+            (
+                "PARSE http PROCESS (top-k) SAM",
+                &["PARSE http PROCESS (top-k) SAMPLE"],
+            ),
             ("PARSE http SIN", &["PARSE http SINCE"]),
             ("PARSE nonsense WHERE sta", &[]),
         ] {

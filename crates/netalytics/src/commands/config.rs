@@ -34,7 +34,13 @@ fn text(settings: &[Setting]) -> String {
 
 /// `flows-max = 1000  # file "limits.toml", line 3; default: 1048576`.
 fn line(setting: &Setting) -> String {
-    let Setting { name, value, default, origin, .. } = setting;
+    let Setting {
+        name,
+        value,
+        default,
+        origin,
+        ..
+    } = setting;
     let shown = value.as_deref().map(literal).unwrap_or_default();
     let of_default = default.as_deref().unwrap_or("not set");
     match origin {
@@ -46,8 +52,13 @@ fn line(setting: &Setting) -> String {
 
 /// A TOML value: a number or a boolean as such, otherwise a string, which TOML writes as JSON does.
 fn literal(value: &str) -> String {
-    let is_number =
-        value == "0" || (!value.starts_with('0') && value.bytes().all(|byte| byte.is_ascii_digit()));
-    let is_bare = value == "true" || value == "false" || (is_number && value.parse::<i64>().is_ok());
-    if is_bare { value.to_owned() } else { serde_json::Value::from(value).to_string() }
+    let is_number = value == "0"
+        || (!value.starts_with('0') && value.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_bare =
+        value == "true" || value == "false" || (is_number && value.parse::<i64>().is_ok());
+    if is_bare {
+        value.to_owned()
+    } else {
+        serde_json::Value::from(value).to_string()
+    }
 }

@@ -57,21 +57,30 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOut
         let mut switch = OpenVSwitch::new(folder, &named.bridge);
         let rules = switch.list().with_context(cannot)?.rules;
         let described = switch.describe().with_context(cannot)?;
-        taken.extend(rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server));
+        taken.extend(
+            rules
+                .iter()
+                .filter_map(|rule| rule.cookie.owner())
+                .map(|owner| owner.server),
+        );
         switches.push((named, switch, described, owners(&rules)));
     }
     let number = RuleOwnerKind::Passing.free_number(&taken)?;
-    let met: Vec<_> =
-        switches.iter().map(|(named, switch, of, _)| (named.name.as_str(), switch, of)).collect();
+    let met: Vec<_> = switches
+        .iter()
+        .map(|(named, switch, of, _)| (named.name.as_str(), switch, of))
+        .collect();
     let found = explore(&met, number, &asked)?;
-    let seen = switches.into_iter().map(|(named, _, described, rules)| DiscoveredSwitch {
-        name: named.name.clone(),
-        told: reached(flags, named, &described, &told, &mut notes),
-        bridge: named.bridge.clone(),
-        via: described.process.and_then(via),
-        described,
-        rules,
-    });
+    let seen = switches
+        .into_iter()
+        .map(|(named, _, described, rules)| DiscoveredSwitch {
+            name: named.name.clone(),
+            told: reached(flags, named, &described, &told, &mut notes),
+            bridge: named.bridge.clone(),
+            via: described.process.and_then(via),
+            described,
+            rules,
+        });
     let world = DiscoveredNetwork {
         switches: seen.collect(),
         found,
@@ -83,8 +92,13 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOut
     };
     let (draft, more) = draw(&world);
     notes.extend(more);
-    let is_known =
-        |name: &String| draft.switches.iter().chain(&draft.hosts).any(|entry| entry.text("name") == name);
+    let is_known = |name: &String| {
+        draft
+            .switches
+            .iter()
+            .chain(&draft.hosts)
+            .any(|entry| entry.text("name") == name)
+    };
     notes.extend(
         world
             .via
@@ -95,13 +109,17 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOut
     let text = draft.print();
     parsed(&text).map_err(|why| anyhow::anyhow!("the discovered network is invalid: {why}"))?;
     if !quiet {
-        notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
+        notes
+            .iter()
+            .for_each(|note| output::complain(&format!("note: {note}")));
     }
     match &flags.output {
         None => output::print(text.as_bytes()),
         Some(path) => {
             let cannot = || format!("cannot write {}", path.display());
-            output::create(path, FileOwner::Us)?.write_all(text.as_bytes()).with_context(cannot)?;
+            output::create(path, FileOwner::Us)?
+                .write_all(text.as_bytes())
+                .with_context(cannot)?;
             Ok(CommandOutcome::Done)
         }
     }
@@ -109,13 +127,21 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOut
 
 /// Parses a network file; the error lists all problems.
 fn parsed(text: &str) -> Result<NetworkSite, String> {
-    let told = |errors: Vec<SiteError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let told = |errors: Vec<SiteError>| {
+        errors
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
     NetworkSite::parse(text).map_err(told)
 }
 
 /// Agents of the server, if given.
 fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<DiscoveredAgent>> {
-    let Some(server) = &flags.server else { return Ok(Vec::new()) };
+    let Some(server) = &flags.server else {
+        return Ok(Vec::new());
+    };
     let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
     let answer = remote.json("GET", "/api/v1/agents", None)?;
     let texts = |of: &Value, key: &str| -> Vec<String> {
@@ -124,7 +150,9 @@ fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<DiscoveredAgent>> {
     };
     let agent = |of: &Value| {
         let shared = texts(of, "addresses_shared");
-        let own = texts(of, "addresses").into_iter().filter(|address| !shared.contains(address));
+        let own = texts(of, "addresses")
+            .into_iter()
+            .filter(|address| !shared.contains(address));
         DiscoveredAgent {
             name: of["name"].as_str().unwrap_or_default().to_owned(),
             addresses: own.filter_map(|address| address.parse().ok()).collect(),
@@ -133,7 +161,12 @@ fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<DiscoveredAgent>> {
             memory: of["memory_bytes"].as_u64().unwrap_or(0),
         }
     };
-    Ok(answer["agents"].as_array().into_iter().flatten().map(agent).collect())
+    Ok(answer["agents"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(agent)
+        .collect())
 }
 
 /// Addresses to probe.
@@ -146,8 +179,12 @@ fn addresses(
         IpAddr::V4(v4) => Some(v4),
         IpAddr::V6(_) => None,
     };
-    let mut all: BTreeSet<Ipv4Addr> =
-        agents.iter().flat_map(|agent| &agent.addresses).copied().filter_map(v4).collect();
+    let mut all: BTreeSet<Ipv4Addr> = agents
+        .iter()
+        .flat_map(|agent| &agent.addresses)
+        .copied()
+        .filter_map(v4)
+        .collect();
     let known = before.hosts.iter().flat_map(|host| host.texts("addresses"));
     all.extend(known.filter_map(|address| address.parse().ok().and_then(v4)));
     for (address, length) in &flags.addresses {
@@ -162,19 +199,30 @@ fn addresses(
     }
     if all.len() > ADDRESSES_MAX {
         let count = all.len();
-        return Err(wrong_flags(format!("{count} addresses; the maximum is {ADDRESSES_MAX}")));
+        return Err(wrong_flags(format!(
+            "{count} addresses; the maximum is {ADDRESSES_MAX}"
+        )));
     }
     Ok(all.into_iter().collect())
 }
 
 /// Datapath ids of the controller's switches.
-fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option<(String, Vec<String>)>> {
-    let Some(url) = &flags.controller else { return Ok(None) };
+fn told(
+    flags: &DiscoverFlags,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Option<(String, Vec<String>)>> {
+    let Some(url) = &flags.controller else {
+        return Ok(None);
+    };
     if !url.starts_with("http://") {
-        return Err(wrong_flags("--controller: expected an address such as http://127.0.0.1:8081"));
+        return Err(wrong_flags(
+            "--controller: expected an address such as http://127.0.0.1:8081",
+        ));
     }
     let file = flags.controller_token.as_deref();
-    let token = file.map(crate::network::run::switches::controller_token).transpose()?;
+    let token = file
+        .map(crate::network::run::switches::controller_token)
+        .transpose()?;
     let has = steer::datapaths(url, token.as_deref()).context("cannot ask the controller")?;
     if has.len() > flags.switches.len() {
         let all = has.len();
@@ -191,7 +239,12 @@ fn reached(
     told: &Option<(String, Vec<String>)>,
     notes: &mut Vec<String>,
 ) -> SwitchControl {
-    let token_file = || flags.controller_token.as_ref().map(|file| file.display().to_string());
+    let token_file = || {
+        flags
+            .controller_token
+            .as_ref()
+            .map(|file| file.display().to_string())
+    };
     let database = || SwitchControl::Database(format!("unix:{}", named.socket.display()));
     match told {
         Some((url, has)) if has.contains(&described.datapath) => {
@@ -200,7 +253,9 @@ fn reached(
         Some(_) => {
             let name = &named.name;
             let number = &described.datapath;
-            notes.push(format!("the controller has no switch {number}: {name} is read from its database"));
+            notes.push(format!(
+                "the controller has no switch {number}: {name} is read from its database"
+            ));
             database()
         }
         None => database(),
@@ -214,7 +269,13 @@ fn via(process: u32) -> Option<Vec<String>> {
     if of(Path::new("/proc/self/ns/net"))? == there {
         return Some(Vec::new());
     }
-    let named = fs::read_dir(NAMED_NETWORKS).ok()?.flatten().map(|entry| entry.path());
+    let named = fs::read_dir(NAMED_NETWORKS)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
     let path = named.into_iter().find(|path| of(path) == Some(there))?;
-    Some(vec!["nsenter".to_owned(), format!("--net={}", path.display())])
+    Some(vec![
+        "nsenter".to_owned(),
+        format!("--net={}", path.display()),
+    ])
 }

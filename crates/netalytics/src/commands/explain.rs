@@ -28,10 +28,16 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
     };
     if flags.bus.engine == MergeEngineFlag::Flink {
         let told = kafka::read::statements(&checked, &flags.bus.asked())?;
-        let said: String = told.iter().map(|statement| format!("{statement};\n\n")).collect();
+        let said: String = told
+            .iter()
+            .map(|statement| format!("{statement};\n\n"))
+            .collect();
         return output::print(output::visible_lines(said.trim_end()).as_bytes());
     }
-    let options = PlanOptions { bounds: period::as_far_as_known(&checked), ..PlanOptions::default() };
+    let options = PlanOptions {
+        bounds: period::as_far_as_known(&checked),
+        ..PlanOptions::default()
+    };
     let plan = planner::lower_with(&checked, &options);
     if let Some(network) = &flags.network.network {
         if flags.server.is_some() {
@@ -39,18 +45,25 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
         }
         let planned = network::plan::plan(&flags.network, network, &plan, checked.budget)?;
         let said = match flags.format {
-            PlanFormat::Text => planner::explain(&plan) + &planner::physical::to_text(&planned.plan),
+            PlanFormat::Text => {
+                planner::explain(&plan) + &planner::physical::to_text(&planned.plan)
+            }
             PlanFormat::Json => format!("{:#}\n", planner::physical::to_json(&planned.plan)),
             PlanFormat::Svg => planner::physical::to_svg(&planned.plan, &planned.site),
         };
         return output::print(output::visible_lines(&said).as_bytes());
     }
-    no_rows::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+    no_rows::never(&plan)
+        .iter()
+        .for_each(|reason| output::complain(&format!("note: {reason}")));
     let mut said = planner::explain(&plan) + &planner::explain_period(&checked);
     if let Some(server) = &flags.server {
         let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
-        said +=
-            &estimates(&remote.json("POST", "/api/v1/explain", Some(&json!({ "query": query.text() })))?);
+        said += &estimates(&remote.json(
+            "POST",
+            "/api/v1/explain",
+            Some(&json!({ "query": query.text() })),
+        )?);
     }
     output::print(output::visible_lines(&said).as_bytes())
 }
@@ -69,7 +82,12 @@ fn estimates(answer: &Value) -> String {
     };
     let agents = answer["agents"].as_array().into_iter().flatten();
     let lines: String = agents
-        .map(|of| line(&of["estimate"], &format!("on agent {}", of["agent"].as_str().unwrap_or_default())))
+        .map(|of| {
+            line(
+                &of["estimate"],
+                &format!("on agent {}", of["agent"].as_str().unwrap_or_default()),
+            )
+        })
         .collect();
     match lines.is_empty() {
         true => line(&answer["estimate"], "no agent is connected; on a host"),

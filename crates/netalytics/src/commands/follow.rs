@@ -27,11 +27,17 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<CommandOutcome
     let signals = SignalHandlers::end(&stop).context("cannot handle signals")?;
     let mut source = capture::open_until(&flags.read, &stop);
     if source.errors().len() == flags.read.len() {
-        return Err(UnreadableInputs(source.errors().iter().map(ToString::to_string).collect()).into());
+        return Err(
+            UnreadableInputs(source.errors().iter().map(ToString::to_string).collect()).into(),
+        );
     }
     let file = flags.write.as_deref().map(keep).transpose()?;
     let destination = OutputDestination::open(flags.output.as_deref(), FileOwner::Us)?;
-    let show = if flags.hex { ByteFormat::Hex } else { ByteFormat::Text };
+    let show = if flags.hex {
+        ByteFormat::Hex
+    } else {
+        ByteFormat::Text
+    };
     let is_over = Cell::new(false);
     let mut following = FlowFollower {
         name: &flags.id,
@@ -43,9 +49,20 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<CommandOutcome
         is_over: &is_over,
     };
     let go_on = || !stop.is_asked() && !is_over.get();
-    CaptureWalk::new(&MonitorSpec::default(), flags.config()).walk(source.as_mut(), &mut following, &go_on);
+    CaptureWalk::new(&MonitorSpec::default(), flags.config()).walk(
+        source.as_mut(),
+        &mut following,
+        &go_on,
+    );
 
-    let FlowFollower { mut text, file, flows, found, failed, .. } = following;
+    let FlowFollower {
+        mut text,
+        file,
+        flows,
+        found,
+        failed,
+        ..
+    } = following;
     let failed = failed.or_else(|| text.finish().err());
     let mut complaints: Vec<String> = source.errors().iter().map(ToString::to_string).collect();
     if let Some(error) = failed.filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
@@ -54,7 +71,10 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<CommandOutcome
     if let Some((kept, error)) = file.map(|mut file| file.finish()) {
         complaints.extend(error.map(|error| format!("cannot write all packets: {error}")));
         if !quiet {
-            output::complain(&format!("{} packets kept, {} bytes", kept.packets, kept.bytes));
+            output::complain(&format!(
+                "{} packets kept, {} bytes",
+                kept.packets, kept.bytes
+            ));
         }
     }
     match signals.name() {
@@ -65,8 +85,14 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<CommandOutcome
         )),
         None => {}
     }
-    complaints.iter().for_each(|text| output::complain(&format!("error: {text}")));
-    Ok(if complaints.is_empty() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
+    complaints
+        .iter()
+        .for_each(|text| output::complain(&format!("error: {text}")));
+    Ok(if complaints.is_empty() {
+        CommandOutcome::Done
+    } else {
+        CommandOutcome::Incomplete
+    })
 }
 
 fn check_paths(flags: &FollowFlags) -> anyhow::Result<()> {
@@ -87,7 +113,10 @@ fn check_paths(flags: &FollowFlags) -> anyhow::Result<()> {
     if output.is_some() && output == write {
         return Err(wrong_flags("--output and --write name the same file"));
     }
-    [output, write].into_iter().flatten().try_for_each(|path| output::refuse_inputs(path, &flags.read))
+    [output, write]
+        .into_iter()
+        .flatten()
+        .try_for_each(|path| output::refuse_inputs(path, &flags.read))
 }
 
 fn keep(path: &Path) -> anyhow::Result<PacketFile> {

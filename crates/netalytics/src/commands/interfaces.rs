@@ -20,14 +20,29 @@ pub fn list(flags: &ListFlags) -> anyhow::Result<CommandOutcome> {
 }
 
 fn row(interface: &NetworkInterface) -> Vec<String> {
-    let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();
-    vec![interface.name.clone(), interface.state.to_string(), addresses.join(" ")]
+    let addresses: Vec<String> = interface
+        .addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    vec![
+        interface.name.clone(),
+        interface.state.to_string(),
+        addresses.join(" "),
+    ]
 }
 
 fn text(rows: &[Vec<String>]) -> String {
-    let width = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
+    let width = rows
+        .iter()
+        .map(|row| row[0].chars().count())
+        .max()
+        .unwrap_or(0);
     let line = |row: &Vec<String>| {
-        format!("{}\n", format!("{:width$}  {:10}  {}", row[0], row[1], row[2]).trim_end())
+        format!(
+            "{}\n",
+            format!("{:width$}  {:10}  {}", row[0], row[1], row[2]).trim_end()
+        )
     };
     rows.iter().map(line).collect()
 }
@@ -40,7 +55,10 @@ mod tests {
     fn a_line_for_each() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         assert_eq!(
-            text(&[row(["lo", "up", "127.0.0.1 ::1"]), row(["eth0", "no carrier", ""])]),
+            text(&[
+                row(["lo", "up", "127.0.0.1 ::1"]),
+                row(["eth0", "no carrier", ""])
+            ]),
             "lo    up          127.0.0.1 ::1\neth0  no carrier\n"
         );
     }

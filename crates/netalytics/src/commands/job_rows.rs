@@ -31,21 +31,36 @@ pub fn results(
         OutputFormat::Table => as_table(remote, which),
         OutputFormat::Jsonl => as_sent(remote, which, "jsonl"),
         OutputFormat::Csv => as_sent(remote, which, "csv"),
-        OutputFormat::Parquet => {
-            Err(wrong_flags("the formats of jobs results are table, jsonl and csv; the API also has Parquet"))
-        }
+        OutputFormat::Parquet => Err(wrong_flags(
+            "the formats of jobs results are table, jsonl and csv; the API also has Parquet",
+        )),
     }
 }
 
 /// Copies the server's format; the CSV header is written once for all pages.
-fn as_sent(remote: &ServerClient, which: &JobRowSelection, word: &str) -> anyhow::Result<CommandOutcome> {
-    let result = which.result.iter().map(|result| format!("&result={}", encoded(result))).collect::<String>();
-    let path = format!("/api/v1/jobs/{}/rows?limit=10000&format={word}{result}{}", which.job, which.params);
+fn as_sent(
+    remote: &ServerClient,
+    which: &JobRowSelection,
+    word: &str,
+) -> anyhow::Result<CommandOutcome> {
+    let result = which
+        .result
+        .iter()
+        .map(|result| format!("&result={}", encoded(result)))
+        .collect::<String>();
+    let path = format!(
+        "/api/v1/jobs/{}/rows?limit=10000&format={word}{result}{}",
+        which.job, which.params
+    );
     let mut after = String::new();
     loop {
         let page = remote.ask("GET", &format!("{path}{after}"))?;
         let has_names_again = word == "csv" && !after.is_empty();
-        let names = page.body.iter().position(|byte| *byte == b'\n').filter(|_| has_names_again);
+        let names = page
+            .body
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .filter(|_| has_names_again);
         output::print(&page.body[names.map_or(0, |end| end + 1)..])?;
         match page.next {
             Some(next) => after = format!("&after={next}"),
@@ -62,17 +77,30 @@ fn as_table(remote: &ServerClient, which: &JobRowSelection) -> anyhow::Result<Co
     let all = served_results(remote, &which.job, plan.as_ref())?;
     let (mut served, others) = chosen(all, which)?;
     let destination = OutputDestination::open(None, FileOwner::Us)?;
-    let (width, height) = destination.terminal.then(output::terminal_size).flatten().unzip();
-    let style = TableStyle { width, height, pace: WindowPace::Whole, ..TableStyle::default() };
+    let (width, height) = destination
+        .terminal
+        .then(output::terminal_size)
+        .flatten()
+        .unzip();
+    let style = TableStyle {
+        width,
+        height,
+        pace: WindowPace::Whole,
+        ..TableStyle::default()
+    };
     let mut sink = TableSink::new(destination.writer, &[served.head.clone()], style);
     match write(remote, &mut served, &mut sink)? {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}
     }
-    sink.notes().iter().for_each(|note| output::complain(&format!("note: {note}")));
+    sink.notes()
+        .iter()
+        .for_each(|note| output::complain(&format!("note: {note}")));
     if let (None, false) = (&which.result, others.is_empty()) {
         let others = others.join(", ");
-        output::complain(&format!("note: the job has other results, which --result shows: {others}"));
+        output::complain(&format!(
+            "note: the job has other results, which --result shows: {others}"
+        ));
     }
     Ok(CommandOutcome::Done)
 }
@@ -82,20 +110,34 @@ fn chosen(
     mut all: Vec<JobResultReader>,
     which: &JobRowSelection,
 ) -> anyhow::Result<(JobResultReader, Vec<String>)> {
-    let names: Vec<String> = all.iter().map(|of| of.head.processor.clone().unwrap_or_default()).collect();
+    let names: Vec<String> = all
+        .iter()
+        .map(|of| of.head.processor.clone().unwrap_or_default())
+        .collect();
     let at = match &which.result {
         None => 0,
         Some(said) => {
             let place = said.parse().ok().filter(|at| *at < names.len());
-            place.or_else(|| names.iter().position(|name| name == said)).ok_or_else(|| {
-                anyhow!("job {} has no result {said}; it has {}", which.job, names.join(", "))
-            })?
+            place
+                .or_else(|| names.iter().position(|name| name == said))
+                .ok_or_else(|| {
+                    anyhow!(
+                        "job {} has no result {said}; it has {}",
+                        which.job,
+                        names.join(", ")
+                    )
+                })?
         }
     };
     if all.is_empty() {
         return Err(anyhow!("job {} has not started: no rows yet", which.job));
     }
-    let others = names.into_iter().enumerate().filter(|(i, _)| *i != at).map(|(_, name)| name).collect();
+    let others = names
+        .into_iter()
+        .enumerate()
+        .filter(|(i, _)| *i != at)
+        .map(|(_, name)| name)
+        .collect();
     Ok((all.swap_remove(at).with(&which.params), others))
 }
 
@@ -107,7 +149,11 @@ fn write(
 ) -> anyhow::Result<std::io::Result<()>> {
     loop {
         let (batches, has_more) = served.next(remote)?;
-        for batch in batches.iter().map(without_coverage).filter(|batch| batch.rows() > 0) {
+        for batch in batches
+            .iter()
+            .map(without_coverage)
+            .filter(|batch| batch.rows() > 0)
+        {
             if let Err(error) = sink.write(0, &batch) {
                 return Ok(Err(error));
             }

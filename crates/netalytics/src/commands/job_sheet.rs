@@ -32,7 +32,11 @@ const LINES: [(&str, &str); 18] = [
 ];
 
 /// Shows a job: as text for people, or as JSON with the counters of its agents (`agents`).
-pub fn show(remote: &ServerClient, job: &str, format: OutputFormat) -> anyhow::Result<CommandOutcome> {
+pub fn show(
+    remote: &ServerClient,
+    job: &str,
+    format: OutputFormat,
+) -> anyhow::Result<CommandOutcome> {
     let mut shown = remote.json("GET", &format!("/api/v1/jobs/{job}"), None)?;
     if matches!(format, OutputFormat::Csv | OutputFormat::Parquet) {
         return print_things(&JOB_COLUMNS, &[shown], format);
@@ -46,7 +50,16 @@ pub fn show(remote: &ServerClient, job: &str, format: OutputFormat) -> anyhow::R
     }
     let times = [("created_ns", "created"), ("ended_ns", "ended")];
     let shown = with_times(vec![shown], &times).remove(0);
-    output::print(sheet(&shown, told["agents"].as_array().map(Vec::as_slice).unwrap_or_default()).as_bytes())
+    output::print(
+        sheet(
+            &shown,
+            told["agents"]
+                .as_array()
+                .map(Vec::as_slice)
+                .unwrap_or_default(),
+        )
+        .as_bytes(),
+    )
 }
 
 fn sheet(job: &Value, agents: &[Value]) -> String {
@@ -63,18 +76,47 @@ fn sheet(job: &Value, agents: &[Value]) -> String {
         for count in ["packets", "tuples", "lost"] {
             agent[count] = agent["counters"][count].clone();
         }
-        if let (Some(state), Some(jobs)) =
-            (agent["state"].as_str(), agent["counters"]["monitor_jobs"].as_u64())
-        {
+        if let (Some(state), Some(jobs)) = (
+            agent["state"].as_str(),
+            agent["counters"]["monitor_jobs"].as_u64(),
+        ) {
             agent["state"] = format!("{state}, monitor of {jobs} jobs").into();
         }
         agent
     };
     let agents: Vec<Value> = agents.iter().map(flat).collect();
-    let outlets: Vec<Value> = job["outlets"].as_array().into_iter().flatten().map(with_losses).collect();
+    let outlets: Vec<Value> = job["outlets"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(with_losses)
+        .collect();
     for (columns, things) in [
-        (&["agent", "state", "packets", "lost", "tuples", "records_lost", "reason"][..], &agents),
-        (&["to", "state", "delivered", "behind", "refused", "backlog", "gone", "problem"], &outlets),
+        (
+            &[
+                "agent",
+                "state",
+                "packets",
+                "lost",
+                "tuples",
+                "records_lost",
+                "reason",
+            ][..],
+            &agents,
+        ),
+        (
+            &[
+                "to",
+                "state",
+                "delivered",
+                "behind",
+                "refused",
+                "backlog",
+                "gone",
+                "problem",
+            ],
+            &outlets,
+        ),
     ] {
         if !things.is_empty() {
             out.push('\n');

@@ -36,11 +36,24 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<CommandOutcome> {
             let made = remote.json("POST", "/api/v1/jobs", Some(&body))?;
             begun(&remote, made, format)
         }
-        Some(JobsVerb::Results { job, result, since, until }) => {
+        Some(JobsVerb::Results {
+            job,
+            result,
+            since,
+            until,
+        }) => {
             let params = [("since", since), ("until", until)];
-            let given = params.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-            let params: String = given.map(|(name, value)| format!("&{name}={}", encoded(value))).collect();
-            let which = job_rows::JobRowSelection { job: numbered(job)?, result: result.clone(), params };
+            let given = params
+                .iter()
+                .filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+            let params: String = given
+                .map(|(name, value)| format!("&{name}={}", encoded(value)))
+                .collect();
+            let which = job_rows::JobRowSelection {
+                job: numbered(job)?,
+                result: result.clone(),
+                params,
+            };
             job_rows::results(&remote, &which, format)
         }
     }
@@ -48,7 +61,11 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<CommandOutcome> {
 
 /// Prints an accepted job after its agents have replied. A one-off job that no agent runs ends immediately, which is an
 /// error.
-fn begun(remote: &ServerClient, mut job: Value, format: OutputFormat) -> anyhow::Result<CommandOutcome> {
+fn begun(
+    remote: &ServerClient,
+    mut job: Value,
+    format: OutputFormat,
+) -> anyhow::Result<CommandOutcome> {
     let id = job["id"].as_str().unwrap_or_default().to_owned();
     let since = Instant::now();
     // A job that no agent runs is draining before it has ended.
@@ -85,17 +102,25 @@ fn numbered(remote: &ServerClient, job: &str) -> anyhow::Result<String> {
     if job.parse::<u64>().is_ok() {
         return Ok(job.to_owned());
     }
-    let mut found: Vec<Value> = all_jobs(remote)?.into_iter().filter(|known| known["name"] == job).collect();
+    let mut found: Vec<Value> = all_jobs(remote)?
+        .into_iter()
+        .filter(|known| known["name"] == job)
+        .collect();
     if found.iter().any(|known| known["state"] != "ended") {
         found.retain(|known| known["state"] != "ended");
     }
-    let numbers: Vec<&str> = found.iter().filter_map(|known| known["id"].as_str()).collect();
+    let numbers: Vec<&str> = found
+        .iter()
+        .filter_map(|known| known["id"].as_str())
+        .collect();
     match numbers.as_slice() {
         [] => Err(anyhow!("there is no job {job}")),
         [one] => Ok((*one).to_owned()),
         several => {
             let numbers = several.join(", ");
-            Err(anyhow!("several jobs have the name {job}: use the number ({numbers})"))
+            Err(anyhow!(
+                "several jobs have the name {job}: use the number ({numbers})"
+            ))
         }
     }
 }
@@ -114,8 +139,11 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<CommandOutcome> {
         Some(AgentsVerb::Enrolled) => {
             let found = remote.json("GET", "/api/v1/enrolments", None)?;
             let enrolled = found["enrolments"].as_array().cloned().unwrap_or_default();
-            let times =
-                [("enrolled_ns", "enrolled"), ("good_until_ns", "good_until"), ("revoked_ns", "revoked")];
+            let times = [
+                ("enrolled_ns", "enrolled"),
+                ("good_until_ns", "good_until"),
+                ("revoked_ns", "revoked"),
+            ];
             let columns = ["agent", "enrolled", "good_until", "revoked"];
             return print_things(&columns, &with_times(enrolled, &times), flags.server.format);
         }
@@ -127,7 +155,14 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<CommandOutcome> {
     let found = remote.json("GET", "/api/v1/agents", None)?;
     let agents = found["agents"].as_array().cloned().unwrap_or_default();
     print_things(
-        &["name", "connected", "labels", "interfaces", "jobs", "version"],
+        &[
+            "name",
+            "connected",
+            "labels",
+            "interfaces",
+            "jobs",
+            "version",
+        ],
         &agents,
         flags.server.format,
     )
@@ -138,7 +173,12 @@ fn all_jobs(remote: &ServerClient) -> anyhow::Result<Vec<Value>> {
 }
 
 /// All entries of a list, page by page; `next` of a page is the parameter `cursor` of the following one.
-pub(super) fn all(remote: &ServerClient, path: &str, of: &str, cursor: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) fn all(
+    remote: &ServerClient,
+    path: &str,
+    of: &str,
+    cursor: &str,
+) -> anyhow::Result<Vec<Value>> {
     let mut found = Vec::new();
     let mut from = String::new();
     loop {

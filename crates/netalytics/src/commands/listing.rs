@@ -27,7 +27,10 @@ pub fn choose<'a, T>(
     let find = |wanted: &String| {
         all.iter().find(|t| name(t) == wanted).ok_or_else(|| {
             let known: Vec<&str> = all.iter().map(&name).collect();
-            wrong_flags(format!("there is no {kind} {wanted:?}; there are: {}", known.join(", ")))
+            wrong_flags(format!(
+                "there is no {kind} {wanted:?}; there are: {}",
+                known.join(", ")
+            ))
         })
     };
     names.iter().map(find).collect()
@@ -65,9 +68,11 @@ pub fn text(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join(" "),
-        Value::Object(all) => {
-            all.iter().map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" ")
-        }
+        Value::Object(all) => all
+            .iter()
+            .map(|(name, value)| format!("{name}={}", text(value)))
+            .collect::<Vec<_>>()
+            .join(" "),
         other => other.to_string(),
     }
 }
@@ -77,10 +82,19 @@ pub fn table(names: &[&str], rows: &[Vec<String>]) -> String {
     let head = (!names.is_empty()).then(|| names.iter().map(|name| (*name).to_owned()).collect());
     let lines: Vec<Vec<String>> = head
         .into_iter()
-        .chain(rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()))
+        .chain(
+            rows.iter()
+                .map(|row| row.iter().map(|cell| escape(cell)).collect()),
+        )
         .collect();
-    let width =
-        |at: usize| lines.iter().filter_map(|l| l.get(at)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let width = |at: usize| {
+        lines
+            .iter()
+            .filter_map(|l| l.get(at))
+            .map(|c| c.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
     let mut out = String::new();
     for line in &lines {
@@ -99,7 +113,10 @@ pub fn table(names: &[&str], rows: &[Vec<String>]) -> String {
 pub fn with_times(mut things: Vec<Value>, names: &[(&str, &str)]) -> Vec<Value> {
     for thing in &mut things {
         for (ns, words) in names {
-            if let Some(ns) = thing[*ns].as_str().and_then(|text| text.parse::<i64>().ok()) {
+            if let Some(ns) = thing[*ns]
+                .as_str()
+                .and_then(|text| text.parse::<i64>().ok())
+            {
                 thing[*words] = identity::time_in_words(ns.div_euclid(1_000_000_000)).into();
             }
         }
@@ -113,7 +130,10 @@ pub fn print_rows(
     rows: &[Vec<String>],
     format: OutputFormat,
 ) -> anyhow::Result<CommandOutcome> {
-    let fields = columns.iter().map(|name| Field::new(name, DataType::Text, Unit::None, "")).collect();
+    let fields = columns
+        .iter()
+        .map(|name| Field::new(name, DataType::Text, Unit::None, ""))
+        .collect();
     let schema = Arc::new(Schema {
         name: "list".into(),
         version: 1,
@@ -133,11 +153,15 @@ pub fn print_rows(
         writer.end_row();
     }
     let mut out = Vec::new();
-    let head =
-        [ResultHead { columns: columns.iter().map(ToString::to_string).collect(), ..ResultHead::default() }];
+    let head = [ResultHead {
+        columns: columns.iter().map(ToString::to_string).collect(),
+        ..ResultHead::default()
+    }];
     let mut sink: Box<dyn Sink + '_> = match format {
         OutputFormat::Csv => Box::new(CsvSink::new(&mut out, &head)),
-        OutputFormat::Parquet => return Err(wrong_flags("the formats of lists are table, jsonl and csv")),
+        OutputFormat::Parquet => {
+            return Err(wrong_flags("the formats of lists are table, jsonl and csv"));
+        }
         _ => Box::new(JsonlSink::new(&mut out, &head)),
     };
     sink.write(0, &writer.finish())?;
@@ -148,7 +172,11 @@ pub fn print_rows(
 
 /// Lines of `heading  text`, the headings in one column, the text wrapped to the terminal.
 pub fn definitions(out: &mut String, items: &[(String, String)]) {
-    let width = items.iter().map(|(heading, _)| heading.chars().count()).max().unwrap_or(0);
+    let width = items
+        .iter()
+        .map(|(heading, _)| heading.chars().count())
+        .max()
+        .unwrap_or(0);
     let room = output::terminal_size()
         .map_or(TEXT_COLUMNS, |(width, _)| width)
         .saturating_sub(width + 4)
@@ -195,8 +223,14 @@ mod tests {
 
     #[test]
     fn cells_stand_below_each_other_and_act_on_no_terminal() {
-        let rows = [vec!["1".to_owned(), "a\u{1b}[31m".to_owned()], vec!["10".to_owned(), String::new()]];
-        assert_eq!(table(&["id", "name"], &rows), "id  name\n1   a\\x1b[31m\n10\n");
+        let rows = [
+            vec!["1".to_owned(), "a\u{1b}[31m".to_owned()],
+            vec!["10".to_owned(), String::new()],
+        ];
+        assert_eq!(
+            table(&["id", "name"], &rows),
+            "id  name\n1   a\\x1b[31m\n10\n"
+        );
     }
 
     #[test]

@@ -32,7 +32,11 @@ fn page() -> std::io::Result<Vec<u8>> {
     section("QUERY LANGUAGE", grammar(), &mut page)?;
     section("PARSERS AND FIELDS", &parsers::everything(), &mut page)?;
     section("PROCESSORS", &processors::everything(), &mut page)?;
-    section("EXAMPLES", help::EXAMPLES.trim_start_matches("Examples:\n"), &mut page)?;
+    section(
+        "EXAMPLES",
+        help::EXAMPLES.trim_start_matches("Examples:\n"),
+        &mut page,
+    )?;
     section("EXIT STATUS", EXIT_STATUS, &mut page)?;
     section("FILES", FILES, &mut page)?;
     Ok(page)
@@ -45,8 +49,12 @@ fn is_shown(verb: &Command) -> bool {
 /// The grammar from the language documentation.
 fn grammar() -> &'static str {
     const LANGUAGE: &str = include_str!("../../../../docs/query-language.md");
-    let block = LANGUAGE.split_once("## Grammar").and_then(|(_, rest)| rest.split_once("```text\n"));
-    block.and_then(|(_, rest)| rest.split_once("```")).map_or("", |(block, _)| block)
+    let block = LANGUAGE
+        .split_once("## Grammar")
+        .and_then(|(_, rest)| rest.split_once("```text\n"));
+    block
+        .and_then(|(_, rest)| rest.split_once("```"))
+        .map_or("", |(block, _)| block)
 }
 
 const EXIT_STATUS: &str = "\
@@ -62,7 +70,12 @@ the file of --config                 limits and tuning; netalytics config prints
 /// A section for a verb: description, synopsis, flags.
 fn render_verb(verb: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     Roff::new()
-        .control("SH", [format!("NETALYTICS {}", verb.get_name()).to_uppercase().as_str()])
+        .control(
+            "SH",
+            [format!("NETALYTICS {}", verb.get_name())
+                .to_uppercase()
+                .as_str()],
+        )
         .to_writer(page)?;
     if let Some(about) = verb.get_long_about().or_else(|| verb.get_about()) {
         prose(&about.to_string(), page)?;
@@ -73,7 +86,10 @@ fn render_verb(verb: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     man.render_synopsis_section(&mut parts)?;
     man.render_options_section(&mut parts)?;
     let parts = String::from_utf8_lossy(&parts).replace("\n.SH ", "\n.SS ");
-    let parts = parts.strip_prefix(".SH ").map(|rest| format!(".SS {rest}")).unwrap_or(parts);
+    let parts = parts
+        .strip_prefix(".SH ")
+        .map(|rest| format!(".SS {rest}"))
+        .unwrap_or(parts);
     page.write_all(parts.as_bytes())
 }
 

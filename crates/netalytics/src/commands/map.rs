@@ -16,7 +16,9 @@ use crate::source::dns_names;
 pub fn map(flags: &MapFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
     let by_dns = flags.names == HostNameSource::Dns;
     if by_dns && !dns_names::can_be_read_twice(&flags.look.read) {
-        return Err(wrong_flags("--names dns reads the input twice: use files (-r FILE)"));
+        return Err(wrong_flags(
+            "--names dns reads the input twice: use files (-r FILE)",
+        ));
     }
     let mut names = hosts::read(flags.hosts.as_deref())?;
     let asked = MapQueries::new();
@@ -33,7 +35,10 @@ pub fn map(flags: &MapFlags, quiet: bool, verbose: bool) -> anyhow::Result<Comma
     let inputs = multi_query::names(&flags.look);
     let text = match flags.format {
         MapFormat::Text => screen::text(&edges, &inputs.join(", "), &names, multi_query::width()),
-        MapFormat::Json => format!("{:#}\n", json::document(&edges, &asked.texts, &inputs, &names)),
+        MapFormat::Json => format!(
+            "{:#}\n",
+            json::document(&edges, &asked.texts, &inputs, &names)
+        ),
         MapFormat::Dot => dot::text(&edges, &names),
     };
     let ended = output::print(output::visible_lines(&text).as_bytes())?;

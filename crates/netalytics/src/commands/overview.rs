@@ -9,7 +9,11 @@ use crate::process::output;
 use crate::run::multi_query::{self, look};
 
 /// Reads the input and prints the summary.
-pub fn overview(flags: &OverviewFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+pub fn overview(
+    flags: &OverviewFlags,
+    quiet: bool,
+    verbose: bool,
+) -> anyhow::Result<CommandOutcome> {
     let questions = OverviewQueries::new();
     let (rows, summary) = look(&flags.look, &questions.texts, Verbosity::of(quiet, verbose))?;
     let mut found = findings::find(&questions, &rows, &summary);
@@ -22,7 +26,10 @@ pub fn overview(flags: &OverviewFlags, quiet: bool, verbose: bool) -> anyhow::Re
             multi_query::width(),
         ),
         OverviewFormat::Json => {
-            format!("{:#}\n", json::document(&found, &questions.texts, &multi_query::names(&flags.look)))
+            format!(
+                "{:#}\n",
+                json::document(&found, &questions.texts, &multi_query::names(&flags.look))
+            )
         }
     };
     let ended = output::print(output::visible_lines(&text).as_bytes())?;

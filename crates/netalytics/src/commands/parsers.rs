@@ -44,7 +44,9 @@ fn text(schemas: &[&Arc<Schema>]) -> String {
         listing::definitions(
             &mut out,
             &[
-                items(&schema.fields[common::FIELDS.len()..], |f| default_of(schema, f)),
+                items(&schema.fields[common::FIELDS.len()..], |f| {
+                    default_of(schema, f)
+                }),
                 families(schema.facts.families),
             ]
             .concat(),
@@ -70,7 +72,10 @@ fn items(fields: &[Field], default: impl Fn(&Field) -> &'static str) -> Vec<(Str
 /// Families of columns created on use in a query.
 fn families(families: &[ColumnFamily]) -> Vec<(String, String)> {
     let item = |family: &ColumnFamily| {
-        (format!("{}.NAME  text", family.name), format!("{} NAME, by any name", family.doc))
+        (
+            format!("{}.NAME  text", family.name),
+            format!("{} NAME, by any name", family.doc),
+        )
     };
     families.iter().map(item).collect()
 }
@@ -96,10 +101,16 @@ fn kind(field: &Field) -> &'static str {
 }
 
 fn defaults(schema: &Schema) -> Option<String> {
-    let part =
-        |what: &str, id: Option<tuple::FieldId>| id.map(|id| format!("{what} {}", schema.field(id).name));
-    let parts: Vec<String> =
-        [part("values are", schema.measure), part("groups by", schema.key)].into_iter().flatten().collect();
+    let part = |what: &str, id: Option<tuple::FieldId>| {
+        id.map(|id| format!("{what} {}", schema.field(id).name))
+    };
+    let parts: Vec<String> = [
+        part("values are", schema.measure),
+        part("groups by", schema.key),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     (!parts.is_empty()).then(|| format!("default: {}", parts.join(", ")))
 }
 

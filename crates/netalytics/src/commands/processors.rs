@@ -17,15 +17,47 @@ struct BlockUsage {
 
 const USAGES: &[BlockUsage] = &[
     usage("diff", &[], "PARSE tcp_conn_time PROCESS (diff-avg)"),
-    usage("group", &["group", "groups_max"], "PARSE http PROCESS (diff-group: group=url_template)"),
-    usage("count", &[], "PARSE http PROCESS (group-count: group=client_ip)"),
-    usage("sum", &["value"], "PARSE tcp_pkt_size PROCESS (group-sum: group=srcIP, destIP)"),
-    usage("avg", &["value"], "PARSE http PROCESS (group-avg: group=url, value=response_bytes)"),
-    usage("min", &["value"], "PARSE http PROCESS (group-min-max: group=url)"),
-    usage("max", &["value"], "PARSE http PROCESS (group-min-max: group=url)"),
-    usage("stddev", &["value"], "PARSE mysql_query PROCESS (group-avg-stddev: group=fingerprint)"),
+    usage(
+        "group",
+        &["group", "groups_max"],
+        "PARSE http PROCESS (diff-group: group=url_template)",
+    ),
+    usage(
+        "count",
+        &[],
+        "PARSE http PROCESS (group-count: group=client_ip)",
+    ),
+    usage(
+        "sum",
+        &["value"],
+        "PARSE tcp_pkt_size PROCESS (group-sum: group=srcIP, destIP)",
+    ),
+    usage(
+        "avg",
+        &["value"],
+        "PARSE http PROCESS (group-avg: group=url, value=response_bytes)",
+    ),
+    usage(
+        "min",
+        &["value"],
+        "PARSE http PROCESS (group-min-max: group=url)",
+    ),
+    usage(
+        "max",
+        &["value"],
+        "PARSE http PROCESS (group-min-max: group=url)",
+    ),
+    usage(
+        "stddev",
+        &["value"],
+        "PARSE mysql_query PROCESS (group-avg-stddev: group=fingerprint)",
+    ),
     usage("rate", &[], "PARSE http PROCESS (rate: w=10s)"),
-    usage("distinct", &["key"], "PARSE http PROCESS (distinct: key=client_ip)"),
+    usage(
+        "distinct",
+        &["key"],
+        "PARSE http PROCESS (distinct: key=client_ip)",
+    ),
     usage(
         "quantile",
         &["value", "q"],
@@ -33,28 +65,56 @@ const USAGES: &[BlockUsage] = &[
     ),
     usage("hist", &["value"], "PARSE memcached_get PROCESS (hist)"),
     usage("cdf", &["value"], "PARSE tcp_conn_time PROCESS (diff-cdf)"),
-    usage("success", &[], "PARSE http PROCESS (group-count-success: group=server_ip)"),
+    usage(
+        "success",
+        &[],
+        "PARSE http PROCESS (group-count-success: group=server_ip)",
+    ),
     usage(
         "ratio",
         &["of"],
         "PARSE http PROCESS (group-ratio: group=host, of=(status >= 500) AS failed, (status >= 400) AS refused)",
     ),
-    usage("throughput", &["value"], "PARSE tcp_pkt_size PROCESS (group-throughput: group=srcIP, w=10s)"),
-    usage("share", &["value"], "PARSE http PROCESS (group-count-share: group=url_template)"),
-    usage("top-k", &["k", "by", "key", "groups_max"], "PARSE http_get PROCESS (top-k: k=10, w=10s)"),
+    usage(
+        "throughput",
+        &["value"],
+        "PARSE tcp_pkt_size PROCESS (group-throughput: group=srcIP, w=10s)",
+    ),
+    usage(
+        "share",
+        &["value"],
+        "PARSE http PROCESS (group-count-share: group=url_template)",
+    ),
+    usage(
+        "top-k",
+        &["k", "by", "key", "groups_max"],
+        "PARSE http_get PROCESS (top-k: k=10, w=10s)",
+    ),
     usage(
         "workload-profile",
         &["k", "key", "near", "groups_max"],
         "PARSE memcached PROCESS (workload-profile: w=60s)",
     ),
-    usage("service-map", &["groups_max"], "PARSE http PROCESS (service-map: w=10s)"),
+    usage(
+        "service-map",
+        &["groups_max"],
+        "PARSE http PROCESS (service-map: w=10s)",
+    ),
 ];
 
 /// Arguments of every processor.
 const WINDOW_ARGS: &[&str] = &["w", "slide", "lateness"];
 
-const fn usage(block: &'static str, args: &'static [&'static str], example: &'static str) -> BlockUsage {
-    BlockUsage { block, args, example }
+const fn usage(
+    block: &'static str,
+    args: &'static [&'static str],
+    example: &'static str,
+) -> BlockUsage {
+    BlockUsage {
+        block,
+        args,
+        example,
+    }
 }
 
 /// Lists the requested blocks.
@@ -88,27 +148,51 @@ fn text(blocks: &[&BlockDoc]) -> String {
     out.push_str("\nArguments:\n\n");
     let reads = |arg: &&ArgDoc| {
         WINDOW_ARGS.contains(&arg.name)
-            || blocks.iter().any(|b| usage_of(b).is_some_and(|u| u.args.contains(&arg.name)))
+            || blocks
+                .iter()
+                .any(|b| usage_of(b).is_some_and(|u| u.args.contains(&arg.name)))
     };
-    let arg = |arg: &ArgDoc| (format!("{}=", arg.name), format!("{} [default: {}]", arg.doc, arg.default));
-    listing::definitions(&mut out, &ARGS.iter().filter(reads).map(arg).collect::<Vec<_>>());
+    let arg = |arg: &ArgDoc| {
+        (
+            format!("{}=", arg.name),
+            format!("{} [default: {}]", arg.doc, arg.default),
+        )
+    };
+    listing::definitions(
+        &mut out,
+        &ARGS.iter().filter(reads).map(arg).collect::<Vec<_>>(),
+    );
     if blocks.len() == BLOCKS.len() {
         out.push_str("\nFunctions of values, in group=, value= and of=, and in SELECT, WHERE, HAVING and ORDER BY:\n\n");
         let function = |f: &FunctionDoc| (f.usage.to_owned(), f.doc.to_owned());
-        listing::definitions(&mut out, &FUNCTIONS.iter().map(function).collect::<Vec<_>>());
+        listing::definitions(
+            &mut out,
+            &FUNCTIONS.iter().map(function).collect::<Vec<_>>(),
+        );
     }
     out.push_str("\nExamples:\n\n");
-    let example = |block: &&BlockDoc| Some((block.name.to_owned(), usage_of(block)?.example.to_owned()));
-    listing::definitions(&mut out, &blocks.iter().filter_map(example).collect::<Vec<_>>());
+    let example =
+        |block: &&BlockDoc| Some((block.name.to_owned(), usage_of(block)?.example.to_owned()));
+    listing::definitions(
+        &mut out,
+        &blocks.iter().filter_map(example).collect::<Vec<_>>(),
+    );
     out
 }
 
 fn rows(blocks: &[&BlockDoc]) -> Vec<Vec<String>> {
     let row = |block: &&BlockDoc| {
         let usage = usage_of(block);
-        let args = usage.map(|u| [u.args, WINDOW_ARGS].concat().join(" ")).unwrap_or_default();
+        let args = usage
+            .map(|u| [u.args, WINDOW_ARGS].concat().join(" "))
+            .unwrap_or_default();
         let example = usage.map(|u| u.example).unwrap_or_default();
-        vec![block.name.to_owned(), block.doc.to_owned(), args, example.to_owned()]
+        vec![
+            block.name.to_owned(),
+            block.doc.to_owned(),
+            args,
+            example.to_owned(),
+        ]
     };
     blocks.iter().map(row).collect()
 }
@@ -127,13 +211,21 @@ mod tests {
         for block in BLOCKS {
             let usage = usage_of(block).unwrap_or_else(|| panic!("{} has no usage", block.name));
             assert!(usage.example.contains(block.name), "{}", usage.example);
-            assert!(usage.args.iter().all(|a| ARGS.iter().any(|known| known.name == *a)), "{}", block.name);
+            assert!(
+                usage
+                    .args
+                    .iter()
+                    .all(|a| ARGS.iter().any(|known| known.name == *a)),
+                "{}",
+                block.name
+            );
             if let Err(errors) = query::check(usage.example, &schemas, &()) {
                 panic!("{}", query::render(&errors, usage.example));
             }
         }
         for arg in ARGS {
-            let read = WINDOW_ARGS.contains(&arg.name) || USAGES.iter().any(|u| u.args.contains(&arg.name));
+            let read = WINDOW_ARGS.contains(&arg.name)
+                || USAGES.iter().any(|u| u.args.contains(&arg.name));
             assert!(read || arg.name == "value", "no block reads {}", arg.name);
         }
     }

@@ -17,7 +17,9 @@ use runner::{MemoryDivision, RowWriting};
 use tuple::{AgentOrigin, Redactor};
 
 use crate::cli::flags::ProgressMode as When;
-use crate::cli::flags::bus::{BrokerOutagePolicy, PublishContentFlag, PublishFlags, RecordCompression};
+use crate::cli::flags::bus::{
+    BrokerOutagePolicy, PublishContentFlag, PublishFlags, RecordCompression,
+};
 use crate::cli::query_text::CommandQuery;
 use crate::diagnose::no_rows;
 use crate::kafka::broker_notice::ROOM;
@@ -42,15 +44,19 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
     let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
     let (plan, dataflows) = plan(flags)?;
     if !quiet {
-        no_rows::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+        no_rows::never(&plan)
+            .iter()
+            .for_each(|reason| output::complain(&format!("note: {reason}")));
     }
     let capturing = flags.live.is_live();
     let kafka = connection::of(&flags.kafka.kafka, &flags.kafka.client)?;
     let limits = flags.limits.of_run();
     let memory = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce);
     let mut config = memory.config(&limits);
-    config.monitor.origin =
-        Arc::new(AgentOrigin { agent: None, labels: flags.labels.iter().cloned().collect() });
+    config.monitor.origin = Arc::new(AgentOrigin {
+        agent: None,
+        labels: flags.labels.iter().cloned().collect(),
+    });
     // Output leaves the machine, so it is redacted.
     if !flags.no_redact {
         config.stream.redactor = Some(Redactor::new(secret(flags.redact_key.as_deref())?));
@@ -58,7 +64,13 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
     let topics = topics(&plan);
 
     let stop = StopSignal::default();
-    let input = packet_input::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
+    let input = packet_input::open(
+        &flags.read,
+        &flags.live,
+        flags.workers,
+        &plan.monitor,
+        &stop,
+    )?;
     let publication = TopicPublication {
         plan: &plan,
         dataflows: &dataflows,
@@ -75,9 +87,20 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
         capturing,
         quiet,
     };
-    let KafkaPublisher { producer, lane, what, begins_ns, feedback } = publication.open(&kafka, &stop)?;
-    let signals =
-        privileges::drop_all(&flags.live, &stop, FileAccess::ReadOnly, NetworkAccess::Internet, || Ok(()))?;
+    let KafkaPublisher {
+        producer,
+        lane,
+        what,
+        begins_ns,
+        feedback,
+    } = publication.open(&kafka, &stop)?;
+    let signals = privileges::drop_all(
+        &flags.live,
+        &stop,
+        FileAccess::ReadOnly,
+        NetworkAccess::Internet,
+        || Ok(()),
+    )?;
     if !quiet {
         output::complain(&format!(
             "publishing to partition {} of {}; Ctrl-C ends it",
@@ -85,9 +108,14 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
             topics.join(", ")
         ));
     }
-    let mut publishing =
-        PublishRun::start((&plan, &dataflows), &config, input, (producer.clone(), what, begins_ns), feedback)
-            .context("cannot start the workers")?;
+    let mut publishing = PublishRun::start(
+        (&plan, &dataflows),
+        &config,
+        input,
+        (producer.clone(), what, begins_ns),
+        feedback,
+    )
+    .context("cannot start the workers")?;
     // Live sources observe it themselves: packets that have arrived are still processed.
     let heeded = (!capturing).then_some(&stop);
     let mut stats = WorkerStats::new(None, signals.stats());
@@ -95,7 +123,9 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
     let mut look = |job: &MonitorJob| stats.tick(|| job.readings(), &progress);
     let went = publishing.go(&lane, heeded, &mut notes(quiet), &mut look, None);
     let cut_short = signals.name().filter(|_| !capturing).map(|signal| {
-        format!("{signal} ended the run before the end of the input; the published data is incomplete")
+        format!(
+            "{signal} ended the run before the end of the input; the published data is incomplete"
+        )
     });
     let loss = publishing.capture_loss();
     let patience = match &went {
@@ -105,20 +135,46 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
         _ => LAST,
     };
     let (mut summary, flushed) = publishing.end(&plan, patience, cut_short);
-    let patience = if flushed.is_ok() { connection::PATIENCE } else { NO_MORE };
-    lane.end(Some(CaptureBytes { seen_bytes: loss.seen, unseen_bytes: loss.lost }), patience);
+    let patience = if flushed.is_ok() {
+        connection::PATIENCE
+    } else {
+        NO_MORE
+    };
+    lane.end(
+        Some(CaptureBytes {
+            seen_bytes: loss.seen,
+            unseen_bytes: loss.lost,
+        }),
+        patience,
+    );
     summary.memory = Some(memory);
-    let mut wrong: Vec<String> =
-        [went.err(), flushed.err()].into_iter().flatten().map(|error| error.to_string()).collect();
+    let mut wrong: Vec<String> = [went.err(), flushed.err()]
+        .into_iter()
+        .flatten()
+        .map(|error| error.to_string())
+        .collect();
     wrong.dedup();
-    wrong.extend(summary.sent.iter().flat_map(|sent| dropped(sent, &producer.trouble())));
+    wrong.extend(
+        summary
+            .sent
+            .iter()
+            .flat_map(|sent| dropped(sent, &producer.trouble())),
+    );
     summary.output_errors.append(&mut wrong);
-    summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+    summary
+        .complaints()
+        .for_each(|text| output::complain(&format!("error: {text}")));
     if !quiet {
         output::complain_lines(summary.text().trim_end());
     }
-    summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
-    Ok(if summary.is_complete() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
+    summary_file
+        .as_mut()
+        .map_or(Ok(()), |file| file.write(&summary.json()))?;
+    Ok(if summary.is_complete() {
+        CommandOutcome::Done
+    } else {
+        CommandOutcome::Incomplete
+    })
 }
 
 /// Prints the start and end of reduced sampling.
@@ -136,7 +192,11 @@ fn notes(quiet: bool) -> impl FnMut(CeilingChange) {
             ),
             _ => String::new(),
         };
-        lowest = if ceiling < 1.0 { ceiling.min(lowest) } else { 1.0 };
+        lowest = if ceiling < 1.0 {
+            ceiling.min(lowest)
+        } else {
+            1.0
+        };
         if !quiet && !text.is_empty() {
             output::complain(&text);
         }
@@ -147,7 +207,10 @@ fn notes(quiet: bool) -> impl FnMut(CeilingChange) {
 fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let query = CommandQuery::read(&flags.text)?.check(&mut names, &flags.read)?;
-    let options = PlanOptions { groups_max: flags.limits.groups_max, ..PlanOptions::default() };
+    let options = PlanOptions {
+        groups_max: flags.limits.groups_max,
+        ..PlanOptions::default()
+    };
     let plan = planner::lower_with(&query, &options);
     let has_processors = !plan.dataflow.pipelines.is_empty();
     let published = match (flags.publish, has_processors) {
@@ -166,10 +229,14 @@ fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
 fn topics(plan: &Plan) -> Vec<String> {
     let dataflow = &plan.dataflow;
     match dataflow.pipelines.len() {
-        0 => dataflow.inputs.iter().map(|input| runner::bus::tuples(&input.schema)).collect(),
-        pipelines => {
-            (0..pipelines).map(|pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline)).collect()
-        }
+        0 => dataflow
+            .inputs
+            .iter()
+            .map(|input| runner::bus::tuples(&input.schema))
+            .collect(),
+        pipelines => (0..pipelines)
+            .map(|pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline))
+            .collect(),
     }
 }
 
@@ -178,9 +245,14 @@ fn topics(plan: &Plan) -> Vec<String> {
 const OF_FILES: (u64, Duration) = (8 << 20, Duration::from_millis(100));
 
 fn producing(flags: &PublishFlags) -> ProducerConfig {
-    let given = ProducerConfig { bytes_max: flags.unacknowledged_max as u64, ..ProducerConfig::default() };
+    let given = ProducerConfig {
+        bytes_max: flags.unacknowledged_max as u64,
+        ..ProducerConfig::default()
+    };
     let (bytes_max, linger) = match flags.away {
-        BrokerOutagePolicy::Block if !flags.live.is_live() => (given.bytes_max.min(OF_FILES.0), OF_FILES.1),
+        BrokerOutagePolicy::Block if !flags.live.is_live() => {
+            (given.bytes_max.min(OF_FILES.0), OF_FILES.1)
+        }
         _ => (given.bytes_max, given.linger),
     };
     ProducerConfig {

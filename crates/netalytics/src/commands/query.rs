@@ -25,7 +25,11 @@ use runner::RowWriting;
 const DNS_READS_TWICE: &str = "--names dns reads the input twice: use files (-r FILE)";
 
 /// Answers the query locally or by a server's agents.
-pub fn query(flags: &QueryCommandFlags, quiet: bool, verbose: bool) -> anyhow::Result<CommandOutcome> {
+pub fn query(
+    flags: &QueryCommandFlags,
+    quiet: bool,
+    verbose: bool,
+) -> anyhow::Result<CommandOutcome> {
     let telling = Verbosity::of(quiet, verbose);
     let in_network = flags.query.work.network.network.is_some();
     if in_network && flags.remote.kept.server.is_some() {
@@ -42,7 +46,8 @@ pub fn query(flags: &QueryCommandFlags, quiet: bool, verbose: bool) -> anyhow::R
                     "SINCE reads stored data: interfaces and filters were set when its job was started",
                 ));
             }
-            let answer = query_stored::ask(server, &flags.remote.kept, &query, compare::CONFIDENCE)?;
+            let answer =
+                query_stored::ask(server, &flags.remote.kept, &query, compare::CONFIDENCE)?;
             return answer.print(&flags.query, telling);
         }
         return query_remote::query(server, flags, &query, telling);
@@ -56,7 +61,10 @@ pub fn query(flags: &QueryCommandFlags, quiet: bool, verbose: bool) -> anyhow::R
 
 impl ResultTarget for QueryFlags {
     /// Destination of the result, and outlets.
-    type Ready = (OutputDestination, Option<(open_outlets::OpenOutlets, Option<RedactionSecret>)>);
+    type Ready = (
+        OutputDestination,
+        Option<(open_outlets::OpenOutlets, Option<RedactionSecret>)>,
+    );
 
     fn path(&self) -> Option<&std::path::Path> {
         self.output.as_deref()
@@ -75,7 +83,10 @@ impl ResultTarget for QueryFlags {
 
     fn options(&self, query: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
         let read = &self.work.read;
-        let is_once = read.is_empty() || read.iter().any(|path| path.as_path() == std::path::Path::new("-"));
+        let is_once = read.is_empty()
+            || read
+                .iter()
+                .any(|path| path.as_path() == std::path::Path::new("-"));
         if self.names == HostNameSource::Dns
             && self.format == Some(OutputFormat::Table)
             && !self.no_resolve
@@ -88,20 +99,32 @@ impl ResultTarget for QueryFlags {
     }
 
     fn prepare(&self, query: &str) -> anyhow::Result<Self::Ready> {
-        let destination = OutputDestination::open(self.output.as_deref(), self.work.live.file_owner())?;
+        let destination =
+            OutputDestination::open(self.output.as_deref(), self.work.live.file_owner())?;
         if self.format == Some(OutputFormat::Parquet) && destination.terminal {
-            return Err(wrong_flags("Parquet cannot be written to a terminal: use -o FILE"));
+            return Err(wrong_flags(
+                "Parquet cannot be written to a terminal: use -o FILE",
+            ));
         }
         let Some(outlets) = open_outlets::OpenOutlets::prepare(&self.outlets, query)? else {
             return Ok((destination, None));
         };
-        let RedactFlags { no_redact, redact_key } = &self.redact;
-        let secret = if *no_redact { None } else { Some(secret(redact_key.as_deref())?) };
+        let RedactFlags {
+            no_redact,
+            redact_key,
+        } = &self.redact;
+        let secret = if *no_redact {
+            None
+        } else {
+            Some(secret(redact_key.as_deref())?)
+        };
         Ok((destination, Some((outlets, secret))))
     }
 
     fn start(&self, (_, outlets): &mut Self::Ready) -> anyhow::Result<()> {
-        outlets.as_mut().map_or(Ok(()), |(outlets, _)| outlets.start(&self.work.live))
+        outlets
+            .as_mut()
+            .map_or(Ok(()), |(outlets, _)| outlets.start(&self.work.live))
     }
 
     fn name(&self, (destination, _): &Self::Ready) -> (String, bool) {
@@ -136,25 +159,38 @@ impl QueryFlags {
         }
     }
 
-    fn printer(&self, destination: OutputDestination, opened: SinkContext) -> anyhow::Result<Box<dyn Sink>> {
+    fn printer(
+        &self,
+        destination: OutputDestination,
+        opened: SinkContext,
+    ) -> anyhow::Result<Box<dyn Sink>> {
         let format = self.format_for(&destination);
         let out = destination.writer;
         let file = destination.file;
         Ok(match format {
             OutputFormat::Jsonl => Box::new(JsonlSink::new(out, &opened.heads)),
-            OutputFormat::Csv if destination.terminal => Box::new(CsvSink::for_eyes(out, &opened.heads)),
+            OutputFormat::Csv if destination.terminal => {
+                Box::new(CsvSink::for_eyes(out, &opened.heads))
+            }
             OutputFormat::Csv => Box::new(CsvSink::new(out, &opened.heads)),
             OutputFormat::Table => {
                 let size = destination.terminal.then(output::terminal_size).flatten();
                 let (width, height) = size.unzip();
-                let mut names: Option<HashMap<_, _>> = (!self.no_resolve).then_some(opened.names.names);
+                let mut names: Option<HashMap<_, _>> =
+                    (!self.no_resolve).then_some(opened.names.names);
                 if let (HostNameSource::Dns, Some(names)) = (self.names, &mut names) {
                     self.add_dns_names(names)?;
                 }
                 Box::new(TableSink::new(
                     out,
                     &opened.heads,
-                    TableStyle { width, height, names, zone: self.time_zone.clone(), pace: opened.pace },
+                    TableStyle {
+                        width,
+                        height,
+                        names,
+                        zone: self.time_zone.clone(),
+                        pace: opened.pace,
+                    },
                 ))
             }
             OutputFormat::Parquet => {
@@ -164,8 +200,13 @@ impl QueryFlags {
                         "a Parquet file holds one result, and the query has several: use netalytics record … -o DIR",
                     ));
                 };
-                let parquet =
-                    ParquetSink::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?;
+                let parquet = ParquetSink::new(
+                    out,
+                    table.head,
+                    table.schema,
+                    table.columns,
+                    opened.row_group_bytes,
+                )?;
                 Box::new(parquet.whole_after_each_group(file))
             }
         })
@@ -179,9 +220,9 @@ impl QueryFlags {
         }
         match dns_names::add(captures, names)? {
             0 => {}
-            n => {
-                output::complain(&format!("note: {n} addresses have no name: too many names in DNS answers"))
-            }
+            n => output::complain(&format!(
+                "note: {n} addresses have no name: too many names in DNS answers"
+            )),
         }
         Ok(())
     }

@@ -54,14 +54,26 @@ pub fn query(
     run_query::check_paths(&flags.query.work, flags.query.output.as_deref())?;
     signals::survive_size_limits().context("cannot handle signals")?;
     let create = |path| SummaryFile::create(path, FileOwner::Us);
-    let mut file = flags.query.work.summary_json.as_deref().map(create).transpose()?;
+    let mut file = flags
+        .query
+        .work
+        .summary_json
+        .as_deref()
+        .map(create)
+        .transpose()?;
     match answer(server, flags, query, telling) {
         Ok(summary) => {
-            file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
-            Ok(if summary.is_complete() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
+            file.as_mut()
+                .map_or(Ok(()), |file| file.write(&summary.json()))?;
+            Ok(if summary.is_complete() {
+                CommandOutcome::Done
+            } else {
+                CommandOutcome::Incomplete
+            })
         }
         Err(error) => {
-            if let Some(Err(unwritten)) = file.as_mut().map(|file| file.fail(&format!("{error:#}"))) {
+            if let Some(Err(unwritten)) = file.as_mut().map(|file| file.fail(&format!("{error:#}")))
+            {
                 output::complain(&format!("error: {unwritten:#}"));
             }
             Err(error)
@@ -74,15 +86,18 @@ fn check(flags: &QueryFlags) -> anyhow::Result<()> {
     let work = &flags.work;
     let said = [
         (work.write.is_some(), "--write"),
-        (work.count.is_some(), "--count (use LIMIT 5000p in the query)"),
+        (
+            work.count.is_some(),
+            "--count (use LIMIT 5000p in the query)",
+        ),
         (work.stats.is_some(), "--stats"),
         (work.pin.is_some(), "--pin"),
         (flags.names == HostNameSource::Dns, "--names dns"),
     ];
     match said.iter().find(|(is_said, _)| *is_said) {
-        Some((_, flag)) => {
-            Err(wrong_flags(format!("with --server there is no {flag}: agents read the packets")))
-        }
+        Some((_, flag)) => Err(wrong_flags(format!(
+            "with --server there is no {flag}: agents read the packets"
+        ))),
         None => Ok(()),
     }
 }
@@ -97,8 +112,11 @@ fn answer(
     let text = query.text();
     let checked = query.check_for_server(flags.remote.by_network);
     let plan = checked.as_ref().map(planner::lower);
-    let remote =
-        ServerClient::at(server, flags.remote.kept.token_file.as_deref(), flags.remote.kept.ca.as_deref())?;
+    let remote = ServerClient::at(
+        server,
+        flags.remote.kept.token_file.as_deref(),
+        flags.remote.kept.ca.as_deref(),
+    )?;
     let asked = request(text, flags)?;
     if let Some(query) = &checked {
         open_outlets::check(&flags.query.outlets, query)?;
@@ -107,11 +125,21 @@ fn answer(
     let stop = StopSignal::default();
     let signals = SignalHandlers::end(&stop).context("cannot handle signals")?;
     let job = submit(&remote, &asked, text)?;
-    let id = job["id"].as_str().context("the server's job has no number")?.to_owned();
+    let id = job["id"]
+        .as_str()
+        .context("the server's job has no number")?
+        .to_owned();
     let lease = Duration::from_nanos(flags.remote.lease.unsigned_abs());
     let keeper = LeaseRenewer::begin(&remote, &id, lease, &stop).context("cannot keep the job")?;
-    let mut run =
-        ServedRun { line: RetryingClient::new(remote), id, job, stop, signals, telling, mentioned: None };
+    let mut run = ServedRun {
+        line: RetryingClient::new(remote),
+        id,
+        job,
+        stop,
+        signals,
+        telling,
+        mentioned: None,
+    };
     let result = run.go(flags, text, plan.as_ref(), ready);
     let result = result.map(|done| run.sum_up(text.to_owned(), done, started));
     if result.is_err() || run.stop.is_asked() {
@@ -130,7 +158,9 @@ fn answer(
 /// Body of the submission.
 fn request(text: &str, flags: &QueryCommandFlags) -> anyhow::Result<Value> {
     let live = &flags.query.work.live;
-    let lease = Duration::from_nanos(flags.remote.lease.unsigned_abs()).as_secs_f64().ceil();
+    let lease = Duration::from_nanos(flags.remote.lease.unsigned_abs())
+        .as_secs_f64()
+        .ceil();
     Ok(json!({
         "query": text,
         "kind": "one_off",
@@ -158,7 +188,9 @@ fn submit(remote: &ServerClient, body: &Value, text: &str) -> anyhow::Result<Val
     let mut delays = RetryPolicy::COMMAND.delays(u64::from(std::process::id()));
     loop {
         match remote.try_json(&asked) {
-            Err(ServerRequestError::Later(error)) if error.is::<ureq::Error>() && Instant::now() < until => {
+            Err(ServerRequestError::Later(error))
+                if error.is::<ureq::Error>() && Instant::now() < until =>
+            {
                 was_heard = true
             }
             Err(ServerRequestError::Nobody(_)) if was_heard && Instant::now() < until => {}
@@ -212,7 +244,10 @@ impl ServedRun {
             _ => RowPresentation::Exactly,
         };
         if let Some((outlets, _)) = &mut ready.1 {
-            outlets.start(&LiveFlags { interfaces: Vec::new(), ..query.work.live.clone() })?;
+            outlets.start(&LiveFlags {
+                interfaces: Vec::new(),
+                ..query.work.live.clone()
+            })?;
         }
         let opened = SinkContext {
             heads: served.iter().map(|of| of.head.clone()).collect(),
@@ -222,7 +257,10 @@ impl ServedRun {
             row_group_bytes: ROW_GROUP_BYTES,
         };
         let mut sink = query.open(ready, opened)?;
-        let mut done = ServedOutcome { is_terminal, ..ServedOutcome::default() };
+        let mut done = ServedOutcome {
+            is_terminal,
+            ..ServedOutcome::default()
+        };
         let mut printer = RowPrinter::new(sink.as_mut(), shown);
         let written = self.print(&mut served, &mut printer)?;
         (done.rows, done.coverage) = (printer.rows, printer.coverage);
@@ -236,7 +274,8 @@ impl ServedRun {
         }
         done.notes = sink.notes();
         done.delivered = sink.delivered();
-        done.output_errors.extend(done.delivered.iter().filter_map(open_outlets::complaint));
+        done.output_errors
+            .extend(done.delivered.iter().filter_map(open_outlets::complaint));
         Ok(done)
     }
 
@@ -257,7 +296,11 @@ impl ServedRun {
             return Ok(());
         }
         let agents = self.line.get(&format!("/api/v1/jobs/{}/agents", self.id))?;
-        let names = agents["agents"].as_array().into_iter().flatten().filter_map(|of| of["agent"].as_str());
+        let names = agents["agents"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|of| of["agent"].as_str());
         let names: Vec<&str> = names.collect();
         let on = match names.as_slice() {
             [] => String::new(),
@@ -280,7 +323,8 @@ impl ServedRun {
         served: &mut [JobResultReader],
         printer: &mut RowPrinter<'_>,
     ) -> anyhow::Result<io::Result<()>> {
-        let mut watch = JobEventStream::begin(&self.line.remote, &self.id).context("cannot watch the job")?;
+        let mut watch =
+            JobEventStream::begin(&self.line.remote, &self.id).context("cannot watch the job")?;
         let mut asked = Instant::now();
         let mut is_over = false;
         let mut said_stop = false;
@@ -334,7 +378,10 @@ impl ServedRun {
 
     /// Prints new problems of the job.
     fn mention(&mut self, job: &Value, printer: &mut RowPrinter<'_>) -> anyhow::Result<()> {
-        let reason = job["reason"].as_str().filter(|_| job["state"] != "ended").map(str::to_owned);
+        let reason = job["reason"]
+            .as_str()
+            .filter(|_| job["state"] != "ended")
+            .map(str::to_owned);
         if reason == self.mentioned {
             return Ok(());
         }
@@ -374,7 +421,10 @@ impl ServedRun {
         // The last known state is used if the server no longer responds.
         let agents = match done.is_closed {
             true => Value::Null,
-            false => self.line.get(&format!("/api/v1/jobs/{}/agents", self.id)).unwrap_or_default(),
+            false => self
+                .line
+                .get(&format!("/api/v1/jobs/{}/agents", self.id))
+                .unwrap_or_default(),
         };
         let summary = JobSummary {
             query,
@@ -398,9 +448,14 @@ impl ServedRun {
         }
         let is_told = self.telling != Verbosity::Errors;
         if is_told {
-            done.notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
+            done.notes
+                .iter()
+                .for_each(|note| output::complain(&format!("note: {note}")));
         }
-        summary.complaints().iter().for_each(|text| output::complain(&format!("error: {text}")));
+        summary
+            .complaints()
+            .iter()
+            .for_each(|text| output::complain(&format!("error: {text}")));
         if is_told {
             let gap = if done.is_terminal { "\n" } else { "" };
             output::complain_lines(&format!("{gap}{}", summary.text().trim_end()));

@@ -47,7 +47,9 @@ pub fn ask(
     let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
     let text = query.text();
     let checked = query.check_for_server(false);
-    let is_compared = checked.as_ref().is_some_and(|query| query.baseline.is_some());
+    let is_compared = checked
+        .as_ref()
+        .is_some_and(|query| query.baseline.is_some());
     let plan = checked.as_ref().map(planner::lower);
     let body = json!({ "query": text, "on": labels(&flags.on, "--on requires LABEL=VALUE")?, "confidence": confidence });
     let path = "/api/v1/query";
@@ -56,24 +58,40 @@ pub fn ask(
         query: text,
         ..ServerRequest::plain("POST", path)
     })?;
-    let results = answer["results"].as_array().into_iter().flatten().enumerate();
+    let results = answer["results"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate();
     let read = |(place, of): (usize, &Value)| {
         let known = served(of, place, String::new(), plan.as_ref())?;
         let rows = server::read_rows(of["rows"].as_array()?, &known.schema)?;
         Some((known, vec![rows]))
     };
     let results: Option<Vec<_>> = results.map(read).collect();
-    let notes = answer["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let notes = answer["notes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     let notes = notes.map(str::to_owned).collect();
     let results = results.ok_or_else(|| anyhow!("the server has results of an unknown kind"))?;
-    Ok(StoredResults { results, notes, text: text.to_owned(), checked, is_compared })
+    Ok(StoredResults {
+        results,
+        notes,
+        text: text.to_owned(),
+        checked,
+        is_compared,
+    })
 }
 
 impl StoredResults {
     /// Prints the notes.
     pub fn mention(&self, telling: Verbosity) {
         if telling != Verbosity::Errors {
-            self.notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
+            self.notes
+                .iter()
+                .for_each(|note| output::complain(&format!("note: {note}")));
         }
     }
 
@@ -98,12 +116,21 @@ impl StoredResults {
                 let long = comparison_table::long_schema(&schema, first);
                 batches = batches
                     .iter()
-                    .map(|batch| comparison_table::long_rows(first, &long, &first_of(batch, &schema)))
+                    .map(|batch| {
+                        comparison_table::long_rows(first, &long, &first_of(batch, &schema))
+                    })
                     .collect();
-                head.columns = long.fields.iter().map(|field| field.name.to_string()).collect();
+                head.columns = long
+                    .fields
+                    .iter()
+                    .map(|field| field.name.to_string())
+                    .collect();
                 head.keys = first;
-                table =
-                    runner::RunResultTable { schema: long.clone(), columns: long.ids().collect(), ..table };
+                table = runner::RunResultTable {
+                    schema: long.clone(),
+                    columns: long.ids().collect(),
+                    ..table
+                };
             } else if is_table {
                 batches = batches.iter().map(without_coverage).collect();
             }
@@ -120,24 +147,40 @@ impl StoredResults {
         };
         let mut sink = flags.open(ready, opened)?;
         match write(sink.as_mut(), &rows) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                return Err(error.into());
+            }
             _ => {}
         }
-        let lost: Vec<String> = sink.delivered().iter().filter_map(open_outlets::complaint).collect();
-        lost.iter().for_each(|text| output::complain(&format!("error: {text}")));
-        Ok(if lost.is_empty() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
+        let lost: Vec<String> = sink
+            .delivered()
+            .iter()
+            .filter_map(open_outlets::complaint)
+            .collect();
+        lost.iter()
+            .for_each(|text| output::complain(&format!("error: {text}")));
+        Ok(if lost.is_empty() {
+            CommandOutcome::Done
+        } else {
+            CommandOutcome::Incomplete
+        })
     }
 }
 
 /// Leading columns of a batch that are in `schema`.
 fn first_of(batch: &Batch, schema: &Arc<Schema>) -> Batch {
-    let columns = (0..schema.fields.len()).map(|at| batch.column(FieldId(at as u16)).cloned()).collect();
+    let columns = (0..schema.fields.len())
+        .map(|at| batch.column(FieldId(at as u16)).cloned())
+        .collect();
     Batch::new(schema.clone(), batch.rows(), columns)
 }
 
 fn write(sink: &mut dyn Sink, rows: &[Vec<Batch>]) -> std::io::Result<()> {
     for (i, batches) in rows.iter().enumerate() {
-        batches.iter().filter(|batch| batch.rows() > 0).try_for_each(|batch| sink.write(i, batch))?;
+        batches
+            .iter()
+            .filter(|batch| batch.rows() > 0)
+            .try_for_each(|batch| sink.write(i, batch))?;
     }
     sink.finish()
 }

@@ -30,7 +30,11 @@ pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result
 
 impl ResultTarget for RecordFlags {
     /// The folder, the redaction secret, and outlets.
-    type Ready = (OutputFolder, Option<RedactionSecret>, Option<open_outlets::OpenOutlets>);
+    type Ready = (
+        OutputFolder,
+        Option<RedactionSecret>,
+        Option<open_outlets::OpenOutlets>,
+    );
 
     fn path(&self) -> Option<&Path> {
         None
@@ -47,24 +51,41 @@ impl ResultTarget for RecordFlags {
     fn options(&self, query: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
         keeps_fields(query)?;
         open_outlets::check(&self.outlets, query)?;
-        Ok(PlanOptions { output: PlanOutput::Recording(self.work.origin()), ..options })
+        Ok(PlanOptions {
+            output: PlanOutput::Recording(self.work.origin()),
+            ..options
+        })
     }
 
     fn prepare(&self, query: &str) -> anyhow::Result<Self::Ready> {
         if self.output.exists() && !self.output.is_dir() {
-            return Err(wrong_flags(format!("{} is not a folder", self.output.display())));
+            return Err(wrong_flags(format!(
+                "{} is not a folder",
+                self.output.display()
+            )));
         }
         if self.work.read.iter().any(|path| path.is_dir()) {
             return Err(wrong_flags("record reads captures, not recordings (-r)"));
         }
-        let secret = if self.no_redact { None } else { Some(secret(self.redact_key.as_deref())?) };
+        let secret = if self.no_redact {
+            None
+        } else {
+            Some(secret(self.redact_key.as_deref())?)
+        };
         let becoming = RunUser::of(&self.work.live)?;
-        let folder = OutputFolder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
-        Ok((folder, secret, open_outlets::OpenOutlets::prepare(&self.outlets, query)?))
+        let folder =
+            OutputFolder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
+        Ok((
+            folder,
+            secret,
+            open_outlets::OpenOutlets::prepare(&self.outlets, query)?,
+        ))
     }
 
     fn start(&self, (_, _, outlets): &mut Self::Ready) -> anyhow::Result<()> {
-        outlets.as_mut().map_or(Ok(()), |outlets| outlets.start(&self.work.live))
+        outlets
+            .as_mut()
+            .map_or(Ok(()), |outlets| outlets.start(&self.work.live))
     }
 
     fn name(&self, _: &Self::Ready) -> (String, bool) {
@@ -78,17 +99,27 @@ impl ResultTarget for RecordFlags {
     ) -> anyhow::Result<Box<dyn Sink>> {
         let rotate = self.work.rotate.unwrap_or_default();
         let bytes = rotate.bytes.unwrap_or(RecordingRotation::default().bytes);
-        let rotation = RecordingRotation { every_ns: rotate.every_ns, bytes };
-        let mut recorder = Recorder::create(&folder.reach(), rotation).with_context(|| self.unwritten())?;
+        let rotation = RecordingRotation {
+            every_ns: rotate.every_ns,
+            bytes,
+        };
+        let mut recorder =
+            Recorder::create(&folder.reach(), rotation).with_context(|| self.unwritten())?;
         recorder = recorder.within(opened.row_group_bytes);
         for table in opened.tables {
-            let head = FileMetadata { redacted: secret.as_ref().map(RedactionSecret::name), ..table.head };
+            let head = FileMetadata {
+                redacted: secret.as_ref().map(RedactionSecret::name),
+                ..table.head
+            };
             recorder.add_table(head, &table.schema, &table.columns);
         }
         // Outlets receive the rows as stored, with the same redaction.
         if let Some(outlets) = outlets {
             let data_set = Box::new(DataSetSink::new(recorder));
-            return Ok(behind(TeeSink::new(data_set, Box::new(outlets.open(&opened.heads))), secret));
+            return Ok(behind(
+                TeeSink::new(data_set, Box::new(outlets.open(&opened.heads))),
+                secret,
+            ));
         }
         if let Some(secret) = secret {
             recorder = recorder.redacting(Redactor::new(secret));

@@ -48,7 +48,9 @@ pub fn report(flags: &ReportFlags, quiet: bool, verbose: bool) -> anyhow::Result
         return overview(flags, telling);
     }
     if flags.span.is_some() {
-        return Err(wrong_flags("--for applies to a report without a query: use LIMIT in the query"));
+        return Err(wrong_flags(
+            "--for applies to a report without a query: use LIMIT in the query",
+        ));
     }
     let query = CommandQuery::read(&flags.work.text)?;
     let finding = ReportTarget {
@@ -97,7 +99,11 @@ impl ResultTarget for ReportTarget<'_> {
             return Ok(options);
         }
         *self.shown_plan.borrow_mut() = Some(planner::lower_with(query, &options));
-        Ok(PlanOptions { columns: vec![common::QUALITY], pipelines: vec![qualities()], ..options })
+        Ok(PlanOptions {
+            columns: vec![common::QUALITY],
+            pipelines: vec![qualities()],
+            ..options
+        })
     }
 
     fn prepare(&self, _: &str) -> anyhow::Result<Self::Ready> {
@@ -108,13 +114,20 @@ impl ResultTarget for ReportTarget<'_> {
         (destination.name.clone(), destination.terminal)
     }
 
-    fn open(&self, (destination, secret): Self::Ready, opened: SinkContext) -> anyhow::Result<Box<dyn Sink>> {
+    fn open(
+        &self,
+        (destination, secret): Self::Ready,
+        opened: SinkContext,
+    ) -> anyhow::Result<Box<dyn Sink>> {
         *self.out.borrow_mut() = Some(destination.writer);
         let names = (!self.flags.no_resolve).then_some(opened.names.names);
         let mut heads = opened.heads;
         heads.truncate(self.results.get());
         *self.kept.borrow_mut() = ReportRows::new(heads, names);
-        Ok(redaction::behind(SharedReportRows(self.kept.clone()), secret))
+        Ok(redaction::behind(
+            SharedReportRows(self.kept.clone()),
+            secret,
+        ))
     }
 
     fn conclude(&self, plan: &Plan, summary: &mut RunSummary) {
@@ -143,11 +156,14 @@ impl ResultTarget for ReportTarget<'_> {
                 };
                 let words = planner::explain(plan);
                 // The query itself is shown above.
-                let words = words.split_once("\n\n").map_or(words.as_str(), |(_, rest)| rest);
+                let words = words
+                    .split_once("\n\n")
+                    .map_or(words.as_str(), |(_, rest)| rest);
                 Ok(page::of_query(&frame, &plan.query, words, &kept))
             }
-            ReportFormat::Svg => page::first_picture(&kept, &flags.time_zone)
-                .ok_or("no chart for this result: use groups, windows or a distribution".to_owned()),
+            ReportFormat::Svg => page::first_picture(&kept, &flags.time_zone).ok_or(
+                "no chart for this result: use groups, windows or a distribution".to_owned(),
+            ),
         };
         let written = made.and_then(|text| match self.out.take() {
             Some(mut out) => {
@@ -184,12 +200,23 @@ fn overview(flags: &ReportFlags, telling: Verbosity) -> anyhow::Result<CommandOu
     let (mut destination, secret) = prepare(flags)?;
     let questions = OverviewQueries::new();
     let map = MapQueries::new();
-    let qualities = questions
-        .protocols
+    let qualities = questions.protocols.iter().map(|protocol| {
+        format!(
+            "PARSE {} PROCESS (group-count: group={QUALITIES})",
+            protocol.parser
+        )
+    });
+    let texts: Vec<String> = questions
+        .texts
         .iter()
-        .map(|protocol| format!("PARSE {} PROCESS (group-count: group={QUALITIES})", protocol.parser));
-    let texts: Vec<String> = questions.texts.iter().chain(&map.texts).cloned().chain(qualities).collect();
-    let mut sink = OverviewRowSink { rows: CollectedResults::default(), redactor: secret.map(Redactor::new) };
+        .chain(&map.texts)
+        .cloned()
+        .chain(qualities)
+        .collect();
+    let mut sink = OverviewRowSink {
+        rows: CollectedResults::default(),
+        redactor: secret.map(Redactor::new),
+    };
     let summary = look_into(&mut sink, &look, &texts, telling)?;
     let mut rows = sink.rows;
     // Queries about flows and protocols have several results; those of the map and of qualities one each.
@@ -217,16 +244,30 @@ fn overview(flags: &ReportFlags, telling: Verbosity) -> anyhow::Result<CommandOu
         is_plain: flags.no_redact,
         can_be_repeated: others.is_empty(),
     };
-    let text = page::of_overview(&frame, &found, &map.edges(&map_rows), &texts, &multi_query::input(&look));
-    put(&mut destination.writer, &text).map_err(|error| anyhow!("cannot write the report: {error}"))?;
-    Ok(multi_query::told(&summary, CommandOutcome::Done, telling == Verbosity::Everything))
+    let text = page::of_overview(
+        &frame,
+        &found,
+        &map.edges(&map_rows),
+        &texts,
+        &multi_query::input(&look),
+    );
+    put(&mut destination.writer, &text)
+        .map_err(|error| anyhow!("cannot write the report: {error}"))?;
+    Ok(multi_query::told(
+        &summary,
+        CommandOutcome::Done,
+        telling == Verbosity::Everything,
+    ))
 }
 
 /// Opens files that need privileges.
 fn prepare(flags: &ReportFlags) -> anyhow::Result<(OutputDestination, Option<RedactionSecret>)> {
-    let destination = OutputDestination::open(flags.output.as_deref(), flags.work.live.file_owner())?;
+    let destination =
+        OutputDestination::open(flags.output.as_deref(), flags.work.live.file_owner())?;
     if destination.terminal {
-        return Err(wrong_flags("a report cannot be written to a terminal: use -o FILE"));
+        return Err(wrong_flags(
+            "a report cannot be written to a terminal: use -o FILE",
+        ));
     }
     let secret = match flags.no_redact {
         true => None,
@@ -248,17 +289,26 @@ fn names(flags: &ReportFlags) -> Vec<String> {
 }
 
 fn title(flags: &ReportFlags) -> String {
-    flags.title.clone().unwrap_or_else(|| names(flags).join(", "))
+    flags
+        .title
+        .clone()
+        .unwrap_or_else(|| names(flags).join(", "))
 }
 
 /// Counts tuples by quality.
 fn qualities() -> Pipeline {
-    let column = Column { input: 0, field: common::QUALITY };
+    let column = Column {
+        input: 0,
+        field: common::QUALITY,
+    };
     Pipeline {
         name: QUALITIES.into(),
         values: Vec::new(),
         value_required: false,
-        group: vec![GroupBy { column, name: QUALITIES.into() }],
+        group: vec![GroupBy {
+            column,
+            name: QUALITIES.into(),
+        }],
         aggregates: vec![AggregateFunction::Count.into()],
         top_k: None,
         window: None,
@@ -271,7 +321,8 @@ fn qualities() -> Pipeline {
 /// Scales counts of a sample to all flows.
 fn in_sample(mut all: BTreeMap<String, u64>, sample: SampleMode) -> BTreeMap<String, u64> {
     if let SampleMode::Fraction(share) = sample {
-        all.values_mut().for_each(|n| *n = (*n as f64 * share).round() as u64);
+        all.values_mut()
+            .for_each(|n| *n = (*n as f64 * share).round() as u64);
     }
     all
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use capture::live::StopSignal;
 use server::{
-    ActionLimits, AlertLimits, AlertReceiver, BoundAddresses, DataDirectory, Gateway, GatewayBackends,
-    GatewaySettings, ListenOptions, MergeBackend, NamedOutlets, NetworkBackend, PastLimits, RecordingLimits,
-    RowRetention, ScrapeAccess, SecondAddress, ServerCertificate, ServerTls, ServiceLimits, TrustedProxies,
+    ActionLimits, AlertLimits, AlertReceiver, BoundAddresses, DataDirectory, Gateway,
+    GatewayBackends, GatewaySettings, ListenOptions, MergeBackend, NamedOutlets, NetworkBackend,
+    PastLimits, RecordingLimits, RowRetention, ScrapeAccess, SecondAddress, ServerCertificate,
+    ServerTls, ServiceLimits, TrustedProxies,
 };
 
 use crate::cli::flags::service::{ServeFlags, ServeVerb};
@@ -28,35 +29,48 @@ use crate::serve::{page, temp_dir};
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
     match &flags.what {
         None => {}
-        Some(ServeVerb::Backup { folder, data }) => return backup(&data_folder(data.as_deref())?, folder),
-        Some(ServeVerb::Restore { folder, data }) => return restore(folder, &data_folder(data.as_deref())?),
+        Some(ServeVerb::Backup { folder, data }) => {
+            return backup(&data_folder(data.as_deref())?, folder);
+        }
+        Some(ServeVerb::Restore { folder, data }) => {
+            return restore(folder, &data_folder(data.as_deref())?);
+        }
         Some(ServeVerb::Ca { data }) => {
-            let pem = server::authority_pem(&data_folder(data.as_deref())?).map_err(|why| anyhow!(why))?;
+            let pem = server::authority_pem(&data_folder(data.as_deref())?)
+                .map_err(|why| anyhow!(why))?;
             return output::print(pem.as_bytes());
         }
     }
     let shown = shown(flags)?;
-    let page = flags.page.as_deref().map_or_else(|| Ok(page::built_in()), page::of)?;
+    let page = flags
+        .page
+        .as_deref()
+        .map_or_else(|| Ok(page::built_in()), page::of)?;
     if page.is_empty() {
         output::complain(
             "note: this program was compiled without its page, and shows a plain one: run web/build.sh before cargo build",
         );
     }
-    let passing = (flags.demo && flags.data.is_none()).then(temp_dir::folder).transpose();
+    let passing = (flags.demo && flags.data.is_none())
+        .then(temp_dir::folder)
+        .transpose();
     let passing = passing.context("cannot make a folder for the demonstration")?;
     let folder = match &passing {
         Some(passing) => passing.path().to_owned(),
         None => data_folder(flags.data.as_deref())?,
     };
     // Checked first, so that a failing start with an unavailable address creates no data directory.
-    drop(TcpListener::bind(flags.listen).with_context(|| format!("cannot serve on {}", flags.listen))?);
+    drop(
+        TcpListener::bind(flags.listen)
+            .with_context(|| format!("cannot serve on {}", flags.listen))?,
+    );
     let receivers = receivers(&flags.receivers)?;
-    let bus = match &flags.kafka {
-        Some(brokers) => {
-            Some(Arc::new(JobBus::new(brokers, &flags.client, &flags.flink)?) as Arc<dyn MergeBackend>)
-        }
-        None => None,
-    };
+    let bus =
+        match &flags.kafka {
+            Some(brokers) => Some(Arc::new(JobBus::new(brokers, &flags.client, &flags.flink)?)
+                as Arc<dyn MergeBackend>),
+            None => None,
+        };
     let network = match &flags.network {
         Some(path) => {
             let costs = network::plan::costs(flags.costs.as_deref())?;
@@ -65,11 +79,16 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         }
         None => None,
     };
-    let named = NamedOutlets::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
-    let mut opened = DataDirectory::open(&folder, limits(flags)?).map_err(|error| anyhow!(error))?;
+    let named =
+        NamedOutlets::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
+    let mut opened =
+        DataDirectory::open(&folder, limits(flags)?).map_err(|error| anyhow!(error))?;
     opened.outlets = named;
     if let Some(file) = &opened.admin_token {
-        output::complain(&format!("the first token, an admin's, is in {}", file.display()));
+        output::complain(&format!(
+            "the first token, an admin's, is in {}",
+            file.display()
+        ));
     }
     opened.set_receivers(receivers);
     let shelf = RecordingLimits {
@@ -78,7 +97,11 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         time: Duration::from_secs(u64::from(flags.uploads_hours) * 3600),
     };
     opened
-        .set_shelf(Arc::new(StoredRecordingReader), flags.recordings.clone(), shelf)
+        .set_shelf(
+            Arc::new(StoredRecordingReader),
+            flags.recordings.clone(),
+            shelf,
+        )
         .map_err(|why| wrong_flags(format!("--recordings: {why}")))?;
     let settings = GatewaySettings {
         agents_max: flags.agents_max,
@@ -86,19 +109,34 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         join_bytes_max: (flags.join_mib as usize) << 20,
         ..GatewaySettings::default()
     };
-    let tls = shown.as_ref().map(|shown| tls(flags, &folder, shown)).transpose()?;
+    let tls = shown
+        .as_ref()
+        .map(|shown| tls(flags, &folder, shown))
+        .transpose()?;
     let gateway = Gateway::open_with(&opened, settings, GatewayBackends { bus, network })
         .context("cannot read the data directory")?;
-    let service = opened.serve(gateway).context("cannot read the data directory")?;
+    let service = opened
+        .serve(gateway)
+        .context("cannot read the data directory")?;
     let mut demo = None;
     let watched = service.clone();
     let ready = |bound: BoundAddresses| {
         let scheme = if shown.is_some() { "https" } else { "http" };
-        output::complain(&format!("serving on {scheme}://{}; Ctrl-C ends it", bound.address));
+        output::complain(&format!(
+            "serving on {scheme}://{}; Ctrl-C ends it",
+            bound.address
+        ));
         if flags.demo {
-            demo = DemoAgent::begin(&watched, (scheme, bound), &folder, flags.demo_capture.as_deref())
-                .inspect_err(|error| output::complain(&format!("cannot start the demonstration: {error:#}")))
-                .ok();
+            demo = DemoAgent::begin(
+                &watched,
+                (scheme, bound),
+                &folder,
+                flags.demo_capture.as_deref(),
+            )
+            .inspect_err(|error| {
+                output::complain(&format!("cannot start the demonstration: {error:#}"))
+            })
+            .ok();
         }
     };
     // The demo agent does not know the authority and host name of the operator's certificate.
@@ -106,10 +144,17 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         Some(ServerCertificate::Files { .. }) if flags.demo => SecondAddress::Loopback,
         _ => SecondAddress::Nothing,
     };
-    let listen = ListenOptions { address: flags.listen, names: &flags.hosts, tls, page, beside };
+    let listen = ListenOptions {
+        address: flags.listen,
+        names: &flags.hosts,
+        tls,
+        page,
+        beside,
+    };
     // The event loop handles the first signal; this one handles a later SIGINT. SIGHUP reloads the certificate.
     SignalHandlers::end_but_for_hangup(&StopSignal::default()).context("cannot handle signals")?;
-    server::serve(service, listen, ready).with_context(|| format!("cannot serve on {}", flags.listen))?;
+    server::serve(service, listen, ready)
+        .with_context(|| format!("cannot serve on {}", flags.listen))?;
     drop(demo);
     Ok(CommandOutcome::Done)
 }
@@ -118,9 +163,10 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
 fn shown(flags: &ServeFlags) -> anyhow::Result<Option<ServerCertificate>> {
     let asked = &flags.tls;
     match (&asked.tls_cert, &asked.tls_key) {
-        (Some(chain), Some(key)) => {
-            Ok(Some(ServerCertificate::Files { chain: chain.clone(), key: key.clone() }))
-        }
+        (Some(chain), Some(key)) => Ok(Some(ServerCertificate::Files {
+            chain: chain.clone(),
+            key: key.clone(),
+        })),
         _ if asked.tls => Ok(Some(ServerCertificate::Own)),
         _ if flags.listen.ip().is_loopback() || asked.insecure_http => Ok(None),
         _ => Err(wrong_flags(format!(
@@ -135,19 +181,24 @@ fn shown(flags: &ServeFlags) -> anyhow::Result<Option<ServerCertificate>> {
 fn tls(flags: &ServeFlags, folder: &Path, shown: &ServerCertificate) -> anyhow::Result<ServerTls> {
     let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let listen = Some(flags.listen.ip()).filter(|ip| !ip.is_unspecified());
-    let names: Vec<String> =
-        own.into_iter().chain(listen.map(|ip| ip.to_string())).chain(flags.hosts.iter().cloned()).collect();
+    let names: Vec<String> = own
+        .into_iter()
+        .chain(listen.map(|ip| ip.to_string()))
+        .chain(flags.hosts.iter().cloned())
+        .collect();
     let lasting = Duration::from_nanos(flags.tls.agent_certificates.unsigned_abs());
     ServerTls::open(folder, shown.clone(), &names, lasting).map_err(|why| anyhow!(why))
 }
 
 /// Parses the receivers of alerts and reads their secrets.
 fn receivers(said: &[String]) -> anyhow::Result<Vec<AlertReceiver>> {
-    let read =
-        |text: &String| AlertReceiver::read(text).map_err(|why| wrong_flags(format!("--receiver: {why}")));
+    let read = |text: &String| {
+        AlertReceiver::read(text).map_err(|why| wrong_flags(format!("--receiver: {why}")))
+    };
     let receivers: Vec<AlertReceiver> = said.iter().map(read).collect::<anyhow::Result<_>>()?;
-    let twice =
-        |(at, one): (usize, &AlertReceiver)| receivers[..at].iter().any(|other| other.name == one.name);
+    let twice = |(at, one): (usize, &AlertReceiver)| {
+        receivers[..at].iter().any(|other| other.name == one.name)
+    };
     match receivers.iter().enumerate().any(twice) {
         true => Err(wrong_flags("--receiver: two receivers have the same name")),
         false => Ok(receivers),
@@ -171,7 +222,11 @@ fn limits(flags: &ServeFlags) -> anyhow::Result<ServiceLimits> {
         outlets_max: flags.outlets_max,
         outlet_rows_max: flags.outlet_rows_max,
         series_max: flags.series_max,
-        scrapers: if flags.metrics_without_token { ScrapeAccess::Anybody } else { ScrapeAccess::WithToken },
+        scrapers: if flags.metrics_without_token {
+            ScrapeAccess::Anybody
+        } else {
+            ScrapeAccess::WithToken
+        },
         retention: RowRetention {
             age_ns: i64::from(flags.history_days) * DAY_NS,
             bytes: u64::from(flags.history_mib) << 20,
@@ -219,7 +274,12 @@ fn data_folder(said: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 fn backup(data: &Path, to: &Path) -> anyhow::Result<CommandOutcome> {
     let taken = server::backup(data, to).map_err(|why| anyhow!(why))?;
-    output::complain(&format!("{} files ({} bytes) are in {}", taken.files, taken.bytes, to.display()));
+    output::complain(&format!(
+        "{} files ({} bytes) are in {}",
+        taken.files,
+        taken.bytes,
+        to.display()
+    ));
     match taken.missing.is_empty() {
         true => Ok(CommandOutcome::Done),
         false => Err(anyhow!(
@@ -234,9 +294,15 @@ fn restore(from: &Path, data: &Path) -> anyhow::Result<CommandOutcome> {
     let at = sinks::DisplayZone::default().time(restored.taken_ns);
     let files = restored.files;
     let bytes = restored.bytes;
-    output::complain(&format!("{files} files ({bytes} bytes) of {at} are in {}", data.display()));
+    output::complain(&format!(
+        "{files} files ({bytes} bytes) of {at} are in {}",
+        data.display()
+    ));
     if !restored.missing.is_empty() {
-        output::complain(&format!("note: the backup lacks {}", restored.missing.join(", ")));
+        output::complain(&format!(
+            "note: the backup lacks {}",
+            restored.missing.join(", ")
+        ));
     }
     Ok(CommandOutcome::Done)
 }

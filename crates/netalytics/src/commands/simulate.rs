@@ -71,9 +71,10 @@ impl SimulationProgress {
             (ProgressMode::Never, _) | (ProgressMode::Auto, false) => SimulationProgress::Nothing,
             (ProgressMode::Always, false) => SimulationProgress::Lines(all),
             (_, true) => {
-                let style = ProgressStyle::with_template("{bar:30} {pos} of {len} placements  {eta} left");
-                let bar =
-                    ProgressBar::new(all).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+                let style =
+                    ProgressStyle::with_template("{bar:30} {pos} of {len} placements  {eta} left");
+                let bar = ProgressBar::new(all)
+                    .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 bar.enable_steady_tick(Duration::from_millis(500));
                 SimulationProgress::Bar(bar)
             }
@@ -95,17 +96,29 @@ impl SimulationProgress {
 
 /// Columns on a terminal; includes the deviation for processes.
 fn columns() -> Vec<&'static str> {
-    let shown = FIGURES.iter().filter(|figure| figure.shown.is_some()).map(|figure| figure.name);
-    ["strategy", "flows"].into_iter().chain(shown).chain(["processes_deviation"]).collect()
+    let shown = FIGURES
+        .iter()
+        .filter(|figure| figure.shown.is_some())
+        .map(|figure| figure.name);
+    ["strategy", "flows"]
+        .into_iter()
+        .chain(shown)
+        .chain(["processes_deviation"])
+        .collect()
 }
 
 fn row(point: &StudyPoint) -> Vec<String> {
-    let shown = FIGURES.iter().filter_map(|figure| Some(decimals((figure.of)(point).mean, figure.shown?)));
-    [point.strategy.name().to_owned(), point.monitored.to_string()]
-        .into_iter()
-        .chain(shown)
-        .chain([decimals(point.processes.deviation, 1)])
-        .collect()
+    let shown = FIGURES
+        .iter()
+        .filter_map(|figure| Some(decimals((figure.of)(point).mean, figure.shown?)));
+    [
+        point.strategy.name().to_owned(),
+        point.monitored.to_string(),
+    ]
+    .into_iter()
+    .chain(shown)
+    .chain([decimals(point.processes.deviation, 1)])
+    .collect()
 }
 
 fn left_out(point: &StudyPoint) -> String {

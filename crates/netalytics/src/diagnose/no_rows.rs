@@ -11,7 +11,12 @@ const NAMES_MAX: usize = 6;
 
 /// Contradictions in the plan.
 pub fn never(plan: &Plan) -> Vec<String> {
-    let names: Vec<&str> = plan.monitor.parsers.iter().map(|parser| parser.schema.name.as_ref()).collect();
+    let names: Vec<&str> = plan
+        .monitor
+        .parsers
+        .iter()
+        .map(|parser| parser.schema.name.as_ref())
+        .collect();
     let mut reasons = Vec::new();
     for (i, one) in names.iter().enumerate() {
         for other in &names[i + 1..] {
@@ -25,15 +30,25 @@ pub fn never(plan: &Plan) -> Vec<String> {
             }
         }
     }
-    let filters = plan.dataflow.inputs.iter().filter_map(|input| input.filter.as_ref());
-    let conditions: Vec<&Predicate> = filters.chain(&plan.dataflow.filter).flat_map(parts).collect();
+    let filters = plan
+        .dataflow
+        .inputs
+        .iter()
+        .filter_map(|input| input.filter.as_ref());
+    let conditions: Vec<&Predicate> = filters
+        .chain(&plan.dataflow.filter)
+        .flat_map(parts)
+        .collect();
     let contradicted = conditions.iter().enumerate().find_map(|(i, one)| {
-        let other = conditions[i + 1..].iter().find(|other| contradict(one, other))?;
+        let other = conditions[i + 1..]
+            .iter()
+            .find(|other| contradict(one, other))?;
         Some(field_of(plan, one).or_else(|| field_of(plan, other)))
     });
     if let Some(field) = contradicted {
-        let what = field
-            .map_or("it contradicts itself".into(), |field| format!("it contradicts itself about {field}"));
+        let what = field.map_or("it contradicts itself".into(), |field| {
+            format!("it contradicts itself about {field}")
+        });
         reasons.push(format!("WHERE is never true: {what}"));
     }
     reasons
@@ -56,15 +71,27 @@ fn parts(predicate: &Predicate) -> Vec<&Predicate> {
 }
 
 fn field_of(plan: &Plan, condition: &Predicate) -> Option<String> {
-    let Predicate::Compare { column, .. } = condition else { return None };
+    let Predicate::Compare { column, .. } = condition else {
+        return None;
+    };
     let input = plan.dataflow.inputs.get(usize::from(column.input))?;
     Some(input.schema.field(column.field).name.to_string())
 }
 
 /// Whether no value of a column satisfies both comparisons. Only certain cases: numbers, and equality of texts.
 fn contradict(one: &Predicate, other: &Predicate) -> bool {
-    let (Predicate::Compare { column, op, literal }, Predicate::Compare { column: c, op: o, literal: l }) =
-        (one, other)
+    let (
+        Predicate::Compare {
+            column,
+            op,
+            literal,
+        },
+        Predicate::Compare {
+            column: c,
+            op: o,
+            literal: l,
+        },
+    ) = (one, other)
     else {
         return false;
     };
@@ -132,7 +159,10 @@ pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
     if let Some(fed) = &summary.fed {
         return match (fed, fed.tuples()) {
             (FedInput::Recording(replayed), 0) if replayed.rows_skipped > 0 => {
-                vec![format!("no match among {} recorded tuples", replayed.rows_skipped)]
+                vec![format!(
+                    "no match among {} recorded tuples",
+                    replayed.rows_skipped
+                )]
             }
             (FedInput::Recording(_), 0) => vec!["the recording has no tuples".into()],
             (FedInput::Published(published), 0) if published.records == 0 => {
@@ -142,7 +172,9 @@ pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
                 vec!["no packet reached a monitor".into()]
             }
             (FedInput::Monitored(_), 0) => vec!["the monitors' packets yielded no tuples".into()],
-            (FedInput::Published(_), 0) => vec!["the publishers sent no tuples in this period".into()],
+            (FedInput::Published(_), 0) => {
+                vec!["the publishers sent no tuples in this period".into()]
+            }
             _ => after_tuples(plan, summary),
         };
     }
@@ -153,10 +185,16 @@ pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
         }];
     }
     if a.undecodable_total() == a.received {
-        return vec![format!("none of {} could be decoded", some(a.received, "packet"))];
+        return vec![format!(
+            "none of {} could be decoded",
+            some(a.received, "packet")
+        )];
     }
     if a.parsed == 0 && a.filtered_total() > 0 {
-        let mut reasons = vec![format!("FROM and TO match none of {}", some(a.received, "packet"))];
+        let mut reasons = vec![format!(
+            "FROM and TO match none of {}",
+            some(a.received, "packet")
+        )];
         if a.filtered.direction > 0 {
             reasons.push(format!(
                 "{} of flows the other way round: FROM is the client that connects, TO the server",
@@ -179,7 +217,12 @@ fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
         return vec![format!("WHERE left out all of {tuples}")];
     }
     if plan.dataflow.inputs.len() > 1 && c.tuples_joined == 0 {
-        let names: Vec<&str> = plan.dataflow.inputs.iter().map(|input| input.schema.name.as_ref()).collect();
+        let names: Vec<&str> = plan
+            .dataflow
+            .inputs
+            .iter()
+            .map(|input| input.schema.name.as_ref())
+            .collect();
         let left = if c.tuples_filtered > 0 {
             format!(", {} left out by conditions", c.tuples_filtered)
         } else {
@@ -191,10 +234,16 @@ fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
         )];
     }
     if c.tuples_null_value > 0 {
-        return vec![format!("{} with null for the requested value", some(c.tuples_null_value, "tuple"))];
+        return vec![format!(
+            "{} with null for the requested value",
+            some(c.tuples_null_value, "tuple")
+        )];
     }
     if c.tuples_late > 0 {
-        return vec![format!("{} arrived too late for their windows", some(c.tuples_late, "tuple"))];
+        return vec![format!(
+            "{} arrived too late for their windows",
+            some(c.tuples_late, "tuple")
+        )];
     }
     vec![format!("{tuples}, of which none is in the result")]
 }
@@ -203,7 +252,12 @@ fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
 fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
     let a = &summary.accounting;
     let unread = &summary.accounting.unread;
-    let wanted: Vec<&str> = plan.monitor.parsers.iter().map(|parser| parser.schema.name.as_ref()).collect();
+    let wanted: Vec<&str> = plan
+        .monitor
+        .parsers
+        .iter()
+        .map(|parser| parser.schema.name.as_ref())
+        .collect();
     if !wanted.iter().any(|parser| protocol_of(parser).is_some()) {
         return vec![format!(
             "{}, but nothing in them for {}",
@@ -211,26 +265,45 @@ fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
             wanted.join(" or ")
         )];
     }
-    let mut protocols: Vec<&str> = wanted.iter().filter_map(|parser| protocol_of(parser)).collect();
+    let mut protocols: Vec<&str> = wanted
+        .iter()
+        .filter_map(|parser| protocol_of(parser))
+        .collect();
     protocols.dedup();
     let mut reasons = Vec::new();
     let read = a.flows.opened.saturating_sub(unread.total());
     if unread.total() > 0 {
-        let mut named: Vec<(&str, u64)> = unread.named.iter().map(|(name, flows)| (*name, *flows)).collect();
+        let mut named: Vec<(&str, u64)> = unread
+            .named
+            .iter()
+            .map(|(name, flows)| (*name, *flows))
+            .collect();
         named.sort_by_key(|(_, flows)| std::cmp::Reverse(*flows));
         let rest: u64 = named.iter().skip(NAMES_MAX).map(|(_, flows)| flows).sum();
         let what = |name: &str| match protocols.contains(&name) {
             true => " (joined midway, or too little of it)".to_owned(),
             false => how_to_read(name),
         };
-        let known = named.iter().take(NAMES_MAX).map(|(name, flows)| format!("{flows} {name}{}", what(name)));
-        let others =
-            [(rest, "other protocols"), (unread.unknown, "not known"), (unread.silent, "without payload")];
-        let others =
-            others.iter().filter(|(flows, _)| *flows > 0).map(|(flows, what)| format!("{flows} {what}"));
+        let known = named
+            .iter()
+            .take(NAMES_MAX)
+            .map(|(name, flows)| format!("{flows} {name}{}", what(name)));
+        let others = [
+            (rest, "other protocols"),
+            (unread.unknown, "not known"),
+            (unread.silent, "without payload"),
+        ];
+        let others = others
+            .iter()
+            .filter(|(flows, _)| *flows > 0)
+            .map(|(flows, what)| format!("{flows} {what}"));
         let all: Vec<String> = known.chain(others).collect();
         let flows = some(unread.total(), "flow");
-        reasons.push(format!("{flows} not speaking {}: {}", protocols.join(" or "), all.join(", ")));
+        reasons.push(format!(
+            "{flows} not speaking {}: {}",
+            protocols.join(" or "),
+            all.join(", ")
+        ));
     }
     if a.filtered_total() == 0 && read > 0 {
         reasons.push(format!(
@@ -248,10 +321,14 @@ fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
 
 /// The parser of a protocol, or the reason why there is none.
 fn how_to_read(name: &str) -> String {
-    let parser = registry::PARSERS.iter().find_map(|registration| match registration.reads {
-        ParserInput::Messages(protocol, _) if protocol.name == name => Some((registration.schema)().name),
-        _ => None,
-    });
+    let parser = registry::PARSERS
+        .iter()
+        .find_map(|registration| match registration.reads {
+            ParserInput::Messages(protocol, _) if protocol.name == name => {
+                Some((registration.schema)().name)
+            }
+            _ => None,
+        });
     match (parser, name) {
         (Some(parser), "tls") => {
             format!(" (encrypted: not readable without keys; PARSE {parser} reads the handshake)")
@@ -277,25 +354,43 @@ mod tests {
     fn what_can_never_be_is_told() {
         for (query, expected) in [
             ("PARSE http", &[][..]),
-            ("PARSE http, mysql_query", &["http and mysql_query never join"]),
+            (
+                "PARSE http, mysql_query",
+                &["http and mysql_query never join"],
+            ),
             ("PARSE http, http_get, tcp_conn_time", &[]),
             (
                 "PARSE http WHERE status = 404 and status = 500",
                 &["WHERE is never true: it contradicts itself about status"],
             ),
-            ("PARSE http WHERE status > 499 and status < 500", &["WHERE is never true"]),
+            (
+                "PARSE http WHERE status > 499 and status < 500",
+                &["WHERE is never true"],
+            ),
             ("PARSE http WHERE status >= 499 and status < 500", &[]),
             ("PARSE http WHERE status > 500 or status < 500", &[]),
-            ("PARSE http WHERE method = 'GET' WHERE method = 'POST'", &["WHERE is never true"]),
-            ("PARSE http WHERE method = 'GET' and not (method = 'POST')", &[]),
-            ("PARSE http WHERE status < 500 and response_time < 5ms and status != 404", &[]),
+            (
+                "PARSE http WHERE method = 'GET' WHERE method = 'POST'",
+                &["WHERE is never true"],
+            ),
+            (
+                "PARSE http WHERE method = 'GET' and not (method = 'POST')",
+                &[],
+            ),
+            (
+                "PARSE http WHERE status < 500 and response_time < 5ms and status != 404",
+                &[],
+            ),
         ] {
-            let checked =
-                query::check(query, &registry::schemas(), &()).unwrap_or_else(|e| panic!("{query}: {e:?}"));
+            let checked = query::check(query, &registry::schemas(), &())
+                .unwrap_or_else(|e| panic!("{query}: {e:?}"));
             let reasons = never(&planner::lower(&checked));
             assert_eq!(reasons.len(), expected.len(), "{query}: {reasons:?}");
             assert!(
-                reasons.iter().zip(expected).all(|(got, want)| got.contains(want)),
+                reasons
+                    .iter()
+                    .zip(expected)
+                    .all(|(got, want)| got.contains(want)),
                 "{query}: {reasons:?}"
             );
         }

@@ -47,10 +47,15 @@ impl BrokerNotice {
                     OverflowPolicy::Block => {
                         "records are buffered; if the buffer is full, captured packets are lost and counted"
                     }
-                    OverflowPolicy::Drop => "if the buffer is full, records are dropped and counted",
+                    OverflowPolicy::Drop => {
+                        "if the buffer is full, records are dropped and counted"
+                    }
                 };
                 let seconds = QUIET.as_secs();
-                Some(format!("no broker has accepted a record for {seconds} s ({}): {then}", trouble()))
+                Some(format!(
+                    "no broker has accepted a record for {seconds} s ({}): {then}",
+                    trouble()
+                ))
             }
             (BrokerState::Waiting(before), false) => {
                 self.0 = BrokerState::Arriving;
@@ -91,9 +96,14 @@ pub fn attend(
                 left = left.saturating_sub(LOOK_EVERY);
             }
         }
-        stop.upgrade().into_iter().for_each(|stop| stop.store(true, Ordering::Relaxed));
+        stop.upgrade()
+            .into_iter()
+            .for_each(|stop| stop.store(true, Ordering::Relaxed));
     };
-    std::thread::Builder::new().name("attending".into()).spawn(attend).context("no more threads")?;
+    std::thread::Builder::new()
+        .name("attending".into())
+        .spawn(attend)
+        .context("no more threads")?;
     Ok(())
 }
 
@@ -110,14 +120,26 @@ mod tests {
         };
         let mut notice = BrokerNotice::default();
         let mut look = |seconds, dropped| {
-            notice.look(&of(seconds, dropped), OverflowPolicy::Drop, || "refused".into()).unwrap_or_default()
+            notice
+                .look(&of(seconds, dropped), OverflowPolicy::Drop, || {
+                    "refused".into()
+                })
+                .unwrap_or_default()
         };
         assert_eq!([look(None, 0), look(Some(4), 0)], ["", ""]);
-        assert!(look(Some(5), 1).starts_with("no broker has accepted a record for 5 s (refused): if "));
+        assert!(
+            look(Some(5), 1).starts_with("no broker has accepted a record for 5 s (refused): if ")
+        );
         assert_eq!(look(Some(60), 9), "");
-        assert_eq!(look(Some(1), 9), "brokers accept records again; 8 records were dropped");
+        assert_eq!(
+            look(Some(1), 9),
+            "brokers accept records again; 8 records were dropped"
+        );
         assert_eq!(look(None, 9), "");
         assert!(look(Some(5), 9).starts_with("no broker"));
-        assert_eq!(look(None, 9), "brokers accept records again; nothing was dropped");
+        assert_eq!(
+            look(None, 9),
+            "brokers accept records again; nothing was dropped"
+        );
     }
 }

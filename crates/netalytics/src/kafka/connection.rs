@@ -20,7 +20,12 @@ pub fn of(brokers: &str, client: &KafkaClientFlags) -> anyhow::Result<Kafka> {
         Some(path) => in_file(path)?,
         None => Vec::new(),
     };
-    properties.extend(client.properties.iter().map(|(name, value)| format!("{name}={value}")));
+    properties.extend(
+        client
+            .properties
+            .iter()
+            .map(|(name, value)| format!("{name}={value}")),
+    );
     Kafka::new(brokers, properties.iter().map(String::as_str)).map_err(|why| match why {
         BusError::Property { .. } => wrong_flags(why.to_string()),
         other => other.into(),
@@ -34,10 +39,16 @@ pub fn host_name() -> String {
 
 /// A unique name of this run.
 pub fn name_of_run() -> String {
-    format!("{}/{}/{:016x}", host_name(), std::process::id(), RandomState::new().hash_one(0))
+    format!(
+        "{}/{}/{:016x}",
+        host_name(),
+        std::process::id(),
+        RandomState::new().hash_one(0)
+    )
 }
 
 fn in_file(path: &Path) -> anyhow::Result<Vec<String>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Kafka::properties_in(&text).map(str::to_owned).collect())
 }

@@ -27,8 +27,15 @@ pub struct JobBus {
 
 impl JobBus {
     /// Jobs with these brokers and this Flink cluster.
-    pub fn new(brokers: &str, client: &KafkaClientFlags, flink: &FlinkFlags) -> anyhow::Result<JobBus> {
-        Ok(JobBus { kafka: connection::of(brokers, client)?, flink: flink.clone() })
+    pub fn new(
+        brokers: &str,
+        client: &KafkaClientFlags,
+        flink: &FlinkFlags,
+    ) -> anyhow::Result<JobBus> {
+        Ok(JobBus {
+            kafka: connection::of(brokers, client)?,
+            flink: flink.clone(),
+        })
     }
 
     fn begin(&self, wanted: &MergeRequest) -> anyhow::Result<Box<dyn ResultMerge>> {
@@ -47,30 +54,58 @@ impl JobBus {
             let reach_ns = stream::Engine::new(&wanted.plan.dataflow, config.clone()).reach_ns();
             watermark_ns.saturating_sub(reach_ns)
         });
-        let bounds = TimeBounds { since_ns, ..TimeBounds::default() };
-        let answering = KafkaSource::of_job(&self.kafka, there, (&wanted.name, &wanted.topics), bounds)?;
+        let bounds = TimeBounds {
+            since_ns,
+            ..TimeBounds::default()
+        };
+        let answering =
+            KafkaSource::of_job(&self.kafka, there, (&wanted.name, &wanted.topics), bounds)?;
         let engine = match wanted.by {
             MergeEngine::Embedded => MergeEngineFlag::Embedded,
             MergeEngine::Flink => MergeEngineFlag::Flink,
         };
         // Agents apply the limit before they report the end.
-        let Plan { query, monitor, dataflow } = (*wanted.plan).clone();
-        let monitor = MonitorSpec { limit: QueryLimit::default(), ..monitor };
-        let plan = Plan { query, monitor, dataflow };
-        let config = JobConfig { stream: config, ..JobConfig::default() };
+        let Plan {
+            query,
+            monitor,
+            dataflow,
+        } = (*wanted.plan).clone();
+        let monitor = MonitorSpec {
+            limit: QueryLimit::default(),
+            ..monitor
+        };
+        let plan = Plan {
+            query,
+            monitor,
+            dataflow,
+        };
+        let config = JobConfig {
+            stream: config,
+            ..JobConfig::default()
+        };
         let mut feed = answering.feed(&plan, &config, (engine, &self.flink))?;
         if let Some((watermark_ns, latest_ns)) = &wanted.from {
             feed.begin_at(*watermark_ns, latest_ns);
         }
-        Ok(Box::new(BusMerge { feed, course: MergeExtent::Whole }))
+        Ok(Box::new(BusMerge {
+            feed,
+            course: MergeExtent::Whole,
+        }))
     }
 }
 
 impl server::MergeBackend for JobBus {
     fn topics(&self, plan: &Plan, job: &str) -> Vec<String> {
         match plan.dataflow.pipelines.len() {
-            0 => plan.dataflow.inputs.iter().map(|input| crossing::tuples(&input.schema)).collect(),
-            pipelines => (0..pipelines).map(|pipeline| crossing::of_job(job, pipeline)).collect(),
+            0 => plan
+                .dataflow
+                .inputs
+                .iter()
+                .map(|input| crossing::tuples(&input.schema))
+                .collect(),
+            pipelines => (0..pipelines)
+                .map(|pipeline| crossing::of_job(job, pipeline))
+                .collect(),
         }
     }
 
@@ -90,7 +125,8 @@ impl server::MergeBackend for JobBus {
     }
 
     fn forget(&self, topics: &[String]) -> Result<(), String> {
-        let there = TopicAdmin::connect(&self.kafka, connection::PATIENCE).map_err(|why| why.to_string())?;
+        let there = TopicAdmin::connect(&self.kafka, connection::PATIENCE)
+            .map_err(|why| why.to_string())?;
         let deleted: Result<Vec<bool>, bus::BusError> =
             topics.iter().map(|topic| there.delete(topic)).collect();
         deleted.map(drop).map_err(|why| why.to_string())
@@ -99,8 +135,10 @@ impl server::MergeBackend for JobBus {
 
 /// Engine configuration of a job, equal to that of its publishers.
 fn config(wanted: &MergeRequest) -> stream::EngineConfig {
-    let config =
-        stream::EngineConfig { window_bytes_max: wanted.window_bytes_max, ..stream::EngineConfig::default() };
+    let config = stream::EngineConfig {
+        window_bytes_max: wanted.window_bytes_max,
+        ..stream::EngineConfig::default()
+    };
     crossing::configured(&config, &wanted.plan.monitor)
 }
 
@@ -137,12 +175,16 @@ impl ResultMerge for BusMerge {
     }
 
     fn left_out(&self) -> Option<String> {
-        let FedInput::Published(counts) = self.feed.fed() else { return None };
-        let late =
-            (counts.late > 0).then(|| format!("{} parts of groups arrived too late for Flink", counts.late));
+        let FedInput::Published(counts) = self.feed.fed() else {
+            return None;
+        };
+        let late = (counts.late > 0)
+            .then(|| format!("{} parts of groups arrived too late for Flink", counts.late));
         let malformed =
             (counts.malformed > 0).then(|| format!("{} records cannot be read", counts.malformed));
-        late.into_iter().chain(malformed).reduce(|one, other| format!("{one}; {other}"))
+        late.into_iter()
+            .chain(malformed)
+            .reduce(|one, other| format!("{one}; {other}"))
     }
 
     fn come_to_the_end(&mut self) -> Result<(), String> {

@@ -81,7 +81,8 @@ impl TopicPublication<'_> {
             PublishedContent::Tuples(self.topics.iter().map(target).collect())
         } else {
             // Processors with the same measures, such as a table of groups and its ranking, share their cells.
-            let is_new = |(place, topic): &(usize, &String)| !self.topics[..*place].contains(*topic);
+            let is_new =
+                |(place, topic): &(usize, &String)| !self.topics[..*place].contains(*topic);
             let each = self.topics.iter().enumerate();
             PublishedContent::Cells(each.map(|of| is_new(&of).then(|| target(of.1))).collect())
         };
@@ -90,17 +91,33 @@ impl TopicPublication<'_> {
                 if self.capturing && self.plan.monitor.sample == SampleMode::Auto =>
             {
                 let watch = ProgressWatch::open(kafka, connection::PATIENCE)?;
-                Some(PublishFeedback::new(kafka, watch, targets, self.topics, lane.partition()))
+                Some(PublishFeedback::new(
+                    kafka,
+                    watch,
+                    targets,
+                    self.topics,
+                    lane.partition(),
+                ))
             }
             _ => None,
         };
         let producer = Arc::new(producer);
         broker_notice::attend(&producer, self.config.away, stop, &giving_up, self.quiet)?;
-        Ok(KafkaPublisher { producer, lane, what, begins_ns, feedback })
+        Ok(KafkaPublisher {
+            producer,
+            lane,
+            what,
+            begins_ns,
+            feedback,
+        })
     }
 
     /// Like [`TopicPublication::open`], with retries while no broker responds, until `stop` is set.
-    pub fn open_patiently(&self, kafka: &Kafka, stop: &StopSignal) -> anyhow::Result<KafkaPublisher> {
+    pub fn open_patiently(
+        &self,
+        kafka: &Kafka,
+        stop: &StopSignal,
+    ) -> anyhow::Result<KafkaPublisher> {
         let mut delays = RetryPolicy::BROKER.delays(u64::from(std::process::id()));
         loop {
             match self.open(kafka, stop) {
@@ -120,7 +137,11 @@ impl TopicPublication<'_> {
             SampleMode::Auto => "auto".to_owned(),
             SampleMode::Fraction(share) => share.to_string(),
         };
-        let what = if self.plan.dataflow.pipelines.is_empty() { "tuples" } else { "cells" };
+        let what = if self.plan.dataflow.pipelines.is_empty() {
+            "tuples"
+        } else {
+            "cells"
+        };
         let about = [
             ("sample", sample),
             ("what", what.to_owned()),
@@ -134,12 +155,14 @@ impl TopicPublication<'_> {
             .collect();
         let run = RunContinuation::new(kafka, (self.plan, self.dataflows), self.topics, begins_ns);
         let unfit = Box::new(move |there: &TopicAdmin, only| run.unfit(there, only));
-        Ok(LaneLogReader::open(kafka, connection::PATIENCE)?.without(unfit).claim(
-            &connection::name_of_run(),
-            self.topics,
-            about,
-            connection::PATIENCE,
-        )?)
+        Ok(LaneLogReader::open(kafka, connection::PATIENCE)?
+            .without(unfit)
+            .claim(
+                &connection::name_of_run(),
+                self.topics,
+                about,
+                connection::PATIENCE,
+            )?)
     }
 }
 
@@ -147,18 +170,30 @@ impl TopicPublication<'_> {
 /// allowance for reordering. `None`: unknown, as for a pipe.
 fn beginning(read: &[PathBuf]) -> Option<i64> {
     if read.is_empty() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        return i64::try_from(now.as_nanos()).ok().map(|now| now - OUT_OF_ORDER_NS);
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        return i64::try_from(now.as_nanos())
+            .ok()
+            .map(|now| now - OUT_OF_ORDER_NS);
     }
     let is_file = |path: &PathBuf| Path::new(path).is_file();
     let mut block = PacketBlock::default();
     let has_packets = read.iter().all(is_file) && capture::open(read).next_block(&mut block);
-    let first = block.records().iter().map(|record| record.ts.0).min().filter(|_| has_packets)?;
+    let first = block
+        .records()
+        .iter()
+        .map(|record| record.ts.0)
+        .min()
+        .filter(|_| has_packets)?;
     Some(first.saturating_sub(OUT_OF_ORDER_NS))
 }
 
 fn is_away(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(bus::BusError::Unreachable { .. }))
+    matches!(
+        error.downcast_ref(),
+        Some(bus::BusError::Unreachable { .. })
+    )
 }
 
 /// Messages about dropped records, one per cause.
@@ -167,12 +202,21 @@ pub fn dropped(sent: &ProducerCounters, trouble: &str) -> Vec<String> {
     let causes = [
         (
             sent.dropped_full,
-            "the buffer was full (--unacknowledged-max) while no broker accepted records".to_owned(),
+            "the buffer was full (--unacknowledged-max) while no broker accepted records"
+                .to_owned(),
         ),
-        (sent.dropped_too_large, "they are larger than Kafka's property message.max.bytes".to_owned()),
-        (sent.dropped_refused, format!("brokers refused them ({refusal})")),
+        (
+            sent.dropped_too_large,
+            "they are larger than Kafka's property message.max.bytes".to_owned(),
+        ),
+        (
+            sent.dropped_refused,
+            format!("brokers refused them ({refusal})"),
+        ),
     ];
     let some = causes.into_iter().filter(|(n, _)| *n > 0);
-    some.map(|(n, why)| format!("{n} records were dropped: {why}; the published data is incomplete"))
-        .collect()
+    some.map(|(n, why)| {
+        format!("{n} records were dropped: {why}; the published data is incomplete")
+    })
+    .collect()
 }

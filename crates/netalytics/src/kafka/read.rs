@@ -85,23 +85,58 @@ pub fn open(
         query.sample = topics::sample(&query.sample, log, &topics)?;
         over_tuples(&query, options)
     } else {
-        planner::lower_with(&query, &PlanOptions { bounds: TimeBounds::default(), ..options.clone() })
+        planner::lower_with(
+            &query,
+            &PlanOptions {
+                bounds: TimeBounds::default(),
+                ..options.clone()
+            },
+        )
     };
     let marks = marks(lanes, &topics, bounds);
-    let marks = if bounds.since_ns.is_some() { marks } else { marks.from_now() };
+    let marks = if bounds.since_ns.is_some() {
+        marks
+    } else {
+        marks.from_now()
+    };
     let partial = partial(&plan, bounds);
     let is_past = bounds.since_ns.is_some() && !flags.bus.follow;
-    let until_ns =
-        plan.monitor.limit.nanos.map(|nanos| bounds.since_ns.unwrap_or_else(now_ns).saturating_add(nanos));
-    let reach = if is_past { TopicReach::Past } else { TopicReach::Live(until_ns) };
+    let until_ns = plan
+        .monitor
+        .limit
+        .nanos
+        .map(|nanos| bounds.since_ns.unwrap_or_else(now_ns).saturating_add(nanos));
+    let reach = if is_past {
+        TopicReach::Past
+    } else {
+        TopicReach::Live(until_ns)
+    };
     if telling != Verbosity::Errors {
         let names: Vec<&str> = topics.iter().map(|topic| topic.name.as_str()).collect();
         let how = if is_past { "" } else { "; Ctrl-C ends it" };
         output::complain(&format!("reading {}{how}", names.join(", ")));
     }
-    let bounds = if is_tuples { TimeBounds::default() } else { bounds };
+    let bounds = if is_tuples {
+        TimeBounds::default()
+    } else {
+        bounds
+    };
     let name = String::new();
-    Ok((plan, KafkaSource { kafka, there, topics, since_ms, bounds, reach, lost, marks, partial, name }))
+    Ok((
+        plan,
+        KafkaSource {
+            kafka,
+            there,
+            topics,
+            since_ms,
+            bounds,
+            reach,
+            lost,
+            marks,
+            partial,
+            name,
+        },
+    ))
 }
 
 /// Rejects queries that published data cannot answer.
@@ -123,12 +158,20 @@ fn check(
 
 /// Limits of the publishers to these topics.
 fn marks(lanes: LaneLogReader, topics: &[PublishedTopic], bounds: TimeBounds) -> LimitMarks {
-    LimitMarks::new(lanes, topics.iter().map(|topic| topic.name.clone()).collect(), bounds)
+    LimitMarks::new(
+        lanes,
+        topics.iter().map(|topic| topic.name.clone()).collect(),
+        bounds,
+    )
 }
 
 /// The time before the start of a query that reads from now on; its windows are partial.
 fn partial(plan: &Plan, bounds: TimeBounds) -> Option<LimitedStretch> {
-    let has_windows = plan.dataflow.pipelines.iter().all(|pipeline| pipeline.window.is_some());
+    let has_windows = plan
+        .dataflow
+        .pipelines
+        .iter()
+        .all(|pipeline| pipeline.window.is_some());
     let before_ns = now_ns() - 1;
     (bounds.since_ns.is_none() && has_windows).then_some(LimitedStretch {
         from_ns: before_ns,
@@ -139,35 +182,61 @@ fn partial(plan: &Plan, bounds: TimeBounds) -> Option<LimitedStretch> {
 
 /// Plan of a query over published tuples.
 fn over_tuples(query: &checked_query::CheckedQuery, options: &PlanOptions) -> Plan {
-    let input = PlanInput::Tuples { first_ts: Some(options.bounds.since_ns.unwrap_or_else(now_ns)) };
-    planner::lower_with(query, &PlanOptions { input, ..options.clone() })
+    let input = PlanInput::Tuples {
+        first_ts: Some(options.bounds.since_ns.unwrap_or_else(now_ns)),
+    };
+    planner::lower_with(
+        query,
+        &PlanOptions {
+            input,
+            ..options.clone()
+        },
+    )
 }
 
 /// Flink SQL of a query, for topics with the default names. Nothing is contacted.
-pub fn statements(query: &checked_query::CheckedQuery, flags: &BusFlags) -> anyhow::Result<Vec<String>> {
+pub fn statements(
+    query: &checked_query::CheckedQuery,
+    flags: &BusFlags,
+) -> anyhow::Result<Vec<String>> {
     let bounds = period::published(query)?.only()?;
     check(query, false, flags.published)?;
     let plan = planner::lower(query);
     let pipelines = plan.dataflow.pipelines.len();
     let is_cells = pipelines > 0 && flags.published != Some(PublishContentFlag::Tuples);
     let (plan, topics): (Plan, Vec<(String, TopicContent)>) = if is_cells {
-        let name =
-            |place| (crossing::cells(&plan.monitor, &plan.dataflow, place), TopicContent::Cells(place));
+        let name = |place| {
+            (
+                crossing::cells(&plan.monitor, &plan.dataflow, place),
+                TopicContent::Cells(place),
+            )
+        };
         let topics = (0..pipelines).map(name).collect();
         (plan, topics)
     } else {
         topics::sampled(&query.sample, query.sample != SampleMode::All)?;
-        let plan = over_tuples(query, &PlanOptions { bounds, ..PlanOptions::default() });
+        let plan = over_tuples(
+            query,
+            &PlanOptions {
+                bounds,
+                ..PlanOptions::default()
+            },
+        );
         let inputs = plan.dataflow.inputs.iter().enumerate();
-        let topics =
-            inputs.map(|(place, of)| (crossing::tuples(&of.schema), TopicContent::Tuples(place))).collect();
+        let topics = inputs
+            .map(|(place, of)| (crossing::tuples(&of.schema), TopicContent::Tuples(place)))
+            .collect();
         (plan, topics)
     };
     let names: Vec<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
     let from = from(&plan, &names, topics.first().map(|(_, holds)| *holds));
     let config = &crossing::configured(&stream::EngineConfig::default(), &plan.monitor);
     let is_past = bounds.since_ns.is_some();
-    let reach = if is_past { TopicReach::Past } else { TopicReach::Live(None) };
+    let reach = if is_past {
+        TopicReach::Past
+    } else {
+        TopicReach::Live(None)
+    };
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
     let wanted = FlinkMergeRequest {
         plan: &plan,
@@ -180,15 +249,30 @@ pub fn statements(query: &checked_query::CheckedQuery, flags: &BusFlags) -> anyh
         partial: None,
         name: "",
     };
-    let job = flink_merge::job(&wanted, &flags.flink, flags.kafka.as_deref().unwrap_or_default(), "JOB");
+    let job = flink_merge::job(
+        &wanted,
+        &flags.flink,
+        flags.kafka.as_deref().unwrap_or_default(),
+        "JOB",
+    );
     flink_merge::statements(&plan, config, &job)
 }
 
 /// Source of the Flink job.
 fn from(plan: &Plan, topics: &[&str], hold: Option<TopicContent>) -> FlinkJobInput {
-    let lateness = plan.dataflow.pipelines.iter().filter_map(|of| of.window).map(|window| window.lateness_ns);
+    let lateness = plan
+        .dataflow
+        .pipelines
+        .iter()
+        .filter_map(|of| of.window)
+        .map(|window| window.lateness_ns);
     let lateness_ns = lateness.max().unwrap_or(0);
-    let source = |late_ns: i64| topics.iter().map(move |topic| flink_merge::source(topic, late_ns)).collect();
+    let source = |late_ns: i64| {
+        topics
+            .iter()
+            .map(move |topic| flink_merge::source(topic, late_ns))
+            .collect()
+    };
     match hold {
         // Publishers of cells wait for late tuples.
         Some(TopicContent::Cells(_)) => FlinkJobInput::Cells(source(0)),
@@ -206,7 +290,11 @@ impl KafkaSource {
     ) -> anyhow::Result<KafkaSource> {
         let of = |(pipeline, name): (usize, &String)| {
             let holds = TopicContent::Cells(pipeline);
-            PublishedTopic { name: name.clone(), holds, live: Vec::new() }
+            PublishedTopic {
+                name: name.clone(),
+                holds,
+                live: Vec::new(),
+            }
         };
         let mut topics: Vec<PublishedTopic> = topics.iter().enumerate().map(of).collect();
         let now_ms = now_ns().div_euclid(1_000_000);
@@ -244,36 +332,87 @@ impl KafkaSource {
                 };
                 let config = &crossing::configured(&config.stream, &plan.monitor);
                 let from = self.from(plan);
-                let progress = self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs()));
-                let KafkaSource { since_ms, bounds, reach, lost, partial, marks, .. } = self;
+                let progress =
+                    self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs()));
+                let KafkaSource {
+                    since_ms,
+                    bounds,
+                    reach,
+                    lost,
+                    partial,
+                    marks,
+                    ..
+                } = self;
                 let name = &self.name;
-                let wanted =
-                    FlinkMergeRequest { plan, config, from, since_ms, bounds, reach, lost, partial, name };
-                Box::new(flink_merge::start(&wanted, flink, &self.kafka, (progress, marks), waiting_max)?)
+                let wanted = FlinkMergeRequest {
+                    plan,
+                    config,
+                    from,
+                    since_ms,
+                    bounds,
+                    reach,
+                    lost,
+                    partial,
+                    name,
+                };
+                Box::new(flink_merge::start(
+                    &wanted,
+                    flink,
+                    &self.kafka,
+                    (progress, marks),
+                    waiting_max,
+                )?)
             }
         })
     }
 
     /// Source of the Flink job.
     fn from(&self, plan: &Plan) -> FlinkJobInput {
-        let names: Vec<&str> = self.topics.iter().map(|topic| topic.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .topics
+            .iter()
+            .map(|topic| topic.name.as_str())
+            .collect();
         from(plan, &names, self.topics.first().map(|topic| topic.holds))
     }
 
     /// Reads the topics in this process.
     fn embedded(self, plan: &Plan, config: &JobConfig) -> anyhow::Result<BusFeed> {
-        let mut engine = Engine::new(&plan.dataflow, crossing::configured(&config.stream, &plan.monitor));
+        let mut engine = Engine::new(
+            &plan.dataflow,
+            crossing::configured(&config.stream, &plan.monitor),
+        );
         engine.set_capture_loss(self.lost);
-        self.partial.iter().for_each(|partial| engine.add_limited(*partial));
+        self.partial
+            .iter()
+            .for_each(|partial| engine.add_limited(*partial));
         let reader = PartitionReader::new(&self.kafka, PREFETCH_BYTES)?;
-        let mut feed = BusFeed::new(engine, reader, self.reach, self.bounds, config.results_bytes_max);
+        let mut feed = BusFeed::new(
+            engine,
+            reader,
+            self.reach,
+            self.bounds,
+            config.results_bytes_max,
+        );
         if let Some(progress) = self.progress(TOLD_EVERY) {
             feed.tell(progress);
         }
-        let KafkaSource { kafka, there, topics, since_ms, reach, marks, .. } = self;
+        let KafkaSource {
+            kafka,
+            there,
+            topics,
+            since_ms,
+            reach,
+            marks,
+            ..
+        } = self;
         feed.mark(marks);
         // Processors with the same measures share their cells.
-        let is_first = |place: usize| topics[..place].iter().all(|before| before.name != topics[place].name);
+        let is_first = |place: usize| {
+            topics[..place]
+                .iter()
+                .all(|before| before.name != topics[place].name)
+        };
         let first: Vec<usize> = (0..topics.len()).filter(|place| is_first(*place)).collect();
         let mut read = Vec::new();
         for PublishedTopic { name, live, .. } in first.into_iter().map(|place| &topics[place]) {
@@ -288,16 +427,25 @@ impl KafkaSource {
                     TopicReach::Live(_) => PartitionEnd::Forever,
                 };
                 let records = topics::records(&topics, plan, name, feed.engine());
-                let part =
-                    PartitionRange { topic: name.clone(), partition, from: from.max(range.start), until };
+                let part = PartitionRange {
+                    topic: name.clone(),
+                    partition,
+                    from: from.max(range.start),
+                    until,
+                };
                 feed.add(part, records, live.contains(&partition))?;
             }
             read.push((name.clone(), ranges.len() as i32));
         }
         if reach != TopicReach::Past {
             let plan = plan.clone();
-            let records = move |name: &str, engine: &Engine| topics::records(&topics, &plan, name, engine);
-            feed.grow(GrowingTopics::new(TopicAdmin::connect(&kafka, LOOK)?, read, Box::new(records)));
+            let records =
+                move |name: &str, engine: &Engine| topics::records(&topics, &plan, name, engine);
+            feed.grow(GrowingTopics::new(
+                TopicAdmin::connect(&kafka, LOOK)?,
+                read,
+                Box::new(records),
+            ));
         }
         Ok(feed)
     }
@@ -305,12 +453,19 @@ impl KafkaSource {
     /// Reports the progress of a live query of tuples to publishers, in steps of `every`. Without reports, publishers
     /// ignore the query.
     fn progress(&self, every: Duration) -> Option<ProgressReporter> {
-        let is_of_tuples = self.topics.iter().any(|topic| matches!(topic.holds, TopicContent::Tuples(_)));
+        let is_of_tuples = self
+            .topics
+            .iter()
+            .any(|topic| matches!(topic.holds, TopicContent::Tuples(_)));
         if self.reach == TopicReach::Past || !is_of_tuples {
             return None;
         }
-        let teller =
-            ProgressReporter::open(&self.kafka, &connection::name_of_run(), every, connection::PATIENCE);
+        let teller = ProgressReporter::open(
+            &self.kafka,
+            &connection::name_of_run(),
+            every,
+            connection::PATIENCE,
+        );
         let complain = |why: &bus::BusError| {
             output::complain(&format!(
                 "note: the progress of this query cannot be sent to publishers: {why}"
@@ -330,7 +485,12 @@ pub fn printable(
     topics: &[String],
     flink: &FlinkFlags,
 ) -> anyhow::Result<()> {
-    let from = FlinkJobInput::Cells(topics.iter().map(|topic| flink_merge::source(topic, 0)).collect());
+    let from = FlinkJobInput::Cells(
+        topics
+            .iter()
+            .map(|topic| flink_merge::source(topic, 0))
+            .collect(),
+    );
     let bounds = TimeBounds::default();
     let reach = TopicReach::Live(None);
     let wanted = FlinkMergeRequest {
@@ -348,6 +508,8 @@ pub fn printable(
 }
 
 fn now_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -11,9 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, bail};
 use plan::{NetworkBudget, Plan};
-use planner::physical::{AggregatorMode, MonitorPart, MonitorPlace, PlanCosts, PlanRequest, physical};
+use planner::physical::{
+    AggregatorMode, MonitorPart, MonitorPlace, PlanCosts, PlanRequest, physical,
+};
 use planner::topology::{NetworkSite, SwitchAccess};
-use server::{AgentShare, CopiesState, JobId, MirrorSession, NetworkBackend, NetworkJob, NetworkView};
+use server::{
+    AgentShare, CopiesState, JobId, MirrorSession, NetworkBackend, NetworkJob, NetworkView,
+};
 use steer::{CopyJob, NetworkMap, RunningCopies, SwitchFabric};
 
 use crate::network::plan::NetworkPlan;
@@ -57,22 +61,46 @@ impl JobNetwork {
     /// The network of a server with its data in this folder. No switch is contacted yet.
     pub fn new(site: NetworkSite, costs: PlanCosts, folder: &Path) -> JobNetwork {
         let (wires, reaching, jobs) = Default::default();
-        let shared =
-            JobNetworkState { site: by_agents(site), number: folder.join(NUMBER), wires, reaching, jobs };
-        JobNetwork { shared: Arc::new(shared), costs }
+        let shared = JobNetworkState {
+            site: by_agents(site),
+            number: folder.join(NUMBER),
+            wires,
+            reaching,
+            jobs,
+        };
+        JobNetwork {
+            shared: Arc::new(shared),
+            costs,
+        }
     }
 
-    fn try_plan(&self, job: JobId, plan: &Plan, budget: NetworkBudget) -> anyhow::Result<server::PlannedJob> {
+    fn try_plan(
+        &self,
+        job: JobId,
+        plan: &Plan,
+        budget: NetworkBudget,
+    ) -> anyhow::Result<server::PlannedJob> {
         let shared = &self.shared;
         let site = &shared.site;
         // Agents send results in their own sessions.
         let aggregate = AggregatorMode::Never;
         let costs = &self.costs;
-        let ask =
-            PlanRequest { plan, site, expected: &[], costs, exact: false, aggregate, budget, seed: SEED };
-        let plan =
-            physical(&ask).map_err(|why| anyhow::anyhow!("there is no plan for the network: {why}"))?;
-        let planned = NetworkPlan { site: site.clone(), plan };
+        let ask = PlanRequest {
+            plan,
+            site,
+            expected: &[],
+            costs,
+            exact: false,
+            aggregate,
+            budget,
+            seed: SEED,
+        };
+        let plan = physical(&ask)
+            .map_err(|why| anyhow::anyhow!("there is no plan for the network: {why}"))?;
+        let planned = NetworkPlan {
+            site: site.clone(),
+            plan,
+        };
         let mut agents: Vec<String> = Vec::new();
         for part in &planned.plan.monitors {
             let agent = agent(site, part)?;
@@ -85,13 +113,23 @@ impl JobNetwork {
         let lacks = planned.plan.lacks.clone();
         let mut copies = JobMirroring::new(job, planned, shared.clone())?;
         let parts = copies.parts(agents)?;
-        Ok(server::PlannedJob { parts, lacks, copies: Box::new(copies) })
+        Ok(server::PlannedJob {
+            parts,
+            lacks,
+            copies: Box::new(copies),
+        })
     }
 }
 
 impl NetworkBackend for JobNetwork {
-    fn plan(&self, job: JobId, plan: &Plan, budget: NetworkBudget) -> Result<server::PlannedJob, String> {
-        self.try_plan(job, plan, budget).map_err(|why| one_line(&format!("{why:#}")))
+    fn plan(
+        &self,
+        job: JobId,
+        plan: &Plan,
+        budget: NetworkBudget,
+    ) -> Result<server::PlannedJob, String> {
+        self.try_plan(job, plan, budget)
+            .map_err(|why| one_line(&format!("{why:#}")))
     }
 
     fn view(&self) -> NetworkView {
@@ -142,7 +180,11 @@ impl JobNetworkState {
         let can_be = |index: usize| site.switches[index].reached != SwitchAccess::Not;
         let switches = PlanSwitches::reach_those(site, &can_be, RuleOwnerKind::Kept)?;
         let number = self.number(switches.server())?;
-        let hosts = || site.hosts.iter().filter(|host| !host.spare && !host.addresses.is_empty());
+        let hosts = || {
+            site.hosts
+                .iter()
+                .filter(|host| !host.spare && !host.addresses.is_empty())
+        };
         let map = match all_ways_are_known(site) && hosts().count() <= HOSTS_MAX {
             true => switches.ports().map_of(site, hosts())?,
             false => NetworkMap::default(),
@@ -156,8 +198,10 @@ impl JobNetworkState {
         let name = self.number.display();
         match fs::read_to_string(&self.number) {
             Ok(text) => {
-                let number =
-                    text.trim().parse().with_context(|| format!("{name} does not contain a number"))?;
+                let number = text
+                    .trim()
+                    .parse()
+                    .with_context(|| format!("{name} does not contain a number"))?;
                 // A number that other processes may choose because they see no rules with it is not kept; remaining
                 // rules expire.
                 if RuleOwnerKind::Kept.has(number) {
@@ -167,7 +211,8 @@ impl JobNetworkState {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => {}
             Err(why) => return Err(why).with_context(|| format!("cannot read {name}")),
         }
-        fs::write(&self.number, format!("{free}\n")).with_context(|| format!("cannot write {name}"))?;
+        fs::write(&self.number, format!("{free}\n"))
+            .with_context(|| format!("cannot write {name}"))?;
         Ok(free)
     }
 
@@ -188,15 +233,27 @@ struct JobMirroring {
 
 impl JobMirroring {
     /// Adds a job to the network.
-    fn new(job: JobId, planned: NetworkPlan, shared: Arc<JobNetworkState>) -> anyhow::Result<JobMirroring> {
+    fn new(
+        job: JobId,
+        planned: NetworkPlan,
+        shared: Arc<JobNetworkState>,
+    ) -> anyhow::Result<JobMirroring> {
         let number = number_of(job);
         let mut jobs = lock(&shared.jobs);
-        if jobs.keys().any(|other| *other != job && number_of(*other) == number) {
+        if jobs
+            .keys()
+            .any(|other| *other != job && number_of(*other) == number)
+        {
             bail!("a job with a number lower by a million still exists");
         }
         jobs.insert(job, view::job(job, &planned));
         drop(jobs);
-        Ok(JobMirroring { job, planned, shared, running: None })
+        Ok(JobMirroring {
+            job,
+            planned,
+            shared,
+            running: None,
+        })
     }
 
     /// Parts of these agents, one per monitor.
@@ -205,11 +262,18 @@ impl JobMirroring {
             let clients = monitor.spec.clients.clone();
             let servers = monitor.spec.servers.clone();
             let interfaces = self.shared.interfaces(&self.planned, monitor)?;
-            anyhow::Ok(AgentShare { agent, clients, servers, interfaces })
+            anyhow::Ok(AgentShare {
+                agent,
+                clients,
+                servers,
+                interfaces,
+            })
         };
         let parts = self.planned.plan.monitors.iter().zip(agents).map(part);
         let parts = parts.collect::<anyhow::Result<Vec<AgentShare>>>()?;
-        self.shared.tell(self.job, |told| told.monitors = view::monitors(&self.planned, &parts));
+        self.shared.tell(self.job, |told| {
+            told.monitors = view::monitors(&self.planned, &parts)
+        });
         Ok(parts)
     }
 }
@@ -222,17 +286,27 @@ impl MirrorSession for JobMirroring {
             }
             let wires = self.shared.wires()?;
             let taps = wires.ports.taps(&self.planned)?;
-            Ok(Some(wires.fabric.start(CopyJob { id: number_of(self.job), generation: 1, taps })?))
+            Ok(Some(wires.fabric.start(CopyJob {
+                id: number_of(self.job),
+                generation: 1,
+                taps,
+            })?))
         };
         self.running = begin().map_err(|why: anyhow::Error| one_line(&format!("{why:#}")))?;
         let proof = match &self.running {
             None => "no switch copies anything".to_owned(),
             Some(running) => {
                 let proved = format!("proved for {} classes of packets", running.proved().classes);
-                std::iter::once(&proved).chain(running.repaired()).cloned().collect::<Vec<_>>().join("; ")
+                std::iter::once(&proved)
+                    .chain(running.repaired())
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join("; ")
             }
         };
-        self.shared.tell(self.job, |told| (told.state, told.proof) = (CopiesState::Copying, proof));
+        self.shared.tell(self.job, |told| {
+            (told.state, told.proof) = (CopiesState::Copying, proof)
+        });
         Ok(())
     }
 
@@ -245,7 +319,8 @@ impl MirrorSession for JobMirroring {
 
     fn end(&mut self) -> Result<(), String> {
         let ended = self.running.take().map_or(Ok(()), RunningCopies::stop);
-        self.shared.tell(self.job, |told| told.state = CopiesState::Ended);
+        self.shared
+            .tell(self.job, |told| told.state = CopiesState::Ended);
         ended.map_err(|why| why.to_string())
     }
 }
@@ -265,10 +340,18 @@ impl Drop for JobMirroring {
 
 /// Removes monitors that only commands can start, and the commands of all others.
 fn by_agents(mut site: NetworkSite) -> NetworkSite {
-    site.hosts.iter_mut().for_each(|host| host.starts.via = None);
+    site.hosts
+        .iter_mut()
+        .for_each(|host| host.starts.via = None);
     for switch in &mut site.switches {
-        switch.sniffer = switch.sniffer.take().filter(|sniffer| sniffer.starts.agent.is_some());
-        switch.sniffer.iter_mut().for_each(|sniffer| sniffer.starts.via = None);
+        switch.sniffer = switch
+            .sniffer
+            .take()
+            .filter(|sniffer| sniffer.starts.agent.is_some());
+        switch
+            .sniffer
+            .iter_mut()
+            .for_each(|sniffer| sniffer.starts.via = None);
     }
     site
 }

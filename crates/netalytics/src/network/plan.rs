@@ -25,7 +25,9 @@ pub struct NetworkPlan {
 
 /// Rejects other inputs in addition to the network.
 pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
-    let Some(_) = &flags.network.network else { return Ok(()) };
+    let Some(_) = &flags.network.network else {
+        return Ok(());
+    };
     let others = [
         (!flags.read.is_empty(), "-r"),
         (flags.live.is_live(), "-i"),
@@ -33,7 +35,9 @@ pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
         (flags.write.is_some(), "-w"),
     ];
     match others.iter().find(|(is_there, _)| *is_there) {
-        Some((_, flag)) => Err(wrong_flags(format!("--network cannot be combined with {flag}"))),
+        Some((_, flag)) => Err(wrong_flags(format!(
+            "--network cannot be combined with {flag}"
+        ))),
         None => Ok(()),
     }
 }
@@ -57,8 +61,8 @@ pub fn plan(
         budget,
         seed: flags.seed,
     };
-    let plan =
-        physical(&asked).map_err(|why| wrong_flags(format!("there is no plan for this network: {why}")))?;
+    let plan = physical(&asked)
+        .map_err(|why| wrong_flags(format!("there is no plan for this network: {why}")))?;
     Ok(NetworkPlan { site, plan })
 }
 
@@ -72,16 +76,22 @@ pub fn site(path: &Path) -> anyhow::Result<NetworkSite> {
 
 /// The costs in a file, or the defaults.
 pub fn costs(path: Option<&Path>) -> anyhow::Result<PlanCosts> {
-    let Some(path) = path else { return Ok(PlanCosts::default()) };
+    let Some(path) = path else {
+        return Ok(PlanCosts::default());
+    };
     PlanCosts::parse(&read(path)?).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))
 }
 
 /// Reads a file up to the size limit.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
-    let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?.len();
+    let size = fs::metadata(path)
+        .with_context(|| format!("cannot read {name}"))?
+        .len();
     if size > FILE_BYTES_MAX {
-        return Err(wrong_flags(format!("{name} has {size} bytes; at most {FILE_BYTES_MAX} are read")));
+        return Err(wrong_flags(format!(
+            "{name} has {size} bytes; at most {FILE_BYTES_MAX} are read"
+        )));
     }
     fs::read_to_string(path).with_context(|| format!("cannot read {name}"))
 }

@@ -77,13 +77,22 @@ pub fn start(
     // The plan names ports; their numbers are read from the switches.
     let mut switches = PlanSwitches::reach(planned)?;
     // An interface must exist before packets are mirrored to it.
-    let has_interfaces = planned.plan.switches.iter().any(|part| part.way == PacketPath::Interface);
+    let has_interfaces = planned
+        .plan
+        .switches
+        .iter()
+        .any(|part| part.way == PacketPath::Interface);
     if has_interfaces {
         switches.install(planned)?;
     }
     let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), config);
     let mut collector = Collector::of_lanes(engines, config.window_bytes_max);
-    if planned.plan.choice.mode.is_some_and(|mode| matches!(mode.which, PacketSelection::Flags(_))) {
+    if planned
+        .plan
+        .choice
+        .mode
+        .is_some_and(|mode| matches!(mode.which, PacketSelection::Flags(_)))
+    {
         collector.expect_partial_flows();
     }
     let mut team = ProcessGroup::new(collector);
@@ -97,22 +106,36 @@ pub fn start(
         });
     }
     for (at, member) in members.iter().enumerate() {
-        if !planned.plan.aggregators.iter().any(|aggregator| aggregator.monitors.contains(&at)) {
+        if !planned
+            .plan
+            .aggregators
+            .iter()
+            .any(|aggregator| aggregator.monitors.contains(&at))
+        {
             team.start(&member.starting(&program, &member.input()))?;
         }
     }
-    let mut hosts = members.iter().map(|member| member.host.as_str()).collect::<Vec<_>>().join(", ");
+    let mut hosts = members
+        .iter()
+        .map(|member| member.host.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
     for aggregator in &planned.plan.aggregators {
         let host = &planned.site.hosts[aggregator.host as usize];
         let member = |at: &usize| match planned.plan.monitors[*at].place {
             // The aggregator starts a monitor on its own host.
-            MonitorPlace::Host(host) if host == aggregator.host => {
-                AggregatorMember { via: Vec::new(), ..members[*at].clone() }
-            }
+            MonitorPlace::Host(host) if host == aggregator.host => AggregatorMember {
+                via: Vec::new(),
+                ..members[*at].clone()
+            },
             _ => members[*at].clone(),
         };
         let members: Vec<AggregatorMember> = aggregator.monitors.iter().map(member).collect();
-        let input = AggregatorOrders { program: program.clone(), members }.encode();
+        let input = AggregatorOrders {
+            program: program.clone(),
+            members,
+        }
+        .encode();
         let via = host.starts.via.as_deref().unwrap_or_default();
         team.start(&ProcessStart {
             what: "aggregator",
@@ -122,7 +145,11 @@ pub fn start(
             interfaces: &[],
             input: &input,
         })?;
-        hosts += &format!(", {} of them put together on {}", aggregator.monitors.len(), host.name);
+        hosts += &format!(
+            ", {} of them put together on {}",
+            aggregator.monitors.len(),
+            host.name
+        );
     }
     team.wait_for_start(START_MAX)?;
     if !has_interfaces {
@@ -130,9 +157,22 @@ pub fn start(
     }
     let mut sharing = NetworkSampling::new(plan, planned);
     sharing.notes.extend(switches.repaired());
-    sharing.notes.extend(planned.plan.lacks.iter().map(|lack| format!("the answer lacks something: {lack}")));
+    sharing.notes.extend(
+        planned
+            .plan
+            .lacks
+            .iter()
+            .map(|lack| format!("the answer lacks something: {lack}")),
+    );
     let lacks = planned.plan.lacks.clone();
-    Ok(NetworkRun { team, monitors: hosts, switches, sharing, lacks, is_over: false })
+    Ok(NetworkRun {
+        team,
+        monitors: hosts,
+        switches,
+        sharing,
+        lacks,
+        is_over: false,
+    })
 }
 
 /// Command prefix of a monitor.
@@ -164,7 +204,10 @@ fn order(plan: &Plan, part: &MonitorPart, at: usize) -> JobOrder {
         servers: part.spec.servers.clone(),
         ..plan.monitor.clone()
     };
-    let plan = Plan { monitor, ..plan.clone() };
+    let plan = Plan {
+        monitor,
+        ..plan.clone()
+    };
     JobOrder {
         job: 1,
         generation: 1,
@@ -177,7 +220,10 @@ fn order(plan: &Plan, part: &MonitorPart, at: usize) -> JobOrder {
         cpu_millis: 0,
         workers: 1,
         taps: TapTable::default(),
-        origin: AgentOrigin { agent: Some(part.host.clone()), ..AgentOrigin::default() },
+        origin: AgentOrigin {
+            agent: Some(part.host.clone()),
+            ..AgentOrigin::default()
+        },
         topics: Vec::new(),
     }
 }
@@ -198,13 +244,18 @@ impl NetworkRun {
             return;
         }
         if let Err(why) = self.switches.remove() {
-            self.problem(format!("rules could not be removed and expire on their own: {why:#}"));
+            self.problem(format!(
+                "rules could not be removed and expire on their own: {why:#}"
+            ));
         }
         if !self.team.is_over() {
             std::thread::sleep(LAST_PACKETS);
         }
         let sharing = &mut self.sharing;
-        self.team.end(END_MAX, &mut IgnoreCoverage(out), &mut |heard| sharing.heed(&heard));
+        self.team
+            .end(END_MAX, &mut IgnoreCoverage(out), &mut |heard| {
+                sharing.heed(&heard)
+            });
     }
 }
 
@@ -222,7 +273,8 @@ impl TupleFeed for NetworkRun {
             self.close(out);
             return MonitorProgress::Done;
         }
-        self.sharing.look(&mut self.team.processes, &mut self.switches);
+        self.sharing
+            .look(&mut self.team.processes, &mut self.switches);
         MonitorProgress::Going
     }
 
@@ -255,7 +307,12 @@ impl TupleFeed for NetworkRun {
     }
 
     fn problems(&self) -> Vec<InputError> {
-        let told = |text| InputError { path: "network".to_owned(), offset: None, text, after_packets: 0 };
+        let told = |text| InputError {
+            path: "network".to_owned(),
+            offset: None,
+            text,
+            after_packets: 0,
+        };
         self.team.problems.texts().into_iter().map(told).collect()
     }
 }

@@ -34,11 +34,17 @@ static CHOSEN: OnceLock<ColorMode> = OnceLock::new();
 /// Finds `--color` among unparsed words, so that parse errors are colored accordingly.
 pub fn choose(words: impl Iterator<Item = OsString>) {
     let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
-    let mut values = words.iter().enumerate().filter_map(|(i, word)| match word.strip_prefix("--color")? {
-        "" => words.get(i + 1).map(String::as_str),
-        rest => rest.strip_prefix('='),
-    });
-    let color = values.next().and_then(|value| ColorMode::from_str(value, false).ok());
+    let mut values =
+        words
+            .iter()
+            .enumerate()
+            .filter_map(|(i, word)| match word.strip_prefix("--color")? {
+                "" => words.get(i + 1).map(String::as_str),
+                rest => rest.strip_prefix('='),
+            });
+    let color = values
+        .next()
+        .and_then(|value| ColorMode::from_str(value, false).ok());
     let _ = CHOSEN.set(color.unwrap_or_default());
 }
 
@@ -56,7 +62,11 @@ pub fn message(text: &str) -> String {
             stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         }
     };
-    if shown { text.split('\n').map(colored).collect::<Vec<_>>().join("\n") } else { text.to_owned() }
+    if shown {
+        text.split('\n').map(colored).collect::<Vec<_>>().join("\n")
+    } else {
+        text.to_owned()
+    }
 }
 
 fn colored(line: &str) -> String {

@@ -12,11 +12,17 @@ pub fn exit_code(ended: anyhow::Result<CommandOutcome>) -> ExitCode {
         Ok(CommandOutcome::Incomplete) => return ExitCode::from(1),
         Err(error) => error,
     };
-    match (error.downcast_ref::<UsageError>(), error.downcast_ref::<UnreadableInputs>()) {
+    match (
+        error.downcast_ref::<UsageError>(),
+        error.downcast_ref::<UnreadableInputs>(),
+    ) {
         (Some(UsageError::Query(text)), _) => output::complain_lines(text.trim_end()),
-        (Some(UsageError::Flags(text)), _) => output::complain_lines(format!("error: {text}").trim_end()),
+        (Some(UsageError::Flags(text)), _) => {
+            output::complain_lines(format!("error: {text}").trim_end())
+        }
         (None, Some(UnreadableInputs(why))) => {
-            why.iter().for_each(|why| output::complain(&format!("error: {why}")));
+            why.iter()
+                .for_each(|why| output::complain(&format!("error: {why}")));
         }
         // A counterexample has a line per rule on the packet's path.
         (None, None) if error.is::<steer::JobStartError>() => {

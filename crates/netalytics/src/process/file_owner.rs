@@ -16,6 +16,12 @@ pub enum FileOwner {
 
 /// User and group who called sudo.
 pub fn caller() -> Option<(u32, u32)> {
-    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok().filter(|n| *n != 0);
+    let number = |name| {
+        std::env::var(name)
+            .ok()?
+            .parse::<u32>()
+            .ok()
+            .filter(|n| *n != 0)
+    };
     Some((number("SUDO_UID")?, number("SUDO_GID")?))
 }

@@ -15,7 +15,9 @@ pub fn start(verbose: u8) {
         _ => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| BestEffortStderr);
+    let messages = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| BestEffortStderr);
     messages.without_time().with_target(false).init();
 }
 
@@ -24,7 +26,8 @@ struct BestEffortStderr;
 
 impl Write for BestEffortStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = io::stderr().write_all(output::visible_lines(&String::from_utf8_lossy(bytes)).as_bytes());
+        let _ = io::stderr()
+            .write_all(output::visible_lines(&String::from_utf8_lossy(bytes)).as_bytes());
         Ok(bytes.len())
     }
 

@@ -43,9 +43,18 @@ impl OutputDestination {
                 let file = create(path, owner)?;
                 let terminal = file.is_terminal();
                 let is_regular = file.metadata().is_ok_and(|file| file.is_file());
-                let again = if is_regular { Some(file.try_clone()?) } else { None };
+                let again = if is_regular {
+                    Some(file.try_clone()?)
+                } else {
+                    None
+                };
                 let writer = Box::new(BufWriter::with_capacity(BUFFER_BYTES, file));
-                Ok(OutputDestination { writer, file: again, name: path.display().to_string(), terminal })
+                Ok(OutputDestination {
+                    writer,
+                    file: again,
+                    name: path.display().to_string(),
+                    terminal,
+                })
             }
         }
     }
@@ -56,7 +65,13 @@ pub fn create(path: &Path, owner: FileOwner) -> anyhow::Result<File> {
     const OWNER_ONLY: u32 = 0o600;
     let open = |new: bool| {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).create_new(new).mode(OWNER_ONLY).open(path)
+        options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .create_new(new)
+            .mode(OWNER_ONLY)
+            .open(path)
     };
     let file = match (open(true), owner) {
         (Err(error), _) if error.kind() == ErrorKind::AlreadyExists => open(false),
@@ -75,7 +90,9 @@ pub fn refuse_inputs(output: &Path, inputs: &[impl AsRef<Path>]) -> anyhow::Resu
     for input in inputs.iter().map(AsRef::as_ref) {
         if is_same_file(output, input) {
             let output = output.display();
-            return Err(wrong_flags(format!("{output} is an input; writing to it would destroy it")));
+            return Err(wrong_flags(format!(
+                "{output} is an input; writing to it would destroy it"
+            )));
         }
     }
     Ok(())
@@ -132,12 +149,18 @@ mod tests {
     fn files_are_their_owners_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out");
-        create(&path, FileOwner::Us).expect("it can be made").write_all(b"abc").expect("written");
+        create(&path, FileOwner::Us)
+            .expect("it can be made")
+            .write_all(b"abc")
+            .expect("written");
         let mode = |path: &Path| path.metadata().expect("it is there").mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).expect("a mode");
         create(&path, FileOwner::Us).expect("it can be emptied");
-        assert_eq!((mode(&path), path.metadata().expect("it is there").len()), (0o644, 0));
+        assert_eq!(
+            (mode(&path), path.metadata().expect("it is there").len()),
+            (0o644, 0)
+        );
     }
 
     #[test]

@@ -19,7 +19,11 @@ thread_local! {
 pub fn hush() {
     panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
-        debug!("panic at {}: {}", place.as_deref().unwrap_or("?"), words(panic.payload()));
+        debug!(
+            "panic at {}: {}",
+            place.as_deref().unwrap_or("?"),
+            words(panic.payload())
+        );
         PLACE.set(place);
     }));
 }
@@ -30,14 +34,17 @@ pub fn told(run: impl FnOnce() -> ExitCode) -> ExitCode {
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let place = PLACE.take().unwrap_or_default();
         let words = words(&*panic);
-        output::complain(&format!("error: this is a bug in netalytics; please report it: {words} ({place})"));
+        output::complain(&format!(
+            "error: this is a bug in netalytics; please report it: {words} ({place})"
+        ));
         ExitCode::from(1)
     })
 }
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
 }
 
 #[cfg(test)]
@@ -47,7 +54,13 @@ mod tests {
     #[test]
     fn a_panic_is_an_error() {
         let code = |run: fn() -> ExitCode| format!("{:?}", told(run));
-        assert_eq!(code(|| panic!("of a test")), format!("{:?}", ExitCode::from(1)));
-        assert_eq!(code(|| ExitCode::from(2)), format!("{:?}", ExitCode::from(2)));
+        assert_eq!(
+            code(|| panic!("of a test")),
+            format!("{:?}", ExitCode::from(1))
+        );
+        assert_eq!(
+            code(|| ExitCode::from(2)),
+            format!("{:?}", ExitCode::from(2))
+        );
     }
 }

@@ -23,13 +23,25 @@ impl SecretFile {
     /// If it cannot be created, or `path` exists and is not a regular file.
     pub fn create(path: &Path) -> anyhow::Result<SecretFile> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            return Err(wrong_flags(format!("--out {} is not a regular file", path.display())));
+            return Err(wrong_flags(format!(
+                "--out {} is not a regular file",
+                path.display()
+            )));
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let owner_only = fs::Permissions::from_mode(0o600);
-        let made = tempfile::Builder::new().prefix(".token-").permissions(owner_only).tempfile_in(folder);
+        let made = tempfile::Builder::new()
+            .prefix(".token-")
+            .permissions(owner_only)
+            .tempfile_in(folder);
         let next = made.with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(SecretFile { path: path.to_owned(), next })
+        Ok(SecretFile {
+            path: path.to_owned(),
+            next,
+        })
     }
 
     /// Writes the secret as a line and renames the file to its path.
@@ -39,7 +51,12 @@ impl SecretFile {
     pub fn keep(mut self, secret: &str) -> anyhow::Result<()> {
         let written = writeln!(self.next, "{secret}").and_then(|()| self.next.as_file().sync_all());
         written
-            .and_then(|()| self.next.persist(&self.path).map(drop).map_err(|error| error.error))
+            .and_then(|()| {
+                self.next
+                    .persist(&self.path)
+                    .map(drop)
+                    .map_err(|error| error.error)
+            })
             .with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
@@ -56,9 +73,19 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("set");
         drop(SecretFile::create(&path).expect("a file"));
         assert_eq!(fs::read_to_string(&path).expect("the old one"), "old");
-        SecretFile::create(&path).expect("a file").keep("nl_1").expect("written");
+        SecretFile::create(&path)
+            .expect("a file")
+            .keep("nl_1")
+            .expect("written");
         assert_eq!(fs::read_to_string(&path).expect("the new one"), "nl_1\n");
-        assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path)
+                .expect("it is there")
+                .permissions()
+                .mode()
+                & 0o777,
+            0o600
+        );
         assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
         assert!(SecretFile::create(folder.path()).is_err());
         assert!(SecretFile::create(&folder.path().join("none/a.token")).is_err());

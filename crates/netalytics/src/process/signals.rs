@@ -54,15 +54,24 @@ impl SignalHandlers {
     /// Like [`SignalHandlers::end`], but a SIGINT abandons the output only after [`SignalHandlers::watch`]: for live captures, whose
     /// threads all start after system calls are restricted.
     pub fn end_unwatched(stop: &StopSignal) -> io::Result<SignalHandlers> {
-        let ends: &[i32] = if is_hangup_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
+        let ends: &[i32] = if is_hangup_ignored() {
+            &[SIGINT, SIGTERM]
+        } else {
+            &[SIGINT, SIGTERM, SIGHUP]
+        };
         SignalHandlers::end_by(ends, stop)
     }
 
     /// Starts the thread that permits a late SIGINT to abandon the output.
     pub fn watch(&self) -> io::Result<()> {
-        let Some(watch) = self.watch.lock().ok().and_then(|mut watch| watch.take()) else { return Ok(()) };
+        let Some(watch) = self.watch.lock().ok().and_then(|mut watch| watch.take()) else {
+            return Ok(());
+        };
         let arm = move || arm(watch.came, &watch.may_abandon);
-        thread::Builder::new().name("signals".into()).spawn(arm).map(drop)
+        thread::Builder::new()
+            .name("signals".into())
+            .spawn(arm)
+            .map(drop)
     }
 
     fn end_by(ends: &[i32], stop: &StopSignal) -> io::Result<SignalHandlers> {
@@ -79,7 +88,10 @@ impl SignalHandlers {
         if CAME.load(Ordering::SeqCst) != 0 {
             stop.stop();
         }
-        Ok(SignalHandlers { stats, watch: Arc::new(Mutex::new(Some(SignalWatch { came, may_abandon }))) })
+        Ok(SignalHandlers {
+            stats,
+            watch: Arc::new(Mutex::new(Some(SignalWatch { came, may_abandon }))),
+        })
     }
 
     /// Set by SIGUSR1; cleared when the statistics are printed.
@@ -111,7 +123,9 @@ fn arm(mut came: PipeReader, may_abandon: &AtomicBool) {
 
 /// Installs handlers, so that SIGUSR1 and SIGUSR2 do not end the process.
 pub fn survive_user_signals() -> io::Result<()> {
-    [SIGUSR1, SIGUSR2].into_iter().try_for_each(|signal| flag::register(signal, Arc::default()).map(drop))
+    [SIGUSR1, SIGUSR2]
+        .into_iter()
+        .try_for_each(|signal| flag::register(signal, Arc::default()).map(drop))
 }
 
 /// Ignores SIGXFSZ, so that a write beyond the file size limit fails instead.
@@ -127,7 +141,9 @@ pub fn is_hangup_ignored() -> bool {
 
 /// Bit mask of ignored signals, from `/proc/PID/status`.
 fn ignored(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
@@ -138,7 +154,10 @@ mod tests {
     #[test]
     fn ignored_signals() {
         for (status, set) in [
-            ("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0\n", Some(0x1001)),
+            (
+                "Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0\n",
+                Some(0x1001),
+            ),
             ("SigIgn:\tnothing\n", None),
             ("", None),
         ] {

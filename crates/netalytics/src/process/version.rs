@@ -15,7 +15,11 @@ fn text() -> String {
         "" => String::new(),
         commit => format!(" ({commit})"),
     };
-    let linked = if cfg!(target_feature = "crt-static") { ", static" } else { "" };
+    let linked = if cfg!(target_feature = "crt-static") {
+        ", static"
+    } else {
+        ""
+    };
     let dpdk = if cfg!(feature = "dpdk") { ", dpdk" } else { "" };
     let lines = [
         format!("{}{commit}", env!("CARGO_PKG_VERSION")),
@@ -23,7 +27,10 @@ fn text() -> String {
         "files:    pcap, pcapng, gzip or zstd of either; recordings".into(),
         format!("capture:  af-packet, af-xdp{dpdk}; vxlan, geneve, gre and erspan mirrors"),
         format!("filters:  {}", capture::filter_library()),
-        format!("formats:  recording {}, summary {SUMMARY_FORMAT}", recording::FORMAT),
+        format!(
+            "formats:  recording {}, summary {SUMMARY_FORMAT}",
+            recording::FORMAT
+        ),
     ];
     lines.join("\n")
 }

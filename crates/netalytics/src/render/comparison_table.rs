@@ -7,22 +7,53 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 /// Schema of a comparison as sent by a server, without the column of missing agents, and the index of the first result
 /// column.
 pub fn shape_of(told: &Schema) -> (std::sync::Arc<Schema>, usize) {
-    let fields: Vec<Field> =
-        told.fields.iter().filter(|field| field.name != server::AGENTS_MISSING).cloned().collect();
-    let second = fields.iter().position(|field| field.name.starts_with("baseline_"));
-    let first = second.map_or(fields.len().saturating_sub(1), |second| second.saturating_sub(1));
-    (std::sync::Arc::new(Schema { fields, ..told.clone() }), first)
+    let fields: Vec<Field> = told
+        .fields
+        .iter()
+        .filter(|field| field.name != server::AGENTS_MISSING)
+        .cloned()
+        .collect();
+    let second = fields
+        .iter()
+        .position(|field| field.name.starts_with("baseline_"));
+    let first = second.map_or(fields.len().saturating_sub(1), |second| {
+        second.saturating_sub(1)
+    });
+    (
+        std::sync::Arc::new(Schema {
+            fields,
+            ..told.clone()
+        }),
+        first,
+    )
 }
 
 /// Schema of the table for people: a line per group and result column.
 pub fn long_schema(schema: &Schema, first: usize) -> std::sync::Arc<Schema> {
     let text = |name: &'static str| Field::new(name, DataType::Text, Unit::None, "");
-    let keys = schema.fields[..first].iter().map(|field| match field.data_type {
-        DataType::Ip => field.clone(),
-        _ => Field { data_type: DataType::Text, unit: Unit::None, ..field.clone() },
-    });
-    let rest = ["result", "period", "baseline", "difference", "ratio", "differs"].map(text);
-    std::sync::Arc::new(Schema { fields: keys.chain(rest).collect(), ..Schema::clone(schema) })
+    let keys = schema.fields[..first]
+        .iter()
+        .map(|field| match field.data_type {
+            DataType::Ip => field.clone(),
+            _ => Field {
+                data_type: DataType::Text,
+                unit: Unit::None,
+                ..field.clone()
+            },
+        });
+    let rest = [
+        "result",
+        "period",
+        "baseline",
+        "difference",
+        "ratio",
+        "differs",
+    ]
+    .map(text);
+    std::sync::Arc::new(Schema {
+        fields: keys.chain(rest).collect(),
+        ..Schema::clone(schema)
+    })
 }
 
 /// Rows of that table.
@@ -37,7 +68,10 @@ pub fn long_rows(first: usize, long: &std::sync::Arc<Schema>, batch: &Batch) -> 
                 write_key(&mut writer, batch, FieldId(key as u16), row);
             }
             let name = schema.fields[at].name.as_ref();
-            let bare = ["_ns", "_bytes"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
+            let bare = ["_ns", "_bytes"]
+                .iter()
+                .find_map(|unit| name.strip_suffix(unit))
+                .unwrap_or(name);
             let cells = [
                 bare.to_owned(),
                 shown(batch, at, row, ""),
@@ -56,7 +90,8 @@ pub fn long_rows(first: usize, long: &std::sync::Arc<Schema>, batch: &Batch) -> 
 }
 
 fn write_key(writer: &mut TupleWriter, batch: &Batch, id: FieldId, row: usize) {
-    let Some(cells) = sinks::cells::ColumnCells::of(batch, id).filter(|cells| !cells.is_null(row)) else {
+    let Some(cells) = sinks::cells::ColumnCells::of(batch, id).filter(|cells| !cells.is_null(row))
+    else {
         return;
     };
     if let sinks::cells::CellValues::Ip(addresses) = cells.values {
@@ -74,7 +109,8 @@ fn write_key(writer: &mut TupleWriter, batch: &Batch, id: FieldId, row: usize) {
 fn shown(batch: &Batch, column: usize, row: usize, plus: &str) -> String {
     use sinks::cells::CellValues;
     let id = FieldId(column as u16);
-    let Some(cells) = sinks::cells::ColumnCells::of(batch, id).filter(|cells| !cells.is_null(row)) else {
+    let Some(cells) = sinks::cells::ColumnCells::of(batch, id).filter(|cells| !cells.is_null(row))
+    else {
         return "–".into();
     };
     let number = match cells.values {
@@ -85,5 +121,9 @@ fn shown(batch: &Batch, column: usize, row: usize, plus: &str) -> String {
         _ => return String::new(),
     };
     let text = units::number(cells.unit, number);
-    if number > 0.0 { format!("{plus}{text}") } else { text }
+    if number > 0.0 {
+        format!("{plus}{text}")
+    } else {
+        text
+    }
 }

@@ -88,7 +88,10 @@ impl<W: Write> ConversationPrinter<W> {
             FlowData::Missing(side, bytes, ts) => {
                 self.end_stretch(flow)?;
                 let when = self.when(ts);
-                self.note(&format!("{} {when}: {bytes} bytes are missing", name(flow, side)))
+                self.note(&format!(
+                    "{} {when}: {bytes} bytes are missing",
+                    name(flow, side)
+                ))
             }
             FlowData::End(side) => {
                 self.end_stretch(flow)?;
@@ -132,8 +135,14 @@ impl<W: Write> ConversationPrinter<W> {
         writeln!(self.out, "> client {asks}{guess}\n< server {answers}\n")
     }
 
-    fn bytes(&mut self, flow: &Flow<'_>, (side, ts): (FlowSide, Timestamp), bytes: &[u8]) -> io::Result<()> {
-        let pauses = |(before, last): (FlowSide, Timestamp)| before != side || ts.since(last) >= PAUSE_NS;
+    fn bytes(
+        &mut self,
+        flow: &Flow<'_>,
+        (side, ts): (FlowSide, Timestamp),
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let pauses =
+            |(before, last): (FlowSide, Timestamp)| before != side || ts.since(last) >= PAUSE_NS;
         if self.speaker.is_none_or(pauses) {
             self.end_stretch(flow)?;
             if self.room > 0 {
@@ -142,7 +151,9 @@ impl<W: Write> ConversationPrinter<W> {
             }
         }
         self.speaker = Some((side, ts));
-        let shown = bytes.len().min(usize::try_from(self.room).unwrap_or(usize::MAX));
+        let shown = bytes
+            .len()
+            .min(usize::try_from(self.room).unwrap_or(usize::MAX));
         let mut rest = &bytes[..shown];
         while !rest.is_empty() {
             let (to, ends) = self.line_end(side, rest);
@@ -169,7 +180,10 @@ impl<W: Write> ConversationPrinter<W> {
             ByteFormat::Hex => HEX_BYTES - self.said[side.index()] as usize % HEX_BYTES,
             ByteFormat::Text => LINE_BYTES_MAX - self.line.len(),
         };
-        let feed = bytes.iter().position(|b| *b == b'\n').filter(|_| self.show == ByteFormat::Text);
+        let feed = bytes
+            .iter()
+            .position(|b| *b == b'\n')
+            .filter(|_| self.show == ByteFormat::Text);
         match feed.map(|at| at + 1).filter(|len| *len <= full) {
             Some(len) => (len, true),
             None if bytes.len() >= full => (full, true),
@@ -187,8 +201,18 @@ impl<W: Write> ConversationPrinter<W> {
             }
             ByteFormat::Hex => {
                 let at = self.line_at;
-                let bytes = self.line.iter().map(|b| format!("{b:02x} ")).collect::<String>();
-                let plain = |b: &u8| if matches!(b, b' '..=b'~') { char::from(*b) } else { '.' };
+                let bytes = self
+                    .line
+                    .iter()
+                    .map(|b| format!("{b:02x} "))
+                    .collect::<String>();
+                let plain = |b: &u8| {
+                    if matches!(b, b' '..=b'~') {
+                        char::from(*b)
+                    } else {
+                        '.'
+                    }
+                };
                 let text: String = self.line.iter().map(plain).collect();
                 writeln!(self.out, "{mark} {at:08x}  {bytes:48} |{text}|")?;
             }
@@ -213,7 +237,9 @@ impl<W: Write> ConversationPrinter<W> {
             0 => String::new(),
             n => format!("; {n} of them are not shown: --bytes-max all shows them"),
         };
-        self.note(&format!("client said {asked} bytes, server {answered}{hidden}"))
+        self.note(&format!(
+            "client said {asked} bytes, server {answered}{hidden}"
+        ))
     }
 
     fn note(&mut self, text: &str) -> io::Result<()> {
@@ -238,7 +264,11 @@ impl<W: Write> ConversationPrinter<W> {
 
 /// Name of a side.
 fn name(flow: &Flow<'_>, side: FlowSide) -> &'static str {
-    if flow.client().0 == side { "client" } else { "server" }
+    if flow.client().0 == side {
+        "client"
+    } else {
+        "server"
+    }
 }
 
 fn transport(protocol: IpProtocol) -> String {
@@ -254,7 +284,10 @@ fn visible(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         out.push_str(&escape(chunk.valid()));
-        chunk.invalid().iter().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
+        chunk
+            .invalid()
+            .iter()
+            .for_each(|b| out.push_str(&format!("\\x{b:02x}")));
     }
     out
 }
@@ -262,6 +295,10 @@ fn visible(bytes: &[u8]) -> String {
 /// The flow's Community ID.
 pub fn flow_community_id(flow: &Flow<'_>) -> String {
     let key = flow.key();
-    let about = FlowContext { client: key.a, server: key.b, ..monitor::tuple_outputs::nobody(key.protocol) };
+    let about = FlowContext {
+        client: key.a,
+        server: key.b,
+        ..monitor::tuple_outputs::nobody(key.protocol)
+    };
     community_id(&about.context())
 }

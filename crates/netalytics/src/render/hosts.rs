@@ -34,14 +34,14 @@ struct HostsFileLine<'a> {
 /// precedence.
 pub fn read(file: Option<&Path>) -> anyhow::Result<HostNames> {
     let own = match file {
-        Some(path) => {
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
-        }
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?,
         None => String::new(),
     };
     let system = std::fs::read(SYSTEM_HOSTS).unwrap_or_default();
     let name = file.map(|f| f.display().to_string()).unwrap_or_default();
-    names(&own, &String::from_utf8_lossy(&system)).map_err(|error| wrong_flags(format!("{name}:{error}")))
+    names(&own, &String::from_utf8_lossy(&system))
+        .map_err(|error| wrong_flags(format!("{name}:{error}")))
 }
 
 /// A table that notes lookups of missing names.
@@ -54,7 +54,10 @@ pub struct TrackedHostTable<'a> {
 impl<'a> TrackedHostTable<'a> {
     /// A table without lookups so far.
     pub fn new(table: &'a HostTable) -> TrackedHostTable<'a> {
-        TrackedHostTable { table, missed: Cell::new(false) }
+        TrackedHostTable {
+            table,
+            missed: Cell::new(false),
+        }
     }
 }
 
@@ -76,13 +79,23 @@ const MAY_HOLD_NAMES: [&[u8]; 3] = [b"\x0a\x0d\x0d\x0a", b"\x1f\x8b", b"\x28\xb5
 /// Adds the names contained in captures, which requires reading them completely; skips standard input and pipes.
 /// Unreadable parts are reported by the main run.
 pub fn add_those_of_captures(captures: &[PathBuf], names: &mut HostNames) {
-    let holding: Vec<PathBuf> = captures.iter().filter(|path| may_hold_names(path)).cloned().collect();
+    let holding: Vec<PathBuf> = captures
+        .iter()
+        .filter(|path| may_hold_names(path))
+        .cloned()
+        .collect();
     let mut source = capture::open(&holding);
     let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {}
     for (address, name) in source.names() {
         if names.addresses.addresses(name).is_empty() {
-            names.insert(&HostsFileLine { address: *address, names: vec![name] }, |_| true);
+            names.insert(
+                &HostsFileLine {
+                    address: *address,
+                    names: vec![name],
+                },
+                |_| true,
+            );
         }
     }
 }
@@ -90,7 +103,9 @@ pub fn add_those_of_captures(captures: &[PathBuf], names: &mut HostNames) {
 fn may_hold_names(path: &Path) -> bool {
     let mut head = Vec::new();
     path.is_file()
-        && File::open(path).and_then(|f| f.take(4).read_to_end(&mut head)).is_ok()
+        && File::open(path)
+            .and_then(|f| f.take(4).read_to_end(&mut head))
+            .is_ok()
         && MAY_HOLD_NAMES.iter().any(|magic| head.starts_with(magic))
 }
 
@@ -114,14 +129,20 @@ impl HostNames {
     fn insert(&mut self, line: &HostsFileLine<'_>, take: impl Fn(&str) -> bool) {
         for name in line.names.iter().filter(|name| take(name)) {
             self.addresses.insert(name, line.address);
-            self.names.entry(line.address).or_insert_with(|| (*name).to_owned());
+            self.names
+                .entry(line.address)
+                .or_insert_with(|| (*name).to_owned());
         }
     }
 }
 
 /// Parses a line; `None` if it is empty or a comment.
 fn line(text: &str) -> Option<Result<HostsFileLine<'_>, String>> {
-    let mut words = text.split('#').next().unwrap_or_default().split_whitespace();
+    let mut words = text
+        .split('#')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace();
     let first = words.next()?;
     // A zone (fe80::1%eth0) is valid on this machine only.
     let address = first.split('%').next().unwrap_or(first).parse::<IpAddr>();
@@ -129,7 +150,10 @@ fn line(text: &str) -> Option<Result<HostsFileLine<'_>, String>> {
     Some(match address {
         Err(_) => Err(format!("{first:?} is not an IP address")),
         Ok(_) if names.is_empty() => Err(format!("{first} is not followed by a name")),
-        Ok(address) => Ok(HostsFileLine { address: address.to_canonical(), names }),
+        Ok(address) => Ok(HostsFileLine {
+            address: address.to_canonical(),
+            names,
+        }),
     })
 }
 
@@ -143,7 +167,8 @@ mod tests {
             (Ok(found), Ok(expected)) => {
                 for (name, address) in expected {
                     let addresses = found.addresses.addresses(name);
-                    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                    let addresses: Vec<String> =
+                        addresses.iter().map(ToString::to_string).collect();
                     assert_eq!(addresses.join(" "), *address, "{name}");
                 }
             }
@@ -174,7 +199,15 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named() {
-        check("10.0.0.1 a\nweb 10.0.0.2\n", "", Err("2: \"web\" is not an IP address"));
-        check("10.0.0.1\n", "", Err("1: 10.0.0.1 is not followed by a name"));
+        check(
+            "10.0.0.1 a\nweb 10.0.0.2\n",
+            "",
+            Err("2: \"web\" is not an IP address"),
+        );
+        check(
+            "10.0.0.1\n",
+            "",
+            Err("1: 10.0.0.1 is not followed by a name"),
+        );
     }
 }

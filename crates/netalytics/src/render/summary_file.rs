@@ -62,7 +62,9 @@ pub fn refute(path: &Path, why: &str) {
 
 fn is_summary(bytes: &[u8]) -> bool {
     let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-    ["version", "complete", "errors"].iter().all(|key| value.get(key).is_some())
+    ["version", "complete", "errors"]
+        .iter()
+        .all(|key| value.get(key).is_some())
 }
 
 fn of_failure(why: &str) -> String {

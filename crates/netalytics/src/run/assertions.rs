@@ -71,16 +71,28 @@ impl ParsedAssertion {
                 writer.u64(FieldId(0), number);
                 writer.end_row();
                 let batches = [writer.finish()];
-                let rows = ResultRows { schema: &schema, keys: 0, batches: &batches };
+                let rows = ResultRows {
+                    schema: &schema,
+                    keys: 0,
+                    batches: &batches,
+                };
                 (number, self.failure_of_all(&rows, false).1)
             }
             AssertionScope::All => self.failure_of_all(answer, allow_empty),
             AssertionScope::Any => self.failure_of_any(answer, allow_empty),
         };
-        AssertionOutcome { text: self.text.clone(), rows: outcome_rows, failure }
+        AssertionOutcome {
+            text: self.text.clone(),
+            rows: outcome_rows,
+            failure,
+        }
     }
 
-    fn failure_of_all(&self, answer: &ResultRows<'_>, allow_empty: bool) -> (u64, Option<AssertionFailure>) {
+    fn failure_of_all(
+        &self,
+        answer: &ResultRows<'_>,
+        allow_empty: bool,
+    ) -> (u64, Option<AssertionFailure>) {
         let mut about = 0;
         let mut violated = 0;
         let mut failure: Option<AssertionFailure> = None;
@@ -88,12 +100,16 @@ impl ParsedAssertion {
             let truths = self.truths(answer.schema, batch);
             for row in (0..batch.rows()).filter(|row| truths.among[*row]) {
                 about += 1;
-                let Some(at) = truths.conditions.iter().position(|truth| !truth[row]) else { continue };
+                let Some(at) = truths.conditions.iter().position(|truth| !truth[row]) else {
+                    continue;
+                };
                 violated += 1;
                 let (condition, place) = &self.assertion.conditions[at];
                 let failure = failure.get_or_insert_with(|| self.failure(*place));
                 if failure.violations.len() < SHOWN_MAX {
-                    failure.violations.push(self.violation(answer, batch, row, condition));
+                    failure
+                        .violations
+                        .push(self.violation(answer, batch, row, condition));
                 }
             }
         }
@@ -104,11 +120,16 @@ impl ParsedAssertion {
                 _ => format!("not true of {violated} of {about} {rows}"),
             };
         }
-        let failure = failure.or_else(|| (about == 0 && !allow_empty).then(|| self.nothing(answer)));
+        let failure =
+            failure.or_else(|| (about == 0 && !allow_empty).then(|| self.nothing(answer)));
         (about, failure)
     }
 
-    fn failure_of_any(&self, answer: &ResultRows<'_>, allow_empty: bool) -> (u64, Option<AssertionFailure>) {
+    fn failure_of_any(
+        &self,
+        answer: &ResultRows<'_>,
+        allow_empty: bool,
+    ) -> (u64, Option<AssertionFailure>) {
         let mut about = 0;
         for batch in answer.batches {
             let truths = self.truths(answer.schema, batch);
@@ -128,21 +149,39 @@ impl ParsedAssertion {
     }
 
     fn failure(&self, place: TextSpan) -> AssertionFailure {
-        AssertionFailure { sentence: String::new(), place, violations: Vec::new() }
+        AssertionFailure {
+            sentence: String::new(),
+            place,
+            violations: Vec::new(),
+        }
     }
 
     fn nothing(&self, answer: &ResultRows<'_>) -> AssertionFailure {
         let is_empty = answer.batches.iter().all(|batch| batch.rows() == 0);
-        let sentence = if is_empty { "there are no rows" } else { "no row matches WHERE" };
-        AssertionFailure { sentence: sentence.into(), ..self.failure(TextSpan::new(0, self.text.len())) }
+        let sentence = if is_empty {
+            "there are no rows"
+        } else {
+            "no row matches WHERE"
+        };
+        AssertionFailure {
+            sentence: sentence.into(),
+            ..self.failure(TextSpan::new(0, self.text.len()))
+        }
     }
 
     fn truths(&self, schema: &Schema, batch: &Batch) -> ConditionMasks {
-        let conditions = self.assertion.conditions.iter().map(|(condition, _)| condition);
+        let conditions = self
+            .assertion
+            .conditions
+            .iter()
+            .map(|(condition, _)| condition);
         let all: Vec<&Predicate> = conditions.chain(&self.assertion.among).collect();
         let mut conditions = truths(&all, &self.assertion.computed, schema, batch);
         let among = self.assertion.among.as_ref().and_then(|_| conditions.pop());
-        ConditionMasks { among: among.unwrap_or_else(|| vec![true; batch.rows()]), conditions }
+        ConditionMasks {
+            among: among.unwrap_or_else(|| vec![true; batch.rows()]),
+            conditions,
+        }
     }
 
     /// Description of a row that violates the condition: its keys, and the columns that the condition reads.
@@ -156,19 +195,40 @@ impl ParsedAssertion {
         let keys: Vec<FieldId> = answer.schema.ids().take(answer.keys).collect();
         let mut read: Vec<FieldId> = Vec::new();
         condition.columns(&mut |column| {
-            ComputedField::sources(&self.assertion.computed, column, &mut |source| read.push(source.field));
+            ComputedField::sources(&self.assertion.computed, column, &mut |source| {
+                read.push(source.field)
+            });
         });
         read.retain(|id| !keys.contains(id));
         read.sort_unstable();
         read.dedup();
         let exact = |ids: &[FieldId]| -> Map<String, Value> {
-            let pair = |id: &FieldId| (answer.schema.field(*id).name.to_string(), exact(batch, *id, row));
+            let pair = |id: &FieldId| {
+                (
+                    answer.schema.field(*id).name.to_string(),
+                    exact(batch, *id, row),
+                )
+            };
             ids.iter().map(pair).collect()
         };
-        let named = |id: &FieldId| format!("{} {}", answer.schema.field(*id).name, shown(batch, *id, row));
+        let named = |id: &FieldId| {
+            format!(
+                "{} {}",
+                answer.schema.field(*id).name,
+                shown(batch, *id, row)
+            )
+        };
         let list = |ids: &[FieldId]| ids.iter().map(named).collect::<Vec<_>>().join(", ");
-        let text = if keys.is_empty() { list(&read) } else { format!("{}: {}", list(&keys), list(&read)) };
-        Violation { text, row: exact(&keys), values: exact(&read) }
+        let text = if keys.is_empty() {
+            list(&read)
+        } else {
+            format!("{}: {}", list(&keys), list(&read))
+        };
+        Violation {
+            text,
+            row: exact(&keys),
+            values: exact(&read),
+        }
     }
 }
 
@@ -209,19 +269,28 @@ impl AssertionOutcome {
         AssertionOutcome {
             text,
             rows: 0,
-            failure: Some(AssertionFailure { sentence, place, violations: Vec::new() }),
+            failure: Some(AssertionFailure {
+                sentence,
+                place,
+                violations: Vec::new(),
+            }),
         }
     }
 
     /// For people: a line, and for a failure the position and the rows.
     pub fn lines(&self) -> String {
-        let Some(failure) = &self.failure else { return format!("ok      {}\n", self.text) };
+        let Some(failure) = &self.failure else {
+            return format!("ok      {}\n", self.text);
+        };
         let error = Diagnostic::new(failure.place, failure.sentence.clone());
         let rendered = query::render(&[error], &self.text);
         let (sentence, place) = rendered.split_once('\n').unwrap_or((&rendered, ""));
         let mut lines = format!("failed  {}\n", sentence.trim_start_matches("error: "));
         place.lines().for_each(|line| {
-            lines.push_str(&format!("        {}\n", line.trim_end().get(2..).unwrap_or("")))
+            lines.push_str(&format!(
+                "        {}\n",
+                line.trim_end().get(2..).unwrap_or("")
+            ))
         });
         failure
             .violations
@@ -246,12 +315,21 @@ impl AssertionOutcome {
 
 /// Outcomes as JUnit XML, for continuous integration.
 pub fn junit(query: &str, outcomes: &[AssertionOutcome]) -> String {
-    let failures = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
+    let failures = outcomes
+        .iter()
+        .filter(|outcome| outcome.failure.is_some())
+        .count();
     let counts = format!("tests=\"{}\" failures=\"{failures}\"", outcomes.len());
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    xml.push_str(&format!("<testsuites {counts}>\n  <testsuite name=\"{}\" {counts}>\n", escaped(query)));
+    xml.push_str(&format!(
+        "<testsuites {counts}>\n  <testsuite name=\"{}\" {counts}>\n",
+        escaped(query)
+    ));
     for outcome in outcomes {
-        xml.push_str(&format!("    <testcase classname=\"netalytics\" name=\"{}\"", escaped(&outcome.text)));
+        xml.push_str(&format!(
+            "    <testcase classname=\"netalytics\" name=\"{}\"",
+            escaped(&outcome.text)
+        ));
         match &outcome.failure {
             None => xml.push_str("/>\n"),
             Some(failure) => {

@@ -74,12 +74,18 @@ impl ComparisonInput<'_> {
         if checked.sample != SampleMode::All {
             return Err(wrong_flags("a comparison uses every flow: omit SAMPLE"));
         }
-        let before = WorkFlags { summary_json: None, ..self.own.clone() };
+        let before = WorkFlags {
+            summary_json: None,
+            ..self.own.clone()
+        };
         // Host names may be contained in the captures.
         let (before, resolved_before) = match self.baseline {
             [] => (before, resolved.clone()),
             files => {
-                let before = WorkFlags { read: files.to_vec(), ..before };
+                let before = WorkFlags {
+                    read: files.to_vec(),
+                    ..before
+                };
                 let resolved = query.resolve(&before)?;
                 (before, resolved)
             }
@@ -87,43 +93,83 @@ impl ComparisonInput<'_> {
         let periods = self.periods(checked, &before)?;
         let comparison = self.comparison(checked, periods)?;
         begin(&comparison.results())?;
-        let shared = Rc::new(RefCell::new(ComparisonState { comparison, periods, tuples: [0; 2] }));
-        let telling = if telling == Verbosity::Everything { telling } else { Verbosity::Errors };
+        let shared = Rc::new(RefCell::new(ComparisonState {
+            comparison,
+            periods,
+            tuples: [0; 2],
+        }));
+        let telling = if telling == Verbosity::Everything {
+            telling
+        } else {
+            Verbosity::Errors
+        };
         let mut ended = CommandOutcome::Done;
         for (side, flags, query) in [
             (ComparisonSide::Baseline, &before, resolved_before),
             (ComparisonSide::Own, self.own, resolved.clone()),
         ] {
-            let one = ComparisonRun { side, shared: shared.clone() };
+            let one = ComparisonRun {
+                side,
+                shared: shared.clone(),
+            };
             if work_resolved(flags, query, &one, telling)? != CommandOutcome::Done {
                 ended = CommandOutcome::Incomplete;
             }
         }
         let shared = Rc::into_inner(shared).map(RefCell::into_inner);
-        let ComparisonState { comparison, tuples, .. } = shared.context("a comparison is still running")?;
+        let ComparisonState {
+            comparison, tuples, ..
+        } = shared.context("a comparison is still running")?;
         let results = comparison.results();
         let mut rows: Vec<Vec<Batch>> = results.iter().map(|_| Vec::new()).collect();
         comparison.finish(&mut |i, batch| rows[i].push(batch));
-        let ResolvedQuery { checked: query, names } = resolved;
-        Ok(ComparisonOutcome { results, rows, periods, tuples, names, query, ended })
+        let ResolvedQuery {
+            checked: query,
+            names,
+        } = resolved;
+        Ok(ComparisonOutcome {
+            results,
+            rows,
+            periods,
+            tuples,
+            names,
+            query,
+            ended,
+        })
     }
 
     /// Comparison of a query's results. Monitors produce tuples for it; period limits are applied here.
-    fn comparison(&self, query: &CheckedQuery, periods: [TimeBounds; 2]) -> anyhow::Result<PeriodComparison> {
+    fn comparison(
+        &self,
+        query: &CheckedQuery,
+        periods: [TimeBounds; 2],
+    ) -> anyhow::Result<PeriodComparison> {
         let [own, baseline] = periods;
         let both = TimeBounds {
             since_ns: own.since_ns.min(baseline.since_ns),
             until_ns: own.until_ns.max(baseline.until_ns),
         };
         let groups_max = self.own.limits.groups_max;
-        let options = PlanOptions { bounds: both, groups_max, ..PlanOptions::default() };
+        let options = PlanOptions {
+            bounds: both,
+            groups_max,
+            ..PlanOptions::default()
+        };
         let plan = planner::lower_with(query, &options);
         if let Some(why) = compare::refused(&plan.dataflow) {
             return Err(wrong_flags(why));
         }
         let limits = self.own.limits.of_run();
-        let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits).stream;
-        Ok(PeriodComparison::new(&plan.dataflow, &config, own, baseline, self.confidence))
+        let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce)
+            .config(&limits)
+            .stream;
+        Ok(PeriodComparison::new(
+            &plan.dataflow,
+            &config,
+            own,
+            baseline,
+            self.confidence,
+        ))
     }
 
     fn refuse(&self) -> anyhow::Result<()> {
@@ -141,7 +187,11 @@ impl ComparisonInput<'_> {
 
     /// Both periods, with start and end.
     fn periods(&self, query: &CheckedQuery, before: &WorkFlags) -> anyhow::Result<[TimeBounds; 2]> {
-        let QueryPeriods { own: bounds, baseline, .. } = period::settle(query, self.own)?;
+        let QueryPeriods {
+            own: bounds,
+            baseline,
+            ..
+        } = period::settle(query, self.own)?;
         if self.baseline.is_empty() {
             return match baseline {
                 Some(baseline) => Ok([bounds, baseline]),
@@ -154,7 +204,10 @@ impl ComparisonInput<'_> {
             return Err(wrong_flags("--baseline and BASELINE cannot be combined"));
         }
         let other = period::settle(query, before)?.own;
-        Ok([period::closed(bounds, &self.own.read)?, period::closed(other, &before.read)?])
+        Ok([
+            period::closed(bounds, &self.own.read)?,
+            period::closed(other, &before.read)?,
+        ])
     }
 }
 
@@ -185,7 +238,10 @@ impl ResultTarget for ComparisonRun {
 
     /// The runs produce tuples; the comparison computes the results.
     fn options(&self, _: &CheckedQuery, options: PlanOptions) -> anyhow::Result<PlanOptions> {
-        Ok(PlanOptions { output: PlanOutput::Comparison, ..options })
+        Ok(PlanOptions {
+            output: PlanOutput::Comparison,
+            ..options
+        })
     }
 
     fn prepare(&self, _: &str) -> anyhow::Result<()> {
@@ -197,7 +253,10 @@ impl ResultTarget for ComparisonRun {
     }
 
     fn open(&self, (): (), _: SinkContext) -> anyhow::Result<Box<dyn Sink>> {
-        Ok(Box::new(ComparisonSink { side: self.side, shared: self.shared.clone() }))
+        Ok(Box::new(ComparisonSink {
+            side: self.side,
+            shared: self.shared.clone(),
+        }))
     }
 }
 

@@ -30,7 +30,8 @@ impl RunObserver for TerminalDisplay {
     fn look(&mut self, run: &mut QueryRun, sink: &mut dyn Sink) -> io::Result<()> {
         self.progress.tick(|| run.position());
         let Some(job) = run.job() else {
-            self.stats.tick_without_workers(|| run.position(), &self.progress);
+            self.stats
+                .tick_without_workers(|| run.position(), &self.progress);
             return Ok(());
         };
         self.watch.tick(job, sink, &self.progress)?;
@@ -50,7 +51,8 @@ impl RunObserver for TerminalDisplay {
     }
 
     fn note(&self, text: &str) {
-        self.progress.aside(|| output::complain(&format!("note: {text}")));
+        self.progress
+            .aside(|| output::complain(&format!("note: {text}")));
     }
 
     fn finish(&mut self, position: RunPosition) {

@@ -41,7 +41,9 @@ impl LiveTable {
         sink: &mut dyn Sink,
         progress: &ReadProgress,
     ) -> io::Result<()> {
-        let LiveTable::Somebody(next) = self else { return Ok(()) };
+        let LiveTable::Somebody(next) = self else {
+            return Ok(());
+        };
         let now = Instant::now();
         if now < *next {
             return Ok(());
@@ -60,7 +62,12 @@ impl LiveTable {
 struct OpenWindowRows(Vec<(usize, tuple::Batch)>);
 
 impl OutputConsumer for OpenWindowRows {
-    fn take(&mut self, EngineOutput { pipeline, batch, .. }: EngineOutput) {
+    fn take(
+        &mut self,
+        EngineOutput {
+            pipeline, batch, ..
+        }: EngineOutput,
+    ) {
         self.0.extend(pipeline.map(|pipeline| (pipeline, batch)));
     }
 }

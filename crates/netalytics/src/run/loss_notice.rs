@@ -15,7 +15,10 @@ pub struct LossNotice {
 impl LossNotice {
     /// Creates a notice that is suppressed unless it `is_wanted`.
     pub fn new(is_wanted: bool) -> LossNotice {
-        LossNotice { is_wanted, said: None }
+        LossNotice {
+            is_wanted,
+            said: None,
+        }
     }
 
     /// The next notice, given the total losses.
@@ -34,7 +37,10 @@ impl LossNotice {
                 "packets arrive faster than they are read: {new} lost so far; the column `lost` of windows counts them"
             ),
             Some(since) => {
-                format!("{new} more packets have been lost in {} s, {lost} in all", since.as_secs())
+                format!(
+                    "{new} more packets have been lost in {} s, {lost} in all",
+                    since.as_secs()
+                )
             }
         })
     }
@@ -52,9 +58,15 @@ mod tests {
         assert_eq!(at(1, 0), None);
         assert!(at(2, 7).is_some_and(|text| text.contains("7 lost so far")));
         assert_eq!(at(11, 9), None);
-        assert_eq!(at(12, 10).as_deref(), Some("3 more packets have been lost in 10 s, 10 in all"));
+        assert_eq!(
+            at(12, 10).as_deref(),
+            Some("3 more packets have been lost in 10 s, 10 in all")
+        );
         assert_eq!(at(60, 10), None);
-        assert_eq!(at(61, 11).as_deref(), Some("1 more packets have been lost in 49 s, 11 in all"));
+        assert_eq!(
+            at(61, 11).as_deref(),
+            Some("1 more packets have been lost in 49 s, 11 in all")
+        );
         assert_eq!(LossNotice::new(false).tick(5, start), None);
     }
 }

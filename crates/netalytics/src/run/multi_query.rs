@@ -57,26 +57,50 @@ pub fn look_into(
             "this command reads packets, and a recording has tuples: use netalytics query",
         ));
     }
-    let limit = QueryLimit { nanos: flags.span, packets: None };
-    let options = PlanOptions { limit, groups_max: flags.limits.groups_max, ..PlanOptions::default() };
+    let limit = QueryLimit {
+        nanos: flags.span,
+        packets: None,
+    };
+    let options = PlanOptions {
+        limit,
+        groups_max: flags.limits.groups_max,
+        ..PlanOptions::default()
+    };
     let plan = |text: &String| {
         let query = CommandQuery::new(text).check(&mut HostNames::default(), &[])?;
         anyhow::Ok(planner::lower_with(&query, &options))
     };
-    let plans = texts.iter().map(plan).collect::<anyhow::Result<Vec<Plan>>>()?;
-    let monitor = MonitorSpec { limit, ..together(&plans) };
+    let plans = texts
+        .iter()
+        .map(plan)
+        .collect::<anyhow::Result<Vec<Plan>>>()?;
+    let monitor = MonitorSpec {
+        limit,
+        ..together(&plans)
+    };
     let capturing = flags.live.is_live();
     let stop = StopSignal::default();
     let input = packet_input::open(&flags.read, &flags.live, flags.workers, &monitor, &stop)?;
-    let signals =
-        privileges::drop_all(&flags.live, &stop, FileAccess::ReadOnly, NetworkAccess::Closed, || Ok(()))?;
+    let signals = privileges::drop_all(
+        &flags.live,
+        &stop,
+        FileAccess::ReadOnly,
+        NetworkAccess::Closed,
+        || Ok(()),
+    )?;
     if capturing && telling != Verbosity::Errors {
         let until = flags.span.map_or("Ctrl-C ends it".into(), |ns| {
-            format!("for {}; Ctrl-C ends it sooner", sinks::units::duration(ns as f64))
+            format!(
+                "for {}; Ctrl-C ends it sooner",
+                sinks::units::duration(ns as f64)
+            )
         });
         output::complain(&format!("looking at {}; {until}", names(flags).join(", ")));
     }
-    let whole = Plan { monitor: monitor.clone(), ..plans[0].clone() };
+    let whole = Plan {
+        monitor: monitor.clone(),
+        ..plans[0].clone()
+    };
     let limits = flags.limits.of_run();
     let memory = MemoryDivision::divide(&limits, &whole, RowWriting::AtOnce);
     let mut run = QueryRun::start_several(&monitor, &plans, &memory.config(&limits), input)
@@ -89,36 +113,57 @@ pub fn look_into(
         watch: LiveTable::Nobody,
         prompt: false,
     };
-    run.go(sink, &mut display).context("cannot keep the results")?;
+    run.go(sink, &mut display)
+        .context("cannot keep the results")?;
     Ok(run.end(&whole, signals.name()))
 }
 
 /// Prints unreadable input, and with `verbose` the counters of packets.
 pub fn told(summary: &RunSummary, ended: CommandOutcome, verbose: bool) -> CommandOutcome {
-    summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+    summary
+        .complaints()
+        .for_each(|text| output::complain(&format!("error: {text}")));
     if verbose {
         output::complain_lines(&format!("\n{}", summary.text().trim_end()));
     }
-    if summary.is_complete() { ended } else { CommandOutcome::Incomplete }
+    if summary.is_complete() {
+        ended
+    } else {
+        CommandOutcome::Incomplete
+    }
 }
 
 /// Names of the inputs.
 pub fn names(flags: &TrafficInputFlags) -> Vec<String> {
     let interfaces = flags.live.interfaces.iter().cloned();
     let mirrors = flags.live.listen.iter().map(|listen| format!("{listen:?}"));
-    flags.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()
+    flags
+        .read
+        .iter()
+        .map(|path| path.display().to_string())
+        .chain(interfaces)
+        .chain(mirrors)
+        .collect()
 }
 
 /// Flags that select the same input, for another command.
 pub fn input(flags: &TrafficInputFlags) -> String {
     let words = |words: &mut dyn Iterator<Item = String>| {
-        words.map(|word| advice::shell_word(&word)).collect::<Vec<_>>().join(" ")
+        words
+            .map(|word| advice::shell_word(&word))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     let input = match (flags.read.is_empty(), flags.live.interfaces.as_slice()) {
-        (false, _) => format!("-r {}", words(&mut flags.read.iter().map(|path| path.display().to_string()))),
+        (false, _) => format!(
+            "-r {}",
+            words(&mut flags.read.iter().map(|path| path.display().to_string()))
+        ),
         (true, []) => format!("--listen {}", words(&mut names(flags).into_iter())),
         (true, interfaces) => {
-            let flags = interfaces.iter().map(|name| format!("-i {}", advice::shell_word(name)));
+            let flags = interfaces
+                .iter()
+                .map(|name| format!("-i {}", advice::shell_word(name)));
             flags.collect::<Vec<_>>().join(" ")
         }
     };

@@ -36,7 +36,8 @@ impl OpenOutlets {
             end_max: time(flags.to_timeout),
         };
         let addresses = addresses(flags)?;
-        let outlets = OutletSink::prepare(&addresses, limits, query).map_err(|refused| wrong(refused.0))?;
+        let outlets =
+            OutletSink::prepare(&addresses, limits, query).map_err(|refused| wrong(refused.0))?;
         Ok(Some(OpenOutlets(outlets)))
     }
 
@@ -50,7 +51,9 @@ impl OpenOutlets {
                 warn!("{why}");
             }
         };
-        Ok(self.0.start(&(Arc::new(first) as Arc<dyn Fn() + Send + Sync>))?)
+        Ok(self
+            .0
+            .start(&(Arc::new(first) as Arc<dyn Fn() + Send + Sync>))?)
     }
 
     /// Announces the results to the outlets.
@@ -74,7 +77,10 @@ impl OpenOutlets {
 /// Rejects outlets that cannot receive the rows of `query`.
 pub fn check(flags: &OutletFlags, query: &CheckedQuery) -> anyhow::Result<()> {
     let shows_tuples = query.processors.is_empty();
-    match addresses(flags)?.iter().find(|address| shows_tuples && address.scheme.wants_results()) {
+    match addresses(flags)?
+        .iter()
+        .find(|address| shows_tuples && address.scheme.wants_results())
+    {
         Some(address) => Err(wrong_flags(format!(
             "--to {address}: single tuples are not metrics; use PROCESS, as in PROCESS (diff-group)"
         ))),
@@ -84,15 +90,29 @@ pub fn check(flags: &OutletFlags, query: &CheckedQuery) -> anyhow::Result<()> {
 
 fn addresses(flags: &OutletFlags) -> anyhow::Result<Vec<OutletAddress>> {
     let wrong = |why: String| wrong_flags(format!("--to: {why}"));
-    flags.to.iter().map(|to| OutletAddress::read(to, &SystemSecrets).map_err(wrong)).collect()
+    flags
+        .to
+        .iter()
+        .map(|to| OutletAddress::read(to, &SystemSecrets).map_err(wrong))
+        .collect()
 }
 
 /// Message about failed deliveries.
 pub fn complaint(delivered: &DeliveryOutcome) -> Option<String> {
     let lost = delivered.lost_rows();
     let causes = delivered.lost.iter().filter(|(_, rows)| *rows > 0);
-    let causes: Vec<String> = causes.map(|(cause, rows)| format!("{cause} {rows}")).collect();
-    let problem = delivered.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
+    let causes: Vec<String> = causes
+        .map(|(cause, rows)| format!("{cause} {rows}"))
+        .collect();
+    let problem = delivered
+        .problem
+        .as_ref()
+        .map_or(String::new(), |problem| format!(": {problem}"));
     let DeliveryOutcome { to, rows, .. } = delivered;
-    (lost > 0).then(|| format!("--to {to}: {lost} of {rows} rows were lost ({}){problem}", causes.join(", ")))
+    (lost > 0).then(|| {
+        format!(
+            "--to {to}: {lost} of {rows} rows were lost ({}){problem}",
+            causes.join(", ")
+        )
+    })
 }

@@ -39,7 +39,10 @@ impl OutputFolder {
                 Some(folder)
             }
         };
-        Ok(OutputFolder { path: path.to_owned(), opened })
+        Ok(OutputFolder {
+            path: path.to_owned(),
+            opened,
+        })
     }
 
     /// A path that is valid for any user until the process ends.
@@ -68,7 +71,10 @@ fn make(path: &Path, becoming: RunUser) -> io::Result<bool> {
     if path.is_dir() {
         return Ok(false);
     }
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+    if let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
         make(parent, becoming)?;
     }
     DirBuilder::new().mode(OWNER_ONLY).create(path)?;

@@ -43,7 +43,9 @@ impl PacketWriter {
         chosen: Option<SelectedFlows>,
         packets: PacketFileState,
     ) -> anyhow::Result<PacketWriter> {
-        let Some(file) = packets.begin(flags)? else { return Ok(PacketWriter::Nothing) };
+        let Some(file) = packets.begin(flags)? else {
+            return Ok(PacketWriter::Nothing);
+        };
         let keeper = match &chosen {
             None => PacketRetention::All(file),
             Some(chosen) if !looks_back(flags, true) => {
@@ -84,9 +86,10 @@ impl PacketWriter {
     ) -> Option<(PacketFileCounts, Vec<String>)> {
         let ((kept, error), mut wrong) = match self {
             PacketWriter::Nothing => return None,
-            PacketWriter::AtGate(keep, _) => {
-                (keep.lock().unwrap_or_else(PoisonError::into_inner).finish(), Vec::new())
-            }
+            PacketWriter::AtGate(keep, _) => (
+                keep.lock().unwrap_or_else(PoisonError::into_inner).finish(),
+                Vec::new(),
+            ),
             PacketWriter::OfFlows(mut file, chosen) => {
                 let (flows, tuples_missed) = chosen.all();
                 let wrong = second_pass(
@@ -94,13 +97,28 @@ impl PacketWriter {
                     plan,
                     config,
                     stop,
-                    FlowPacketWriter { flows: &flows, file: &mut file },
+                    FlowPacketWriter {
+                        flows: &flows,
+                        file: &mut file,
+                    },
                 );
                 let (kept, error) = file.finish();
-                ((PacketFileCounts { tuples_missed, ..kept }, error), wrong)
+                (
+                    (
+                        PacketFileCounts {
+                            tuples_missed,
+                            ..kept
+                        },
+                        error,
+                    ),
+                    wrong,
+                )
             }
         };
-        let name = flags.write.as_deref().map_or_else(Default::default, |path| path.display().to_string());
+        let name = flags
+            .write
+            .as_deref()
+            .map_or_else(Default::default, |path| path.display().to_string());
         wrong.extend(error.map(|e| format!("cannot write all packets to {name}: {e}")));
         Some((kept, wrong))
     }
@@ -138,27 +156,38 @@ pub enum PacketFileState {
 impl PacketFileState {
     /// Opens files that need privileges.
     pub fn prepare(flags: &WorkFlags) -> anyhow::Result<PacketFileState> {
-        let Some(path) = flags.write.as_deref() else { return Ok(PacketFileState::Nowhere) };
+        let Some(path) = flags.write.as_deref() else {
+            return Ok(PacketFileState::Nowhere);
+        };
         if path == Path::new("-") {
             if flags.rotate.is_some() {
-                return Err(wrong_flags("--rotate needs files, and -w - writes to standard output"));
+                return Err(wrong_flags(
+                    "--rotate needs files, and -w - writes to standard output",
+                ));
             }
-            let file = PacketFile::to_stdout().context("cannot write packets to standard output")?;
+            let file =
+                PacketFile::to_stdout().context("cannot write packets to standard output")?;
             return Ok(PacketFileState::Begun(file));
         }
         if flags.rotate.is_none() {
-            let file =
-                PacketFile::create(path, PacketRotation::default()).with_context(|| unwritten(path))?;
+            let file = PacketFile::create(path, PacketRotation::default())
+                .with_context(|| unwritten(path))?;
             if let FileOwner::Caller { user, group } = flags.live.file_owner() {
                 file.give_to(user, group);
             }
             return Ok(PacketFileState::Begun(file));
         }
-        let name = path.file_name().ok_or_else(|| wrong_flags("--write requires a file"))?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let name = path
+            .file_name()
+            .ok_or_else(|| wrong_flags("--write requires a file"))?;
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
         let becoming = RunUser::of(&flags.live)?;
         let folder = OutputFolder::prepare(parent.unwrap_or(Path::new(".")), becoming);
-        Ok(PacketFileState::Rotating(folder.with_context(|| unwritten(path))?.reach().join(name)))
+        Ok(PacketFileState::Rotating(
+            folder.with_context(|| unwritten(path))?.reach().join(name),
+        ))
     }
 
     fn begin(self, flags: &WorkFlags) -> anyhow::Result<Option<PacketFile>> {
@@ -167,7 +196,10 @@ impl PacketFileState {
             PacketFileState::Begun(file) => Some(file),
             PacketFileState::Rotating(path) => {
                 let rotate = flags.rotate.unwrap_or_default();
-                let rotation = PacketRotation { every_ns: rotate.every_ns, bytes: rotate.bytes };
+                let rotation = PacketRotation {
+                    every_ns: rotate.every_ns,
+                    bytes: rotate.bytes,
+                };
                 let named = flags.write.as_deref().unwrap_or(&path);
                 Some(PacketFile::create(&path, rotation).with_context(|| unwritten(named))?)
             }
@@ -195,7 +227,8 @@ fn second_pass(
         Err(error) => return vec![format!("cannot read the packets again: {error:#}")],
     };
     let mut source: Box<dyn PacketSource> = source;
-    CaptureWalk::new(plan, config.monitor.clone()).walk(source.as_mut(), &mut of, &|| !stop.is_asked());
+    CaptureWalk::new(plan, config.monitor.clone())
+        .walk(source.as_mut(), &mut of, &|| !stop.is_asked());
     match stop.is_asked() {
         true => vec!["ended before all selected packets were found".to_owned()],
         false => Vec::new(),

@@ -53,8 +53,15 @@ pub struct UnprivilegedRun<'a, T: ResultTarget> {
 
 impl<'a, T: ResultTarget> PreparedRun<'a, T> {
     /// Plans the query, and opens everything that needs privileges.
-    pub fn open(request: RunRequest<'a, T>, query: ResolvedQuery) -> anyhow::Result<PreparedRun<'a, T>> {
-        let RunRequest { flags, target, telling } = request;
+    pub fn open(
+        request: RunRequest<'a, T>,
+        query: ResolvedQuery,
+    ) -> anyhow::Result<PreparedRun<'a, T>> {
+        let RunRequest {
+            flags,
+            target,
+            telling,
+        } = request;
         let ResolvedQuery { checked, names } = query;
         let text = checked.text.clone();
         let periods = period::settle(&checked, flags)?;
@@ -63,28 +70,51 @@ impl<'a, T: ResultTarget> PreparedRun<'a, T> {
         let chosen = packet_writer::selection(flags, checked.filter.is_some());
         let options = PlanOptions {
             bounds,
-            limit: QueryLimit { packets: flags.count, nanos: periods.live_ns },
+            limit: QueryLimit {
+                packets: flags.count,
+                nanos: periods.live_ns,
+            },
             groups_max: flags.limits.groups_max,
             sample_seed: flags.sample_seed,
             ..PlanOptions::default()
         };
         let mut options = target.options(&checked, options)?;
-        options.columns.extend(chosen.iter().flat_map(SelectedFlows::columns));
+        options
+            .columns
+            .extend(chosen.iter().flat_map(SelectedFlows::columns));
         recording_replay::omit_checksums(&checked, flags, &mut options)?;
         let stop = StopSignal::default();
         let (plan, source) = QuerySource::open(checked, flags, &options, telling, &stop)?;
         let ready = target.prepare(&text)?;
         let packets = PacketFileState::prepare(flags)?;
-        Ok(PreparedRun { request, plan, source, names, ready, chosen, packets, stop })
+        Ok(PreparedRun {
+            request,
+            plan,
+            source,
+            names,
+            ready,
+            chosen,
+            packets,
+            stop,
+        })
     }
 
     /// Drops privileges; threads of the destination start before.
     pub fn drop_privileges(mut self) -> anyhow::Result<UnprivilegedRun<'a, T>> {
-        let RunRequest { flags, target, telling } = self.request;
-        let files = if flags.write.is_some() { FileAccess::New } else { target.files() };
+        let RunRequest {
+            flags,
+            target,
+            telling,
+        } = self.request;
+        let files = if flags.write.is_some() {
+            FileAccess::New
+        } else {
+            target.files()
+        };
         let ready = &mut self.ready;
         let start = || target.start(ready);
-        let signals = privileges::drop_all(&flags.live, &self.stop, files, NetworkAccess::Closed, start)?;
+        let signals =
+            privileges::drop_all(&flags.live, &self.stop, files, NetworkAccess::Closed, start)?;
         if flags.live.is_live() && telling != Verbosity::Errors {
             let doing = match flags.live.interfaces.as_slice() {
                 [] => "capturing from mirrors sent here".into(),
@@ -92,7 +122,10 @@ impl<'a, T: ResultTarget> PreparedRun<'a, T> {
             };
             output::complain(&format!("{doing}; Ctrl-C ends it"));
         }
-        Ok(UnprivilegedRun { prepared: self, signals })
+        Ok(UnprivilegedRun {
+            prepared: self,
+            signals,
+        })
     }
 }
 
@@ -100,14 +133,31 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
     /// Divides the memory, starts the source, and opens the sink.
     pub fn start(self) -> anyhow::Result<RunningQuery<'a, T>> {
         let UnprivilegedRun { prepared, signals } = self;
-        let PreparedRun { request, plan, source, names, ready, chosen, packets, stop } = prepared;
-        let RunRequest { flags, target, telling } = request;
+        let PreparedRun {
+            request,
+            plan,
+            source,
+            names,
+            ready,
+            chosen,
+            packets,
+            stop,
+        } = prepared;
+        let RunRequest {
+            flags,
+            target,
+            telling,
+        } = request;
         let capturing = flags.live.is_live();
         let packets = PacketWriter::begin(flags, chosen, packets)?;
         let limits = flags.limits.of_run();
         let memory = MemoryDivision::divide(&limits, &plan, target.writing());
         info!("{memory}");
-        let prompt = source.is_live(flags) || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
+        let prompt = source.is_live(flags)
+            || flags
+                .read
+                .iter()
+                .any(|path| !path.is_file() && !path.is_dir());
         // Lines of statistics would be mixed with it.
         let is_watched = prompt && target.is_watched(&ready) && !plan.dataflow.pipelines.is_empty();
         let watch = match is_watched && flags.stats.is_none() && telling != Verbosity::Everything {
@@ -115,8 +165,12 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
             false => LiveTable::Nobody,
         };
         let peek_bytes_max = watch.bytes_max();
-        let mut config =
-            JobConfig { peek_bytes_max, cores: cores(flags)?, marks_begin: capturing, ..memory.config(&limits) };
+        let mut config = JobConfig {
+            peek_bytes_max,
+            cores: cores(flags)?,
+            marks_begin: capturing,
+            ..memory.config(&limits)
+        };
         config.stream.server_tap =
             server_tap::read(flags, source.is_capture_file(flags), &plan, &config, &stop)?;
         config.monitor.origin = Arc::new(flags.origin());
@@ -131,7 +185,11 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
             heads: run.heads(&plan),
             tables: run.tables(&plan),
             names,
-            pace: if prompt { WindowPace::AtOnce } else { WindowPace::Whole },
+            pace: if prompt {
+                WindowPace::AtOnce
+            } else {
+                WindowPace::Whole
+            },
             row_group_bytes: memory.row_group_bytes,
         };
         let sink = target.open(ready, opened)?;
@@ -142,12 +200,29 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
             watch,
             prompt,
         };
-        Ok(RunningQuery { request, plan, config, memory, run, sink, name, display, packets, signals, stop })
+        Ok(RunningQuery {
+            request,
+            plan,
+            config,
+            memory,
+            run,
+            sink,
+            name,
+            display,
+            packets,
+            signals,
+            stop,
+        })
     }
 }
 
 fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {
-    let usable = || core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id);
+    let usable = || {
+        core_affinity::get_core_ids()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|core| core.id)
+    };
     let cores = match &flags.pin {
         None => Vec::new(),
         Some(CoreList(cores)) if cores.is_empty() => usable().collect(),
@@ -155,7 +230,10 @@ fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {
     };
     if let Some(core) = cores.iter().find(|core| !usable().any(|id| id == **core)) {
         let usable: Vec<_> = usable().map(|id| id.to_string()).collect();
-        return Err(wrong_flags(format!("core {core} is not available; available: {}", usable.join(", "))));
+        return Err(wrong_flags(format!(
+            "core {core} is not available; available: {}",
+            usable.join(", ")
+        )));
     }
     Ok(cores)
 }

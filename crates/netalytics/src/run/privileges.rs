@@ -51,7 +51,12 @@ impl RunUser {
             return Ok(RunUser::Ourselves);
         }
         let numbers = privileges::becomes(&account(flags)).map_err(refused)?;
-        Ok(numbers.map_or(RunUser::Ourselves, |(user, group)| RunUser::Another { user, group }))
+        Ok(
+            numbers.map_or(RunUser::Ourselves, |(user, group)| RunUser::Another {
+                user,
+                group,
+            }),
+        )
     }
 }
 

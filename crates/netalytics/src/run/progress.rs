@@ -20,8 +20,7 @@ const WORDS_EVERY: Duration = Duration::from_millis(500);
 /// Interval between lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
-const KNOWN_SIZE: &str =
-    "{bar:30} {decimal_bytes:>10} of {decimal_total_bytes}  {decimal_bytes_per_sec:>12}  {eta} left";
+const KNOWN_SIZE: &str = "{bar:30} {decimal_bytes:>10} of {decimal_total_bytes}  {decimal_bytes_per_sec:>12}  {eta} left";
 const UNKNOWN_SIZE: &str = "{spinner} {decimal_bytes:>10}  {decimal_bytes_per_sec:>12}  {elapsed}";
 const CAPTURED: &str = "captured {msg}  {elapsed}";
 
@@ -45,10 +44,20 @@ impl ReadProgress {
             When::Never => ProgressDisplay::Nothing,
             When::Auto if !terminal => ProgressDisplay::Nothing,
             When::Always if !terminal => ProgressDisplay::Lines,
-            _ => ProgressDisplay::Bar(ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())),
+            _ => ProgressDisplay::Bar(ProgressBar::with_draw_target(
+                None,
+                ProgressDrawTarget::hidden(),
+            )),
         };
-        let wait = if when == When::Always { Duration::ZERO } else { PATIENCE };
-        ReadProgress { shown, next: Instant::now() + wait }
+        let wait = if when == When::Always {
+            Duration::ZERO
+        } else {
+            PATIENCE
+        };
+        ReadProgress {
+            shown,
+            next: Instant::now() + wait,
+        }
     }
 
     /// Must be called regularly; `position` returns the current position.
@@ -62,8 +71,12 @@ impl ReadProgress {
             ProgressDisplay::Nothing => {}
             ProgressDisplay::Bar(bar) => {
                 draw(bar, position);
-                self.next =
-                    now + if matches!(position, RunPosition::Captured(_)) { WORDS_EVERY } else { BAR_EVERY };
+                self.next = now
+                    + if matches!(position, RunPosition::Captured(_)) {
+                        WORDS_EVERY
+                    } else {
+                        BAR_EVERY
+                    };
             }
             ProgressDisplay::Lines => {
                 output::complain(&line(position));
@@ -127,10 +140,25 @@ fn read(bytes: u64) -> String {
 
 /// `1234 packets, 1.2 MB, 56 tuples, 7 flows, 8 lost`.
 fn captured(reading: &VitalsReading) -> String {
-    let VitalsReading { packets, bytes, tuples, flows, lost, .. } = *reading;
+    let VitalsReading {
+        packets,
+        bytes,
+        tuples,
+        flows,
+        lost,
+        ..
+    } = *reading;
     // Workers after a reader do not know the bytes.
-    let bytes = if bytes > 0 { format!(", {}", read(bytes)) } else { String::new() };
-    let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
+    let bytes = if bytes > 0 {
+        format!(", {}", read(bytes))
+    } else {
+        String::new()
+    };
+    let lost = if lost > 0 {
+        format!(", {lost} lost")
+    } else {
+        String::new()
+    };
     format!("{packets} packets{bytes}, {tuples} tuples, {flows} flows{lost}")
 }
 
@@ -148,11 +176,21 @@ mod tests {
             ..VitalsReading::default()
         };
         for (position, expected) in [
-            (RunPosition::Read(500, Some(2000)), "read 500 B of 2.0 kB (25 %)"),
-            (RunPosition::Read(500, None), "read 500 B"),
-            (RunPosition::Captured(some), "captured 1234 packets, 1.2 MB, 56 tuples, 7 flows"),
             (
-                RunPosition::Captured(VitalsReading { lost: 8, bytes: 0, ..some }),
+                RunPosition::Read(500, Some(2000)),
+                "read 500 B of 2.0 kB (25 %)",
+            ),
+            (RunPosition::Read(500, None), "read 500 B"),
+            (
+                RunPosition::Captured(some),
+                "captured 1234 packets, 1.2 MB, 56 tuples, 7 flows",
+            ),
+            (
+                RunPosition::Captured(VitalsReading {
+                    lost: 8,
+                    bytes: 0,
+                    ..some
+                }),
                 "captured 1234 packets, 56 tuples, 7 flows, 8 lost",
             ),
         ] {

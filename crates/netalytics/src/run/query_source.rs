@@ -59,12 +59,16 @@ impl QuerySource {
         let plan = planner::lower_with(&query, options);
         mention(&plan, telling);
         let source = match &flags.network.network {
-            Some(path) => {
-                QuerySource::Network(Box::new(network::plan::plan(&flags.network, path, &plan, budget)?))
-            }
+            Some(path) => QuerySource::Network(Box::new(network::plan::plan(
+                &flags.network,
+                path,
+                &plan,
+                budget,
+            )?)),
             None => {
                 let workers = workers(flags, is_filtered);
-                let input = packet_input::open(&flags.read, &flags.live, workers, &plan.monitor, stop)?;
+                let input =
+                    packet_input::open(&flags.read, &flags.live, workers, &plan.monitor, stop)?;
                 QuerySource::Packets(input)
             }
         };
@@ -98,7 +102,9 @@ impl QuerySource {
             QuerySource::Packets(input) => {
                 QueryRun::start(plan, config, input).context("cannot start the workers")?
             }
-            QuerySource::Recording(replay) => QueryRun::replay(plan, config.stream.clone(), *replay),
+            QuerySource::Recording(replay) => {
+                QueryRun::replay(plan, config.stream.clone(), *replay)
+            }
             QuerySource::Kafka(source) => {
                 let feed = source.feed(plan, config, (flags.bus.engine, &flags.bus.flink))?;
                 QueryRun::fed(plan, bytes_max, feed)
@@ -107,7 +113,10 @@ impl QuerySource {
                 let program = flags.monitor_program.as_deref();
                 let running = network::run::start(plan, &planned, &config.stream, program)?;
                 if telling != Verbosity::Errors {
-                    output::complain(&format!("capturing from {}; Ctrl-C ends it", running.words()));
+                    output::complain(&format!(
+                        "capturing from {}; Ctrl-C ends it",
+                        running.words()
+                    ));
                 }
                 QueryRun::fed(plan, bytes_max, Box::new(running))
             }
@@ -122,7 +131,9 @@ fn mention(plan: &Plan, telling: Verbosity) {
         info!("SAMPLE auto applies to live input only: all flows of the files are read");
     }
     if telling != Verbosity::Errors {
-        no_rows::never(plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+        no_rows::never(plan)
+            .iter()
+            .for_each(|reason| output::complain(&format!("note: {reason}")));
     }
 }
 

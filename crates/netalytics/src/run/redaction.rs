@@ -19,9 +19,12 @@ pub fn secret(file: Option<&Path>) -> anyhow::Result<RedactionSecret> {
         read.with_context(|| format!("cannot read {}", random.display()))?;
         return Ok(RedactionSecret::new(&key));
     };
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let digits = text.trim();
-    let number = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
+    let number = u128::from_str_radix(digits, 16)
+        .ok()
+        .filter(|_| digits.len() == 32);
     let number = number.ok_or_else(|| {
         wrong_flags(format!(
             "{} is not a key: expected 32 hexadecimal digits, as from `openssl rand -hex 16`",

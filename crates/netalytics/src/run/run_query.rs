@@ -21,7 +21,14 @@ pub fn work<T: ResultTarget>(
     target: &T,
     telling: Verbosity,
 ) -> anyhow::Result<CommandOutcome> {
-    run(RunRequest { flags, target, telling }, || query.resolve(flags))
+    run(
+        RunRequest {
+            flags,
+            target,
+            telling,
+        },
+        || query.resolve(flags),
+    )
 }
 
 /// Answers a checked query.
@@ -31,7 +38,14 @@ pub fn work_resolved<T: ResultTarget>(
     target: &T,
     telling: Verbosity,
 ) -> anyhow::Result<CommandOutcome> {
-    run(RunRequest { flags, target, telling }, || Ok(query))
+    run(
+        RunRequest {
+            flags,
+            target,
+            telling,
+        },
+        || Ok(query),
+    )
 }
 
 fn run<T: ResultTarget>(
@@ -44,7 +58,11 @@ fn run<T: ResultTarget>(
     let create = |path| SummaryFile::create(path, flags.live.file_owner());
     let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
     let ended = query()
-        .and_then(|query| PreparedRun::open(request, query)?.drop_privileges()?.start())
+        .and_then(|query| {
+            PreparedRun::open(request, query)?
+                .drop_privileges()?
+                .start()
+        })
         .and_then(|running| running.finish(summary_file.as_mut()));
     if let (Err(error), Some(file)) = (&ended, &mut summary_file)
         && let Err(unwritten) = file.fail(&format!("{error:#}"))
@@ -63,7 +81,9 @@ pub fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<(
         return Err(wrong_flags("standard input (-) can be read once only"));
     }
     if flags.summary_json.as_deref().is_some_and(dash) {
-        return Err(wrong_flags("--summary-json requires a file; /dev/stderr prints the summary here"));
+        return Err(wrong_flags(
+            "--summary-json requires a file; /dev/stderr prints the summary here",
+        ));
     }
     if flags.write.as_deref().is_some_and(dash) && output.is_none_or(dash) {
         return Err(wrong_flags(
@@ -71,13 +91,24 @@ pub fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<(
         ));
     }
     let write = flags.write.as_deref().filter(|path| !dash(path));
-    let written: Vec<&Path> = [output, flags.summary_json.as_deref(), write].into_iter().flatten().collect();
-    let read = flags.read.iter().chain(&flags.text.query_file).chain(&flags.text.hosts);
+    let written: Vec<&Path> = [output, flags.summary_json.as_deref(), write]
+        .into_iter()
+        .flatten()
+        .collect();
+    let read = flags
+        .read
+        .iter()
+        .chain(&flags.text.query_file)
+        .chain(&flags.text.hosts);
     let read: Vec<&Path> = read.map(AsRef::as_ref).collect();
-    written.iter().try_for_each(|path| output::refuse_inputs(path, &read))?;
+    written
+        .iter()
+        .try_for_each(|path| output::refuse_inputs(path, &read))?;
     let is_twice = |(i, path): (usize, &&Path)| written[..i].contains(path);
     match written.iter().enumerate().any(is_twice) {
-        true => Err(wrong_flags("two of --output, --write and --summary-json name the same file")),
+        true => Err(wrong_flags(
+            "two of --output, --write and --summary-json name the same file",
+        )),
         false => Ok(()),
     }
 }

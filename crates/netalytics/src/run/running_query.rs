@@ -39,27 +39,49 @@ pub struct RunningQuery<'a, T: ResultTarget> {
 impl<T: ResultTarget> RunningQuery<'_, T> {
     /// Writes all rows, and prints the summary.
     pub fn finish(self, summary_file: Option<&mut SummaryFile>) -> anyhow::Result<CommandOutcome> {
-        let RunningQuery { request, plan, config, memory, mut run, mut sink, mut display, .. } = self;
-        let RunRequest { flags, target, telling } = request;
+        let RunningQuery {
+            request,
+            plan,
+            config,
+            memory,
+            mut run,
+            mut sink,
+            mut display,
+            ..
+        } = self;
+        let RunRequest {
+            flags,
+            target,
+            telling,
+        } = request;
         let (name, is_terminal) = self.name;
         let written = run.go(sink.as_mut(), &mut display);
         let mut summary = run.end(&plan, self.signals.name());
         let taps = &config.stream.server_tap;
         if telling != Verbosity::Errors {
-            taps.iter().filter_map(server_tap::exchanged).for_each(|warning| output::complain(&warning));
+            taps.iter()
+                .filter_map(server_tap::exchanged)
+                .for_each(|warning| output::complain(&warning));
         }
         summary.taps = taps.as_ref().map(|taps| taps.counts());
         summary.kept = sink.kept();
         summary.delivered = sink.delivered();
-        summary.output_errors.extend(summary.delivered.iter().filter_map(open_outlets::complaint));
+        summary
+            .output_errors
+            .extend(summary.delivered.iter().filter_map(open_outlets::complaint));
         summary.memory = Some(memory);
-        let closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        let closed = written
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         if let (Err(error), false) = (&written, closed) {
-            summary
-                .output_errors
-                .push(format!("cannot write the result to {name}; it is incomplete: {error}"));
+            summary.output_errors.push(format!(
+                "cannot write the result to {name}; it is incomplete: {error}"
+            ));
         }
-        if let Some((kept, wrong)) = self.packets.finish(flags, &plan.monitor, &config, &self.stop) {
+        if let Some((kept, wrong)) = self
+            .packets
+            .finish(flags, &plan.monitor, &config, &self.stop)
+        {
             summary.packets_kept = Some(kept);
             summary.output_errors.extend(wrong);
         }
@@ -69,11 +91,17 @@ impl<T: ResultTarget> RunningQuery<'_, T> {
         let telling = if closed { Verbosity::Errors } else { telling };
         if telling != Verbosity::Errors && no_rows::is_nothing(&plan, &summary) {
             let reasons = no_rows::nothing(&plan, &summary);
-            reasons.iter().for_each(|reason| output::complain(&format!("nothing found: {reason}")));
+            reasons
+                .iter()
+                .for_each(|reason| output::complain(&format!("nothing found: {reason}")));
         }
         print(telling, &summary, sink.as_ref(), is_terminal);
         summary_file.map_or(Ok(()), |file| file.write(&summary.json()))?;
-        Ok(if summary.is_complete() { CommandOutcome::Done } else { CommandOutcome::Incomplete })
+        Ok(if summary.is_complete() {
+            CommandOutcome::Done
+        } else {
+            CommandOutcome::Incomplete
+        })
     }
 }
 
@@ -82,9 +110,13 @@ impl<T: ResultTarget> RunningQuery<'_, T> {
 fn print(telling: Verbosity, summary: &RunSummary, sink: &dyn Sink, is_terminal: bool) {
     let is_told = telling != Verbosity::Errors;
     if is_told {
-        sink.notes().iter().for_each(|note| output::complain(&format!("note: {note}")));
+        sink.notes()
+            .iter()
+            .for_each(|note| output::complain(&format!("note: {note}")));
     }
-    summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+    summary
+        .complaints()
+        .for_each(|text| output::complain(&format!("error: {text}")));
     if is_told {
         let gap = if is_terminal { "\n" } else { "" };
         output::complain_lines(&format!("{gap}{}", summary.text().trim_end()));

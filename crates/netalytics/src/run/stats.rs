@@ -27,12 +27,19 @@ pub struct WorkerStats {
 impl WorkerStats {
     /// Prints them at the interval `every`, if given, and whenever `asked` is set.
     pub fn new(every: Option<Duration>, asked: Arc<AtomicBool>) -> WorkerStats {
-        WorkerStats { every, asked, looked: Instant::now(), last: Vec::new() }
+        WorkerStats {
+            every,
+            asked,
+            looked: Instant::now(),
+            last: Vec::new(),
+        }
     }
 
     /// Statistics by flags, and on SIGUSR1.
     pub fn of_run(flags: &WorkFlags, telling: Verbosity, signals: &SignalHandlers) -> WorkerStats {
-        let every = flags.stats.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
+        let every = flags
+            .stats
+            .map(|ns| Duration::from_nanos(ns.unsigned_abs()));
         let every = every.or((telling == Verbosity::Everything).then_some(Duration::from_secs(1)));
         WorkerStats::new(every, signals.stats())
     }
@@ -47,13 +54,19 @@ impl WorkerStats {
         let nothing = VitalsReading::default();
         let before = self.last.iter().chain(std::iter::repeat(&nothing));
         let lines = now.iter().zip(before).enumerate();
-        let lines: Vec<_> = lines.map(|(n, (now, before))| line(n, now, before, since)).collect();
+        let lines: Vec<_> = lines
+            .map(|(n, (now, before))| line(n, now, before, since))
+            .collect();
         progress.aside(|| lines.iter().for_each(|line| output::complain(line)));
         (self.looked, self.last) = (Instant::now(), now);
     }
 
     /// Prints the position of reading if statistics were requested and there are no workers.
-    pub fn tick_without_workers(&mut self, position: impl FnOnce() -> RunPosition, progress: &ReadProgress) {
+    pub fn tick_without_workers(
+        &mut self,
+        position: impl FnOnce() -> RunPosition,
+        progress: &ReadProgress,
+    ) {
         if self.take_asked() {
             progress.aside(|| output::complain(&progress::line(position())));
         }
@@ -65,8 +78,9 @@ impl WorkerStats {
 }
 
 fn line(worker: usize, now: &VitalsReading, before: &VitalsReading, since: Duration) -> String {
-    let rate =
-        |of: fn(&VitalsReading) -> u64| of(now).saturating_sub(of(before)) as f64 / since.as_secs_f64();
+    let rate = |of: fn(&VitalsReading) -> u64| {
+        of(now).saturating_sub(of(before)) as f64 / since.as_secs_f64()
+    };
     let bytes = match now.bytes {
         0 => String::new(),
         _ => format!(" ({}/s)", units::bytes(rate(|r| r.bytes))),
@@ -93,8 +107,12 @@ mod tests {
     use super::*;
 
     fn check(now: VitalsReading, expected: &str) {
-        let before =
-            VitalsReading { packets: 1000, bytes: 1_000_000, tuples: 10, ..VitalsReading::default() };
+        let before = VitalsReading {
+            packets: 1000,
+            bytes: 1_000_000,
+            tuples: 10,
+            ..VitalsReading::default()
+        };
         assert_eq!(line(1, &now, &before, Duration::from_secs(2)), expected);
     }
 
@@ -107,10 +125,27 @@ mod tests {
             sample_rate: 1.0,
             ..VitalsReading::default()
         };
-        check(quiet, "worker 1: 0 packets/s (0 B/s), 0 tuples/s, 0 flows, 0 gaps, 0 lost");
-        let busy = VitalsReading { packets: 5000, bytes: 3_000_000, flows: 7, gaps: 2, lost: 5, ..quiet };
-        let busy = VitalsReading { backlog: 0.5, sample_rate: 0.25, ..busy };
+        check(
+            quiet,
+            "worker 1: 0 packets/s (0 B/s), 0 tuples/s, 0 flows, 0 gaps, 0 lost",
+        );
+        let busy = VitalsReading {
+            packets: 5000,
+            bytes: 3_000_000,
+            flows: 7,
+            gaps: 2,
+            lost: 5,
+            ..quiet
+        };
+        let busy = VitalsReading {
+            backlog: 0.5,
+            sample_rate: 0.25,
+            ..busy
+        };
         let rest = "7 flows, 2 gaps, 5 lost, buffer 50 % full, sampling 25.00 %";
-        check(busy, &format!("worker 1: 2000 packets/s (1.0 MB/s), 0 tuples/s, {rest}"));
+        check(
+            busy,
+            &format!("worker 1: 2000 packets/s (1.0 MB/s), 0 tuples/s, {rest}"),
+        );
     }
 }

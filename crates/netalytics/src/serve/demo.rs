@@ -22,9 +22,21 @@ const AGENT: &str = "demo";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Standing jobs: results, and the tuples of each protocol, so that the page can show details of every number.
 const JOBS: [(&str, &str, RetainedRows); 6] = [
-    ("web", "PARSE http PROCESS (diff-group: group=url_template, w=10s)", RetainedRows::Results),
-    ("database", "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s)", RetainedRows::Results),
-    ("cache", "PARSE memcached PROCESS (group-count-success: group=command, w=10s)", RetainedRows::Results),
+    (
+        "web",
+        "PARSE http PROCESS (diff-group: group=url_template, w=10s)",
+        RetainedRows::Results,
+    ),
+    (
+        "database",
+        "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s)",
+        RetainedRows::Results,
+    ),
+    (
+        "cache",
+        "PARSE memcached PROCESS (group-count-success: group=command, w=10s)",
+        RetainedRows::Results,
+    ),
     ("requests", "PARSE http", RetainedRows::Tuples),
     ("statements", "PARSE mysql_query", RetainedRows::Tuples),
     ("cache commands", "PARSE memcached", RetainedRows::Tuples),
@@ -47,16 +59,25 @@ impl DemoAgent {
             false => bound.address,
         };
         let url = format!("{scheme}://{address}");
-        let agents_url = bound.beside.map_or_else(|| url.clone(), |address| format!("http://{address}"));
-        let ca = agents_url.starts_with("https://").then(|| folder.join("ca.pem"));
+        let agents_url = bound
+            .beside
+            .map_or_else(|| url.clone(), |address| format!("http://{address}"));
+        let ca = agents_url
+            .starts_with("https://")
+            .then(|| folder.join("ca.pem"));
         if let Some(path) = &ca {
             let pem = server::authority_pem(folder).map_err(anyhow::Error::msg)?;
             output::create(path, FileOwner::Us)?
                 .write_all(pem.as_bytes())
                 .context("cannot write the authority")?;
         }
-        let ca: Vec<_> = ca.iter().flat_map(|path| ["--ca".into(), path.display().to_string()]).collect();
-        let token = service.renew_agent_token(AGENT).context("no token for the demonstration's agent")?;
+        let ca: Vec<_> = ca
+            .iter()
+            .flat_map(|path| ["--ca".into(), path.display().to_string()])
+            .collect();
+        let token = service
+            .renew_agent_token(AGENT)
+            .context("no token for the demonstration's agent")?;
         let [own, secret] = ["demo.pcap", "demo.token"].map(|name| folder.join(name));
         let mut policy = Vec::new();
         let capture = match capture {
@@ -106,8 +127,12 @@ impl DemoAgent {
             }
         });
         // Browsers do not send the part after `#`.
-        let entry = service.renew_page_token("demo-page").context("no token for a browser")?;
-        output::complain(&format!("monitoring a shop of three servers; the page: {url}/#token={entry}"));
+        let entry = service
+            .renew_page_token("demo-page")
+            .context("no token for a browser")?;
+        output::complain(&format!(
+            "monitoring a shop of three servers; the page: {url}/#token={entry}"
+        ));
         let admin = folder.join(server::ADMIN_TOKEN);
         output::complain(&format!(
             "in a terminal, in ten seconds: netalytics jobs results 1 --server {url} --token-file {}{}",

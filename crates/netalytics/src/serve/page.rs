@@ -28,11 +28,16 @@ pub fn of(folder: &Path) -> anyhow::Result<Vec<PageFile>> {
         let unreadable = || format!("cannot read {}", within.display());
         for entry in std::fs::read_dir(&within).with_context(unreadable)? {
             let path = entry.with_context(unreadable)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if !path.is_file() || name.starts_with('.') || name.ends_with(".gz") {
                 continue;
             }
-            let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let bytes =
+                std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let gzip = std::fs::read(within.join(format!("{name}.gz"))).unwrap_or_default();
             files.push(PageFile {
                 name: format!("{prefix}{name}").into(),

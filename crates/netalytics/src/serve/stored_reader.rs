@@ -18,7 +18,8 @@ use recording::{DataSet, TableKind};
 use runner::replay::{self, ReplayError};
 use runner::{MemoryDivision, QueryRun, RowWriting, RunObserver, RunSummary, memory};
 use server::{
-    ReadLimits, RecordingAnswer, RecordingInspection, RecordingQueryError, RecordingReader, RecordingResult,
+    ReadLimits, RecordingAnswer, RecordingInspection, RecordingQueryError, RecordingReader,
+    RecordingResult,
 };
 use sinks::{Sink, distinct_names};
 use stream::compare::{self, ComparisonSide, PeriodComparison};
@@ -36,7 +37,11 @@ pub struct StoredRecordingReader;
 
 impl RecordingReader for StoredRecordingReader {
     fn look(&self, path: &Path) -> Result<RecordingInspection, String> {
-        if path.is_dir() { recording(path) } else { captured(path) }
+        if path.is_dir() {
+            recording(path)
+        } else {
+            captured(path)
+        }
     }
 
     fn ask(
@@ -45,7 +50,12 @@ impl RecordingReader for StoredRecordingReader {
         query: &CheckedQuery,
         limits: ReadLimits,
     ) -> Result<RecordingAnswer, RecordingQueryError> {
-        let asked = StoredQuery { path, query, limits, until: Instant::now() + limits.time };
+        let asked = StoredQuery {
+            path,
+            query,
+            limits,
+            until: Instant::now() + limits.time,
+        };
         match query.baseline {
             None => asked.answer(),
             Some(_) => asked.compare(),
@@ -55,9 +65,14 @@ impl RecordingReader for StoredRecordingReader {
 
 fn recording(path: &Path) -> Result<RecordingInspection, String> {
     let set = DataSet::open(&[path.to_owned()]);
-    let tables =
-        || set.tables.values().filter(|table| table.heads().any(|head| head.kind == TableKind::Tuples));
-    let mut parsers: Vec<String> = tables().filter_map(recording::RecordedTable::holds).collect();
+    let tables = || {
+        set.tables
+            .values()
+            .filter(|table| table.heads().any(|head| head.kind == TableKind::Tuples))
+    };
+    let mut parsers: Vec<String> = tables()
+        .filter_map(recording::RecordedTable::holds)
+        .collect();
     parsers.sort_unstable();
     parsers.dedup();
     let heads = || tables().flat_map(recording::RecordedTable::heads);
@@ -73,7 +88,9 @@ fn recording(path: &Path) -> Result<RecordingInspection, String> {
 }
 
 fn captured(path: &Path) -> Result<RecordingInspection, String> {
-    let is_short = path.metadata().is_ok_and(|found| found.len() <= SHORT_BYTES);
+    let is_short = path
+        .metadata()
+        .is_ok_and(|found| found.len() <= SHORT_BYTES);
     let until = Instant::now() + LOOKED_AT;
     let extent = extent_in_time(path, until, is_short)?;
     let is_whole = is_short && Instant::now() < until;
@@ -85,7 +102,11 @@ fn captured(path: &Path) -> Result<RecordingInspection, String> {
 }
 
 /// Time of the first and the last packet of a capture, reading until a deadline: to its end, or only its first block.
-fn extent_in_time(path: &Path, until: Instant, to_its_end: bool) -> Result<Option<(i64, i64)>, String> {
+fn extent_in_time(
+    path: &Path,
+    until: Instant,
+    to_its_end: bool,
+) -> Result<Option<(i64, i64)>, String> {
     let stop = StopSignal::default();
     let mut source = capture::open_until(&[path.to_owned()], &stop);
     let (read, is_read) = channel::<()>();
@@ -97,7 +118,8 @@ fn extent_in_time(path: &Path, until: Instant, to_its_end: bool) -> Result<Optio
             let _ = is_read.recv_timeout(left);
             stop.stop();
         });
-        let extent = period::extent_of_packets(&mut *source, || to_its_end && Instant::now() < until);
+        let extent =
+            period::extent_of_packets(&mut *source, || to_its_end && Instant::now() < until);
         drop(read);
         extent
     });
@@ -155,10 +177,17 @@ impl StoredQuery<'_> {
             return Ok((TimeBounds::default(), None));
         }
         let counts_back = query.period.counts_back() || query.baseline.is_some();
-        let end_ns = if counts_back { self.extent()?.until_ns.map_or(0, |until| until - 1) } else { 0 };
+        let end_ns = if counts_back {
+            self.extent()?.until_ns.map_or(0, |until| until - 1)
+        } else {
+            0
+        };
         let own = query.period.settle(end_ns);
         let own = match query.baseline {
-            Some(_) => TimeBounds { until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))), ..own },
+            Some(_) => TimeBounds {
+                until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))),
+                ..own
+            },
             None => own,
         };
         let baseline = query.baseline.map(|baseline| baseline.settle(own, end_ns));
@@ -173,42 +202,72 @@ impl StoredQuery<'_> {
 
     fn answer(&self) -> Result<RecordingAnswer, RecordingQueryError> {
         let (own, _) = self.periods()?;
-        let mut rows = FirstRows { most: self.limits.rows_max, results: Vec::new() };
-        let StoredRunResult { tables, summary, mut notes, .. } =
-            self.run(own, PlanOutput::Results, &mut rows)?;
+        let mut rows = FirstRows {
+            most: self.limits.rows_max,
+            results: Vec::new(),
+        };
+        let StoredRunResult {
+            tables,
+            summary,
+            mut notes,
+            ..
+        } = self.run(own, PlanOutput::Results, &mut rows)?;
         notes.extend(self.said(&summary));
-        let results = tables.into_iter().enumerate().map(|(place, (processor, table))| {
-            let (batches, left_out) = rows.results.get_mut(place).map(std::mem::take).unwrap_or_default();
-            let keys = self.keys(place);
-            RecordingResult {
-                processor,
-                keys,
-                schema: table.schema,
-                columns: table.columns,
-                batches,
-                left_out,
-            }
-        });
+        let results = tables
+            .into_iter()
+            .enumerate()
+            .map(|(place, (processor, table))| {
+                let (batches, left_out) = rows
+                    .results
+                    .get_mut(place)
+                    .map(std::mem::take)
+                    .unwrap_or_default();
+                let keys = self.keys(place);
+                RecordingResult {
+                    processor,
+                    keys,
+                    schema: table.schema,
+                    columns: table.columns,
+                    batches,
+                    left_out,
+                }
+            });
         let results = results.collect();
-        let seen = summary.seen.map(|(first, last)| (first.0, last.0.saturating_add(1)));
+        let seen = summary
+            .seen
+            .map(|(first, last)| (first.0, last.0.saturating_add(1)));
         let of = |ours: Option<i64>, seen: Option<i64>| ours.or(seen);
         let known = match (own.since_ns.is_some() && own.until_ns.is_some(), seen) {
             (false, None) if self.path.is_dir() => self.extent()?,
-            _ => TimeBounds { since_ns: seen.map(|(first, _)| first), until_ns: seen.map(|(_, last)| last) },
+            _ => TimeBounds {
+                since_ns: seen.map(|(first, _)| first),
+                until_ns: seen.map(|(_, last)| last),
+            },
         };
         let period = of(own.since_ns, known.since_ns).zip(of(own.until_ns, known.until_ns));
         let tuples = summary.accounting.tuples;
-        Ok(RecordingAnswer { results, period, baseline: None, tuples, notes })
+        Ok(RecordingAnswer {
+            results,
+            period,
+            baseline: None,
+            tuples,
+            notes,
+        })
     }
 
     /// Number of group columns of a result.
     fn keys(&self, place: usize) -> usize {
-        self.query.processors.get(place).map_or(0, |pipeline| pipeline.group.len())
+        self.query
+            .processors
+            .get(place)
+            .map_or(0, |pipeline| pipeline.group.len())
     }
 
     fn compare(&self) -> Result<RecordingAnswer, RecordingQueryError> {
         if self.query.sample != SampleMode::All {
-            return Err(RecordingQueryError::Wrong("a comparison uses every flow: omit SAMPLE".into()));
+            return Err(RecordingQueryError::Wrong(
+                "a comparison uses every flow: omit SAMPLE".into(),
+            ));
         }
         let (own, baseline) = self.periods()?;
         let baseline = baseline.unwrap_or_default();
@@ -216,21 +275,36 @@ impl StoredQuery<'_> {
             since_ns: own.since_ns.min(baseline.since_ns),
             until_ns: own.until_ns.max(baseline.until_ns),
         };
-        let options = PlanOptions { bounds: both, ..PlanOptions::default() };
+        let options = PlanOptions {
+            bounds: both,
+            ..PlanOptions::default()
+        };
         let plan = planner::lower_with(self.query, &options);
         if let Some(why) = compare::refused(&plan.dataflow) {
             return Err(RecordingQueryError::Wrong(why.into()));
         }
         let limits = self.memory();
-        let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits).stream;
-        let mut comparison =
-            PeriodComparison::new(&plan.dataflow, &config, own, baseline, self.limits.confidence);
+        let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce)
+            .config(&limits)
+            .stream;
+        let mut comparison = PeriodComparison::new(
+            &plan.dataflow,
+            &config,
+            own,
+            baseline,
+            self.limits.confidence,
+        );
         let mut notes = Vec::new();
         let mut tuples = 0;
-        for (side, bounds, name) in
-            [(ComparisonSide::Baseline, baseline, "baseline"), (ComparisonSide::Own, own, "period")]
-        {
-            let mut half = ComparisonPeriod { side, comparison: &mut comparison, tuples: 0 };
+        for (side, bounds, name) in [
+            (ComparisonSide::Baseline, baseline, "baseline"),
+            (ComparisonSide::Own, own, "period"),
+        ] {
+            let mut half = ComparisonPeriod {
+                side,
+                comparison: &mut comparison,
+                tuples: 0,
+            };
             let ran = self.run(bounds, PlanOutput::Comparison, &mut half)?;
             if half.tuples == 0 {
                 notes.push(format!("the {name} has no data"));
@@ -240,16 +314,34 @@ impl StoredQuery<'_> {
         }
         notes.dedup();
         let compared = comparison.results();
-        let mut rows = FirstRows { most: self.limits.rows_max, results: Vec::new() };
+        let mut rows = FirstRows {
+            most: self.limits.rows_max,
+            results: Vec::new(),
+        };
         comparison.finish(&mut |place, batch| rows.add(place, &batch));
         let names = distinct_names(compared.iter().map(|one| one.processor.as_str()));
-        let results = compared.iter().zip(names).enumerate().map(|(place, (one, name))| {
-            let (batches, left_out) = rows.results.get_mut(place).map(std::mem::take).unwrap_or_default();
-            let columns: Vec<FieldId> = one.schema().ids().collect();
-            let schema = one.schema().clone();
-            let keys = one.keys;
-            RecordingResult { processor: Some(name), keys, schema, columns, batches, left_out }
-        });
+        let results = compared
+            .iter()
+            .zip(names)
+            .enumerate()
+            .map(|(place, (one, name))| {
+                let (batches, left_out) = rows
+                    .results
+                    .get_mut(place)
+                    .map(std::mem::take)
+                    .unwrap_or_default();
+                let columns: Vec<FieldId> = one.schema().ids().collect();
+                let schema = one.schema().clone();
+                let keys = one.keys;
+                RecordingResult {
+                    processor: Some(name),
+                    keys,
+                    schema,
+                    columns,
+                    batches,
+                    left_out,
+                }
+            });
         let ends = |bounds: TimeBounds| bounds.since_ns.zip(bounds.until_ns);
         Ok(RecordingAnswer {
             results: results.collect(),
@@ -282,16 +374,24 @@ impl StoredQuery<'_> {
         let limits = self.memory();
         let stop = StopSignal::default();
         let notes = RefCell::new(Vec::new());
-        let options = PlanOptions { bounds, output, ..PlanOptions::default() };
+        let options = PlanOptions {
+            bounds,
+            output,
+            ..PlanOptions::default()
+        };
         let is_recording = self.path.is_dir();
         let (plan, mut run) = if is_recording {
             let mut note = |text: &str| notes.borrow_mut().push(self.hidden(text));
             let opened = replay::open(self.query.clone(), &options, &files, &mut note);
             let (plan, replaying) = opened.map_err(|why| match why {
                 ReplayError::Wrong(why) => RecordingQueryError::Wrong(why),
-                ReplayError::Unreadable(why) => RecordingQueryError::Wrong(self.hidden(&why.join("; "))),
+                ReplayError::Unreadable(why) => {
+                    RecordingQueryError::Wrong(self.hidden(&why.join("; ")))
+                }
             })?;
-            let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits).stream;
+            let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce)
+                .config(&limits)
+                .stream;
             let run = QueryRun::replay(&plan, config, replaying);
             (plan, run)
         } else {
@@ -302,12 +402,18 @@ impl StoredQuery<'_> {
             }
             let config = MemoryDivision::divide(&limits, &plan, RowWriting::AtOnce).config(&limits);
             let run = QueryRun::start(&plan, &config, JobInput::Shared(source, 1));
-            let run =
-                run.map_err(|error| RecordingQueryError::Wrong(format!("cannot start a worker: {error}")))?;
+            let run = run.map_err(|error| {
+                RecordingQueryError::Wrong(format!("cannot start a worker: {error}"))
+            })?;
             (plan, run)
         };
         run.stop = Some(stop.clone());
-        let watch = ReadDeadline { until: self.until, stop, is_late: Cell::new(false), notes: &notes };
+        let watch = ReadDeadline {
+            until: self.until,
+            stop,
+            is_late: Cell::new(false),
+            notes: &notes,
+        };
         let mut watching = &watch;
         let tables = run.tables(&plan);
         let heads = run.heads(&plan);
@@ -316,10 +422,20 @@ impl StoredQuery<'_> {
         if watch.is_late.get() {
             return Err(late());
         }
-        gone.map_err(|error| RecordingQueryError::Wrong(format!("the rows could not be stored: {error}")))?;
-        let tables = heads.into_iter().map(|head| head.processor).zip(tables).collect();
+        gone.map_err(|error| {
+            RecordingQueryError::Wrong(format!("the rows could not be stored: {error}"))
+        })?;
+        let tables = heads
+            .into_iter()
+            .map(|head| head.processor)
+            .zip(tables)
+            .collect();
         drop(watch);
-        Ok(StoredRunResult { tables, summary, notes: notes.into_inner() })
+        Ok(StoredRunResult {
+            tables,
+            summary,
+            notes: notes.into_inner(),
+        })
     }
 
     /// Errors of a run.
@@ -367,7 +483,9 @@ impl FirstRows {
             self.results.resize_with(place + 1, Default::default);
         }
         let (batches, left_out) = &mut self.results[place];
-        let room = self.most.saturating_sub(batches.iter().map(Batch::rows).sum());
+        let room = self
+            .most
+            .saturating_sub(batches.iter().map(Batch::rows).sum());
         let taken = room.min(batch.rows());
         *left_out += (batch.rows() - taken) as u64;
         if taken > 0 {
@@ -424,12 +542,22 @@ mod tests {
             let length = (body.len() as u32 + 12).to_le_bytes();
             [&kind.to_le_bytes(), &length[..], body, &length].concat()
         };
-        let section = block(0x0a0d_0d0a, &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat());
+        let section = block(
+            0x0a0d_0d0a,
+            &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat(),
+        );
         let interface = block(1, &[1, 0, 0, 0, 0, 0, 0, 0]);
-        let packet = block(6, &[&[0; 12][..], &[60, 0, 0, 0, 60, 0, 0, 0], &[0; 60]].concat());
+        let packet = block(
+            6,
+            &[&[0; 12][..], &[60, 0, 0, 0, 60, 0, 0, 0], &[0; 60]].concat(),
+        );
         let nothing = block(0x8000_0001, &[0; 1 << 16]).repeat(256);
         let pack = |bytes: &[u8]| zstd::encode_all(bytes, 1).expect("packed");
-        let file = [pack(&[section, interface, packet].concat()), pack(&nothing).repeat(2000)].concat();
+        let file = [
+            pack(&[section, interface, packet].concat()),
+            pack(&nothing).repeat(2000),
+        ]
+        .concat();
         assert!((file.len() as u64) < SHORT_BYTES);
         std::fs::write(path, file).expect("a file");
     }
@@ -440,16 +568,31 @@ mod tests {
         packed_tightly(&path);
         let begun = Instant::now();
         let looked = StoredRecordingReader.look(&path).expect("a capture");
-        assert_eq!((looked.first_ns, looked.last_ns), (Some(0), None), "its end is not known");
+        assert_eq!(
+            (looked.first_ns, looked.last_ns),
+            (Some(0), None),
+            "its end is not known"
+        );
         let schemas = parsers::registry::schemas();
         for text in ["PARSE packet", "PARSE packet SINCE 1s"] {
             let query = query::check(text, &schemas, &()).expect("a query");
-            let limits =
-                ReadLimits { time: Duration::from_secs(1), bytes: 64 << 20, rows_max: 10, confidence: 0.95 };
+            let limits = ReadLimits {
+                time: Duration::from_secs(1),
+                bytes: 64 << 20,
+                rows_max: 10,
+                confidence: 0.95,
+            };
             let asked = StoredRecordingReader.ask(&path, &query, limits);
-            assert!(matches!(asked, Err(RecordingQueryError::Late(_))), "{text}: {asked:?}");
+            assert!(
+                matches!(asked, Err(RecordingQueryError::Late(_))),
+                "{text}: {asked:?}"
+            );
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
         std::fs::remove_file(path).expect("it is there");
     }
 }

@@ -26,9 +26,13 @@ pub fn folder() -> io::Result<TempDir> {
 fn remove_left(place: &Path, user: u32) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let path = entry.path();
-        let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let is_named = entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| name.starts_with(PREFIX));
         // Other users may create entries there: links are not followed.
-        let is_own = || fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_dir() && facts.uid() == user);
+        let is_own =
+            || fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_dir() && facts.uid() == user);
         if is_named && is_own() && is_dead(&path) {
             let _ = fs::remove_dir_all(&path);
         }
@@ -58,7 +62,10 @@ mod tests {
         let dead = make("netalytics-demo-a", true);
         fs::create_dir(dead.join("history")).expect("made");
         let living = make("netalytics-demo-b", true);
-        let lock = OpenOptions::new().write(true).open(living.join("lock")).expect("opened");
+        let lock = OpenOptions::new()
+            .write(true)
+            .open(living.join("lock"))
+            .expect("opened");
         lock.try_lock().expect("nobody has it");
         let [begun, other] =
             [("netalytics-demo-c", false), ("another", true)].map(|(name, has)| make(name, has));
@@ -66,6 +73,9 @@ mod tests {
         remove_left(place.path(), user.wrapping_add(1));
         assert!(dead.exists(), "another user's");
         remove_left(place.path(), user);
-        assert_eq!([&dead, &living, &begun, &other].map(|path| path.exists()), [false, true, true, true]);
+        assert_eq!(
+            [&dead, &living, &begun, &other].map(|path| path.exists()),
+            [false, true, true, true]
+        );
     }
 }

@@ -20,14 +20,26 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Adds the names of DNS responses in `captures` to `names`: the first requested name per address. Returns the number
 /// of addresses dropped because of the limit. Skips standard input, other unrepeatable input, and recordings.
 pub fn add(captures: &[PathBuf], names: &mut HashMap<IpAddr, String>) -> anyhow::Result<u64> {
-    let files: Vec<PathBuf> = captures.iter().filter(|path| path.is_file()).cloned().collect();
-    let query = query::check(QUERY, &parsers::registry::schemas(), &query::HostTable::default());
+    let files: Vec<PathBuf> = captures
+        .iter()
+        .filter(|path| path.is_file())
+        .cloned()
+        .collect();
+    let query = query::check(
+        QUERY,
+        &parsers::registry::schemas(),
+        &query::HostTable::default(),
+    );
     let query = query.map_err(|errors| anyhow::anyhow!(query::render(&errors, QUERY)))?;
     let plan = planner::lower(&query);
     let input = JobInput::Shared(capture::open(&files), 1);
-    let mut job =
-        MonitorJob::start(&plan, &job::JobConfig::default(), input).context("cannot start a worker")?;
-    let mut learned = LearnedDnsNames { names, room: NAMES_MAX, too_many: 0 };
+    let mut job = MonitorJob::start(&plan, &job::JobConfig::default(), input)
+        .context("cannot start a worker")?;
+    let mut learned = LearnedDnsNames {
+        names,
+        room: NAMES_MAX,
+        too_many: 0,
+    };
     while job.next(PATIENCE, &mut learned) != MonitorProgress::Done {}
     let too_many = learned.too_many;
     // The main run reports unreadable input.
@@ -37,7 +49,10 @@ pub fn add(captures: &[PathBuf], names: &mut HashMap<IpAddr, String>) -> anyhow:
 
 /// Whether `captures` are files, so that they can be read twice.
 pub fn can_be_read_twice(captures: &[PathBuf]) -> bool {
-    !captures.is_empty() && captures.iter().all(|path| path.as_path() != Path::new("-") && path.exists())
+    !captures.is_empty()
+        && captures
+            .iter()
+            .all(|path| path.as_path() != Path::new("-") && path.exists())
 }
 
 struct LearnedDnsNames<'a> {
@@ -48,11 +63,21 @@ struct LearnedDnsNames<'a> {
 
 impl OutputConsumer for LearnedDnsNames<'_> {
     fn take(&mut self, EngineOutput { batch, .. }: EngineOutput) {
-        let column = |name: &str| batch.schema().find(name).filter(|id| batch.column(*id).is_some());
-        let (Some(name), Some(answers)) = (column("query_name"), column("answers")) else { return };
+        let column = |name: &str| {
+            batch
+                .schema()
+                .find(name)
+                .filter(|id| batch.column(*id).is_some())
+        };
+        let (Some(name), Some(answers)) = (column("query_name"), column("answers")) else {
+            return;
+        };
         let rows = batch.text(name).iter().zip(batch.text(answers).iter());
         for (name, answers) in rows.filter_map(|(name, answers)| name.zip(answers)) {
-            answers.split(',').filter_map(|answer| answer.parse().ok()).for_each(|ip| self.learn(ip, name));
+            answers
+                .split(',')
+                .filter_map(|answer| answer.parse().ok())
+                .for_each(|ip| self.learn(ip, name));
         }
     }
 }

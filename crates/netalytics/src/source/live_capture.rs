@@ -27,7 +27,11 @@ pub fn open(
         return Err(wrong_flags("DPDK captures from one port: -i once"));
     }
     let of_one = |interface: &String| open_one(interface, flags, workers, wanted, stop);
-    let sources = flags.interfaces.iter().map(of_one).collect::<anyhow::Result<Vec<_>>>()?;
+    let sources = flags
+        .interfaces
+        .iter()
+        .map(of_one)
+        .collect::<anyhow::Result<Vec<_>>>()?;
     Ok(sources.into_iter().flatten().collect())
 }
 
@@ -67,7 +71,10 @@ fn open_one(
 }
 
 /// Opens a capture; waits for an interface that is down, unless `no_wait` is set.
-fn open_when_up(options: &LiveOptions, no_wait: bool) -> anyhow::Result<Vec<Box<dyn PacketSource>>> {
+fn open_when_up(
+    options: &LiveOptions,
+    no_wait: bool,
+) -> anyhow::Result<Vec<Box<dyn PacketSource>>> {
     let mut is_told = false;
     loop {
         match live::open(options) {
@@ -91,16 +98,26 @@ fn open_when_up(options: &LiveOptions, no_wait: bool) -> anyhow::Result<Vec<Box<
 
 /// Opens a source of mirrored packets sent to this machine.
 pub fn listen(flags: &LiveFlags, stop: &StopSignal) -> anyhow::Result<Box<dyn PacketSource>> {
-    let source = capture::mirror_source::open(&flags.listen, flags.buffer_size, stop).map_err(explain)?;
+    let source =
+        capture::mirror_source::open(&flags.listen, flags.buffer_size, stop).map_err(explain)?;
     filter(source, flags)
 }
 
 /// AF_XDP receives only the packets of FROM and TO.
 fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
-    let ends =
-        |list: &[AddressMatch]| list.iter().map(|m| XdpEndMatch { net: m.net, port: m.port }).collect();
+    let ends = |list: &[AddressMatch]| {
+        list.iter()
+            .map(|m| XdpEndMatch {
+                net: m.net,
+                port: m.port,
+            })
+            .collect()
+    };
     XdpOptions {
-        filter: XdpFilter { clients: ends(&wanted.clients), servers: ends(&wanted.servers) },
+        filter: XdpFilter {
+            clients: ends(&wanted.clients),
+            servers: ends(&wanted.servers),
+        },
         mode: match flags.xdp_mode {
             XdpModeFlag::Auto => af_xdp::XdpMode::Auto,
             XdpModeFlag::Native => af_xdp::XdpMode::Native,
@@ -112,7 +129,10 @@ fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
 }
 
 /// Applies the capture filter to a source.
-pub fn filter(source: Box<dyn PacketSource>, flags: &LiveFlags) -> anyhow::Result<Box<dyn PacketSource>> {
+pub fn filter(
+    source: Box<dyn PacketSource>,
+    flags: &LiveFlags,
+) -> anyhow::Result<Box<dyn PacketSource>> {
     match flags.filter.as_str() {
         "" => Ok(source),
         text => capture::filtered(source, text).map_err(explain),
@@ -123,9 +143,9 @@ fn explain(error: LiveError) -> anyhow::Error {
     match error {
         LiveError::BadFilter { .. }
         | LiveError::Unsupported(_)
-        | LiveError::Xdp(XdpError::InUse { .. } | XdpError::NotEthernet(_) | XdpError::TooManyEnds) => {
-            wrong_flags(error.to_string())
-        }
+        | LiveError::Xdp(
+            XdpError::InUse { .. } | XdpError::NotEthernet(_) | XdpError::TooManyEnds,
+        ) => wrong_flags(error.to_string()),
         error => error.into(),
     }
 }

@@ -23,7 +23,11 @@ pub fn open(
     let some = workers.0.unwrap_or(1);
     if !live.listen.is_empty() {
         let source = live_capture::listen(live, stop)?;
-        return Ok(if some > 1 { JobInput::Shared(source, some) } else { JobInput::Each(vec![source]) });
+        return Ok(if some > 1 {
+            JobInput::Shared(source, some)
+        } else {
+            JobInput::Each(vec![source])
+        });
     }
     if !live.interfaces.is_empty() {
         let sources = if live.one_reader { 1 } else { some };
@@ -36,7 +40,9 @@ pub fn open(
     }
     let source = live_capture::filter(capture::open_until(read, stop), live)?;
     if source.errors().len() == read.len() {
-        return Err(UnreadableInputs(source.errors().iter().map(ToString::to_string).collect()).into());
+        return Err(
+            UnreadableInputs(source.errors().iter().map(ToString::to_string).collect()).into(),
+        );
     }
     let cores = || std::thread::available_parallelism().map_or(1, Into::into);
     Ok(JobInput::Shared(source, workers.0.unwrap_or_else(cores)))

@@ -25,7 +25,11 @@ pub struct QueryPeriods {
 /// Resolves the periods for the inputs of the flags.
 pub fn settle(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<QueryPeriods> {
     if query.period.is_open() && query.baseline.is_none() {
-        return Ok(QueryPeriods { own: TimeBounds::default(), baseline: None, live_ns: None });
+        return Ok(QueryPeriods {
+            own: TimeBounds::default(),
+            baseline: None,
+            live_ns: None,
+        });
     }
     if flags.live.is_live() || flags.network.network.is_some() {
         return live(query);
@@ -38,7 +42,10 @@ pub fn settle(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<QueryPe
     let own = query.period.settle(end_ns);
     let own = match query.baseline {
         // A compared period has a start and an end; the last packet is inside.
-        Some(_) => TimeBounds { until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))), ..own },
+        Some(_) => TimeBounds {
+            until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))),
+            ..own
+        },
         None => own,
     };
     let baseline = query.baseline.map(|baseline| baseline.settle(own, end_ns));
@@ -50,7 +57,11 @@ pub fn settle(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<QueryPe
             )));
         }
     }
-    Ok(QueryPeriods { own, baseline, live_ns: None })
+    Ok(QueryPeriods {
+        own,
+        baseline,
+        live_ns: None,
+    })
 }
 
 /// The query's period, as far as known without reading input.
@@ -66,7 +77,10 @@ pub fn extent(read: &[PathBuf]) -> anyhow::Result<Option<(i64, i64)>> {
     if read.iter().any(|path| path.is_dir()) {
         return Ok(extent_of_recordings(read));
     }
-    if read.iter().any(|path| path == Path::new("-") || !path.is_file()) {
+    if read
+        .iter()
+        .any(|path| path == Path::new("-") || !path.is_file())
+    {
         return Err(wrong_flags(
             "times relative to the end, and comparisons, read the input twice: use files (-r FILE)",
         ));
@@ -98,10 +112,20 @@ pub fn extent_of_packets(
 /// Time of the first and the last tuple of recordings.
 pub fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {
     let set = DataSet::open(folders);
-    let heads =
-        || set.tables.values().flat_map(RecordedTable::heads).filter(|head| head.kind == TableKind::Tuples);
+    let heads = || {
+        set.tables
+            .values()
+            .flat_map(RecordedTable::heads)
+            .filter(|head| head.kind == TableKind::Tuples)
+    };
     let first = heads().filter_map(|head| head.capture.first_ts).min()?;
-    Some((first, heads().filter_map(|head| head.capture.last_ts).max().unwrap_or(first)))
+    Some((
+        first,
+        heads()
+            .filter_map(|head| head.capture.last_ts)
+            .max()
+            .unwrap_or(first),
+    ))
 }
 
 /// Replaces missing bounds by those of the input. The last packet is inside.
@@ -128,9 +152,17 @@ pub fn published(query: &CheckedQuery) -> anyhow::Result<QueryPeriods> {
             "BASELINE is not supported with Kafka: store the published tuples (netalytics record --kafka) and compare the recordings",
         ));
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let own = query.period.settle(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
-    Ok(QueryPeriods { own, baseline: None, live_ns: None })
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let own = query
+        .period
+        .settle(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
+    Ok(QueryPeriods {
+        own,
+        baseline: None,
+        live_ns: None,
+    })
 }
 
 fn live(query: &CheckedQuery) -> anyhow::Result<QueryPeriods> {
@@ -145,13 +177,21 @@ fn live(query: &CheckedQuery) -> anyhow::Result<QueryPeriods> {
         ));
     }
     let own = query.period.settle(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
     let left = own.until_ns.map(|until| until.saturating_sub(now));
     if left.is_some_and(|left| left <= 0) {
-        return Err(wrong_flags("UNTIL is in the past: a live capture reads only new packets"));
+        return Err(wrong_flags(
+            "UNTIL is in the past: a live capture reads only new packets",
+        ));
     }
-    Ok(QueryPeriods { own, baseline: None, live_ns: left })
+    Ok(QueryPeriods {
+        own,
+        baseline: None,
+        live_ns: left,
+    })
 }
 
 impl QueryPeriods {
@@ -159,7 +199,9 @@ impl QueryPeriods {
     pub fn only(&self) -> anyhow::Result<TimeBounds> {
         match self.baseline {
             None => Ok(self.own),
-            Some(_) => Err(wrong_flags("BASELINE compares results: use it with query and check")),
+            Some(_) => Err(wrong_flags(
+                "BASELINE compares results: use it with query and check",
+            )),
         }
     }
 }

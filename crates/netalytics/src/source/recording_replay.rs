@@ -40,7 +40,9 @@ pub fn omit_checksums(
     options: &mut PlanOptions,
 ) -> anyhow::Result<()> {
     match flags.checksums {
-        ChecksumFlag::Off => replay::omit_checksums(query, options, "--checksums off").map_err(explain),
+        ChecksumFlag::Off => {
+            replay::omit_checksums(query, options, "--checksums off").map_err(explain)
+        }
         _ => Ok(()),
     }
 }

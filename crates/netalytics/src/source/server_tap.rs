@@ -25,7 +25,11 @@ pub fn read(
     config: &JobConfig,
     stop: &StopSignal,
 ) -> anyhow::Result<Option<ServerTap>> {
-    let asks = plan.monitor.parsers.iter().filter(|parser| parser.reads_two_taps());
+    let asks = plan
+        .monitor
+        .parsers
+        .iter()
+        .filter(|parser| parser.reads_two_taps());
     let parsers: Vec<ParserUse> = asks.map(in_order).collect();
     match (parsers.is_empty(), flags.server_tap.is_empty()) {
         (true, true) => return Ok(None),
@@ -39,7 +43,9 @@ pub fn read(
                 "tap.… requires two captures of the same traffic: -r closer to the clients, --server-tap FILE closer to the servers",
             ));
         }
-        (false, false) if !is_capture => return Err(wrong_flags("--server-tap requires captures: -r FILE")),
+        (false, false) if !is_capture => {
+            return Err(wrong_flags("--server-tap requires captures: -r FILE"));
+        }
         (false, false) => {}
     }
     let dataflow = |parser: &ParserUse| Dataflow {
@@ -54,10 +60,15 @@ pub fn read(
     // The period of the other capture does not apply: its clock differs.
     let limit = QueryLimit::default();
     let span = TimeSpan::default();
-    let spec = MonitorSpec { parsers, limit, span, ..plan.monitor.clone() };
+    let spec = MonitorSpec {
+        parsers,
+        limit,
+        span,
+        ..plan.monitor.clone()
+    };
     let input = packet_input::open(&flags.server_tap, &flags.live, flags.workers, &spec, stop)?;
-    let mut job =
-        MonitorJob::start_several(&spec, &dataflows, config, input).context("cannot start the workers")?;
+    let mut job = MonitorJob::start_several(&spec, &dataflows, config, input)
+        .context("cannot start the workers")?;
     let mut taking = SightingCollector(TapSightings::new(config.stream.join_bytes_max));
     while job.next(PATIENCE, &mut taking) == MonitorProgress::Going {
         if stop.is_asked() {
@@ -65,7 +76,12 @@ pub fn read(
         }
     }
     let ended = job.end();
-    match ended.errors.first().map(ToString::to_string).or(ended.panics.into_iter().next()) {
+    match ended
+        .errors
+        .first()
+        .map(ToString::to_string)
+        .or(ended.panics.into_iter().next())
+    {
         Some(error) => Err(anyhow!("--server-tap: {error}")),
         None => Ok(Some(taking.0.done())),
     }
@@ -88,7 +104,10 @@ fn in_order(parser: &ParserUse) -> ParserUse {
     columns.extend([common::ID, common::TS, common::TS_END]);
     columns.sort_unstable();
     columns.dedup();
-    ParserUse { schema: parser.schema.clone(), columns }
+    ParserUse {
+        schema: parser.schema.clone(),
+        columns,
+    }
 }
 
 struct SightingCollector(TapSightings);

@@ -20,7 +20,9 @@ fn lines(args: &[&str]) -> Vec<Value> {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}\n{said}");
     let text = String::from_utf8(output.stdout).expect("text");
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
 }
 
 fn tuples(parser: &str) -> Vec<Value> {
@@ -36,8 +38,21 @@ fn check(query: &str, expected: &[Value]) {
     let recording = recording.to_str().expect("UTF-8");
     let parser = query.split_whitespace().nth(1).expect("PARSE names one");
     let whole = format!("PARSE {parser}");
-    lines(&["record", &whole, "-q", "-r", SHOP, "-o", recording, "--no-redact"]);
-    let inputs = [[SHOP, "--workers", "1"], [SHOP, "--workers", "3"], [recording, "--format", "jsonl"]];
+    lines(&[
+        "record",
+        &whole,
+        "-q",
+        "-r",
+        SHOP,
+        "-o",
+        recording,
+        "--no-redact",
+    ]);
+    let inputs = [
+        [SHOP, "--workers", "1"],
+        [SHOP, "--workers", "3"],
+        [recording, "--format", "jsonl"],
+    ];
     for [input, flag, value] in inputs {
         let rows = lines(&["query", query, "-q", "-r", input, flag, value]);
         assert_eq!(rows, expected, "{query} over {input}, {flag} {value}");
@@ -58,7 +73,10 @@ fn columns_are_computed_of_each_tuple() {
         let ts = number(row, "ts").expect("a time");
         let time = number(row, "response_time_ns");
         let bytes = number(row, "request_bytes").zip(number(row, "response_bytes"));
-        let ip: Ipv4Addr = text(row, "client_ip").expect("an address").parse().expect("IPv4");
+        let ip: Ipv4Addr = text(row, "client_ip")
+            .expect("an address")
+            .parse()
+            .expect("IPv4");
         let [a, b, c, _] = ip.octets();
         let path = text(row, "path").expect("a path");
         let query = text(row, "url_query").and_then(|query| query.strip_prefix("q="));
@@ -100,7 +118,12 @@ fn ts_end(row: &Value) -> i64 {
 fn check_where(parser: &str, condition: &str, keep: impl Fn(&Value) -> bool) {
     let all = tuples(parser);
     let kept: Vec<Value> = all.iter().filter(|row| keep(row)).cloned().collect();
-    assert!(!kept.is_empty() && kept.len() < all.len(), "{condition} keeps {} of {}", kept.len(), all.len());
+    assert!(
+        !kept.is_empty() && kept.len() < all.len(),
+        "{condition} keeps {} of {}",
+        kept.len(),
+        all.len()
+    );
     check(&format!("PARSE {parser} WHERE {condition}"), &kept);
 }
 
@@ -111,33 +134,57 @@ fn conditions_compute_too() {
     check_where("http", "status / 100 in (4, 5)", |row| {
         status(row).is_some_and(|s| [4, 5].contains(&(s / 100)))
     });
-    check_where("http", "response_time > 2 * 1us and not status % 100 = 0", |row| {
-        time(row).is_some_and(|t| t > 2_000) && status(row).is_some_and(|s| s % 100 != 0)
-    });
+    check_where(
+        "http",
+        "response_time > 2 * 1us and not status % 100 = 0",
+        |row| time(row).is_some_and(|t| t > 2_000) && status(row).is_some_and(|s| s % 100 != 0),
+    );
     check_where("http", "length(path) * 10 > response_bytes", |row| {
         let path = text(row, "path").expect("a path").len() as i64;
         number(row, "response_bytes").is_some_and(|bytes| path * 10 > bytes)
     });
-    check_where("http", "url ~ '/(product|search)' and path !~ '[13579]$'", |row| {
-        let path = text(row, "path").expect("a path");
-        let named = path.starts_with("/product") || path.starts_with("/search");
-        named && !path.ends_with(['1', '3', '5', '7', '9'])
-    });
-    check_where("http", "user_agent ilike 'SHOP-%' and url ~* 'PRODUCT'", |row| {
-        text(row, "user_agent").is_some_and(|agent| agent.starts_with("shop-"))
-            && text(row, "url").is_some_and(|url| url.contains("product"))
-    });
-    check_where("http", "client_ip in (10.20.0.22/31, 192.168.0.0/16)", |row| {
-        ["10.20.0.22", "10.20.0.23"].contains(&text(row, "client_ip").expect("an address"))
-    });
-    check_where("packet", "tcp_flags & (SYN | FIN) and packet_bytes > 70", |row| {
-        number(row, "tcp_flags").is_some_and(|flags| flags & 3 != 0)
-            && number(row, "packet_bytes").is_some_and(|bytes| bytes > 70)
-    });
-    check_where("http", "if(status = 200, response_time, transfer_time) > 1ms", |row| {
-        let field = if status(row) == Some(200) { "response_time_ns" } else { "transfer_time_ns" };
-        number(row, field).is_some_and(|ns| ns > 1_000_000)
-    });
+    check_where(
+        "http",
+        "url ~ '/(product|search)' and path !~ '[13579]$'",
+        |row| {
+            let path = text(row, "path").expect("a path");
+            let named = path.starts_with("/product") || path.starts_with("/search");
+            named && !path.ends_with(['1', '3', '5', '7', '9'])
+        },
+    );
+    check_where(
+        "http",
+        "user_agent ilike 'SHOP-%' and url ~* 'PRODUCT'",
+        |row| {
+            text(row, "user_agent").is_some_and(|agent| agent.starts_with("shop-"))
+                && text(row, "url").is_some_and(|url| url.contains("product"))
+        },
+    );
+    check_where(
+        "http",
+        "client_ip in (10.20.0.22/31, 192.168.0.0/16)",
+        |row| ["10.20.0.22", "10.20.0.23"].contains(&text(row, "client_ip").expect("an address")),
+    );
+    check_where(
+        "packet",
+        "tcp_flags & (SYN | FIN) and packet_bytes > 70",
+        |row| {
+            number(row, "tcp_flags").is_some_and(|flags| flags & 3 != 0)
+                && number(row, "packet_bytes").is_some_and(|bytes| bytes > 70)
+        },
+    );
+    check_where(
+        "http",
+        "if(status = 200, response_time, transfer_time) > 1ms",
+        |row| {
+            let field = if status(row) == Some(200) {
+                "response_time_ns"
+            } else {
+                "transfer_time_ns"
+            };
+            number(row, field).is_some_and(|ns| ns > 1_000_000)
+        },
+    );
 }
 
 #[test]
@@ -145,14 +192,20 @@ fn rows_have_the_order_that_was_asked_for() {
     let mut all = tuples("http");
     // Equal ones stay in order of time; null is the smallest.
     all.sort_by_key(|row| {
-        (Reverse(number(row, "status").map(|s| s / 100)), text(row, "path").map(str::to_owned))
+        (
+            Reverse(number(row, "status").map(|s| s / 100)),
+            text(row, "path").map(str::to_owned),
+        )
     });
     let expected: Vec<Value> = all
         .iter()
         .take(37)
         .map(|row| json!({ "path": row["path"], "ts": row["ts"], "status": row["status"] }))
         .collect();
-    check("PARSE http SELECT path, ts, status ORDER BY status/100 DESC, path LIMIT 37 ROWS", &expected);
+    check(
+        "PARSE http SELECT path, ts, status ORDER BY status/100 DESC, path LIMIT 37 ROWS",
+        &expected,
+    );
     let first: Vec<Value> = tuples("http").into_iter().take(5).collect();
     check("PARSE http LIMIT 5 ROWS", &first);
 }
@@ -163,9 +216,15 @@ fn groups_and_values_are_computed() {
     let mut groups: Vec<(Option<i64>, String, i64, i64)> = Vec::new();
     for row in &all {
         let class = number(row, "status").map(|s| s / 100);
-        let page = text(row, "path").and_then(|path| path.split('/').nth(1)).expect("a page").to_owned();
+        let page = text(row, "path")
+            .and_then(|path| path.split('/').nth(1))
+            .expect("a page")
+            .to_owned();
         let double = number(row, "response_time_ns").map_or(0, |t| 2 * t);
-        match groups.iter_mut().find(|(c, p, ..)| (c, p) == (&class, &page)) {
+        match groups
+            .iter_mut()
+            .find(|(c, p, ..)| (c, p) == (&class, &page))
+        {
             Some((_, _, count, sum)) => (*count, *sum) = (*count + 1, *sum + double),
             None => groups.push((class, page, 1, double)),
         }

@@ -17,9 +17,14 @@ const ACTS: &str = "\u{202e}gnp\u{2066}\u{200b}\u{feff}\u{1b}[31m\u{7}\u{9b}2J";
 const ROUNDS: usize = 4;
 
 /// Whether a text contains what was sent, whatever became of its surroundings.
-#[allow(dead_code, reason = "of the two tests that have this file one looks at texts itself")]
+#[allow(
+    dead_code,
+    reason = "of the two tests that have this file one looks at texts itself"
+)]
 pub fn is_in(text: &str) -> bool {
-    ["img/src=x/onerror=alert(1)", "script>alert(2)"].iter().any(|mark| text.contains(mark))
+    ["img/src=x/onerror=alert(1)", "script>alert(2)"]
+        .iter()
+        .any(|mark| text.contains(mark))
 }
 
 /// A server, and its dialog.
@@ -64,13 +69,21 @@ fn round(nth: usize) -> Vec<SentPacket> {
 fn http(talk: &mut TcpDialogue) {
     let long = "/<b>".repeat(16 << 10);
     let zero = format!("/zero{}{MARK}", '\0');
-    let urls = [format!("/{MARK}?q={MARK}"), format!("/{SCRIPT}"), format!("/{ACTS}"), long, zero];
+    let urls = [
+        format!("/{MARK}?q={MARK}"),
+        format!("/{SCRIPT}"),
+        format!("/{ACTS}"),
+        long,
+        zero,
+    ];
     for url in urls {
         let head = [
             format!(
                 "GET {url} HTTP/1.1\r\nHost: {MARK}\r\nUser-Agent: {SCRIPT}{ACTS}\r\nReferer: javascript:alert(3)//{MARK}\r\n"
             ),
-            format!("X-Forwarded-For: {SCRIPT}\r\nCookie: a={MARK}\r\nContent-Type: {MARK}\r\n\r\n"),
+            format!(
+                "X-Forwarded-For: {SCRIPT}\r\nCookie: a={MARK}\r\nContent-Type: {MARK}\r\n\r\n"
+            ),
         ];
         talk.client().send(head.concat().as_bytes());
         let answer = format!(
@@ -94,7 +107,8 @@ fn mysql(talk: &mut TcpDialogue) {
         format!("UPDATE `t{ACTS}` SET a = 'x\0y' /* {SCRIPT} */"),
     ];
     for text in texts {
-        talk.client().send(&packet(0, [&[3], text.as_bytes()].concat()));
+        talk.client()
+            .send(&packet(0, [&[3], text.as_bytes()].concat()));
         talk.server().send(&packet(
             1,
             format!("\u{1}#42S02{MARK}{SCRIPT}")
@@ -117,21 +131,34 @@ fn memcached(talk: &mut TcpDialogue) {
 fn redis(talk: &mut TcpDialogue) {
     for words in [["GET", MARK], ["GET", SCRIPT], ["GET", ACTS]] {
         let [command, key] = words.map(|word| format!("${}\r\n{word}\r\n", word.len()));
-        talk.client().send(format!("*2\r\n{command}{key}").as_bytes());
-        talk.server().send(format!("-ERR{MARK} {SCRIPT}\r\n").as_bytes());
+        talk.client()
+            .send(format!("*2\r\n{command}{key}").as_bytes());
+        talk.server()
+            .send(format!("-ERR{MARK} {SCRIPT}\r\n").as_bytes());
     }
 }
 
 fn tls(talk: &mut TcpDialogue) {
     let vector = |body: &[u8]| [&(body.len() as u16).to_be_bytes()[..], body].concat();
-    let extension = |kind: u16, body: Vec<u8>| [kind.to_be_bytes().to_vec(), vector(&body)].concat();
+    let extension =
+        |kind: u16, body: Vec<u8>| [kind.to_be_bytes().to_vec(), vector(&body)].concat();
     let name = extension(0, vector(&[vec![0], vector(MARK.as_bytes())].concat()));
-    let protocol = extension(16, vector(&[vec![MARK.len() as u8], MARK.as_bytes().to_vec()].concat()));
-    let hello =
-        [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0xc0, 0x30], &[1, 0], &vector(&[name, protocol].concat())]
-            .concat();
+    let protocol = extension(
+        16,
+        vector(&[vec![MARK.len() as u8], MARK.as_bytes().to_vec()].concat()),
+    );
+    let hello = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &[0, 2, 0xc0, 0x30],
+        &[1, 0],
+        &vector(&[name, protocol].concat()),
+    ]
+    .concat();
     let message = [&[1], &(hello.len() as u32).to_be_bytes()[1..], &hello].concat();
-    talk.client().send(&[&[22, 3, 1][..], &vector(&message)].concat());
+    talk.client()
+        .send(&[&[22, 3, 1][..], &vector(&message)].concat());
     talk.server().send(&[21, 3, 3, 0, 2, 2, 40]);
 }
 
@@ -139,15 +166,33 @@ fn nfs(talk: &mut TcpDialogue) {
     const NFS: u32 = 100_003;
     const MOUNT: u32 = 100_005;
     let call = |xid, program, procedure| {
-        let sys = XdrWriter::default().u32(1).opaque(MARK.as_bytes()).words(&[10, 20, 0]);
-        XdrWriter::default().words(&[xid, 0, 2, program, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+        let sys = XdrWriter::default()
+            .u32(1)
+            .opaque(MARK.as_bytes())
+            .words(&[10, 20, 0]);
+        XdrWriter::default()
+            .words(&[xid, 0, 2, program, 3, procedure])
+            .u32(1)
+            .opaque(&sys.0)
+            .words(&[0, 0])
     };
     let reply = |xid| XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0]);
-    talk.client().send(&call(1, MOUNT, 1).opaque(format!("/{MARK}").as_bytes()).record());
-    talk.server().send(&reply(1).u32(0).opaque(b"ROOT").words(&[1, 1]).record());
+    talk.client().send(
+        &call(1, MOUNT, 1)
+            .opaque(format!("/{MARK}").as_bytes())
+            .record(),
+    );
+    talk.server()
+        .send(&reply(1).u32(0).opaque(b"ROOT").words(&[1, 1]).record());
     for (xid, name) in [(2, MARK), (3, SCRIPT), (4, ACTS)] {
-        talk.client().send(&call(xid, NFS, 3).opaque(b"ROOT").opaque(name.as_bytes()).record());
-        talk.server().send(&reply(xid).u32(0).opaque(b"FILE").words(&[0, 0]).record());
+        talk.client().send(
+            &call(xid, NFS, 3)
+                .opaque(b"ROOT")
+                .opaque(name.as_bytes())
+                .record(),
+        );
+        talk.server()
+            .send(&reply(xid).u32(0).opaque(b"FILE").words(&[0, 0]).record());
     }
 }
 
@@ -155,8 +200,10 @@ fn dns(talk: &mut TcpDialogue) {
     for (id, label) in [(1_u16, MARK), (2, SCRIPT), (3, ACTS)] {
         let name = [&[label.len() as u8], label.as_bytes(), b"\x07example\0"].concat();
         let message = |flags: u16| {
-            let head =
-                [id, flags, 1, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+            let head = [id, flags, 1, 0, 0, 0]
+                .iter()
+                .flat_map(|word| word.to_be_bytes())
+                .collect::<Vec<u8>>();
             [&head, &name, &[0, 1, 0, 1][..]].concat()
         };
         talk.datagram(FlowSide::A, &message(0x0100));

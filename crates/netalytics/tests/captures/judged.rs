@@ -10,53 +10,148 @@ use super::{captures, rows, run, text};
 
 /// Parser, folder in `captures/`, file with the truth, and the test that compares them.
 const JUDGED: &[(&str, &str, &str, fn())] = &[
-    ("packet", "shop", "tshark-packets.tsv", packets_are_those_of_tshark),
-    ("tcp_pkt_size", "shop", "tshark-packets.tsv", packets_are_those_of_tshark),
-    ("tcp_flow_key", "shop", "tshark-packets.tsv", connections_are_those_of_tshark),
-    ("tcp_conn_time", "shop", "tshark-packets.tsv", connections_are_those_of_tshark),
-    ("flow", "shop", "tshark-packets.tsv", connections_are_those_of_tshark),
-    ("http", "shop", "nginx-access.log", super::shop_requests_are_those_of_nginx),
-    ("http_get", "shop", "nginx-access.log", get_requests_are_those_of_nginx),
-    ("mysql_query", "shop", "mariadb-queries.log", super::shop_statements_are_those_of_mariadb),
-    ("memcached", "shop", "memcached-commands.log", super::shop_commands_are_those_of_memcached),
-    ("memcached_get", "shop", "memcached-commands.log", gets_are_those_of_memcached),
-    ("redis", "redis", "commandstats.txt", super::redis_commands_are_those_of_the_server),
+    (
+        "packet",
+        "shop",
+        "tshark-packets.tsv",
+        packets_are_those_of_tshark,
+    ),
+    (
+        "tcp_pkt_size",
+        "shop",
+        "tshark-packets.tsv",
+        packets_are_those_of_tshark,
+    ),
+    (
+        "tcp_flow_key",
+        "shop",
+        "tshark-packets.tsv",
+        connections_are_those_of_tshark,
+    ),
+    (
+        "tcp_conn_time",
+        "shop",
+        "tshark-packets.tsv",
+        connections_are_those_of_tshark,
+    ),
+    (
+        "flow",
+        "shop",
+        "tshark-packets.tsv",
+        connections_are_those_of_tshark,
+    ),
+    (
+        "http",
+        "shop",
+        "nginx-access.log",
+        super::shop_requests_are_those_of_nginx,
+    ),
+    (
+        "http_get",
+        "shop",
+        "nginx-access.log",
+        get_requests_are_those_of_nginx,
+    ),
+    (
+        "mysql_query",
+        "shop",
+        "mariadb-queries.log",
+        super::shop_statements_are_those_of_mariadb,
+    ),
+    (
+        "memcached",
+        "shop",
+        "memcached-commands.log",
+        super::shop_commands_are_those_of_memcached,
+    ),
+    (
+        "memcached_get",
+        "shop",
+        "memcached-commands.log",
+        gets_are_those_of_memcached,
+    ),
+    (
+        "redis",
+        "redis",
+        "commandstats.txt",
+        super::redis_commands_are_those_of_the_server,
+    ),
     ("nfs", "nfs", "tshark.tsv", calls_are_those_of_tshark),
     ("rpc", "nfs", "tshark.tsv", calls_are_those_of_tshark),
-    ("dns", "dns", "tshark.tsv", super::dns_answers_are_those_of_tshark),
-    ("tls", "tls", "openssl.log", super::tls_handshakes_are_those_of_openssl),
+    (
+        "dns",
+        "dns",
+        "tshark.tsv",
+        super::dns_answers_are_those_of_tshark,
+    ),
+    (
+        "tls",
+        "tls",
+        "openssl.log",
+        super::tls_handshakes_are_those_of_openssl,
+    ),
 ];
 
 #[test]
 fn every_parser_has_a_capture_with_truth() {
     let printed = text(&run(&["parsers", "--format", "jsonl"]).stdout);
-    let name = |line: &str| serde_json::from_str::<Value>(line).ok()?["parser"].as_str().map(str::to_owned);
-    let parsers: BTreeSet<String> = printed.lines().map(|line| name(line).expect("a parser")).collect();
-    let judged: BTreeSet<String> = JUDGED.iter().map(|(parser, ..)| (*parser).to_owned()).collect();
-    assert_eq!(parsers, judged, "parsers, and parsers with a capture in captures/");
+    let name = |line: &str| {
+        serde_json::from_str::<Value>(line).ok()?["parser"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let parsers: BTreeSet<String> = printed
+        .lines()
+        .map(|line| name(line).expect("a parser"))
+        .collect();
+    let judged: BTreeSet<String> = JUDGED
+        .iter()
+        .map(|(parser, ..)| (*parser).to_owned())
+        .collect();
+    assert_eq!(
+        parsers, judged,
+        "parsers, and parsers with a capture in captures/"
+    );
     for (parser, folder, truth, _) in JUDGED {
         let folder = captures().join(folder);
-        assert!(folder.join("README.md").is_file(), "{parser}: how it was recorded");
+        assert!(
+            folder.join("README.md").is_file(),
+            "{parser}: how it was recorded"
+        );
         assert!(folder.join(truth).is_file(), "{parser}: {truth}");
-        assert!(!rows(&format!("PARSE {parser}"), &folder.join("in.pcap")).is_empty(), "{parser}");
+        assert!(
+            !rows(&format!("PARSE {parser}"), &folder.join("in.pcap")).is_empty(),
+            "{parser}"
+        );
     }
 }
 
 /// The repository stays small.
 #[test]
 fn captures_are_small() {
-    let folders = std::fs::read_dir(captures()).expect("a folder").map(|e| e.expect("an entry").path());
+    let folders = std::fs::read_dir(captures())
+        .expect("a folder")
+        .map(|e| e.expect("an entry").path());
     let files = folders.flat_map(|folder| std::fs::read_dir(folder).expect("a folder"));
     let sizes = files.map(|file| file.and_then(|file| file.metadata()).expect("a file").len());
     let sizes: Vec<u64> = sizes.collect();
-    assert!(sizes.iter().all(|size| *size < 1 << 20), "a file exceeds 1 MiB");
-    assert!(sizes.iter().sum::<u64>() < 5 << 20, "all files exceed 5 MiB");
+    assert!(
+        sizes.iter().all(|size| *size < 1 << 20),
+        "a file exceeds 1 MiB"
+    );
+    assert!(
+        sizes.iter().sum::<u64>() < 5 << 20,
+        "all files exceed 5 MiB"
+    );
 }
 
 /// Lines of a file in tab-separated columns.
 fn table(folder: &str, file: &str) -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(captures().join(folder).join(file)).expect("the truth of the capture");
-    text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+    let text = std::fs::read_to_string(captures().join(folder).join(file))
+        .expect("the truth of the capture");
+    text.lines()
+        .map(|line| line.split('\t').map(str::to_owned).collect())
+        .collect()
 }
 
 /// Rows of the shop's capture.
@@ -73,7 +168,9 @@ fn nanos(seconds: &str) -> i64 {
 
 /// A number in decimal or, after `0x`, hexadecimal digits; `None` if empty.
 fn number(text: &str) -> Option<i64> {
-    let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| i64::from_str_radix(hex, 16));
+    let parsed = text
+        .strip_prefix("0x")
+        .map_or_else(|| text.parse(), |hex| i64::from_str_radix(hex, 16));
     (!text.is_empty()).then(|| parsed.expect("a number"))
 }
 
@@ -110,18 +207,26 @@ fn shark_packets() -> Vec<SharkPacket> {
             window: number(12),
         }
     };
-    table("shop", "tshark-packets.tsv").into_iter().map(packet).collect()
+    table("shop", "tshark-packets.tsv")
+        .into_iter()
+        .map(packet)
+        .collect()
 }
 
 /// An address and a port of a row.
 fn end(row: &Value, side: &str) -> (String, i64) {
-    let ip = row[format!("{side}_ip")].as_str().expect("an address").to_owned();
+    let ip = row[format!("{side}_ip")]
+        .as_str()
+        .expect("an address")
+        .to_owned();
     (ip, row[format!("{side}_port")].as_i64().expect("a port"))
 }
 
 /// A number of a row.
 fn of(row: &Value, field: &str) -> i64 {
-    row[field].as_i64().unwrap_or_else(|| panic!("{field}: {row}"))
+    row[field]
+        .as_i64()
+        .unwrap_or_else(|| panic!("{field}: {row}"))
 }
 
 #[test]
@@ -129,7 +234,13 @@ fn packets_are_those_of_tshark() {
     let (mut packets, mut sizes) = (of_shop("PARSE packet"), of_shop("PARSE tcp_pkt_size"));
     let mut expected = shark_packets();
     // Packets of one time are in any order.
-    let time = |row: &Value| (of(row, "ts"), row["id"].as_u64(), row["id"].as_str().map(str::to_owned));
+    let time = |row: &Value| {
+        (
+            of(row, "ts"),
+            row["id"].as_u64(),
+            row["id"].as_str().map(str::to_owned),
+        )
+    };
     packets.sort_by_key(time);
     sizes.sort_by_key(time);
     assert_eq!([packets.len(), sizes.len()], [expected.len(); 2]);
@@ -167,19 +278,37 @@ fn connections_are_those_of_tshark() {
     const FIN: i64 = 0x01;
     const ACK: i64 = 0x10;
     let mut streams: BTreeMap<i64, Vec<SharkPacket>> = BTreeMap::new();
-    shark_packets().into_iter().for_each(|packet| streams.entry(packet.stream).or_default().push(packet));
-    let first: Vec<_> = streams.values().map(|of| (of[0].ts, of[0].src.clone(), of[0].dst.clone())).collect();
+    shark_packets()
+        .into_iter()
+        .for_each(|packet| streams.entry(packet.stream).or_default().push(packet));
+    let first: Vec<_> = streams
+        .values()
+        .map(|of| (of[0].ts, of[0].src.clone(), of[0].dst.clone()))
+        .collect();
     let keys = of_shop("PARSE tcp_flow_key");
-    let keys: Vec<_> = keys.iter().map(|row| (of(row, "ts"), end(row, "src"), end(row, "dst"))).collect();
+    let keys: Vec<_> = keys
+        .iter()
+        .map(|row| (of(row, "ts"), end(row, "src"), end(row, "dst")))
+        .collect();
     assert_eq!(keys, first);
     let (flows, times) = (of_shop("PARSE flow"), of_shop("PARSE tcp_conn_time"));
-    assert_eq!((flows.len(), times.len()), (streams.len(), 2 * streams.len()));
+    assert_eq!(
+        (flows.len(), times.len()),
+        (streams.len(), 2 * streams.len())
+    );
     for packets in streams.values() {
         let begun = &packets[0];
         assert_eq!(begun.flags & (SYN | ACK), SYN, "connections are complete");
-        let row = flows.iter().find(|row| end(row, "client") == begun.src).expect("a flow");
-        let (up, down): (Vec<_>, Vec<_>) = packets.iter().partition(|packet| packet.src == begun.src);
-        let acked = up.iter().find(|packet| packet.flags & (SYN | ACK) == ACK).expect("the handshake ends");
+        let row = flows
+            .iter()
+            .find(|row| end(row, "client") == begun.src)
+            .expect("a flow");
+        let (up, down): (Vec<_>, Vec<_>) =
+            packets.iter().partition(|packet| packet.src == begun.src);
+        let acked = up
+            .iter()
+            .find(|packet| packet.flags & (SYN | ACK) == ACK)
+            .expect("the handshake ends");
         let last = packets.last().expect("packets");
         for (field, expected) in [
             ("ts", begun.ts),
@@ -187,19 +316,40 @@ fn connections_are_those_of_tshark() {
             ("server_packets", down.len() as i64),
             ("client_bytes", up.iter().map(|packet| packet.bytes).sum()),
             ("server_bytes", down.iter().map(|packet| packet.bytes).sum()),
-            ("client_payload_bytes", up.iter().map(|packet| packet.payload).sum()),
-            ("server_payload_bytes", down.iter().map(|packet| packet.payload).sum()),
+            (
+                "client_payload_bytes",
+                up.iter().map(|packet| packet.payload).sum(),
+            ),
+            (
+                "server_payload_bytes",
+                down.iter().map(|packet| packet.payload).sum(),
+            ),
             ("duration_ns", last.ts - begun.ts),
             ("handshake_ns", acked.ts - begun.ts),
         ] {
             assert_eq!(of(row, field), expected, "{field}: {row}");
         }
-        let fin = packets.iter().find(|packet| packet.flags & FIN != 0).expect("it ends with FIN");
+        let fin = packets
+            .iter()
+            .find(|packet| packet.flags & FIN != 0)
+            .expect("it ends with FIN");
         let mut events = times.iter().filter(|row| end(row, "client") == begun.src);
-        let (start, ended) = (events.next().expect("a start"), events.next().expect("an end"));
-        assert_eq!((&start["event"], of(start, "ts")), (&Value::from("start"), begun.ts));
-        assert_eq!((&ended["event"], &ended["flag"]), (&Value::from("end"), &Value::from("FIN")));
-        assert_eq!((of(ended, "ts"), of(ended, "conn_time_ns")), (fin.ts, fin.ts - begun.ts));
+        let (start, ended) = (
+            events.next().expect("a start"),
+            events.next().expect("an end"),
+        );
+        assert_eq!(
+            (&start["event"], of(start, "ts")),
+            (&Value::from("start"), begun.ts)
+        );
+        assert_eq!(
+            (&ended["event"], &ended["flag"]),
+            (&Value::from("end"), &Value::from("FIN"))
+        );
+        assert_eq!(
+            (of(ended, "ts"), of(ended, "conn_time_ns")),
+            (fin.ts, fin.ts - begun.ts)
+        );
         assert_eq!(of(ended, "handshake_ns"), acked.ts - begun.ts);
     }
 }
@@ -207,7 +357,8 @@ fn connections_are_those_of_tshark() {
 /// URLs with the host of all requests, `shop.example`.
 #[test]
 fn get_requests_are_those_of_nginx() {
-    let log = std::fs::read_to_string(captures().join("shop/nginx-access.log")).expect("nginx's log");
+    let log =
+        std::fs::read_to_string(captures().join("shop/nginx-access.log")).expect("nginx's log");
     let mut expected: Vec<String> = log
         .lines()
         .map(|line| line.split(' ').collect::<Vec<_>>())
@@ -218,7 +369,11 @@ fn get_requests_are_those_of_nginx() {
         .iter()
         .map(|row| {
             let (ip, port) = end(row, "client");
-            format!("{ip} {port} {} {}", row["url"].as_str().expect("a URL"), row["status"])
+            format!(
+                "{ip} {port} {} {}",
+                row["url"].as_str().expect("a URL"),
+                row["status"]
+            )
         })
         .collect();
     expected.sort_unstable();
@@ -228,11 +383,17 @@ fn get_requests_are_those_of_nginx() {
 
 #[test]
 fn gets_are_those_of_memcached() {
-    let log =
-        std::fs::read_to_string(captures().join("shop/memcached-commands.log")).expect("memcached's log");
-    let mut expected: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("get ")).collect();
+    let log = std::fs::read_to_string(captures().join("shop/memcached-commands.log"))
+        .expect("memcached's log");
+    let mut expected: Vec<&str> = log
+        .lines()
+        .filter_map(|line| line.strip_prefix("get "))
+        .collect();
     let rows = of_shop("PARSE memcached_get");
-    let mut found: Vec<&str> = rows.iter().map(|row| row["cache_key"].as_str().expect("a key")).collect();
+    let mut found: Vec<&str> = rows
+        .iter()
+        .map(|row| row["cache_key"].as_str().expect("a key"))
+        .collect();
     expected.sort_unstable();
     found.sort_unstable();
     assert_eq!(found, expected);
@@ -268,7 +429,10 @@ fn called(program: i64, procedure: i64) -> (&'static str, &'static str) {
     match program {
         100_000 => ("portmap", ["NULL", "SET", "UNSET", "GETPORT"][procedure]),
         100_003 => ("nfs", NFS[procedure]),
-        100_005 => ("mount", ["NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT"][procedure]),
+        100_005 => (
+            "mount",
+            ["NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT"][procedure],
+        ),
         other => panic!("program {other}"),
     }
 }
@@ -279,7 +443,10 @@ fn calls_are_those_of_tshark() {
     let mut expected: Vec<Vec<String>> = table("nfs", "tshark.tsv")
         .iter()
         .map(|f| {
-            let (program, procedure) = called(number(&f[3]).expect("a program"), number(&f[5]).expect("one"));
+            let (program, procedure) = called(
+                number(&f[3]).expect("a program"),
+                number(&f[5]).expect("one"),
+            );
             let status = match (program, &*f[6]) {
                 ("nfs", "0") => "ok",
                 ("nfs", "2") => "noent",
@@ -289,7 +456,11 @@ fn calls_are_those_of_tshark() {
             };
             let xid = number(&f[2]).expect("a transaction").to_string();
             let (ended, took) = (nanos(&f[0]).to_string(), nanos(&f[7]).to_string());
-            [&f[1], &*xid, program, &*f[4], procedure, status, &*ended, &*took].map(str::to_owned).to_vec()
+            [
+                &f[1], &*xid, program, &*f[4], procedure, status, &*ended, &*took,
+            ]
+            .map(str::to_owned)
+            .to_vec()
         })
         .collect();
     expected.sort_unstable();
@@ -299,7 +470,11 @@ fn calls_are_those_of_tshark() {
         let mut found: Vec<Vec<String>> = rows
             .iter()
             .map(|row| {
-                let status = if row["program"] == "nfs" { field(row, "status") } else { String::new() };
+                let status = if row["program"] == "nfs" {
+                    field(row, "status")
+                } else {
+                    String::new()
+                };
                 vec![
                     of(row, "client_port").to_string(),
                     of(row, "xid").to_string(),
@@ -314,7 +489,11 @@ fn calls_are_those_of_tshark() {
             })
             .collect();
         found.sort_unstable();
-        let expected: Vec<_> = expected.iter().filter(|f| programs.contains(&&*f[2])).cloned().collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .filter(|f| programs.contains(&&*f[2]))
+            .cloned()
+            .collect();
         assert_eq!(found, expected, "{parser}");
     }
 }

@@ -7,17 +7,20 @@ use crate::{run, text};
 const SHOP: &str = "captures/shop/in.pcap";
 
 fn edges() -> Vec<Value> {
-    let document: Value = serde_json::from_str(&text(&run(&["map", "-r", SHOP, "--format", "json"]).stdout))
-        .expect("the map is JSON");
+    let document: Value =
+        serde_json::from_str(&text(&run(&["map", "-r", SHOP, "--format", "json"]).stdout))
+            .expect("the map is JSON");
     document["edges"].as_array().expect("a list").clone()
 }
 
 /// Numbers of each edge, computed by separate queries.
 #[test]
 fn every_edge_has_the_numbers_of_plain_queries() {
-    for (parser, protocol, edges_of) in
-        [("http", "http", 3), ("mysql_query", "mysql", 2), ("memcached", "memcached", 2)]
-    {
+    for (parser, protocol, edges_of) in [
+        ("http", "http", 3),
+        ("mysql_query", "mysql", 2),
+        ("memcached", "memcached", 2),
+    ] {
         let ends = "group=client_ip, server_ip, server_port";
         let query = format!(
             "PARSE {parser} PROCESS (group-count-rate-success-sum-quantile: {ends}, value=response_time_ns, q=0.5, 0.99)"
@@ -31,10 +34,15 @@ fn every_edge_has_the_numbers_of_plain_queries() {
         for row in rows {
             let same = |edge: &&Value| {
                 edge["protocol"] == protocol
-                    && ["client_ip", "server_ip"].iter().all(|end| edge[end] == row[end])
+                    && ["client_ip", "server_ip"]
+                        .iter()
+                        .all(|end| edge[end] == row[end])
             };
             let all = edges();
-            let edge = all.iter().find(same).unwrap_or_else(|| panic!("{row} has no edge"));
+            let edge = all
+                .iter()
+                .find(same)
+                .unwrap_or_else(|| panic!("{row} has no edge"));
             for (of_edge, of_query) in [
                 ("requests", "count"),
                 ("requests_per_second", "rate"),
@@ -62,7 +70,10 @@ fn it_fits_a_screen_and_names_hosts() {
     let dot = text(&run(&["map", "-r", SHOP, "--hosts", file, "--format", "dot"]).stdout);
     std::fs::remove_file(&hosts).expect("it was there");
     assert!(screen.contains("10.20.0.22 → shop:80 http"), "{screen}");
-    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    assert!(
+        screen.lines().all(|line| line.chars().count() <= 80),
+        "{screen}"
+    );
     // Names stay within their quotes.
     assert!(dot.contains(r#""10.20.0.21" [label="\"a\\b"];"#), "{dot}");
     assert_eq!(dot.matches(" -> ").count(), edges().len());
@@ -70,7 +81,12 @@ fn it_fits_a_screen_and_names_hosts() {
 
 #[test]
 fn a_map_of_several_parsers_is_the_commands() {
-    let output = run(&["query", "PARSE http, mysql_query PROCESS (service-map)", "-r", SHOP]);
+    let output = run(&[
+        "query",
+        "PARSE http, mysql_query PROCESS (service-map)",
+        "-r",
+        SHOP,
+    ]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("netalytics map"), "{error}");

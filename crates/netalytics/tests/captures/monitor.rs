@@ -13,7 +13,11 @@ use stream::{EngineOutput, EngineSet, TupleProjection};
 use super::{captures, query};
 
 fn plan_of(text: &str) -> Plan {
-    let query = query::check(text, &parsers::registry::schemas(), &query::HostTable::default());
+    let query = query::check(
+        text,
+        &parsers::registry::schemas(),
+        &query::HostTable::default(),
+    );
     planner::lower(&query.unwrap_or_else(|e| panic!("{text}: {e:?}")))
 }
 
@@ -43,7 +47,9 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
         topics: Vec::new(),
     };
     let order = order.encode();
-    orders.write_all(&(order.len() as u32).to_le_bytes()).expect("it reads its order");
+    orders
+        .write_all(&(order.len() as u32).to_le_bytes())
+        .expect("it reads its order");
     orders.write_all(&order).expect("it reads its order");
     (child, orders)
 }
@@ -56,15 +62,22 @@ fn frames(mut child: Child) -> (Vec<MonitorFrame>, bool, String) {
         frames.push(frame);
     }
     let mut errors = String::new();
-    child.stderr.take().expect("it has errors").read_to_string(&mut errors).expect("they are text");
+    child
+        .stderr
+        .take()
+        .expect("it has errors")
+        .read_to_string(&mut errors)
+        .expect("they are text");
     (frames, child.wait().expect("it ends").success(), errors)
 }
 
 /// JSON lines from the reports of several processes, merged one process after the other.
 fn collected(plan: &Plan, processes: &[Vec<MonitorFrame>]) -> String {
     let dataflow = std::slice::from_ref(&plan.dataflow);
-    let mut collector =
-        Collector::of_lanes(EngineSet::new(dataflow, &stream::EngineConfig::default()), 64 << 20);
+    let mut collector = Collector::of_lanes(
+        EngineSet::new(dataflow, &stream::EngineConfig::default()),
+        64 << 20,
+    );
     let mut rows: Vec<EngineOutput> = Vec::new();
     let lanes = || (0..processes.len() as u64).map(LaneId);
     lanes().for_each(|lane| collector.join(lane));
@@ -78,18 +91,31 @@ fn collected(plan: &Plan, processes: &[Vec<MonitorFrame>]) -> String {
         collector.finish(lane, &mut IgnoreCoverage(&mut rows));
     }
     collector.end(&mut IgnoreCoverage(&mut rows));
-    assert_eq!((collector.rows_late(), collector.counters().tuples_late), (0, 0));
+    assert_eq!(
+        (collector.rows_late(), collector.counters().tuples_late),
+        (0, 0)
+    );
     let raw = plan.dataflow.pipelines.is_empty();
     let mut shown = raw.then(|| TupleProjection::new(&plan.dataflow, collector.engine(), 64 << 20));
     let mut text = Vec::new();
-    let mut sink = JsonlSink::new(&mut text, &runner::heads(plan, collector.engine(), shown.as_ref()));
+    let mut sink = JsonlSink::new(
+        &mut text,
+        &runner::heads(plan, collector.engine(), shown.as_ref()),
+    );
     let mut write = |result: Option<usize>, batch: &tuple::Batch| {
-        sink.write(result.unwrap_or(0), batch).expect("memory takes all of it");
+        sink.write(result.unwrap_or(0), batch)
+            .expect("memory takes all of it");
     };
-    for EngineOutput { pipeline, batch, .. } in rows {
+    for EngineOutput {
+        pipeline, batch, ..
+    } in rows
+    {
         match &mut shown {
             None => write(pipeline, &batch),
-            Some(shown) => shown.take(&batch).into_iter().for_each(|batch| write(None, &batch)),
+            Some(shown) => shown
+                .take(&batch)
+                .into_iter()
+                .for_each(|batch| write(None, &batch)),
         }
     }
     if let Some(shown) = &mut shown {
@@ -104,7 +130,9 @@ fn collected(plan: &Plan, processes: &[Vec<MonitorFrame>]) -> String {
 fn by_result(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     let result = |line: &&str| {
-        let named = line.strip_prefix("{\"processor\":\"").and_then(|rest| rest.split_once('"'));
+        let named = line
+            .strip_prefix("{\"processor\":\"")
+            .and_then(|rest| rest.split_once('"'));
         named.map_or(String::new(), |(name, _)| name.to_owned())
     };
     lines.sort_by_key(result);
@@ -121,22 +149,37 @@ fn check(text: &str, capture: &Path) {
         drop(orders);
         assert!(is_well, "{text}: {errors}");
         assert_eq!(frames.first(), Some(&MonitorFrame::Started));
-        let Some(MonitorFrame::Closing { cut_short: None, summary }) = frames.last() else {
+        let Some(MonitorFrame::Closing {
+            cut_short: None,
+            summary,
+        }) = frames.last()
+        else {
             panic!("{text}: it ends with {:?}", frames.last());
         };
         let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
-        assert_eq!((&summary["complete"], &summary["packets"]["adds_up"]), (&true.into(), &true.into()));
+        assert_eq!(
+            (&summary["complete"], &summary["packets"]["adds_up"]),
+            (&true.into(), &true.into())
+        );
         let packets = summary["packets"]["received"].as_u64().expect("a number");
         let mut accounts = frames.iter().filter_map(|frame| match frame {
-            MonitorFrame::Account(counts) => {
-                counts.iter().find(|(name, _)| name == "packets").map(|(_, n)| *n)
-            }
+            MonitorFrame::Account(counts) => counts
+                .iter()
+                .find(|(name, _)| name == "packets")
+                .map(|(_, n)| *n),
             _ => None,
         });
         // Workers count the packets distributed to them.
-        assert!(accounts.next_back().is_some_and(|n| 0 < n && n <= packets), "{text}: {packets} packets");
+        assert!(
+            accounts.next_back().is_some_and(|n| 0 < n && n <= packets),
+            "{text}: {packets} packets"
+        );
         let got = collected(&plan, &[frames]);
-        assert_eq!(by_result(&got), by_result(&expected), "{text} with {workers} workers");
+        assert_eq!(
+            by_result(&got),
+            by_result(&expected),
+            "{text} with {workers} workers"
+        );
     }
 }
 
@@ -195,10 +238,17 @@ fn an_order_that_is_none_is_refused() {
             .spawn()
             .expect("the program starts");
         // It may have ended already.
-        let _ = child.stdin.take().expect("it has an input").write_all(input);
+        let _ = child
+            .stdin
+            .take()
+            .expect("it has an input")
+            .write_all(input);
         let output = child.wait_with_output().expect("it ends");
         assert!(output.stdout.is_empty());
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
     };
     for (input, code, words) in [
         (&[][..], 1, "there is no order"),
@@ -207,20 +257,32 @@ fn an_order_that_is_none_is_refused() {
         (&[1, 0, 0, 0, 0xff], 2, "the order is refused"),
     ] {
         let (ended, errors) = run(input);
-        assert!(ended == Some(code) && errors.contains(words), "{input:?}: {ended:?} {errors}");
+        assert!(
+            ended == Some(code) && errors.contains(words),
+            "{input:?}: {ended:?} {errors}"
+        );
     }
 }
 
 /// Its output when its input is a pipe that stays open, and it is ended in this way.
-fn ended_by(args: &[&str], end: impl FnOnce(ChildStdin) -> Option<ChildStdin>) -> (Vec<MonitorFrame>, bool) {
+fn ended_by(
+    args: &[&str],
+    end: impl FnOnce(ChildStdin) -> Option<ChildStdin>,
+) -> (Vec<MonitorFrame>, bool) {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");
-    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
+    let made = Command::new("mkfifo")
+        .arg(&pipe)
+        .status()
+        .expect("mkfifo is there");
     assert!(made.success());
     let path = pipe.to_str().expect("a path that is text");
     let (child, orders) = start(&plan_of("PARSE http"), &[args, &["-r", path]].concat());
     let bytes = std::fs::read(captures().join("shop/in.pcap")).expect("a capture");
-    let mut packets = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it reads the pipe");
+    let mut packets = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&pipe)
+        .expect("it reads the pipe");
     packets.write_all(&bytes).expect("it reads the pipe");
     let orders = end(orders);
     let (frames, is_well, _) = frames(child);
@@ -235,15 +297,23 @@ fn it_ends_with_whoever_started_it_and_with_its_lease() {
         other => panic!("it ends with {other:?}"),
     };
     let abandoned = ended_by(&[], |_| None);
-    assert_eq!(why(&abandoned.0).as_deref(), Some("the process that started it has ended"));
+    assert_eq!(
+        why(&abandoned.0).as_deref(),
+        Some("the process that started it has ended")
+    );
     let ran_out = ended_by(&["--lease", "1h"], |mut orders| {
         orders.write_all(b"renew 0\n").expect("it reads its lines");
         Some(orders)
     });
-    assert_eq!(why(&ran_out.0).as_deref(), Some("its lease was not renewed"));
+    assert_eq!(
+        why(&ran_out.0).as_deref(),
+        Some("its lease was not renewed")
+    );
     assert!(!abandoned.1 && !ran_out.1);
     let asked = ended_by(&["--lease", "1h"], |mut orders| {
-        orders.write_all(b"renew 60000\nnothing that is known\nend\n").expect("it reads its lines");
+        orders
+            .write_all(b"renew 60000\nnothing that is known\nend\n")
+            .expect("it reads its lines");
         Some(orders)
     });
     assert_eq!((why(&asked.0), asked.1), (None, true));

@@ -12,13 +12,20 @@ fn why(query: &str, capture: &Path) -> Vec<String> {
         .expect("the program starts");
     let said = String::from_utf8(output.stderr).expect("what the program says is UTF-8");
     assert!(output.status.success(), "{query}: {said}");
-    let reasons =
-        said.lines().filter_map(|line| line.strip_prefix("nothing found: ").or(line.strip_prefix("note: ")));
+    let reasons = said.lines().filter_map(|line| {
+        line.strip_prefix("nothing found: ")
+            .or(line.strip_prefix("note: "))
+    });
     reasons.map(str::to_owned).collect()
 }
 
 fn check(query: &str, capture: &Path, expected: &[&str]) {
-    assert_eq!(why(query, capture), expected, "{query} of {}", capture.display());
+    assert_eq!(
+        why(query, capture),
+        expected,
+        "{query} of {}",
+        capture.display()
+    );
 }
 
 #[test]
@@ -26,12 +33,33 @@ fn of_the_shop() {
     let shop = super::captures().join("shop/in.pcap");
     check("PARSE http", &shop, &[]);
     check("PARSE http PROCESS (count)", &shop, &[]);
-    check("PARSE http WHERE status = 599", &shop, &["WHERE left out all of 221 tuples"]);
-    check("PARSE http WHERE status = 599 PROCESS (count)", &shop, &["WHERE left out all of 221 tuples"]);
-    check("PARSE http FROM 192.0.2.1", &shop, &["FROM and TO match none of 1629 packets"]);
-    let turned = "812 packets of flows the other way round: FROM is the client that connects, TO the server";
-    check("PARSE http FROM *:80", &shop, &["FROM and TO match none of 1629 packets", turned]);
-    check("PARSE mysql_query TO *:80", &shop, &["39 flows not speaking mysql: 39 http (PARSE http)"]);
+    check(
+        "PARSE http WHERE status = 599",
+        &shop,
+        &["WHERE left out all of 221 tuples"],
+    );
+    check(
+        "PARSE http WHERE status = 599 PROCESS (count)",
+        &shop,
+        &["WHERE left out all of 221 tuples"],
+    );
+    check(
+        "PARSE http FROM 192.0.2.1",
+        &shop,
+        &["FROM and TO match none of 1629 packets"],
+    );
+    let turned =
+        "812 packets of flows the other way round: FROM is the client that connects, TO the server";
+    check(
+        "PARSE http FROM *:80",
+        &shop,
+        &["FROM and TO match none of 1629 packets", turned],
+    );
+    check(
+        "PARSE mysql_query TO *:80",
+        &shop,
+        &["39 flows not speaking mysql: 39 http (PARSE http)"],
+    );
     check(
         "PARSE rpc",
         &shop,
@@ -50,7 +78,10 @@ fn of_the_shop() {
     check(
         "PARSE http WHERE status = 200 and status = 404",
         &shop,
-        &["WHERE is never true: it contradicts itself about status", "WHERE left out all of 221 tuples"],
+        &[
+            "WHERE is never true: it contradicts itself about status",
+            "WHERE left out all of 221 tuples",
+        ],
     );
 }
 
@@ -62,16 +93,29 @@ fn of_protocols_that_are_not_read() {
             "PARSE http",
             "1 flow not speaking http: 1 tls (encrypted: not readable without keys",
         ),
-        ("pgsql/deepflow-pgsql-all.pcap", "PARSE mysql_query", "1 flow not speaking mysql: 1 not known"),
-        ("kafka/ndpi-kafka.pcapng", "PARSE http", "flows not speaking http: "),
+        (
+            "pgsql/deepflow-pgsql-all.pcap",
+            "PARSE mysql_query",
+            "1 flow not speaking mysql: 1 not known",
+        ),
+        (
+            "kafka/ndpi-kafka.pcapng",
+            "PARSE http",
+            "flows not speaking http: ",
+        ),
         (
             "dns/ndpi-default-dns.pcap",
             "PARSE tcp_conn_time",
             "5 packets, but nothing in them for tcp_conn_time",
         ),
     ] {
-        let Some(root) = testkit::corpus() else { return };
+        let Some(root) = testkit::corpus() else {
+            return;
+        };
         let said = why(query, &root.join("captures").join(capture));
-        assert!(said.len() == 1 && said[0].contains(expected), "{query} of {capture}: {said:?}");
+        assert!(
+            said.len() == 1 && said[0].contains(expected),
+            "{query} of {capture}: {said:?}"
+        );
     }
 }

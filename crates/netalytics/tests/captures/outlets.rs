@@ -64,12 +64,19 @@ impl Query {
             .spawn()
             .expect("the program starts");
         let packets = child.stdin.take();
-        Query { child, packets, folder }
+        Query {
+            child,
+            packets,
+            folder,
+        }
     }
 
     pub fn feed(&mut self, bytes: &[u8]) {
         let packets = self.packets.as_mut().expect("it is still fed");
-        packets.write_all(bytes).and_then(|()| packets.flush()).expect("the program reads");
+        packets
+            .write_all(bytes)
+            .and_then(|()| packets.flush())
+            .expect("the program reads");
     }
 
     /// Ends the input.
@@ -80,18 +87,32 @@ impl Query {
     pub fn done(mut self) -> Done {
         self.packets = None;
         let mut err = String::new();
-        self.child.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
+        self.child
+            .stderr
+            .take()
+            .expect("piped")
+            .read_to_string(&mut err)
+            .expect("text");
         let code = self.child.wait().expect("it ends").code();
-        let read = |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
+        let read =
+            |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
         let summary = serde_json::from_str(&read("summary")).unwrap_or_default();
-        Done { code, lines: read("rows").lines().map(String::from).collect(), err, summary }
+        Done {
+            code,
+            lines: read("rows").lines().map(String::from).collect(),
+            err,
+            summary,
+        }
     }
 }
 
 impl Done {
     /// A counter of the first outlet.
     pub fn count(&self, pointer: &str) -> u64 {
-        let count = self.summary.pointer(&format!("/delivered/0{pointer}")).and_then(Value::as_u64);
+        let count = self
+            .summary
+            .pointer(&format!("/delivered/0{pointer}"))
+            .and_then(Value::as_u64);
         count.unwrap_or_else(|| panic!("{pointer} of {}\n{}", self.summary, self.err))
     }
 
@@ -105,7 +126,12 @@ impl Done {
     /// Checks that all rows were sent or lost.
     pub fn adds_up(&self) {
         assert_eq!(self.count("/rows"), self.lines.len() as u64, "{}", self.err);
-        assert_eq!(self.count("/sent") + self.lost(), self.count("/rows"), "{}", self.err);
+        assert_eq!(
+            self.count("/sent") + self.lost(),
+            self.count("/rows"),
+            "{}",
+            self.err
+        );
         assert_eq!(self.code, Some(i32::from(self.lost() > 0)), "{}", self.err);
     }
 }
@@ -126,9 +152,14 @@ pub fn file(folder: &Path, name: &str, text: &str) -> String {
 
 /// Of a URL's windows of `group-count-hist`: number of tuples, and of those with a time.
 pub fn counted(rows: &[Value], url: &str) -> (f64, f64) {
-    let windows =
-        || rows.iter().filter(|row| row["url_template"] == url && row["processor"] == "group-count-hist");
+    let windows = || {
+        rows.iter()
+            .filter(|row| row["url_template"] == url && row["processor"] == "group-count-hist")
+    };
     let buckets = windows().flat_map(|row| row["hist_ns"].as_array().into_iter().flatten());
     let number = |value: &Value| value.as_f64().expect("a number");
-    (windows().map(|row| number(&row["count"])).sum(), buckets.map(|bucket| number(&bucket[1])).sum())
+    (
+        windows().map(|row| number(&row["count"])).sum(),
+        buckets.map(|bucket| number(&bucket[1])).sum(),
+    )
 }

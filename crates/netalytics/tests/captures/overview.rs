@@ -18,12 +18,16 @@ fn document(capture: &str) -> Value {
 
 fn rows(query: &str, capture: &str) -> Vec<Value> {
     let output = run(&["-q", "query", query, "-r", capture, "--format", "jsonl"]);
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+    text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+        .collect()
 }
 
 #[test]
 fn the_screen_of_the_shop() {
-    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/expected-overview.txt");
+    let expected =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop/expected-overview.txt");
     let output = run(&["overview", "-r", "captures/shop/in.pcap"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let got = text(&output.stdout);
@@ -32,7 +36,10 @@ fn the_screen_of_the_shop() {
     }
     assert_eq!(got, std::fs::read_to_string(&expected).unwrap_or_default());
     let lists = got.split("ASK NEXT").next().expect("there is a beginning");
-    assert!(lists.lines().all(|line| line.chars().count() <= 80), "{lists}");
+    assert!(
+        lists.lines().all(|line| line.chars().count() <= 80),
+        "{lists}"
+    );
     assert!(got.lines().count() <= 40, "{got}");
 }
 
@@ -40,7 +47,12 @@ fn the_screen_of_the_shop() {
 #[test]
 fn its_advice_can_be_pasted() {
     let next = document("captures/shop/in.pcap")["next"].clone();
-    let next: Vec<&str> = next.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    let next: Vec<&str> = next
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     assert_eq!(next.len(), 3, "{next:?}");
     for query in next {
         assert!(!rows(query, "captures/shop/in.pcap").is_empty(), "{query}");
@@ -67,8 +79,11 @@ fn a_lost_syn_is_a_slow_connect() {
     sent.sort_by_key(|one| one.ts);
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("connects.pcap");
-    std::fs::write(&capture, pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little))
-        .expect("it is written");
+    std::fs::write(
+        &capture,
+        pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little),
+    )
+    .expect("it is written");
     let capture = capture.to_str().expect("UTF-8");
     let overview = document(capture);
     let delayed = &overview["connects_delayed"];
@@ -77,7 +92,12 @@ fn a_lost_syn_is_a_slow_connect() {
         (&80.into(), &30.into()),
         "{overview}"
     );
-    assert!(delayed[0]["longest_ns"].as_f64().is_some_and(|ns| (1e9..1.1e9).contains(&ns)), "{delayed}");
+    assert!(
+        delayed[0]["longest_ns"]
+            .as_f64()
+            .is_some_and(|ns| (1e9..1.1e9).contains(&ns)),
+        "{delayed}"
+    );
     assert_eq!(overview["talkers"][0]["retransmissions"], 30);
     let screen = text(&run(&["overview", "-r", capture]).stdout);
     assert!(screen.contains("SLOW CONNECTS"), "{screen}");
@@ -87,8 +107,11 @@ fn a_lost_syn_is_a_slow_connect() {
 fn its_numbers_are_those_of_its_queries() {
     let mut captures = vec![PathBuf::from("captures/shop/in.pcap")];
     if let Some(root) = testkit::corpus() {
-        let more =
-            ["bench/mixed_live.pcap.gz", "live-captures/nfs.pcap.gz", "captures/mixed/mercury-emix.pcap.gz"];
+        let more = [
+            "bench/mixed_live.pcap.gz",
+            "live-captures/nfs.pcap.gz",
+            "captures/mixed/mercury-emix.pcap.gz",
+        ];
         captures.extend(more.iter().map(|name| root.join(name)));
     }
     for capture in captures {
@@ -98,68 +121,137 @@ fn its_numbers_are_those_of_its_queries() {
 
 fn check_numbers(capture: &str) {
     let overview = document(capture);
-    let queries = overview["queries"].as_array().expect("a list").iter().filter_map(Value::as_str);
+    let queries = overview["queries"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str);
     let alone: Vec<Value> = queries.flat_map(|query| rows(query, capture)).collect();
     let of = |processor: &str, is: &dyn Fn(&Value) -> bool| -> Vec<Value> {
-        alone.iter().filter(|row| row["processor"] == processor && is(row)).cloned().collect()
+        alone
+            .iter()
+            .filter(|row| row["processor"] == processor && is(row))
+            .cloned()
+            .collect()
     };
-    for service in overview["services"].as_array().expect("a list").iter().filter(|s| s["requests"].is_u64())
+    for service in overview["services"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|s| s["requests"].is_u64())
     {
         let is_it = |row: &Value| {
-            ["server_ip", "server_port"].iter().all(|f| row[f] == service[f])
+            ["server_ip", "server_port"]
+                .iter()
+                .all(|f| row[f] == service[f])
                 && row["count"] == service["requests"]
         };
         let rows = of("group-count-success-quantile", &is_it);
-        let same = |row: &Value| ["success", "p50_ns", "p99_ns"].iter().all(|f| row[f] == service[f]);
-        assert!(rows.iter().any(same), "{capture}: {service} is none of {rows:?}");
+        let same = |row: &Value| {
+            ["success", "p50_ns", "p99_ns"]
+                .iter()
+                .all(|f| row[f] == service[f])
+        };
+        assert!(
+            rows.iter().any(same),
+            "{capture}: {service} is none of {rows:?}"
+        );
     }
     for slow in overview["slowest"].as_array().expect("a list") {
-        let (key, request) = slow.as_object().expect("an object").iter().nth(1).expect("the key");
+        let (key, request) = slow
+            .as_object()
+            .expect("an object")
+            .iter()
+            .nth(1)
+            .expect("the key");
         let is_it = |row: &Value| {
-            &row[key] == request && row["count"] == slow["requests"] && row["p99_ns"] == slow["p99_ns"]
+            &row[key] == request
+                && row["count"] == slow["requests"]
+                && row["p99_ns"] == slow["p99_ns"]
         };
-        assert!(!of("group-quantile-count-top-k", &is_it).is_empty(), "{capture}: {slow}");
+        assert!(
+            !of("group-quantile-count-top-k", &is_it).is_empty(),
+            "{capture}: {slow}"
+        );
     }
     for failing in overview["failing"].as_array().expect("a list") {
-        let (key, request) = failing.as_object().expect("an object").iter().nth(1).expect("the key");
+        let (key, request) = failing
+            .as_object()
+            .expect("an object")
+            .iter()
+            .nth(1)
+            .expect("the key");
         let is_it = |row: &Value| &row[key] == request && row["count"] == failing["requests"];
-        assert!(!of("group-count-top-k", &is_it).is_empty(), "{capture}: {failing}");
+        assert!(
+            !of("group-count-top-k", &is_it).is_empty(),
+            "{capture}: {failing}"
+        );
     }
     // Flows and bytes, compared with the flows.
     let mut sums = BTreeMap::<(String, String), (u64, u64)>::new();
     for flow in rows("PARSE flow", capture) {
-        let sum = sums.entry((flow["transport"].to_string(), flow["application"].to_string())).or_default();
+        let sum = sums
+            .entry((
+                flow["transport"].to_string(),
+                flow["application"].to_string(),
+            ))
+            .or_default();
         let bytes = ["client_bytes", "server_bytes"].map(|f| flow[f].as_u64().expect("a number"));
         *sum = (sum.0 + 1, sum.1 + bytes.iter().sum::<u64>());
     }
     let applications = overview["applications"].as_array().expect("a list").iter();
     let got = applications.map(|a| {
         let number = |f: &str| a[f].as_u64().expect("a number");
-        ((a["transport"].to_string(), a["application"].to_string()), (number("flows"), number("bytes")))
+        (
+            (a["transport"].to_string(), a["application"].to_string()),
+            (number("flows"), number("bytes")),
+        )
     });
     assert_eq!(got.collect::<BTreeMap<_, _>>(), sums, "{capture}");
 }
 
 #[test]
 fn there_is_an_overview_of_every_capture() {
-    let Some(root) = testkit::corpus() else { return };
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
     let mut seen = 0;
     let folders = std::fs::read_dir(root.join("captures")).expect("the corpus can be read");
     let folders: Vec<_> = folders
-        .map(|folder| format!("captures/{}", folder.expect("a folder").file_name().display()))
+        .map(|folder| {
+            format!(
+                "captures/{}",
+                folder.expect("a folder").file_name().display()
+            )
+        })
         .collect();
-    for capture in
-        folders.iter().map(String::as_str).chain(["live-captures", "derived"]).flat_map(testkit::captures_in)
+    for capture in folders
+        .iter()
+        .map(String::as_str)
+        .chain(["live-captures", "derived"])
+        .flat_map(testkit::captures_in)
     {
         let path = capture.to_string_lossy();
         let output = run(&["-v", "overview", "-r", &path]);
         let (screen, messages) = (text(&output.stdout), text(&output.stderr));
         // Files that are not captures, or damaged, are reported.
         let is_told = output.status.success() || messages.contains("error: ");
-        assert!(is_told && output.status.code().is_some(), "{path}: {messages}");
-        assert!(!messages.contains("do not add up") && !messages.contains("panicked"), "{path}: {messages}");
-        let lists = screen.split("ASK NEXT").next().expect("there is a beginning");
-        assert!(lists.lines().all(|line| line.chars().count() <= 80), "{path}:\n{lists}");
+        assert!(
+            is_told && output.status.code().is_some(),
+            "{path}: {messages}"
+        );
+        assert!(
+            !messages.contains("do not add up") && !messages.contains("panicked"),
+            "{path}: {messages}"
+        );
+        let lists = screen
+            .split("ASK NEXT")
+            .next()
+            .expect("there is a beginning");
+        assert!(
+            lists.lines().all(|line| line.chars().count() <= 80),
+            "{path}:\n{lists}"
+        );
         assert!(screen.lines().count() <= 50, "{path}:\n{screen}");
         seen += 1;
     }

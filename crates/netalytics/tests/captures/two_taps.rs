@@ -39,10 +39,21 @@ struct Answer {
 
 fn ask(query: &str, client: &[u8], workers: &str) -> Answer {
     let folder = tempfile::tempdir().expect("a folder");
-    let (capture, summary) = (folder.path().join("client.pcap"), folder.path().join("summary.json"));
+    let (capture, summary) = (
+        folder.path().join("client.pcap"),
+        folder.path().join("summary.json"),
+    );
     std::fs::write(&capture, client).expect("written");
     let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
-        .args(["query", query, "--format", "jsonl", "--workers", workers, "--server-tap"])
+        .args([
+            "query",
+            query,
+            "--format",
+            "jsonl",
+            "--workers",
+            workers,
+            "--server-tap",
+        ])
         .arg(shop())
         .arg("-r")
         .arg(&capture)
@@ -50,12 +61,22 @@ fn ask(query: &str, client: &[u8], workers: &str) -> Answer {
         .arg(&summary)
         .output()
         .expect("the program starts");
-    assert!(output.status.success(), "{query}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{query}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).expect("JSON lines are UTF-8");
-    let rows = text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+    let rows = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+        .collect();
     let summary = std::fs::read(&summary).expect("a summary");
     let summary: Value = serde_json::from_slice(&summary).expect("a summary is JSON");
-    Answer { rows, taps: summary["taps"].clone() }
+    Answer {
+        rows,
+        taps: summary["taps"].clone(),
+    }
 }
 
 #[test]
@@ -71,12 +92,19 @@ fn what_lies_between_is_told_from_what_the_server_took() {
             assert!(rows.len() > 30, "{parser}: {rows:?}");
             for row in &rows {
                 assert_eq!(
-                    (row["tap.seen"].as_str(), row["tap.network_time_ns"].as_i64()),
+                    (
+                        row["tap.seen"].as_str(),
+                        row["tap.network_time_ns"].as_i64()
+                    ),
                     (Some("both"), Some(BETWEEN_NS)),
                     "{parser}: {row}"
                 );
                 let time = |name: &str| row[name].as_i64().expect("a time");
-                assert_eq!(time("tap.client_time_ns") - time("tap.server_time_ns"), BETWEEN_NS, "{row}");
+                assert_eq!(
+                    time("tap.client_time_ns") - time("tap.server_time_ns"),
+                    BETWEEN_NS,
+                    "{row}"
+                );
             }
             assert_eq!(
                 (&taps["client_only"], &taps["server_only"]),
@@ -90,18 +118,26 @@ fn what_lies_between_is_told_from_what_the_server_took() {
 #[test]
 fn what_is_rewritten_between_is_counted() {
     let client = at_the_clients(true);
-    let query = "PARSE http PROCESS (group-count-avg: group=(client_ip, tap.seen), value=tap.network_time)";
+    let query =
+        "PARSE http PROCESS (group-count-avg: group=(client_ip, tap.seen), value=tap.network_time)";
     let Answer { rows, taps } = ask(query, &client, "1");
     let counts = |seen: &str| -> i64 {
         let of = rows.iter().filter(|row| row["tap.seen"] == seen);
         of.map(|row| row["count"].as_i64().expect("a count")).sum()
     };
     assert!(counts("both") > 0 && counts("client") > 0, "{rows:#?}");
-    assert!(rows.iter().all(|row| (row["tap.seen"] == "client") == (row["client_ip"] == "192.0.2.22")));
-    let is_off =
-        |row: &&Value| row["tap.seen"] == "both" && row["avg_ns"].as_f64() != Some(BETWEEN_NS as f64);
+    assert!(
+        rows.iter()
+            .all(|row| (row["tap.seen"] == "client") == (row["client_ip"] == "192.0.2.22"))
+    );
+    let is_off = |row: &&Value| {
+        row["tap.seen"] == "both" && row["avg_ns"].as_f64() != Some(BETWEEN_NS as f64)
+    };
     assert_eq!(rows.iter().find(is_off), None);
-    assert_eq!((&taps["joined"], &taps["client_only"]), (&counts("both").into(), &counts("client").into()));
+    assert_eq!(
+        (&taps["joined"], &taps["client_only"]),
+        (&counts("both").into(), &counts("client").into())
+    );
     assert_eq!(taps["server_only"], taps["client_only"], "{taps}");
 }
 
@@ -113,13 +149,21 @@ fn exchanged_captures_are_mentioned() {
     let shop = shop();
     for (read, server_tap, is_mentioned) in [(&client, &shop, false), (&shop, &client, true)] {
         let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
-            .args(["query", "PARSE http SELECT tap.network_time", "--server-tap"])
+            .args([
+                "query",
+                "PARSE http SELECT tap.network_time",
+                "--server-tap",
+            ])
             .args([server_tap.as_path(), Path::new("-r"), read])
             .output()
             .expect("the program starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
-        assert_eq!(said.contains("are the captures swapped?"), is_mentioned, "{said}");
+        assert_eq!(
+            said.contains("are the captures swapped?"),
+            is_mentioned,
+            "{said}"
+        );
     }
 }
 
@@ -129,11 +173,27 @@ fn one_without_the_other_is_refused() {
     let shop = shop();
     let shop = shop.to_str().expect("UTF-8");
     for (query, flags, why) in [
-        ("PARSE http SELECT tap.network_time", vec![], "--server-tap FILE closer to the servers"),
-        ("PARSE http", vec!["--server-tap", shop], "uses no column that needs two taps"),
-        ("PARSE http SELECT tap.other", vec!["--server-tap", shop], "`tap` has no field `tap.other`"),
+        (
+            "PARSE http SELECT tap.network_time",
+            vec![],
+            "--server-tap FILE closer to the servers",
+        ),
+        (
+            "PARSE http",
+            vec!["--server-tap", shop],
+            "uses no column that needs two taps",
+        ),
+        (
+            "PARSE http SELECT tap.other",
+            vec!["--server-tap", shop],
+            "`tap` has no field `tap.other`",
+        ),
         ("PARSE dns SELECT tap.seen", vec![], "tap"),
-        ("PARSE http SELECT tap.seen", vec!["--server-tap", "/nowhere.pcap"], "/nowhere.pcap"),
+        (
+            "PARSE http SELECT tap.seen",
+            vec!["--server-tap", "/nowhere.pcap"],
+            "/nowhere.pcap",
+        ),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
             .args(["query", query, "-r", shop])
@@ -141,6 +201,9 @@ fn one_without_the_other_is_refused() {
             .output()
             .expect("the program starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(why), "{query}: {said}");
+        assert!(
+            !output.status.success() && said.contains(why),
+            "{query}: {said}"
+        );
     }
 }

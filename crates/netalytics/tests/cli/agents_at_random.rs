@@ -52,14 +52,35 @@ const EVENTS: [Event; 7] = [
 ];
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    std::env::var(name).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number"))
+    })
 }
 
 fn arguments(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
     let token = folder.path(&format!("{name}.token"));
-    let own = ["agent", "--server", &server.url, "--token-file", &token, "--name", name, "--folder"];
-    let play = ["--demo", "captures/shop/in.pcap", "--demo-pause", PAUSE, "--demo-in-step"];
-    let own = own.map(str::to_owned).into_iter().chain([folder.path(name)]);
+    let own = [
+        "agent",
+        "--server",
+        &server.url,
+        "--token-file",
+        &token,
+        "--name",
+        name,
+        "--folder",
+    ];
+    let play = [
+        "--demo",
+        "captures/shop/in.pcap",
+        "--demo-pause",
+        PAUSE,
+        "--demo-in-step",
+    ];
+    let own = own
+        .map(str::to_owned)
+        .into_iter()
+        .chain([folder.path(name)]);
     own.chain(play.map(str::to_owned)).collect()
 }
 
@@ -73,7 +94,10 @@ fn windows(rows: &[Value], from: i64) -> BTreeMap<i64, (u64, Option<String>)> {
         }
         let (_, count) = counts(std::slice::from_ref(row)).swap_remove(0);
         let window: &mut (u64, Option<String>) = windows.entry(start).or_default();
-        *window = (window.0 + count, row["agents_missing"].as_str().map(str::to_owned));
+        *window = (
+            window.0 + count,
+            row["agents_missing"].as_str().map(str::to_owned),
+        );
     }
     windows
 }
@@ -81,10 +105,16 @@ fn windows(rows: &[Value], from: i64) -> BTreeMap<i64, (u64, Option<String>)> {
 /// All rows hold; how many windows were complete, lacked agents, or came right behind those.
 fn check(rows: &[Value], from: i64, words: &str) -> [usize; 3] {
     let windows = windows(rows, from);
-    let is_behind =
-        |start: i64| windows.range(start - ROUND_NS..start).any(|(_, (_, missing))| missing.is_some());
+    let is_behind = |start: i64| {
+        windows
+            .range(start - ROUND_NS..start)
+            .any(|(_, (_, missing))| missing.is_some())
+    };
     let mut seen = BTreeSet::new();
-    for row in rows.iter().filter(|row| row["window_start"].as_i64() >= Some(from)) {
+    for row in rows
+        .iter()
+        .filter(|row| row["window_start"].as_i64() >= Some(from))
+    {
         let (path, count) = counts(std::slice::from_ref(row)).swap_remove(0);
         let start = row["window_start"].as_i64().expect("a time");
         assert!(seen.insert((start, path)), "twice: {row} after {words}");
@@ -93,7 +123,10 @@ fn check(rows: &[Value], from: i64, words: &str) -> [usize; 3] {
         assert!(!lacks, "data are missing: {row} after {words}: {windows:?}");
     }
     let count = |is: &dyn Fn(i64, bool) -> bool| {
-        windows.iter().filter(|(start, (_, missing))| is(**start, missing.is_some())).count()
+        windows
+            .iter()
+            .filter(|(start, (_, missing))| is(**start, missing.is_some()))
+            .count()
     };
     [
         count(&|start, lacks| !lacks && !is_behind(start)),
@@ -117,7 +150,14 @@ fn happen(
     };
     match event {
         Event::AgentKilled | Event::AgentEnded => {
-            signal(agent, if event == Event::AgentKilled { "KILL" } else { "TERM" });
+            signal(
+                agent,
+                if event == Event::AgentKilled {
+                    "KILL"
+                } else {
+                    "TERM"
+                },
+            );
             agents[at].0.wait().expect("it ends");
             std::thread::sleep(pause);
             agents[at] = start(&arguments(server, folder, AGENTS[at]));
@@ -125,8 +165,14 @@ fn happen(
         }
         Event::AgentStopped => stop(agent),
         Event::MonitorKilled | Event::MonitorEnded => {
-            let name = if event == Event::MonitorKilled { "KILL" } else { "TERM" };
-            children(agent).into_iter().for_each(|monitor| signal(monitor, name));
+            let name = if event == Event::MonitorKilled {
+                "KILL"
+            } else {
+                "TERM"
+            };
+            children(agent)
+                .into_iter()
+                .for_each(|monitor| signal(monitor, name));
         }
         Event::ServerKilled => server.start_again(folder),
         Event::ServerStopped => stop(server.pid()),
@@ -148,34 +194,48 @@ fn agents_at_random_report_no_row_twice_and_no_loss_is_silent() {
             start(&arguments(&server, &folder, name))
         })
         .collect();
-    AGENTS.iter().for_each(|name| wait("it comes", || is_connected(&server, name)));
+    AGENTS
+        .iter()
+        .for_each(|name| wait("it comes", || is_connected(&server, name)));
     let jobs = [(); 2].map(|()| {
         let id = server.start_job(QUERY);
         wait("rows of all", || lacks_nobody(&server, &id));
         // The first windows began before the agents did.
         let rows = server.rows(&["jobs", "results", &id]);
-        let from = rows.iter().filter_map(|row| row["window_end"].as_i64()).max().expect("rows");
+        let from = rows
+            .iter()
+            .filter_map(|row| row["window_end"].as_i64())
+            .max()
+            .expect("rows");
         (id, from)
     });
     let mut events = BTreeMap::new();
     for step in 1..=steps {
         let event = EVENTS[rng.below(EVENTS.len() as u64) as usize];
-        let (at, pause) = (rng.below(AGENTS.len() as u64) as usize, Duration::from_millis(rng.below(14_000)));
+        let (at, pause) = (
+            rng.below(AGENTS.len() as u64) as usize,
+            Duration::from_millis(rng.below(14_000)),
+        );
         *events.entry(event).or_insert(0) += 1;
         happen(event, at, pause, (&mut server, &mut agents), &folder);
         for (id, _) in &jobs {
             let before = server.rows(&["jobs", "results", id]).len();
-            wait("rows of all come again", || match server.rows(&["jobs", "results", id]).len() {
-                n if n > before => lacks_nobody(&server, id),
-                n => Err(format!("{n} rows")),
+            wait("rows of all come again", || {
+                match server.rows(&["jobs", "results", id]).len() {
+                    n if n > before => lacks_nobody(&server, id),
+                    n => Err(format!("{n} rows")),
+                }
             });
         }
         // Windows that are judged.
         std::thread::sleep(SETTLED);
         let words = format!("step {step}: {event:?} {} {pause:?}", AGENTS[at]);
         for (id, from) in &jobs {
-            let [whole, lacking, behind] = check(&server.rows(&["jobs", "results", id]), *from, &words);
-            eprintln!("{words}: job {id}: {whole} whole windows, {lacking} lack agents, {behind} not judged");
+            let [whole, lacking, behind] =
+                check(&server.rows(&["jobs", "results", id]), *from, &words);
+            eprintln!(
+                "{words}: job {id}: {whole} whole windows, {lacking} lack agents, {behind} not judged"
+            );
         }
         let monitors = agents.iter().map(|agent| children(agent.0.id()).len());
         eprintln!("monitors: {:?}", monitors.collect::<Vec<_>>());

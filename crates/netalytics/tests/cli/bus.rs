@@ -55,12 +55,28 @@ const QUERIES: &[&str] = &[
 fn flink(cluster: &TestCluster) -> [&str; 6] {
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let flink = cluster.flink.as_deref().expect("Flink");
-    ["--engine", "flink", "--flink-gateway", gateway, "--flink", flink]
+    [
+        "--engine",
+        "flink",
+        "--flink-gateway",
+        gateway,
+        "--flink",
+        flink,
+    ]
 }
 
 fn publish(kafka: &str, query: &str, capture: &str, what: &str) {
-    let flags =
-        ["--kafka", kafka, "--publish", what, "--no-redact", "--partitions", "3", "--retention", "24h"];
+    let flags = [
+        "--kafka",
+        kafka,
+        "--publish",
+        what,
+        "--no-redact",
+        "--partitions",
+        "3",
+        "--retention",
+        "24h",
+    ];
     let ran = run(&[&["publish", query, "-r", capture][..], &flags].concat());
     assert_eq!(ran.code, 0, "{query}: {}", ran.err);
 }
@@ -84,13 +100,16 @@ fn asked(kafka: &str, query: &str, what: &str, more: &[&str]) -> String {
 
 #[test]
 fn what_is_published_gives_the_rows_of_the_packets() {
-    let Some(cluster) =
-        TestCluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "query-bus", ClusterParts::KafkaAndFlink)
-    else {
+    let Some(cluster) = TestCluster::start(
+        Path::new(env!("CARGO_TARGET_TMPDIR")),
+        "query-bus",
+        ClusterParts::KafkaAndFlink,
+    ) else {
         return;
     };
-    let is_short =
-        ["", "_SECONDS"].iter().all(|n| std::env::var_os(format!("NETALYTICS_QUERIES{n}")).is_none());
+    let is_short = ["", "_SECONDS"]
+        .iter()
+        .all(|n| std::env::var_os(format!("NETALYTICS_QUERIES{n}")).is_none());
     if is_short {
         gives_the_rows_of_the_packets(&cluster);
         losses_are_told(&cluster);
@@ -128,16 +147,27 @@ fn captures_of_one_period_are_added() {
 }
 
 fn gives_the_rows_of_the_packets(cluster: &TestCluster) {
-    let (kafka, capture) = (cluster.kafka.as_str(), format!("{ROOT}/captures/shop/in.pcap"));
+    let (kafka, capture) = (
+        cluster.kafka.as_str(),
+        format!("{ROOT}/captures/shop/in.pcap"),
+    );
     let nobody = run(&["query", QUERIES[0], "--kafka", kafka]);
-    assert!(nobody.code == 2 && nobody.err.contains("netalytics publish 'PARSE http'"), "{}", nobody.err);
+    assert!(
+        nobody.code == 2 && nobody.err.contains("netalytics publish 'PARSE http'"),
+        "{}",
+        nobody.err
+    );
     publish(kafka, "PARSE http", &capture, "tuples");
     publish(kafka, "PARSE mysql_query", &capture, "tuples");
     for query in QUERIES {
         publish(kafka, query, &capture, "cells");
         let expected = over_packets(query, &capture);
         for what in ["tuples", "cells"] {
-            assert_eq!(published(kafka, query, what, &[]), expected, "{query}: {what}");
+            assert_eq!(
+                published(kafka, query, what, &[]),
+                expected,
+                "{query}: {what}"
+            );
         }
     }
     // Three windows of these; sliding ones within SINCE and UNTIL.
@@ -146,31 +176,63 @@ fn gives_the_rows_of_the_packets(cluster: &TestCluster) {
         let expected = over_packets(&within, &capture);
         assert!(expected.lines().count() > 3 && expected != over_packets(query, &capture));
         for what in ["tuples", "cells"] {
-            assert_eq!(asked(kafka, &within, what, &[]), expected, "{within}: {what}");
+            assert_eq!(
+                asked(kafka, &within, what, &[]),
+                expected,
+                "{within}: {what}"
+            );
         }
     }
     kept::what_is_published_is_kept_and_checked(kafka);
     kept::parsers_are_published_together(kafka);
-    let (gateway, jobs) =
-        (cluster.gateway.as_deref().expect("a gateway"), cluster.flink.as_deref().expect("Flink"));
-    let flink = ["--engine", "flink", "--flink-gateway", gateway, "--flink", jobs];
+    let (gateway, jobs) = (
+        cluster.gateway.as_deref().expect("a gateway"),
+        cluster.flink.as_deref().expect("Flink"),
+    );
+    let flink = [
+        "--engine",
+        "flink",
+        "--flink-gateway",
+        gateway,
+        "--flink",
+        jobs,
+    ];
     for (query, what) in [(QUERIES[0], "tuples"), (QUERIES[2], "cells")] {
-        assert_eq!(published(kafka, query, what, &flink), over_packets(query, &capture), "{query}: {what}");
+        assert_eq!(
+            published(kafka, query, what, &flink),
+            over_packets(query, &capture),
+            "{query}: {what}"
+        );
     }
     results::rows_are_told(cluster, &[&["--published", "cells"], &flink[..]].concat());
     // Nothing is left behind.
-    let topics =
-        cluster.kafka_tool("org.apache.kafka.tools.TopicCommand").arg("--list").output().expect("topics");
+    let topics = cluster
+        .kafka_tool("org.apache.kafka.tools.TopicCommand")
+        .arg("--list")
+        .output()
+        .expect("topics");
     let topics = String::from_utf8_lossy(&topics.stdout).into_owned();
-    assert!(topics.contains("netalytics.http.v1") && !topics.contains("netalytics.merged"), "{topics}");
+    assert!(
+        topics.contains("netalytics.http.v1") && !topics.contains("netalytics.merged"),
+        "{topics}"
+    );
     jobs::rows_come_over_kafka(cluster);
     // Queries unsupported by Flink are rejected before anything starts.
     let wrong = run(&[
-        &["query", "PARSE http WHERE url ~ 'a+b' PROCESS (count) SINCE 2001-01-01", "--kafka", kafka][..],
+        &[
+            "query",
+            "PARSE http WHERE url ~ 'a+b' PROCESS (count) SINCE 2001-01-01",
+            "--kafka",
+            kafka,
+        ][..],
         &flink,
     ]
     .concat());
-    assert!(wrong.code == 2 && wrong.err.contains("regular expression"), "{}", wrong.err);
+    assert!(
+        wrong.code == 2 && wrong.err.contains("regular expression"),
+        "{}",
+        wrong.err
+    );
 }
 
 /// Rows are marked by the capture's losses, as over a recording of it.
@@ -178,14 +240,26 @@ fn losses_are_told(cluster: &TestCluster) {
     let folder = Folder::new();
     let capture = hosts::lossy(&format!("{ROOT}/captures/shop/in.pcap"), 40, &folder);
     let recording = folder.path("recording");
-    let recorded = run(&["record", "PARSE http_get", "-r", &capture, "-o", &recording, "--no-redact"]);
+    let recorded = run(&[
+        "record",
+        "PARSE http_get",
+        "-r",
+        &capture,
+        "-o",
+        &recording,
+        "--no-redact",
+    ]);
     assert_eq!(recorded.code, 0, "{}", recorded.err);
     let query = "PARSE http_get PROCESS (group-count: group=status)";
     let expected = over_packets(query, &recording);
     assert!(!expected.contains("\"lost\":null"), "{expected}");
     for what in ["tuples", "cells"] {
         publish(&cluster.kafka, query, &capture, what);
-        assert_eq!(published(&cluster.kafka, query, what, &[]), expected, "{what}");
+        assert_eq!(
+            published(&cluster.kafka, query, what, &[]),
+            expected,
+            "{what}"
+        );
     }
     // Tuples are equal. Over Kafka they are sorted by `ts_end`, in a recording by completion, which is later for halves
     // after a loss.
@@ -195,28 +269,66 @@ fn losses_are_told(cluster: &TestCluster) {
         lines.sort();
         lines
     };
-    assert_eq!(sorted(&raw), sorted(&over_packets("PARSE http_get", &recording)));
+    assert_eq!(
+        sorted(&raw),
+        sorted(&over_packets("PARSE http_get", &recording))
+    );
 }
 
 #[test]
 fn what_flink_would_be_told_is_explained() {
     let query = "PARSE http PROCESS (group-count: group=status, w=1s)";
     for (flags, words) in [
-        (&[][..], &["'netalytics.cells.v1.", "TUMBLE", "SUM(", "'localhost:9092'"][..]),
+        (
+            &[][..],
+            &[
+                "'netalytics.cells.v1.",
+                "TUMBLE",
+                "SUM(",
+                "'localhost:9092'",
+            ][..],
+        ),
         (
             &["--published", "tuples", "--kafka", "k:1"],
             &["'netalytics.http.v1'", "TUMBLE", "`status`", "'k:1'"],
         ),
     ] {
         let ran = run(&[&["explain", query, "--engine", "flink"][..], flags].concat());
-        assert!(ran.code == 0 && ran.out.contains("EXECUTE STATEMENT SET"), "{}{}", ran.out, ran.err);
-        words.iter().for_each(|word| assert!(ran.out.contains(word), "no {word} in {}", ran.out));
+        assert!(
+            ran.code == 0 && ran.out.contains("EXECUTE STATEMENT SET"),
+            "{}{}",
+            ran.out,
+            ran.err
+        );
+        words
+            .iter()
+            .for_each(|word| assert!(ran.out.contains(word), "no {word} in {}", ran.out));
     }
-    let since = run(&["explain", &format!("{query} SINCE 2026-01-01"), "--engine", "flink"]);
-    assert!(since.out.contains("'scan.startup.timestamp-millis' = '1767225600000'"), "{}", since.out);
+    let since = run(&[
+        "explain",
+        &format!("{query} SINCE 2026-01-01"),
+        "--engine",
+        "flink",
+    ]);
+    assert!(
+        since
+            .out
+            .contains("'scan.startup.timestamp-millis' = '1767225600000'"),
+        "{}",
+        since.out
+    );
     // Existing data is waited for, however busy the broker is.
-    assert!(!since.out.contains("idle-timeout") && since.out.contains("scan.bounded.mode"), "{}", since.out);
-    let wrong = ["explain", "PARSE http WHERE url ~ 'a+b' PROCESS (count)", "--engine", "flink"];
+    assert!(
+        !since.out.contains("idle-timeout") && since.out.contains("scan.bounded.mode"),
+        "{}",
+        since.out
+    );
+    let wrong = [
+        "explain",
+        "PARSE http WHERE url ~ 'a+b' PROCESS (count)",
+        "--engine",
+        "flink",
+    ];
     let wrong = run(&[&wrong[..], &["--published", "tuples"]].concat());
     let is_told = wrong.err.contains("Flink cannot merge this query") && !wrong.err.contains("\\n");
     assert!(wrong.code == 2 && is_told, "{}", wrong.err);
@@ -226,10 +338,29 @@ fn what_flink_would_be_told_is_explained() {
 fn brokers_that_are_away_are_told() {
     for verb in ["query", "publish"] {
         let capture = format!("{ROOT}/captures/shop/in.pcap");
-        let input: &[&str] = if verb == "publish" { &["-r", &capture] } else { &[] };
+        let input: &[&str] = if verb == "publish" {
+            &["-r", &capture]
+        } else {
+            &[]
+        };
         let ran = run(&[&[verb, "PARSE http", "--kafka", "127.0.0.1:1"][..], input].concat());
-        assert!(ran.code == 1 && ran.err.contains("no broker answers at 127.0.0.1:1: "), "{}", ran.err);
+        assert!(
+            ran.code == 1 && ran.err.contains("no broker answers at 127.0.0.1:1: "),
+            "{}",
+            ran.err
+        );
     }
-    let ran = run(&["query", "PARSE http", "--kafka", "h:1", "--kafka-property", "sasl.pasword=secret"]);
-    assert!(ran.code == 2 && ran.err.contains("sasl.pasword") && !ran.err.contains("secret"), "{}", ran.err);
+    let ran = run(&[
+        "query",
+        "PARSE http",
+        "--kafka",
+        "h:1",
+        "--kafka-property",
+        "sasl.pasword=secret",
+    ]);
+    assert!(
+        ran.code == 2 && ran.err.contains("sasl.pasword") && !ran.err.contains("secret"),
+        "{}",
+        ran.err
+    );
 }

@@ -10,10 +10,17 @@ use super::{Folder, ROOT};
 
 /// Status of the response on a connection that stays open; `None` if it was closed.
 fn ask(stream: &mut TcpStream, path: &str, host: &str, header: &str) -> Option<String> {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n").ok()?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n"
+    )
+    .ok()?;
     let mut answer = [0; 64 << 10];
     let read = stream.read(&mut answer).ok()?;
-    String::from_utf8_lossy(&answer[..read]).split(' ').nth(1).map(str::to_owned)
+    String::from_utf8_lossy(&answer[..read])
+        .split(' ')
+        .nth(1)
+        .map(str::to_owned)
 }
 
 #[test]
@@ -23,15 +30,27 @@ fn idle_connections_keep_nobody_out() {
     let host = server.url.trim_start_matches("http://").to_owned();
     let connect = || {
         let stream = TcpStream::connect(&host).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a timeout");
         stream
     };
     let mut idle: Vec<TcpStream> = (0..600).map(|_| connect()).collect();
-    idle.iter_mut().for_each(|stream| drop(ask(stream, "/api/v1/health", &host, "")));
+    idle.iter_mut()
+        .for_each(|stream| drop(ask(stream, "/api/v1/health", &host, "")));
     // An agent connects.
     let (token, own) = (server.token(&folder, "late"), folder.path("late"));
-    let agent =
-        ["agent", "--server", &server.url, "--token-file", &token, "--name", "late", "--folder", &own];
+    let agent = [
+        "agent",
+        "--server",
+        &server.url,
+        "--token-file",
+        &token,
+        "--name",
+        "late",
+        "--folder",
+        &own,
+    ];
     let capture = format!("{ROOT}/captures/shop/in.pcap");
     let _agent = Process::start(&[&agent[..], &["--demo", &capture]].concat());
     server.await_agents(1);
@@ -44,12 +63,22 @@ fn idle_connections_keep_nobody_out() {
         .output()
         .expect("curl runs");
     let answer = String::from_utf8_lossy(&login.stdout).into_owned();
-    let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect(&answer);
-    let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap_or_default());
+    let cookie = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("set-cookie: "))
+        .expect(&answer);
+    let cookie = format!(
+        "Cookie: {}\r\n",
+        cookie.split(';').next().unwrap_or_default()
+    );
     let mut browser: Vec<TcpStream> = (0..6).map(|_| connect()).collect();
     for path in ["/api/v1/jobs", "/api/v1/agents"] {
         for stream in &mut browser {
-            assert_eq!(ask(stream, path, &host, &cookie).as_deref(), Some("200"), "{path}");
+            assert_eq!(
+                ask(stream, path, &host, &cookie).as_deref(),
+                Some("200"),
+                "{path}"
+            );
         }
     }
     let evicted = server.get("/api/v1/counters")["connections_evicted"].as_u64();

@@ -6,20 +6,57 @@ use crate::{Folder, check};
 #[test]
 fn what_cannot_be_asked_is_told() {
     let folder = Folder::new();
-    let away = ["network", "discover", "--switch", "leaf1=unix:/nowhere/db.sock"];
+    let away = [
+        "network",
+        "discover",
+        "--switch",
+        "leaf1=unix:/nowhere/db.sock",
+    ];
     let refused = |more: &[&str], code, words: &[&str]| check(&[&away, more].concat(), code, words);
     refused(&[], 1, &["cannot ask leaf1"]);
-    refused(&["--switch", "leaf1=unix:/elsewhere/db.sock"], 2, &["two --switch have one name"]);
-    refused(&["--addresses", "10.0.0.0/8"], 2, &["16777216 addresses", "4096"]);
-    refused(&["--addresses", "10.0.0.0/20", "--addresses", "10.9.0.1"], 2, &["4097 addresses"]);
-    refused(&["--addresses", "web"], 2, &["not a network, such as 10.0.1.0/24"]);
-    refused(&["--link-mbps", "0"], 2, &["--link-mbps", "not a number above 0"]);
-    refused(&["--controller", "https://x"], 2, &["http://127.0.0.1:8081"]);
-    refused(&["--controller", "http://127.0.0.1:9"], 1, &["cannot ask the controller"]);
+    refused(
+        &["--switch", "leaf1=unix:/elsewhere/db.sock"],
+        2,
+        &["two --switch have one name"],
+    );
+    refused(
+        &["--addresses", "10.0.0.0/8"],
+        2,
+        &["16777216 addresses", "4096"],
+    );
+    refused(
+        &["--addresses", "10.0.0.0/20", "--addresses", "10.9.0.1"],
+        2,
+        &["4097 addresses"],
+    );
+    refused(
+        &["--addresses", "web"],
+        2,
+        &["not a network, such as 10.0.1.0/24"],
+    );
+    refused(
+        &["--link-mbps", "0"],
+        2,
+        &["--link-mbps", "not a number above 0"],
+    );
+    refused(
+        &["--controller", "https://x"],
+        2,
+        &["http://127.0.0.1:8081"],
+    );
+    refused(
+        &["--controller", "http://127.0.0.1:9"],
+        1,
+        &["cannot ask the controller"],
+    );
     refused(&["--token-file", "t"], 2, &["--server"]);
     let broken = folder.file("broken.toml", b"[[host]]\nname = 3\n");
     refused(&["--into", &broken], 2, &["broken.toml", "line 2"]);
-    refused(&["--into", "/nowhere/network.toml"], 1, &["/nowhere/network.toml"]);
+    refused(
+        &["--into", "/nowhere/network.toml"],
+        1,
+        &["/nowhere/network.toml"],
+    );
     check(&["network", "discover"], 2, &["--switch"]);
     check(
         &["network", "discover", "--switch", "leaf1=tcp:10.0.0.1:6640"],

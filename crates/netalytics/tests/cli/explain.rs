@@ -11,8 +11,14 @@ const QUERY: &str = "PARSE tcp_conn_time TO 10.60.3.1:3306 PROCESS (diff-group: 
 fn a_plan_for_a_network_is_text_json_or_a_picture() {
     let folder = Folder::new();
     let network = folder.file("network.toml", SITE.as_bytes());
-    let explain =
-        |more: &[&str]| check(&[&["explain", QUERY, "--network", &network], more].concat(), 0, &[]).out;
+    let explain = |more: &[&str]| {
+        check(
+            &[&["explain", QUERY, "--network", &network], more].concat(),
+            0,
+            &[],
+        )
+        .out
+    };
     let text = explain(&[]);
     for line in [
         "parser        tcp_conn_time",
@@ -21,8 +27,12 @@ fn a_plan_for_a_network_is_text_json_or_a_picture() {
     ] {
         assert!(text.contains(line), "{line}:\n{text}");
     }
-    let plan: Value = serde_json::from_str(&explain(&["--format", "json", "--exact"])).expect("json");
-    assert_eq!((&plan["monitors"][0]["host"], &plan["flows"][0]["mbps"]), (&"leaf3".into(), &4.0.into()));
+    let plan: Value =
+        serde_json::from_str(&explain(&["--format", "json", "--exact"])).expect("json");
+    assert_eq!(
+        (&plan["monitors"][0]["host"], &plan["flows"][0]["mbps"]),
+        (&"leaf3".into(), &4.0.into())
+    );
     let more = ["--expect", "10.60.3.1:3306=6Mbps", "--format", "json"];
     let plan: Value = serde_json::from_str(&explain(&more)).expect("json");
     assert_eq!(plan["flows"][0]["mbps"], 10.0);
@@ -33,14 +43,27 @@ fn a_plan_for_a_network_is_text_json_or_a_picture() {
 fn what_is_wrong_with_a_plan_for_a_network_is_told() {
     let folder = Folder::new();
     let network = folder.file("network.toml", SITE.as_bytes());
-    let broken = folder.file("broken.toml", SITE.replacen("tier = \"edge\"", "tier = \"top\"", 1).as_bytes());
+    let broken = folder.file(
+        "broken.toml",
+        SITE.replacen("tier = \"edge\"", "tier = \"top\"", 1)
+            .as_bytes(),
+    );
     let costs = folder.file("costs.toml", b"[switch]\ncopy_ns = -1.0\n");
     let refused = |args: &[&str], words: &[&str]| {
         check(&[&["explain", QUERY], args].concat(), 2, words);
     };
-    refused(&["--network", &broken], &["broken.toml", "line 5", "aggregation"]);
-    refused(&["--network", &network, "--costs", &costs], &["costs.toml", "switch.copy_ns", "-1"]);
-    refused(&["--network", &network, "--expect", "web=1Mbps"], &["web", "10.0.1.2:80"]);
+    refused(
+        &["--network", &broken],
+        &["broken.toml", "line 5", "aggregation"],
+    );
+    refused(
+        &["--network", &network, "--costs", &costs],
+        &["costs.toml", "switch.copy_ns", "-1"],
+    );
+    refused(
+        &["--network", &network, "--expect", "web=1Mbps"],
+        &["web", "10.0.1.2:80"],
+    );
     refused(&["--exact"], &["--network"]);
     refused(&["--format", "svg"], &["--network"]);
     let bounded = |budget: &str| format!("PARSE http TO 10.60.1.3:80 BUDGET {budget}");
@@ -49,10 +72,22 @@ fn what_is_wrong_with_a_plan_for_a_network_is_told() {
         2,
         &["the monitor on leaf1", "BUDGET allows"],
     );
-    check(&["explain", &bounded("cpu=50%"), "--network", &network], 0, &[]);
+    check(
+        &["explain", &bounded("cpu=50%"), "--network", &network],
+        0,
+        &[],
+    );
     for verb in [&["explain"][..], &["query", "-r", "none.pcap"]] {
-        check(&[verb, &[&bounded("cpu=5%")]].concat(), 2, &["this query has no network"]);
+        check(
+            &[verb, &[&bounded("cpu=5%")]].concat(),
+            2,
+            &["this query has no network"],
+        );
     }
     let nobody = "PARSE http FROM 9.9.9.8 TO 9.9.9.9:80";
-    check(&["explain", nobody, "--network", &network], 2, &["neither such servers nor their clients"]);
+    check(
+        &["explain", nobody, "--network", &network],
+        2,
+        &["neither such servers nor their clients"],
+    );
 }

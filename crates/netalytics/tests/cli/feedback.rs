@@ -34,9 +34,18 @@ impl Running {
         fs::create_dir_all(folder).expect("a folder");
         let file = |name: &str| File::create(folder.join(name)).expect("a file");
         let mut command = Command::new(BINARY);
-        command.args(args).arg("--summary-json").arg(folder.join("summary"));
-        command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
-        Running { child: command.spawn().expect("it starts"), folder: folder.to_owned() }
+        command
+            .args(args)
+            .arg("--summary-json")
+            .arg(folder.join("summary"));
+        command
+            .stdin(Stdio::null())
+            .stdout(file("out"))
+            .stderr(file("err"));
+        Running {
+            child: command.spawn().expect("it starts"),
+            folder: folder.to_owned(),
+        }
     }
 
     fn said(&self, name: &str) -> String {
@@ -49,13 +58,19 @@ impl Running {
             let said = self.said(name);
             let code = self.child.try_wait().expect("it can be waited for");
             assert!(code.is_none(), "{code:?}: {}", self.said("err"));
-            if said.contains(words) { Ok(said) } else { Err(self.said("err")) }
+            if said.contains(words) {
+                Ok(said)
+            } else {
+                Err(self.said("err"))
+            }
         })
     }
 
     /// Ends it with Ctrl-C; returns its counters.
     fn end(mut self) -> Value {
-        let killed = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let killed = Command::new("kill")
+            .args(["-INT", &self.child.id().to_string()])
+            .status();
         assert!(killed.is_ok_and(|status| status.success()));
         let code = self.child.wait().expect("it ends");
         assert!(code.success(), "{code}: {}", self.said("err"));
@@ -96,12 +111,19 @@ impl Load {
             .spawn()
             .expect("python runs");
         let answers = BufReader::new(child.stdout.take().expect("piped"));
-        Some(Load { input: child.stdin.take(), child, answers, name })
+        Some(Load {
+            input: child.stdin.take(),
+            child,
+            answers,
+            name,
+        })
     }
 
     fn phase(&mut self, name: &str) {
         let input = self.input.as_mut().expect("it goes on");
-        writeln!(input, "phase {name}").and_then(|()| input.flush()).expect("it hears");
+        writeln!(input, "phase {name}")
+            .and_then(|()| input.flush())
+            .expect("it hears");
         assert_eq!(self.answer(), "ok\n");
     }
 
@@ -122,7 +144,9 @@ impl Drop for Load {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = Command::new("ip").args(["link", "del", &format!("{}a", self.name)]).status();
+        let _ = Command::new("ip")
+            .args(["link", "del", &format!("{}a", self.name)])
+            .status();
     }
 }
 
@@ -136,7 +160,10 @@ impl Held {
     /// `None` without such control groups, if `ALLOW_MISSING` names `cgroup-cpu`.
     fn of(pid: &str) -> Option<Held> {
         let name = format!("netalytics-{}", std::process::id());
-        let of = |(version, root): (u8, &str)| Held { folder: Path::new(root).join(&name), version };
+        let of = |(version, root): (u8, &str)| Held {
+            folder: Path::new(root).join(&name),
+            version,
+        };
         for held in [(1, "/sys/fs/cgroup/cpu"), (2, "/sys/fs/cgroup")].map(of) {
             let is_there = fs::create_dir(&held.folder).is_ok() && held.limit_file().exists();
             if is_there && fs::write(held.folder.join("cgroup.procs"), pid).is_ok() {
@@ -148,7 +175,11 @@ impl Held {
     }
 
     fn limit_file(&self) -> PathBuf {
-        self.folder.join(if self.version == 1 { "cpu.cfs_quota_us" } else { "cpu.max" })
+        self.folder.join(if self.version == 1 {
+            "cpu.cfs_quota_us"
+        } else {
+            "cpu.max"
+        })
     }
 
     /// Limits it to this number of milliseconds per second.
@@ -173,7 +204,10 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.let_go();
         let root = self.folder.parent().expect("a root");
-        for pid in fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default().lines() {
+        for pid in fs::read_to_string(self.folder.join("cgroup.procs"))
+            .unwrap_or_default()
+            .lines()
+        {
             let _ = fs::write(root.join("cgroup.procs"), pid);
         }
         let _ = fs::remove_dir(&self.folder);
@@ -203,7 +237,13 @@ fn cpu_ms(pid: &str) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
     let behind = stat.rsplit(") ").next().expect("its numbers");
     // Assumes ticks of 10 ms.
-    behind.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10
+    behind
+        .split(' ')
+        .skip(11)
+        .take(2)
+        .filter_map(|ticks| ticks.parse::<u64>().ok())
+        .sum::<u64>()
+        * 10
 }
 
 /// Lag of a reader in a partition, from both positions.
@@ -218,7 +258,12 @@ impl Lag {
     fn open(brokers: &str, partition: usize) -> Lag {
         let kafka = Kafka::new(brokers, []).expect("brokers");
         let topics = TopicAdmin::connect(&kafka, PATIENCE).expect("brokers");
-        Lag { topics, watch: ProgressWatch::open(&kafka, PATIENCE).expect("the topic"), partition, at: None }
+        Lag {
+            topics,
+            watch: ProgressWatch::open(&kafka, PATIENCE).expect("the topic"),
+            partition,
+            at: None,
+        }
     }
 
     /// Lag after the next step of the reader.
@@ -230,7 +275,8 @@ impl Lag {
                     last = note.at.get(self.partition).copied().flatten().or(last);
                 }
             }
-            last.filter(|_| last != self.at).ok_or_else(|| format!("it stands at {last:?}"))
+            last.filter(|_| last != self.at)
+                .ok_or_else(|| format!("it stands at {last:?}"))
         });
         self.at = Some(at);
         self.topics.offsets(TOPIC).expect("offsets")[self.partition].end - at
@@ -255,11 +301,20 @@ impl Lag {
 /// Rows of [`QUERY`] by path: tuples, their weighted number, and its variance.
 fn by_path(rows: &str) -> BTreeMap<String, (f64, f64, f64)> {
     let mut paths: BTreeMap<String, (f64, f64, f64)> = BTreeMap::new();
-    for row in rows.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")) {
-        let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+    for row in rows
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+    {
+        let number = |name: &str| {
+            row[name]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{name}: {row}"))
+        };
         let (count, low, rate) = (number("count"), number("count_low"), number("sample_rate"));
         let tuples = (count * rate).round();
-        let sums = paths.entry(row["path"].as_str().expect("a path").to_owned()).or_default();
+        let sums = paths
+            .entry(row["path"].as_str().expect("a path").to_owned())
+            .or_default();
         sums.0 += tuples;
         sums.1 += count;
         // The upper bound of few flows is unbounded: the rest of a second in the next window. Each tuple is a separate
@@ -273,22 +328,53 @@ fn by_path(rows: &str) -> BTreeMap<String, (f64, f64, f64)> {
 }
 
 pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
-    let Some(mut load) = Load::start() else { return };
+    let Some(mut load) = Load::start() else {
+        return;
+    };
     let kafka = cluster.kafka.as_str();
-    let (gateway, jobs) =
-        (cluster.gateway.as_deref().expect("a gateway"), cluster.flink.as_deref().expect("Flink"));
+    let (gateway, jobs) = (
+        cluster.gateway.as_deref().expect("a gateway"),
+        cluster.flink.as_deref().expect("Flink"),
+    );
     let interface = format!("{}b", load.name);
     let mut publisher = Running::start(
         &tmp.join("publisher"),
-        &["publish", "PARSE http SAMPLE auto", "-i", &interface, "--kafka", kafka, "--no-redact"],
+        &[
+            "publish",
+            "PARSE http SAMPLE auto",
+            "-i",
+            &interface,
+            "--kafka",
+            kafka,
+            "--no-redact",
+        ],
     );
     let said = publisher.wait_for("err", "publishing to partition");
-    let partition = said.split("partition ").nth(1).and_then(|rest| rest.split(' ').next());
+    let partition = said
+        .split("partition ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
     let mut asker = Running::start(
         &tmp.join("asker"),
         &[
-            &["query", QUERY, "--kafka", kafka, "--published", "tuples", "--format", "jsonl"][..],
-            &["--engine", "flink", "--flink-gateway", gateway, "--flink", jobs],
+            &[
+                "query",
+                QUERY,
+                "--kafka",
+                kafka,
+                "--published",
+                "tuples",
+                "--format",
+                "jsonl",
+            ][..],
+            &[
+                "--engine",
+                "flink",
+                "--flink-gateway",
+                gateway,
+                "--flink",
+                jobs,
+            ],
         ]
         .concat(),
     );
@@ -301,9 +387,16 @@ pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
     std::thread::sleep(span);
     let used = (cpu_ms(&pid) - used) / span.as_secs();
     let Some(held) = Held::of(&pid) else { return };
-    let mut lag = Lag::open(kafka, partition.and_then(|n| n.parse().ok()).expect("a partition"));
+    let mut lag = Lag::open(
+        kafka,
+        partition.and_then(|n| n.parse().ok()).expect("a partition"),
+    );
     load.phase("slow");
-    hold_until(&held, used, || publisher.said("err").contains("is behind: SAMPLE auto reduces the rate to"));
+    hold_until(&held, used, || {
+        publisher
+            .said("err")
+            .contains("is behind: SAMPLE auto reduces the rate to")
+    });
     lag.settle();
     load.phase("again");
     held.let_go();
@@ -317,22 +410,48 @@ pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
     let asked = asker.end();
 
     // Every packet, and every tuple.
-    let number = |of: &Value, pointer: &str| of.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
-    let (received, lost) =
-        (number(&counted, "/packets/received"), number(&counted, "/source/lost_before_us"));
+    let number =
+        |of: &Value, pointer: &str| of.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+    let (received, lost) = (
+        number(&counted, "/packets/received"),
+        number(&counted, "/source/lost_before_us"),
+    );
     assert_eq!(received + lost, PACKETS * sent.values().sum::<u64>());
-    assert_eq!(counted.pointer("/packets/adds_up"), Some(&Value::Bool(true)));
+    assert_eq!(
+        counted.pointer("/packets/adds_up"),
+        Some(&Value::Bool(true))
+    );
     assert!(number(&counted, "/packets/sampled_out") > 0 && asked["complete"] == Value::Bool(true));
     let published = number(&counted, "/rows");
-    assert!(published > 0 && published <= number(&counted, "/sent/acknowledged"), "{counted}");
+    assert!(
+        published > 0 && published <= number(&counted, "/sent/acknowledged"),
+        "{counted}"
+    );
     // Data read by Flink is readable by others.
-    let chosen = "PARSE http WHERE path LIKE '/fast/%' OR path LIKE '/slow/%' OR path LIKE '/again/%'";
+    let chosen =
+        "PARSE http WHERE path LIKE '/fast/%' OR path LIKE '/slow/%' OR path LIKE '/again/%'";
     let past = QUERY.replace("PARSE http", chosen) + " SINCE 2001-01-01";
-    let past = run(&["query", &past, "--kafka", kafka, "--published", "tuples", "--format", "jsonl"]);
+    let past = run(&[
+        "query",
+        &past,
+        "--kafka",
+        kafka,
+        "--published",
+        "tuples",
+        "--format",
+        "jsonl",
+    ]);
     assert_eq!(past.code, 0, "{}", past.err);
-    let is_whole = |path: &str| ["/fast/", "/slow/", "/again/"].iter().any(|phase| path.starts_with(phase));
+    let is_whole = |path: &str| {
+        ["/fast/", "/slow/", "/again/"]
+            .iter()
+            .any(|phase| path.starts_with(phase))
+    };
     let there = by_path(&past.out);
-    let read: BTreeMap<_, _> = rows.into_iter().filter(|(path, _)| is_whole(path)).collect();
+    let read: BTreeMap<_, _> = rows
+        .into_iter()
+        .filter(|(path, _)| is_whole(path))
+        .collect();
     assert!(read.keys().eq(there.keys()) && there.len() > 10);
     for (path, (tuples, ..)) in &read {
         assert_eq!(*tuples, there[path].0, "{path}");
@@ -341,11 +460,19 @@ pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
     let mut phases: BTreeMap<&str, (f64, f64, f64)> = BTreeMap::new();
     for (path, (_, count, variance)) in read.iter().filter(|_| lost == 0) {
         let truth = sent[path] as f64;
-        assert!((count - truth).abs() <= 4.0 * variance.sqrt() + 1e-6, "{path}: {count} of {truth}");
-        let phase = phases.entry(path.split('/').nth(1).expect("a phase")).or_default();
+        assert!(
+            (count - truth).abs() <= 4.0 * variance.sqrt() + 1e-6,
+            "{path}: {count} of {truth}"
+        );
+        let phase = phases
+            .entry(path.split('/').nth(1).expect("a phase"))
+            .or_default();
         *phase = (phase.0 + truth, phase.1 + count, phase.2 + variance);
     }
     for (phase, (truth, count, variance)) in phases {
-        assert!((count - truth).abs() <= 4.0 * variance.sqrt() + 1e-6, "{phase}: {count} of {truth}");
+        assert!(
+            (count - truth).abs() <= 4.0 * variance.sqrt() + 1e-6,
+            "{phase}: {count} of {truth}"
+        );
     }
 }

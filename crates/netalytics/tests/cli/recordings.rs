@@ -14,7 +14,13 @@ const HOSTILE: &str = "..%2F..%2F%3Cscript%3Ealert(1)%3C%2Fscript%3E%E2%80%AE.pc
 /// Status and body of a response; `token`: the secret.
 fn ask(url: &str, token: &str, more: &[&str]) -> (u16, String) {
     let output = Command::new("curl")
-        .args(["-sS", "-w", "\n%{http_code}", "-H", &format!("Authorization: Bearer {token}")])
+        .args([
+            "-sS",
+            "-w",
+            "\n%{http_code}",
+            "-H",
+            &format!("Authorization: Bearer {token}"),
+        ])
         .args(more)
         .arg(url)
         .current_dir(super::ROOT)
@@ -38,13 +44,21 @@ impl Shelf {
 
     fn send(&self, token: &str, name: &str, file: &str) -> (u16, Value) {
         let data = format!("@{file}");
-        self.ask(token, &format!("/recordings?name={name}"), &["--data-binary", &data])
+        self.ask(
+            token,
+            &format!("/recordings?name={name}"),
+            &["--data-binary", &data],
+        )
     }
 
     fn query(&self, token: &str, id: &str, query: &str) -> (u16, String) {
         let body = json!({ "query": query, "recording": id }).to_string();
         let json = ["-H", "Content-Type: application/json", "-d", &body];
-        ask(&format!("{}/api/v1/query?format=jsonl", self.server.url), token, &json)
+        ask(
+            &format!("{}/api/v1/query?format=jsonl", self.server.url),
+            token,
+            &json,
+        )
     }
 
     fn list(&self, token: &str) -> Vec<Value> {
@@ -54,13 +68,18 @@ impl Shelf {
     }
 
     fn token(&self, name: &str, role: &str) -> String {
-        let made = self.server.post("/tokens", &json!({ "name": name, "role": role }));
+        let made = self
+            .server
+            .post("/tokens", &json!({ "name": name, "role": role }));
         made["secret"].as_str().expect("a secret").to_owned()
     }
 }
 
 fn rows(text: &str) -> Vec<Value> {
-    let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    let mut rows: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row"))
+        .collect();
     for row in &mut rows {
         row.as_object_mut().map(|row| row.remove("agents_missing"));
     }
@@ -69,11 +88,40 @@ fn rows(text: &str) -> Vec<Value> {
 
 fn start(folder: &Folder) -> Shelf {
     let shelf = folder.path("shelf");
-    check(&["record", "PARSE http", "-r", CAPTURE, "-o", &format!("{shelf}/shop"), "-q"], 0, &[]);
-    std::fs::copy(format!("{}/{CAPTURE}", super::ROOT), format!("{shelf}/shop.pcap")).expect("a copy");
+    check(
+        &[
+            "record",
+            "PARSE http",
+            "-r",
+            CAPTURE,
+            "-o",
+            &format!("{shelf}/shop"),
+            "-q",
+        ],
+        0,
+        &[],
+    );
+    std::fs::copy(
+        format!("{}/{CAPTURE}", super::ROOT),
+        format!("{shelf}/shop.pcap"),
+    )
+    .expect("a copy");
     std::os::unix::fs::symlink("/etc", format!("{shelf}/elsewhere")).expect("a link");
-    let server = Server::with(folder, &["--recordings", &shelf, "--upload-mib", "1", "--uploads-mib", "2"]);
-    let admin = std::fs::read_to_string(&server.token).expect("the first token").trim().to_owned();
+    let server = Server::with(
+        folder,
+        &[
+            "--recordings",
+            &shelf,
+            "--upload-mib",
+            "1",
+            "--uploads-mib",
+            "2",
+        ],
+    );
+    let admin = std::fs::read_to_string(&server.token)
+        .expect("the first token")
+        .trim()
+        .to_owned();
     Shelf { server, admin }
 }
 
@@ -84,15 +132,25 @@ fn recordings_answer_as_in_the_terminal() {
     let (status, sent) = shelf.send(&shelf.admin, HOSTILE, CAPTURE);
     assert_eq!(status, 201, "{sent}");
     assert_eq!(sent["name"], "../../<script>alert(1)</script>\u{202e}.pcap");
-    assert!(sent["first_ns"].is_string() && sent["last_ns"].is_string(), "{sent}");
+    assert!(
+        sent["first_ns"].is_string() && sent["last_ns"].is_string(),
+        "{sent}"
+    );
     let all = shelf.list(&shelf.admin);
     let id = |kind: &str| -> String {
-        let one = all.iter().find(|one| one["kind"] == kind).unwrap_or_else(|| panic!("no {kind}: {all:?}"));
+        let one = all
+            .iter()
+            .find(|one| one["kind"] == kind)
+            .unwrap_or_else(|| panic!("no {kind}: {all:?}"));
         one["id"].as_str().expect("an id").to_owned()
     };
     assert_eq!(all.len(), 3, "a link is none of them: {all:?}");
     let recorded = folder.path("shelf/shop");
-    for (kind, file) in [("upload", CAPTURE), ("capture", CAPTURE), ("data_set", recorded.as_str())] {
+    for (kind, file) in [
+        ("upload", CAPTURE),
+        ("capture", CAPTURE),
+        ("data_set", recorded.as_str()),
+    ] {
         for query in [
             "PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99)",
             "PARSE http SINCE 500ms WHERE status >= 200 PROCESS (diff-group: group=url_template, w=100ms)",
@@ -101,41 +159,77 @@ fn recordings_answer_as_in_the_terminal() {
         ] {
             let (status, answered) = shelf.query(&shelf.admin, &id(kind), query);
             assert_eq!(status, 200, "{kind} {query}: {answered}");
-            let expected = rows(&check(&["query", query, "-r", file, "--format", "jsonl", "-q"], 0, &[]).out);
+            let expected = rows(
+                &check(
+                    &["query", query, "-r", file, "--format", "jsonl", "-q"],
+                    0,
+                    &[],
+                )
+                .out,
+            );
             assert!(!expected.is_empty(), "{query}");
             assert_eq!(rows(&answered), expected, "{kind} {query}");
         }
     }
-    let (status, wrong) = shelf.query(&shelf.admin, &id("data_set"), "PARSE mysql_query PROCESS (count)");
-    assert!(status == 400 && wrong.contains("no tuples of mysql_query"), "{status} {wrong}");
+    let (status, wrong) = shelf.query(
+        &shelf.admin,
+        &id("data_set"),
+        "PARSE mysql_query PROCESS (count)",
+    );
+    assert!(
+        status == 400 && wrong.contains("no tuples of mysql_query"),
+        "{status} {wrong}"
+    );
     let (status, wrong) = shelf.query(&shelf.admin, &id("capture"), "PARSE http PROCESS (cout)");
     assert!(status == 400 && wrong.contains("place"), "{status} {wrong}");
-    let (status, _) = shelf.ask(&shelf.admin, &format!("/recordings/{}", id("upload")), &["-X", "DELETE"]);
+    let (status, _) = shelf.ask(
+        &shelf.admin,
+        &format!("/recordings/{}", id("upload")),
+        &["-X", "DELETE"],
+    );
     assert_eq!(status, 204);
     assert_eq!(shelf.list(&shelf.admin).len(), 2);
-    assert_eq!(shelf.query(&shelf.admin, &id("upload"), "PARSE http PROCESS (count)").0, 404);
+    assert_eq!(
+        shelf
+            .query(&shelf.admin, &id("upload"), "PARSE http PROCESS (count)")
+            .0,
+        404
+    );
 }
 
 #[test]
 fn recordings_are_for_those_who_may() {
     let folder = Folder::new();
     let shelf = start(&folder);
-    let [one, other, raw, view] =
-        ["run", "run", "raw", "view"].map(|role| shelf.token(&format!("{role}-{}", rand(role)), role));
+    let [one, other, raw, view] = ["run", "run", "raw", "view"]
+        .map(|role| shelf.token(&format!("{role}-{}", rand(role)), role));
     let (status, sent) = shelf.send(&one, "shop.pcap", CAPTURE);
     assert_eq!(status, 201, "{sent}");
     let id = sent["id"].as_str().expect("an id");
     // Its uploader may run any query; others except admins do not see it.
     assert_eq!(shelf.query(&one, id, "PARSE http LIMIT 1 ROWS").0, 200);
     assert_eq!(shelf.query(&other, id, "PARSE http PROCESS (count)").0, 404);
-    assert_eq!(shelf.query(&shelf.admin, id, "PARSE http PROCESS (count)").0, 200);
+    assert_eq!(
+        shelf
+            .query(&shelf.admin, id, "PARSE http PROCESS (count)")
+            .0,
+        200
+    );
     assert!(shelf.list(&other).iter().all(|one| one["id"] != id));
-    assert_eq!(shelf.ask(&other, &format!("/recordings/{id}"), &["-X", "DELETE"]).0, 404);
+    assert_eq!(
+        shelf
+            .ask(&other, &format!("/recordings/{id}"), &["-X", "DELETE"])
+            .0,
+        404
+    );
     assert_eq!(shelf.ask(&view, "/recordings", &[]).0, 403);
     // Entries of the folder: unredacted texts require raw; numbers over redacted ones do not.
     let of = |kind: &str| -> String {
         let all = shelf.list(&shelf.admin);
-        all.iter().find(|one| one["kind"] == kind).expect("it")["id"].as_str().expect("an id").to_owned()
+        all.iter().find(|one| one["kind"] == kind).expect("it")["id"]
+            .as_str()
+            .expect("an id")
+            .to_owned()
     };
     for (token, kind, query, expected) in [
         (&one, "capture", "PARSE http PROCESS (count)", 403),
@@ -147,22 +241,66 @@ fn recordings_are_for_those_who_may() {
         let (status, said) = shelf.query(token, &of(kind), query);
         assert_eq!(status, expected, "{kind} {query}: {said}");
     }
-    assert_eq!(shelf.ask(&raw, &format!("/recordings/{}", of("capture")), &["-X", "DELETE"]).0, 403);
-    assert_eq!(shelf.ask(&shelf.admin, &format!("/recordings/{}", of("capture")), &["-X", "DELETE"]).0, 204);
-    assert_eq!(shelf.ask(&shelf.admin, &format!("/recordings/{}", of("data_set")), &["-X", "DELETE"]).0, 204);
+    assert_eq!(
+        shelf
+            .ask(
+                &raw,
+                &format!("/recordings/{}", of("capture")),
+                &["-X", "DELETE"]
+            )
+            .0,
+        403
+    );
+    assert_eq!(
+        shelf
+            .ask(
+                &shelf.admin,
+                &format!("/recordings/{}", of("capture")),
+                &["-X", "DELETE"]
+            )
+            .0,
+        204
+    );
+    assert_eq!(
+        shelf
+            .ask(
+                &shelf.admin,
+                &format!("/recordings/{}", of("data_set")),
+                &["-X", "DELETE"]
+            )
+            .0,
+        204
+    );
     assert!(!std::path::Path::new(&folder.path("shelf/shop")).exists());
     // Files that are too large, invalid, or exceed the total limit leave nothing behind.
     let large = folder.file("large", &vec![0; 2 << 20]);
     assert_eq!(shelf.send(&one, "large", &large).0, 413);
     let text = folder.file("text", b"no capture at all, whatever it is called");
     let (status, said) = shelf.send(&one, "text.pcap", &text);
-    assert!(status == 400 && !said["message"].as_str().unwrap_or("server/").contains("server/"), "{said}");
+    assert!(
+        status == 400
+            && !said["message"]
+                .as_str()
+                .unwrap_or("server/")
+                .contains("server/"),
+        "{said}"
+    );
     for id in ["..%2Fadmin.token", "..", "%00"] {
         assert!(
-            [404, 405].contains(&shelf.ask(&shelf.admin, &format!("/recordings/{id}"), &["-X", "DELETE"]).0)
+            [404, 405].contains(
+                &shelf
+                    .ask(
+                        &shelf.admin,
+                        &format!("/recordings/{id}"),
+                        &["-X", "DELETE"]
+                    )
+                    .0
+            )
         );
     }
-    let kept = std::fs::read_dir(folder.path("server/uploads")).expect("the folder").count();
+    let kept = std::fs::read_dir(folder.path("server/uploads"))
+        .expect("the folder")
+        .count();
     assert_eq!(kept, 2, "one file and its note");
     let mut last = 0;
     for _ in 0..12 {

@@ -23,25 +23,51 @@ impl Terminal {
     /// Starts a query, and waits until its job exists.
     fn ask(server: &Server, query: &str, args: &[&str]) -> Terminal {
         let mut command = Command::new(BINARY);
-        command.args(["query", query, "--server", &server.url, "--token-file", &server.token]).args(args);
-        command.current_dir(ROOT).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args([
+                "query",
+                query,
+                "--server",
+                &server.url,
+                "--token-file",
+                &server.token,
+            ])
+            .args(args);
+        command
+            .current_dir(ROOT)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary runs");
         let mut err = BufReader::new(child.stderr.take().expect("piped"));
         let mut first = String::new();
         err.read_line(&mut first).expect("text");
-        let job = first.strip_prefix("job ").and_then(|rest| rest.split([' ', ';']).next());
+        let job = first
+            .strip_prefix("job ")
+            .and_then(|rest| rest.split([' ', ';']).next());
         let job = job.unwrap_or_else(|| panic!("no job: {first}")).to_owned();
         let err = std::thread::spawn(move || {
             let mut text = first;
             err.read_to_string(&mut text).expect("text");
             text
         });
-        Terminal { out: child.stdout.take(), child, err, job }
+        Terminal {
+            out: child.stdout.take(),
+            child,
+            err,
+            job,
+        }
     }
 
     fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
+        assert!(
+            Command::new("kill")
+                .args([name, &pid])
+                .status()
+                .expect("kill runs")
+                .success()
+        );
     }
 
     /// Its output after its end.
@@ -50,8 +76,17 @@ impl Terminal {
         if let Some(mut from) = self.out.take() {
             from.read_to_string(&mut out).expect("text");
         }
-        let code = self.child.wait().expect("it ends").code().expect("by itself");
-        Ran { code, out, err: self.err.join().expect("read") }
+        let code = self
+            .child
+            .wait()
+            .expect("it ends")
+            .code()
+            .expect("by itself");
+        Ran {
+            code,
+            out,
+            err: self.err.join().expect("read"),
+        }
     }
 
     /// Waits until the job's agents have seen this total number of packets.
@@ -59,36 +94,74 @@ impl Terminal {
         wait("agents see packets", || {
             let account = server.get(&format!("/api/v1/jobs/{}/agents", self.job));
             let agents = account["agents"].as_array().into_iter().flatten();
-            let seen: u64 = agents.filter_map(|agent| agent["counters"]["packets"].as_u64()).sum();
-            if seen >= packets { Ok(()) } else { Err(account.to_string()) }
+            let seen: u64 = agents
+                .filter_map(|agent| agent["counters"]["packets"].as_u64())
+                .sum();
+            if seen >= packets {
+                Ok(())
+            } else {
+                Err(account.to_string())
+            }
         });
     }
 }
 
 fn rows(out: &str) -> Vec<Value> {
-    out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
+    out.lines()
+        .map(|line| serde_json::from_str(line).expect("a row"))
+        .collect()
 }
 
 /// Waits for the end of a job; returns it.
 fn wait_for_end(server: &Server, job: &str) -> Value {
     wait("the job ends", || {
         let job = server.get(&format!("/api/v1/jobs/{job}"));
-        if job["state"] == "ended" { Ok(()) } else { Err(job.to_string()) }
+        if job["state"] == "ended" {
+            Ok(())
+        } else {
+            Err(job.to_string())
+        }
     });
     server.get(&format!("/api/v1/jobs/{job}"))
 }
 
 #[test]
 fn three_agents_answer_a_terminal_as_one_process() {
-    const QUERY: &str = "PARSE http PROCESS (group-count: group=path), (diff-group: group=client_ip)";
+    const QUERY: &str =
+        "PARSE http PROCESS (group-count: group=path), (diff-group: group=client_ip)";
     let (folder, summary) = (Folder::new(), Folder::new());
     let server = Server::start(&folder);
     let _agents = server.agents(&folder, "1h");
-    let whole = check(&["query", QUERY, "-r", "captures/shop/in.pcap", "--format", "jsonl"], 0, &[]).out;
+    let whole = check(
+        &[
+            "query",
+            QUERY,
+            "-r",
+            "captures/shop/in.pcap",
+            "--format",
+            "jsonl",
+        ],
+        0,
+        &[],
+    )
+    .out;
     let summary = summary.path("summary.json");
-    let terminal = Terminal::ask(&server, QUERY, &["--format", "jsonl", "--summary-json", &summary]);
-    let packets =
-        check(&["query", "PARSE packet PROCESS (count)", "-r", "captures/shop/in.pcap"], 0, &[]).out;
+    let terminal = Terminal::ask(
+        &server,
+        QUERY,
+        &["--format", "jsonl", "--summary-json", &summary],
+    );
+    let packets = check(
+        &[
+            "query",
+            "PARSE packet PROCESS (count)",
+            "-r",
+            "captures/shop/in.pcap",
+        ],
+        0,
+        &[],
+    )
+    .out;
     let packets: Value = serde_json::from_str(&packets).expect("a row");
     terminal.wait_for_packets(&server, packets["count"].as_u64().expect("a count"));
     terminal.signal("-INT");
@@ -103,27 +176,39 @@ fn three_agents_answer_a_terminal_as_one_process() {
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }
     let of = |rows: Vec<Value>, processor: &str| -> Vec<Value> {
-        rows.into_iter().filter(|row| row["processor"] == processor).collect()
+        rows.into_iter()
+            .filter(|row| row["processor"] == processor)
+            .collect()
     };
     let (mine, whole) = (rows(&ran.out), rows(&whole));
-    assert_eq!(counts(&of(mine.clone(), "group-count")), counts(&of(whole.clone(), "group-count")));
+    assert_eq!(
+        counts(&of(mine.clone(), "group-count")),
+        counts(&of(whole.clone(), "group-count"))
+    );
     // Each client is seen by one agent: results by client are equal to the last bit.
     let by_client = |rows: Vec<Value>| -> BTreeSet<String> {
         let text = |mut row: Value| {
             let row = row.as_object_mut().expect("an object");
             // Demonstrations use their own time.
-            ["window_start", "window_end", "agents_missing"].iter().for_each(|name| drop(row.remove(*name)));
+            ["window_start", "window_end", "agents_missing"]
+                .iter()
+                .for_each(|name| drop(row.remove(*name)));
             serde_json::to_string(row).expect("text")
         };
         of(rows, "diff-group").into_iter().map(text).collect()
     };
     assert_eq!(by_client(mine), by_client(whole));
-    let summary: Value = serde_json::from_slice(&std::fs::read(summary).expect("a summary")).expect("JSON");
+    let summary: Value =
+        serde_json::from_slice(&std::fs::read(summary).expect("a summary")).expect("JSON");
     assert_eq!(
         (&summary["complete"], &summary["rows_lacking_agents"]),
         (&Value::from(true), &Value::from(0))
     );
-    assert_eq!(summary["agents"].as_array().map(Vec::len), Some(3), "{summary}");
+    assert_eq!(
+        summary["agents"].as_array().map(Vec::len),
+        Some(3),
+        "{summary}"
+    );
 }
 
 #[test]
@@ -153,7 +238,12 @@ fn no_row_is_lost_or_printed_twice_when_the_server_is_killed() {
     let job = terminal.job.clone();
     let ran = terminal.ended();
     assert!(ran.err.contains("ended: it was stopped"), "{}", ran.err);
-    printed.extend(rest.join().expect("read").lines().map(|line| format!("{line}\n")));
+    printed.extend(
+        rest.join()
+            .expect("read")
+            .lines()
+            .map(|line| format!("{line}\n")),
+    );
     let kept = server.ask(&["jobs", "results", &job, "--format", "jsonl"]);
     let printed: String = printed.concat();
     assert!(
@@ -183,8 +273,15 @@ fn a_job_ends_with_who_asked_for_it() {
     let out = first(&mut killed);
     // Its lease is renewed: it outlives the lease's duration.
     std::thread::sleep(std::time::Duration::from_secs(5));
-    assert_eq!(server.get(&format!("/api/v1/jobs/{}", killed.job))["state"], "running");
-    killed.child.kill().and_then(|()| killed.child.wait()).expect("killed");
+    assert_eq!(
+        server.get(&format!("/api/v1/jobs/{}", killed.job))["state"],
+        "running"
+    );
+    killed
+        .child
+        .kill()
+        .and_then(|()| killed.child.wait())
+        .expect("killed");
     let ended = wait_for_end(&server, &killed.job);
     assert_eq!(ended["outcome"], "abandoned", "{ended}");
     drop((out, first(&mut closed)));
@@ -197,7 +294,9 @@ fn a_job_ends_with_who_asked_for_it() {
     let job = twice.job.clone();
     twice.signal("-INT");
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let _ = Command::new("kill").args(["-INT", &twice.child.id().to_string()]).status();
+    let _ = Command::new("kill")
+        .args(["-INT", &twice.child.id().to_string()])
+        .status();
     drop(twice.err.join());
     assert_eq!(wait_for_end(&server, &job)["outcome"], "stopped");
 }
@@ -226,11 +325,25 @@ fn a_limit_in_packets_counts_for_all_agents_together() {
         let job = terminal.job.clone();
         let ran = terminal.ended();
         assert_eq!((ran.code, count(&ran.out)), (0, limit), "{}", ran.err);
-        assert_eq!(wait_for_end(&server, &job)["reason"], "it reached its number of packets");
+        assert_eq!(
+            wait_for_end(&server, &job)["reason"],
+            "it reached its number of packets"
+        );
     }
     // More than exist: all.
-    let all =
-        count(&check(&["query", "PARSE packet PROCESS (count)", "-r", "captures/shop/in.pcap"], 0, &[]).out);
+    let all = count(
+        &check(
+            &[
+                "query",
+                "PARSE packet PROCESS (count)",
+                "-r",
+                "captures/shop/in.pcap",
+            ],
+            0,
+            &[],
+        )
+        .out,
+    );
     let query = format!("PARSE packet LIMIT {}p PROCESS (count)", all + 1);
     let terminal = Terminal::ask(&server, &query, &["--format", "jsonl"]);
     terminal.wait_for_packets(&server, all);
@@ -246,7 +359,10 @@ fn what_a_host_lacks_is_refused_with_its_reason() {
     let server = Server::start(&folder);
     let _agents = server.agents(&folder, "1h");
     for (args, words) in [
-        (&["-i", "eth9"][..], "10.20.0.22: this host has no interface eth9; it has demo"),
+        (
+            &["-i", "eth9"][..],
+            "10.20.0.22: this host has no interface eth9; it has demo",
+        ),
         (&["-i", "demo", "tcp prot 80"], "10.20.0.22: "),
     ] {
         let ran = Terminal::ask(&server, ALL, args).ended();
@@ -257,21 +373,53 @@ fn what_a_host_lacks_is_refused_with_its_reason() {
     }
     // Filtered as locally, and the job shows its filter.
     let filter = "tcp port 3306";
-    let here = check(&["query", ALL, "-r", "captures/shop/in.pcap", "--capture-filter", filter], 0, &[]).out;
+    let here = check(
+        &[
+            "query",
+            ALL,
+            "-r",
+            "captures/shop/in.pcap",
+            "--capture-filter",
+            filter,
+        ],
+        0,
+        &[],
+    )
+    .out;
     let here = rows(&here)[0]["count"].as_u64().expect("a count");
     let terminal = Terminal::ask(&server, ALL, &["-i", "de*", filter]);
     let job = server.get(&format!("/api/v1/jobs/{}", terminal.job));
-    assert_eq!((&job["interfaces"][0], &job["capture_filter"]), (&"de*".into(), &filter.into()));
+    assert_eq!(
+        (&job["interfaces"][0], &job["capture_filter"]),
+        (&"de*".into(), &filter.into())
+    );
     terminal.wait_for_packets(&server, here);
     terminal.signal("-INT");
     let ran = terminal.ended();
     assert_eq!(rows(&ran.out)[0]["count"], here, "{}", ran.err);
     // `jobs start` fails with the reasons, and so does the job.
-    let words = server.refuses(&["jobs", "start", ALL, "-i", "eth9", "--capture-filter", "udp"]);
-    assert!(words.contains("no agent could run it: ") && words.contains("no interface eth9"), "{words}");
-    let number = words.split_once("job ").and_then(|(_, rest)| rest.split(' ').next()).expect("a number");
+    let words = server.refuses(&[
+        "jobs",
+        "start",
+        ALL,
+        "-i",
+        "eth9",
+        "--capture-filter",
+        "udp",
+    ]);
+    assert!(
+        words.contains("no agent could run it: ") && words.contains("no interface eth9"),
+        "{words}"
+    );
+    let number = words
+        .split_once("job ")
+        .and_then(|(_, rest)| rest.split(' ').next())
+        .expect("a number");
     let failed = wait_for_end(&server, number);
-    assert_eq!((&failed["outcome"], &failed["capture_filter"]), (&"failed".into(), &"udp".into()));
+    assert_eq!(
+        (&failed["outcome"], &failed["capture_filter"]),
+        (&"failed".into(), &"udp".into())
+    );
 }
 
 #[test]
@@ -279,19 +427,52 @@ fn what_is_wrong_is_said_as_it_is_here() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let ask = |query: &str, args: &[&str]| -> Ran {
-        run(&[&["query", query, "--server", &server.url, "--token-file", &server.token], args].concat())
+        run(&[
+            &[
+                "query",
+                query,
+                "--server",
+                &server.url,
+                "--token-file",
+                &server.token,
+            ],
+            args,
+        ]
+        .concat())
     };
-    for query in ["PARSE htp PROCESS (rate)", "PARSE http\nWHERE statu = 5 PROCESS (top-k: k=x)"] {
-        let (there, here) = (ask(query, &[]), run(&["query", query, "-r", "captures/shop/in.pcap"]));
+    for query in [
+        "PARSE htp PROCESS (rate)",
+        "PARSE http\nWHERE statu = 5 PROCESS (top-k: k=x)",
+    ] {
+        let (there, here) = (
+            ask(query, &[]),
+            run(&["query", query, "-r", "captures/shop/in.pcap"]),
+        );
         assert_eq!((there.code, there.err), (2, here.err), "{query}");
     }
     let none = ask("PARSE http PROCESS (rate)", &["--on", "role=web"]);
     assert_eq!(none.code, 1, "{}", none.err);
-    assert!(none.err.contains("no connected agent has the labels role=web"), "{}", none.err);
+    assert!(
+        none.err
+            .contains("no connected agent has the labels role=web"),
+        "{}",
+        none.err
+    );
     let wrong = folder.file("wrong.token", b"nts_wrong");
-    let unknown = run(&["query", "PARSE http", "--server", &server.url, "--token-file", &wrong]);
+    let unknown = run(&[
+        "query",
+        "PARSE http",
+        "--server",
+        &server.url,
+        "--token-file",
+        &wrong,
+    ]);
     assert_eq!(unknown.code, 2, "{}", unknown.err);
-    assert!(unknown.err.contains("there is no such token"), "{}", unknown.err);
+    assert!(
+        unknown.err.contains("there is no such token"),
+        "{}",
+        unknown.err
+    );
     for (args, words) in [
         (&["-w", "x.pcapng"][..], "with --server there is no --write"),
         (&["-r", "captures/shop/in.pcap"], "cannot be used with"),
@@ -301,7 +482,18 @@ fn what_is_wrong_is_said_as_it_is_here() {
         assert_eq!(wrong.code, 2, "{args:?}: {}", wrong.err);
         assert!(wrong.err.contains(words), "{args:?}: {}", wrong.err);
     }
-    let gone = run(&["query", "PARSE http", "--server", "http://127.0.0.1:9", "--token-file", &server.token]);
+    let gone = run(&[
+        "query",
+        "PARSE http",
+        "--server",
+        "http://127.0.0.1:9",
+        "--token-file",
+        &server.token,
+    ]);
     assert_eq!(gone.code, 1, "{}", gone.err);
-    assert!(gone.err.contains("cannot ask http://127.0.0.1:9"), "{}", gone.err);
+    assert!(
+        gone.err.contains("cannot ask http://127.0.0.1:9"),
+        "{}",
+        gone.err
+    );
 }

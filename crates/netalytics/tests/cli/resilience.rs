@@ -14,9 +14,23 @@ const QUERY: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
 /// Arguments of an agent that replays a capture, with its token and folder in `folder`.
 pub fn agent(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
     let token = server.token(folder, name);
-    let own = ["agent", "-v", "--server", &server.url, "--token-file", &token, "--name", name, "--folder"];
+    let own = [
+        "agent",
+        "-v",
+        "--server",
+        &server.url,
+        "--token-file",
+        &token,
+        "--name",
+        name,
+        "--folder",
+    ];
     let play = ["--demo", CAPTURE, "--demo-pause", "100ms"].map(str::to_owned);
-    own.map(str::to_owned).into_iter().chain([folder.path(name)]).chain(play).collect()
+    own.map(str::to_owned)
+        .into_iter()
+        .chain([folder.path(name)])
+        .chain(play)
+        .collect()
 }
 
 pub fn start(arguments: &[String]) -> Process {
@@ -26,13 +40,20 @@ pub fn start(arguments: &[String]) -> Process {
 pub fn is_connected(server: &Server, name: &str) -> Result<(), String> {
     let agents = server.rows(&["agents"]);
     let is_there = |agent: &&Value| agent["name"] == name && agent["connected"] == true;
-    agents.iter().find(is_there).map(drop).ok_or_else(|| format!("{agents:?}"))
+    agents
+        .iter()
+        .find(is_there)
+        .map(drop)
+        .ok_or_else(|| format!("{agents:?}"))
 }
 
 /// Child processes of `pid`.
 pub fn children(pid: u32) -> Vec<u32> {
-    let parent =
-        |status: &str| status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+    let parent = |status: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+    };
     let processes = fs::read_dir("/proc").expect("it is there").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|child| {
@@ -45,11 +66,17 @@ pub fn children(pid: u32) -> Vec<u32> {
 /// Whether the process exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().any(|line| line.starts_with("State:") && !line.contains(['Z', 'X']))
+    status
+        .lines()
+        .any(|line| line.starts_with("State:") && !line.contains(['Z', 'X']))
 }
 
 fn kill(process: &mut Process) {
-    process.0.kill().and_then(|()| process.0.wait()).expect("it is there");
+    process
+        .0
+        .kill()
+        .and_then(|()| process.0.wait())
+        .expect("it is there");
 }
 
 #[test]
@@ -66,7 +93,13 @@ fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
     let monitors = children(agent[0]);
     kill(&mut process);
     for pid in agent.into_iter().chain(monitors) {
-        wait("they end, too", || if is_alive(pid) { Err(format!("{pid} lives")) } else { Ok(()) });
+        wait("they end, too", || {
+            if is_alive(pid) {
+                Err(format!("{pid} lives"))
+            } else {
+                Ok(())
+            }
+        });
     }
     // The next one removes its remains, and leaves folders in use.
     assert!(folder.is_dir(), "{}", folder.display());
@@ -82,8 +115,14 @@ fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
 /// Data directory of a demonstration, from the command it prints.
 fn data_of(command: &str) -> std::path::PathBuf {
     let words: Vec<&str> = command.split_whitespace().collect();
-    let at = words.iter().position(|word| *word == "--token-file").expect("it names its token");
-    std::path::Path::new(words[at + 1]).parent().expect("a folder").to_owned()
+    let at = words
+        .iter()
+        .position(|word| *word == "--token-file")
+        .expect("it names its token");
+    std::path::Path::new(words[at + 1])
+        .parent()
+        .expect("a folder")
+        .to_owned()
 }
 
 #[test]
@@ -97,15 +136,23 @@ fn of_two_agents_by_one_name_the_second_waits() {
     wait("its job runs", || server.is_running(&id));
     let elsewhere = folder.path("elsewhere");
     let mut second: Vec<String> = arguments.clone();
-    let at = second.iter().position(|word| word == "--folder").expect("it has one");
+    let at = second
+        .iter()
+        .position(|word| word == "--folder")
+        .expect("it has one");
     second[at + 1] = elsewhere;
     let mut second = start(&second);
     second.says("refuses: another agent one is connected");
-    assert_eq!((children(first.0.id()).len(), children(second.0.id()).len()), (1, 0));
+    assert_eq!(
+        (children(first.0.id()).len(), children(second.0.id()).len()),
+        (1, 0)
+    );
     kill(&mut first);
-    wait("the second takes its place", || match children(second.0.id()).len() {
-        1 => Ok(()),
-        n => Err(format!("{n} monitors")),
+    wait("the second takes its place", || {
+        match children(second.0.id()).len() {
+            1 => Ok(()),
+            n => Err(format!("{n} monitors")),
+        }
     });
 }
 
@@ -117,27 +164,36 @@ fn an_agent_gives_another_server_nothing_of_the_one_before() {
     let process = start(&first);
     wait("it comes", || is_connected(&server, "one"));
     let id = server.start_job(QUERY);
-    wait("it counts", || match server.rows(&["jobs", "results", &id]).is_empty() {
-        true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
-        false => Ok(()),
+    wait("it counts", || {
+        match server.rows(&["jobs", "results", &id]).is_empty() {
+            true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
+            false => Ok(()),
+        }
     });
     drop((process, server));
     // The agent's folder stays; at its address there is a server with new job numbers.
     let server = Server::start(&folders[1]);
     let mut again = agent(&server, &folders[1], "one");
-    let at = again.iter().position(|word| word == "--folder").expect("it has one");
+    let at = again
+        .iter()
+        .position(|word| word == "--folder")
+        .expect("it has one");
     again[at + 1] = folders[0].path("one");
     let mut process = start(&again);
     process.says("is a different server with its own jobs");
     wait("it comes", || is_connected(&server, "one"));
-    let other = server.start_job("PARSE mysql_query PROCESS (group-count: group=fingerprint, w=1s)");
+    let other =
+        server.start_job("PARSE mysql_query PROCESS (group-count: group=fingerprint, w=1s)");
     assert_eq!(other, id, "both begin with the same number");
-    wait("it counts", || match server.rows(&["jobs", "results", &other]) {
-        rows if rows.is_empty() => Err(server.rows(&["jobs", "show", &other])[0].to_string()),
-        rows => {
-            let is_own = |row: &Value| row.get("fingerprint").is_some() && row.get("path").is_none();
-            assert!(rows.iter().all(is_own), "{rows:?}");
-            Ok(())
+    wait("it counts", || {
+        match server.rows(&["jobs", "results", &other]) {
+            rows if rows.is_empty() => Err(server.rows(&["jobs", "show", &other])[0].to_string()),
+            rows => {
+                let is_own =
+                    |row: &Value| row.get("fingerprint").is_some() && row.get("path").is_none();
+                assert!(rows.iter().all(is_own), "{rows:?}");
+                Ok(())
+            }
         }
     });
     drop(process);
@@ -152,8 +208,12 @@ fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
     fs::create_dir_all(&spool).expect("a folder");
     // Random bytes in place of segments, the ledger and notes of starts; and folders in place of files.
     let mut rng = testkit::SeededRng::new(13);
-    for (name, bytes) in [("00000001.spool", 4000), ("00000002.spool", 3), ("ledger", 500), ("../starts", 80)]
-    {
+    for (name, bytes) in [
+        ("00000001.spool", 4000),
+        ("00000002.spool", 3),
+        ("ledger", 500),
+        ("../starts", 80),
+    ] {
         fs::write(format!("{spool}/{name}"), rng.bytes(bytes)).expect("written");
     }
     fs::create_dir(folder.path("one/starts.next")).expect("a folder");
@@ -161,19 +221,33 @@ fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
     let process = start(&arguments);
     wait("it comes", || is_connected(&server, "one"));
     let id = server.start_job(QUERY);
-    wait("it counts", || match server.rows(&["jobs", "results", &id]).is_empty() {
-        true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
-        false => Ok(()),
+    wait("it counts", || {
+        match server.rows(&["jobs", "results", &id]).is_empty() {
+            true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
+            false => Ok(()),
+        }
     });
     drop(process);
 }
 
 /// Resources of a process: files, threads, KiB of anonymous memory.
 fn held(pid: u32) -> (usize, usize, u64) {
-    let count = |what| fs::read_dir(format!("/proc/{pid}/{what}")).expect("it is there").count();
+    let count = |what| {
+        fs::read_dir(format!("/proc/{pid}/{what}"))
+            .expect("it is there")
+            .count()
+    };
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
-    let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB"));
-    (count("fd"), count("task"), anonymous.and_then(|kib| kib.trim().parse().ok()).expect("a number"))
+    let anonymous = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB"));
+    (
+        count("fd"),
+        count("task"),
+        anonymous
+            .and_then(|kib| kib.trim().parse().ok())
+            .expect("a number"),
+    )
 }
 
 #[test]
@@ -189,9 +263,11 @@ fn a_hundred_jobs_leave_nothing_behind() {
             let id = job["id"].as_str().expect("a number").to_owned();
             server.delete(&format!("/jobs/{id}"));
         }
-        wait("all have ended", || match (server.open_jobs(), children(process.0.id()).len()) {
-            (0, 0) => Ok(()),
-            left => Err(format!("{left:?} jobs and monitors are left")),
+        wait("all have ended", || {
+            match (server.open_jobs(), children(process.0.id()).len()) {
+                (0, 0) => Ok(()),
+                left => Err(format!("{left:?} jobs and monitors are left")),
+            }
         });
     };
     round();
@@ -202,7 +278,11 @@ fn a_hundred_jobs_leave_nothing_behind() {
             let after = held(pid);
             let has_grown =
                 after.0 > before.0 + 4 || after.1 > before.1 + 4 || after.2 > before.2 + 16 * 1024;
-            if has_grown { Err(format!("{before:?} became {after:?}")) } else { Ok(()) }
+            if has_grown {
+                Err(format!("{before:?} became {after:?}"))
+            } else {
+                Ok(())
+            }
         });
     }
 }

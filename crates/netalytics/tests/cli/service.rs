@@ -20,14 +20,20 @@ pub struct Process(pub Child);
 impl Process {
     pub fn start(args: &[&str]) -> Process {
         let mut command = Command::new(BINARY);
-        command.args(args).current_dir(ROOT).stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+            .args(args)
+            .current_dir(ROOT)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
         Process(command.spawn().expect("the binary runs"))
     }
 
     /// The rest of the line of standard error after `words`.
     pub fn says(&mut self, words: &str) -> String {
         let lines = BufReader::new(self.0.stderr.take().expect("piped")).lines();
-        let found = lines.map_while(Result::ok).find_map(|line| Some(line.split_once(words)?.1.to_owned()));
+        let found = lines
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once(words)?.1.to_owned()));
         found.unwrap_or_else(|| panic!("it never said {words:?}"))
     }
 }
@@ -64,12 +70,21 @@ impl Server {
         let mut process = Process::start(&own.into_iter().chain(more).collect::<Vec<_>>());
         let url = process.says("serving on ");
         let url = url.split(';').next().unwrap_or_default().to_owned();
-        Server { url, token: folder.path("server/admin.token"), process, flags }
+        Server {
+            url,
+            token: folder.path("server/admin.token"),
+            process,
+            flags,
+        }
     }
 
     /// Kills and restarts it at the same address.
     pub fn start_again(&mut self, folder: &Folder) {
-        self.process.0.kill().and_then(|()| self.process.0.wait()).expect("it is killed");
+        self.process
+            .0
+            .kill()
+            .and_then(|()| self.process.0.wait())
+            .expect("it is killed");
         let address = self.url.trim_start_matches("http://").to_owned();
         *self = Server::at(&address, folder, std::mem::take(&mut self.flags));
     }
@@ -79,11 +94,27 @@ impl Server {
         let agent = |client: &&str| {
             let part = folder.path(&format!("{client}.pcap"));
             let query = format!("PARSE packet FROM {client} PROCESS (count)");
-            check(&["query", &query, "-r", "captures/shop/in.pcap", "-w", &part], 0, &[]);
+            check(
+                &["query", &query, "-r", "captures/shop/in.pcap", "-w", &part],
+                0,
+                &[],
+            );
             let (token, own) = (self.token(folder, client), folder.path(client));
-            let agent = ["agent", "--server", &self.url, "--token-file", &token, "--name", client];
+            let agent = [
+                "agent",
+                "--server",
+                &self.url,
+                "--token-file",
+                &token,
+                "--name",
+                client,
+            ];
             Process::start(
-                &[&agent[..], &["--folder", &own, "--demo", &part, "--demo-pause", pause]].concat(),
+                &[
+                    &agent[..],
+                    &["--folder", &own, "--demo", &part, "--demo-pause", pause],
+                ]
+                .concat(),
             )
         };
         let agents = CLIENTS.iter().map(agent).collect();
@@ -95,8 +126,15 @@ impl Server {
     pub fn await_agents(&self, n: usize) {
         wait(&format!("{n} agents come"), || {
             let agents = self.rows(&["agents"]);
-            let connected = agents.iter().filter(|agent| agent["connected"] == true).count();
-            if connected == n { Ok(()) } else { Err(format!("{agents:?}")) }
+            let connected = agents
+                .iter()
+                .filter(|agent| agent["connected"] == true)
+                .count();
+            if connected == n {
+                Ok(())
+            } else {
+                Err(format!("{agents:?}"))
+            }
         });
     }
 
@@ -104,7 +142,11 @@ impl Server {
     pub fn get(&self, path: &str) -> Value {
         let token = std::fs::read_to_string(&self.token).expect("the first token");
         let output = Command::new("curl")
-            .args(["-sS", "-H", &format!("Authorization: Bearer {}", token.trim())])
+            .args([
+                "-sS",
+                "-H",
+                &format!("Authorization: Bearer {}", token.trim()),
+            ])
             .arg(format!("{}{path}", self.url))
             .output()
             .expect("curl runs");
@@ -126,7 +168,9 @@ impl Server {
 
     pub fn rows(&self, args: &[&str]) -> Vec<Value> {
         let out = self.ask(&[args, &["--format", "jsonl"]].concat());
-        out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
+        out.lines()
+            .map(|line| serde_json::from_str(line).expect("a row"))
+            .collect()
     }
 
     /// Process id.
@@ -138,12 +182,31 @@ impl Server {
     fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let admin = std::fs::read_to_string(&self.token).expect("the first token");
         let mut curl = Command::new("curl");
-        curl.args(["-sS", "-f", "-X", method, "-H", &format!("Authorization: Bearer {}", admin.trim())]);
+        curl.args([
+            "-sS",
+            "-f",
+            "-X",
+            method,
+            "-H",
+            &format!("Authorization: Bearer {}", admin.trim()),
+        ]);
         if let Some(body) = body {
-            curl.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
+            curl.args([
+                "-H",
+                "Content-Type: application/json",
+                "-d",
+                &body.to_string(),
+            ]);
         }
-        let output = curl.arg(format!("{}/api/v1{path}", self.url)).output().expect("curl runs");
-        assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = curl
+            .arg(format!("{}/api/v1{path}", self.url))
+            .output()
+            .expect("curl runs");
+        assert!(
+            output.status.success(),
+            "{path}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
@@ -157,25 +220,40 @@ impl Server {
 
     /// Starts a standing job; returns its number.
     pub fn start_job(&self, query: &str) -> String {
-        self.rows(&["jobs", "start", query, "--standing"])[0]["id"].as_str().expect("a number").to_owned()
+        self.rows(&["jobs", "start", query, "--standing"])[0]["id"]
+            .as_str()
+            .expect("a number")
+            .to_owned()
     }
 
     /// Whether a job runs.
     pub fn is_running(&self, id: &str) -> Result<(), String> {
         let job = &self.rows(&["jobs", "show", id])[0];
-        if job["state"] == "running" { Ok(()) } else { Err(job.to_string()) }
+        if job["state"] == "running" {
+            Ok(())
+        } else {
+            Err(job.to_string())
+        }
     }
 
     /// Number of unfinished jobs.
     pub fn open_jobs(&self) -> usize {
         let jobs = self.api("GET", "/jobs?limit=1000", None);
-        jobs["jobs"].as_array().expect("jobs").iter().filter(|job| job["state"] != "ended").count()
+        jobs["jobs"]
+            .as_array()
+            .expect("jobs")
+            .iter()
+            .filter(|job| job["state"] != "ended")
+            .count()
     }
 
     /// An agent's token, in a file.
     pub fn token(&self, folder: &Folder, name: &str) -> String {
         let made = self.post("/tokens", &json!({"name": name, "role": "agent"}));
-        folder.file(&format!("{name}.token"), made["secret"].as_str().expect("its secret").as_bytes())
+        folder.file(
+            &format!("{name}.token"),
+            made["secret"].as_str().expect("its secret").as_bytes(),
+        )
     }
 }
 
@@ -191,8 +269,13 @@ pub fn wait(what: &str, is_so: impl Fn() -> Result<(), String>) {
 /// Count of each path.
 pub fn counts(rows: &[Value]) -> Vec<(String, u64)> {
     let of = |row: &Value| {
-        let count = row["count"].as_u64().or_else(|| row["count"].as_str()?.parse().ok());
-        (row["path"].as_str().expect("a path").to_owned(), count.expect("a count"))
+        let count = row["count"]
+            .as_u64()
+            .or_else(|| row["count"].as_str()?.parse().ok());
+        (
+            row["path"].as_str().expect("a path").to_owned(),
+            count.expect("a count"),
+        )
     };
     let mut counts: Vec<_> = rows.iter().map(of).collect();
     counts.sort();
@@ -209,10 +292,13 @@ fn the_window_in_which_a_capture_begins_is_approximate() {
         let rows = server.rows(&["jobs", "results", &id]);
         rows.iter().map(|row| row["approximate"] == true).collect()
     };
-    wait(
-        "windows",
-        || if marks().len() > 4 { Ok(()) } else { server.is_running(&id).and(Err("few".into())) },
-    );
+    wait("windows", || {
+        if marks().len() > 4 {
+            Ok(())
+        } else {
+            server.is_running(&id).and(Err("few".into()))
+        }
+    });
     // The agents may begin in different windows.
     let marks = marks();
     assert!(marks[0] && !marks[4], "{marks:?}");
@@ -225,19 +311,41 @@ fn three_agents_answer_as_one_process() {
     let server = Server::start(&folder);
     let agents = server.agents(&folder, "1h");
     let id = server.start_job(QUERY);
-    let whole = check(&["query", QUERY, "-r", "captures/shop/in.pcap", "--format", "jsonl"], 0, &[]).out;
-    let whole: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    let whole = check(
+        &[
+            "query",
+            QUERY,
+            "-r",
+            "captures/shop/in.pcap",
+            "--format",
+            "jsonl",
+        ],
+        0,
+        &[],
+    )
+    .out;
+    let whole: Vec<Value> = whole
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row"))
+        .collect();
     // Data arrives every five seconds of event time; at its end the job has all.
     wait("the job runs", || server.is_running(&id));
     std::thread::sleep(Duration::from_secs(4));
     server.ask(&["jobs", "stop", &id]);
     wait("the job ends", || {
         let job = &server.rows(&["jobs", "show", &id])[0];
-        if job["state"] == "ended" { Ok(()) } else { Err(job.to_string()) }
+        if job["state"] == "ended" {
+            Ok(())
+        } else {
+            Err(job.to_string())
+        }
     });
     let rows = server.rows(&["jobs", "results", &id]);
     assert_eq!(counts(&rows), counts(&whole));
-    assert!(rows.iter().all(|row| row["agents_missing"].is_null()), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| row["agents_missing"].is_null()),
+        "{rows:?}"
+    );
     drop(agents);
 }
 
@@ -245,7 +353,10 @@ fn three_agents_answer_as_one_process() {
 fn a_demonstration_is_one_command_and_leaves_nothing() {
     let mut process = Process::start(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
     let command = process.says("in ten seconds: netalytics ");
-    let words: Vec<&str> = command.split_whitespace().chain(["--format", "jsonl"]).collect();
+    let words: Vec<&str> = command
+        .split_whitespace()
+        .chain(["--format", "jsonl"])
+        .collect();
     wait("there are rows", || {
         let ran = run(&words);
         // Its jobs start when its agent has connected.
@@ -254,15 +365,33 @@ fn a_demonstration_is_one_command_and_leaves_nothing() {
             false => Err(ran.out + &ran.err),
         }
     });
-    let server: Vec<&str> = words.iter().copied().skip_while(|word| *word != "--server").take(4).collect();
+    let server: Vec<&str> = words
+        .iter()
+        .copied()
+        .skip_while(|word| *word != "--server")
+        .take(4)
+        .collect();
     let explained = [&["explain", "PARSE http PROCESS (rate)"], &server[..]].concat();
     let ran = run(&explained);
-    assert!(ran.code == 0 && ran.out.contains("\non agent demo, with "), "{}{}", ran.out, ran.err);
-    let folder =
-        std::path::Path::new(words[words.len() - 3]).parent().expect("the data directory").to_owned();
+    assert!(
+        ran.code == 0 && ran.out.contains("\non agent demo, with "),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    let folder = std::path::Path::new(words[words.len() - 3])
+        .parent()
+        .expect("the data directory")
+        .to_owned();
     assert!(folder.is_dir(), "{}", folder.display());
     let pid = process.0.id().to_string();
-    assert!(Command::new("kill").arg(&pid).status().expect("kill runs").success());
+    assert!(
+        Command::new("kill")
+            .arg(&pid)
+            .status()
+            .expect("kill runs")
+            .success()
+    );
     assert!(process.0.wait().expect("it ends").success());
     assert!(!folder.exists(), "{}", folder.display());
 }

@@ -16,12 +16,19 @@ const QUERY: &str = "PARSE http PROCESS (group-count: group=method, w=1s)";
 fn agent_in_step(server: &Server, folder: &Folder) -> Vec<String> {
     let policy = folder.file("policy.toml", b"leaves = 'raw'\n");
     let more = ["--demo-in-step".to_owned(), "--policy".to_owned(), policy];
-    agent(server, folder, "one").into_iter().chain(more).collect()
+    agent(server, folder, "one")
+        .into_iter()
+        .chain(more)
+        .collect()
 }
 
 fn monitors(agent: &Process, n: usize) -> Result<Vec<u32>, String> {
     let all = children(agent.0.id());
-    if all.len() == n { Ok(all) } else { Err(format!("{all:?}")) }
+    if all.len() == n {
+        Ok(all)
+    } else {
+        Err(format!("{all:?}"))
+    }
 }
 
 /// Number of jobs that the job's monitor serves, as reported.
@@ -30,7 +37,10 @@ fn jobs_of_monitor(server: &Server, id: &str) -> Option<u64> {
 }
 
 fn reason(server: &Server, id: &str) -> String {
-    server.rows(&["jobs", "show", id])[0]["reason"].as_str().unwrap_or_default().to_owned()
+    server.rows(&["jobs", "show", id])[0]["reason"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Rows by window, without their number in the job.
@@ -38,8 +48,18 @@ fn windows(server: &Server, id: &str) -> BTreeMap<i64, Vec<Value>> {
     let mut windows: BTreeMap<i64, Vec<Value>> = BTreeMap::new();
     for row in server.rows(&["jobs", "results", id]) {
         let window = row["window_start"].as_i64().expect("a window");
-        let columns = ["window_end", "method", "count", "approximate", "lost", "agents_missing"];
-        windows.entry(window).or_default().push(columns.map(|name| row[name].clone()).into_iter().collect());
+        let columns = [
+            "window_end",
+            "method",
+            "count",
+            "approximate",
+            "lost",
+            "agents_missing",
+        ];
+        windows
+            .entry(window)
+            .or_default()
+            .push(columns.map(|name| row[name].clone()).into_iter().collect());
     }
     windows
 }
@@ -48,8 +68,10 @@ fn windows(server: &Server, id: &str) -> BTreeMap<i64, Vec<Value>> {
 fn have_equal_rows(server: &Server, (one, other): (&str, &str), n: usize) {
     let common = || {
         let (one, other) = (windows(server, one), windows(server, other));
-        let both: Vec<_> =
-            one.into_iter().filter_map(|(at, rows)| Some((rows, other.get(&at)?.clone()))).collect();
+        let both: Vec<_> = one
+            .into_iter()
+            .filter_map(|(at, rows)| Some((rows, other.get(&at)?.clone())))
+            .collect();
         both
     };
     wait("windows of both", || match common().len() {
@@ -82,11 +104,20 @@ fn jobs_with_the_same_query_share_a_monitor_and_end_by_themselves() {
     let first = start(&arguments);
     wait("it comes", || is_connected(&server, "one"));
     // The unredacted job has its own.
-    wait("two monitors for three jobs", || monitors(&first, 2).map(drop));
+    wait("two monitors for three jobs", || {
+        monitors(&first, 2).map(drop)
+    });
     have_equal_rows(&server, (&one, &two), 4);
     have_equal_rows(&server, (&one, &alone), 4);
-    assert_eq!([&one, &two, &alone].map(|id| jobs_of_monitor(&server, id)), [Some(2), Some(2), None]);
-    assert!(server.ask(&["jobs", "show", &one]).contains("running, monitor of 2 jobs"));
+    assert_eq!(
+        [&one, &two, &alone].map(|id| jobs_of_monitor(&server, id)),
+        [Some(2), Some(2), None]
+    );
+    assert!(
+        server
+            .ask(&["jobs", "show", &one])
+            .contains("running, monitor of 2 jobs")
+    );
 
     server.ask(&["jobs", "stop", &alone]);
     wait("its monitor ends", || monitors(&first, 1).map(drop));
@@ -106,18 +137,29 @@ fn jobs_with_the_same_query_share_a_monitor_and_end_by_themselves() {
     let shared = monitors(&first, 1).expect("one");
     server.start_again(&folder);
     wait("the agent returns", || is_connected(&server, "one"));
-    [&one, &two].into_iter().for_each(|id| starts_more_rows(&server, id));
+    [&one, &two]
+        .into_iter()
+        .for_each(|id| starts_more_rows(&server, id));
     assert_eq!(monitors(&first, 1), Ok(shared.clone()));
 
     // A later job begins with its own packets, so it has its own monitor.
     let late = server.start_job(QUERY);
     starts_more_rows(&server, &late);
-    assert_eq!((jobs_of_monitor(&server, &late), children(first.0.id()).len()), (None, 2));
+    assert_eq!(
+        (
+            jobs_of_monitor(&server, &late),
+            children(first.0.id()).len()
+        ),
+        (None, 2)
+    );
     have_equal_rows(&server, (&two, &late), 3);
 
     server.ask(&["jobs", "stop", &one]);
     starts_more_rows(&server, &two);
-    assert!(children(first.0.id()).contains(&shared[0]), "it still serves the other");
+    assert!(
+        children(first.0.id()).contains(&shared[0]),
+        "it still serves the other"
+    );
     assert_eq!(jobs_of_monitor(&server, &two), None);
     let (stopped, others) = (windows(&server, &one), windows(&server, &two));
     let (&last, _) = stopped.last_key_value().expect("it had rows");
@@ -125,18 +167,29 @@ fn jobs_with_the_same_query_share_a_monitor_and_end_by_themselves() {
         assert_eq!(rows, &others[window]);
     }
     assert!(
-        server.rows(&["jobs", "show", &one])[0]["reason"].as_str().is_some_and(|why| why.contains("stopped"))
+        server.rows(&["jobs", "show", &one])[0]["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("stopped"))
     );
 
     // Jobs that start together share.
     drop(first);
     let again = start(&arguments);
     wait("it comes", || is_connected(&server, "one"));
-    wait("one monitor for both", || match (children(again.0.id()).len(), jobs_of_monitor(&server, &late)) {
-        (1, Some(2)) => Ok(()),
-        other => Err(format!("{other:?}")),
+    wait("one monitor for both", || {
+        match (
+            children(again.0.id()).len(),
+            jobs_of_monitor(&server, &late),
+        ) {
+            (1, Some(2)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     });
-    [&two, &late].into_iter().for_each(|id| starts_more_rows(&server, id));
-    [&two, &late].into_iter().for_each(|id| drop(server.ask(&["jobs", "stop", id])));
+    [&two, &late]
+        .into_iter()
+        .for_each(|id| starts_more_rows(&server, id));
+    [&two, &late]
+        .into_iter()
+        .for_each(|id| drop(server.ask(&["jobs", "stop", id])));
     wait("no monitor is left", || monitors(&again, 0).map(drop));
 }

@@ -28,11 +28,27 @@ fn small(more: &[&str]) -> super::Ran {
 #[test]
 fn a_small_study_gives_these_rows() {
     let rows = small(&["--format", "csv"]).out;
-    assert_eq!(rows, include_str!("placement.csv"), "cargo run -- {} --format csv", SMALL.join(" "));
-    assert_eq!(rows, small(&["--format", "csv", "--progress", "always"]).out);
-    assert_ne!(rows, small(&["--format", "csv", "--seed", "7"]).out, "another seed");
+    assert_eq!(
+        rows,
+        include_str!("placement.csv"),
+        "cargo run -- {} --format csv",
+        SMALL.join(" ")
+    );
+    assert_eq!(
+        rows,
+        small(&["--format", "csv", "--progress", "always"]).out
+    );
+    assert_ne!(
+        rows,
+        small(&["--format", "csv", "--seed", "7"]).out,
+        "another seed"
+    );
     let table = small(&["--strategies", "packed-node"]).out;
-    assert_eq!(table.lines().count(), 3, "a heading, and each number of flows:\n{table}");
+    assert_eq!(
+        table.lines().count(),
+        3,
+        "a heading, and each number of flows:\n{table}"
+    );
 }
 
 #[test]
@@ -45,10 +61,17 @@ fn a_study_leaves_its_figures_and_numbers() {
     assert_eq!(text("placement.csv").lines().count(), 1 + 2 * 5);
     for name in ["figure-7.svg", "figure-7-all.svg", "figure-8.svg"] {
         let svg = text(name);
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
-        for strategy in
-            ["local-random", "netalytics-node", "netalytics-network", "packed-node", "packed-network"]
-        {
+        assert!(
+            svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"),
+            "{name}"
+        );
+        for strategy in [
+            "local-random",
+            "netalytics-node",
+            "netalytics-network",
+            "packed-node",
+            "packed-network",
+        ] {
             assert!(svg.contains(strategy), "{strategy} in {name}");
         }
     }
@@ -67,8 +90,11 @@ fn what_is_left_out_is_told() {
         "--strategies",
         "netalytics-network",
     ];
-    let ran =
-        check(&[&SMALL[..8], &args].concat(), 0, &["netalytics-network with 100 flows omits 100.0 flows"]);
+    let ran = check(
+        &[&SMALL[..8], &args].concat(),
+        0,
+        &["netalytics-network with 100 flows omits 100.0 flows"],
+    );
     assert!(ran.out.contains("netalytics-network"), "{}", ran.out);
 }
 
@@ -77,7 +103,10 @@ fn wrong_flags_end_with_2() {
     for (flags, word) in [
         (&["--k", "5"][..], "an even k from 2 to 128, not 5"),
         (&["--monitored", "2M"], "--flows 1000000 only"),
-        (&["--strategies", "best"], "one of local-random, netalytics-node"),
+        (
+            &["--strategies", "best"],
+            "one of local-random, netalytics-node",
+        ),
         (&["--sizes", "big"], "datacenter, pareto"),
         (&["--traffic", "1.2T"], "a rate as 10Gbps"),
         (&["--memory", "128..32"], "from low to high"),

@@ -14,24 +14,38 @@ use super::{Folder, run};
 const QUERY: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
 
 pub fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().expect("kill runs");
+    let sent = Command::new("kill")
+        .args([format!("-{name}"), pid.to_string()])
+        .status()
+        .expect("kill runs");
     assert!(sent.success(), "{name} to {pid}");
 }
 
 fn reason(server: &Server, id: &str) -> String {
-    server.rows(&["jobs", "show", id])[0]["reason"].as_str().unwrap_or_default().to_owned()
+    server.rows(&["jobs", "show", id])[0]["reason"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The last rows by end of window, with their missing agents.
 fn last_rows(server: &Server, id: &str) -> Vec<Value> {
     let rows = server.rows(&["jobs", "results", id]);
-    let last = rows.iter().filter_map(|row| row["window_end"].as_i64()).max();
-    rows.into_iter().filter(|row| row["window_end"].as_i64() == last).collect()
+    let last = rows
+        .iter()
+        .filter_map(|row| row["window_end"].as_i64())
+        .max();
+    rows.into_iter()
+        .filter(|row| row["window_end"].as_i64() == last)
+        .collect()
 }
 
 fn lacks(server: &Server, id: &str, agent: &str) -> Result<(), String> {
     let rows = last_rows(server, id);
-    match rows.iter().any(|row| row["agents_missing"].to_string().contains(agent)) {
+    match rows
+        .iter()
+        .any(|row| row["agents_missing"].to_string().contains(agent))
+    {
         true => Ok(()),
         false => Err(format!("{rows:?}; {}", reason(server, id))),
     }
@@ -56,8 +70,13 @@ fn monitor(agent: &Process) -> Result<u32, String> {
 /// A server, agents, and a standing job with rows from all of them.
 fn at_work(folder: &Folder, names: &[&str]) -> (Server, Vec<Process>, String) {
     let server = Server::start(folder);
-    let agents: Vec<Process> = names.iter().map(|name| start(&agent(&server, folder, name))).collect();
-    names.iter().for_each(|name| wait("it comes", || is_connected(&server, name)));
+    let agents: Vec<Process> = names
+        .iter()
+        .map(|name| start(&agent(&server, folder, name)))
+        .collect();
+    names
+        .iter()
+        .for_each(|name| wait("it comes", || is_connected(&server, name)));
     let made = server.rows(&["jobs", "start", QUERY, "--standing"]);
     let id = made[0]["id"].as_str().expect("a number").to_owned();
     wait("rows of all", || lacks_nobody(&server, &id));
@@ -72,14 +91,19 @@ fn a_monitor_that_is_stopped_is_named_and_works_again() {
     signal(stopped, "STOP");
     wait("rows come without it", || lacks(&server, &id, "one"));
     let said = reason(&server, &id);
-    assert!(said.contains("agent one is connected, but its results make no progress"), "{said}");
+    assert!(
+        said.contains("agent one is connected, but its results make no progress"),
+        "{said}"
+    );
     // Longer than its lease.
     std::thread::sleep(Duration::from_secs(8));
     signal(stopped, "CONT");
     wait("rows come with it again", || lacks_nobody(&server, &id));
-    wait("nothing is said of it any more", || match reason(&server, &id) {
-        said if said.contains("no progress") => Err(said),
-        _ => Ok(()),
+    wait("nothing is said of it any more", || {
+        match reason(&server, &id) {
+            said if said.contains("no progress") => Err(said),
+            _ => Ok(()),
+        }
     });
     monitor(&agents[0]).expect("one monitor");
 }
@@ -152,8 +176,24 @@ fn an_agent_that_is_asked_to_end_has_lost_nothing() {
 /// The same agent with its existing token.
 fn agent_again(server: &Server, folder: &Folder) -> Vec<String> {
     let token = folder.path("one.token");
-    let own = ["agent", "-v", "--server", &server.url, "--token-file", &token, "--name", "one"];
-    let more = ["--folder", &folder.path("one"), "--demo", "captures/shop/in.pcap", "--demo-pause", "100ms"];
+    let own = [
+        "agent",
+        "-v",
+        "--server",
+        &server.url,
+        "--token-file",
+        &token,
+        "--name",
+        "one",
+    ];
+    let more = [
+        "--folder",
+        &folder.path("one"),
+        "--demo",
+        "captures/shop/in.pcap",
+        "--demo-pause",
+        "100ms",
+    ];
     own.into_iter().chain(more).map(str::to_owned).collect()
 }
 
@@ -166,12 +206,17 @@ fn a_server_that_is_killed_twice_within_a_lease_loses_nothing() {
         server.start_again(&folder);
         std::thread::sleep(Duration::from_millis(1500));
     }
-    wait("rows come again", || match server.rows(&["jobs", "results", &id]).len() {
-        n if n > before + 20 => Ok(()),
-        n => Err(format!("{n}")),
+    wait("rows come again", || {
+        match server.rows(&["jobs", "results", &id]).len() {
+            n if n > before + 20 => Ok(()),
+            n => Err(format!("{n}")),
+        }
     });
     let rows = server.rows(&["jobs", "results", &id]);
-    let lacking: Vec<&Value> = rows.iter().filter(|row| !row["agents_missing"].is_null()).collect();
+    let lacking: Vec<&Value> = rows
+        .iter()
+        .filter(|row| !row["agents_missing"].is_null())
+        .collect();
     assert!(lacking.is_empty(), "{lacking:?}; {}", reason(&server, &id));
     assert!(!reason(&server, &id).contains("lost"));
 }
@@ -186,10 +231,22 @@ fn a_job_that_every_agent_refuses_ends_with_the_reasons() {
     arguments.extend(["--policy".to_owned(), policy]);
     let _agent = start(&arguments);
     wait("it comes", || is_connected(&server, "one"));
-    let asked = ["jobs", "start", QUERY, "--server", &server.url, "--token-file", &server.token];
+    let asked = [
+        "jobs",
+        "start",
+        QUERY,
+        "--server",
+        &server.url,
+        "--token-file",
+        &server.token,
+    ];
     let ran = run(&asked);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("no agent could run it: one: "), "{}", ran.err);
+    assert!(
+        ran.err.contains("no agent could run it: one: "),
+        "{}",
+        ran.err
+    );
     assert!(ran.out.contains("ended"), "{}", ran.out);
 }
 
@@ -201,7 +258,10 @@ impl SmallDisk {
     fn mount(path: &str) -> Option<SmallDisk> {
         fs::create_dir_all(path).expect("a folder");
         let mount = ["-t", "tmpfs", "-o", "size=6m,mode=700", "tmpfs", path];
-        let mounted = Command::new("mount").args(mount).status().is_ok_and(|status| status.success());
+        let mounted = Command::new("mount")
+            .args(mount)
+            .status()
+            .is_ok_and(|status| status.success());
         testkit::require!("mount" => mounted);
         Some(SmallDisk(path.to_owned()))
     }
@@ -216,11 +276,16 @@ impl Drop for SmallDisk {
 #[test]
 fn a_server_that_is_killed_while_its_disk_is_full_starts_again() {
     let folder = Folder::new();
-    let Some(_disk) = SmallDisk::mount(&folder.path("server")) else { return };
+    let Some(_disk) = SmallDisk::mount(&folder.path("server")) else {
+        return;
+    };
     let (mut server, _agents, id) = at_work(&folder, &["one"]);
     let filler = folder.path("server/filler");
     let mut file = fs::File::create(&filler).expect("a file");
-    assert!(std::io::copy(&mut std::io::repeat(0), &mut file).is_err(), "it gets full");
+    assert!(
+        std::io::copy(&mut std::io::repeat(0), &mut file).is_err(),
+        "it gets full"
+    );
     drop(file);
     wait("the job says so", || match reason(&server, &id) {
         said if said.contains("disk is full") => Ok(()),
@@ -229,5 +294,7 @@ fn a_server_that_is_killed_while_its_disk_is_full_starts_again() {
     server.start_again(&folder);
     let said = reason(&server, &id);
     fs::remove_file(&filler).expect("removed");
-    wait("rows come again", || lacks_nobody(&server, &id).map_err(|why| format!("{why}; before: {said}")));
+    wait("rows come again", || {
+        lacks_nobody(&server, &id).map_err(|why| format!("{why}; before: {said}"))
+    });
 }

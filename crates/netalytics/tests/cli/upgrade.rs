@@ -40,7 +40,9 @@ fn steps() -> Vec<Step> {
     let bytes = |hex: &str| -> Vec<u8> {
         let digits = hex.as_bytes().chunks(2);
         digits
-            .map(|two| u8::from_str_radix(std::str::from_utf8(two).expect("text"), 16).expect("hex"))
+            .map(|two| {
+                u8::from_str_radix(std::str::from_utf8(two).expect("text"), 16).expect("hex")
+            })
             .collect()
     };
     let step = |line: &str| match line.split_once(' ').expect("two words") {
@@ -50,7 +52,11 @@ fn steps() -> Vec<Step> {
         ("asked", what) => Step::Asked(what.to_owned()),
         other => panic!("{other:?}"),
     };
-    SESSION.lines().filter(|line| !line.starts_with('#')).map(step).collect()
+    SESSION
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(step)
+        .collect()
 }
 
 /// One end of a connection that receives frames.
@@ -72,8 +78,16 @@ impl Line {
             head.push(byte[0]);
         }
         let head = String::from_utf8(head).expect("text");
-        assert!(head.starts_with("GET ") || head.starts_with("HTTP/1.1 101"), "{head}");
-        Line { stream, decoder: FrameDecoder::default(), heard: Vec::new(), early: Vec::new() }
+        assert!(
+            head.starts_with("GET ") || head.starts_with("HTTP/1.1 101"),
+            "{head}"
+        );
+        Line {
+            stream,
+            decoder: FrameDecoder::default(),
+            heard: Vec::new(),
+            early: Vec::new(),
+        }
     }
 
     fn say(&mut self, bytes: &[u8]) {
@@ -108,8 +122,15 @@ impl Line {
 
 /// Packets replayed by the recorded agent.
 fn part(folder: &Folder) -> String {
-    let (part, query) = (folder.path("part.pcap"), format!("PARSE packet FROM {CLIENT} PROCESS (count)"));
-    check(&["query", &query, "-r", "captures/shop/in.pcap", "-w", &part], 0, &[]);
+    let (part, query) = (
+        folder.path("part.pcap"),
+        format!("PARSE packet FROM {CLIENT} PROCESS (count)"),
+    );
+    check(
+        &["query", &query, "-r", "captures/shop/in.pcap", "-w", &part],
+        0,
+        &[],
+    );
     part
 }
 
@@ -117,14 +138,36 @@ fn part(folder: &Folder) -> String {
 fn an_agent_of_the_version_before_is_understood() {
     let folder = Folder::new();
     let data = folder.path("server");
-    let server = Heard::start(&[BINARY], &["serve", "--data", &data, "--listen", "127.0.0.1:0"]);
+    let server = Heard::start(
+        &[BINARY],
+        &["serve", "--data", &data, "--listen", "127.0.0.1:0"],
+    );
     let line = server.says("serving on http://");
-    let url = line.trim_start_matches("serving on ").split(';').next().unwrap_or_default().to_owned();
+    let url = line
+        .trim_start_matches("serving on ")
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     let ask = |args: &[&str]| -> Vec<Value> {
         let token = format!("{data}/admin.token");
-        let ran = run(&[args, &["--server", &url, "--token-file", &token, "--format", "jsonl"]].concat());
+        let ran = run(&[
+            args,
+            &[
+                "--server",
+                &url,
+                "--token-file",
+                &token,
+                "--format",
+                "jsonl",
+            ],
+        ]
+        .concat());
         assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
-        ran.out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        ran.out
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     };
     let token = run(&[
         "tokens",
@@ -152,13 +195,17 @@ fn an_agent_of_the_version_before_is_understood() {
             Step::Server(frame) if [WELCOME, DESIRED, GRANTED].contains(&frame[KIND_AT]) => {
                 line.hear_kind(frame[KIND_AT])
             }
-            Step::Asked(what) if what == "start" => drop(ask(&["jobs", "start", QUERY, "--standing"])),
+            Step::Asked(what) if what == "start" => {
+                drop(ask(&["jobs", "start", QUERY, "--standing"]))
+            }
             Step::Asked(_) => {
                 // When it was stopped, the recorded server knew that the agent was working; this server has to know it,
                 // too.
-                wait("the agent is at it", || match &ask(&["jobs", "show", "1"])[0] {
-                    job if job["agents"][0]["counters"]["packets"].is_number() => Ok(()),
-                    job => Err(job.to_string()),
+                wait("the agent is at it", || {
+                    match &ask(&["jobs", "show", "1"])[0] {
+                        job if job["agents"][0]["counters"]["packets"].is_number() => Ok(()),
+                        job => Err(job.to_string()),
+                    }
                 });
                 ask(&["jobs", "stop", "1"]);
             }
@@ -170,8 +217,23 @@ fn an_agent_of_the_version_before_is_understood() {
         job => Err(job.to_string()),
     });
     let whole = QUERY.replace("http", &format!("http FROM {CLIENT}"));
-    let whole = check(&["query", &whole, "-r", "captures/shop/in.pcap", "--format", "jsonl"], 0, &[]).out;
-    let whole: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    let whole = check(
+        &[
+            "query",
+            &whole,
+            "-r",
+            "captures/shop/in.pcap",
+            "--format",
+            "jsonl",
+        ],
+        0,
+        &[],
+    )
+    .out;
+    let whole: Vec<Value> = whole
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row"))
+        .collect();
     assert!(!whole.is_empty());
     assert_eq!(counts(&ask(&["jobs", "results", "1"])), counts(&whole));
 }
@@ -179,20 +241,30 @@ fn an_agent_of_the_version_before_is_understood() {
 /// The server's frame adapted to this agent: its incarnation replaces the recorded one, and replies refer to its last
 /// request.
 fn said_to(agent: &Line, recorded: &[u8; 8], frame: &[u8]) -> Vec<u8> {
-    let asked = agent
-        .heard
-        .iter()
-        .rev()
-        .find_map(|frame| if let Frame::Renew(renew) = frame { Some(renew) } else { None });
-    let boot = agent
-        .heard
-        .iter()
-        .find_map(|frame| if let Frame::Hello(hello) = frame { Some(hello.boot) } else { None });
+    let asked = agent.heard.iter().rev().find_map(|frame| {
+        if let Frame::Renew(renew) = frame {
+            Some(renew)
+        } else {
+            None
+        }
+    });
+    let boot = agent.heard.iter().find_map(|frame| {
+        if let Frame::Hello(hello) = frame {
+            Some(hello.boot)
+        } else {
+            None
+        }
+    });
     let mut frame = frame.to_vec();
     if let (GRANTED, Some(asked)) = (frame[KIND_AT], asked) {
         // Both start with the agent's clock of the request: field 1, a varint.
-        let number =
-            |body: &[u8]| 1 + body[1..].iter().position(|byte| byte & 0x80 == 0).expect("a number's end") + 1;
+        let number = |body: &[u8]| {
+            1 + body[1..]
+                .iter()
+                .position(|byte| byte & 0x80 == 0)
+                .expect("a number's end")
+                + 1
+        };
         let rest = frame.split_off(KIND_AT + 1);
         frame.push(rest[0]);
         frame.extend(varint(asked.asked_ns));
@@ -222,12 +294,41 @@ fn a_server_of_the_version_before_is_understood() {
     let folder = Folder::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
-    let (token, own, part) = (folder.file("token", b"nl_0"), folder.path("own"), part(&folder));
-    let agent = ["agent", "-v", "--server", &url, "--token-file", &token, "--name", "old", "--folder", &own];
-    let agent = Heard::start(&[BINARY], &[&agent[..], &["--demo", &part, "--demo-pause", "1h"]].concat());
+    let (token, own, part) = (
+        folder.file("token", b"nl_0"),
+        folder.path("own"),
+        part(&folder),
+    );
+    let agent = [
+        "agent",
+        "-v",
+        "--server",
+        &url,
+        "--token-file",
+        &token,
+        "--name",
+        "old",
+        "--folder",
+        &own,
+    ];
+    let agent = Heard::start(
+        &[BINARY],
+        &[&agent[..], &["--demo", &part, "--demo-pause", "1h"]].concat(),
+    );
     let mut line = Line::of(listener.accept().expect("it dials").0);
-    let requests =
-        check(&["query", "PARSE http PROCESS (count)", "-r", &part, "--format", "jsonl"], 0, &[]).out;
+    let requests = check(
+        &[
+            "query",
+            "PARSE http PROCESS (count)",
+            "-r",
+            &part,
+            "--format",
+            "jsonl",
+        ],
+        0,
+        &[],
+    )
+    .out;
     let requests: Value = serde_json::from_str(requests.trim()).expect("a row");
     let requests = requests["count"].as_u64().expect("a count");
     let mut recorded = [0; 8];
@@ -260,7 +361,12 @@ fn a_server_of_the_version_before_is_understood() {
     line.hear(is_last);
     agent.says("job 1: started");
     agent.says("job 1: ended");
-    let tuples =
-        line.heard.iter().map(|frame| if let Frame::DataRecord(data) = frame { data.tuples } else { 0 });
+    let tuples = line.heard.iter().map(|frame| {
+        if let Frame::DataRecord(data) = frame {
+            data.tuples
+        } else {
+            0
+        }
+    });
     assert_eq!(tuples.sum::<u64>(), requests);
 }

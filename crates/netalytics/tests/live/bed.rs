@@ -19,7 +19,10 @@ impl Bed {
     /// A bed with these hosts. `None` if this machine does not support them and `ALLOW_MISSING` names `namespaces`.
     pub fn new(hosts: &[&str]) -> Option<Bed> {
         let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
-        let bed = Bed { spaces: TestNamespaces::new("nb"), hosts };
+        let bed = Bed {
+            spaces: TestNamespaces::new("nb"),
+            hosts,
+        };
         testkit::require!("namespaces" => bed.build());
         Some(bed)
     }
@@ -33,12 +36,19 @@ impl Bed {
         for host in &self.hosts {
             let ns = self.ns(host);
             self.spaces.add(host)?;
-            for (eth, address) in [("eth0", self.address(host)), ("eth1", self.inner_address(host))] {
+            for (eth, address) in [
+                ("eth0", self.address(host)),
+                ("eth1", self.inner_address(host)),
+            ] {
                 let port = format!("{host}-{eth}");
-                ip(&format!("-n {switch} link add {port} type veth peer name {eth} netns {ns}"))?;
+                ip(&format!(
+                    "-n {switch} link add {port} type veth peer name {eth} netns {ns}"
+                ))?;
                 ip(&format!("-n {switch} link set {port} master {eth} up"))?;
                 // No host sees packets of others, even before the bridge has learned their location.
-                ip(&format!("-n {switch} link set {port} type bridge_slave flood off"))?;
+                ip(&format!(
+                    "-n {switch} link set {port} type bridge_slave flood off"
+                ))?;
                 ip(&format!("-n {ns} addr add {address}/24 dev {eth}"))?;
                 ip(&format!("-n {ns} link set {eth} up"))?;
             }
@@ -91,7 +101,11 @@ impl Bed {
     /// Disconnects a host's own processes from those of other hosts, or reconnects them; captured traffic is not
     /// affected.
     pub fn partition(&self, host: &str, state: Partition) {
-        let state = if state == Partition::Cut { "down" } else { "up" };
+        let state = if state == Partition::Cut {
+            "down"
+        } else {
+            "up"
+        };
         ip(&format!("-n {} link set eth1 {state}", self.ns(host))).expect("a link");
     }
 }
@@ -111,13 +125,29 @@ pub struct Process {
 
 impl Process {
     /// Starts a program; appends to its log.
-    pub fn start(bed: &Bed, host: &str, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
+    pub fn start(
+        bed: &Bed,
+        host: &str,
+        name: &str,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Process {
         let log = bed.path(&format!("{name}.log"));
-        let out = File::options().create(true).append(true).open(&log).expect("a log");
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .expect("a log");
         let mut command = within(&bed.ns(host), args[0]);
         command.args(&args[1..]).envs(env.iter().copied());
-        command.stdin(Stdio::null()).stdout(out.try_clone().expect("a second handle")).stderr(out);
-        Process { child: command.spawn().expect("it starts"), log }
+        command
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().expect("a second handle"))
+            .stderr(out);
+        Process {
+            child: command.spawn().expect("it starts"),
+            log,
+        }
     }
 
     pub fn pid(&self) -> u32 {
@@ -138,7 +168,10 @@ impl Process {
 
     /// Its exit code, if it has ended.
     pub fn code(&mut self) -> Option<i32> {
-        self.child.try_wait().expect("it can be waited for").map(|status| status.code().unwrap_or(-1))
+        self.child
+            .try_wait()
+            .expect("it can be waited for")
+            .map(|status| status.code().unwrap_or(-1))
     }
 }
 

@@ -16,20 +16,29 @@ fn mark(name: &str) -> String {
 
 fn calibrate(mark: &str, output: &Path) -> Command {
     let mut command = Command::new(BINARY);
-    command.args(["calibrate", "--rounds", "1", "-o"]).arg(output).env("CALIBRATED_BY", mark);
+    command
+        .args(["calibrate", "--rounds", "1", "-o"])
+        .arg(output)
+        .env("CALIBRATED_BY", mark);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
 /// Names of running processes started by a calibration.
 fn at_work(mark: &str) -> Vec<String> {
-    let all = fs::read_dir("/proc").expect("processes").flatten().map(|entry| entry.path());
+    let all = fs::read_dir("/proc")
+        .expect("processes")
+        .flatten()
+        .map(|entry| entry.path());
     let is_marked = |path: &Path| {
         let environment = fs::read(path.join("environ")).unwrap_or_default();
         String::from_utf8_lossy(&environment).contains(mark)
     };
     let name = |path: std::path::PathBuf| {
-        fs::read_to_string(path.join("comm")).unwrap_or_default().trim().to_owned()
+        fs::read_to_string(path.join("comm"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
     };
     all.filter(|path| is_marked(path)).map(name).collect()
 }
@@ -42,8 +51,9 @@ fn a_calibration_measures_and_leaves_nothing() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let text = fs::read_to_string(&file).expect("a file");
-    let PlanCosts { monitor, switch, .. } =
-        PlanCosts::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let PlanCosts {
+        monitor, switch, ..
+    } = PlanCosts::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let times = [
         monitor.receive_ns,
         monitor.receive_byte_ns,
@@ -58,18 +68,32 @@ fn a_calibration_measures_and_leaves_nothing() {
     assert_eq!(at_work(&done), Vec::<String>::new());
     testkit::require!("unshare", "nsenter", "ip", "ovs-vswitchd", "ovsdb-server");
     testkit::require!("namespaces" => !said.contains("root privileges are required"));
-    assert!(said.contains("copying a packet in a userspace switch: "), "{said}");
+    assert!(
+        said.contains("copying a packet in a userspace switch: "),
+        "{said}"
+    );
 
     let killed = mark("killed");
-    let mut program = calibrate(&killed, &file).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut program = calibrate(&killed, &file)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     wait_for("its switch", || {
         let names = at_work(&killed);
-        if names.iter().any(|name| name == "ovs-vswitchd") { Ok(()) } else { Err(format!("{names:?}")) }
+        if names.iter().any(|name| name == "ovs-vswitchd") {
+            Ok(())
+        } else {
+            Err(format!("{names:?}"))
+        }
     });
     program.kill().expect("it runs");
     program.wait().expect("it ends");
     wait_for("the end of all that it has started", || {
         let names = at_work(&killed);
-        if names.is_empty() { Ok(()) } else { Err(format!("{names:?}")) }
+        if names.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{names:?}"))
+        }
     });
 }

@@ -41,11 +41,27 @@ impl Capture {
     pub fn of(mut command: Command, query: &str, args: &[&str]) -> Capture {
         let folder = tempfile::tempdir().expect("a folder for results");
         let path = |name: &str| folder.path().join(name);
-        command.args(["query", query]).args(args).args(["--format", "jsonl"]);
-        command.arg("-o").arg(path("rows")).arg("--summary-json").arg(path("summary"));
-        let mut child = command.stderr(Stdio::piped()).stdin(Stdio::null()).spawn().expect("it starts");
+        command
+            .args(["query", query])
+            .args(args)
+            .args(["--format", "jsonl"]);
+        command
+            .arg("-o")
+            .arg(path("rows"))
+            .arg("--summary-json")
+            .arg(path("summary"));
+        let mut child = command
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("it starts");
         let err = BufReader::new(child.stderr.take().expect("piped"));
-        let mut capture = Capture { child, err, said: String::new(), folder };
+        let mut capture = Capture {
+            child,
+            err,
+            said: String::new(),
+            folder,
+        };
         capture.wait_for("capturing from");
         capture
     }
@@ -66,7 +82,11 @@ impl Capture {
     pub fn wait_for_rows(&self, n: usize) {
         let began = Instant::now();
         while rows(&self.path("rows")).len() < n {
-            assert!(began.elapsed() < PATIENCE, "{n} rows do not come:\n{:?}", rows(&self.path("rows")));
+            assert!(
+                began.elapsed() < PATIENCE,
+                "{n} rows do not come:\n{:?}",
+                rows(&self.path("rows"))
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -120,8 +140,14 @@ impl Captured {
     pub fn check(&self) {
         assert_eq!(self.code, Some(0), "{}", self.err);
         assert_eq!(self.count("/source/lost_before_us"), 0, "{}", self.err);
-        assert_eq!(self.summary.pointer("/packets/adds_up"), Some(&Value::Bool(true)));
-        assert_eq!(self.count("/packets/received"), self.count("/source/packets"));
+        assert_eq!(
+            self.summary.pointer("/packets/adds_up"),
+            Some(&Value::Bool(true))
+        );
+        assert_eq!(
+            self.count("/packets/received"),
+            self.count("/source/packets")
+        );
     }
 
     /// A column of all rows, as text.
@@ -132,11 +158,15 @@ impl Captured {
 
 /// A value as text, without quotes.
 pub fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 pub fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .status();
     assert!(sent.expect("a signal").success());
 }
 
@@ -155,5 +185,8 @@ pub fn wait(child: &mut Child) -> ExitStatus {
 fn rows(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    whole
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
 }

@@ -29,10 +29,22 @@ type Step<'b> = (&'static str, fn(&mut Witness<'b>));
 
 #[test]
 fn what_is_lost_is_what_the_documentation_says() {
-    testkit::require!("nginx", "mariadbd", "mariadb", "memcached", "curl", "python3", "socat", "pgrep");
+    testkit::require!(
+        "nginx",
+        "mariadbd",
+        "mariadb",
+        "memcached",
+        "curl",
+        "python3",
+        "socat",
+        "pgrep"
+    );
     testkit::require!("wrk", "faketime");
-    let hosts: Vec<&str> =
-        HOSTS.iter().map(|(host, _)| *host).chain(["spare", CLIENTS, SERVER_HOST]).collect();
+    let hosts: Vec<&str> = HOSTS
+        .iter()
+        .map(|(host, _)| *host)
+        .chain(["spare", CLIENTS, SERVER_HOST])
+        .collect();
     let Some(bed) = Bed::new(&hosts) else { return };
     let mut witness = Witness::start(&bed);
     let steps: [Step<'_>; 10] = [
@@ -49,7 +61,10 @@ fn what_is_lost_is_what_the_documentation_says() {
     ];
     // A single step: CHAOS_STEP=cut.
     let only = std::env::var("CHAOS_STEP").ok();
-    for (_, step) in steps.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name)) {
+    for (_, step) in steps
+        .iter()
+        .filter(|(name, _)| only.as_ref().is_none_or(|only| only == name))
+    {
         step(&mut witness);
     }
 }
@@ -58,9 +73,13 @@ impl<'b> Witness<'b> {
     fn start(bed: &'b Bed) -> Witness<'b> {
         let load = Load::start(bed);
         let mut team = Team::start(bed, bed.small_disk("server", DISK_BYTES));
-        for (host, role) in
-            [("web1", "web"), ("web2", "web"), ("db", "db"), ("cache", "cache"), ("spare", "")]
-        {
+        for (host, role) in [
+            ("web1", "web"),
+            ("web2", "web"),
+            ("db", "db"),
+            ("cache", "cache"),
+            ("spare", ""),
+        ] {
             // Small limits where space should run out.
             let spool = if host == "web2" { "32K" } else { "1M" };
             let leaves = if host == "spare" { "results" } else { "raw" };
@@ -70,8 +89,10 @@ impl<'b> Witness<'b> {
             team.add_agent(host, &policy, &["--spool-max", spool]);
         }
         HOSTS.iter().for_each(|(host, _)| team.wait_for_agent(host));
-        let jobs: BTreeMap<_, _> =
-            QUERIES.iter().map(|(role, query)| (*role, team.job(query, ("role", *role)))).collect();
+        let jobs: BTreeMap<_, _> = QUERIES
+            .iter()
+            .map(|(role, query)| (*role, team.job(query, ("role", *role))))
+            .collect();
         for job in jobs.values() {
             wait("the job runs", || match team.state(job).as_str() {
                 "running" => Ok(()),
@@ -82,15 +103,25 @@ impl<'b> Witness<'b> {
     }
 
     fn rows(&self) -> Vec<Value> {
-        self.jobs.values().flat_map(|job| self.team.rows(job)).collect()
+        self.jobs
+            .values()
+            .flat_map(|job| self.team.rows(job))
+            .collect()
     }
 
     /// Number of requests of a phase missing in the rows; panics if one is counted twice.
     fn missing(&self, phase: &Phase) -> Counts {
-        let (logged, counted) = (self.load.logged(phase), self.load.counted(phase, &self.rows()));
+        let (logged, counted) = (
+            self.load.logged(phase),
+            self.load.counted(phase, &self.rows()),
+        );
         for (asked, n) in &counted {
             let of = logged.get(asked).copied().unwrap_or(0);
-            assert!(*n <= of, "{}: {asked:?} is counted {n} times, and was logged {of} times", phase.name);
+            assert!(
+                *n <= of,
+                "{}: {asked:?} is counted {n} times, and was logged {of} times",
+                phase.name
+            );
         }
         let left = |(asked, n): (&_, &u64)| {
             let missing = n - counted.get(asked).unwrap_or(&0);
@@ -103,15 +134,28 @@ impl<'b> Witness<'b> {
     fn settle(&mut self, phase: &Phase, may_miss: impl Fn(&str, u64) -> bool) -> Counts {
         self.load.end();
         let logged = self.load.logged(phase);
-        assert!(logged.values().sum::<u64>() > 100, "{}: too little was asked: {logged:?}", phase.name);
+        assert!(
+            logged.values().sum::<u64>() > 100,
+            "{}: too little was asked: {logged:?}",
+            phase.name
+        );
         let mut missing = Counts::new();
-        wait(&format!("{}: everything is in the rows", phase.name), || {
-            missing = self.missing(phase);
-            match missing.iter().find(|(asked, _)| !may_miss(asked.host, asked.second)) {
-                None => Ok(()),
-                Some(_) => Err(format!("missing: {missing:#?}\nreasons: {:?}", self.reasons())),
-            }
-        });
+        wait(
+            &format!("{}: everything is in the rows", phase.name),
+            || {
+                missing = self.missing(phase);
+                match missing
+                    .iter()
+                    .find(|(asked, _)| !may_miss(asked.host, asked.second))
+                {
+                    None => Ok(()),
+                    Some(_) => Err(format!(
+                        "missing: {missing:#?}\nreasons: {:?}",
+                        self.reasons()
+                    )),
+                }
+            },
+        );
         eprintln!(
             "{}: {} asked, {} missing; {:?}",
             phase.name,
@@ -123,20 +167,31 @@ impl<'b> Witness<'b> {
     }
 
     fn reasons(&self) -> Vec<String> {
-        self.jobs.values().map(|job| self.team.reason(job)).collect()
+        self.jobs
+            .values()
+            .map(|job| self.team.reason(job))
+            .collect()
     }
 
     /// Late tuples, as shown to users.
     fn late(&self, role: &str) -> u64 {
         let reason = self.team.reason(&self.jobs[role]);
-        number(&reason, "", " tuples arrived after their windows were closed")
+        number(
+            &reason,
+            "",
+            " tuples arrived after their windows were closed",
+        )
     }
 
     /// Waits until a job's reason contains these words.
     fn wait_for_reason(&self, role: &str, words: &str) {
         wait(&format!("job {role} says {words:?}"), || {
             let reason = self.team.reason(&self.jobs[role]);
-            if reason.contains(words) { Ok(()) } else { Err(reason) }
+            if reason.contains(words) {
+                Ok(())
+            } else {
+                Err(reason)
+            }
         });
     }
 
@@ -144,12 +199,21 @@ impl<'b> Witness<'b> {
     fn assert_named(&self, phase: &Phase, missing: &Counts, host: &str) {
         let rows = self.team.rows(&self.jobs["web"]);
         for asked in missing.keys() {
-            let of_second =
-                |row: &&Value| self.load.asked(phase, row).is_some_and(|of| of.second == asked.second);
-            let named =
-                rows.iter().filter(of_second).any(|row| row["agents_missing"].to_string().contains(host));
+            let of_second = |row: &&Value| {
+                self.load
+                    .asked(phase, row)
+                    .is_some_and(|of| of.second == asked.second)
+            };
+            let named = rows
+                .iter()
+                .filter(of_second)
+                .any(|row| row["agents_missing"].to_string().contains(host));
             let of_second: Vec<&Value> = rows.iter().filter(of_second).collect();
-            assert!(named, "{}: no row of second {} names {host}: {of_second:?}", phase.name, asked.second);
+            assert!(
+                named,
+                "{}: no row of second {} names {host}: {of_second:?}",
+                phase.name, asked.second
+            );
         }
     }
 
@@ -160,7 +224,10 @@ impl<'b> Witness<'b> {
         self.settle(&phase, |_, _| false);
         assert_eq!(self.reasons(), ["", "", ""]);
         let rows = self.rows();
-        assert!(rows.iter().all(|row| row["agents_missing"].is_null()), "{rows:?}");
+        assert!(
+            rows.iter().all(|row| row["agents_missing"].is_null()),
+            "{rows:?}"
+        );
     }
 
     fn a_monitor_is_killed(&mut self) {
@@ -171,14 +238,18 @@ impl<'b> Witness<'b> {
         assert_eq!(monitors.len(), 1, "web1 has one job");
         signal(monitors[0], "KILL");
         let killed = phase.second();
-        wait("another monitor takes its place", || match children(agent).as_slice() {
-            [new] if *new != monitors[0] => Ok(()),
-            others => Err(format!("{others:?}")),
+        wait("another monitor takes its place", || {
+            match children(agent).as_slice() {
+                [new] if *new != monitors[0] => Ok(()),
+                others => Err(format!("{others:?}")),
+            }
         });
         let again = phase.second();
         phase.until(again + 3);
         let window = killed.saturating_sub(6)..=again + 1;
-        let missing = self.settle(&phase, |host, second| host == "web1" && window.contains(&second));
+        let missing = self.settle(&phase, |host, second| {
+            host == "web1" && window.contains(&second)
+        });
         self.wait_for_reason("web", "agent web1 lost an unknown number of tuples");
         self.assert_named(&phase, &missing, "web1");
     }
@@ -191,7 +262,13 @@ impl<'b> Witness<'b> {
         self.team.kill_agent("web2");
         let killed = phase.second();
         let began = Instant::now();
-        wait("its monitor ends, too", || if is_alive(monitors[0]) { Err("it lives".into()) } else { Ok(()) });
+        wait("its monitor ends, too", || {
+            if is_alive(monitors[0]) {
+                Err("it lives".into())
+            } else {
+                Ok(())
+            }
+        });
         eprintln!("agent: its monitor ended {:?} after it", began.elapsed());
         self.team.start_agent("web2", &[]);
         self.team.wait_for_agent("web2");
@@ -199,8 +276,13 @@ impl<'b> Witness<'b> {
         let again = phase.second();
         phase.until(again + 3);
         let window = killed.saturating_sub(6)..=again + 1;
-        let missing = self.settle(&phase, |host, second| host == "web2" && window.contains(&second));
-        self.wait_for_reason("web", "agent web2 was restarted, and its unsent data is lost");
+        let missing = self.settle(&phase, |host, second| {
+            host == "web2" && window.contains(&second)
+        });
+        self.wait_for_reason(
+            "web",
+            "agent web2 was restarted, and its unsent data is lost",
+        );
         self.assert_named(&phase, &missing, "web2");
     }
 
@@ -230,10 +312,18 @@ impl<'b> Witness<'b> {
         let late = self.late("web") - late;
         // A monitor continues for at least five seconds without a server: its results of that time arrived late. Later
         // traffic was not captured.
-        let of =
-            |from: u64| missing.iter().filter(|(asked, _)| asked.second >= from).map(|(_, n)| n).sum::<u64>();
+        let of = |from: u64| {
+            missing
+                .iter()
+                .filter(|(asked, _)| asked.second >= from)
+                .map(|(_, n)| n)
+                .sum::<u64>()
+        };
         let (all, unseen) = (of(0), of(7));
-        assert!(late <= all && all - late <= unseen, "{all} missing, {late} late, {unseen} maybe unseen");
+        assert!(
+            late <= all && all - late <= unseen,
+            "{all} missing, {late} late, {unseen} maybe unseen"
+        );
         self.assert_named(&phase, &missing, "web2");
     }
 
@@ -247,16 +337,22 @@ impl<'b> Witness<'b> {
         // An open file keeps its space.
         drop(file);
         // Exceeds the store's reserve.
-        let (long, url) =
-            ("x".repeat(2000), format!("http://{}/item/disk/2/", self.team.bed.address("web1")));
-        shell(&self.team.bed.ns(CLIENTS), &format!("curl -s -o /dev/null '{url}[1-3000]/{long}'"));
+        let (long, url) = (
+            "x".repeat(2000),
+            format!("http://{}/item/disk/2/", self.team.bed.address("web1")),
+        );
+        shell(
+            &self.team.bed.ns(CLIENTS),
+            &format!("curl -s -o /dev/null '{url}[1-3000]/{long}'"),
+        );
         wait("no job is taken", || {
             let asked = json!({"query": "PARSE http PROCESS (rate)", "on": {"role": "web"}});
             match self.team.api("POST", "/jobs", Some(asked)) {
                 (507, answer) if answer["code"] == "disk_full" => Ok(()),
                 (_, taken) => {
                     // The store had some space left.
-                    self.team.api("DELETE", &format!("/jobs/{}", text(&taken["id"])), None);
+                    self.team
+                        .api("DELETE", &format!("/jobs/{}", text(&taken["id"])), None);
                     Err(taken.to_string())
                 }
             }
@@ -270,7 +366,10 @@ impl<'b> Witness<'b> {
 
     /// The server accepts nothing for a while, and results exceed an agent's limit.
     fn a_spool_is_full(&mut self) {
-        let job = self.team.job("PARSE http TO *:80 SELECT server_ip, path, status", ("host", "web2"));
+        let job = self.team.job(
+            "PARSE http TO *:80 SELECT server_ip, path, status",
+            ("host", "web2"),
+        );
         self.load.begin("before");
         wait("the job has rows", || match self.team.rows(&job).len() {
             0 => Err(self.team.reason(&job)),
@@ -279,8 +378,14 @@ impl<'b> Witness<'b> {
         self.load.end();
         let phase = self.load.begin("spool");
         signal(self.team.server().pid(), "STOP");
-        let url = format!("http://{}/item/spool/[0-2999]", self.team.bed.address("web2"));
-        shell(&self.team.bed.ns(CLIENTS), &format!("curl -s -o /dev/null '{url}'"));
+        let url = format!(
+            "http://{}/item/spool/[0-2999]",
+            self.team.bed.address("web2")
+        );
+        shell(
+            &self.team.bed.ns(CLIENTS),
+            &format!("curl -s -o /dev/null '{url}'"),
+        );
         phase.until(phase.second() + 2);
         signal(self.team.server().pid(), "CONT");
         self.load.end();
@@ -291,7 +396,9 @@ impl<'b> Witness<'b> {
             let lost = number(&reason, "agent web2 lost ", " tuples");
             match lost > 0 && counted + lost == logged {
                 true => Ok(()),
-                false => Err(format!("{logged} logged, {counted} counted, {lost} lost; {reason}")),
+                false => Err(format!(
+                    "{logged} logged, {counted} counted, {lost} lost; {reason}"
+                )),
             }
         });
         self.team.ask(&["jobs", "stop", &job]);
@@ -301,7 +408,9 @@ impl<'b> Witness<'b> {
         let clock = self.team.bed.path("clock");
         let set = |offset: &str| std::fs::write(&clock, offset).expect("written");
         set("+0");
-        let library = Command::new("bash").args(["-c", "ls /usr/lib/*/faketime/libfaketimeMT.so.1"]).output();
+        let library = Command::new("bash")
+            .args(["-c", "ls /usr/lib/*/faketime/libfaketimeMT.so.1"])
+            .output();
         let library = String::from_utf8(library.expect("bash runs").stdout).expect("a path");
         let file = clock.display().to_string();
         let env = [
@@ -323,7 +432,9 @@ impl<'b> Witness<'b> {
         // The packets' timestamps are not affected.
         self.settle(&phase, |_, _| false);
         assert_eq!(self.late("cache"), late);
-        let offset: i64 = text(&self.team.seen("cache")["clock_offset_ns"]).parse().expect("a number");
+        let offset: i64 = text(&self.team.seen("cache")["clock_offset_ns"])
+            .parse()
+            .expect("a number");
         assert!((4_500_000_000..5_500_000_000).contains(&offset), "{offset}");
         self.a_clock_is_right_again();
     }
@@ -341,11 +452,17 @@ impl<'b> Witness<'b> {
         wait("what is missing came late", || {
             let missing = self.missing(&phase);
             // Its monitor may have started shortly after the phase.
-            let at_first: u64 = missing.iter().filter(|(asked, _)| asked.second < 2).map(|(_, n)| n).sum();
+            let at_first: u64 = missing
+                .iter()
+                .filter(|(asked, _)| asked.second < 2)
+                .map(|(_, n)| n)
+                .sum();
             let (all, late) = (missing.values().sum::<u64>(), self.late("cache") - late);
             match late <= all && all - late <= at_first {
                 true => Ok(()),
-                false => Err(format!("{all} missing, {late} late, {at_first} maybe unseen")),
+                false => Err(format!(
+                    "{all} missing, {late} late, {at_first} maybe unseen"
+                )),
             }
         });
     }
@@ -356,11 +473,16 @@ impl<'b> Witness<'b> {
         phase.until(5);
         self.team.revoke("web1");
         self.wait_for_reason("web", "agent web1 is not connected");
-        wait("the agent says why", || match self.team.agent("web1").said() {
-            said if said.contains("answers 401 Unauthorized: there is no such token, or it was revoked") => {
-                Ok(())
+        wait("the agent says why", || {
+            match self.team.agent("web1").said() {
+                said if said.contains(
+                    "answers 401 Unauthorized: there is no such token, or it was revoked",
+                ) =>
+                {
+                    Ok(())
+                }
+                said => Err(said),
             }
-            said => Err(said),
         });
         self.team.renew_token("web1");
         self.team.end_agent("web1");
@@ -376,7 +498,8 @@ impl<'b> Witness<'b> {
     /// The policy of a host forbids the query.
     fn a_policy_refuses(&mut self) {
         let job = self.team.job("PARSE http TO *:80", ("host", "spare"));
-        const WHY: &str = "spare: this host releases only results with redacted texts, not unredacted data";
+        const WHY: &str =
+            "spare: this host releases only results with redacted texts, not unredacted data";
         wait("it is said why", || match self.team.reason(&job) {
             reason if reason.contains(WHY) && !reason.contains("lost") => Ok(()),
             reason => Err(format!("{}: {reason}", self.team.state(&job))),
@@ -394,11 +517,22 @@ impl<'b> Witness<'b> {
 }
 
 fn of_host(counts: &Counts, host: &str) -> u64 {
-    counts.iter().filter(|(asked, _)| asked.host == host).map(|(_, n)| n).sum()
+    counts
+        .iter()
+        .filter(|(asked, _)| asked.host == host)
+        .map(|(_, n)| n)
+        .sum()
 }
 
 /// The number between these words, or 0.
 fn number(text: &str, before: &str, behind: &str) -> u64 {
-    let of = |said: &str| said.split_once(before)?.1.split_once(behind)?.0.parse().ok();
+    let of = |said: &str| {
+        said.split_once(before)?
+            .1
+            .split_once(behind)?
+            .0
+            .parse()
+            .ok()
+    };
     text.split("; ").find_map(of).unwrap_or(0)
 }

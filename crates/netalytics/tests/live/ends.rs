@@ -15,8 +15,19 @@ fn ctrl_c_prints_the_windows_that_are_open() {
     net.send(6, 4000);
     let captured = capture.interrupt();
     captured.check();
-    assert_eq!(captured.column("count").iter().map(|n| n.parse::<u64>().expect("a number")).sum::<u64>(), 6);
-    assert!(captured.err.contains("packets"), "there is a summary: {}", captured.err);
+    assert_eq!(
+        captured
+            .column("count")
+            .iter()
+            .map(|n| n.parse::<u64>().expect("a number"))
+            .sum::<u64>(),
+        6
+    );
+    assert!(
+        captured.err.contains("packets"),
+        "there is a summary: {}",
+        captured.err
+    );
 }
 
 #[test]
@@ -34,7 +45,11 @@ fn silent_windows_count_zero_or_are_named() {
     let Some(net) = Net::new() else { return };
     let arguments = ["-i", "eth0", "udp port 4000"];
     // Without packets during the whole run.
-    let silent = Capture::start(&net.server, "PARSE packet PROCESS (count: w=1s) LIMIT 6s", &arguments);
+    let silent = Capture::start(
+        &net.server,
+        "PARSE packet PROCESS (count: w=1s) LIMIT 6s",
+        &arguments,
+    );
     let counted = Capture::start(
         &net.server,
         "PARSE packet PROCESS (count: w=1s) LIMIT 6s",
@@ -49,13 +64,33 @@ fn silent_windows_count_zero_or_are_named() {
     let (silent, counted, grouped) = (silent.end(), counted.end(), grouped.end());
     let zeros = |rows: &[String]| rows.iter().filter(|n| *n == "0").count();
     let counts = silent.column("count");
-    assert!((5..=7).contains(&counts.len()) && zeros(&counts) == counts.len(), "{counts:?}");
+    assert!(
+        (5..=7).contains(&counts.len()) && zeros(&counts) == counts.len(),
+        "{counts:?}"
+    );
     let counts = counted.column("count");
-    assert!((5..=7).contains(&counts.len()) && zeros(&counts) >= counts.len() - 2, "{counts:?}");
-    assert_eq!(counts.iter().map(|n| n.parse::<u64>().expect("a number")).sum::<u64>(), 3);
+    assert!(
+        (5..=7).contains(&counts.len()) && zeros(&counts) >= counts.len() - 2,
+        "{counts:?}"
+    );
+    assert_eq!(
+        counts
+            .iter()
+            .map(|n| n.parse::<u64>().expect("a number"))
+            .sum::<u64>(),
+        3
+    );
     let empty = grouped.count("/empty_windows/0/windows");
-    assert!((3..=6).contains(&empty) && grouped.rows.len() <= 2, "{empty} {:?}", grouped.rows);
-    assert!(grouped.count("/empty_windows/0/stretches/0/start_ns") > 0, "{}", grouped.err);
+    assert!(
+        (3..=6).contains(&empty) && grouped.rows.len() <= 2,
+        "{empty} {:?}",
+        grouped.rows
+    );
+    assert!(
+        grouped.count("/empty_windows/0/stretches/0/start_ns") > 0,
+        "{}",
+        grouped.err
+    );
 }
 
 #[test]
@@ -65,7 +100,9 @@ fn every_window_shows_its_own_best_rows() {
                  HAVING count > 1 ORDER BY count DESC LIMIT 1 ROWS";
     let capture = Capture::start(&net.server, query, &["--workers", "2", "-i", "eth0", "udp"]);
     for windows in 1..=3 {
-        [(8, 4000), (3, 4001), (1, 4002)].into_iter().for_each(|(n, port)| net.send(n, port));
+        [(8, 4000), (3, 4001), (1, 4002)]
+            .into_iter()
+            .for_each(|(n, port)| net.send(n, port));
         capture.wait_for_rows(windows);
     }
     let captured = capture.interrupt();
@@ -73,27 +110,61 @@ fn every_window_shows_its_own_best_rows() {
     let mut windows = captured.column("window_start");
     windows.dedup();
     // A burst may span two of them.
-    assert!((3..=7).contains(&windows.len()) && windows.len() == captured.rows.len(), "{:?}", captured.rows);
-    assert!(captured.rows.iter().all(|row| row["count"].as_u64().is_some_and(|n| n > 1)));
-    assert!(captured.rows.iter().any(|row| row["share"].as_f64().is_some_and(|share| share < 1.0)));
-    assert!(captured.count("/stream/rows_beyond_limit") + captured.count("/stream/rows_filtered") >= 1);
+    assert!(
+        (3..=7).contains(&windows.len()) && windows.len() == captured.rows.len(),
+        "{:?}",
+        captured.rows
+    );
+    assert!(
+        captured
+            .rows
+            .iter()
+            .all(|row| row["count"].as_u64().is_some_and(|n| n > 1))
+    );
+    assert!(
+        captured
+            .rows
+            .iter()
+            .any(|row| row["share"].as_f64().is_some_and(|share| share < 1.0))
+    );
+    assert!(
+        captured.count("/stream/rows_beyond_limit") + captured.count("/stream/rows_filtered") >= 1
+    );
 }
 
 #[test]
 fn a_limit_of_packets_ends_it() {
     let Some(net) = Net::new() else { return };
-    let capture = Capture::start(&net.server, "PARSE packet LIMIT 5p", &["-i", "eth0", "udp port 4000"]);
+    let capture = Capture::start(
+        &net.server,
+        "PARSE packet LIMIT 5p",
+        &["-i", "eth0", "udp port 4000"],
+    );
     net.send(9, 4000);
     let captured = capture.end();
-    assert_eq!((captured.code, captured.rows.len()), (Some(0), 5), "{}", captured.err);
+    assert_eq!(
+        (captured.code, captured.rows.len()),
+        (Some(0), 5),
+        "{}",
+        captured.err
+    );
 }
 
 #[test]
 fn a_limit_of_time_ends_it_without_packets() {
     let Some(net) = Net::new() else { return };
-    let capture = Capture::start(&net.server, "PARSE packet LIMIT 1s", &["-i", "eth0", "udp port 4000"]);
+    let capture = Capture::start(
+        &net.server,
+        "PARSE packet LIMIT 1s",
+        &["-i", "eth0", "udp port 4000"],
+    );
     let captured = capture.end();
-    assert_eq!((captured.code, captured.rows.len()), (Some(0), 0), "{}", captured.err);
+    assert_eq!(
+        (captured.code, captured.rows.len()),
+        (Some(0), 0),
+        "{}",
+        captured.err
+    );
 }
 
 #[test]
@@ -106,7 +177,9 @@ fn a_closed_pipe_ends_it() {
         .spawn()
         .expect("it starts");
     let mut line = String::new();
-    BufReader::new(child.stderr.take().expect("piped")).read_line(&mut line).expect("text");
+    BufReader::new(child.stderr.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("text");
     drop(child.stdout.take());
     while child.try_wait().expect("it can be waited for").is_none() {
         net.send(1, 4000);
@@ -117,7 +190,10 @@ fn a_closed_pipe_ends_it() {
 /// A field of `/proc/PID/status`.
 fn status(pid: u32, field: &str) -> Vec<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .expect("a field");
     line.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -139,7 +215,10 @@ fn root_becomes_nobody() {
     let captured = capture.interrupt();
     // The kernel's and the adapter's counters remain readable.
     captured.check();
-    assert_eq!((captured.count("/source/nic_drops"), captured.rows.len()), (0, 3));
+    assert_eq!(
+        (captured.count("/source/nic_drops"), captured.rows.len()),
+        (0, 3)
+    );
 }
 
 #[test]
@@ -155,7 +234,16 @@ fn system_calls_may_stay_unrestricted() {
 fn captures_work_with_system_calls_restricted() {
     let Some(net) = Net::new() else { return };
     for args in [
-        &["-i", "eth0", "--capture", "af-packet", "--workers", "2", "--stats", "100ms"][..],
+        &[
+            "-i",
+            "eth0",
+            "--capture",
+            "af-packet",
+            "--workers",
+            "2",
+            "--stats",
+            "100ms",
+        ][..],
         &["-i", "any"],
         &["-i", "eth0", "--capture", "af-xdp", "--xdp-steal"],
     ] {
@@ -180,7 +268,17 @@ fn a_hang_up_keeps_all_that_was_recorded() {
     let mut child = within(&net.server, BINARY)
         .env("SUDO_UID", "1234")
         .env("SUDO_GID", "1234")
-        .args(["record", "PARSE packet", "-i", "eth0", "udp port 4000", "--workers", "2", "--rotate", "1s"])
+        .args([
+            "record",
+            "PARSE packet",
+            "-i",
+            "eth0",
+            "udp port 4000",
+            "--workers",
+            "2",
+            "--rotate",
+            "1s",
+        ])
         .arg("-o")
         .arg(path("recording"))
         .arg("-w")
@@ -197,7 +295,10 @@ fn a_hang_up_keeps_all_that_was_recorded() {
     let mut sent = 0;
     // Until there are several of each.
     while files() < 5 || !path("p-000003.pcapng").exists() {
-        assert!(child.try_wait().expect("it can be waited for").is_none(), "it goes on");
+        assert!(
+            child.try_wait().expect("it can be waited for").is_none(),
+            "it goes on"
+        );
         net.send(2, 4000);
         sent += 2;
     }
@@ -207,19 +308,47 @@ fn a_hang_up_keeps_all_that_was_recorded() {
     std::io::Read::read_to_string(&mut err, &mut said).expect("text");
     assert_eq!(ended, Some(0), "{said}");
     let read = |input: &Path| {
-        let output = Command::new(BINARY).args(["query", "PARSE packet", "-q", "-r"]).arg(input).output();
-        output.expect("it runs").stdout.iter().filter(|b| **b == b'\n').count()
+        let output = Command::new(BINARY)
+            .args(["query", "PARSE packet", "-q", "-r"])
+            .arg(input)
+            .output();
+        output
+            .expect("it runs")
+            .stdout
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
     };
     assert_eq!(read(&path("recording")), sent, "{said}");
     let entries = |folder: &Path| -> Vec<_> {
-        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect()
+        std::fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .collect()
     };
-    let packets = entries(folder.path()).into_iter().filter(|path| path.extension().is_some());
+    let packets = entries(folder.path())
+        .into_iter()
+        .filter(|path| path.extension().is_some());
     let packets: Vec<_> = packets.collect();
-    assert_eq!(packets.iter().map(|path| read(path)).sum::<usize>(), sent, "{said}");
-    for file in [packets, entries(&path("recording/packet")), vec![path("summary")]].concat() {
+    assert_eq!(
+        packets.iter().map(|path| read(path)).sum::<usize>(),
+        sent,
+        "{said}"
+    );
+    for file in [
+        packets,
+        entries(&path("recording/packet")),
+        vec![path("summary")],
+    ]
+    .concat()
+    {
         let metadata = file.metadata().expect("it is there");
-        assert_eq!((metadata.uid(), metadata.mode() & 0o777), (1234, 0o600), "{}", file.display());
+        assert_eq!(
+            (metadata.uid(), metadata.mode() & 0o777),
+            (1234, 0o600),
+            "{}",
+            file.display()
+        );
     }
 }
 
@@ -247,17 +376,31 @@ fn a_capability_is_enough_and_is_given_up() {
     std::fs::set_permissions(folder.path(), mode).expect("a mode");
     let as_nobody = || {
         let mut command = within(&net.server, "setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+        command
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+            .arg(&binary);
         command
     };
-    let refused = as_nobody().args(["query", "PARSE packet", "-i", "eth0"]).output().expect("it runs");
+    let refused = as_nobody()
+        .args(["query", "PARSE packet", "-i", "eth0"])
+        .output()
+        .expect("it runs");
     let err = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{err}");
-    assert!(err.contains("CAP_NET_RAW") && err.contains("setcap"), "{err}");
+    assert!(
+        err.contains("CAP_NET_RAW") && err.contains("setcap"),
+        "{err}"
+    );
 
     // With CAP_SETPCAP the bounding set is emptied, too.
-    for (capabilities, is_bounded) in [("cap_net_raw+ep", false), ("cap_net_raw,cap_setpcap+ep", true)] {
-        let setcap = Command::new("setcap").arg(capabilities).arg(&binary).status();
+    for (capabilities, is_bounded) in [
+        ("cap_net_raw+ep", false),
+        ("cap_net_raw,cap_setpcap+ep", true),
+    ] {
+        let setcap = Command::new("setcap")
+            .arg(capabilities)
+            .arg(&binary)
+            .status();
         testkit::require!("file-capabilities" => setcap.is_ok_and(|status| status.success()));
         captures_without_rights(&net, as_nobody(), is_bounded);
     }
@@ -266,7 +409,13 @@ fn a_capability_is_enough_and_is_given_up() {
 /// Captures two packets, and checks that no capability remains.
 fn captures_without_rights(net: &Net, mut as_nobody: Command, is_bounded: bool) {
     let mut child = as_nobody
-        .args(["query", "PARSE packet LIMIT 2p", "-i", "eth0", "udp port 4000"])
+        .args([
+            "query",
+            "PARSE packet LIMIT 2p",
+            "-i",
+            "eth0",
+            "udp port 4000",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -283,7 +432,9 @@ fn captures_without_rights(net: &Net, mut as_nobody: Command, is_bounded: bool) 
     assert_eq!(status(child.id(), "NoNewPrivs:"), ["1"]);
     net.send(3, 4000);
     assert_eq!(wait(&mut child).code(), Some(0));
-    let rows = BufReader::new(child.stdout.take().expect("piped")).lines().count();
+    let rows = BufReader::new(child.stdout.take().expect("piped"))
+        .lines()
+        .count();
     assert_eq!(rows, 2);
 }
 
@@ -292,18 +443,53 @@ fn what_is_wrong_is_said_to_who_can_change_it() {
     let Some(net) = Net::new() else { return };
     ip(&format!("-n {} link set eth0 down", net.client)).expect("down");
     for (args, code, words) in [
-        (&["-i", "eht0"][..], 1, &["there is no interface \"eht0\", but \"eth0\"; there are lo, eth0"][..]),
-        (&["-i", "eth0", "--no-wait"], 1, &["eth0 is down", "ip link set eth0 up"]),
-        (&["-i", "lo", "tcp prot 80"], 2, &["\"tcp prot 80\"", "syntax error"]),
+        (
+            &["-i", "eht0"][..],
+            1,
+            &["there is no interface \"eht0\", but \"eth0\"; there are lo, eth0"][..],
+        ),
+        (
+            &["-i", "eth0", "--no-wait"],
+            1,
+            &["eth0 is down", "ip link set eth0 up"],
+        ),
+        (
+            &["-i", "lo", "tcp prot 80"],
+            2,
+            &["\"tcp prot 80\"", "syntax error"],
+        ),
         (&["-i", "any", "ether host 1:2:3:4:5:6"], 2, &["ether host"]),
-        (&["-i", "lo", "tcp", "--capture-filter", "udp"], 2, &["given twice"]),
-        (&["-i", "lo", "--timestamps", "adapter"], 2, &["lo does not stamp packets itself"]),
-        (&["-i", "any", "--timestamps", "adapter"], 2, &["one interface"]),
-        (&["-i", "lo", "--user", "there-is-none"], 2, &["there-is-none"]),
-        (&["-i", "lo", "--buffer-size", "9999G"], 1, &["--buffer-size"]),
+        (
+            &["-i", "lo", "tcp", "--capture-filter", "udp"],
+            2,
+            &["given twice"],
+        ),
+        (
+            &["-i", "lo", "--timestamps", "adapter"],
+            2,
+            &["lo does not stamp packets itself"],
+        ),
+        (
+            &["-i", "any", "--timestamps", "adapter"],
+            2,
+            &["one interface"],
+        ),
+        (
+            &["-i", "lo", "--user", "there-is-none"],
+            2,
+            &["there-is-none"],
+        ),
+        (
+            &["-i", "lo", "--buffer-size", "9999G"],
+            1,
+            &["--buffer-size"],
+        ),
         (&["-i", "lo", "-r", "x.pcap"], 2, &["cannot be used with"]),
     ] {
-        let ran = within(&net.client, BINARY).args(["query", "PARSE packet"]).args(args).output();
+        let ran = within(&net.client, BINARY)
+            .args(["query", "PARSE packet"])
+            .args(args)
+            .output();
         let ran = ran.expect("it runs");
         let err = String::from_utf8_lossy(&ran.stderr);
         assert_eq!(ran.status.code(), Some(code), "{args:?}: {err}");
@@ -321,7 +507,16 @@ fn an_interface_that_is_down_is_waited_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let mut child = within(&net.server, BINARY)
-        .args(["query", "PARSE packet LIMIT 3p", "-i", "lo,eth0", "udp port 4000", "--format", "jsonl", "-o"])
+        .args([
+            "query",
+            "PARSE packet LIMIT 3p",
+            "-i",
+            "lo,eth0",
+            "udp port 4000",
+            "--format",
+            "jsonl",
+            "-o",
+        ])
         .arg(path("rows"))
         .stderr(Stdio::piped())
         .spawn()
@@ -329,7 +524,10 @@ fn an_interface_that_is_down_is_waited_for() {
     let mut err = BufReader::new(child.stderr.take().expect("piped"));
     let mut said = String::new();
     err.read_line(&mut said).expect("text");
-    assert!(said.contains("eth0 is down; waiting for it to come up"), "{said}");
+    assert!(
+        said.contains("eth0 is down; waiting for it to come up"),
+        "{said}"
+    );
     ip(&format!("-n {} link set eth0 up", net.server)).expect("up");
     while !said.contains("capturing from lo and eth0") {
         assert!(err.read_line(&mut said).expect("text") > 0, "{said}");
@@ -339,7 +537,13 @@ fn an_interface_that_is_down_is_waited_for() {
         net.send(1, 4000);
     }
     assert_eq!(wait(&mut child).code(), Some(0));
-    assert_eq!(std::fs::read_to_string(path("rows")).expect("rows").lines().count(), 3);
+    assert_eq!(
+        std::fs::read_to_string(path("rows"))
+            .expect("rows")
+            .lines()
+            .count(),
+        3
+    );
 }
 
 /// Two SIGINTs within a second lose nothing.
@@ -361,9 +565,15 @@ fn signals_within_a_second_lose_nothing() {
 #[test]
 fn statistics_on_request() {
     let Some(net) = Net::new() else { return };
-    let mut capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp port 4000"]);
+    let mut capture = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["-i", "eth0", "udp port 4000"],
+    );
     net.send(6, 4000);
-    ["USR2", "USR1"].iter().for_each(|name| signal(capture.pid(), name));
+    ["USR2", "USR1"]
+        .iter()
+        .for_each(|name| signal(capture.pid(), name));
     capture.wait_for("worker 0: ");
     capture.interrupt().check();
 }
@@ -379,7 +589,9 @@ fn a_late_ctrl_c_abandons_the_output() {
         .spawn()
         .expect("it starts");
     let mut line = String::new();
-    BufReader::new(child.stderr.take().expect("piped")).read_line(&mut line).expect("text");
+    BufReader::new(child.stderr.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("text");
     net.send(400, 4000);
     signal(child.id(), "INT");
     std::thread::sleep(std::time::Duration::from_millis(1200));
@@ -392,8 +604,14 @@ fn a_late_ctrl_c_abandons_the_output() {
 #[test]
 fn interfaces_are_listed() {
     let Some(net) = Net::new() else { return };
-    let ran = within(&net.server, BINARY).arg("interfaces").output().expect("it runs");
+    let ran = within(&net.server, BINARY)
+        .arg("interfaces")
+        .output()
+        .expect("it runs");
     let out = String::from_utf8_lossy(&ran.stdout);
-    let line = out.lines().find(|line| line.starts_with("eth0")).expect("a line");
+    let line = out
+        .lines()
+        .find(|line| line.starts_with("eth0"))
+        .expect("a line");
     assert!(line.contains("up") && line.contains("10.9.0.1"), "{out}");
 }

@@ -6,19 +6,32 @@ use crate::net::{CLIENT, Net, within};
 #[test]
 fn only_what_the_filter_takes_comes_in() {
     let Some(net) = Net::new() else { return };
-    let capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp", "port", "4000"]);
+    let capture = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["-i", "eth0", "udp", "port", "4000"],
+    );
     net.send(5, 4001);
     net.send(7, 4000);
     let captured = capture.interrupt();
     captured.check();
     assert_eq!(captured.column("dst_port"), ["4000"; 7]);
-    assert_eq!(captured.count("/packets/received"), 7, "the kernel leaves the others out");
+    assert_eq!(
+        captured.count("/packets/received"),
+        7,
+        "the kernel leaves the others out"
+    );
 }
 
 #[test]
 fn a_filter_works_on_any() {
     let Some(net) = Net::new() else { return };
-    let args = ["-i", "any", "--capture-filter", "udp dst port 4000 and src host 10.9.0.2"];
+    let args = [
+        "-i",
+        "any",
+        "--capture-filter",
+        "udp dst port 4000 and src host 10.9.0.2",
+    ];
     let capture = Capture::start(&net.server, "PARSE packet", &args);
     net.send(3, 4000);
     net.send(2, 4001);
@@ -42,10 +55,21 @@ for tags in [tag('8100', 7), tag('8100', 8), tag('88a8', 7) + tag('8100', 8), b'
     let Some(net) = Net::new() else { return };
     let filter = ["-i", "eth0", "vlan", "7", "and", "ip"];
     let tagged = Capture::start(&net.server, "PARSE packet", &filter);
-    let all = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "host 10.9.0.2 or vlan"]);
+    let all = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["-i", "eth0", "host 10.9.0.2 or vlan"],
+    );
     let cooked = Capture::start(&net.server, "PARSE packet", &["-i", "any", "udp port 4000"]);
-    let sent = within(&net.client, "python3").args(["-c", SEND]).output().expect("it starts");
-    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    let sent = within(&net.client, "python3")
+        .args(["-c", SEND])
+        .output()
+        .expect("it starts");
+    assert!(
+        sent.status.success(),
+        "{}",
+        String::from_utf8_lossy(&sent.stderr)
+    );
     let (tagged, all, cooked) = (tagged.interrupt(), all.interrupt(), cooked.interrupt());
     for captured in [&tagged, &all, &cooked] {
         captured.check();
@@ -53,7 +77,11 @@ for tags in [tag('8100', 7), tag('8100', 8), tag('88a8', 7) + tag('8100', 8), b'
     // Ethernet, IPv4 and UDP headers, one byte; and the tag, which the kernel removes and the capture restores.
     assert_eq!(tagged.column("packet_bytes"), ["47"]);
     assert_eq!(all.column("packet_bytes"), ["47", "47", "51", "43"]);
-    assert_eq!(cooked.column("src_port"), ["5000"; 3], "cooked headers have room for one tag");
+    assert_eq!(
+        cooked.column("src_port"),
+        ["5000"; 3],
+        "cooked headers have room for one tag"
+    );
 }
 
 #[test]
@@ -63,22 +91,48 @@ fn a_live_filter_and_the_same_on_a_file_agree() {
     let file = folder.path().join("in.pcap");
     let filter = format!("src host {CLIENT} and udp[8] & 1 = 0 and greater 40");
     let mut dump = within(&net.server, "tcpdump");
-    dump.args(["-i", "eth0", "-w"]).arg(&file).args(["-U", "--immediate-mode", "-Z", "root", "udp"]);
+    dump.args(["-i", "eth0", "-w"]).arg(&file).args([
+        "-U",
+        "--immediate-mode",
+        "-Z",
+        "root",
+        "udp",
+    ]);
     testkit::require!("tcpdump");
-    let mut dump = dump.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut dump = dump
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
     let mut said = std::io::BufReader::new(dump.stderr.take().expect("piped"));
     let mut line = String::new();
     while !line.contains("listening on") {
-        assert!(std::io::BufRead::read_line(&mut said, &mut line).expect("text") > 0, "{line}");
+        assert!(
+            std::io::BufRead::read_line(&mut said, &mut line).expect("text") > 0,
+            "{line}"
+        );
     }
-    let capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "--capture-filter", &filter]);
+    let capture = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["-i", "eth0", "--capture-filter", &filter],
+    );
     net.send(30, 4000);
     let live = capture.interrupt();
     crate::capture::signal(dump.id(), "INT");
     crate::capture::wait(&mut dump);
     let file = file.to_str().expect("UTF-8");
     let read = std::process::Command::new(BINARY)
-        .args(["query", "PARSE packet", "-r", file, "--capture-filter", &filter, "--format", "jsonl", "-q"])
+        .args([
+            "query",
+            "PARSE packet",
+            "-r",
+            file,
+            "--capture-filter",
+            &filter,
+            "--format",
+            "jsonl",
+            "-q",
+        ])
         .output()
         .expect("it runs");
     let of_file = String::from_utf8(read.stdout).expect("text");

@@ -14,7 +14,11 @@ use crate::net::{Net, SERVER, shell, within};
 /// Starts the program in `folder`; returns when it captures.
 fn start(ns: &str, folder: &Path, args: &[&str]) -> Child {
     let mut command = within(ns, BINARY);
-    command.args(args).current_dir(folder).env_remove("SUDO_UID").env_remove("SUDO_GID");
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_remove("SUDO_UID")
+        .env_remove("SUDO_GID");
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let line = lines.next().expect("it says something").expect("text");
@@ -27,7 +31,13 @@ fn start(ns: &str, folder: &Path, args: &[&str]) -> Child {
 /// Number of tuples in a recording, or packets in a file.
 fn count(folder: &Path, input: &str) -> u64 {
     let output = Command::new(BINARY)
-        .args(["query", "PARSE packet PROCESS (count)", "-r", input, "--json"])
+        .args([
+            "query",
+            "PARSE packet PROCESS (count)",
+            "-r",
+            input,
+            "--json",
+        ])
         .current_dir(folder)
         .output()
         .expect("it runs");
@@ -50,14 +60,26 @@ fn root_records_into_its_own_folders() {
         &["-o", "deep/er", "-w", "packets.pcapng"],
         &["-o", "web", "-w", "web/packets.pcapng", "--rotate", "1h"],
     ] {
-        let record = ["record", "PARSE packet", "-i", "eth0", "udp port 9", "-c", "5"];
+        let record = [
+            "record",
+            "PARSE packet",
+            "-i",
+            "eth0",
+            "udp port 9",
+            "-c",
+            "5",
+        ];
         let mut child = start(&net.server, home, &[&record[..], args].concat());
         net.send(5, 9);
         assert!(child.wait().expect("it ends").success(), "{args:?}");
     }
-    for (input, packets) in
-        [("new", 10), ("empty", 5), ("deep/er", 5), ("packets.pcapng", 5), ("web/packets-000001.pcapng", 5)]
-    {
+    for (input, packets) in [
+        ("new", 10),
+        ("empty", 5),
+        ("deep/er", 5),
+        ("packets.pcapng", 5),
+        ("web/packets-000001.pcapng", 5),
+    ] {
         assert_eq!(count(home, input), packets, "{input}");
     }
     std::fs::create_dir(home.join("full")).expect("a folder");
@@ -69,7 +91,10 @@ fn root_records_into_its_own_folders() {
         .output()
         .expect("it runs");
     let err = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(1) && err.contains("full") && err.contains("--user"), "{err}");
+    assert!(
+        refused.status.code() == Some(1) && err.contains("full") && err.contains("--user"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -92,7 +117,10 @@ fn several_interfaces_in_one_run() {
     let mut child = start(&net.server, folder.path(), &args);
     net.send(4, 9);
     // On loopback each packet is captured once, on reception.
-    shell(&net.server, &format!("for i in 1 2 3 4; do echo $i >/dev/udp/{SERVER}/9; done"));
+    shell(
+        &net.server,
+        &format!("for i in 1 2 3 4; do echo $i >/dev/udp/{SERVER}/9; done"),
+    );
     assert!(child.wait().expect("it ends").success());
     let rows = std::fs::read_to_string(folder.path().join("rows")).expect("rows");
     let row: Value = serde_json::from_str(&rows).expect("a row");

@@ -11,10 +11,19 @@ fn any_takes_each_packet_once() {
     let Some(net) = Net::new() else { return };
     let capture = Capture::start(&net.server, "PARSE packet", &["-i", "any", "udp port 4000"]);
     net.send(4, 4000);
-    shell(&net.server, "for i in 1 2 3; do echo >/dev/udp/127.0.0.1/4000; done");
+    shell(
+        &net.server,
+        "for i in 1 2 3; do echo >/dev/udp/127.0.0.1/4000; done",
+    );
     let captured = capture.interrupt();
     captured.check();
-    let to = |ip: &str| captured.column("dst_ip").iter().filter(|dst| *dst == ip).count();
+    let to = |ip: &str| {
+        captured
+            .column("dst_ip")
+            .iter()
+            .filter(|dst| *dst == ip)
+            .count()
+    };
     assert_eq!((to("10.9.0.1"), to("127.0.0.1")), (4, 3));
 }
 
@@ -22,11 +31,29 @@ fn any_takes_each_packet_once() {
 fn loopback_packets_come_once() {
     let Some(net) = Net::new() else { return };
     let capture = Capture::start(&net.server, "PARSE packet", &["-i", "lo"]);
-    shell(&net.server, "for i in 1 2 3; do echo >/dev/udp/127.0.0.1/4000; done");
+    shell(
+        &net.server,
+        "for i in 1 2 3; do echo >/dev/udp/127.0.0.1/4000; done",
+    );
     let captured = capture.interrupt();
     captured.check();
-    assert_eq!(captured.column("dst_port").iter().filter(|port| *port == "4000").count(), 3);
-    assert_eq!(captured.column("transport").iter().filter(|t| *t == "icmp").count(), 3, "nobody listens");
+    assert_eq!(
+        captured
+            .column("dst_port")
+            .iter()
+            .filter(|port| *port == "4000")
+            .count(),
+        3
+    );
+    assert_eq!(
+        captured
+            .column("transport")
+            .iter()
+            .filter(|t| *t == "icmp")
+            .count(),
+        3,
+        "nobody listens"
+    );
 }
 
 #[test]
@@ -40,10 +67,15 @@ sys.stdin.read()
 ";
     let Some(net) = Net::new() else { return };
     let mut python = within(&net.client, "python3");
-    python.args(["-c", TUN]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    python
+        .args(["-c", TUN])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut tun = python.spawn().expect("it starts");
     let mut line = String::new();
-    BufReader::new(tun.stdout.take().expect("piped")).read_line(&mut line).expect("text");
+    BufReader::new(tun.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("text");
     if line.trim() != "ready" {
         let _ = tun.wait();
         return testkit::require::missing("tun", "/dev/net/tun cannot be used");
@@ -52,7 +84,10 @@ sys.stdin.read()
     ip(&format!("-n {} addr add 10.9.6.1/24 dev tun0", net.client)).expect("an address");
     let args = ["-i", "tun0", "udp", "port", "4000"];
     let capture = Capture::start(&net.client, "PARSE packet", &args);
-    shell(&net.client, "for i in 1 2; do echo >/dev/udp/10.9.6.2/4000; done");
+    shell(
+        &net.client,
+        "for i in 1 2; do echo >/dev/udp/10.9.6.2/4000; done",
+    );
     let captured = capture.interrupt();
     drop(tun.stdin.take());
     tun.wait().expect("it ends");
@@ -66,7 +101,10 @@ fn a_snaplen_cuts_and_says_so() {
     let Some(net) = Net::new() else { return };
     let args = ["-s", "60", "-i", "eth0", "udp port 4000"];
     let capture = Capture::start(&net.server, "PARSE packet", &args);
-    shell(&net.client, "printf '%1000s' x >/dev/udp/10.9.0.1/4000; echo >/dev/udp/10.9.0.1/4000");
+    shell(
+        &net.client,
+        "printf '%1000s' x >/dev/udp/10.9.0.1/4000; echo >/dev/udp/10.9.0.1/4000",
+    );
     let captured = capture.interrupt();
     captured.check();
     assert_eq!(captured.column("packet_bytes"), ["1042", "43"]);
@@ -78,8 +116,15 @@ fn a_snaplen_cuts_and_says_so() {
 fn fragments_are_put_together() {
     let Some(net) = Net::new() else { return };
     // Only a first fragment has ports: a port filter would exclude the others.
-    let capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp port 4000"]);
-    shell(&net.client, "head -c 4000 /dev/zero >/dev/udp/10.9.0.1/4000");
+    let capture = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["-i", "eth0", "udp port 4000"],
+    );
+    shell(
+        &net.client,
+        "head -c 4000 /dev/zero >/dev/udp/10.9.0.1/4000",
+    );
     let captured = capture.interrupt();
     captured.check();
     assert_eq!(captured.column("packet_bytes"), ["4042"]);
@@ -88,7 +133,11 @@ fn fragments_are_put_together() {
 #[test]
 fn an_interface_that_goes_down_is_waited_for() {
     let Some(net) = Net::new() else { return };
-    let mut capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp port 4000"]);
+    let mut capture = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["-i", "eth0", "udp port 4000"],
+    );
     net.send(2, 4000);
     ip(&format!("-n {} link set eth0 down", net.server)).expect("down");
     capture.wait_for("eth0 went down");
@@ -106,11 +155,21 @@ fn an_interface_that_goes_down_is_waited_for() {
 #[test]
 fn an_interface_that_is_removed_ends_the_capture() {
     let Some(net) = Net::new() else { return };
-    let capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp port 4000"]);
+    let capture = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["-i", "eth0", "udp port 4000"],
+    );
     net.send(2, 4000);
     ip(&format!("-n {} link del eth0", net.server)).expect("gone");
     let captured = capture.end();
     assert_eq!(captured.code, Some(1), "{}", captured.err);
-    assert!(captured.err.contains("eth0: the interface has been removed"), "{}", captured.err);
+    assert!(
+        captured
+            .err
+            .contains("eth0: the interface has been removed"),
+        "{}",
+        captured.err
+    );
     assert_eq!(captured.rows.len(), 2, "what came before is kept");
 }

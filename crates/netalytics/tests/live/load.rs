@@ -25,8 +25,12 @@ pub struct Asked {
 pub type Counts = BTreeMap<Asked, u64>;
 
 /// Hosts with their servers. The second web server gets the same requests as the first.
-pub const HOSTS: [(&str, Kind); 4] =
-    [("web1", Kind::Nginx), ("web2", Kind::Nginx), ("db", Kind::MariaDb), ("cache", Kind::Memcached)];
+pub const HOSTS: [(&str, Kind); 4] = [
+    ("web1", Kind::Nginx),
+    ("web2", Kind::Nginx),
+    ("db", Kind::MariaDb),
+    ("cache", Kind::Memcached),
+];
 /// Host of the clients.
 pub const CLIENTS: &str = "clients";
 
@@ -58,7 +62,9 @@ impl Phase {
 
     /// The second named by a text: name of the phase, followed by a number.
     fn second_of(&self, text: &str) -> Option<u64> {
-        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        let mut words = text
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty());
         words.find(|word| *word == self.name)?;
         words.next()?.parse().ok()
     }
@@ -77,7 +83,10 @@ impl Load {
             })
         };
         let servers: BTreeMap<_, _> = HOSTS.into_iter().map(start).collect();
-        let addresses = HOSTS.iter().map(|(host, _)| (bed.address(host), *host)).collect();
+        let addresses = HOSTS
+            .iter()
+            .map(|(host, _)| (bed.address(host), *host))
+            .collect();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live/load.py");
         let webs = format!("{},{}", bed.address("web1"), bed.address("web2"));
         let log = std::fs::File::create(bed.path("load.log")).expect("a log");
@@ -89,12 +98,19 @@ impl Load {
             .spawn()
             .expect("python runs");
         let answers = BufReader::new(asking.stdout.take().expect("piped"));
-        Load { servers, addresses, asking, answers }
+        Load {
+            servers,
+            addresses,
+            asking,
+            answers,
+        }
     }
 
     fn tell(&mut self, line: &str) {
         let input = self.asking.stdin.as_mut().expect("piped");
-        writeln!(input, "{line}").and_then(|()| input.flush()).expect("it hears");
+        writeln!(input, "{line}")
+            .and_then(|()| input.flush())
+            .expect("it hears");
         let mut answer = String::new();
         self.answers.read_line(&mut answer).expect("text");
         assert_eq!(answer, "ok\n", "the load has ended");
@@ -102,7 +118,10 @@ impl Load {
 
     /// Starts a phase and its load.
     pub fn begin(&mut self, name: &'static str) -> Phase {
-        let phase = Phase { name, began: Instant::now() };
+        let phase = Phase {
+            name,
+            began: Instant::now(),
+        };
         self.tell(&format!("begin {name}"));
         phase
     }
@@ -117,11 +136,19 @@ impl Load {
         let mut counts = Counts::new();
         for (host, kind) in HOSTS {
             let (log, what): (_, fn(&str) -> Option<String>) = match kind {
-                Kind::Nginx => ("access.log", |line| Some(line.strip_prefix("GET ")?.to_owned())),
-                Kind::MariaDb => ("general.log", |line| Some(line.split_once(" Query\t")?.1.to_owned())),
+                Kind::Nginx => ("access.log", |line| {
+                    Some(line.strip_prefix("GET ")?.to_owned())
+                }),
+                Kind::MariaDb => ("general.log", |line| {
+                    Some(line.split_once(" Query\t")?.1.to_owned())
+                }),
                 Kind::Memcached => ("memcached.log", memcached_asked),
             };
-            for what in self.servers[host].log(log, 0).iter().filter_map(|line| what(line)) {
+            for what in self.servers[host]
+                .log(log, 0)
+                .iter()
+                .filter_map(|line| what(line))
+            {
                 if let Some(second) = phase.second_of(&what) {
                     *counts.entry(Asked { second, host, what }).or_default() += 1;
                 }
@@ -151,7 +178,11 @@ impl Load {
             format!("{} {}", text(&row["command"]), text(&row["cache_key"]))
         };
         let second = phase.second_of(&what)?;
-        Some(Asked { second, host: self.addresses[&text(&row["server_ip"])], what })
+        Some(Asked {
+            second,
+            host: self.addresses[&text(&row["server_ip"])],
+            what,
+        })
     }
 }
 
@@ -165,13 +196,24 @@ impl Drop for Load {
 /// `<28 get key`, `<28 set key 0 0 3`.
 fn memcached_asked(line: &str) -> Option<String> {
     let mut words = line.strip_prefix('<')?.split(' ').skip(1);
-    let command = words.next().filter(|command| ["get", "set"].contains(command))?;
+    let command = words
+        .next()
+        .filter(|command| ["get", "set"].contains(command))?;
     Some(format!("{command} {}", words.next()?))
 }
 
 /// The standing jobs: label of their agents, and query.
 pub const QUERIES: [(&str, &str); 3] = [
-    ("web", "PARSE http TO *:80 PROCESS (group-count: group=server_ip, path, status, w=1s)"),
-    ("db", "PARSE mysql_query PROCESS (group-count: group=server_ip, query, w=1s)"),
-    ("cache", "PARSE memcached PROCESS (group-count: group=server_ip, command, cache_key, w=1s)"),
+    (
+        "web",
+        "PARSE http TO *:80 PROCESS (group-count: group=server_ip, path, status, w=1s)",
+    ),
+    (
+        "db",
+        "PARSE mysql_query PROCESS (group-count: group=server_ip, query, w=1s)",
+    ),
+    (
+        "cache",
+        "PARSE memcached PROCESS (group-count: group=server_ip, command, cache_key, w=1s)",
+    ),
 ];

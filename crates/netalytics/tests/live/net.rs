@@ -19,7 +19,10 @@ impl Net {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = |side: &str| format!("nl{}{side}{number}", std::process::id());
-        let net = Net { server: name("s"), client: name("c") };
+        let net = Net {
+            server: name("s"),
+            client: name("c"),
+        };
         testkit::require!("namespaces" => net.build());
         Some(net)
     }
@@ -28,7 +31,9 @@ impl Net {
         let Net { server, client } = self;
         ip(&format!("netns add {server}"))?;
         ip(&format!("netns add {client}"))?;
-        ip(&format!("-n {server} link add eth0 type veth peer name eth0 netns {client}"))?;
+        ip(&format!(
+            "-n {server} link add eth0 type veth peer name eth0 netns {client}"
+        ))?;
         for (ns, address) in [(server, SERVER), (client, CLIENT)] {
             ip(&format!("-n {ns} link set lo up"))?;
             ip(&format!("-n {ns} link set eth0 up"))?;
@@ -39,7 +44,10 @@ impl Net {
 
     /// Sends `n` datagrams from the client to a closed port of the server.
     pub fn send(&self, n: u32, port: u16) {
-        shell(&self.client, &format!("for i in $(seq {n}); do echo $i >/dev/udp/{SERVER}/{port}; done"));
+        shell(
+            &self.client,
+            &format!("for i in $(seq {n}); do echo $i >/dev/udp/{SERVER}/{port}; done"),
+        );
     }
 }
 
@@ -53,22 +61,35 @@ impl Drop for Net {
 
 /// Runs `ip` with these arguments.
 pub fn ip(words: &str) -> Result<(), String> {
-    let output = Command::new("ip").args(words.split_whitespace()).stdin(Stdio::null()).output();
+    let output = Command::new("ip")
+        .args(words.split_whitespace())
+        .stdin(Stdio::null())
+        .output();
     let output = output.map_err(|e| format!("ip: {e}"))?;
-    let why = || format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let why = || {
+        format!(
+            "ip {words}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
+    };
     output.status.success().then_some(()).ok_or_else(why)
 }
 
 /// A command in a namespace: it is replaced by the program, so that their process ids are equal.
 pub fn within(ns: &str, program: &str) -> Command {
     let mut command = Command::new("ip");
-    command.args(["netns", "exec", ns, program]).stdin(Stdio::null());
+    command
+        .args(["netns", "exec", ns, program])
+        .stdin(Stdio::null());
     command
 }
 
 /// Output of a shell in a namespace, which must succeed.
 pub fn shell(ns: &str, script: &str) -> Output {
-    let output = within(ns, "bash").args(["-c", script]).output().expect("a shell");
+    let output = within(ns, "bash")
+        .args(["-c", script])
+        .output()
+        .expect("a shell");
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}\n{err}");
     output

@@ -22,7 +22,16 @@ impl Redis {
         let folder = tempfile::tempdir().expect("a folder for the server");
         let socket = folder.path().join("redis.sock");
         let child = within(ns, "redis-server")
-            .args(["--bind", SERVER, "--port", "6379", "--protected-mode", "no", "--save", ""])
+            .args([
+                "--bind",
+                SERVER,
+                "--port",
+                "6379",
+                "--protected-mode",
+                "no",
+                "--save",
+                "",
+            ])
             .args(["--appendonly", "no", "--dir"])
             .arg(folder.path())
             .arg("--unixsocket")
@@ -54,12 +63,22 @@ impl Redis {
     /// Number of calls per command, by its own counters.
     fn counted(&self) -> BTreeMap<String, u64> {
         let mut counted = BTreeMap::new();
-        for line in self.ask(&["info", "commandstats"]).lines().filter_map(|l| l.strip_prefix("cmdstat_")) {
+        for line in self
+            .ask(&["info", "commandstats"])
+            .lines()
+            .filter_map(|l| l.strip_prefix("cmdstat_"))
+        {
             let (name, numbers) = line.split_once(":calls=").expect("a name and numbers");
-            let n: u64 = numbers.split(',').next().and_then(|n| n.parse().ok()).expect("a number");
+            let n: u64 = numbers
+                .split(',')
+                .next()
+                .and_then(|n| n.parse().ok())
+                .expect("a number");
             // `config|resetstat` counts itself.
             let own = u64::from(name == "config|resetstat");
-            *counted.entry(name.split('|').next().unwrap_or_default().to_uppercase()).or_default() += n - own;
+            *counted
+                .entry(name.split('|').next().unwrap_or_default().to_uppercase())
+                .or_default() += n - own;
         }
         counted
     }
@@ -75,7 +94,9 @@ impl Drop for Redis {
 #[test]
 fn redis_commands_agree_with_the_servers_own_statistics() {
     let Some(net) = Net::new() else { return };
-    let Some(redis) = Redis::start(&net.server) else { return };
+    let Some(redis) = Redis::start(&net.server) else {
+        return;
+    };
     redis.ask(&["config", "resetstat"]);
     let capture = Capture::start(&net.server, "PARSE redis", &["-i", "eth0", "tcp port 6379"]);
     // Pipelined by eights, with values over several segments; then one by one.
@@ -90,17 +111,32 @@ fn redis_commands_agree_with_the_servers_own_statistics() {
     let (counted, captured) = (redis.counted(), capture.interrupt());
     assert_eq!(captured.code, Some(0), "{}", captured.err);
     let mut seen = BTreeMap::<String, u64>::new();
-    captured.rows.iter().for_each(|row| *seen.entry(text(&row["command"])).or_default() += 1);
+    captured
+        .rows
+        .iter()
+        .for_each(|row| *seen.entry(text(&row["command"])).or_default() += 1);
     if captured.count("/source/lost_before_us") > 0 {
         testkit::print_uncaptured(
             "live: packets were lost and counted; statistics were compared for `less` only",
         );
-        return assert!(seen.values().sum::<u64>() <= counted.values().sum::<u64>(), "{}", captured.err);
+        return assert!(
+            seen.values().sum::<u64>() <= counted.values().sum::<u64>(),
+            "{}",
+            captured.err
+        );
     }
     assert!(counted.values().sum::<u64>() > 6000, "too few to be a load");
     assert_eq!(seen, counted, "{}", captured.err);
-    let half = captured.rows.iter().filter(|row| row["quality"] != "exact").count();
+    let half = captured
+        .rows
+        .iter()
+        .filter(|row| row["quality"] != "exact")
+        .count();
     assert_eq!(half, 0, "{}", captured.err);
-    let failed = captured.rows.iter().filter(|row| !row["error"].is_null()).count();
+    let failed = captured
+        .rows
+        .iter()
+        .filter(|row| !row["error"].is_null())
+        .count();
     assert_eq!(failed, 100, "HGET of a number: {}", captured.err);
 }

@@ -43,11 +43,14 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
     let Some(bed) = TestBed::new() else { return };
     bed.run(&["up"], &[]);
     bed.run(&["load", "--requests", "50"], &[]);
-    let [file, held_up, program] = ["asked.toml", "held-up", "monitor.sh"].map(|name| bed.path(name));
+    let [file, held_up, program] =
+        ["asked.toml", "held-up", "monitor.sh"].map(|name| bed.path(name));
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
     fs::write(&file, without_sniffers(&network)).expect("a file");
     fs::write(&held_up, "").expect("a file");
-    let script = HELD_UP.replace("$PROGRAM", BINARY).replace("$FILE", held_up.to_str().expect("text"));
+    let script = HELD_UP
+        .replace("$PROGRAM", BINARY)
+        .replace("$FILE", held_up.to_str().expect("text"));
     fs::write(&program, script).expect("a file");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let [file, program] = [&file, &program].map(|path| path.to_str().expect("text"));
@@ -60,24 +63,42 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
     let all = bed.copies("leaf2");
     assert!(all.contains("rules") && !all.contains("tp_src=0x"), "{all}");
     let client = &mut within(&format!("{}client2", bed.prefix()), "python3");
-    let mut opening = client.args(["-c", CONNECTIONS]).stdin(Stdio::null()).spawn().expect("python3");
+    let mut opening = client
+        .args(["-c", CONNECTIONS])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("python3");
     query.wait_for("note: leaf2 copies 1/");
     let fewer = bed.copies("leaf2");
     fs::remove_file(&held_up).expect("it is there");
     opening.kill().expect("it runs");
     opening.wait().expect("it ends");
-    assert!(fewer.contains("tp_src=0x") && fewer.contains("tp_dst=0x"), "{fewer}");
+    assert!(
+        fewer.contains("tp_src=0x") && fewer.contains("tp_dst=0x"),
+        "{fewer}"
+    );
 
     // Its own rate recovers while the switch still mirrors a part.
     sleep(Duration::from_secs(24));
-    let requests =
-        || ["app1.requests", "app2.requests"].map(|log| bed.log(log).len() as u64).iter().sum::<u64>();
+    let requests = || {
+        ["app1.requests", "app2.requests"]
+            .map(|log| bed.log(log).len() as u64)
+            .iter()
+            .sum::<u64>()
+    };
     let before = requests();
     let n = REQUESTS.to_string();
-    bed.run(&["load", "--requests", &n, "--clients", "8", "--think", "0"], &[]);
+    bed.run(
+        &["load", "--requests", &n, "--clients", "8", "--think", "0"],
+        &[],
+    );
     testkit::programs::wait_for("the last log lines", || {
         let logged = requests() - before;
-        if logged >= REQUESTS { Ok(()) } else { Err(format!("{logged} requests")) }
+        if logged >= REQUESTS {
+            Ok(())
+        } else {
+            Err(format!("{logged} requests"))
+        }
     });
     assert!(bed.copies("leaf2").contains("tp_src=0x"));
     let logged = (requests() - before) as f64;
@@ -90,7 +111,10 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
             // An unbounded end of the interval, from too few flows, is null.
             let [low, high] = [("count_low", 0.0), ("count_high", f64::INFINITY)]
                 .map(|(name, end)| row[name].as_f64().unwrap_or(end));
-            eprintln!("{logged} logged, {count} counted, from {low} to {high}\n{}", asked.err);
+            eprintln!(
+                "{logged} logged, {count} counted, from {low} to {high}\n{}",
+                asked.err
+            );
             // Twice the width of a 95 % interval, so that it always holds.
             assert!(
                 low < count && (count - logged).abs() <= high - low,
@@ -98,12 +122,20 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
             );
         }
         // The minimum of its rate depends on the machine.
-        None => testkit::print_uncaptured("live: the sample has no flow of the load; no count was compared"),
+        None => testkit::print_uncaptured(
+            "live: the sample has no flow of the load; no count was compared",
+        ),
     }
     assert!(asked.count("/monitored/sampled_out") > 0 && asked.count("/monitored/malformed") == 0);
-    let changes = asked.summary.pointer("/sampling").and_then(Value::as_array).expect("changes");
+    let changes = asked
+        .summary
+        .pointer("/sampling")
+        .and_then(Value::as_array)
+        .expect("changes");
     assert!(
-        changes.iter().any(|change| change["copied"].as_f64().is_some_and(|share| share < 1.0)),
+        changes
+            .iter()
+            .any(|change| change["copied"].as_f64().is_some_and(|share| share < 1.0)),
         "{changes:?}"
     );
     for leaf in ["leaf1", "leaf2", "leaf3"] {

@@ -28,7 +28,15 @@ pub struct Servers {
 impl Servers {
     /// All of them. `None` if one is missing and `ALLOW_MISSING` names it.
     pub fn start(ns: &str) -> Option<Servers> {
-        testkit::require!("nginx", "mariadbd", "mariadb-install-db", "mariadb", "memcached", "curl", "wrk");
+        testkit::require!(
+            "nginx",
+            "mariadbd",
+            "mariadb-install-db",
+            "mariadb",
+            "memcached",
+            "curl",
+            "wrk"
+        );
         let kinds = [Kind::Nginx, Kind::Memcached, Kind::MariaDb];
         Some(Servers::at(ns, SERVER, &std::env::temp_dir(), &kinds))
     }
@@ -37,7 +45,12 @@ impl Servers {
     pub fn at(ns: &str, address: &str, folder: &Path, kinds: &[Kind]) -> Servers {
         let folder = TempDir::new_in(folder).expect("a folder for servers");
         let (ns, address) = (ns.to_owned(), address.to_owned());
-        let mut servers = Servers { ns, address, folder, children: Vec::new() };
+        let mut servers = Servers {
+            ns,
+            address,
+            folder,
+            children: Vec::new(),
+        };
         for kind in kinds {
             match kind {
                 Kind::Nginx => servers.start_nginx(),
@@ -61,7 +74,10 @@ impl Servers {
     /// Lines of a log from `offset` on.
     pub fn log(&self, name: &str, offset: usize) -> Vec<String> {
         let log = fs::read(self.path(name)).expect("a log");
-        String::from_utf8_lossy(&log[offset..]).lines().map(str::to_owned).collect()
+        String::from_utf8_lossy(&log[offset..])
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     pub fn log_len(&self, name: &str) -> usize {
@@ -92,7 +108,9 @@ impl Servers {
 
     fn start_memcached(&mut self) {
         let address = self.address.clone();
-        let args = ["-u", "root", "-l", &address, "-p", "11211", "-U", "0", "-m", "32", "-t", "1", "-vv"];
+        let args = [
+            "-u", "root", "-l", &address, "-p", "11211", "-U", "0", "-m", "32", "-t", "1", "-vv",
+        ];
         self.spawn("memcached", &args, "memcached.log");
     }
 
@@ -100,7 +118,10 @@ impl Servers {
         let dir = self.folder.path().display();
         let made = Command::new("mariadb-install-db")
             .args(["--no-defaults", "--skip-test-db", "--user=root"])
-            .args([&format!("--datadir={dir}/my"), "--auth-root-authentication-method=normal"])
+            .args([
+                &format!("--datadir={dir}/my"),
+                "--auth-root-authentication-method=normal",
+            ])
             .output();
         assert!(made.expect("it starts").status.success());
         let args = [
@@ -125,10 +146,21 @@ impl Servers {
             GRANT ALL ON shop.* TO app@'%'; CREATE TABLE shop.item (id INT PRIMARY KEY, name VARCHAR(40))";
         let socket = self.path("my.sock");
         let made = Command::new("mariadb")
-            .args(["--no-defaults", "-uroot", "-S", socket.to_str().expect("UTF-8"), "-e", STATEMENTS])
+            .args([
+                "--no-defaults",
+                "-uroot",
+                "-S",
+                socket.to_str().expect("UTF-8"),
+                "-e",
+                STATEMENTS,
+            ])
             .output()
             .expect("it starts");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
     }
 
     fn spawn(&mut self, program: &str, args: &[&str], log: &str) {

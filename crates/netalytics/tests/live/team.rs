@@ -40,9 +40,20 @@ struct Agent {
 impl<'b> Team<'b> {
     /// A server with its data in that folder.
     pub fn start(bed: &'b Bed, data: PathBuf) -> Team<'b> {
-        let wire = wire(bed, SERVER_HOST, &bed.inner_address(SERVER_HOST), "127.0.0.1:7979");
+        let wire = wire(
+            bed,
+            SERVER_HOST,
+            &bed.inner_address(SERVER_HOST),
+            "127.0.0.1:7979",
+        );
         let server = serve(bed, &data);
-        let team = Team { bed, data, server, agents: BTreeMap::new(), _wires: vec![wire] };
+        let team = Team {
+            bed,
+            data,
+            server,
+            agents: BTreeMap::new(),
+            _wires: vec![wire],
+        };
         wait_for_port(&bed.ns(SERVER_HOST), "127.0.0.1", 7979);
         team
     }
@@ -51,17 +62,39 @@ impl<'b> Team<'b> {
     pub fn add_agent(&mut self, host: &str, policy: &str, more: &[&str]) {
         let to = format!("{}:7979", self.bed.inner_address(SERVER_HOST));
         self._wires.push(wire(self.bed, host, "127.0.0.1", &to));
-        let path = |name: &str| self.bed.path(&format!("{host}.{name}")).display().to_string();
+        let path = |name: &str| {
+            self.bed
+                .path(&format!("{host}.{name}"))
+                .display()
+                .to_string()
+        };
         std::fs::write(path("toml"), policy).expect("a policy");
         let number = self.new_token(host);
         let [token, toml, folder] = [path("token"), path("toml"), path("folder")];
-        let own =
-            [BINARY, "agent", "--server", URL, "--name", host, "--policy", &toml, "--token-file", &token];
+        let own = [
+            BINARY,
+            "agent",
+            "--server",
+            URL,
+            "--name",
+            host,
+            "--policy",
+            &toml,
+            "--token-file",
+            &token,
+        ];
         let arguments = [&own[..], &["--folder", &folder, "-v"], more].concat();
         let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
         wait_for_port(&self.bed.ns(host), "127.0.0.1", 7979);
         let process = run_agent(self.bed, host, &arguments, &[]);
-        self.agents.insert(host.to_owned(), Agent { process, arguments, token: number });
+        self.agents.insert(
+            host.to_owned(),
+            Agent {
+                process,
+                arguments,
+                token: number,
+            },
+        );
     }
 
     /// `kill -9` of an agent.
@@ -108,7 +141,11 @@ impl<'b> Team<'b> {
 
     /// Revokes an agent's token.
     pub fn revoke(&self, host: &str) {
-        let (status, answer) = self.api("DELETE", &format!("/tokens/{}", self.agents[host].token), None);
+        let (status, answer) = self.api(
+            "DELETE",
+            &format!("/tokens/{}", self.agents[host].token),
+            None,
+        );
         assert_eq!(status, 204, "{answer}");
     }
 
@@ -119,7 +156,11 @@ impl<'b> Team<'b> {
     }
 
     fn new_token(&self, host: &str) -> u64 {
-        let (status, made) = self.api("POST", "/tokens", Some(json!({"name": host, "role": "agent"})));
+        let (status, made) = self.api(
+            "POST",
+            "/tokens",
+            Some(json!({"name": host, "role": "agent"})),
+        );
         assert_eq!(status, 201, "{made}");
         let secret = made["secret"].as_str().expect("a secret");
         std::fs::write(self.bed.path(&format!("{host}.token")), secret).expect("written");
@@ -134,15 +175,30 @@ impl<'b> Team<'b> {
     pub fn api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let secret = std::fs::read_to_string(self.admin_token()).expect("the first token");
         let mut curl = within(&self.bed.ns(SERVER_HOST), "curl");
-        curl.args(["-sS", "-X", method, "-w", "\n%{http_code}", &format!("{URL}/api/v1{path}")]);
+        curl.args([
+            "-sS",
+            "-X",
+            method,
+            "-w",
+            "\n%{http_code}",
+            &format!("{URL}/api/v1{path}"),
+        ]);
         curl.args(["-H", &format!("Authorization: Bearer {}", secret.trim())]);
         if let Some(body) = body {
-            curl.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
+            curl.args([
+                "-H",
+                "Content-Type: application/json",
+                "-d",
+                &body.to_string(),
+            ]);
         }
         let output = curl.output().expect("curl runs");
         let text = String::from_utf8_lossy(&output.stdout);
         let (body, status) = text.rsplit_once('\n').unwrap_or_default();
-        (status.parse().unwrap_or(0), serde_json::from_str(body).unwrap_or_default())
+        (
+            status.parse().unwrap_or(0),
+            serde_json::from_str(body).unwrap_or_default(),
+        )
     }
 
     /// Output of a client command; empty if the server was just killed.
@@ -157,12 +213,16 @@ impl<'b> Team<'b> {
     }
 
     fn rows_of(&self, args: &[&str]) -> Vec<Value> {
-        self.ask(args).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+        self.ask(args)
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
     }
 
     /// Starts a standing job on agents with a label; returns its number.
     pub fn job(&self, query: &str, (label, value): (&str, &str)) -> String {
-        let body = json!({"query": query, "kind": "standing", "on": {label: value}, "redact": false});
+        let body =
+            json!({"query": query, "kind": "standing", "on": {label: value}, "redact": false});
         let (status, job) = self.api("POST", "/jobs", Some(body));
         assert_eq!(status, 201, "{job}");
         job["id"].as_str().expect("a number").to_owned()
@@ -176,34 +236,56 @@ impl<'b> Team<'b> {
     /// Reason of a job's problem.
     pub fn reason(&self, job: &str) -> String {
         let shown = self.rows_of(&["jobs", "show", job]);
-        shown.first().and_then(|job| job["reason"].as_str()).unwrap_or_default().to_owned()
+        shown
+            .first()
+            .and_then(|job| job["reason"].as_str())
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// The state of a job.
     pub fn state(&self, job: &str) -> String {
         let shown = self.rows_of(&["jobs", "show", job]);
-        shown.first().and_then(|job| job["state"].as_str()).unwrap_or_default().to_owned()
+        shown
+            .first()
+            .and_then(|job| job["state"].as_str())
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// API view of an agent.
     pub fn seen(&self, host: &str) -> Value {
         let (_, told) = self.api("GET", "/agents", None);
         let agents = told["agents"].as_array().cloned().unwrap_or_default();
-        agents.into_iter().find(|agent| agent["name"] == host).unwrap_or_default()
+        agents
+            .into_iter()
+            .find(|agent| agent["name"] == host)
+            .unwrap_or_default()
     }
 
     /// Waits until the agent is connected.
     pub fn wait_for_agent(&self, host: &str) {
-        wait(&format!("agent {host} comes"), || match self.seen(host)["connected"].as_bool() {
-            Some(true) => Ok(()),
-            _ => Err(self.seen(host).to_string()),
-        });
+        wait(
+            &format!("agent {host} comes"),
+            || match self.seen(host)["connected"].as_bool() {
+                Some(true) => Ok(()),
+                _ => Err(self.seen(host).to_string()),
+            },
+        );
     }
 }
 
 fn serve(bed: &Bed, data: &std::path::Path) -> Process {
     let data = data.display().to_string();
-    let arguments = [BINARY, "serve", "--listen", "127.0.0.1:7979", "--data", &data, "-v"];
+    let arguments = [
+        BINARY,
+        "serve",
+        "--listen",
+        "127.0.0.1:7979",
+        "--data",
+        &data,
+        "-v",
+    ];
     Process::start(bed, SERVER_HOST, "server", &arguments, &[])
 }
 
@@ -215,19 +297,32 @@ fn run_agent(bed: &Bed, host: &str, arguments: &[String], env: &[(&str, &str)]) 
 /// Relays an address of a host, port 7979, to another one.
 fn wire(bed: &Bed, host: &str, listen: &str, to: &str) -> Process {
     let listen = format!("TCP-LISTEN:7979,bind={listen},fork,reuseaddr");
-    Process::start(bed, host, &format!("wire-{host}"), &["socat", &listen, &format!("TCP:{to}")], &[])
+    Process::start(
+        bed,
+        host,
+        &format!("wire-{host}"),
+        &["socat", &listen, &format!("TCP:{to}")],
+        &[],
+    )
 }
 
 /// Child processes of `pid`.
 pub fn children(pid: u32) -> Vec<u32> {
-    let output = Command::new("pgrep").args(["-P", &pid.to_string()]).output().expect("pgrep runs");
-    String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect()
+    let output = Command::new("pgrep")
+        .args(["-P", &pid.to_string()])
+        .output()
+        .expect("pgrep runs");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect()
 }
 
 /// Whether the process exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// Polls until `is_so` succeeds; panics with its last error.

@@ -29,7 +29,10 @@ impl Terminal {
             .stdout(Stdio::piped())
             .spawn()
             .expect("script starts");
-        let (keys, mut out) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let (keys, mut out) = (
+            child.stdin.take().expect("piped"),
+            child.stdout.take().expect("piped"),
+        );
         let (tell, screen) = channel();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -39,7 +42,12 @@ impl Terminal {
                 }
             }
         });
-        let mut terminal = Terminal { child, keys, screen, shown: String::new() };
+        let mut terminal = Terminal {
+            child,
+            keys,
+            screen,
+            shown: String::new(),
+        };
         terminal.wait_for("capturing from");
         terminal
     }
@@ -52,7 +60,9 @@ impl Terminal {
     fn wait_until(&mut self, is_there: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !is_there(&self.shown) {
-            let more = self.screen.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let more = self
+                .screen
+                .recv_timeout(end.saturating_duration_since(Instant::now()));
             let more = more.unwrap_or_else(|e| panic!("{e}: {}", self.shown));
             self.shown.push_str(&String::from_utf8_lossy(&more));
         }
@@ -78,7 +88,11 @@ fn what_is_open_is_shown_and_gives_way() {
     let Some(net) = Net::new() else { return };
     // A window that began before the capture is approximate.
     for (query, marked, row) in [
-        ("PARSE packet PROCESS (group-count: group=dst_port, w=10h)", "still open: so far", " 4000 6 true"),
+        (
+            "PARSE packet PROCESS (group-count: group=dst_port, w=10h)",
+            "still open: so far",
+            " 4000 6 true",
+        ),
         ("PARSE packet PROCESS (count)", "count, so far", "6"),
     ] {
         let mut terminal = Terminal::start(&net, query);
@@ -87,7 +101,9 @@ fn what_is_open_is_shown_and_gives_way() {
         // No window has been closed: these are open rows.
         terminal.wait_until(|shown| has_row(shown, row));
         let shown = terminal.interrupt();
-        let (_, end) = shown.rsplit_once("\x1b[J").expect("the drawing is taken away");
+        let (_, end) = shown
+            .rsplit_once("\x1b[J")
+            .expect("the drawing is taken away");
         assert!(!end.contains("so far"), "{shown}");
         assert!(has_row(end, row), "the final row follows: {shown}");
     }
@@ -96,5 +112,7 @@ fn what_is_open_is_shown_and_gives_way() {
 /// Whether a line ends with this row, ignoring spaces.
 fn has_row(shown: &str, row: &str) -> bool {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    shown.lines().any(|line| format!(" {}", words(line)).ends_with(&format!(" {}", row.trim())))
+    shown
+        .lines()
+        .any(|line| format!(" {}", words(line)).ends_with(&format!(" {}", row.trim())))
 }

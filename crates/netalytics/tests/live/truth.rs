@@ -11,14 +11,18 @@ type Asked = BTreeMap<String, u32>;
 
 fn counted(requests: impl IntoIterator<Item = String>) -> Asked {
     let mut asked = Asked::new();
-    requests.into_iter().for_each(|request| *asked.entry(request).or_default() += 1);
+    requests
+        .into_iter()
+        .for_each(|request| *asked.entry(request).or_default() += 1);
     asked
 }
 
 #[test]
 fn results_agree_with_the_servers_own_logs() {
     let Some(net) = Net::new() else { return };
-    let Some(servers) = Servers::start(&net.server) else { return };
+    let Some(servers) = Servers::start(&net.server) else {
+        return;
+    };
     if try_load(&net, &servers, "2s") {
         return;
     }
@@ -33,8 +37,13 @@ fn results_agree_with_the_servers_own_logs() {
 /// Generates load on all servers during three queries; returns whether nothing was lost.
 fn try_load(net: &Net, servers: &Servers, wrk: &str) -> bool {
     let before = ["access.log", "general.log", "memcached.log"].map(|log| servers.log_len(log));
-    let capture =
-        |query, filter| Capture::start(&net.server, query, &["--workers", "2", "-i", "eth0", filter]);
+    let capture = |query, filter| {
+        Capture::start(
+            &net.server,
+            query,
+            &["--workers", "2", "-i", "eth0", filter],
+        )
+    };
     let http = capture("PARSE http", "tcp port 80");
     let mysql = capture("PARSE mysql_query", "tcp port 3306");
     let memcached = capture("PARSE memcached", "tcp port 11211");
@@ -45,13 +54,28 @@ fn try_load(net: &Net, servers: &Servers, wrk: &str) -> bool {
     let captured = [http, mysql, memcached].map(Capture::interrupt);
     for captured in &captured {
         assert_eq!(captured.code, Some(0), "{}", captured.err);
-        assert_eq!(captured.summary.pointer("/packets/adds_up"), Some(&true.into()));
+        assert_eq!(
+            captured.summary.pointer("/packets/adds_up"),
+            Some(&true.into())
+        );
     }
     let [http, mysql, memcached] = &captured;
     let pairs = [
-        (http, http_seen(http), http_logged(&servers.log("access.log", before[0]))),
-        (mysql, mysql_seen(mysql), mysql_logged(&servers.log("general.log", before[1]))),
-        (memcached, memcached_seen(memcached), memcached_logged(&servers.log("memcached.log", before[2]))),
+        (
+            http,
+            http_seen(http),
+            http_logged(&servers.log("access.log", before[0])),
+        ),
+        (
+            mysql,
+            mysql_seen(mysql),
+            mysql_logged(&servers.log("general.log", before[1])),
+        ),
+        (
+            memcached,
+            memcached_seen(memcached),
+            memcached_logged(&servers.log("memcached.log", before[2])),
+        ),
     ];
     for (captured, seen, logged) in &pairs {
         if captured.count("/source/lost_before_us") == 0 {
@@ -61,7 +85,9 @@ fn try_load(net: &Net, servers: &Servers, wrk: &str) -> bool {
             assert!(total(seen) <= total(logged), "{}", captured.err);
         }
     }
-    captured.iter().all(|captured| captured.count("/source/lost_before_us") == 0)
+    captured
+        .iter()
+        .all(|captured| captured.count("/source/lost_before_us") == 0)
 }
 
 fn compare(seen: &Asked, logged: &Asked, err: &str) {
@@ -73,7 +99,10 @@ fn compare(seen: &Asked, logged: &Asked, err: &str) {
         .map(|request| (request, seen.get(request), logged.get(request)))
         .take(5)
         .collect();
-    assert!(differ.is_empty(), "request, seen, logged: {differ:#?}\n{err}");
+    assert!(
+        differ.is_empty(),
+        "request, seen, logged: {differ:#?}\n{err}"
+    );
 }
 
 fn load(net: &Net, servers: &Servers, wrk: &str) {
@@ -91,8 +120,10 @@ fn load(net: &Net, servers: &Servers, wrk: &str) {
          printf 'quit\\r\\n' >&3; wait"
     );
     let curl = |path: &str| format!("curl -s -o /dev/null http://{SERVER}/{path}");
-    let sql =
-        format!("mariadb --no-defaults -h{SERVER} -uapp -psecret shop < {} >/dev/null", statements.display());
+    let sql = format!(
+        "mariadb --no-defaults -h{SERVER} -uapp -psecret shop < {} >/dev/null",
+        statements.display()
+    );
     let loads = [
         curl("item/[1-400]?page=[1-2]"),
         curl("old/[1-200]"),
@@ -104,7 +135,12 @@ fn load(net: &Net, servers: &Servers, wrk: &str) {
     ];
     let children: Vec<_> = loads
         .iter()
-        .map(|script| within(&net.client, "bash").args(["-c", script]).spawn().expect("a client"))
+        .map(|script| {
+            within(&net.client, "bash")
+                .args(["-c", script])
+                .spawn()
+                .expect("a client")
+        })
         .collect();
     for (mut child, script) in children.into_iter().zip(&loads) {
         assert!(child.wait().expect("it ends").success(), "{script}");
@@ -113,8 +149,16 @@ fn load(net: &Net, servers: &Servers, wrk: &str) {
 
 fn http_seen(captured: &Captured) -> Asked {
     counted(captured.rows.iter().map(|row| {
-        let query = row["url_query"].as_str().map(|query| format!("?{query}")).unwrap_or_default();
-        format!("{} {}{query} {}", text(&row["method"]), text(&row["path"]), row["status"])
+        let query = row["url_query"]
+            .as_str()
+            .map(|query| format!("?{query}"))
+            .unwrap_or_default();
+        format!(
+            "{} {}{query} {}",
+            text(&row["method"]),
+            text(&row["path"]),
+            row["status"]
+        )
     }))
 }
 
@@ -128,11 +172,17 @@ fn mysql_seen(captured: &Captured) -> Asked {
 }
 
 fn mysql_logged(log: &[String]) -> Asked {
-    counted(log.iter().filter_map(|line| Some(line.split_once(" Query\t")?.1.to_owned())))
+    counted(
+        log.iter()
+            .filter_map(|line| Some(line.split_once(" Query\t")?.1.to_owned())),
+    )
 }
 
 fn memcached_seen(captured: &Captured) -> Asked {
-    let commands = captured.rows.iter().filter(|row| row["command"] == "get" || row["command"] == "set");
+    let commands = captured
+        .rows
+        .iter()
+        .filter(|row| row["command"] == "get" || row["command"] == "set");
     counted(commands.map(|row| format!("{} {}", text(&row["command"]), text(&row["cache_key"]))))
 }
 
@@ -140,7 +190,9 @@ fn memcached_seen(captured: &Captured) -> Asked {
 fn memcached_logged(log: &[String]) -> Asked {
     counted(log.iter().filter_map(|line| {
         let mut words = line.strip_prefix('<')?.split(' ').skip(1);
-        let command = words.next().filter(|command| ["get", "set"].contains(command))?;
+        let command = words
+            .next()
+            .filter(|command| ["get", "set"].contains(command))?;
         Some(format!("{command} {}", words.next()?))
     }))
 }

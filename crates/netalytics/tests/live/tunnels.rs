@@ -9,10 +9,30 @@ use crate::net::{CLIENT, Net, SERVER, ip, shell, within};
 
 /// Device, subnet, creation parameters that begin with the kind of the device, and expected name: layers and number.
 const DEVICES: [(&str, u8, &str, &str); 5] = [
-    ("vx", 42, "vxlan id 42 remote SERVER local CLIENT dstport 4789 dev eth0", "vxlan 42"),
-    ("gv", 43, "geneve id 43 remote SERVER dstport 6081", "geneve 43"),
-    ("gt", 44, "gretap remote SERVER local CLIENT key 44", "gre 44"),
-    ("es", 45, "erspan seq key 45 local CLIENT remote SERVER erspan_ver 1 erspan 123", "erspan 45"),
+    (
+        "vx",
+        42,
+        "vxlan id 42 remote SERVER local CLIENT dstport 4789 dev eth0",
+        "vxlan 42",
+    ),
+    (
+        "gv",
+        43,
+        "geneve id 43 remote SERVER dstport 6081",
+        "geneve 43",
+    ),
+    (
+        "gt",
+        44,
+        "gretap remote SERVER local CLIENT key 44",
+        "gre 44",
+    ),
+    (
+        "es",
+        45,
+        "erspan seq key 45 local CLIENT remote SERVER erspan_ver 1 erspan 123",
+        "erspan 45",
+    ),
     ("ii", 46, "ipip local CLIENT remote SERVER", "ipip null"),
 ];
 
@@ -29,7 +49,11 @@ fn make_tunnels(net: &Net) -> BTreeSet<&'static str> {
             // The other end does not respond.
             let neighbour =
                 format!("-n {ns} neigh add 10.{subnet}.0.1 lladdr 02:00:00:00:00:01 dev {device}");
-            if called.contains("ipip") { Ok(()) } else { ip(&neighbour) }
+            if called.contains("ipip") {
+                Ok(())
+            } else {
+                ip(&neighbour)
+            }
         };
         match make() {
             Ok(()) => drop(made.insert(called)),
@@ -43,28 +67,41 @@ fn make_tunnels(net: &Net) -> BTreeSet<&'static str> {
 fn send(net: &Net) {
     for (_, subnet, ..) in DEVICES {
         let to = format!("/dev/udp/10.{subnet}.0.1/4000");
-        shell(&net.client, &format!("for i in 1 2 3 4 5; do head -c 2000 /dev/zero >{to} || true; done"));
+        shell(
+            &net.client,
+            &format!("for i in 1 2 3 4 5; do head -c 2000 /dev/zero >{to} || true; done"),
+        );
     }
 }
 
 fn check(captured: &Captured, made: &BTreeSet<&str>, sender: &str) {
     let columns = |name: &str| captured.column(name);
-    let called: Vec<String> =
-        columns("tunnel").into_iter().zip(columns("tunnel_id")).map(|(t, id)| format!("{t} {id}")).collect();
+    let called: Vec<String> = columns("tunnel")
+        .into_iter()
+        .zip(columns("tunnel_id"))
+        .map(|(t, id)| format!("{t} {id}"))
+        .collect();
     let ours: BTreeSet<&str> = called.iter().map(String::as_str).collect();
     assert_eq!(&ours, made, "{}", captured.err);
     assert_eq!(called.len(), 5 * made.len(), "{called:?}\n{}", captured.err);
     assert!(columns("dst_port").iter().all(|port| port == "4000"));
     assert!(columns("tunnel_src").iter().all(|src| src == sender));
     assert_eq!(captured.code, Some(0), "{}", captured.err);
-    assert_eq!(captured.summary.pointer("/packets/adds_up"), Some(&serde_json::Value::Bool(true)));
+    assert_eq!(
+        captured.summary.pointer("/packets/adds_up"),
+        Some(&serde_json::Value::Bool(true))
+    );
 }
 
 #[test]
 fn what_is_inside_is_captured_and_filtered() {
     let Some(net) = Net::new() else { return };
     let made = make_tunnels(&net);
-    let capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp", "dst", "port", "4000"]);
+    let capture = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["-i", "eth0", "udp", "dst", "port", "4000"],
+    );
     send(&net);
     check(&capture.interrupt(), &made, CLIENT);
 }
@@ -75,7 +112,14 @@ fn mirrors_are_received() {
     let mut made = make_tunnels(&net);
     made.remove("ipip null");
     let at = |what: &str| format!("{what}://{SERVER}");
-    let args = ["--listen", &at("vxlan"), &at("geneve"), &at("gre"), "--capture-filter", "udp dst port 4000"];
+    let args = [
+        "--listen",
+        &at("vxlan"),
+        &at("geneve"),
+        &at("gre"),
+        "--capture-filter",
+        "udp dst port 4000",
+    ];
     let capture = Capture::start(&net.server, "PARSE packet", &args);
     send(&net);
     check(&capture.interrupt(), &made, CLIENT);
@@ -106,9 +150,20 @@ for head in ['1000 88be 00000001 1000 0007 00000000', '2000 6558 00000008']:
     s.sendto(bytes.fromhex(head) + frame, (sys.argv[1], 0))
 ";
     let Some(net) = Net::new() else { return };
-    let capture = Capture::start(&net.server, "PARSE packet", &["--listen", "erspan://0.0.0.0"]);
-    let sent = within(&net.client, "python3").args(["-c", SEND, SERVER]).output().expect("it starts");
-    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    let capture = Capture::start(
+        &net.server,
+        "PARSE packet",
+        &["--listen", "erspan://0.0.0.0"],
+    );
+    let sent = within(&net.client, "python3")
+        .args(["-c", SEND, SERVER])
+        .output()
+        .expect("it starts");
+    assert!(
+        sent.status.success(),
+        "{}",
+        String::from_utf8_lossy(&sent.stderr)
+    );
     let captured = capture.interrupt();
     captured.check();
     assert_eq!(captured.column("tunnel"), ["erspan", "gre"]);

@@ -21,7 +21,10 @@ impl SecretSource for OneSecret {
     }
 }
 
-const SECRETS: OneSecret = OneSecret { file: " of a file\n", variable: "of a variable" };
+const SECRETS: OneSecret = OneSecret {
+    file: " of a file\n",
+    variable: "of a variable",
+};
 
 #[track_caller]
 fn read(argument: &str) -> OutletAddress {
@@ -38,16 +41,36 @@ fn every_scheme_has_one_name() {
     for (name, scheme) in OutletScheme::ALL {
         assert_eq!(scheme.name(), name);
         assert_eq!(read(&format!("{name}://host:1")).scheme, scheme);
-        assert_eq!(OutletScheme::ALL.iter().filter(|(known, of)| *known == name || *of == scheme).count(), 1);
+        assert_eq!(
+            OutletScheme::ALL
+                .iter()
+                .filter(|(known, of)| *known == name || *of == scheme)
+                .count(),
+            1
+        );
     }
 }
 
 #[test]
 fn default_ports_are_those_of_the_protocols() {
     let port = |scheme: &str| read(&format!("{scheme}://host")).port;
-    let ports = ["prometheus", "redis", "rediss", "webhook+http", "webhook+https"].map(port);
+    let ports = [
+        "prometheus",
+        "redis",
+        "rediss",
+        "webhook+http",
+        "webhook+https",
+    ]
+    .map(port);
     assert_eq!(ports, [9464, 6379, 6379, 80, 443]);
-    let ports = ["otlp+http", "otlp+https", "kafka", "alertmanager+http", "alertmanager+https"].map(port);
+    let ports = [
+        "otlp+http",
+        "otlp+https",
+        "kafka",
+        "alertmanager+http",
+        "alertmanager+https",
+    ]
+    .map(port);
     assert_eq!(ports, [4318, 4318, 9092, 9093, 9093]);
 }
 
@@ -55,7 +78,10 @@ fn default_ports_are_those_of_the_protocols() {
 fn ports_have_sixteen_bits() {
     assert_eq!(read("tcp://host:65535").port, 65_535);
     for port in ["65536", "-1", "", "http", "0"] {
-        assert_eq!(refused(&format!("tcp://host:{port}")), "the address lacks a port from 1 to 65535");
+        assert_eq!(
+            refused(&format!("tcp://host:{port}")),
+            "the address lacks a port from 1 to 65535"
+        );
     }
 }
 
@@ -80,25 +106,41 @@ fn paths_keep_their_query_and_are_not_shown() {
 fn only_kafka_has_several_hosts() {
     let address = read("kafka://a:1,b,[::1]:3");
     let others = [("b".to_owned(), 9092), ("::1".to_owned(), 3)];
-    assert_eq!((&*address.host, address.port, &*address.others), ("a", 1, &others[..]));
+    assert_eq!(
+        (&*address.host, address.port, &*address.others),
+        ("a", 1, &others[..])
+    );
     assert!(refused("redis://a:1,b:x").contains("lacks a port"));
 }
 
 #[test]
 fn secrets_are_of_files_or_variables_without_surrounding_space() {
     let secret = |argument| read(argument).secret;
-    assert_eq!(secret("redis://h#secret-file=key"), Some(SecretText::new("of a file")));
-    assert_eq!(secret("redis://h#secret-env=KEY"), Some(SecretText::new("of a variable")));
+    assert_eq!(
+        secret("redis://h#secret-file=key"),
+        Some(SecretText::new("of a file"))
+    );
+    assert_eq!(
+        secret("redis://h#secret-env=KEY"),
+        Some(SecretText::new("of a variable"))
+    );
     // The last one counts.
-    assert_eq!(secret("redis://h#secret-file=a&secret-env=B"), Some(SecretText::new("of a variable")));
+    assert_eq!(
+        secret("redis://h#secret-file=a&secret-env=B"),
+        Some(SecretText::new("of a variable"))
+    );
     assert_eq!(secret("redis://h"), None);
 }
 
 #[test]
 fn an_empty_secret_is_an_error() {
-    let empty = OneSecret { file: "\n", variable: "" };
+    let empty = OneSecret {
+        file: "\n",
+        variable: "",
+    };
     for option in ["secret-file=key", "secret-env=KEY"] {
-        let error = OutletAddress::read(&format!("redis://h#{option}"), &empty).expect_err("no secret");
+        let error =
+            OutletAddress::read(&format!("redis://h#{option}"), &empty).expect_err("no secret");
         assert_eq!(error, format!("{option} holds nothing"));
     }
 }
@@ -106,8 +148,13 @@ fn an_empty_secret_is_an_error() {
 #[test]
 fn percent_escapes_of_users_are_decoded() {
     let user = |text: &str| read(&format!("redis://{text}@h")).user;
-    for (text, decoded) in [("a%40b", "a@b"), ("%C3%A9", "é"), ("50%", "50%"), ("%zz", "%zz"), ("%4", "%4")]
-    {
+    for (text, decoded) in [
+        ("a%40b", "a@b"),
+        ("%C3%A9", "é"),
+        ("50%", "50%"),
+        ("%zz", "%zz"),
+        ("%4", "%4"),
+    ] {
         assert_eq!(user(text).as_deref(), Some(decoded));
     }
     assert_eq!(user("%FF").as_deref(), Some("\u{fffd}"), "no UTF-8");
@@ -117,13 +164,22 @@ fn percent_escapes_of_users_are_decoded() {
 #[test]
 fn numeric_options_are_positive() {
     let keep = |text: &str| read(&format!("redis://h#keep={text}")).number("keep", 7);
-    assert_eq!((keep("1"), keep("18446744073709551615")), (Ok(1), Ok(u64::MAX)));
+    assert_eq!(
+        (keep("1"), keep("18446744073709551615")),
+        (Ok(1), Ok(u64::MAX))
+    );
     for text in ["0", "-1", "x", "", "18446744073709551616"] {
-        assert_eq!(keep(text), Err(format!("keep={text} is not a number above 0")));
+        assert_eq!(
+            keep(text),
+            Err(format!("keep={text} is not a number above 0"))
+        );
     }
     assert_eq!(read("redis://h").number("keep", 7), Ok(7));
     assert_eq!(read("redis://h").text("prefix", "usual"), "usual");
-    assert_eq!(read("redis://h#prefix=shop").text("prefix", "usual"), "shop");
+    assert_eq!(
+        read("redis://h#prefix=shop").text("prefix", "usual"),
+        "shop"
+    );
 }
 
 #[test]
@@ -138,15 +194,25 @@ fn options_are_those_of_the_scheme() {
 fn a_user_makes_basic_and_a_secret_alone_bearer_authorization() {
     let header = |argument| authorization(&read(argument));
     assert_eq!(header("otlp+http://h"), None);
-    assert_eq!(header("otlp+http://h#secret-env=T").as_deref(), Some("Bearer of a variable"));
+    assert_eq!(
+        header("otlp+http://h#secret-env=T").as_deref(),
+        Some("Bearer of a variable")
+    );
     // By `printf 'me:of a variable' | base64`.
-    assert_eq!(header("otlp+http://me@h#secret-env=T").as_deref(), Some("Basic bWU6b2YgYSB2YXJpYWJsZQ=="));
+    assert_eq!(
+        header("otlp+http://me@h#secret-env=T").as_deref(),
+        Some("Basic bWU6b2YgYSB2YXJpYWJsZQ==")
+    );
     assert_eq!(header("otlp+http://me@h").as_deref(), Some("Basic bWU6"));
 }
 
 #[test]
 fn desired_states_are_signed_or_stored() {
-    let refused = |argument| DesiredStateSender::new(&read(argument)).err().unwrap_or_default();
+    let refused = |argument| {
+        DesiredStateSender::new(&read(argument))
+            .err()
+            .unwrap_or_default()
+    };
     assert!(refused("webhook+http://h").starts_with("decisions are signed"));
     assert!(refused("tcp://h:1").starts_with("tcp:// cannot execute decisions"));
     assert!(refused("kafka://h").starts_with("kafka:// cannot execute decisions"));
@@ -156,7 +222,13 @@ fn desired_states_are_signed_or_stored() {
 
 #[test]
 fn names_for_prometheus_are_ascii() {
-    for (name, expected) in [("größe", "gr__e"), ("", ""), ("a:b", "a_b"), ("9", "_9"), ("_x9", "_x9")] {
+    for (name, expected) in [
+        ("größe", "gr__e"),
+        ("", ""),
+        ("a:b", "a_b"),
+        ("9", "_9"),
+        ("_x9", "_x9"),
+    ] {
         assert_eq!(for_prometheus(name), expected);
     }
 }

@@ -53,7 +53,10 @@ fn only_rows_are_dropped_from_a_full_queue() {
 fn the_newest_state_follows_the_rows() {
     let queue = OutletQueue::new(1 << 20);
     for packets in [1, 2] {
-        queue.push(OutletItem::Vitals(RunVitals { packets, ..RunVitals::default() }));
+        queue.push(OutletItem::Vitals(RunVitals {
+            packets,
+            ..RunVitals::default()
+        }));
         queue.push(rows(i64::try_from(packets).expect("small")));
     }
     assert_eq!(left(&queue), ["rows 1", "rows 2", "vitals 2"]);
@@ -75,7 +78,10 @@ fn a_waiting_reader_gets_the_next_item_and_the_end() {
     let reader = {
         let queue = queue.clone();
         thread::spawn(move || {
-            (matches!(queue.pop(), NextItem::Item(_)), matches!(queue.pop(), NextItem::End))
+            (
+                matches!(queue.pop(), NextItem::Item(_)),
+                matches!(queue.pop(), NextItem::End),
+            )
         })
     };
     assert_eq!(queue.deadline(), None);
@@ -94,7 +100,15 @@ fn acknowledged_rows_can_become_lost() {
     counters.take_back(OutletLoss::GaveUp, 3);
     let outcome = counters.delivered("x".into());
     assert_eq!(outcome.sent, 5);
-    assert_eq!(outcome.lost, [("queue_full", 0), ("gave_up", 3), ("refused", 0), ("at_end", 2)]);
+    assert_eq!(
+        outcome.lost,
+        [
+            ("queue_full", 0),
+            ("gave_up", 3),
+            ("refused", 0),
+            ("at_end", 2)
+        ]
+    );
 }
 
 #[test]
@@ -120,13 +134,22 @@ fn the_last_problem_is_reported() {
     assert_eq!(counters.so_far("x".into()).problem, None);
     counters.problem("refused");
     counters.problem("timed out");
-    assert_eq!(counters.so_far("x".into()).problem.as_deref(), Some("timed out"));
+    assert_eq!(
+        counters.so_far("x".into()).problem.as_deref(),
+        Some("timed out")
+    );
 }
 
 #[test]
 fn tuples_wait_for_no_window() {
     let mut windows = OpenWindows::default();
-    windows.take(OutletItem::Heads([ResultHead { processor: None, ..head() }].into()));
+    windows.take(OutletItem::Heads(
+        [ResultHead {
+            processor: None,
+            ..head()
+        }]
+        .into(),
+    ));
     let complete = windows.take(rows(0));
     assert_eq!(complete.len(), 1);
     assert_eq!((complete[0].bounds, complete[0].rows()), (None, 1));
@@ -140,17 +163,30 @@ fn equal_windows_of_two_results_are_separate() {
     for result_at in [0, 1, 0] {
         windows.take(OutletItem::Rows(result_at, result(&[(0, "/", 1)])));
     }
-    let seen: Vec<_> = windows.finish().iter().map(|window| (window.result, window.rows())).collect();
+    let seen: Vec<_> = windows
+        .finish()
+        .iter()
+        .map(|window| (window.result, window.rows()))
+        .collect();
     assert_eq!(seen, [(0, 2), (1, 1)]);
 }
 
 #[test]
 fn windows_are_in_the_order_of_their_first_row() {
     let mut windows = OpenWindows::default();
-    windows.take(OutletItem::Rows(0, result(&[(20, "/", 1), (0, "/", 1), (20, "/", 1), (10, "/", 1)])));
-    let starts: Vec<_> =
-        windows.finish().iter().map(|window| window.bounds.map(|(start, _)| start)).collect();
-    assert_eq!(starts, [20, 0, 10].map(|seconds| Some(seconds * 1_000_000_000)));
+    windows.take(OutletItem::Rows(
+        0,
+        result(&[(20, "/", 1), (0, "/", 1), (20, "/", 1), (10, "/", 1)]),
+    ));
+    let starts: Vec<_> = windows
+        .finish()
+        .iter()
+        .map(|window| window.bounds.map(|(start, _)| start))
+        .collect();
+    assert_eq!(
+        starts,
+        [20, 0, 10].map(|seconds| Some(seconds * 1_000_000_000))
+    );
 }
 
 /// Messages of a mapping for this number of rows of one window.
@@ -165,38 +201,63 @@ fn messages(mut mapping: impl RowMapping, n: u64) -> Vec<OutletMessage> {
 }
 
 fn text(message: &OutletMessage) -> &str {
-    let MessageBody::Bytes(bytes) = &message.body else { panic!("bytes only") };
+    let MessageBody::Bytes(bytes) = &message.body else {
+        panic!("bytes only")
+    };
     std::str::from_utf8(bytes).expect("UTF-8")
 }
 
 /// Values of `count`, in order.
 fn counts(text: &str) -> Vec<u64> {
     let values = text.split("\"count\":").skip(1);
-    values.map(|rest| rest.split([',', '}']).next().expect("a value").parse().expect("a number")).collect()
+    values
+        .map(|rest| {
+            rest.split([',', '}'])
+                .next()
+                .expect("a value")
+                .parse()
+                .expect("a number")
+        })
+        .collect()
 }
 
 #[test]
 fn lines_are_sent_in_messages_of_limited_size() {
     let messages = messages(JsonLinesMapping::default(), 600);
-    let sizes: Vec<_> = messages.iter().map(|message| (message.number, message.rows)).collect();
+    let sizes: Vec<_> = messages
+        .iter()
+        .map(|message| (message.number, message.rows))
+        .collect();
     assert_eq!(sizes, [(1, 256), (2, 256), (3, 88)]);
     for message in &messages {
         assert_eq!(text(message).lines().count() as u64, message.rows);
     }
-    let all: Vec<u64> = messages.iter().flat_map(|message| counts(text(message))).collect();
+    let all: Vec<u64> = messages
+        .iter()
+        .flat_map(|message| counts(text(message)))
+        .collect();
     assert_eq!(all, (0..600).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_large_window_is_posted_in_numbered_parts() {
     let messages = messages(WebhookMapping::default(), 2001);
-    let sizes: Vec<_> = messages.iter().map(|message| (message.number, message.rows)).collect();
+    let sizes: Vec<_> = messages
+        .iter()
+        .map(|message| (message.number, message.rows))
+        .collect();
     assert_eq!(sizes, [(1, 1000), (2, 1000), (3, 1)]);
     for (n, message) in messages.iter().enumerate() {
         let body: serde_json::Value = serde_json::from_str(text(message)).expect("JSON");
-        assert_eq!((&body["part"], &body["parts"]), (&(n + 1).into(), &3.into()));
+        assert_eq!(
+            (&body["part"], &body["parts"]),
+            (&(n + 1).into(), &3.into())
+        );
         assert_eq!(body["window_end"], 10_000_000_000_i64);
-        assert_eq!(body["rows"].as_array().expect("rows").len() as u64, message.rows);
+        assert_eq!(
+            body["rows"].as_array().expect("rows").len() as u64,
+            message.rows
+        );
     }
 }
 

@@ -5,7 +5,11 @@ use crate::{ProbeContext, ProbeResult};
 
 /// `Request` if `is`, otherwise `NotForUs`.
 pub fn when(is: bool) -> ProbeResult {
-    if is { ProbeResult::Request } else { ProbeResult::NotForUs }
+    if is {
+        ProbeResult::Request
+    } else {
+        ProbeResult::NotForUs
+    }
 }
 
 /// Whether the bytes begin with one of `prefixes`.
@@ -31,22 +35,34 @@ pub fn either(one: ProbeResult, other: ProbeResult) -> ProbeResult {
 
 /// Accepts weak evidence only on a usual port of the protocol.
 pub fn on_usual_port(context: ProbeContext, probe: ProbeResult) -> ProbeResult {
-    if context.usual_port { probe } else { ProbeResult::NotForUs }
+    if context.usual_port {
+        probe
+    } else {
+        ProbeResult::NotForUs
+    }
 }
 
 /// Evaluates `is` once at least `n` bytes are available.
 pub fn with(bytes: &[u8], n: usize, is: impl FnOnce(&[u8]) -> bool) -> ProbeResult {
-    if bytes.len() < n { ProbeResult::NeedMore } else { when(is(bytes)) }
+    if bytes.len() < n {
+        ProbeResult::NeedMore
+    } else {
+        when(is(bytes))
+    }
 }
 
 /// Big-endian 16-bit number at `at`; 0 if out of range.
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
+    bytes
+        .get(at..at + 2)
+        .map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
 }
 
 /// Big-endian 32-bit number at `at`; 0 if out of range.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    bytes
+        .get(at..at + 4)
+        .map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
 }
 
 /// Little-endian 32-bit number at `at`; 0 if out of range.

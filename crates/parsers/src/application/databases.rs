@@ -49,14 +49,24 @@ pub fn redis(bytes: &[u8], context: ProbeContext) -> ProbeResult {
         })
     };
     let array = array().unwrap_or(ProbeResult::NotForUs);
-    let replies: &[&[u8]] =
-        &[b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n", b"-ERR ", b"-NOAUTH ", b"-WRONGTYPE ", b"-MOVED "];
+    let replies: &[&[u8]] = &[
+        b"+OK\r\n",
+        b"+PONG\r\n",
+        b"+QUEUED\r\n",
+        b"-ERR ",
+        b"-NOAUTH ",
+        b"-WRONGTYPE ",
+        b"-MOVED ",
+    ];
     let inline = match line(bytes) {
         _ if context.speaker != Some(Direction::ClientToServer) => ProbeResult::NotForUs,
         Some(line) => when(line.first().is_some_and(u8::is_ascii_alphabetic) && is_printable(line)),
         None => when(false),
     };
-    either(array, on_usual_port(context, either(begins(bytes, replies), inline)))
+    either(
+        array,
+        on_usual_port(context, either(begins(bytes, replies), inline)),
+    )
 }
 
 enum DigitLine<'a> {
@@ -107,7 +117,8 @@ pub fn cassandra(bytes: &[u8], context: ProbeContext) -> ProbeResult {
             _ => return false,
         };
         let fits = b[1] <= 0x1f && opcode <= 0x10 && len < 256 << 20;
-        let opens = !is_response && (opcode == 1 && holds(b, b"CQL_VERSION") || opcode == 5 && len == 0);
+        let opens =
+            !is_response && (opcode == 1 && holds(b, b"CQL_VERSION") || opcode == 5 && len == 0);
         fits && (opens || context.usual_port)
     })
 }
@@ -124,7 +135,9 @@ pub fn kafka(bytes: &[u8], context: ProbeContext) -> ProbeResult {
             u16::MAX => context.usual_port,
             n => {
                 let n = usize::from(n);
-                n <= 255 && is_printable(&name[..n.min(name.len())]) && (n > 0 || context.usual_port)
+                n <= 255
+                    && is_printable(&name[..n.min(name.len())])
+                    && (n > 0 || context.usual_port)
             }
         };
         let whole = len as usize + 4 == b.len();
@@ -149,5 +162,7 @@ pub fn oracle(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     if !context.usual_port {
         return ProbeResult::NotForUs;
     }
-    with(bytes, 8, |b| u16_at(b, 0) >= 8 && u16_at(b, 2) == 0 && (1..=14).contains(&b[4]) && b[5] == 0)
+    with(bytes, 8, |b| {
+        u16_at(b, 0) >= 8 && u16_at(b, 2) == 0 && (1..=14).contains(&b[4]) && b[5] == 0
+    })
 }

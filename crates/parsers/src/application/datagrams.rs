@@ -16,7 +16,8 @@ pub fn dns(bytes: &[u8], context: ProbeContext) -> ProbeResult {
         }
         1..=16 => question(&message[12..]).is_some_and(|(_, kind, class)| {
             let class = class & 0x7fff;
-            kind > 0 && (matches!(class, 1 | 3 | 4 | 254 | 255) || context.usual_port && class < 0x100)
+            kind > 0
+                && (matches!(class, 1 | 3 | 4 | 254 | 255) || context.usual_port && class < 0x100)
         }),
         _ => false,
     })
@@ -35,7 +36,9 @@ fn in_message(bytes: &[u8], context: ProbeContext, is: impl FnOnce(&[u8]) -> boo
     let bytes = match context.transport {
         IpProtocol::TCP if bytes.len() < 14 => return ProbeResult::NeedMore,
         IpProtocol::TCP if usize::from(u16_at(bytes, 0)) < 12 => return ProbeResult::NotForUs,
-        IpProtocol::TCP if usize::from(u16_at(bytes, 0)) + 2 > bytes.len() && !context.usual_port => {
+        IpProtocol::TCP
+            if usize::from(u16_at(bytes, 0)) + 2 > bytes.len() && !context.usual_port =>
+        {
             return ProbeResult::NotForUs;
         }
         IpProtocol::TCP => &bytes[2..],
@@ -48,7 +51,10 @@ fn in_message(bytes: &[u8], context: ProbeContext, is: impl FnOnce(&[u8]) -> boo
 fn is_header(message: &[u8], context: ProbeContext) -> bool {
     let operation = message[2] >> 3 & 0xf;
     let is_query = message[2] & 0x80 == 0;
-    let records = [6, 8, 10].iter().map(|at| u32::from(u16_at(message, *at))).sum::<u32>();
+    let records = [6, 8, 10]
+        .iter()
+        .map(|at| u32::from(u16_at(message, *at)))
+        .sum::<u32>();
     let few = if is_query && operation == 0 { 16 } else { 4096 };
     (operation <= 2 || (4..=6).contains(&operation) || context.usual_port)
         && message[3] & 0x40 == 0
@@ -60,7 +66,10 @@ fn question(mut bytes: &[u8]) -> Option<(usize, u16, u16)> {
     for labels in 0..128 {
         let (len, rest) = bytes.split_first()?;
         match usize::from(*len) {
-            0 => return Some((labels, u16_at(rest, 0), u16_at(rest, 2))).filter(|_| rest.len() >= 4),
+            0 => {
+                return Some((labels, u16_at(rest, 0), u16_at(rest, 2)))
+                    .filter(|_| rest.len() >= 4);
+            }
             len @ 1..=63 => {
                 let label = rest.get(..len)?;
                 if label.iter().any(|b| *b < 0x20 && *b != 0) {
@@ -77,7 +86,11 @@ fn question(mut bytes: &[u8]) -> Option<(usize, u16, u16)> {
 /// Request or response: an ASN.1 application tag and its length; over TCP with a length prefix.
 pub fn kerberos(bytes: &[u8], transport: IpProtocol) -> ProbeResult {
     with(bytes, 10, |b| {
-        let b = if transport == IpProtocol::TCP { &b[4..] } else { b };
+        let b = if transport == IpProtocol::TCP {
+            &b[4..]
+        } else {
+            b
+        };
         matches!(b[0], 0x6a..=0x6f | 0x74..=0x76 | 0x7e)
             && ber_length(&b[1..]).is_some_and(|(len, _)| len > 8)
     })
@@ -85,7 +98,9 @@ pub fn kerberos(bytes: &[u8], transport: IpProtocol) -> ProbeResult {
 
 /// Magic cookie of RFC 8489, and a matching length.
 pub fn stun(bytes: &[u8], _: ProbeContext) -> ProbeResult {
-    with(bytes, 20, |b| b[0] & 0xc0 == 0 && u16_at(b, 2).is_multiple_of(4) && u32_at(b, 4) == 0x2112_a442)
+    with(bytes, 20, |b| {
+        b[0] & 0xc0 == 0 && u16_at(b, 2).is_multiple_of(4) && u32_at(b, 4) == 0x2112_a442
+    })
 }
 
 /// Long header of a known version, or the first packet of Google QUIC.
@@ -137,7 +152,10 @@ pub fn dhcpv6(bytes: &[u8]) -> ProbeResult {
 pub fn ntp(bytes: &[u8]) -> ProbeResult {
     let version = bytes.first().map_or(0, |b| b >> 3 & 7);
     let mode = bytes.first().map_or(0, |b| b & 7);
-    when((1..=4).contains(&version) && (mode >= 6 && bytes.len() >= 8 || mode >= 1 && bytes.len() >= 48))
+    when(
+        (1..=4).contains(&version)
+            && (mode >= 6 && bytes.len() >= 8 || mode >= 1 && bytes.len() >= 48),
+    )
 }
 
 /// Sequence of version and community, or version 3 and its header.
@@ -152,8 +170,16 @@ pub fn snmp(bytes: &[u8], _: ProbeContext) -> ProbeResult {
 
 /// Priority in angle brackets.
 pub fn syslog(bytes: &[u8]) -> ProbeResult {
-    let digits = bytes.iter().skip(1).take_while(|b| b.is_ascii_digit()).count();
-    when(bytes.first() == Some(&b'<') && (1..=3).contains(&digits) && bytes.get(1 + digits) == Some(&b'>'))
+    let digits = bytes
+        .iter()
+        .skip(1)
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    when(
+        bytes.first() == Some(&b'<')
+            && (1..=3).contains(&digits)
+            && bytes.get(1 + digits) == Some(&b'>'),
+    )
 }
 
 /// Defined code, and a matching length.
@@ -174,7 +200,10 @@ pub fn coap(bytes: &[u8]) -> ProbeResult {
 
 /// The two handshake messages, which have fixed lengths.
 pub fn wireguard(bytes: &[u8], _: ProbeContext) -> ProbeResult {
-    when(matches!((bytes.len(), bytes), (148, [1, 0, 0, 0, ..]) | (92, [2, 0, 0, 0, ..])))
+    when(matches!(
+        (bytes.len(), bytes),
+        (148, [1, 0, 0, 0, ..]) | (92, [2, 0, 0, 0, ..])
+    ))
 }
 
 /// Version 5 with the length of its records, or version 9.
@@ -197,5 +226,7 @@ pub fn netflow(bytes: &[u8], context: ProbeContext) -> ProbeResult {
 
 /// Version 10 with the length of the message.
 pub fn ipfix(bytes: &[u8], _: ProbeContext) -> ProbeResult {
-    when(bytes.len() >= 20 && u16_at(bytes, 0) == 10 && usize::from(u16_at(bytes, 2)) == bytes.len())
+    when(
+        bytes.len() >= 20 && u16_at(bytes, 0) == 10 && usize::from(u16_at(bytes, 2)) == bytes.len(),
+    )
 }

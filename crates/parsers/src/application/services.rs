@@ -1,6 +1,8 @@
 //! Signatures of TCP protocols other than databases.
 
-use super::bytes::{begins, ber_length, either, holds, line, on_usual_port, u16_at, u32_at, when, with};
+use super::bytes::{
+    begins, ber_length, either, holds, line, on_usual_port, u16_at, u32_at, when, with,
+};
 use crate::{Direction, ProbeContext, ProbeResult};
 
 /// TLS record: handshake or alert, midway also application data; or an SSL 2 hello.
@@ -9,14 +11,18 @@ pub fn tls(bytes: &[u8], context: ProbeContext) -> ProbeResult {
         let len = usize::from(u16_at(b, 3));
         let fits = b[1] == 3 && b[2] <= 4 && (1..=(1 << 14) + 2048).contains(&len);
         fits && match b[0] {
-            0x16 => matches!(b[5], 0 | 1 | 2 | 4 | 11 | 12 | 13 | 14 | 15 | 16 | 20) || context.midstream,
+            0x16 => {
+                matches!(b[5], 0 | 1 | 2 | 4 | 11 | 12 | 13 | 14 | 15 | 16 | 20)
+                    || context.midstream
+            }
             0x15 => len == 2 && matches!(b[5], 1 | 2) || len >= 18,
             0x14 => len == 1 && b[5] == 1,
             0x17 => {
                 // Bytes after the record must begin another record.
                 let next = b.get(5 + len..).unwrap_or_default();
                 len >= 17
-                    && (next.len() < 3 || (0x14..=0x18).contains(&next[0]) && next[1] == 3 && next[2] <= 4)
+                    && (next.len() < 3
+                        || (0x14..=0x18).contains(&next[0]) && next[1] == 3 && next[2] <= 4)
             }
             _ => false,
         }
@@ -60,7 +66,9 @@ fn are_frames(mut bytes: &[u8]) -> bool {
         let len = (u32_at(bytes, 0) >> 8) as usize;
         let (head, rest) = bytes.split_at(9);
         let body = &rest[..len.min(rest.len())];
-        let Some(says) = frame(head, len, body) else { return false };
+        let Some(says) = frame(head, len, body) else {
+            return false;
+        };
         (frames, sure) = (frames + 1, sure || says && body.len() == len);
         bytes = &rest[body.len()..];
         if body.len() < len {
@@ -79,7 +87,10 @@ fn frame(head: &[u8], len: usize, body: &[u8]) -> Option<bool> {
     // Per type: whether stream and flags are valid, and whether length or body are strong evidence.
     let (fits, says) = match head[3] {
         0 => (!is_of_all && flags & !0x09 == 0, false),
-        1 => (!is_of_all && flags & !0x2d == 0 && len > 0, stream & 1 == 1 && begins_fields(flags, body)),
+        1 => (
+            !is_of_all && flags & !0x2d == 0 && len > 0,
+            stream & 1 == 1 && begins_fields(flags, body),
+        ),
         3 => (!is_of_all && flags == 0 && len == 4, true),
         4 => (is_of_all && flags <= 1 && len.is_multiple_of(6), len > 0),
         6 => (is_of_all && flags <= 1 && len == 8, true),
@@ -101,7 +112,10 @@ fn begins_fields(flags: u8, body: &[u8]) -> bool {
 /// Client greeting, or a server greeting that names the protocol.
 pub fn smtp(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let says = |bytes: &[u8]| holds(bytes, b"SMTP") || context.usual_port && !holds(bytes, b"FTP");
-    either(begins(bytes, &[b"EHLO ", b"HELO ", b"LHLO ", b"ehlo ", b"helo "]), greeting(bytes, &says))
+    either(
+        begins(bytes, &[b"EHLO ", b"HELO ", b"LHLO ", b"ehlo ", b"helo "]),
+        greeting(bytes, &says),
+    )
 }
 
 /// Client command, or a server greeting that names the protocol.
@@ -109,7 +123,10 @@ pub fn ftp(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let says = |bytes: &[u8]| holds(bytes, b"FTP") || context.usual_port;
     either(
         greeting(bytes, &says),
-        on_usual_port(context, begins(bytes, &[b"USER ", b"FEAT\r\n", b"AUTH TLS\r\n"])),
+        on_usual_port(
+            context,
+            begins(bytes, &[b"USER ", b"FEAT\r\n", b"AUTH TLS\r\n"]),
+        ),
     )
 }
 
@@ -127,27 +144,39 @@ pub fn mqtt(bytes: &[u8], _: ProbeContext) -> ProbeResult {
         let len = b[1..5].iter().take_while(|b| **b & 0x80 != 0).count() + 1;
         b[0] == 0x10
             && len <= 4
-            && [b"\0\x04MQTT".as_slice(), b"\0\x06MQIsdp"].iter().any(|name| {
-                let rest = &b[1 + len..];
-                rest.starts_with(name) || rest.len() < name.len() && name.starts_with(rest) && rest.len() >= 4
-            })
+            && [b"\0\x04MQTT".as_slice(), b"\0\x06MQIsdp"]
+                .iter()
+                .any(|name| {
+                    let rest = &b[1 + len..];
+                    rest.starts_with(name)
+                        || rest.len() < name.len() && name.starts_with(rest) && rest.len() >= 4
+                })
     })
 }
 
 /// Message of any SMB version, or a NetBIOS session request.
 pub fn smb(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let message = with(bytes, 8, |b| {
-        b[0] == 0 && [b"\xffSMB", b"\xfeSMB", b"\xfdSMB"].iter().any(|magic| b[4..].starts_with(*magic))
+        b[0] == 0
+            && [b"\xffSMB", b"\xfeSMB", b"\xfdSMB"]
+                .iter()
+                .any(|magic| b[4..].starts_with(*magic))
     });
-    let session = with(bytes, 4, |b| matches!((b[0], u16_at(b, 2)), (0x81, 68) | (0x82, 0)) && b[1] == 0);
+    let session = with(bytes, 4, |b| {
+        matches!((b[0], u16_at(b, 2)), (0x81, 68) | (0x82, 0)) && b[1] == 0
+    });
     either(message, on_usual_port(context, session))
 }
 
 /// Sequence of a message id and an operation.
 pub fn ldap(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     with(bytes, 7, |b| {
-        let Some((len, n)) = ber_length(&b[1..]).filter(|_| b[0] == 0x30) else { return false };
-        let [2, id_len @ 1..=4, rest @ ..] = &b[1 + n..] else { return false };
+        let Some((len, n)) = ber_length(&b[1..]).filter(|_| b[0] == 0x30) else {
+            return false;
+        };
+        let [2, id_len @ 1..=4, rest @ ..] = &b[1 + n..] else {
+            return false;
+        };
         let operation = rest.get(usize::from(*id_len)).copied().unwrap_or_default();
         let inner = rest.get(usize::from(*id_len) + 1..).and_then(ber_length);
         // Tag, length, and content of the operation end where the sequence does, unless controls follow.
@@ -159,7 +188,8 @@ pub fn ldap(bytes: &[u8], _: ProbeContext) -> ProbeResult {
 /// Connection request of a remote desktop in a TPKT.
 pub fn rdp(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     with(bytes, 7, |b| {
-        let is_opening = b[0] == 3 && b[1] == 0 && u16_at(b, 2) >= 11 && matches!(b[5], 0xe0 | 0xd0);
+        let is_opening =
+            b[0] == 3 && b[1] == 0 && u16_at(b, 2) >= 11 && matches!(b[5], 0xe0 | 0xd0);
         is_opening && (context.usual_port || holds(b, b"Cookie: mstshash="))
     })
 }
@@ -196,7 +226,9 @@ pub fn iec104(bytes: &[u8]) -> ProbeResult {
 
 /// Header with a valid length.
 pub fn modbus(bytes: &[u8]) -> ProbeResult {
-    with(bytes, 8, |b| u16_at(b, 2) == 0 && (2..=254).contains(&u16_at(b, 4)))
+    with(bytes, 8, |b| {
+        u16_at(b, 2) == 0 && (2..=254).contains(&u16_at(b, 4))
+    })
 }
 
 /// Request line or status line of SIP.

@@ -7,7 +7,12 @@ use wire::IpProtocol;
 use super::*;
 use crate::Direction;
 
-fn name_of(bytes: &[u8], transport: IpProtocol, port: u16, speaker: Direction) -> Option<&'static str> {
+fn name_of(
+    bytes: &[u8],
+    transport: IpProtocol,
+    port: u16,
+    speaker: Direction,
+) -> Option<&'static str> {
     let speaker = (transport == IpProtocol::TCP).then_some(speaker);
     let mut fits = NAMED.iter().filter(|signature| {
         let spoken = match signature.over {
@@ -16,8 +21,18 @@ fn name_of(bytes: &[u8], transport: IpProtocol, port: u16, speaker: Direction) -
             TransportSet::Both => true,
         };
         let usual_port = signature.ports.contains(&port);
-        let context = ProbeContext { transport, usual_port, midstream: false, speaker, answers: false };
-        spoken && matches!((signature.probe)(bytes, context), ProbeResult::Request | ProbeResult::Response)
+        let context = ProbeContext {
+            transport,
+            usual_port,
+            midstream: false,
+            speaker,
+            answers: false,
+        };
+        spoken
+            && matches!(
+                (signature.probe)(bytes, context),
+                ProbeResult::Request | ProbeResult::Response
+            )
     });
     fits.next().map(|signature| signature.name)
 }
@@ -42,22 +57,46 @@ fn check_datagram(bytes: &[u8], port: u16, expected: Option<&str>) {
 
 #[test]
 fn clients_on_any_port() {
-    check(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 4444, Some("tls"));
+    check(
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        4444,
+        Some("tls"),
+    );
     check(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 4444, Some("http2"));
     check(b"SSH-2.0-OpenSSH_9.2\r\n", 4444, Some("ssh"));
     check(b"\0\0\0\x08\x04\xd2\x16\x2f", 4444, Some("postgresql"));
-    check(b"\0\0\0\x29\0\x03\0\0user\0app\0database\0shop\0\0", 4444, Some("postgresql"));
+    check(
+        b"\0\0\0\x29\0\x03\0\0user\0app\0database\0shop\0\0",
+        4444,
+        Some("postgresql"),
+    );
     check(b"*1\r\n$4\r\nPING\r\n", 4444, Some("redis"));
-    check(b"\x04\0\0\0\x01\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.0.0", 4444, Some("cassandra"));
-    check(b"\0\0\0\x12\0\x12\0\0\0\0\0\x01\0\x08producer", 4444, Some("kafka"));
+    check(
+        b"\x04\0\0\0\x01\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.0.0",
+        4444,
+        Some("cassandra"),
+    );
+    check(
+        b"\0\0\0\x12\0\x12\0\0\0\0\0\x01\0\x08producer",
+        4444,
+        Some("kafka"),
+    );
     check(b"EHLO client.example\r\n", 4444, Some("smtp"));
     check(b"AMQP\0\0\x09\x01", 4444, Some("amqp"));
     check(b"\x10\x14\0\x04MQTT\x04\x02\0\x3c", 4444, Some("mqtt"));
     check(b"\0\0\0\x54\xfeSMB\x40\0", 4444, Some("smb"));
-    check(b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0", 4444, Some("ldap"));
+    check(
+        b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0",
+        4444,
+        Some("ldap"),
+    );
     check(b"INVITE sip:bob@example.com SIP/2.0\r\n", 4444, Some("sip"));
     check(b"OPTIONS rtsp://h/ RTSP/1.0\r\n", 4444, Some("rtsp"));
-    let mongodb = [b"\x30\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0".as_slice(), &[0; 27]].concat();
+    let mongodb = [
+        b"\x30\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0".as_slice(),
+        &[0; 27],
+    ]
+    .concat();
     check(&mongodb, 4444, Some("mongodb"));
 }
 
@@ -86,18 +125,40 @@ fn datagrams() {
     check_datagram(query, 4444, Some("dns"));
     check(&[b"\0\x1d".as_slice(), query].concat(), 4444, Some("dns"));
     check_datagram(b"\x23\0\x06\xec", 123, None);
-    check_datagram(&[b"\x23\0\x06\xec".as_slice(), &[0; 44]].concat(), 123, Some("ntp"));
-    check_datagram(&[b"\xc3\0\0\0\x01\x08".as_slice(), &[7; 60]].concat(), 443, Some("quic"));
-    check_datagram(b"\0\x01\0\0\x21\x12\xa4\x42\0\0\0\0\0\0\0\0\0\0\0\0", 4444, Some("stun"));
-    check_datagram(b"\x30\x0c\x02\x01\x01\x04\x06public\xa0", 4444, Some("snmp"));
+    check_datagram(
+        &[b"\x23\0\x06\xec".as_slice(), &[0; 44]].concat(),
+        123,
+        Some("ntp"),
+    );
+    check_datagram(
+        &[b"\xc3\0\0\0\x01\x08".as_slice(), &[7; 60]].concat(),
+        443,
+        Some("quic"),
+    );
+    check_datagram(
+        b"\0\x01\0\0\x21\x12\xa4\x42\0\0\0\0\0\0\0\0\0\0\0\0",
+        4444,
+        Some("stun"),
+    );
+    check_datagram(
+        b"\x30\x0c\x02\x01\x01\x04\x06public\xa0",
+        4444,
+        Some("snmp"),
+    );
     check_datagram(b"<34>Oct 11 22:14:15 host su: text", 514, Some("syslog"));
 }
 
 #[test]
 fn what_is_nothing_has_no_name() {
-    for bytes in
-        [b"".as_slice(), b"\0", b"hello, world\r\n", b"{\"a\": 1}\n", &[0; 64], &[0xff; 15], &[0x41; 64]]
-    {
+    for bytes in [
+        b"".as_slice(),
+        b"\0",
+        b"hello, world\r\n",
+        b"{\"a\": 1}\n",
+        &[0; 64],
+        &[0xff; 15],
+        &[0x41; 64],
+    ] {
         check(bytes, 4444, None);
         check_server(bytes, 4444, None);
         check_datagram(bytes, 4444, None);

@@ -24,10 +24,17 @@ pub struct DnsAnswerSection {
 /// section is incomplete or invalid.
 pub fn read(message: &[u8], header: DnsHeader, with_text: bool) -> Option<DnsAnswerSection> {
     let mut records = DnsRecords::behind_questions(message, header);
-    let mut answers = DnsAnswerSection { text: with_text.then(Vec::new), ttl_min: None };
+    let mut answers = DnsAnswerSection {
+        text: with_text.then(Vec::new),
+        ttl_min: None,
+    };
     for i in 0..header.counts[1] {
         let record = records.read()?;
-        answers.ttl_min = Some(answers.ttl_min.map_or(record.ttl, |ttl| ttl.min(record.ttl)));
+        answers.ttl_min = Some(
+            answers
+                .ttl_min
+                .map_or(record.ttl, |ttl| ttl.min(record.ttl)),
+        );
         if let Some(text) = &mut answers.text {
             if i > 0 {
                 text.push(b',');
@@ -69,12 +76,22 @@ fn write(message: &[u8], record: DnsRecord, out: &mut Vec<u8>) -> Option<()> {
         kind::TXT | kind::SPF => write_texts(data, out)?,
         kind::SOA => write_soa(message, start, out)?,
         kind::SRV => {
-            write!(out, "{} {} {} ", word(data, 0)?, word(data, 2)?, word(data, 4)?).ok()?;
+            write!(
+                out,
+                "{} {} {} ",
+                word(data, 0)?,
+                word(data, 2)?,
+                word(data, 4)?
+            )
+            .ok()?;
             name::write(message, start + 6, out)?;
         }
         kind::DS => {
             write!(out, "{} {} {} ", word(data, 0)?, data.get(2)?, data.get(3)?).ok()?;
-            data[4..].iter().try_for_each(|byte| write!(out, "{byte:02x}")).ok()?;
+            data[4..]
+                .iter()
+                .try_for_each(|byte| write!(out, "{byte:02x}"))
+                .ok()?;
         }
         kind::CAA => {
             let (head, tail) = data.split_first_chunk::<2>()?;
@@ -124,7 +141,10 @@ fn write_soa(message: &[u8], start: usize, out: &mut Vec<u8>) -> Option<()> {
     name::write(message, mailbox, out)?;
     let numbers = message.get(numbers..numbers + 20)?;
     let (numbers, _) = numbers.as_chunks::<4>();
-    numbers.iter().try_for_each(|number| write!(out, " {}", u32::from_be_bytes(*number))).ok()
+    numbers
+        .iter()
+        .try_for_each(|number| write!(out, " {}", u32::from_be_bytes(*number)))
+        .ok()
 }
 
 /// Priority, target and parameters (RFC 9460).
@@ -144,7 +164,15 @@ fn write_service(message: &[u8], (start, end): (usize, usize), out: &mut Vec<u8>
 }
 
 fn write_parameter(key: u16, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    const KEYS: [&str; 7] = ["mandatory", "alpn", "no-default-alpn", "port", "ipv4hint", "ech", "ipv6hint"];
+    const KEYS: [&str; 7] = [
+        "mandatory",
+        "alpn",
+        "no-default-alpn",
+        "port",
+        "ipv4hint",
+        "ech",
+        "ipv6hint",
+    ];
     match KEYS.get(usize::from(key)) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
         None => write!(out, "key{key}").ok()?,
@@ -155,7 +183,11 @@ fn write_parameter(key: u16, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
             let mut rest = value;
             while let Some((length, more)) = rest.split_first() {
                 let (protocol, more) = more.split_at_checked(usize::from(*length))?;
-                out.extend(protocol.iter().filter(|b| matches!(b, b'!' | b'#'..=b'~') && **b != b','));
+                out.extend(
+                    protocol
+                        .iter()
+                        .filter(|b| matches!(b, b'!' | b'#'..=b'~') && **b != b','),
+                );
                 rest = more;
                 if !rest.is_empty() {
                     out.push(b',');
@@ -164,15 +196,24 @@ fn write_parameter(key: u16, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
             out.push(b'"');
         }
         3 => write!(out, "={}", word(value, 0)?).ok()?,
-        4 => write_list(value.as_chunks::<4>().0.iter().map(|a| Ipv4Addr::from(*a)), out)?,
-        6 => write_list(value.as_chunks::<16>().0.iter().map(|a| Ipv6Addr::from(*a)), out)?,
+        4 => write_list(
+            value.as_chunks::<4>().0.iter().map(|a| Ipv4Addr::from(*a)),
+            out,
+        )?,
+        6 => write_list(
+            value.as_chunks::<16>().0.iter().map(|a| Ipv6Addr::from(*a)),
+            out,
+        )?,
         // Other parameters are binary.
         _ => {}
     }
     Some(())
 }
 
-fn write_list(addresses: impl Iterator<Item = impl std::fmt::Display>, out: &mut Vec<u8>) -> Option<()> {
+fn write_list(
+    addresses: impl Iterator<Item = impl std::fmt::Display>,
+    out: &mut Vec<u8>,
+) -> Option<()> {
     out.extend_from_slice(b"=\"");
     for (i, address) in addresses.enumerate() {
         write!(out, "{}{address}", if i > 0 { "," } else { "" }).ok()?;

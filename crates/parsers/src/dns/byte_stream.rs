@@ -67,12 +67,18 @@ impl DnsByteStream {
             1 => return DnsFramingStep::More(1),
             held => PREFIX + self.held_len() - held,
         };
-        if bytes.len() >= missing { DnsFramingStep::Held(missing) } else { DnsFramingStep::More(bytes.len()) }
+        if bytes.len() >= missing {
+            DnsFramingStep::Held(missing)
+        } else {
+            DnsFramingStep::More(bytes.len())
+        }
     }
 
     /// Appends bytes of an incomplete message.
     pub fn hold(&mut self, segment: StreamSegment<'_>) {
-        let (span, _) = self.begun.get_or_insert((MessageSpan::at(segment.ts), segment.place));
+        let (span, _) = self
+            .begun
+            .get_or_insert((MessageSpan::at(segment.ts), segment.place));
         span.extend(segment.ts);
         self.held.extend_from_slice(segment.bytes);
     }
@@ -88,17 +94,24 @@ impl DnsByteStream {
         match self.state {
             DnsStreamState::Skipping(left) => left.checked_sub(usize::try_from(gap.len).ok()?),
             _ if self.held.len() < PREFIX => None,
-            _ => (PREFIX + self.held_len() - self.held.len()).checked_sub(usize::try_from(gap.len).ok()?),
+            _ => (PREFIX + self.held_len() - self.held.len())
+                .checked_sub(usize::try_from(gap.len).ok()?),
         }
     }
 
     /// Length in the prefix of the held message.
     pub fn held_len(&self) -> usize {
-        self.held.first_chunk::<PREFIX>().map_or(0, |length| u16::from_be_bytes(*length).into())
+        self.held
+            .first_chunk::<PREFIX>()
+            .map_or(0, |length| u16::from_be_bytes(*length).into())
     }
 
     /// The next message begins after `left` bytes.
     pub fn skip(&mut self, left: usize) {
-        self.state = if left == 0 { DnsStreamState::Framed } else { DnsStreamState::Skipping(left) };
+        self.state = if left == 0 {
+            DnsStreamState::Framed
+        } else {
+            DnsStreamState::Skipping(left)
+        };
     }
 }

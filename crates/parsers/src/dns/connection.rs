@@ -54,7 +54,12 @@ impl DnsFlow {
     }
 
     /// Handles the next bytes of one direction.
-    pub fn bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    pub fn bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.exchanges.expire(direction, segment.ts, out);
         let mut rest = segment;
         while !rest.bytes.is_empty() {
@@ -100,7 +105,13 @@ impl DnsFlow {
         }
         self.exchanges.expire(direction, ts, out);
         let len = bytes.len() as u32 + cut;
-        let captured = CapturedMessage { bytes, len, span: MessageSpan::at(ts), place: None, found: None };
+        let captured = CapturedMessage {
+            bytes,
+            len,
+            span: MessageSpan::at(ts),
+            place: None,
+            found: None,
+        };
         self.message(direction, captured, out);
     }
 
@@ -116,15 +127,20 @@ impl DnsFlow {
 
     /// Whether no message is in progress in the byte streams.
     pub fn is_between(&self) -> bool {
-        let is_between = |lane: &DnsByteStream| lane.state == DnsStreamState::Framed && lane.held.is_empty();
-        self.lanes.as_ref().is_none_or(|lanes| lanes.iter().all(is_between))
+        let is_between =
+            |lane: &DnsByteStream| lane.state == DnsStreamState::Framed && lane.held.is_empty();
+        self.lanes
+            .as_ref()
+            .is_none_or(|lanes| lanes.iter().all(is_between))
     }
 
     fn lane(&mut self, direction: Direction, out: &ParserOutput<'_>) -> &mut DnsByteStream {
         let lanes = self.lanes.get_or_insert_with(|| {
             let mut lanes = Box::<[DnsByteStream; 2]>::default();
             if out.flow.midstream {
-                lanes.iter_mut().for_each(|lane| lane.state = DnsStreamState::Lost(TupleQuality::Midstream));
+                lanes
+                    .iter_mut()
+                    .for_each(|lane| lane.state = DnsStreamState::Lost(TupleQuality::Midstream));
             }
             lanes
         });
@@ -146,7 +162,13 @@ impl DnsFlow {
                 let span = MessageSpan::at(segment.ts);
                 let len = message.len() as u32;
                 let place = Some(segment.place);
-                let captured = CapturedMessage { bytes: message, len, span, place, found };
+                let captured = CapturedMessage {
+                    bytes: message,
+                    len,
+                    span,
+                    place,
+                    found,
+                };
                 if !self.message(direction, captured, out) {
                     self.lose(direction, out);
                 }
@@ -196,9 +218,21 @@ impl DnsFlow {
         let mut held = std::mem::take(&mut lane.held);
         let len = lane.held_len() as u32;
         let found = lane.found.take();
-        let Some((span, place)) = lane.begun.take() else { return true };
-        let len = if held.len() >= PREFIX { u32::from(u16::from_be_bytes([held[0], held[1]])) } else { len };
-        let captured = CapturedMessage { bytes: &held[PREFIX..], len, span, place: Some(place), found };
+        let Some((span, place)) = lane.begun.take() else {
+            return true;
+        };
+        let len = if held.len() >= PREFIX {
+            u32::from(u16::from_be_bytes([held[0], held[1]]))
+        } else {
+            len
+        };
+        let captured = CapturedMessage {
+            bytes: &held[PREFIX..],
+            len,
+            span,
+            place: Some(place),
+            found,
+        };
         let is_message = self.message(direction, captured, out);
         held.clear();
         self.lane(direction, out).held = held;
@@ -223,7 +257,9 @@ impl DnsFlow {
         out: &mut ParserOutput<'_>,
     ) -> usize {
         let lane = self.lane(direction, out);
-        let DnsStreamState::Lost(quality) = lane.state else { return 0 };
+        let DnsStreamState::Lost(quality) = lane.state else {
+            return 0;
+        };
         let Some(found) = lane.resync.find(&DnsMessageLocator, segment, out) else {
             return segment.bytes.len();
         };
@@ -244,19 +280,34 @@ impl DnsFlow {
         captured: CapturedMessage<'_>,
         out: &mut ParserOutput<'_>,
     ) -> bool {
-        let CapturedMessage { bytes, len, span, place, found } = captured;
+        let CapturedMessage {
+            bytes,
+            len,
+            span,
+            place,
+            found,
+        } = captured;
         let Some(header) = DnsHeader::read(bytes) else {
             out.counters.malformed_messages += u64::from(bytes.len() == len as usize);
             return bytes.len() < len as usize;
         };
         let question = DnsQuestion::read(bytes, header);
         // An unusual message that was cut cannot be checked for completeness.
-        let is_message = is_plausible(header) || bytes.len() < len as usize || is_consistent(bytes, header);
+        let is_message =
+            is_plausible(header) || bytes.len() < len as usize || is_consistent(bytes, header);
         if !is_message || question == DnsQuestion::Malformed {
             out.counters.malformed_messages += 1;
             return false;
         }
-        let message = DnsMessage { direction, header, bytes, len, span, place, found };
+        let message = DnsMessage {
+            direction,
+            header,
+            bytes,
+            len,
+            span,
+            place,
+            found,
+        };
         self.exchanges.message(&message, question, out);
         true
     }
@@ -267,7 +318,13 @@ fn who(out: &ParserOutput<'_>) -> DnsPeers {
     let flow = out.flow.context();
     let ends = [flow.client, flow.server];
     let mdns = ends.map(|end| end.port) == [MDNS; 2]
-        || ends.iter().any(|end| end.port == MDNS && end.addr.to_ip().is_multicast());
+        || ends
+            .iter()
+            .any(|end| end.port == MDNS && end.addr.to_ip().is_multicast());
     let others = mdns || ends.iter().any(|end| matches!(end.port, LLMNR | NETBIOS));
-    if others { DnsPeers::Group } else { DnsPeers::Pair }
+    if others {
+        DnsPeers::Group
+    } else {
+        DnsPeers::Pair
+    }
 }

@@ -45,20 +45,33 @@ impl DnsEarlyResponses {
         ts: Timestamp,
     ) -> Option<DnsEarlyResponse> {
         let bytes = bytes[..bytes.len().min(HELD_BYTES_MAX)].to_vec();
-        self.answers.push_back(DnsEarlyResponse { direction, bytes, len, ts });
-        if self.answers.len() > HELD_MAX { self.answers.pop_front() } else { None }
+        self.answers.push_back(DnsEarlyResponse {
+            direction,
+            bytes,
+            len,
+            ts,
+        });
+        if self.answers.len() > HELD_MAX {
+            self.answers.pop_front()
+        } else {
+            None
+        }
     }
 
     /// Removes and returns the response to a question.
     pub fn take(&mut self, asked: &DnsPendingQuery, question: &[u8]) -> Option<DnsEarlyResponse> {
-        let at = self.answers.iter().position(|held| answers(held, asked, question))?;
+        let at = self
+            .answers
+            .iter()
+            .position(|held| answers(held, asked, question))?;
         self.answers.remove(at)
     }
 
     /// Removes and returns the oldest response if a question of `asker` sent before `now` would already have
     /// been captured.
     pub fn take_overdue(&mut self, asker: Direction, now: Timestamp) -> Option<DnsEarlyResponse> {
-        self.answers.pop_front_if(|held| held.direction != asker && held.ts.plus(SKEW_NS) < now)
+        self.answers
+            .pop_front_if(|held| held.direction != asker && held.ts.plus(SKEW_NS) < now)
     }
 
     /// Removes and returns the oldest response.
@@ -68,7 +81,9 @@ impl DnsEarlyResponses {
 }
 
 fn answers(held: &DnsEarlyResponse, asked: &DnsPendingQuery, question: &[u8]) -> bool {
-    let Some(header) = DnsHeader::read(&held.bytes) else { return false };
+    let Some(header) = DnsHeader::read(&held.bytes) else {
+        return false;
+    };
     let same = matches!(DnsQuestion::read(&held.bytes, header), DnsQuestion::Whole(q) if message::is_same(q, question));
     same && header.id == asked.header.id && held.direction != asked.direction
 }
@@ -135,14 +150,22 @@ impl DnsUnpairedHalves {
     }
 
     /// Whether that half was written, and the other one was not seen since.
-    pub fn take(&mut self, told: DnsTransactionHalf, asker: Direction, id: u16, question: &[u8]) -> bool {
+    pub fn take(
+        &mut self,
+        told: DnsTransactionHalf,
+        asker: Direction,
+        id: u16,
+        question: &[u8],
+    ) -> bool {
         if self.young.is_empty() && self.old.is_empty() {
             return false;
         }
         let key = key(told, asker, id, question);
-        [&mut self.young, &mut self.old]
-            .into_iter()
-            .any(|keys| keys.find_entry(key, |other| *other == key).map(|entry| entry.remove()).is_ok())
+        [&mut self.young, &mut self.old].into_iter().any(|keys| {
+            keys.find_entry(key, |other| *other == key)
+                .map(|entry| entry.remove())
+                .is_ok()
+        })
     }
 }
 
@@ -156,7 +179,11 @@ fn digest(question: &[u8]) -> u64 {
     let name = question.len().saturating_sub(4);
     let bytes = question.iter().enumerate();
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, (i, byte)| {
-        let byte = if i < name { byte.to_ascii_lowercase() } else { *byte };
+        let byte = if i < name {
+            byte.to_ascii_lowercase()
+        } else {
+            *byte
+        };
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }

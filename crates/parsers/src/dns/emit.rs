@@ -17,15 +17,30 @@ const CODE: ColumnSet = ColumnSet::of(&[field::RESPONSE_CODE]);
 
 /// Writes a question with its response, if any.
 pub fn tuple(asked: &DnsPendingQuery, answer: Option<&DnsMessage<'_>>, out: &mut ParserOutput<'_>) {
-    let mut quality = if asked.gap { TupleQuality::GapBody } else { TupleQuality::Exact };
+    let mut quality = if asked.gap {
+        TupleQuality::GapBody
+    } else {
+        TupleQuality::Exact
+    };
     let mut response_time = None;
     match answer {
         Some(answer) => {
             let time = answer.span.first.since(asked.span.last);
             response_time = Some(time).filter(|time| *time >= 0);
-            let gap = if answer.is_cut() { TupleQuality::GapBody } else { TupleQuality::Exact };
-            let untimed = if time < 0 { TupleQuality::Untimed } else { TupleQuality::Exact };
-            quality = quality.max(gap).max(untimed).max(answer.found.unwrap_or(TupleQuality::Exact));
+            let gap = if answer.is_cut() {
+                TupleQuality::GapBody
+            } else {
+                TupleQuality::Exact
+            };
+            let untimed = if time < 0 {
+                TupleQuality::Untimed
+            } else {
+                TupleQuality::Exact
+            };
+            quality = quality
+                .max(gap)
+                .max(untimed)
+                .max(answer.found.unwrap_or(TupleQuality::Exact));
         }
         None => quality = TupleQuality::Half,
     }
@@ -37,7 +52,11 @@ pub fn tuple(asked: &DnsPendingQuery, answer: Option<&DnsMessage<'_>>, out: &mut
         quality,
         |_| true,
         |w| {
-            write_question(w, asked.header, Some(&*asked.question).filter(|question| !question.is_empty()));
+            write_question(
+                w,
+                asked.header,
+                Some(&*asked.question).filter(|question| !question.is_empty()),
+            );
             w.u64(field::REQUEST_BYTES, asked.bytes.into());
             w.u64(field::RETRIES, asked.retries.into());
             if let Some(answer) = &answer {
@@ -57,7 +76,11 @@ pub fn half(message: &DnsMessage<'_>, out: &mut ParserOutput<'_>) {
         DnsQuestion::Whole(question) => Some(question),
         _ => None,
     };
-    let answer = if header.is_answer() { DnsResponseFields::read(message, out) } else { None };
+    let answer = if header.is_answer() {
+        DnsResponseFields::read(message, out)
+    } else {
+        None
+    };
     out.emit(
         (message.span.first, None),
         TupleQuality::Half,
@@ -101,9 +124,15 @@ struct DnsResponseFields {
 
 impl DnsResponseFields {
     fn read(answer: &DnsMessage<'_>, out: &mut ParserOutput<'_>) -> Option<DnsResponseFields> {
-        let DnsMessage { bytes, header, len, .. } = *answer;
+        let DnsMessage {
+            bytes, header, len, ..
+        } = *answer;
         let columns = out.columns();
-        let upper = if columns.has_any(CODE) { answer_section::upper_code(bytes, header) } else { 0 };
+        let upper = if columns.has_any(CODE) {
+            answer_section::upper_code(bytes, header)
+        } else {
+            0
+        };
         let mut answers = None;
         // In an UPDATE, the answer section contains prerequisites.
         let has_answers = header.opcode() != codes::UPDATE;
@@ -111,14 +140,27 @@ impl DnsResponseFields {
             let with_text = out.wants(field::ANSWERS);
             answers = answer_section::read(bytes, header, with_text);
             out.counters.malformed_messages += u64::from(answers.is_none() && !answer.is_cut());
-            let long = with_text && answers.as_ref().is_some_and(|answers| answers.text.is_none());
+            let long = with_text
+                && answers
+                    .as_ref()
+                    .is_some_and(|answers| answers.text.is_none());
             out.counters.oversized_heads += u64::from(long);
         }
-        Some(DnsResponseFields { header, code: upper | u16::from(header.code()), len, answers })
+        Some(DnsResponseFields {
+            header,
+            code: upper | u16::from(header.code()),
+            len,
+            answers,
+        })
     }
 
     fn write(&self, w: &mut TupleWriter) {
-        let DnsResponseFields { header, code, len, answers } = self;
+        let DnsResponseFields {
+            header,
+            code,
+            len,
+            answers,
+        } = self;
         match codes::response_code(*code) {
             Some(name) => w.text(field::RESPONSE_CODE, name.as_bytes()),
             None if w.wants(field::RESPONSE_CODE) => {

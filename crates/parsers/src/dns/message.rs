@@ -152,12 +152,17 @@ impl<'a> DnsRecords<'a> {
         // An implausible question count ends at the last byte.
         let mut at = Some(HEADER_LEN);
         for _ in 0..header.counts[0] {
-            at = at.and_then(|at| name::end(message, at)).map(|at| at + QUESTION_TAIL);
+            at = at
+                .and_then(|at| name::end(message, at))
+                .map(|at| at + QUESTION_TAIL);
             if at.is_none() {
                 break;
             }
         }
-        DnsRecords { message, at: at.filter(|at| *at <= message.len()) }
+        DnsRecords {
+            message,
+            at: at.filter(|at| *at <= message.len()),
+        }
     }
 
     /// Position of the next record; `None` after truncated or invalid data.
@@ -176,7 +181,10 @@ impl<'a> DnsRecords<'a> {
         let behind_name = name::end(self.message, self.at?)?;
         let (head, _) = self.message.get(behind_name..)?.split_first_chunk::<10>()?;
         let start = behind_name + head.len();
-        let data = (start, start + usize::from(u16::from_be_bytes([head[8], head[9]])));
+        let data = (
+            start,
+            start + usize::from(u16::from_be_bytes([head[8], head[9]])),
+        );
         (data.1 <= self.message.len()).then(|| DnsRecord {
             kind: u16::from_be_bytes([head[0], head[1]]),
             ttl: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),

@@ -77,7 +77,12 @@ fn write_label(label: &[u8], out: &mut Vec<u8>) {
 
 /// Writes `\DDD`.
 pub fn write_number(byte: u8, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[b'\\', b'0' + byte / 100, b'0' + byte / 10 % 10, b'0' + byte % 10]);
+    out.extend_from_slice(&[
+        b'\\',
+        b'0' + byte / 100,
+        b'0' + byte / 10 % 10,
+        b'0' + byte % 10,
+    ]);
 }
 
 #[cfg(test)]
@@ -87,7 +92,11 @@ mod tests {
     fn check(message: &[u8], at: usize, expected: Option<&str>) {
         let mut out = b"x".to_vec();
         let got = write(message, at, &mut out).map(|()| String::from_utf8(out).expect("text"));
-        assert_eq!(got.as_deref(), expected.map(|name| format!("x{name}")).as_deref(), "{message:?}");
+        assert_eq!(
+            got.as_deref(),
+            expected.map(|name| format!("x{name}")).as_deref(),
+            "{message:?}"
+        );
     }
 
     #[test]
@@ -97,7 +106,11 @@ mod tests {
         check(b"\x04a.b\\\x02 \xff\0", 0, Some(r"a\.b\\.\032\255"));
         check(b"\x02ab\0\x03www\xc0\0", 4, Some("www.ab"));
         check(b"\x02ab\0\xc0\0\xc0\x04", 6, Some("ab"));
-        check(&[b"\x3f".as_slice(), &[b'a'; 63]].concat().repeat(3), 0, None);
+        check(
+            &[b"\x3f".as_slice(), &[b'a'; 63]].concat().repeat(3),
+            0,
+            None,
+        );
     }
 
     #[test]
@@ -108,7 +121,11 @@ mod tests {
         check(b"\xc0\x04\0\0\x01a\0", 0, None);
         check(b"\x40", 0, None);
         check(b"\x05ab", 0, None);
-        let long = [[b"\x3f".as_slice(), &[b'a'; 63]].concat().repeat(4), vec![0]].concat();
+        let long = [
+            [b"\x3f".as_slice(), &[b'a'; 63]].concat().repeat(4),
+            vec![0],
+        ]
+        .concat();
         check(&long, 0, None);
     }
 

@@ -82,7 +82,12 @@ impl Default for DnsPendingQueries {
 
 impl DnsPendingQueries {
     /// Slot of the same question of `direction` with `id`; otherwise the slot to evict for it, if any.
-    pub fn find(&self, direction: Direction, id: u16, question: &[u8]) -> Result<usize, Option<usize>> {
+    pub fn find(
+        &self,
+        direction: Direction,
+        id: u16,
+        question: &[u8],
+    ) -> Result<usize, Option<usize>> {
         let mut same_id = 0;
         let found = self.find_where(direction, id, |asked| {
             same_id += 1;
@@ -96,13 +101,22 @@ impl DnsPendingQueries {
 
     #[cold]
     fn oldest_of(&self, id: u16) -> Option<usize> {
-        let of_id =
-            self.by_id.iter_hash(hash(id)).filter(|at| self.slots[**at as usize].asked.header.id == id);
-        of_id.min_by_key(|at| self.slots[**at as usize].asked.last_sent).map(|at| *at as usize)
+        let of_id = self
+            .by_id
+            .iter_hash(hash(id))
+            .filter(|at| self.slots[**at as usize].asked.header.id == id);
+        of_id
+            .min_by_key(|at| self.slots[**at as usize].asked.last_sent)
+            .map(|at| *at as usize)
     }
 
     /// Slot of the question that a response answers. An incomplete repetition must match exactly one.
-    pub fn find_asked(&self, asker: Direction, id: u16, repeated: DnsQuestionEcho<'_>) -> Option<usize> {
+    pub fn find_asked(
+        &self,
+        asker: Direction,
+        id: u16,
+        repeated: DnsQuestionEcho<'_>,
+    ) -> Option<usize> {
         let fits = |asked: &DnsPendingQuery| match repeated {
             DnsQuestionEcho::Whole(question) => message::is_same(&asked.question, question),
             DnsQuestionEcho::Beginning(seen) => message::may_be(&asked.question, seen),
@@ -116,7 +130,9 @@ impl DnsPendingQueries {
             return self.find_where(asker, id, fits);
         }
         let mut all = self.by_id.iter_hash(hash(id)).filter(fitting);
-        all.next().filter(|_| all.next().is_none()).map(|at| *at as usize)
+        all.next()
+            .filter(|_| all.next().is_none())
+            .map(|at| *at as usize)
     }
 
     fn find_where(
@@ -141,7 +157,11 @@ impl DnsPendingQueries {
     pub fn enter(&mut self, asked: DnsPendingQuery, question: &[u8]) {
         let at = self.free.pop().unwrap_or(self.slots.len() as u32);
         let id = asked.header.id;
-        let slot = DnsQuerySlot { asked, older: self.newest, newer: NONE };
+        let slot = DnsQuerySlot {
+            asked,
+            older: self.newest,
+            newer: NONE,
+        };
         match self.slots.get_mut(at as usize) {
             Some(free) => {
                 let mut buffer = std::mem::take(&mut free.asked.question);
@@ -151,10 +171,14 @@ impl DnsPendingQueries {
             }
             None => self.slots.push(slot),
         }
-        self.slots[at as usize].asked.question.extend_from_slice(question);
+        self.slots[at as usize]
+            .asked
+            .question
+            .extend_from_slice(question);
         self.link(self.newest, NONE, at, at);
         let slots = &self.slots;
-        self.by_id.insert_unique(hash(id), at, |at| hash(slots[*at as usize].asked.header.id));
+        self.by_id
+            .insert_unique(hash(id), at, |at| hash(slots[*at as usize].asked.header.id));
     }
 
     /// The oldest question.
@@ -164,14 +188,22 @@ impl DnsPendingQueries {
 
     /// The oldest query if it has timed out at `now`.
     pub fn expired(&self, now: Timestamp) -> Option<usize> {
-        self.oldest().filter(|place| now.since(self.slots[*place].asked.last_sent) > PATIENCE_NS)
+        self.oldest()
+            .filter(|place| now.since(self.slots[*place].asked.last_sent) > PATIENCE_NS)
     }
 
     /// Removes a question.
     pub fn remove(&mut self, place: usize) {
         let at = place as u32;
-        let DnsQuerySlot { older, newer, ref asked } = self.slots[place];
-        if let Ok(entry) = self.by_id.find_entry(hash(asked.header.id), |other| *other == at) {
+        let DnsQuerySlot {
+            older,
+            newer,
+            ref asked,
+        } = self.slots[place];
+        if let Ok(entry) = self
+            .by_id
+            .find_entry(hash(asked.header.id), |other| *other == at)
+        {
             entry.remove();
         }
         self.link(older, newer, newer, older);

@@ -20,7 +20,9 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
         return datagram(bytes, context.usual_port);
     }
     match start(bytes) {
-        CandidateVerdict::Message if DnsHeader::read(&bytes[PREFIX..]).is_some_and(DnsHeader::is_answer) => {
+        CandidateVerdict::Message
+            if DnsHeader::read(&bytes[PREFIX..]).is_some_and(DnsHeader::is_answer) =>
+        {
             ProbeResult::Response
         }
         CandidateVerdict::Message => ProbeResult::Request,
@@ -28,7 +30,10 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
         CandidateVerdict::No => match unusual_start(bytes) {
             Some(header) if header.is_answer() => ProbeResult::Response,
             Some(_) => ProbeResult::Request,
-            None if context.midstream && context.usual_port && resync::is_in(&DnsMessageLocator, bytes) => {
+            None if context.midstream
+                && context.usual_port
+                && resync::is_in(&DnsMessageLocator, bytes) =>
+            {
                 ProbeResult::Request
             }
             None => ProbeResult::NotForUs,
@@ -57,7 +62,9 @@ fn is_unusual(message: &[u8], header: DnsHeader) -> bool {
 
 /// Checks a datagram: on a usual port by header and question, elsewhere up to the last byte.
 fn datagram(bytes: &[u8], usual_port: bool) -> ProbeResult {
-    let Some(header) = DnsHeader::read(bytes) else { return ProbeResult::NotForUs };
+    let Some(header) = DnsHeader::read(bytes) else {
+        return ProbeResult::NotForUs;
+    };
     if !is_plausible(header) && !is_unusual(bytes, header) {
         return ProbeResult::NotForUs;
     }
@@ -80,7 +87,10 @@ fn datagram(bytes: &[u8], usual_port: bool) -> ProbeResult {
 /// Whether the message's records fill the bytes exactly.
 fn is_whole(bytes: &[u8], header: DnsHeader) -> bool {
     let mut records = DnsRecords::behind_questions(bytes, header);
-    let count = header.counts[1..].iter().map(|n| u32::from(*n)).sum::<u32>();
+    let count = header.counts[1..]
+        .iter()
+        .map(|n| u32::from(*n))
+        .sum::<u32>();
     (0..count).all(|_| records.read().is_some()) && records.at() == Some(bytes.len())
 }
 
@@ -126,18 +136,27 @@ fn is_plausible_question(question: &[u8], header: DnsHeader) -> bool {
 
 /// Verdict on the start of a message over TCP.
 fn start(bytes: &[u8]) -> CandidateVerdict {
-    let Some(length) = bytes.first_chunk::<PREFIX>().map(|n| usize::from(u16::from_be_bytes(*n))) else {
+    let Some(length) = bytes
+        .first_chunk::<PREFIX>()
+        .map(|n| usize::from(u16::from_be_bytes(*n)))
+    else {
         return CandidateVerdict::More;
     };
     let message = &bytes[PREFIX..bytes.len().min(PREFIX + length)];
     let Some(header) = DnsHeader::read(message) else {
-        return if message.len() < length { CandidateVerdict::More } else { CandidateVerdict::No };
+        return if message.len() < length {
+            CandidateVerdict::More
+        } else {
+            CandidateVerdict::No
+        };
     };
     if length <= HEADER_LEN || !is_plausible(header) {
         return CandidateVerdict::No;
     }
     match DnsQuestion::read(message, header) {
-        DnsQuestion::Whole(question) if is_plausible_question(question, header) => CandidateVerdict::Message,
+        DnsQuestion::Whole(question) if is_plausible_question(question, header) => {
+            CandidateVerdict::Message
+        }
         DnsQuestion::Cut(_) if message.len() < length => CandidateVerdict::More,
         _ => CandidateVerdict::No,
     }

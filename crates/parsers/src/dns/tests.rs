@@ -24,15 +24,20 @@ const FIELDS: &[&str] = &[
 /// A name in wire format.
 fn name(text: &str) -> Vec<u8> {
     let labels = text.split('.').filter(|label| !label.is_empty());
-    let mut name: Vec<u8> =
-        labels.flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
+    let mut name: Vec<u8> = labels
+        .flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat())
+        .collect();
     name.push(0);
     name
 }
 
 fn message(id: u16, flags: u16, counts: [u16; 4], rest: &[u8]) -> Vec<u8> {
     let words = [id, flags, counts[0], counts[1], counts[2], counts[3]];
-    words.iter().flat_map(|word| word.to_be_bytes()).chain(rest.iter().copied()).collect()
+    words
+        .iter()
+        .flat_map(|word| word.to_be_bytes())
+        .chain(rest.iter().copied())
+        .collect()
 }
 
 fn question_of(id: u16, text: &str, kind: u16) -> Vec<u8> {
@@ -56,7 +61,13 @@ fn record(kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
 }
 
 fn answer_of(id: u16, text: &str, kind: u16, code: u16, records: &[Vec<u8>]) -> Vec<u8> {
-    let rest = [name(text), kind.to_be_bytes().to_vec(), vec![0, 1], records.concat()].concat();
+    let rest = [
+        name(text),
+        kind.to_be_bytes().to_vec(),
+        vec![0, 1],
+        records.concat(),
+    ]
+    .concat();
     message(id, 0x8180 | code, [1, records.len() as u16, 0, 0], &rest)
 }
 
@@ -87,7 +98,9 @@ fn a_question_and_its_answer() {
         &["7 www.example.com A NOERROR 10.0.0.9 0 100000 exact"],
     );
     check(
-        talk().client(framed(question(7, "a"))).server(framed(answer_of(7, "a", A, 3, &[]))),
+        talk()
+            .client(framed(question(7, "a")))
+            .server(framed(answer_of(7, "a", A, 3, &[]))),
         &["7 a A NXDOMAIN - 0 1000 exact"],
     );
 }
@@ -98,29 +111,54 @@ fn answers_find_their_questions() {
     let a = question(1, "a");
     let b = question(1, "b");
     check(
-        talk().datagram(C, &a).datagram(C, &b).datagram(S, &answer(1, "b")).datagram(S, &answer(1, "a")),
-        &["1 b A NOERROR 10.0.0.9 0 1000 exact", "1 a A NOERROR 10.0.0.9 0 3000 exact"],
+        talk()
+            .datagram(C, &a)
+            .datagram(C, &b)
+            .datagram(S, &answer(1, "b"))
+            .datagram(S, &answer(1, "a")),
+        &[
+            "1 b A NOERROR 10.0.0.9 0 1000 exact",
+            "1 a A NOERROR 10.0.0.9 0 3000 exact",
+        ],
     );
     // A different question does not match, even with the same id.
     check(
-        talk().datagram(C, &a).datagram(S, &answer(1, "b")).datagram(S, &answer(2, "a")),
-        &["1 b A NOERROR 10.0.0.9 - - half", "2 a A NOERROR 10.0.0.9 - - half", "1 a A - - 0 - half"],
+        talk()
+            .datagram(C, &a)
+            .datagram(S, &answer(1, "b"))
+            .datagram(S, &answer(2, "a")),
+        &[
+            "1 b A NOERROR 10.0.0.9 - - half",
+            "2 a A NOERROR 10.0.0.9 - - half",
+            "1 a A - - 0 - half",
+        ],
     );
     check(
-        talk().datagram(C, &a).datagram(S, &answer_of(1, "a", 28, 0, &[])),
+        talk()
+            .datagram(C, &a)
+            .datagram(S, &answer_of(1, "a", 28, 0, &[])),
         &["1 a AAAA NOERROR - - - half", "1 a A - - 0 - half"],
     );
     // Type 65 (HTTPS) is not the upper-case form of type 97.
     check(
-        talk().datagram(C, &question_of(1, "a", 65)).datagram(S, &answer_of(1, "a", 97, 0, &[])),
+        talk()
+            .datagram(C, &question_of(1, "a", 65))
+            .datagram(S, &answer_of(1, "a", 97, 0, &[])),
         &["1 a TYPE97 NOERROR - - - half", "1 a HTTPS - - 0 - half"],
     );
     // A server that could not parse the question does not repeat it.
     let unread = message(1, 0x8001, [0, 0, 0, 0], &[]);
-    check(talk().datagram(C, &a).datagram(S, &unread), &["1 a A FORMERR - 0 1000 exact"]);
+    check(
+        talk().datagram(C, &a).datagram(S, &unread),
+        &["1 a A FORMERR - 0 1000 exact"],
+    );
     check(
         talk().datagram(C, &a).datagram(C, &b).datagram(S, &unread),
-        &["1 - - FORMERR - - - half", "1 a A - - 0 - half", "1 b A - - 0 - half"],
+        &[
+            "1 - - FORMERR - - - half",
+            "1 a A - - 0 - half",
+            "1 b A - - 0 - half",
+        ],
     );
 }
 
@@ -129,17 +167,36 @@ fn a_question_that_is_sent_again() {
     let q = question(1, "a");
     let a = answer(1, "a");
     let mut twice = talk();
-    twice.datagram(C, &q).wait_us(5_000_000).datagram(C, &q).datagram(S, &a).datagram(S, &a);
+    twice
+        .datagram(C, &q)
+        .wait_us(5_000_000)
+        .datagram(C, &q)
+        .datagram(S, &a)
+        .datagram(S, &a);
     check(&mut twice, &["1 a A NOERROR 10.0.0.9 1 5000002000 exact"]);
-    assert_eq!((twice.counters.retransmitted_calls, twice.counters.repeated_replies), (1, 1));
+    assert_eq!(
+        (
+            twice.counters.retransmitted_calls,
+            twice.counters.repeated_replies
+        ),
+        (1, 1)
+    );
     // Beyond the timeout it is a new query.
     check(
-        talk().datagram(C, &q).wait_us(31_000_000).datagram(C, &q).datagram(S, &a),
+        talk()
+            .datagram(C, &q)
+            .wait_us(31_000_000)
+            .datagram(C, &q)
+            .datagram(S, &a),
         &["1 a A - - 0 - half", "1 a A NOERROR 10.0.0.9 0 1000 exact"],
     );
     // Answered, and asked again.
     check(
-        talk().datagram(C, &q).datagram(S, &a).datagram(C, &q).datagram(S, &a),
+        talk()
+            .datagram(C, &q)
+            .datagram(S, &a)
+            .datagram(C, &q)
+            .datagram(S, &a),
         &["1 a A NOERROR 10.0.0.9 0 1000 exact"; 2],
     );
 }
@@ -148,7 +205,10 @@ fn a_question_that_is_sent_again() {
 fn an_answer_captured_before_its_question() {
     let q = question(1, "a");
     let a = answer(1, "a");
-    check(talk().datagram(S, &a).datagram(C, &q), &["1 a A NOERROR 10.0.0.9 0 - untimed"]);
+    check(
+        talk().datagram(S, &a).datagram(C, &q),
+        &["1 a A NOERROR 10.0.0.9 0 - untimed"],
+    );
     check(
         talk().datagram(S, &a).wait_us(2000).datagram(C, &q),
         &["1 a A NOERROR 10.0.0.9 - - half", "1 a A - - 0 - half"],
@@ -158,7 +218,10 @@ fn an_answer_captured_before_its_question() {
 /// Number of exact rows, and of all rows.
 fn exact(talk: &mut ParserDialogue) -> (usize, usize) {
     let rows = talk.rows();
-    (rows.iter().filter(|row| row.ends_with("exact")).count(), rows.len())
+    (
+        rows.iter().filter(|row| row.ends_with("exact")).count(),
+        rows.len(),
+    )
 }
 
 #[test]
@@ -180,7 +243,13 @@ fn a_question_that_is_given_up_is_counted_once() {
     let mut many = talk();
     (0..n).for_each(|n| _ = many.datagram(C, &question(n as u16, &name(n))));
     (0..n).for_each(|n| _ = many.datagram(S, &answer(n as u16, &name(n))));
-    assert_eq!((many.counters.evicted_requests, many.counters.separated_halves), (10, 10));
+    assert_eq!(
+        (
+            many.counters.evicted_requests,
+            many.counters.separated_halves
+        ),
+        (10, 10)
+    );
     assert_eq!(exact(&mut many), (n as usize - 10, n as usize));
     // Exceeds the limit for one id.
     let name = |n: usize| format!("n{n}");
@@ -188,21 +257,42 @@ fn a_question_that_is_given_up_is_counted_once() {
     let mut same_id = talk();
     (0..n).for_each(|n| _ = same_id.datagram(C, &question(7, &name(n))));
     (0..n).for_each(|n| _ = same_id.datagram(S, &answer(7, &name(n))));
-    assert_eq!((same_id.counters.evicted_requests, same_id.counters.separated_halves), (2, 2));
+    assert_eq!(
+        (
+            same_id.counters.evicted_requests,
+            same_id.counters.separated_halves
+        ),
+        (2, 2)
+    );
     assert_eq!(exact(&mut same_id), (n - 2, n));
     // A late response, twice.
     let q = question(1, "a");
     let a = answer(1, "a");
     let mut late = talk();
-    late.datagram(C, &q).wait_us(31_000_000).datagram(S, &a).datagram(S, &a);
+    late.datagram(C, &q)
+        .wait_us(31_000_000)
+        .datagram(S, &a)
+        .datagram(S, &a);
     check(&mut late, &["1 a A - - 0 - half"]);
-    assert_eq!((late.counters.separated_halves, late.counters.repeated_replies), (1, 1));
+    assert_eq!(
+        (
+            late.counters.separated_halves,
+            late.counters.repeated_replies
+        ),
+        (1, 1)
+    );
     // Too many responses before their questions.
     let mut early = talk();
     let n = 40;
     (0..n).for_each(|id| _ = early.datagram(S, &answer(id, "a")));
     (0..n).for_each(|id| _ = early.datagram(C, &question(id, "a")));
-    assert_eq!((early.counters.evicted_requests, early.counters.separated_halves), (8, 8));
+    assert_eq!(
+        (
+            early.counters.evicted_requests,
+            early.counters.separated_halves
+        ),
+        (8, 8)
+    );
     assert_eq!(early.rows().len(), 40);
 }
 
@@ -215,13 +305,41 @@ fn unusual_headers() {
     // Reserved bit; response code in a question, and unnamed codes; records in a question's answer section;
     // two questions; unnamed opcode.
     let cases = [
-        ((0x0140, [1, 0, 0, 0], asked.clone()), (0x81c0, [1, 0, 0, 0], asked.clone()), "NOERROR"),
-        ((0x0105, [1, 0, 0, 0], asked.clone()), (0x818c, [1, 0, 0, 0], asked.clone()), "RCODE12"),
-        ((0x0100, [1, 1, 0, 0], [&asked[..], &a].concat()), (0x8180, [1, 0, 0, 0], asked.clone()), "NOERROR"),
-        ((0x0300, [1, 0, 0, 0], asked.clone()), (0x8180, [1, 0, 0, 0], asked.clone()), "NOERROR"),
-        ((0x0100, [2, 0, 0, 0], both.clone()), (0x8181, [0; 4], Vec::new()), "FORMERR"),
-        ((0x0100, [2, 0, 0, 0], both.clone()), (0x8180, [2, 0, 0, 0], both), "NOERROR"),
-        ((0x1900, [1, 0, 0, 0], asked.clone()), (0x9984, [1, 0, 0, 0], asked.clone()), "NOTIMP"),
+        (
+            (0x0140, [1, 0, 0, 0], asked.clone()),
+            (0x81c0, [1, 0, 0, 0], asked.clone()),
+            "NOERROR",
+        ),
+        (
+            (0x0105, [1, 0, 0, 0], asked.clone()),
+            (0x818c, [1, 0, 0, 0], asked.clone()),
+            "RCODE12",
+        ),
+        (
+            (0x0100, [1, 1, 0, 0], [&asked[..], &a].concat()),
+            (0x8180, [1, 0, 0, 0], asked.clone()),
+            "NOERROR",
+        ),
+        (
+            (0x0300, [1, 0, 0, 0], asked.clone()),
+            (0x8180, [1, 0, 0, 0], asked.clone()),
+            "NOERROR",
+        ),
+        (
+            (0x0100, [2, 0, 0, 0], both.clone()),
+            (0x8181, [0; 4], Vec::new()),
+            "FORMERR",
+        ),
+        (
+            (0x0100, [2, 0, 0, 0], both.clone()),
+            (0x8180, [2, 0, 0, 0], both),
+            "NOERROR",
+        ),
+        (
+            (0x1900, [1, 0, 0, 0], asked.clone()),
+            (0x9984, [1, 0, 0, 0], asked.clone()),
+            "NOTIMP",
+        ),
     ];
     for ((flags, counts, rest), (flags2, counts2, rest2), code) in cases {
         let q = message(9, flags, counts, &rest);
@@ -230,9 +348,22 @@ fn unusual_headers() {
         // The flow does not begin with the unusual message.
         let mut udp = talk();
         let mut tcp = talk();
-        assert_eq!(udp.datagram(C, &q).datagram(S, &a).rows(), expected, "{q:x?}");
-        assert_eq!(tcp.client(framed(q.clone())).server(framed(a.clone())).rows(), expected, "{q:x?}");
-        assert_eq!(udp.counters.malformed_messages + tcp.counters.malformed_messages, 0);
+        assert_eq!(
+            udp.datagram(C, &q).datagram(S, &a).rows(),
+            expected,
+            "{q:x?}"
+        );
+        assert_eq!(
+            tcp.client(framed(q.clone()))
+                .server(framed(a.clone()))
+                .rows(),
+            expected,
+            "{q:x?}"
+        );
+        assert_eq!(
+            udp.counters.malformed_messages + tcp.counters.malformed_messages,
+            0
+        );
         if flags & 0x7800 == 0 {
             for (bytes, transport) in [(q.clone(), IpProtocol::UDP), (framed(q), IpProtocol::TCP)] {
                 let context = ProbeContext {
@@ -242,7 +373,11 @@ fn unusual_headers() {
                     speaker: None,
                     answers: false,
                 };
-                assert_eq!((PROTOCOL.probe)(&bytes, context), ProbeResult::Request, "{bytes:x?}");
+                assert_eq!(
+                    (PROTOCOL.probe)(&bytes, context),
+                    ProbeResult::Request,
+                    "{bytes:x?}"
+                );
             }
         }
     }
@@ -250,11 +385,17 @@ fn unusual_headers() {
     let opt = vec![0, 0, 41, 4, 0, 0, 0, 0, 0, 0, 0];
     let q = message(3, 0, [0, 0, 0, 1], &opt);
     let a = message(3, 0x8000, [0, 0, 0, 1], &opt);
-    check(talk().datagram(C, &q).datagram(C, &q).datagram(S, &a), &["3 - - NOERROR - 1 2000 exact"]);
+    check(
+        talk().datagram(C, &q).datagram(C, &q).datagram(S, &a),
+        &["3 - - NOERROR - 1 2000 exact"],
+    );
     // Counts beyond the end of the message are malformed.
     let mut short = talk();
     short.datagram(C, &message(1, 0x0140, [2, 0, 0, 0], &asked));
-    assert_eq!((short.rows().len(), short.counters.malformed_messages), (0, 1));
+    assert_eq!(
+        (short.rows().len(), short.counters.malformed_messages),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -265,13 +406,26 @@ fn records_are_written_as_people_write_them() {
         assert_eq!(talk.datagram(S, &answer).rows(), [expected], "{data:?}");
     };
     let with_name = |head: &[u8], text: &str| [head, &name(text)].concat();
-    check(28, &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "2001:db8::1");
+    check(
+        28,
+        &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        "2001:db8::1",
+    );
     check(2, &name("Ns.b"), "ns.b");
     check(5, b"\x01x\xc0\x0c", "x.a.b");
     check(15, &with_name(&[0, 10], "mx.b"), "10 mx.b");
     check(16, b"\x03a,b\x02\"\xff", r#""a,b" "\"\255""#);
-    check(33, &with_name(&[0, 1, 0, 2, 0x13, 0xc4], "sip.b"), "1 2 5060 sip.b");
-    let soa = [name("ns.b"), name("me.b"), [1u32, 2, 3, 4, 5].map(u32::to_be_bytes).concat()].concat();
+    check(
+        33,
+        &with_name(&[0, 1, 0, 2, 0x13, 0xc4], "sip.b"),
+        "1 2 5060 sip.b",
+    );
+    let soa = [
+        name("ns.b"),
+        name("me.b"),
+        [1u32, 2, 3, 4, 5].map(u32::to_be_bytes).concat(),
+    ]
+    .concat();
     check(6, &soa, "ns.b me.b 1 2 3 4 5");
     check(
         65,
@@ -301,13 +455,15 @@ fn the_header_and_the_records_together() {
     let records = [record(A, 300, &[1, 2, 3, 4]), record(A, 20, &[1, 2, 3, 5])].concat();
     let rest = [name("a"), vec![0, 1, 0, 1], records].concat();
     let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
-    talk.datagram(C, &question(1, "a")).datagram(S, &message(1, 0x8600, [1, 2, 0, 0], &rest));
+    talk.datagram(C, &question(1, "a"))
+        .datagram(S, &message(1, 0x8600, [1, 2, 0, 0], &rest));
     assert_eq!(talk.rows(), ["2 20 true true true NOERROR query"]);
     // BADVERS: the OPT record has the upper bits.
     let opt = [vec![0, 0, 41, 4, 0, 1, 0, 0, 0, 0, 0]].concat();
     let rest = [name("a"), vec![0, 1, 0, 1], opt].concat();
     let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
-    talk.datagram(C, &question(1, "a")).datagram(S, &message(1, 0x8000, [1, 0, 0, 1], &rest));
+    talk.datagram(C, &question(1, "a"))
+        .datagram(S, &message(1, 0x8000, [1, 0, 0, 1], &rest));
     assert_eq!(talk.rows(), ["0 - false false true BADVERS query"]);
     // The records of an UPDATE are not answers.
     let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
@@ -324,16 +480,48 @@ fn missing_bytes_of_a_stream() {
     let late = a.len() - 4;
     // The last bytes of a response are missing: its code is known, its contents are not.
     let mut talk1 = talk();
-    talk1.client(&q).server(&a[..late]).gap(S, 4).client(&q2).server(&a2);
-    check(&mut talk1, &["1 aa A NOERROR - 0 1000 gap_body", "2 bb A NOERROR 10.0.0.9 0 1000 exact"]);
+    talk1
+        .client(&q)
+        .server(&a[..late])
+        .gap(S, 4)
+        .client(&q2)
+        .server(&a2);
+    check(
+        &mut talk1,
+        &[
+            "1 aa A NOERROR - 0 1000 gap_body",
+            "2 bb A NOERROR 10.0.0.9 0 1000 exact",
+        ],
+    );
     // Its first bytes are missing: the next one is found.
     let mut talk2 = talk();
-    talk2.client(&q).client(&q2).gap(S, 6).server(&a[6..]).server(&a2);
-    check(&mut talk2, &["2 bb A NOERROR 10.0.0.9 0 3000 resync", "1 aa A - - 0 - half"]);
+    talk2
+        .client(&q)
+        .client(&q2)
+        .gap(S, 6)
+        .server(&a[6..])
+        .server(&a2);
+    check(
+        &mut talk2,
+        &[
+            "2 bb A NOERROR 10.0.0.9 0 3000 resync",
+            "1 aa A - - 0 - half",
+        ],
+    );
     // The question was not captured.
     let mut talk3 = talk();
-    talk3.gap(C, q.len() as u64).server(&a).client(&q2).server(&a2);
-    check(&mut talk3, &["1 aa A NOERROR 10.0.0.9 - - half", "2 bb A NOERROR 10.0.0.9 0 1000 resync"]);
+    talk3
+        .gap(C, q.len() as u64)
+        .server(&a)
+        .client(&q2)
+        .server(&a2);
+    check(
+        &mut talk3,
+        &[
+            "1 aa A NOERROR 10.0.0.9 - - half",
+            "2 bb A NOERROR 10.0.0.9 0 1000 resync",
+        ],
+    );
     // Joined midway.
     let mut talk4 = talk().midstream();
     talk4.server(&a[9..]).client(&q2).server(&a2);
@@ -343,15 +531,26 @@ fn missing_bytes_of_a_stream() {
 #[test]
 fn messages_that_are_none() {
     let mut junk = talk();
-    junk.client([0, 3, 1, 2, 3]).client(framed(question(1, "a"))).server(framed(answer(1, "a")));
+    junk.client([0, 3, 1, 2, 3])
+        .client(framed(question(1, "a")))
+        .server(framed(answer(1, "a")));
     check(&mut junk, &["1 a A NOERROR 10.0.0.9 0 1000 resync"]);
-    assert_eq!((junk.counters.malformed_messages, junk.counters.resyncs), (1, 1));
+    assert_eq!(
+        (junk.counters.malformed_messages, junk.counters.resyncs),
+        (1, 1)
+    );
 }
 
 #[test]
 fn what_is_recognised() {
     let check = |bytes: &[u8], transport, usual_port, expected| {
-        let context = ProbeContext { transport, usual_port, midstream: false, speaker: None, answers: false };
+        let context = ProbeContext {
+            transport,
+            usual_port,
+            midstream: false,
+            speaker: None,
+            answers: false,
+        };
         assert_eq!((PROTOCOL.probe)(bytes, context), expected, "{bytes:?}");
     };
     let q = question(1, "a.b");
@@ -359,22 +558,66 @@ fn what_is_recognised() {
     for usual in [false, true] {
         check(&q, IpProtocol::UDP, usual, ProbeResult::Request);
         check(&a, IpProtocol::UDP, usual, ProbeResult::Response);
-        check(&framed(q.clone()), IpProtocol::TCP, usual, ProbeResult::Request);
-        check(&framed(a.clone())[..9], IpProtocol::TCP, usual, ProbeResult::NeedMore);
-        check(&framed(a.clone())[..25], IpProtocol::TCP, usual, ProbeResult::Response);
+        check(
+            &framed(q.clone()),
+            IpProtocol::TCP,
+            usual,
+            ProbeResult::Request,
+        );
+        check(
+            &framed(a.clone())[..9],
+            IpProtocol::TCP,
+            usual,
+            ProbeResult::NeedMore,
+        );
+        check(
+            &framed(a.clone())[..25],
+            IpProtocol::TCP,
+            usual,
+            ProbeResult::Response,
+        );
     }
     // Truncated or with trailing bytes: only on the usual port.
-    check(&a[..a.len() - 2], IpProtocol::UDP, false, ProbeResult::NotForUs);
-    check(&a[..a.len() - 2], IpProtocol::UDP, true, ProbeResult::Response);
-    check(&[q.clone(), vec![0]].concat(), IpProtocol::UDP, false, ProbeResult::NotForUs);
-    check(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", IpProtocol::TCP, true, ProbeResult::NotForUs);
+    check(
+        &a[..a.len() - 2],
+        IpProtocol::UDP,
+        false,
+        ProbeResult::NotForUs,
+    );
+    check(
+        &a[..a.len() - 2],
+        IpProtocol::UDP,
+        true,
+        ProbeResult::Response,
+    );
+    check(
+        &[q.clone(), vec![0]].concat(),
+        IpProtocol::UDP,
+        false,
+        ProbeResult::NotForUs,
+    );
+    check(
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        IpProtocol::TCP,
+        true,
+        ProbeResult::NotForUs,
+    );
     check(&[0; 40], IpProtocol::UDP, true, ProbeResult::NotForUs);
 }
 
 fn conversation() -> impl Strategy<Value = Vec<(Direction, Vec<u8>)>> {
-    let name = prop::sample::select(vec!["a", "b.c", "a.very.long.name.that.goes.over.segments.example"]);
-    let message = (any::<bool>(), 0..3u16, name)
-        .prop_map(|(asks, id, name)| if asks { (C, question(id, name)) } else { (S, answer(id, name)) });
+    let name = prop::sample::select(vec![
+        "a",
+        "b.c",
+        "a.very.long.name.that.goes.over.segments.example",
+    ]);
+    let message = (any::<bool>(), 0..3u16, name).prop_map(|(asks, id, name)| {
+        if asks {
+            (C, question(id, name))
+        } else {
+            (S, answer(id, name))
+        }
+    });
     prop::collection::vec(message, 0..12)
 }
 

@@ -3,7 +3,8 @@
 use wire::Timestamp;
 
 use super::early_responses::{
-    DnsAnsweredQueries, DnsEarlyResponse, DnsEarlyResponses, DnsTransactionHalf, DnsUnpairedHalves, SKEW_NS,
+    DnsAnsweredQueries, DnsEarlyResponse, DnsEarlyResponses, DnsTransactionHalf, DnsUnpairedHalves,
+    SKEW_NS,
 };
 use super::emit;
 use super::message::{DnsHeader, DnsMessage, DnsQuestion};
@@ -50,7 +51,14 @@ impl DnsTransactions {
     }
 
     fn question(&mut self, message: &DnsMessage<'_>, question: &[u8], out: &mut ParserOutput<'_>) {
-        let DnsMessage { direction, header, span, place, found, .. } = *message;
+        let DnsMessage {
+            direction,
+            header,
+            span,
+            place,
+            found,
+            ..
+        } = *message;
         let crowded_out = match self.waiting.find(direction, header.id, question) {
             Ok(at) => {
                 let asked = self.waiting.get(at);
@@ -61,9 +69,14 @@ impl DnsTransactions {
             }
             Err(crowded_out) => crowded_out,
         };
-        if self.halves.take(DnsTransactionHalf::Answer, direction, header.id, question) {
+        if self
+            .halves
+            .take(DnsTransactionHalf::Answer, direction, header.id, question)
+        {
             out.counters.separated_halves += 1;
-            return self.answered.note(direction, header.id, question, span.last);
+            return self
+                .answered
+                .note(direction, header.id, question, span.last);
         }
         let mut asked = DnsPendingQuery {
             direction,
@@ -82,7 +95,8 @@ impl DnsTransactions {
             if let Some(answer) = message_of(&held) {
                 emit::tuple(&asked, Some(&answer), out);
             }
-            self.answered.note(direction, header.id, question, span.last);
+            self.answered
+                .note(direction, header.id, question, span.last);
             return;
         }
         if let Some(oldest) = crowded_out {
@@ -92,8 +106,18 @@ impl DnsTransactions {
         self.waiting.enter(asked, question);
     }
 
-    fn answer(&mut self, message: &DnsMessage<'_>, question: DnsQuestion<'_>, out: &mut ParserOutput<'_>) {
-        let DnsMessage { direction, header, span, .. } = *message;
+    fn answer(
+        &mut self,
+        message: &DnsMessage<'_>,
+        question: DnsQuestion<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
+        let DnsMessage {
+            direction,
+            header,
+            span,
+            ..
+        } = *message;
         let asker = direction.other();
         let (repeated, whole) = match question {
             DnsQuestion::Whole(question) => (DnsQuestionEcho::Whole(question), Some(question)),
@@ -104,17 +128,23 @@ impl DnsTransactions {
         if let Some(at) = found.filter(|at| can_get(self.waiting.get(*at), message)) {
             let asked = self.waiting.get(at);
             emit::tuple(asked, Some(message), out);
-            self.answered.note(asker, header.id, &asked.question, span.first);
+            self.answered
+                .note(asker, header.id, &asked.question, span.first);
             self.waiting.remove(at);
         } else if self.answered.knows(asker, header.id, whole, span.first) {
             out.counters.repeated_replies += 1;
         } else if let Some(question) = whole
-            && self.halves.take(DnsTransactionHalf::Question, asker, header.id, question)
+            && self
+                .halves
+                .take(DnsTransactionHalf::Question, asker, header.id, question)
         {
             out.counters.separated_halves += 1;
             self.answered.note(asker, header.id, question, span.first);
         } else if message.place.is_none() && whole.is_some() {
-            if let Some(oldest) = self.early.hold(direction, message.bytes, message.len, span.first) {
+            if let Some(oldest) = self
+                .early
+                .hold(direction, message.bytes, message.len, span.first)
+            {
                 out.counters.evicted_requests += 1;
                 self.crowd_out(&oldest, out);
             }
@@ -127,9 +157,16 @@ impl DnsTransactions {
     #[cold]
     fn crowd_out(&mut self, held: &DnsEarlyResponse, out: &mut ParserOutput<'_>) {
         unasked(held, out);
-        let Some(header) = DnsHeader::read(&held.bytes) else { return };
+        let Some(header) = DnsHeader::read(&held.bytes) else {
+            return;
+        };
         if let DnsQuestion::Whole(question) = DnsQuestion::read(&held.bytes, header) {
-            self.halves.note(DnsTransactionHalf::Answer, held.direction.other(), header.id, question);
+            self.halves.note(
+                DnsTransactionHalf::Answer,
+                held.direction.other(),
+                header.id,
+                question,
+            );
         }
     }
 
@@ -146,7 +183,12 @@ impl DnsTransactions {
     fn give_up(&mut self, place: usize, out: &mut ParserOutput<'_>) {
         let asked = self.waiting.get(place);
         emit::tuple(asked, None, out);
-        self.halves.note(DnsTransactionHalf::Question, asked.direction, asked.header.id, &asked.question);
+        self.halves.note(
+            DnsTransactionHalf::Question,
+            asked.direction,
+            asked.header.id,
+            &asked.question,
+        );
         self.waiting.remove(place);
     }
 }

@@ -63,16 +63,34 @@ impl HttpBody {
     pub fn advance(&mut self, bytes: &[u8]) -> HttpBodyProgress {
         match self {
             HttpBody::Length(left) => {
-                let used = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let used = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
                 *left -= used as u64;
-                HttpBodyProgress { used, done: *left == 0, malformed: false }
+                HttpBodyProgress {
+                    used,
+                    done: *left == 0,
+                    malformed: false,
+                }
             }
-            HttpBody::UntilEnd => HttpBodyProgress { used: bytes.len(), done: false, malformed: false },
+            HttpBody::UntilEnd => HttpBodyProgress {
+                used: bytes.len(),
+                done: false,
+                malformed: false,
+            },
             HttpBody::Chunked(chunk) => match chunk.advance(bytes) {
-                Some((used, done)) => HttpBodyProgress { used, done, malformed: false },
+                Some((used, done)) => HttpBodyProgress {
+                    used,
+                    done,
+                    malformed: false,
+                },
                 None => {
                     *self = HttpBody::UntilEnd;
-                    HttpBodyProgress { used: bytes.len(), done: false, malformed: true }
+                    HttpBodyProgress {
+                        used: bytes.len(),
+                        done: false,
+                        malformed: true,
+                    }
                 }
             },
         }
@@ -92,7 +110,9 @@ impl HttpBody {
                 *left -= len;
                 HttpBodySkip::Inside
             }
-            HttpBody::Chunked(chunk @ HttpChunkState::Data(_)) if *chunk == HttpChunkState::Data(len) => {
+            HttpBody::Chunked(chunk @ HttpChunkState::Data(_))
+                if *chunk == HttpChunkState::Data(len) =>
+            {
                 *chunk = HttpChunkState::DataEnd;
                 HttpBodySkip::Inside
             }
@@ -108,17 +128,27 @@ impl HttpChunkState {
         while let Some(&b) = bytes.get(at) {
             match *self {
                 HttpChunkState::Data(left) => {
-                    let used = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
+                    let used = usize::try_from(left)
+                        .unwrap_or(usize::MAX)
+                        .min(bytes.len() - at);
                     at += used;
                     let left = left - used as u64;
-                    *self = if left == 0 { HttpChunkState::DataEnd } else { HttpChunkState::Data(left) };
+                    *self = if left == 0 {
+                        HttpChunkState::DataEnd
+                    } else {
+                        HttpChunkState::Data(left)
+                    };
                     continue;
                 }
                 HttpChunkState::Size(n, digits) => *self = size(n, digits, b)?,
                 HttpChunkState::Extension(n) => match memchr(b'\n', &bytes[at..]) {
                     Some(nl) => {
                         at += nl;
-                        *self = if n == 0 { HttpChunkState::Trailer(false) } else { HttpChunkState::Data(n) };
+                        *self = if n == 0 {
+                            HttpChunkState::Trailer(false)
+                        } else {
+                            HttpChunkState::Data(n)
+                        };
                     }
                     None => return Some((bytes.len(), false)),
                 },
@@ -187,7 +217,11 @@ mod tests {
 
     fn check(bytes: &str, rest: usize, done: bool, malformed: bool) {
         for n in 1..=bytes.len() {
-            assert_eq!(feed(bytes.as_bytes(), n), (bytes.len() - rest, done, malformed), "{bytes:?} by {n}");
+            assert_eq!(
+                feed(bytes.as_bytes(), n),
+                (bytes.len() - rest, done, malformed),
+                "{bytes:?} by {n}"
+            );
         }
     }
 
@@ -195,10 +229,20 @@ mod tests {
     fn chunks() {
         check("0\r\n\r\nGET", 3, true, false);
         check("5\r\nhello\r\n0\r\n\r\n", 0, true, false);
-        check("5;a=\"b\"\r\nhello\r\n00\r\nTrailer: 1\r\nT: 2\r\n\r\nx", 1, true, false);
+        check(
+            "5;a=\"b\"\r\nhello\r\n00\r\nTrailer: 1\r\nT: 2\r\n\r\nx",
+            1,
+            true,
+            false,
+        );
         check("1\nx\n0\n\n", 0, true, false);
         check(" A \r\n0123456789\r\n0 ;x\r\n\r\n", 0, true, false);
-        check("10000000000000000\r\nGET / HTTP/1.1\r\n\r\n", 0, false, true);
+        check(
+            "10000000000000000\r\nGET / HTTP/1.1\r\n\r\n",
+            0,
+            false,
+            true,
+        );
         check("ffffffffffffffff\r\nabc", 0, false, false);
         check("5\r\nhelloX", 0, false, true);
         check("\r\n", 0, false, true);
@@ -217,7 +261,10 @@ mod tests {
         assert_eq!(body.skip(5), HttpBodySkip::Inside);
         assert_eq!(body, HttpBody::Chunked(HttpChunkState::DataEnd));
         assert_eq!(body.skip(1), HttpBodySkip::Lost);
-        assert_eq!(HttpBody::Chunked(HttpChunkState::Data(5)).skip(6), HttpBodySkip::Lost);
+        assert_eq!(
+            HttpBody::Chunked(HttpChunkState::Data(5)).skip(6),
+            HttpBodySkip::Lost
+        );
         assert_eq!(HttpBody::UntilEnd.skip(u64::MAX), HttpBodySkip::Inside);
     }
 }

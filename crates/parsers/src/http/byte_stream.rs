@@ -49,7 +49,10 @@ pub struct HttpByteStream {
     direction: Direction,
 }
 
-const _: () = assert!(size_of::<HttpByteStream>() == 64, "every segment touches a lane");
+const _: () = assert!(
+    size_of::<HttpByteStream>() == 64,
+    "every segment touches a lane"
+);
 
 /// Progress of a message after its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +121,13 @@ enum HeadScanResult {
 impl HttpMessageExtent {
     /// A message whose head was complete at `ts`.
     pub fn at(ts: Timestamp) -> HttpMessageExtent {
-        HttpMessageExtent { last: ts, body_bytes: 0, gap: false, last_lost: false, end_lost: false }
+        HttpMessageExtent {
+            last: ts,
+            body_bytes: 0,
+            gap: false,
+            last_lost: false,
+            end_lost: false,
+        }
     }
 
     /// Adds bytes of the message.
@@ -133,7 +142,12 @@ impl HttpMessageExtent {
 impl HttpByteStream {
     pub fn new(direction: Direction) -> HttpByteStream {
         let message = HttpMessageExtent::at(Timestamp::MIN);
-        HttpByteStream { state: HttpStreamState::Between, message, direction, collector: None }
+        HttpByteStream {
+            state: HttpStreamState::Between,
+            message,
+            direction,
+            collector: None,
+        }
     }
 
     /// Begins to collect a head; `found`: it was found by a search.
@@ -160,9 +174,26 @@ impl HttpByteStream {
     /// Returns the head with its metadata; the buffer is returned by [`HttpByteStream::give_back`].
     pub fn take(&mut self) -> CollectedHead {
         let collector = self.collector();
-        let &mut HttpHeadCollector { span, place, found, len, .. } = collector;
-        let cut = collector.tail.as_ref().map(|tail| tail.cut()).unwrap_or_default();
-        CollectedHead { bytes: std::mem::take(&mut collector.bytes), span, place, found, len, cut }
+        let &mut HttpHeadCollector {
+            span,
+            place,
+            found,
+            len,
+            ..
+        } = collector;
+        let cut = collector
+            .tail
+            .as_ref()
+            .map(|tail| tail.cut())
+            .unwrap_or_default();
+        CollectedHead {
+            bytes: std::mem::take(&mut collector.bytes),
+            span,
+            place,
+            found,
+            len,
+            cut,
+        }
     }
 
     /// Takes back the buffer of [`HttpByteStream::take`] for reuse.
@@ -184,7 +215,9 @@ impl HttpByteStream {
 
     /// Whether the last line of the head has no bytes yet.
     pub fn at_line_start(&self) -> bool {
-        self.collector.as_ref().is_none_or(|c| c.line_start == c.bytes.len() && c.tail.is_none())
+        self.collector
+            .as_ref()
+            .is_none_or(|c| c.line_start == c.bytes.len() && c.tail.is_none())
     }
 
     /// The search for the next head.
@@ -257,8 +290,15 @@ impl HttpHeadCollector {
     /// Adds bytes beyond the limit, line by line.
     #[cold]
     fn add_to_tail(&mut self, bytes: &[u8]) -> (usize, HeadCollectStatus) {
-        let HttpHeadCollector { tail, line_start, direction, bytes: kept, .. } = self;
-        let tail = tail.get_or_insert_with(|| Box::new(HttpHeadTail::begin(*direction, kept, *line_start)));
+        let HttpHeadCollector {
+            tail,
+            line_start,
+            direction,
+            bytes: kept,
+            ..
+        } = self;
+        let tail = tail
+            .get_or_insert_with(|| Box::new(HttpHeadTail::begin(*direction, kept, *line_start)));
         let mut used = 0;
         while let Some(nl) = memchr(b'\n', &bytes[used..]) {
             tail.add(&bytes[used..used + nl]);
@@ -294,7 +334,11 @@ impl HttpHeadCollector {
         }
         self.scanned = self.bytes.len();
         let undecided = self.line_start > 0 || self.may_begin(&self.bytes);
-        if undecided { HeadScanResult::More } else { HeadScanResult::NoHead { unused: 0 } }
+        if undecided {
+            HeadScanResult::More
+        } else {
+            HeadScanResult::NoHead { unused: 0 }
+        }
     }
 
     fn may_begin(&self, bytes: &[u8]) -> bool {
@@ -330,7 +374,10 @@ mod tests {
                 }
                 assert_eq!(what, HeadCollectStatus::More);
             }
-            assert_eq!((used, &lane.take().bytes[..]), (text.len() - 4, &text[..text.len() - 4]));
+            assert_eq!(
+                (used, &lane.take().bytes[..]),
+                (text.len() - 4, &text[..text.len() - 4])
+            );
         }
     }
 }

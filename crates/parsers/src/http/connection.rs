@@ -13,7 +13,9 @@ use super::search::HttpHeadLocator;
 use super::transaction::{HttpProjection, HttpRequest, HttpResponse};
 use crate::pairing::{ResponseSlot, TransactionQueue};
 use crate::write_boundaries::ConnectionWrites;
-use crate::{Direction, MessageSpan, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment};
+use crate::{
+    Direction, MessageSpan, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment,
+};
 
 /// `HTTP/1.0 200` and an empty line.
 const MESSAGE_BYTES_MIN: u32 = 16;
@@ -60,7 +62,12 @@ pub struct HeadOrigin {
 impl HeadOrigin {
     /// A complete head at the expected position.
     pub(super) fn whole(place: StreamPlace) -> HeadOrigin {
-        HeadOrigin { found: false, cut: HttpHeadTruncation::default(), place, len: None }
+        HeadOrigin {
+            found: false,
+            cut: HttpHeadTruncation::default(),
+            place,
+            len: None,
+        }
     }
 
     /// End of the head, of which `len` bytes are available.
@@ -105,7 +112,12 @@ impl Default for HttpConnection {
 }
 
 impl StreamParser for HttpConnection {
-    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         if self.wanted.is_none() {
             self.begin_connection(out);
         }
@@ -190,7 +202,12 @@ impl HttpConnection {
     }
 
     #[inline]
-    fn read(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn read(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         let mut rest = segment;
         while !rest.bytes.is_empty() {
             let used = match self.lane(direction).state {
@@ -214,11 +231,18 @@ impl HttpConnection {
     ) -> usize {
         let StreamSegment { bytes, ts, place } = segment;
         if matches!(bytes[0], b'\r' | b'\n') {
-            let blank = bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
-            self.transactions.pass(direction, place.seq, Some(segment.first(blank).end()));
+            let blank = bytes
+                .iter()
+                .take_while(|b| matches!(b, b'\r' | b'\n'))
+                .count();
+            self.transactions
+                .pass(direction, place.seq, Some(segment.first(blank).end()));
             return blank;
         }
-        if direction == Direction::ClientToServer && out.flow.midstream && self.transactions.requests() == 0 {
+        if direction == Direction::ClientToServer
+            && out.flow.midstream
+            && self.transactions.requests() == 0
+        {
             // Earlier bytes are unknown: these may be in the middle of a message.
             self.client.state = HttpStreamState::Lost;
             return 0;
@@ -226,7 +250,11 @@ impl HttpConnection {
         let fields = self.wanted(out).fields;
         let partial = match direction {
             Direction::ClientToServer => match head::request(bytes, fields) {
-                HeadParseResult::Complete { head, len, folded: false } if len <= HEAD_BYTES_MAX => {
+                HeadParseResult::Complete {
+                    head,
+                    len,
+                    folded: false,
+                } if len <= HEAD_BYTES_MAX => {
                     self.begin_request(
                         &head,
                         &bytes[..len],
@@ -243,7 +271,11 @@ impl HttpConnection {
                 return 0;
             }
             Direction::ServerToClient => match head::response(bytes, fields) {
-                HeadParseResult::Complete { head, len, folded: false } if len <= HEAD_BYTES_MAX => {
+                HeadParseResult::Complete {
+                    head,
+                    len,
+                    folded: false,
+                } if len <= HEAD_BYTES_MAX => {
                     self.begin_response(
                         &head,
                         &bytes[..len],
@@ -273,7 +305,8 @@ impl HttpConnection {
     ) -> usize {
         let StreamSegment { bytes, ts, place } = segment;
         if self.has_no_body_after_all(direction, bytes) {
-            if direction == Direction::ServerToClient && self.transactions.request_of(self.response).is_none()
+            if direction == Direction::ServerToClient
+                && self.transactions.request_of(self.response).is_none()
             {
                 // It may also be the body: without the request this is unknown.
                 self.lose_end_to_doubt(out);
@@ -283,7 +316,9 @@ impl HttpConnection {
             return 0;
         }
         let lane = self.lane(direction);
-        let HttpStreamState::Body(body) = &mut lane.state else { return 0 };
+        let HttpStreamState::Body(body) = &mut lane.state else {
+            return 0;
+        };
         let advance = body.advance(bytes);
         lane.message.extend(advance.used as u64, ts);
         out.counters.malformed_messages += u64::from(advance.malformed);
@@ -308,7 +343,8 @@ impl HttpConnection {
             Direction::ServerToClient => {
                 let start = b"HTTP/1.";
                 self.server.message.body_bytes == 0
-                    && start[..start.len().min(bytes.len())] == bytes[..start.len().min(bytes.len())]
+                    && start[..start.len().min(bytes.len())]
+                        == bytes[..start.len().min(bytes.len())]
                     && self.may_answer_head()
             }
         }
@@ -344,12 +380,32 @@ impl HttpConnection {
                 self.transactions.next_response_seq()
             }
         };
-        let HttpConnection { client, server, transactions, packets, .. } = self;
-        let lane = if direction == Direction::ClientToServer { client } else { server };
+        let HttpConnection {
+            client,
+            server,
+            transactions,
+            packets,
+            ..
+        } = self;
+        let lane = if direction == Direction::ClientToServer {
+            client
+        } else {
+            server
+        };
         let begins_write = packets.begins_write(direction, segment);
-        let found =
-            lane.resync().find(&HttpHeadLocator { direction, at, begins_write, transactions }, segment, out);
-        let Some(found) = found else { return segment.bytes.len() };
+        let found = lane.resync().find(
+            &HttpHeadLocator {
+                direction,
+                at,
+                begins_write,
+                transactions,
+            },
+            segment,
+            out,
+        );
+        let Some(found) = found else {
+            return segment.bytes.len();
+        };
         if found.skipped {
             // The skipped bytes may be the end of a message, or several messages.
             self.transactions.lose(direction);

@@ -137,8 +137,12 @@ const KINDS: [u8; 256] = {
 #[inline]
 pub fn request(bytes: &[u8], wanted: u8) -> HeadParseResult<RequestHead<'_>> {
     let mut feeds = LineFeeds::new(bytes);
-    let Some(nl) = feeds.next() else { return without_line(begins_request(bytes)) };
-    let Some(line) = request_line(without_cr(&bytes[..nl])) else { return HeadParseResult::Invalid };
+    let Some(nl) = feeds.next() else {
+        return without_line(begins_request(bytes));
+    };
+    let Some(line) = request_line(without_cr(&bytes[..nl])) else {
+        return HeadParseResult::Invalid;
+    };
     let mut head = RequestHead {
         line,
         host: None,
@@ -163,11 +167,18 @@ pub fn request(bytes: &[u8], wanted: u8) -> HeadParseResult<RequestHead<'_>> {
 #[inline]
 pub fn response(bytes: &[u8], wanted: u8) -> HeadParseResult<ResponseHead<'_>> {
     let mut feeds = LineFeeds::new(bytes);
-    let Some(nl) = feeds.next() else { return without_line(begins_response(bytes)) };
+    let Some(nl) = feeds.next() else {
+        return without_line(begins_response(bytes));
+    };
     let Some((version, status)) = status_line(without_cr(&bytes[..nl])) else {
         return HeadParseResult::Invalid;
     };
-    let mut head = ResponseHead { version, status, content_type: None, framing: HttpFraming::default() };
+    let mut head = ResponseHead {
+        version,
+        status,
+        content_type: None,
+        framing: HttpFraming::default(),
+    };
     let wanted = wanted & kind::CONTENT_TYPE | kind::FRAMING;
     let end = fields(bytes, nl, &mut feeds, wanted, |kinds, line| {
         if kinds & kind::CONTENT_TYPE != 0
@@ -192,15 +203,27 @@ pub fn request_line(line: &[u8]) -> Option<RequestLine<'_>> {
     };
     let method = &line[..blank];
     let rest = &line[blank + 1..];
-    if let Some((target, version)) =
-        rest.len().checked_sub(9).and_then(|at| Some((&rest[..at], version(&rest[at..])?)))
+    if let Some((target, version)) = rest
+        .len()
+        .checked_sub(9)
+        .and_then(|at| Some((&rest[..at], version(&rest[at..])?)))
     {
-        return (!target.is_empty()).then_some(RequestLine { method, target, version: Some(version) });
+        return (!target.is_empty()).then_some(RequestLine {
+            method,
+            target,
+            version: Some(version),
+        });
     }
     let plain = !rest.is_empty()
         && memchr(b' ', rest).is_none()
-        && method.iter().all(|b| b.is_ascii_uppercase() || b"-_".contains(b));
-    plain.then_some(RequestLine { method, target: rest, version: None })
+        && method
+            .iter()
+            .all(|b| b.is_ascii_uppercase() || b"-_".contains(b));
+    plain.then_some(RequestLine {
+        method,
+        target: rest,
+        version: None,
+    })
 }
 
 fn method_end(line: &[u8]) -> Option<usize> {
@@ -211,7 +234,9 @@ fn method_end(line: &[u8]) -> Option<usize> {
 /// Parses a status line.
 pub fn status_line(line: &[u8]) -> Option<(HttpVersion, u16)> {
     let (start, after) = line.split_first_chunk::<12>()?;
-    let [b'H', b'T', b'T', b'P', b'/', version @ .., b' ', a, b, c] = start else { return None };
+    let [b'H', b'T', b'T', b'P', b'/', version @ .., b' ', a, b, c] = start else {
+        return None;
+    };
     let version = digits(version)?;
     if !(matches!(a, b'1'..=b'9')
         && b.is_ascii_digit()
@@ -220,7 +245,10 @@ pub fn status_line(line: &[u8]) -> Option<(HttpVersion, u16)> {
     {
         return None;
     }
-    Some((version, u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0')))
+    Some((
+        version,
+        u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0'),
+    ))
 }
 
 /// Whether these bytes, which contain no line end, may be the start of a request line.
@@ -229,7 +257,10 @@ pub fn begins_request(bytes: &[u8]) -> bool {
         Some(0) => false,
         Some(at) => {
             bytes[..at].iter().all(|b| is_token(*b))
-                && bytes[at..].iter().take(256).all(|b| *b >= b' ' && *b != 0x7f || *b == b'\r')
+                && bytes[at..]
+                    .iter()
+                    .take(256)
+                    .all(|b| *b >= b' ' && *b != 0x7f || *b == b'\r')
         }
         None => bytes.len() <= METHOD_BYTES_MAX && bytes.iter().all(|b| is_token(*b)),
     }
@@ -238,8 +269,13 @@ pub fn begins_request(bytes: &[u8]) -> bool {
 /// Whether these bytes, which contain no line end, may be the start of a status line.
 pub fn begins_response(bytes: &[u8]) -> bool {
     const SHAPE: &[u8] = b"HTTP/1.1 200";
-    bytes.iter().zip(SHAPE).all(|(b, s)| if s.is_ascii_digit() { b.is_ascii_digit() } else { b == s })
-        && bytes.get(SHAPE.len()).is_none_or(|b| b" \r".contains(b))
+    bytes.iter().zip(SHAPE).all(|(b, s)| {
+        if s.is_ascii_digit() {
+            b.is_ascii_digit()
+        } else {
+            b == s
+        }
+    }) && bytes.get(SHAPE.len()).is_none_or(|b| b" \r".contains(b))
 }
 
 /// Whether a line looks like a header field: a token and a colon.
@@ -326,7 +362,10 @@ impl HttpFraming {
     }
 
     fn transfer_encoding(&mut self, value: &[u8]) {
-        let last = value.rsplit(|b| *b == b',').map(<[u8]>::trim_ascii).find(|c| !c.is_empty());
+        let last = value
+            .rsplit(|b| *b == b',')
+            .map(<[u8]>::trim_ascii)
+            .find(|c| !c.is_empty());
         self.coding = match last {
             Some(c) if c.eq_ignore_ascii_case(b"chunked") => TransferCoding::Chunked,
             Some(c) if c.eq_ignore_ascii_case(b"identity") => self.coding,
@@ -359,7 +398,12 @@ fn fields<'a>(
         if kinds != 0 {
             let line = without_cr(&bytes[at..nl]);
             match kinds {
-                kind::END if line.is_empty() => return HeaderSectionEnd::At { len: nl + 1, folded },
+                kind::END if line.is_empty() => {
+                    return HeaderSectionEnd::At {
+                        len: nl + 1,
+                        folded,
+                    };
+                }
                 kind::END => {}
                 kind::FOLDED => folded = true,
                 _ => each(kinds, line),
@@ -378,7 +422,11 @@ fn ended<H>(head: H, end: HeaderSectionEnd) -> HeadParseResult<H> {
 }
 
 fn without_line<H>(plausible: bool) -> HeadParseResult<H> {
-    if plausible { HeadParseResult::Partial(None) } else { HeadParseResult::Invalid }
+    if plausible {
+        HeadParseResult::Partial(None)
+    } else {
+        HeadParseResult::Invalid
+    }
 }
 
 /// The value of the field `name` if `line` is that field.
@@ -386,7 +434,9 @@ fn without_line<H>(plausible: bool) -> HeadParseResult<H> {
 fn value<'a, const N: usize>(line: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
     // Most lines differ in the position where their name ends, and most names are spelled as in the RFCs.
     let (first, rest) = line.split_first_chunk::<N>()?;
-    if !matches!(rest, [b':' | b' ' | b'\t', ..]) || first != name && !first.eq_ignore_ascii_case(name) {
+    if !matches!(rest, [b':' | b' ' | b'\t', ..])
+        || first != name && !first.eq_ignore_ascii_case(name)
+    {
         return None;
     }
     let value = match rest {
@@ -400,7 +450,8 @@ fn value<'a, const N: usize>(line: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]>
 #[inline]
 fn begins_with(line: &[u8], lower: &[u8; 8]) -> bool {
     let lower_case = |word: &[u8; 8]| u64::from_le_bytes(*word) | 0x2020_2020_2020_2020;
-    line.first_chunk().is_some_and(|word| lower_case(word) == u64::from_le_bytes(*lower))
+    line.first_chunk()
+        .is_some_and(|word| lower_case(word) == u64::from_le_bytes(*lower))
 }
 
 fn keep_first<'a>(slot: &mut Option<&'a [u8]>, value: Option<&'a [u8]>) {
@@ -470,7 +521,11 @@ mod tests {
     #[test]
     fn status_lines() {
         let check = |line: &str, expected: Option<u16>| {
-            assert_eq!(status_line(line.as_bytes()).map(|s| s.1), expected, "{line}");
+            assert_eq!(
+                status_line(line.as_bytes()).map(|s| s.1),
+                expected,
+                "{line}"
+            );
         };
         check("HTTP/1.1 200 OK", Some(200));
         check("HTTP/1.0 404", Some(404));
@@ -485,8 +540,18 @@ mod tests {
     fn fields_that_matter() {
         let text = b"POST /a HTTP/1.1\r\nHOST : h\r\nHost: i\nuser-agent:\t ua x \r\nContent-Length: 5\r\n\
             Expect: 100-Continue\r\nno field\r\nTransfer-Encoding: gzip, chunked\r\n\r\nbody";
-        let HeadParseResult::Complete { head, len, folded: false } = request(text, u8::MAX) else { panic!() };
-        assert_eq!((head.host, head.user_agent), (Some(&b"h"[..]), Some(&b"ua x"[..])));
+        let HeadParseResult::Complete {
+            head,
+            len,
+            folded: false,
+        } = request(text, u8::MAX)
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (head.host, head.user_agent),
+            (Some(&b"h"[..]), Some(&b"ua x"[..]))
+        );
         assert_eq!(&text[len..], b"body");
         assert!(head.expects_continue && head.framing.content_length == Some(5));
         assert_eq!(head.framing.coding, TransferCoding::Chunked);
@@ -499,13 +564,21 @@ mod tests {
             let HeadParseResult::Complete { head, .. } = response(text.as_bytes(), u8::MAX) else {
                 panic!("{fields}")
             };
-            assert_eq!((head.framing.content_length, head.framing.bad_length), (length, bad), "{fields}");
+            assert_eq!(
+                (head.framing.content_length, head.framing.bad_length),
+                (length, bad),
+                "{fields}"
+            );
         };
         check("Content-Length: 11\nContent-Length: 93", Some(11), true);
         check("Content-Length: 7, 7", Some(7), false);
         check("Content-Length: -1", None, true);
         check("Content-Length: 18446744073709551616", None, true);
-        check("Content-Length: 18446744073709551615", Some(u64::MAX), false);
+        check(
+            "Content-Length: 18446744073709551615",
+            Some(u64::MAX),
+            false,
+        );
         check("Content-Length: 0x10", None, true);
         check("Content-Length:", None, true);
         check("Content-Len: 1", None, false);
@@ -514,7 +587,13 @@ mod tests {
     #[test]
     fn folded_fields_are_put_together() {
         let text = b"GET / HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\nA: b\n\tc\n\n";
-        assert!(matches!(request(text, u8::MAX), HeadParseResult::Complete { folded: true, .. }));
-        assert_eq!(unfold(text), b"GET / HTTP/1.1\r\nTransfer-Encoding:  chunked\r\nA: b \tc\n\n");
+        assert!(matches!(
+            request(text, u8::MAX),
+            HeadParseResult::Complete { folded: true, .. }
+        ));
+        assert_eq!(
+            unfold(text),
+            b"GET / HTTP/1.1\r\nTransfer-Encoding:  chunked\r\nA: b \tc\n\n"
+        );
     }
 }

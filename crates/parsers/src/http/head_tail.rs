@@ -6,8 +6,14 @@ use super::head::{self, VERSION_BYTES};
 use crate::Direction;
 
 /// Fields to keep, in lower case.
-const KEPT: [&[u8]; 6] =
-    [b"content-length", b"transfer-encoding", b"expect", b"host", b"user-agent", b"content-type"];
+const KEPT: [&[u8]; 6] = [
+    b"content-length",
+    b"transfer-encoding",
+    b"expect",
+    b"host",
+    b"user-agent",
+    b"content-type",
+];
 /// Maximum bytes kept of a line, and of all lines.
 const LINE_BYTES_MAX: usize = 4096;
 const TAIL_BYTES_MAX: usize = 16 << 10;
@@ -71,7 +77,8 @@ impl HttpHeadTail {
         if self.in_start_line {
             // Includes a possible CR.
             const ENOUGH: usize = VERSION_BYTES + 1;
-            self.line.extend_from_slice(&bytes[bytes.len().saturating_sub(ENOUGH)..]);
+            self.line
+                .extend_from_slice(&bytes[bytes.len().saturating_sub(ENOUGH)..]);
             self.line.drain(..self.line.len().saturating_sub(ENOUGH));
         } else {
             let room = LINE_BYTES_MAX - self.line.len();
@@ -105,8 +112,9 @@ impl HttpHeadTail {
             self.cut.fields = true;
         } else {
             self.cut.texts = true;
-            if let Some(version) =
-                line.last_chunk::<VERSION_BYTES>().filter(|end| head::version(*end).is_some())
+            if let Some(version) = line
+                .last_chunk::<VERSION_BYTES>()
+                .filter(|end| head::version(*end).is_some())
             {
                 kept.truncate(len - VERSION_BYTES);
                 kept.extend_from_slice(version);
@@ -121,7 +129,10 @@ impl HttpHeadTail {
         let is_last = line.is_empty();
         let matters = match line {
             [b' ' | b'\t', ..] => self.kept_before,
-            _ => KEPT.iter().any(|name| line.get(..name.len()).is_some_and(|l| l.eq_ignore_ascii_case(name))),
+            _ => KEPT.iter().any(|name| {
+                line.get(..name.len())
+                    .is_some_and(|l| l.eq_ignore_ascii_case(name))
+            }),
         };
         let fits = self.len + line.len() < TAIL_BYTES_MAX;
         if is_last || matters && fits {

@@ -9,11 +9,17 @@ use super::head;
 use crate::ParserOutput;
 
 /// Family of request fields.
-pub const OF_REQUEST: ColumnFamily =
-    ColumnFamily { name: "request_header", doc: "the request's header field", fold: Some(HASH) };
+pub const OF_REQUEST: ColumnFamily = ColumnFamily {
+    name: "request_header",
+    doc: "the request's header field",
+    fold: Some(HASH),
+};
 /// Family of response fields.
-pub const OF_RESPONSE: ColumnFamily =
-    ColumnFamily { name: "response_header", doc: "the response's header field", fold: Some(HASH) };
+pub const OF_RESPONSE: ColumnFamily = ColumnFamily {
+    name: "response_header",
+    doc: "the response's header field",
+    fold: Some(HASH),
+};
 
 /// Fields named by the queries.
 #[derive(Debug)]
@@ -37,10 +43,17 @@ impl RequestedHeaders {
     /// Fields named by the current queries; `None` if there are none.
     pub fn of(out: &ParserOutput<'_>) -> Option<Box<RequestedHeaders>> {
         let of = |family: ColumnFamily| -> HeaderNames {
-            let members = out.members().filter(|(id, name, _)| *name == family.name && out.wants(*id));
-            members.map(|(id, _, key)| (id, key.as_bytes().into())).collect()
+            let members = out
+                .members()
+                .filter(|(id, name, _)| *name == family.name && out.wants(*id));
+            members
+                .map(|(id, _, key)| (id, key.as_bytes().into()))
+                .collect()
         };
-        let named = RequestedHeaders { request: of(OF_REQUEST), response: of(OF_RESPONSE) };
+        let named = RequestedHeaders {
+            request: of(OF_REQUEST),
+            response: of(OF_RESPONSE),
+        };
         (!(named.request.is_empty() && named.response.is_empty())).then(|| Box::new(named))
     }
 }
@@ -73,14 +86,17 @@ impl HeaderValues {
             if let Some(known) = known {
                 let begin = self.text.len() as u32;
                 self.text.extend_from_slice(value);
-                self.lines.push((known as u8, [begin, self.text.len() as u32]));
+                self.lines
+                    .push((known as u8, [begin, self.text.len() as u32]));
             }
         }
     }
 
     #[cold]
     fn add_fold(&mut self, more: &[u8]) {
-        let Some((_, [begin, end])) = self.lines.last_mut() else { return };
+        let Some((_, [begin, end])) = self.lines.last_mut() else {
+            return;
+        };
         if begin != end {
             self.text.push(b' ');
         }
@@ -96,10 +112,14 @@ impl HeaderValues {
     /// Writes the columns of the fields that were present.
     pub fn write(&self, names: &HeaderNames, w: &mut TupleWriter) {
         for (i, (id, _)) in names.iter().enumerate() {
-            let mut values = self.lines.iter().filter(|(name, _)| usize::from(*name) == i).map(|(_, at)| {
-                let [begin, end] = at.map(|at| at as usize);
-                &self.text[begin..end]
-            });
+            let mut values = self
+                .lines
+                .iter()
+                .filter(|(name, _)| usize::from(*name) == i)
+                .map(|(_, at)| {
+                    let [begin, end] = at.map(|at| at as usize);
+                    &self.text[begin..end]
+                });
             let Some(first) = values.next() else { continue };
             match values.next() {
                 None => w.text(*id, first),
@@ -114,8 +134,18 @@ impl HeaderValues {
 
 /// Whether a field has this name; `wanted` is in lower case and has `_` for `-`.
 fn is_called(name: &[u8], wanted: &[u8]) -> bool {
-    let plain = |b: &u8| if *b == b'-' { b'_' } else { b.to_ascii_lowercase() };
-    name.len() == wanted.len() && name.iter().zip(wanted).all(|(b, wanted)| plain(b) == *wanted)
+    let plain = |b: &u8| {
+        if *b == b'-' {
+            b'_'
+        } else {
+            b.to_ascii_lowercase()
+        }
+    };
+    name.len() == wanted.len()
+        && name
+            .iter()
+            .zip(wanted)
+            .all(|(b, wanted)| plain(b) == *wanted)
 }
 
 #[cfg(test)]
@@ -136,17 +166,24 @@ mod tests {
     /// Checks the values of a request and its response, for several segment sizes.
     fn check(request: &str, response: &str, expected: &str) {
         let mut with_fields: Schema = schema();
-        FIELDS.iter().for_each(|field| with_fields.add_member(field));
+        FIELDS
+            .iter()
+            .for_each(|field| with_fields.add_member(field));
         for piece in [1, 7, 1 << 20] {
             let mut talk = ParserDialogue::new(&PROTOCOL, with_fields.clone(), ALL, FIELDS);
-            for (direction, said) in
-                [(Direction::ClientToServer, request), (Direction::ServerToClient, response)]
-            {
+            for (direction, said) in [
+                (Direction::ClientToServer, request),
+                (Direction::ServerToClient, response),
+            ] {
                 for bytes in said.as_bytes().chunks(piece) {
                     talk.bytes(direction, bytes);
                 }
             }
-            assert_eq!(talk.rows(), [expected], "{request:?} {response:?} by {piece}");
+            assert_eq!(
+                talk.rows(),
+                [expected],
+                "{request:?} {response:?} by {piece}"
+            );
         }
     }
 
@@ -163,16 +200,26 @@ mod tests {
         );
         check(
             &head(GET, "X-Request: 1\r\nX-Request-ID-2: 2\r\nTraceparent :a\n"),
-            &head(OK, "Set-Cookie: a=1\r\nVia: x\r\nSet-Cookie: b=2\r\nset-cookie:\r\n"),
+            &head(
+                OK,
+                "Set-Cookie: a=1\r\nVia: x\r\nSet-Cookie: b=2\r\nset-cookie:\r\n",
+            ),
             "- a - a=1, b=2, ",
         );
         // Folded fields (RFC 9112 section 5.2), after a named field and after others.
         check(
-            &head(GET, "X-Request-ID: one\r\n  two\r\n\tthree\r\nVia: no\r\n traceparent: no\r\n"),
+            &head(
+                GET,
+                "X-Request-ID: one\r\n  two\r\n\tthree\r\nVia: no\r\n traceparent: no\r\n",
+            ),
             &head(OK, ""),
             "one two three - - -",
         );
-        check(&head(GET, "X-Request-ID:\r\n seven\r\n"), &head(OK, ""), "seven - - -");
+        check(
+            &head(GET, "X-Request-ID:\r\n seven\r\n"),
+            &head(OK, ""),
+            "seven - - -",
+        );
     }
 
     #[test]

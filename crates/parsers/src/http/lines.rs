@@ -22,7 +22,12 @@ impl<'a> LineFeeds<'a> {
     /// The line feeds in `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> LineFeeds<'a> {
-        LineFeeds { bytes, mask: 0, base: 0, next: 0 }
+        LineFeeds {
+            bytes,
+            mask: 0,
+            base: 0,
+            next: 0,
+        }
     }
 
     /// Advances to the next block with a line feed; returns false at the end.
@@ -78,7 +83,13 @@ impl Iterator for LineFeeds<'_> {
 #[inline]
 fn line_feeds(block: &[u8; BLOCK]) -> u64 {
     let (quarters, _) = block.as_chunks::<16>();
-    let bits = |i: usize| u64::from(u8x16::new(quarters[i]).simd_eq(u8x16::splat(b'\n')).to_bitmask());
+    let bits = |i: usize| {
+        u64::from(
+            u8x16::new(quarters[i])
+                .simd_eq(u8x16::splat(b'\n'))
+                .to_bitmask(),
+        )
+    };
     bits(0) | bits(1) << 16 | bits(2) << 32 | bits(3) << 48
 }
 

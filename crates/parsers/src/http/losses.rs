@@ -8,7 +8,12 @@ use crate::{Direction, ParserOutput, StreamGap};
 impl HttpConnection {
     /// Handles a gap in `direction`.
     #[cold]
-    pub(super) fn miss(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
+    pub(super) fn miss(
+        &mut self,
+        direction: Direction,
+        gap: StreamGap,
+        out: &mut ParserOutput<'_>,
+    ) {
         match self.lane(direction).state {
             HttpStreamState::Between => self.lose_to_gap(direction, out),
             HttpStreamState::Head => {
@@ -29,7 +34,8 @@ impl HttpConnection {
     /// Handles bytes that do not begin the expected message.
     #[cold]
     pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
-        let joined = direction == Direction::ServerToClient && out.flow.midstream && !self.server_seen;
+        let joined =
+            direction == Direction::ServerToClient && out.flow.midstream && !self.server_seen;
         out.counters.malformed_messages += u64::from(!joined && !self.lane(direction).found());
         self.lose(direction, out);
     }
@@ -53,7 +59,13 @@ impl HttpConnection {
     }
 
     /// Handles a gap in a body. The arrival of the missing bytes is unknown.
-    fn skip(&mut self, direction: Direction, mut body: HttpBody, gap: StreamGap, out: &mut ParserOutput<'_>) {
+    fn skip(
+        &mut self,
+        direction: Direction,
+        mut body: HttpBody,
+        gap: StreamGap,
+        out: &mut ParserOutput<'_>,
+    ) {
         let skip = body.skip(gap.len);
         let missing = match skip {
             HttpBodySkip::EndedInside(over) => gap.len - over,
@@ -113,7 +125,11 @@ impl HttpConnection {
     /// Handles an idle connection with a message in progress: it is written as cut.
     #[cold]
     pub(super) fn pause(&mut self, out: &mut ParserOutput<'_>) {
-        let cut = |message: HttpMessageExtent| HttpMessageExtent { gap: true, end_lost: true, ..message };
+        let cut = |message: HttpMessageExtent| HttpMessageExtent {
+            gap: true,
+            end_lost: true,
+            ..message
+        };
         if matches!(self.server.state, HttpStreamState::Body(_))
             && let Some(response) = self.transactions.finish_response(self.response, None)
         {

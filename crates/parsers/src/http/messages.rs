@@ -21,19 +21,35 @@ impl HttpConnection {
     #[cold]
     pub(super) fn begin_collected(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let fields = self.wanted(out).fields;
-        let byte_stream::CollectedHead { bytes, span, place, found, len, cut } = self.lane(direction).take();
-        let how = HeadOrigin { found, cut, place, len: Some(len) };
+        let byte_stream::CollectedHead {
+            bytes,
+            span,
+            place,
+            found,
+            len,
+            cut,
+        } = self.lane(direction).take();
+        let how = HeadOrigin {
+            found,
+            cut,
+            place,
+            len: Some(len),
+        };
         out.counters.oversized_heads += u64::from(cut != HttpHeadTruncation::default());
         let mut unfolded = Vec::new();
         match direction {
-            Direction::ClientToServer => match whole(&bytes, &mut unfolded, |b| head::request(b, fields)) {
-                Some(head) => self.begin_request(&head, &bytes, span, how, out),
-                None => self.not_a_head(direction, out),
-            },
-            Direction::ServerToClient => match whole(&bytes, &mut unfolded, |b| head::response(b, fields)) {
-                Some(head) => self.begin_response(&head, &bytes, span, how, out),
-                None => self.not_a_head(direction, out),
-            },
+            Direction::ClientToServer => {
+                match whole(&bytes, &mut unfolded, |b| head::request(b, fields)) {
+                    Some(head) => self.begin_request(&head, &bytes, span, how, out),
+                    None => self.not_a_head(direction, out),
+                }
+            }
+            Direction::ServerToClient => {
+                match whole(&bytes, &mut unfolded, |b| head::response(b, fields)) {
+                    Some(head) => self.begin_response(&head, &bytes, span, how, out),
+                    None => self.not_a_head(direction, out),
+                }
+            }
         }
         self.lane(direction).give_back(bytes);
     }
@@ -49,8 +65,12 @@ impl HttpConnection {
     ) {
         let wanted = self.wanted.get_or_insert_with(|| HttpProjection::new(out));
         self.transactions.make_room(out, HttpRequest::text_bytes);
-        let (number, request) =
-            self.transactions.request(span.first, how.place, ResponseExpectation::Response, how.found);
+        let (number, request) = self.transactions.request(
+            span.first,
+            how.place,
+            ResponseExpectation::Response,
+            how.found,
+        );
         request.become_one(head, wanted);
         if let Some(named) = &wanted.headers {
             request.keep_headers(bytes, named);
@@ -74,7 +94,12 @@ impl HttpConnection {
         };
         out.counters.malformed_messages +=
             u64::from(framing.bad_length || framing.coding == TransferCoding::Other);
-        self.enter(Direction::ClientToServer, body, Some(how.end(bytes.len())), out);
+        self.enter(
+            Direction::ClientToServer,
+            body,
+            Some(how.end(bytes.len())),
+            out,
+        );
     }
 
     #[inline]
@@ -90,14 +115,23 @@ impl HttpConnection {
         if (100..200).contains(&status) && status != 101 {
             self.interim = status;
             self.transactions.allow_unsolicited_messages();
-            self.transactions.pass(Direction::ServerToClient, how.place.seq, Some(how.end(bytes.len())));
+            self.transactions.pass(
+                Direction::ServerToClient,
+                how.place.seq,
+                Some(how.end(bytes.len())),
+            );
             self.server.state = HttpStreamState::Between;
             return;
         }
         let interim = std::mem::take(&mut self.interim);
-        let (spot, response) = self.transactions.response(span.first, how.place, |_| ResponseMatch::Maybe);
+        let (spot, response) = self
+            .transactions
+            .response(span.first, how.place, |_| ResponseMatch::Maybe);
         response.become_one(head, interim);
-        let named = self.wanted.as_ref().and_then(|wanted| wanted.headers.as_ref());
+        let named = self
+            .wanted
+            .as_ref()
+            .and_then(|wanted| wanted.headers.as_ref());
         if let Some(named) = named {
             response.keep_headers(bytes, named);
         }
@@ -113,11 +147,20 @@ impl HttpConnection {
         out.counters.malformed_messages += u64::from(head.framing.bad_length);
         let is_tunnel = method == Some(HttpMethod::Connect) && (200..300).contains(&status);
         if status == 101 || is_tunnel {
-            self.behind = if is_tunnel { HttpSuccessor::Tunnelled } else { HttpSuccessor::Unread };
+            self.behind = if is_tunnel {
+                HttpSuccessor::Tunnelled
+            } else {
+                HttpSuccessor::Unread
+            };
             self.switch_protocols(Some(how.end(bytes.len())), out);
         } else {
             let body = response_body(head, method);
-            self.enter(Direction::ServerToClient, body, Some(how.end(bytes.len())), out);
+            self.enter(
+                Direction::ServerToClient,
+                body,
+                Some(how.end(bytes.len())),
+                out,
+            );
         }
     }
 
@@ -148,7 +191,12 @@ impl HttpConnection {
 
     /// Completes the message in progress; it ended at `end`, if known.
     #[inline]
-    pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut ParserOutput<'_>) {
+    pub(super) fn finish(
+        &mut self,
+        direction: Direction,
+        end: Option<TcpSeq>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.lane(direction).state = HttpStreamState::Between;
         match direction {
             Direction::ClientToServer => {
@@ -169,7 +217,13 @@ impl HttpConnection {
     /// Writes finished transactions.
     #[inline]
     pub(super) fn flush(&mut self, out: &mut ParserOutput<'_>) {
-        let HttpConnection { transactions, wanted, emitted, waiting_bytes, .. } = self;
+        let HttpConnection {
+            transactions,
+            wanted,
+            emitted,
+            waiting_bytes,
+            ..
+        } = self;
         transactions.hand_out(|transaction| {
             if transaction.is_separated() {
                 out.counters.separated_halves += 1;
@@ -202,7 +256,10 @@ impl HttpConnection {
         }
         self.flush(out);
         let max = WAITING_BYTES_MAX + self.transactions.text_bytes_borrowed();
-        while self.waiting_bytes > max && self.transactions.held() > 1 && self.transactions.evict_oldest() {
+        while self.waiting_bytes > max
+            && self.transactions.held() > 1
+            && self.transactions.evict_oldest()
+        {
             self.flush(out);
         }
         out.counters.evicted_requests += self.transactions.take_evicted();
@@ -211,24 +268,37 @@ impl HttpConnection {
     /// Whether the response in progress, of which only the head was received, may answer HEAD, if its request
     /// is still held.
     pub(super) fn may_answer_head(&self) -> bool {
-        self.transactions.request_of(self.response).is_none_or(|r| r.method == HttpMethod::Head)
+        self.transactions
+            .request_of(self.response)
+            .is_none_or(|r| r.method == HttpMethod::Head)
     }
 
     /// Completes an HTTP/0.9 request: one line without a version, after which the client waits.
     #[inline]
     pub(super) fn complete_simple_request(&mut self, out: &mut ParserOutput<'_>) {
-        if self.client.state == HttpStreamState::Head && self.client.at_line_start() && !self.client.found() {
+        if self.client.state == HttpStreamState::Head
+            && self.client.at_line_start()
+            && !self.client.found()
+        {
             self.try_simple_request(out);
         }
     }
 
     #[cold]
     fn try_simple_request(&mut self, out: &mut ParserOutput<'_>) {
-        let byte_stream::CollectedHead { bytes, span, place, .. } = self.client.take();
-        let line = bytes.strip_suffix(b"\n").map(head::without_cr).and_then(head::request_line);
+        let byte_stream::CollectedHead {
+            bytes, span, place, ..
+        } = self.client.take();
+        let line = bytes
+            .strip_suffix(b"\n")
+            .map(head::without_cr)
+            .and_then(head::request_line);
         match line.filter(probe::is_simple) {
             Some(line) => {
-                let line = RequestLine { version: Some(*b"0.9"), ..line };
+                let line = RequestLine {
+                    version: Some(*b"0.9"),
+                    ..line
+                };
                 let head = RequestHead {
                     line,
                     host: None,
@@ -247,14 +317,22 @@ impl HttpConnection {
     pub(super) fn answers_simple(&self, segment: StreamSegment<'_>) -> bool {
         let bytes = segment.bytes;
         self.simple
-            && self.transactions.next_to_answer(segment.place).is_some_and(HttpRequest::is_simple)
+            && self
+                .transactions
+                .next_to_answer(segment.place)
+                .is_some_and(HttpRequest::is_simple)
             && !bytes.starts_with(&b"HTTP/"[..bytes.len().min(5)])
     }
 
     #[cold]
-    pub(super) fn begin_simple_response(&mut self, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
-        let (spot, response) =
-            self.transactions.response(segment.ts, segment.place, |_| ResponseMatch::Maybe);
+    pub(super) fn begin_simple_response(
+        &mut self,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
+        let (spot, response) = self
+            .transactions
+            .response(segment.ts, segment.place, |_| ResponseMatch::Maybe);
         response.become_simple();
         self.response = spot;
         self.server.message = HttpMessageExtent::at(segment.ts);
@@ -269,9 +347,12 @@ fn whole<'a, H>(
     read: impl Fn(&'a [u8]) -> HeadParseResult<H>,
 ) -> Option<H> {
     match read(bytes) {
-        HeadParseResult::Complete { head, folded: false, .. } | HeadParseResult::Partial(Some(head)) => {
-            Some(head)
+        HeadParseResult::Complete {
+            head,
+            folded: false,
+            ..
         }
+        | HeadParseResult::Partial(Some(head)) => Some(head),
         HeadParseResult::Complete { head, .. } => {
             *unfolded = head::unfold(bytes);
             match read(unfolded) {

@@ -42,7 +42,11 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
 }
 
 /// A request line without a version: HTTP/0.9, or an invalid client that continues with fields.
-fn without_version(line: &head::RequestLine<'_>, rest: &[u8], context: ProbeContext) -> ProbeResult {
+fn without_version(
+    line: &head::RequestLine<'_>,
+    rest: &[u8],
+    context: ProbeContext,
+) -> ProbeResult {
     match memchr(b'\n', rest) {
         Some(nl) if head::is_field(&rest[..nl]) => ProbeResult::Request,
         Some(0 | 1) | None if is_simple(line) && context.usual_port && !context.midstream => {
@@ -65,7 +69,11 @@ fn without_end(bytes: &[u8]) -> ProbeResult {
         return ProbeResult::NotForUs;
     }
     let sure = bytes.len() >= LONG_LINE_BYTES && head::is_plausible_request(bytes, true);
-    if sure { ProbeResult::Request } else { ProbeResult::NeedMore }
+    if sure {
+        ProbeResult::Request
+    } else {
+        ProbeResult::NeedMore
+    }
 }
 
 #[cfg(test)]

@@ -8,21 +8,41 @@ use memchr::memchr;
 use tuple::{RedactionSecret, TextFold};
 
 /// For `[user@]host/path?query`, or the first part alone.
-pub const URL_VALUES: TextFold = TextFold { name: "url", fold: url };
+pub const URL_VALUES: TextFold = TextFold {
+    name: "url",
+    fold: url,
+};
 
 /// For the part after `?`.
-pub const QUERY_VALUES: TextFold = TextFold { name: "url query", fold: query };
+pub const QUERY_VALUES: TextFold = TextFold {
+    name: "url query",
+    fold: query,
+};
 
 /// For a path: parameters of its segments (RFC 3986 section 3.3), as in `/cart;jsessionid=1234`, and the part
 /// after an encoded `?`.
-pub const PATH_VALUES: TextFold = TextFold { name: "url path", fold: path };
+pub const PATH_VALUES: TextFold = TextFold {
+    name: "url path",
+    fold: path,
+};
 
 /// For `type/subtype; name=value`.
-pub const MEDIA_TYPE_VALUES: TextFold = TextFold { name: "media type", fold: media_type };
+pub const MEDIA_TYPE_VALUES: TextFold = TextFold {
+    name: "media type",
+    fold: media_type,
+};
 
 /// Values of `charset` that are not redacted.
-const CHARSETS: [&str; 8] =
-    ["utf-8", "utf8", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252", "gbk", "shift_jis"];
+const CHARSETS: [&str; 8] = [
+    "utf-8",
+    "utf8",
+    "us-ascii",
+    "iso-8859-1",
+    "iso-8859-15",
+    "windows-1252",
+    "gbk",
+    "shift_jis",
+];
 
 /// All delimiters of [`split`], and the first byte of an encoded one.
 const SPECIAL: [bool; 256] = {
@@ -109,7 +129,9 @@ fn media_type(secret: &RedactionSecret, text: &[u8], out: &mut Vec<u8>) {
     let media_type = parts.next().unwrap_or_default();
     let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+/*".contains(b);
     match media_type.trim_ascii() {
-        token if token.iter().filter(|b| **b == b'/').count() == 1 && token.iter().all(is_token) => {
+        token
+            if token.iter().filter(|b| **b == b'/').count() == 1 && token.iter().all(is_token) =>
+        {
             out.extend_from_slice(media_type);
         }
         [] => {}
@@ -121,7 +143,9 @@ fn media_type(secret: &RedactionSecret, text: &[u8], out: &mut Vec<u8>) {
         let (name, value) = parameter.split_at(name);
         out.extend_from_slice(name);
         let says_nothing = name.trim_ascii().eq_ignore_ascii_case(b"charset=")
-            && CHARSETS.iter().any(|known| value.trim_ascii().eq_ignore_ascii_case(known.as_bytes()));
+            && CHARSETS
+                .iter()
+                .any(|known| value.trim_ascii().eq_ignore_ascii_case(known.as_bytes()));
         match value {
             [] => {}
             value if says_nothing => out.extend_from_slice(value),
@@ -178,7 +202,11 @@ mod tests {
                     _ => secret.push_hash(part.as_bytes(), &mut want),
                 }
             }
-            assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(&want), "{text}");
+            assert_eq!(
+                String::from_utf8_lossy(&got),
+                String::from_utf8_lossy(&want),
+                "{text}"
+            );
         };
         check(QUERY_VALUES, "q=shoes&size=42&q=", "q=<shoes>&size=<42>&q=");
         check(QUERY_VALUES, "alice;b=c=d&&", "<alice>;b=<c=d>&&");
@@ -186,27 +214,63 @@ mod tests {
         check(QUERY_VALUES, "a%26pw%3Dx=1", "a%26<pw%3Dx=1>");
         check(QUERY_VALUES, "a%5B0%5D=1&100%=2", "a%5B0%5D=<1>&100%=<2>");
         check(QUERY_VALUES, "", "");
-        check(URL_VALUES, "shop:8080/a/b?c=/x@y?z", "shop:8080/a/b?c=</x@y?z>");
+        check(
+            URL_VALUES,
+            "shop:8080/a/b?c=/x@y?z",
+            "shop:8080/a/b?c=</x@y?z>",
+        );
         check(URL_VALUES, "shop/a@b", "shop/a@b");
         check(URL_VALUES, "al@ice:pw@shop/a", "<al@ice:pw>@shop/a");
         check(URL_VALUES, "?q", "?<q>");
         check(URL_VALUES, "shop", "shop");
         check(URL_VALUES, "shop/a;s=1/b;t?q=2", "shop/a;s=<1>/b;<t>?q=<2>");
         check(URL_VALUES, "shop%3Fq=1", "shop%3Fq=<1>");
-        check(PATH_VALUES, "/cart;jsessionid=A1B2;v=3/pay", "/cart;jsessionid=<A1B2>;v=<3>/pay");
-        check(PATH_VALUES, "/cart%3bjsessionid%3dA1B2", "/cart%3bjsessionid%3d<A1B2>");
-        check(PATH_VALUES, "/search%3Fq=shoes&x%3Dy", "/search%3Fq=<shoes>&x%3D<y>");
+        check(
+            PATH_VALUES,
+            "/cart;jsessionid=A1B2;v=3/pay",
+            "/cart;jsessionid=<A1B2>;v=<3>/pay",
+        );
+        check(
+            PATH_VALUES,
+            "/cart%3bjsessionid%3dA1B2",
+            "/cart%3bjsessionid%3d<A1B2>",
+        );
+        check(
+            PATH_VALUES,
+            "/search%3Fq=shoes&x%3Dy",
+            "/search%3Fq=<shoes>&x%3D<y>",
+        );
         check(PATH_VALUES, "/search%25253fshoes", "/search%25253f<shoes>");
         check(PATH_VALUES, "/go#token", "/go#<token>");
         check(PATH_VALUES, "/go%23token=x", "/go%23token=<x>");
         check(PATH_VALUES, "/50%25/a%2fb/%zz%", "/50%25/a%2fb/%zz%");
         check(PATH_VALUES, "/users/{id};", "/users/{id};");
         check(PATH_VALUES, "", "");
-        check(MEDIA_TYPE_VALUES, "text/html; charset=UTF-8", "text/html; charset=UTF-8");
-        check(MEDIA_TYPE_VALUES, "text/html;charset=alice", "text/html;charset=<alice>");
-        check(MEDIA_TYPE_VALUES, "multipart/form-data; boundary=x=y", "multipart/form-data; boundary=<x=y>");
-        check(MEDIA_TYPE_VALUES, "application/vnd.a+json;alice", "application/vnd.a+json;<alice>");
-        check(MEDIA_TYPE_VALUES, "alice@example.org", "<alice@example.org>");
+        check(
+            MEDIA_TYPE_VALUES,
+            "text/html; charset=UTF-8",
+            "text/html; charset=UTF-8",
+        );
+        check(
+            MEDIA_TYPE_VALUES,
+            "text/html;charset=alice",
+            "text/html;charset=<alice>",
+        );
+        check(
+            MEDIA_TYPE_VALUES,
+            "multipart/form-data; boundary=x=y",
+            "multipart/form-data; boundary=<x=y>",
+        );
+        check(
+            MEDIA_TYPE_VALUES,
+            "application/vnd.a+json;alice",
+            "application/vnd.a+json;<alice>",
+        );
+        check(
+            MEDIA_TYPE_VALUES,
+            "alice@example.org",
+            "<alice@example.org>",
+        );
         check(MEDIA_TYPE_VALUES, "", "");
     }
 }

@@ -45,7 +45,10 @@ impl resync::MessageLocator for HttpHeadLocator<'_> {
     /// Accepts a start line followed by fields only, at a position where a message may begin: bodies may
     /// quote heads.
     fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
-        if !self.at.map_or_else(|| self.may_begin(candidate), |at| candidate.place.seq == at) {
+        if !self
+            .at
+            .map_or_else(|| self.may_begin(candidate), |at| candidate.place.seq == at)
+        {
             return CandidateVerdict::No;
         }
         let mut rest = candidate.bytes;
@@ -55,14 +58,20 @@ impl resync::MessageLocator for HttpHeadLocator<'_> {
             match line {
                 [] if begun => return CandidateVerdict::Message,
                 [b' ' | b'\t', ..] if begun => {}
-                _ if if begun { head::is_field(line) } else { self.is_start_line(line, false) } => {}
+                _ if if begun {
+                    head::is_field(line)
+                } else {
+                    self.is_start_line(line, false)
+                } => {}
                 _ => return CandidateVerdict::No,
             }
             begun = true;
             rest = &rest[nl + 1..];
         }
         match () {
-            () if !begun && !self.is_start_line(head::without_cr(rest), true) => CandidateVerdict::No,
+            () if !begun && !self.is_start_line(head::without_cr(rest), true) => {
+                CandidateVerdict::No
+            }
             // Beyond the examined length.
             () if candidate.bytes.len() == Self::HEAD_BYTES_MAX => CandidateVerdict::Message,
             () => CandidateVerdict::More,

@@ -6,7 +6,14 @@ use super::*;
 use crate::dialogue::ParserDialogue;
 use crate::{Direction, ParserCounters, ParserLimits};
 
-const FIELDS: &[&str] = &["method", "host", "path", "status", "response_time_ns", "quality"];
+const FIELDS: &[&str] = &[
+    "method",
+    "host",
+    "path",
+    "status",
+    "response_time_ns",
+    "quality",
+];
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 
@@ -66,7 +73,10 @@ fn get(path: &str) -> HttpTestStep {
 }
 
 fn ok(body: &str) -> HttpTestStep {
-    s(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+    s(format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ))
 }
 
 #[test]
@@ -90,7 +100,9 @@ fn request_and_response() {
             "content_type",
         ],
         &[
-            c("POST /users/7?a=b HTTP/1.1\r\nhost: h:80\r\nUSER-AGENT: ua/1\r\nContent-Length: 3\r\n\r\nab"),
+            c(
+                "POST /users/7?a=b HTTP/1.1\r\nhost: h:80\r\nUSER-AGENT: ua/1\r\nContent-Length: 3\r\n\r\nab",
+            ),
             c("c"),
             s("HTTP/1.1 201 Created\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n12"),
             s("34"),
@@ -102,10 +114,18 @@ fn request_and_response() {
 #[test]
 fn only_get() {
     let mut talk = ParserDialogue::new(&PROTOCOL, schema_get(), GET_ONLY, &["method", "url"]);
-    for step in
-        [get("/a"), ok(""), c("PUT /b HTTP/1.1\r\n\r\n"), ok(""), ok("nobody asked"), get("/c"), ok("")]
-    {
-        let HttpTestStep::Bytes(d, bytes) = step else { continue };
+    for step in [
+        get("/a"),
+        ok(""),
+        c("PUT /b HTTP/1.1\r\n\r\n"),
+        ok(""),
+        ok("nobody asked"),
+        get("/c"),
+        ok(""),
+    ] {
+        let HttpTestStep::Bytes(d, bytes) = step else {
+            continue;
+        };
         talk.bytes(d, &bytes);
     }
     assert_eq!(talk.rows(), ["GET h/a", "GET h/c"]);
@@ -114,7 +134,11 @@ fn only_get() {
 #[test]
 fn targets() {
     let check = |line: &str, row: &str| {
-        check_fields(&["host", "path", "url_query", "url"], &[c(format!("{line} HTTP/1.1\r\n\r\n"))], &[row]);
+        check_fields(
+            &["host", "path", "url_query", "url"],
+            &[c(format!("{line} HTTP/1.1\r\n\r\n"))],
+            &[row],
+        );
     };
     check("GET http://a:81/b?c", "a:81 /b c a:81/b?c");
     check("GET http://a", "a  - a");
@@ -125,13 +149,18 @@ fn targets() {
 
 #[test]
 fn keep_alive_and_pipelining() {
-    check(&[get("/a"), ok("1"), get("/b"), ok("2")], &["GET h /a 200 1000 exact", "GET h /b 200 1000 exact"]);
+    check(
+        &[get("/a"), ok("1"), get("/b"), ok("2")],
+        &["GET h /a 200 1000 exact", "GET h /b 200 1000 exact"],
+    );
     check(
         &[
             c(
                 "GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\nHEAD /c HTTP/1.1\r\n\r\nGET /d HTTP/1.1\r\n\r\n",
             ),
-            s("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n12HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"),
+            s(
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n12HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
+            ),
             s("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
         ],
         &[
@@ -146,7 +175,12 @@ fn keep_alive_and_pipelining() {
 #[test]
 fn interim_responses_are_not_the_answer() {
     check_fields(
-        &["status", "interim_status", "response_time_ns", "request_bytes"],
+        &[
+            "status",
+            "interim_status",
+            "response_time_ns",
+            "request_bytes",
+        ],
         &[
             c("POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"),
             s("HTTP/1.1 100 Continue\r\n\r\n"),
@@ -166,7 +200,15 @@ fn early_final_responses() {
         &[ask.clone(), refused.clone(), get("/b"), ok("")],
         &["POST - /a 417 1000 exact", "GET h /b 200 1000 exact"],
     );
-    check(&[ask.clone(), refused, HttpTestStep::End(S), HttpTestStep::End(C)], &["POST - /a 417 1000 exact"]);
+    check(
+        &[
+            ask.clone(),
+            refused,
+            HttpTestStep::End(S),
+            HttpTestStep::End(C),
+        ],
+        &["POST - /a 417 1000 exact"],
+    );
     check(
         &[
             c("POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\n12"),
@@ -186,29 +228,63 @@ fn bodies() {
         steps.extend(end.then_some(HttpTestStep::End(S)));
         check_fields(&["status", "response_bytes"], &steps, &[bytes]);
     };
-    check(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"], false, "200 15");
     check(
-        &["HTTP/1.1 200 OK\r\nTransfer-Encoding: CHUNKED\r\n\r\n5;x=y\r\nhel", "lo\r\n0\r\nT: 1\r\n\r\n"],
+        &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"],
+        false,
+        "200 15",
+    );
+    check(
+        &[
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: CHUNKED\r\n\r\n5;x=y\r\nhel",
+            "lo\r\n0\r\nT: 1\r\n\r\n",
+        ],
         false,
         "200 25",
     );
-    check(&["HTTP/1.1 200 OK\nTransfer-Encoding:\n chunked\n\n1\nx\n0\n\n"], false, "200 7");
-    check(&["HTTP/1.0 200 OK\r\n\r\nabc", "def"], true, "200 6");
-    check(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc"], true, "200 3");
-    check(&["HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"], false, "304 0");
-    check(&["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"], false, "200 -");
-    check(&["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"], true, "200 3");
     check(
-        &["\r\n\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+        &["HTTP/1.1 200 OK\nTransfer-Encoding:\n chunked\n\n1\nx\n0\n\n"],
+        false,
+        "200 7",
+    );
+    check(&["HTTP/1.0 200 OK\r\n\r\nabc", "def"], true, "200 6");
+    check(
+        &["HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc"],
+        true,
+        "200 3",
+    );
+    check(
+        &["HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"],
+        false,
+        "304 0",
+    );
+    check(
+        &["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"],
+        false,
+        "200 -",
+    );
+    check(
+        &["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"],
+        true,
+        "200 3",
+    );
+    check(
+        &[
+            "\r\n\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ],
         false,
         "200 5",
     );
-    check(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nxyz"], true, "200 22");
+    check(
+        &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nxyz"],
+        true,
+        "200 22",
+    );
 }
 
 #[test]
 fn framing_that_hides_requests() {
-    let paths = |text: &str, paths: &[&str]| check_fields(&["path", "request_bytes"], &[c(text)], paths);
+    let paths =
+        |text: &str, paths: &[&str]| check_fields(&["path", "request_bytes"], &[c(text)], paths);
     // Both lengths: chunks count. Two lengths: the first counts. Chunk size 2^64: the rest is body.
     paths(
         "POST /a HTTP/1.1\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n",
@@ -262,27 +338,57 @@ fn other_protocols_take_over() {
 #[test]
 fn http_09() {
     check_fields(
-        &["method", "path", "http_version", "status", "response_bytes", "response_time_ns", "quality"],
-        &[c("GET /zeek.html\r\n"), s("<html>"), s("</html>"), HttpTestStep::End(S)],
+        &[
+            "method",
+            "path",
+            "http_version",
+            "status",
+            "response_bytes",
+            "response_time_ns",
+            "quality",
+        ],
+        &[
+            c("GET /zeek.html\r\n"),
+            s("<html>"),
+            s("</html>"),
+            HttpTestStep::End(S),
+        ],
         &["GET /zeek.html 0.9 - 13 1000 exact"],
     );
     check(
-        &[c("GET /x\r\n"), s("HTTP/1.0 400 Bad\r\n\r\n"), HttpTestStep::End(S)],
+        &[
+            c("GET /x\r\n"),
+            s("HTTP/1.0 400 Bad\r\n\r\n"),
+            HttpTestStep::End(S),
+        ],
         &["GET - /x 400 1000 exact"],
     );
     check(
-        &[c("GET /HTTP/1.1\nHost: h\n\n"), s("HTTP/1.0 400 Bad\r\n\r\n"), HttpTestStep::End(S)],
+        &[
+            c("GET /HTTP/1.1\nHost: h\n\n"),
+            s("HTTP/1.0 400 Bad\r\n\r\n"),
+            HttpTestStep::End(S),
+        ],
         &["GET h /HTTP/1.1 400 1000 exact"],
     );
 }
 
 #[test]
 fn halves() {
-    check(&[get("/a"), get("/b"), ok("")], &["GET h /a 200 2000 exact", "GET h /b - - half"]);
+    check(
+        &[get("/a"), get("/b"), ok("")],
+        &["GET h /a 200 2000 exact", "GET h /b - - half"],
+    );
     check(&[ok("")], &["- - - 200 - half"]);
-    check(&[get("/a"), HttpTestStep::End(S), get("/b")], &["GET h /a - - half", "GET h /b - - half"]);
+    check(
+        &[get("/a"), HttpTestStep::End(S), get("/b")],
+        &["GET h /a - - half", "GET h /b - - half"],
+    );
     check(&[c("GET /a HTTP/1.1\r\nHost: ")], &[]);
-    check(&[c("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")], &["POST - /a - - half"]);
+    check(
+        &[c("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")],
+        &["POST - /a - - half"],
+    );
 }
 
 #[test]
@@ -310,8 +416,10 @@ fn junk_after_a_request() {
 #[test]
 fn a_response_that_nobody_asked_for() {
     let mut talk = dialogue(FIELDS);
-    talk.server("HTTP/1.1 408 Timeout\r\nContent-Length: 0\r\n\r\n").wait_us(20_000);
-    talk.client("GET /a HTTP/1.1\r\n\r\n").server("HTTP/1.1 204 No\r\n\r\n");
+    talk.server("HTTP/1.1 408 Timeout\r\nContent-Length: 0\r\n\r\n")
+        .wait_us(20_000);
+    talk.client("GET /a HTTP/1.1\r\n\r\n")
+        .server("HTTP/1.1 204 No\r\n\r\n");
     assert_eq!(talk.rows(), ["- - - 408 - half", "GET - /a 204 1000 exact"]);
 }
 
@@ -322,17 +430,29 @@ fn midstream() {
         play(&[get("/a"), ok(""), get("/b"), ok("")]),
         ["GET h /a 200 1000 midstream", "GET h /b 200 1000 exact"]
     );
-    assert_eq!(play(&[ok("x"), get("/b"), ok("")]), ["- - - 200 - half", "GET h /b 200 1000 resync"]);
+    assert_eq!(
+        play(&[ok("x"), get("/b"), ok("")]),
+        ["- - - 200 - half", "GET h /b 200 1000 resync"]
+    );
     // The server was still answering earlier requests when the first request was captured: the client does
     // not wait.
     let rows = play(&[get("/b"), s("rest of a body"), ok("old"), ok("new")]);
-    assert_eq!(rows, ["- - - 200 - half", "- - - 200 - half", "GET h /b - - half"]);
+    assert_eq!(
+        rows,
+        ["- - - 200 - half", "- - - 200 - half", "GET h /b - - half"]
+    );
 }
 
 #[test]
 fn gaps_in_bodies() {
     let head = s("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789");
-    let fields = &["path", "status", "response_bytes", "transfer_time_ns", "quality"];
+    let fields = &[
+        "path",
+        "status",
+        "response_bytes",
+        "transfer_time_ns",
+        "quality",
+    ];
     let check = |steps: &[HttpTestStep], rows: &[&str]| check_fields(fields, steps, rows);
     let tail = [get("/b"), ok("")];
     let with = |middle: &[HttpTestStep]| [&[get("/a"), head.clone()], middle, &tail].concat();
@@ -340,7 +460,10 @@ fn gaps_in_bodies() {
         &with(&[HttpTestStep::Gap(S, 80), s("0123456789")]),
         &["/a 200 100 2000 gap_body", "/b 200 0 0 exact"],
     );
-    check(&with(&[HttpTestStep::Gap(S, 90)]), &["/a 200 100 - gap_body", "/b 200 0 0 exact"]);
+    check(
+        &with(&[HttpTestStep::Gap(S, 90)]),
+        &["/a 200 100 - gap_body", "/b 200 0 0 exact"],
+    );
     check(
         &[
             get("/0"),
@@ -352,16 +475,41 @@ fn gaps_in_bodies() {
             get("/c"),
             ok(""),
         ],
-        &["/0 200 0 0 exact", "/a 200 100 - gap_body", "/b - - - half", "/c 200 0 0 resync"],
+        &[
+            "/0 200 0 0 exact",
+            "/a 200 100 - gap_body",
+            "/b - - - half",
+            "/c 200 0 0 resync",
+        ],
     );
     let chunked = s("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n0123456789");
     check(
-        &[get("/a"), chunked.clone(), HttpTestStep::Gap(S, 90), s("\r\n0\r\n\r\n"), get("/b"), ok("")],
+        &[
+            get("/a"),
+            chunked.clone(),
+            HttpTestStep::Gap(S, 90),
+            s("\r\n0\r\n\r\n"),
+            get("/b"),
+            ok(""),
+        ],
         &["/a 200 111 2000 gap_body", "/b 200 0 0 exact"],
     );
     check(
-        &[get("/0"), ok(""), get("/a"), chunked, HttpTestStep::Gap(S, 95), s("x\r\n\r\n"), get("/b"), ok("")],
-        &["/0 200 0 0 exact", "/a 200 - - gap_body", "/b 200 0 0 resync"],
+        &[
+            get("/0"),
+            ok(""),
+            get("/a"),
+            chunked,
+            HttpTestStep::Gap(S, 95),
+            s("x\r\n\r\n"),
+            get("/b"),
+            ok(""),
+        ],
+        &[
+            "/0 200 0 0 exact",
+            "/a 200 - - gap_body",
+            "/b 200 0 0 resync",
+        ],
     );
     check(
         &[
@@ -374,7 +522,11 @@ fn gaps_in_bodies() {
         &["/a 200 13 2000 gap_body"],
     );
     check(
-        &[c("PUT /a HTTP/1.1\r\nContent-Length: 10\r\n\r\n"), HttpTestStep::Gap(C, 10), ok("")],
+        &[
+            c("PUT /a HTTP/1.1\r\nContent-Length: 10\r\n\r\n"),
+            HttpTestStep::Gap(C, 10),
+            ok(""),
+        ],
         &["/a 200 0 0 gap_body"],
     );
 }
@@ -398,7 +550,13 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             get("/e"),
             ok(""),
         ],
-        &["/a 1 exact", "/b 2 exact", "/c - half", "/d 4 resync", "/e 0 exact"],
+        &[
+            "/a 1 exact",
+            "/b 2 exact",
+            "/c - half",
+            "/d 4 resync",
+            "/e 0 exact",
+        ],
     );
     // Same, but the table reports the gap after the next request.
     paths(
@@ -414,11 +572,21 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             get("/e"),
             ok(""),
         ],
-        &["/a 1 exact", "/b 2 exact", "/c - half", "/d 4 resync", "/e 0 exact"],
+        &[
+            "/a 1 exact",
+            "/b 2 exact",
+            "/c - half",
+            "/d 4 resync",
+            "/e 0 exact",
+        ],
     );
     // One is lost, one is left.
-    let batch =
-        |names: &str| c(names.split(' ').map(|n| format!("GET /{n} HTTP/1.1\r\n\r\n")).collect::<String>());
+    let batch = |names: &str| {
+        c(names
+            .split(' ')
+            .map(|n| format!("GET /{n} HTTP/1.1\r\n\r\n"))
+            .collect::<String>())
+    };
     paths(
         &[
             batch("a b"),
@@ -432,7 +600,15 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             ok("6"),
             ok("77"),
         ],
-        &["/a 1 exact", "/b 2 exact", "/c 3 exact", "/d - half", "/e 5 resync", "/f 1 exact", "/g 2 exact"],
+        &[
+            "/a 1 exact",
+            "/b 2 exact",
+            "/c 3 exact",
+            "/d - half",
+            "/e 5 resync",
+            "/f 1 exact",
+            "/g 2 exact",
+        ],
     );
     // Several are left: the pairs are known with the next batch.
     paths(
@@ -464,7 +640,13 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
     );
     // Only the head is lost, but the client's behavior and further requests are unknown.
     paths(
-        &[get("/a"), HttpTestStep::Gap(S, 38), s("rest"), get("/b"), ok("22")],
+        &[
+            get("/a"),
+            HttpTestStep::Gap(S, 38),
+            s("rest"),
+            get("/b"),
+            ok("22"),
+        ],
         &["/a - half", "/b 2 resync"],
     );
 }
@@ -488,19 +670,57 @@ fn a_lost_request_does_not_take_the_next_ones_response() {
         &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
     );
     // The gap is shorter than a packet: `/d` begins a write. The gap has room for one request only.
-    let long = || c(format!("GET /a HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "a".repeat(80)));
+    let long = || {
+        c(format!(
+            "GET /a HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n",
+            "a".repeat(80)
+        ))
+    };
     paths(
-        &[long(), get("/b"), HttpTestStep::Gap(C, 30), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
+        &[
+            long(),
+            get("/b"),
+            HttpTestStep::Gap(C, 30),
+            get("/d"),
+            ok("1"),
+            ok("22"),
+            ok("333"),
+            ok("4444"),
+        ],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
     );
     // It has room for more; requests before it keep their order.
     paths(
-        &[long(), get("/b"), HttpTestStep::Gap(C, 80), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
-        &["/a 1 exact", "/b 2 exact", "- 3 half", "- 4 half", "/d - half"],
+        &[
+            long(),
+            get("/b"),
+            HttpTestStep::Gap(C, 80),
+            get("/d"),
+            ok("1"),
+            ok("22"),
+            ok("333"),
+            ok("4444"),
+        ],
+        &[
+            "/a 1 exact",
+            "/b 2 exact",
+            "- 3 half",
+            "- 4 half",
+            "/d - half",
+        ],
     );
     // After a longer gap, a message at a packet start may belong to the body of a missing request.
     paths(
-        &[long(), get("/b"), HttpTestStep::Gap(C, 200), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
+        &[
+            long(),
+            get("/b"),
+            HttpTestStep::Gap(C, 200),
+            get("/d"),
+            ok("1"),
+            ok("22"),
+            ok("333"),
+            ok("4444"),
+        ],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "- 4 half"],
     );
 }
@@ -521,11 +741,15 @@ fn heads_that_are_too_long() {
         for piece in [1, 1400, 65_000, 1 << 20] {
             let said = [(C, request), (S, response)];
             let pieces = said.iter().flat_map(|(direction, text)| {
-                text.as_bytes().chunks(piece).map(|bytes| HttpTestStep::Bytes(*direction, bytes.to_vec()))
+                text.as_bytes()
+                    .chunks(piece)
+                    .map(|bytes| HttpTestStep::Bytes(*direction, bytes.to_vec()))
             });
             let steps: Vec<HttpTestStep> = pieces.chain([get("/b"), ok("")]).collect();
-            let (got, counters) =
-                play(dialogue(&["path", "host", "http_version", "status", "quality"]), &steps);
+            let (got, counters) = play(
+                dialogue(&["path", "host", "http_version", "status", "quality"]),
+                &steps,
+            );
             assert_eq!(
                 (&got[..], counters.oversized_heads),
                 (&rows.map(str::to_owned)[..], oversized),
@@ -536,18 +760,33 @@ fn heads_that_are_too_long() {
     let plain = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let last = "/b h 1.1 200 exact";
     // No text is lost: framing and host beyond the limit are read.
-    let request =
-        format!("POST /a HTTP/1.0\r\nX: {long}\r\nHost: h\r\ncontent-LENGTH: 5\r\nY: z\r\n\r\nGET /");
+    let request = format!(
+        "POST /a HTTP/1.0\r\nX: {long}\r\nHost: h\r\ncontent-LENGTH: 5\r\nY: z\r\n\r\nGET /"
+    );
     check(&request, plain, ["/a h 1.0 200 exact", last], 1);
-    let response =
-        format!("HTTP/1.1 201 {long}\r\nTransfer-Encoding:\r\n chunked\r\n\r\n3\r\nHTT\r\n0\r\n\r\n");
-    check("GET /a HTTP/1.1\r\n\r\n", &response, ["/a - 1.1 201 exact", last], 1);
+    let response = format!(
+        "HTTP/1.1 201 {long}\r\nTransfer-Encoding:\r\n chunked\r\n\r\n3\r\nHTT\r\n0\r\n\r\n"
+    );
+    check(
+        "GET /a HTTP/1.1\r\n\r\n",
+        &response,
+        ["/a - 1.1 201 exact", last],
+        1,
+    );
     let cookies = format!("Set-Cookie: {}\r\n", "a".repeat(99)).repeat(900);
     let response = format!("HTTP/1.1 200 OK\r\n{cookies}Content-Length: 9\r\n\r\nHTTP/1.1 ");
-    check("GET /a HTTP/1.1\r\n\r\n", &response, ["/a - 1.1 200 exact", last], 1);
+    check(
+        "GET /a HTTP/1.1\r\n\r\n",
+        &response,
+        ["/a - 1.1 200 exact", last],
+        1,
+    );
     // A line across the limit.
     let at = |n: usize| {
-        format!("GET /a HTTP/1.1\r\nX: {}\r\nContent-Length: 12\r\n\r\nGET / HTTP/1", "a".repeat(n))
+        format!(
+            "GET /a HTTP/1.1\r\nX: {}\r\nContent-Length: 12\r\n\r\nGET / HTTP/1",
+            "a".repeat(n)
+        )
     };
     for n in super::byte_stream::HEAD_BYTES_MAX - 60..super::byte_stream::HEAD_BYTES_MAX {
         check(
@@ -560,26 +799,56 @@ fn heads_that_are_too_long() {
     // A cut path is not exact.
     let path = format!("/{}", &long[..super::byte_stream::HEAD_BYTES_MAX - 5]);
     let cut = format!("{path} - 1.1 200 gap_body");
-    check(&format!("GET /{long} HTTP/1.1\r\n\r\n"), plain, [&cut, last], 1);
+    check(
+        &format!("GET /{long} HTTP/1.1\r\n\r\n"),
+        plain,
+        [&cut, last],
+        1,
+    );
     let agents = format!("User-Agent: {long}\r\n");
-    check(&format!("GET /a HTTP/1.1\r\n{agents}\r\n"), plain, ["/a - 1.1 200 gap_body", last], 1);
+    check(
+        &format!("GET /a HTTP/1.1\r\n{agents}\r\n"),
+        plain,
+        ["/a - 1.1 200 gap_body", last],
+        1,
+    );
 }
 
 #[test]
 fn bodies_that_a_fin_cuts_short() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
     for (response, quality) in [
-        ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello", "gap_body"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello",
+            "gap_body",
+        ),
         ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", "gap_body"),
         (chunked, "gap_body"),
         ("HTTP/1.1 200 OK\r\n\r\nhello", "exact"),
     ] {
-        check(&[get("/"), s(response), HttpTestStep::End(S)], &[&format!("GET h / 200 1000 {quality}")]);
+        check(
+            &[get("/"), s(response), HttpTestStep::End(S)],
+            &[&format!("GET h / 200 1000 {quality}")],
+        );
     }
-    let post = |more: &str| c(format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n{more}\r\n"));
-    check(&[post(""), c("hello"), HttpTestStep::End(C), ok("")], &["POST h / 200 2000 gap_body"]);
+    let post = |more: &str| {
+        c(format!(
+            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n{more}\r\n"
+        ))
+    };
+    check(
+        &[post(""), c("hello"), HttpTestStep::End(C), ok("")],
+        &["POST h / 200 2000 gap_body"],
+    );
     // The body of a rejected request may be omitted.
-    check(&[post("Expect: 100-continue\r\n"), ok(""), HttpTestStep::End(C)], &["POST h / 200 1000 exact"]);
+    check(
+        &[
+            post("Expect: 100-continue\r\n"),
+            ok(""),
+            HttpTestStep::End(C),
+        ],
+        &["POST h / 200 1000 exact"],
+    );
 }
 
 #[test]
@@ -593,7 +862,9 @@ fn requests_without_responses_are_bounded() {
 
 /// `n` pipelined requests and their responses.
 fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, ParserCounters) {
-    let requests: String = (0..n).map(|i| format!("GET /{i} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
+    let requests: String = (0..n)
+        .map(|i| format!("GET /{i} HTTP/1.1\r\nHost: h\r\n\r\n"))
+        .collect();
     let response = |i| format!("HTTP/1.1 {} OK\r\nContent-Length: 2\r\n\r\nab", 200 + i % 4);
     let responses: String = (0..n).map(response).collect();
     let mut d = dialogue(&["path", "status", "quality"]);
@@ -606,15 +877,30 @@ fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, ParserCounters) {
 fn a_pipeline_of_100_000_requests() {
     let (rows, counters) = pipeline(100_000, ParserLimits::default().outstanding_max);
     assert_eq!((rows.len(), counters), (100_000, ParserCounters::default()));
-    assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("/{i} {} exact", 200 + i % 4)));
+    assert!(
+        rows.iter()
+            .enumerate()
+            .all(|(i, row)| *row == format!("/{i} {} exact", 200 + i % 4))
+    );
 }
 
 #[test]
 fn evicted_requests_are_counted_once() {
     let (rows, counters) = pipeline(5000, 2000);
-    assert_eq!((rows.len(), counters.evicted_requests, counters.separated_halves), (5000, 3000, 3000));
+    assert_eq!(
+        (
+            rows.len(),
+            counters.evicted_requests,
+            counters.separated_halves
+        ),
+        (5000, 3000, 3000)
+    );
     for (i, row) in rows.iter().enumerate() {
-        let expected = if i < 3000 { format!("/{i} - half") } else { format!("/{i} {} exact", 200 + i % 4) };
+        let expected = if i < 3000 {
+            format!("/{i} - half")
+        } else {
+            format!("/{i} {} exact", 200 + i % 4)
+        };
         assert_eq!(*row, expected);
     }
 }
@@ -744,13 +1030,24 @@ fn a_hole_too_small_for_a_message() {
 #[test]
 fn a_response_that_a_reset_breaks_off_is_not_exact() {
     for (length, at_fin) in [("Content-Length: 9\r\n", "gap_body"), ("", "exact")] {
-        for (ends, expected) in
-            [(true, &*format!("/a 200 4 1000 {at_fin}")), (false, "/a 200 - 1000 gap_body")]
-        {
-            let mut talk = dialogue(&["path", "status", "response_bytes", "response_time_ns", "quality"]);
+        for (ends, expected) in [
+            (true, &*format!("/a 200 4 1000 {at_fin}")),
+            (false, "/a 200 - 1000 gap_body"),
+        ] {
+            let mut talk = dialogue(&[
+                "path",
+                "status",
+                "response_bytes",
+                "response_time_ns",
+                "quality",
+            ]);
             talk.client("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
             talk.server(format!("HTTP/1.1 200 OK\r\n{length}\r\nbody"));
-            let talk = if ends { talk.end(Direction::ServerToClient) } else { talk.reset() };
+            let talk = if ends {
+                talk.end(Direction::ServerToClient)
+            } else {
+                talk.reset()
+            };
             assert_eq!(talk.rows(), [expected], "{length:?}");
         }
     }

@@ -136,13 +136,24 @@ impl HttpRequest {
         let line = &head.line;
         let target = url::target(line.method, line.target);
         let host = target.authority.or(head.host).filter(|h| !h.is_empty());
-        (self.has_host, self.has_query, self.has_agent) =
-            (host.is_some(), target.query.is_some(), head.user_agent.is_some());
+        (self.has_host, self.has_query, self.has_agent) = (
+            host.is_some(),
+            target.query.is_some(),
+            head.user_agent.is_some(),
+        );
         self.keep(0, columns.has(fields::METHOD), line.method);
         self.keep(1, columns.has_any(OF_HOST), host.unwrap_or_default());
         self.keep(2, columns.has_any(OF_PATH), target.path);
-        self.keep(3, columns.has_any(OF_QUERY), target.query.unwrap_or_default());
-        self.keep(4, columns.has(fields::USER_AGENT), head.user_agent.unwrap_or_default());
+        self.keep(
+            3,
+            columns.has_any(OF_QUERY),
+            target.query.unwrap_or_default(),
+        );
+        self.keep(
+            4,
+            columns.has(fields::USER_AGENT),
+            head.user_agent.unwrap_or_default(),
+        );
         // CONNECT has no path.
         self.has_path = self.method != HttpMethod::Connect || !target.path.is_empty();
         if columns.has(fields::URL_TEMPLATE) && self.has_path {
@@ -153,7 +164,9 @@ impl HttpRequest {
 
     #[cold]
     pub fn keep_headers(&mut self, head: &[u8], named: &RequestedHeaders) {
-        self.headers.get_or_insert_default().become_those_of(head, &named.request);
+        self.headers
+            .get_or_insert_default()
+            .become_those_of(head, &named.request);
     }
 
     #[inline]
@@ -172,7 +185,11 @@ impl HttpRequest {
     /// Memory of its text in bytes.
     #[inline]
     pub fn text_bytes(&self) -> usize {
-        self.text.len() + self.headers.as_ref().map_or(0, |headers| headers.text_bytes())
+        self.text.len()
+            + self
+                .headers
+                .as_ref()
+                .map_or(0, |headers| headers.text_bytes())
     }
 
     fn part(&self, i: usize) -> &[u8] {
@@ -202,7 +219,10 @@ impl HttpRequest {
         }
         if columns.has(fields::URL) {
             let parts: [&[u8]; 4] = [self.part(1), self.part(2), b"?", self.part(3)];
-            w.text_parts(fields::URL, if self.has_query { &parts } else { &parts[..2] });
+            w.text_parts(
+                fields::URL,
+                if self.has_query { &parts } else { &parts[..2] },
+            );
         }
     }
 }
@@ -243,7 +263,9 @@ impl HttpResponse {
 
     #[cold]
     pub fn keep_headers(&mut self, head: &[u8], named: &RequestedHeaders) {
-        self.headers.get_or_insert_default().become_those_of(head, &named.response);
+        self.headers
+            .get_or_insert_default()
+            .become_those_of(head, &named.response);
     }
 
     /// Resets to an HTTP/0.9 response, which has a body only.
@@ -296,7 +318,10 @@ pub fn trim(transaction: &mut PairedTransaction<HttpRequest, HttpResponse>) {
         }
     }
     for headers in [&mut request.headers, &mut response.headers] {
-        if headers.as_ref().is_some_and(|headers| headers.text_bytes() > KEPT_BYTES) {
+        if headers
+            .as_ref()
+            .is_some_and(|headers| headers.text_bytes() > KEPT_BYTES)
+        {
             *headers = None;
         }
     }
@@ -310,7 +335,9 @@ pub fn emit(
     wanted: &HttpProjection,
     out: &mut ParserOutput<'_>,
 ) {
-    let is_get = transaction.request().is_some_and(|r| r.method == HttpMethod::Get);
+    let is_get = transaction
+        .request()
+        .is_some_and(|r| r.method == HttpMethod::Get);
     let quality = quality(transaction, first && out.flow.midstream);
     out.emit(
         (transaction.first(), complete_at(transaction)),
@@ -379,15 +406,25 @@ fn response_time(transaction: &PairedTransaction<HttpRequest, HttpResponse>) -> 
 /// Time of the last byte. `None`: now, for a body without a known end, whose connection neither ended nor
 /// lost bytes there.
 fn complete_at(transaction: &PairedTransaction<HttpRequest, HttpResponse>) -> Option<Timestamp> {
-    if transaction.response().is_some_and(|response| response.extent.end_lost && !response.extent.last_lost) {
+    if transaction
+        .response()
+        .is_some_and(|response| response.extent.end_lost && !response.extent.last_lost)
+    {
         return None;
     }
-    let asked = transaction.request().map_or(Timestamp::MIN, |request| request.extent.last);
-    let told = transaction.response().map_or(Timestamp::MIN, |response| response.extent.last);
+    let asked = transaction
+        .request()
+        .map_or(Timestamp::MIN, |request| request.extent.last);
+    let told = transaction
+        .response()
+        .map_or(Timestamp::MIN, |response| response.extent.last);
     transaction.complete_at(asked, told.max(transaction.response_first()))
 }
 
-fn quality(transaction: &PairedTransaction<HttpRequest, HttpResponse>, midstream: bool) -> TupleQuality {
+fn quality(
+    transaction: &PairedTransaction<HttpRequest, HttpResponse>,
+    midstream: bool,
+) -> TupleQuality {
     let Some(request) = transaction.request() else {
         return TupleQuality::Half;
     };

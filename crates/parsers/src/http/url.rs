@@ -28,15 +28,27 @@ pub fn target<'a>(method: &[u8], target: &'a [u8]) -> RequestTarget<'a> {
         return origin(Some(&rest[..end]), &rest[end..]);
     }
     if method == b"CONNECT" {
-        return RequestTarget { authority: Some(target), path: b"", query: None };
+        return RequestTarget {
+            authority: Some(target),
+            path: b"",
+            query: None,
+        };
     }
     origin(None, target)
 }
 
 fn origin<'a>(authority: Option<&'a [u8]>, rest: &'a [u8]) -> RequestTarget<'a> {
     match memchr(b'?', rest) {
-        Some(at) => RequestTarget { authority, path: &rest[..at], query: Some(&rest[at + 1..]) },
-        None => RequestTarget { authority, path: rest, query: None },
+        Some(at) => RequestTarget {
+            authority,
+            path: &rest[..at],
+            query: Some(&rest[at + 1..]),
+        },
+        None => RequestTarget {
+            authority,
+            path: rest,
+            query: None,
+        },
     }
 }
 
@@ -56,7 +68,11 @@ pub fn template(path: &[u8], out: &mut Vec<u8>) {
     let mut start = 0;
     let mut digits = 0;
     let mut fold = |segment: &[u8], start: usize, digits: usize| {
-        let stem = if digits == segment.len() { segment } else { stem(segment) };
+        let stem = if digits == segment.len() {
+            segment
+        } else {
+            stem(segment)
+        };
         if digits == segment.len() || is_id(stem) {
             out.extend_from_slice(&path[copied..start]);
             out.extend_from_slice(b"{id}");
@@ -82,7 +98,11 @@ pub fn template(path: &[u8], out: &mut Vec<u8>) {
 fn stem(segment: &[u8]) -> &[u8] {
     // An earlier dot does not begin an extension.
     let tail = segment.len().saturating_sub(EXTENSION_MAX + 1);
-    match segment[tail..].iter().rposition(|b| *b == b'.').map(|at| tail + at) {
+    match segment[tail..]
+        .iter()
+        .rposition(|b| *b == b'.')
+        .map(|at| tail + at)
+    {
         Some(dot) => match &segment[dot + 1..] {
             ext @ [first, ..]
                 if first.is_ascii_alphabetic()
@@ -128,7 +148,10 @@ fn is_mixed(s: &[u8]) -> bool {
     if !s.iter().all(|b| class(b) < 3 || b"-_=~+".contains(b)) {
         return false;
     }
-    let inner = s.windows(2).map(|w| (class(&w[0]), class(&w[1]))).filter(|(a, b)| *a < 3 && *b < 3);
+    let inner = s
+        .windows(2)
+        .map(|w| (class(&w[0]), class(&w[1])))
+        .filter(|(a, b)| *a < 3 && *b < 3);
     let mut changes = 0;
     let mut digit_runs = usize::from(s[0].is_ascii_digit());
     for (a, b) in inner {
@@ -144,14 +167,19 @@ mod tests {
 
     #[test]
     fn targets() {
-        let check = |method: &str, text: &str, authority: Option<&str>, path: &str, query: Option<&str>| {
-            let expected = RequestTarget {
-                authority: authority.map(str::as_bytes),
-                path: path.as_bytes(),
-                query: query.map(str::as_bytes),
+        let check =
+            |method: &str, text: &str, authority: Option<&str>, path: &str, query: Option<&str>| {
+                let expected = RequestTarget {
+                    authority: authority.map(str::as_bytes),
+                    path: path.as_bytes(),
+                    query: query.map(str::as_bytes),
+                };
+                assert_eq!(
+                    target(method.as_bytes(), text.as_bytes()),
+                    expected,
+                    "{text}"
+                );
             };
-            assert_eq!(target(method.as_bytes(), text.as_bytes()), expected, "{text}");
-        };
         check("GET", "/a/b?c=d?e", None, "/a/b", Some("c=d?e"));
         check("GET", "/a?", None, "/a", Some(""));
         check("GET", "http://h:8080/a?b", Some("h:8080"), "/a", Some("b"));
@@ -168,17 +196,29 @@ mod tests {
         let check = |path: &str, expected: &str| {
             let mut out = Vec::new();
             template(path.as_bytes(), &mut out);
-            assert_eq!(String::from_utf8(out).expect("ASCII in, ASCII out"), expected);
+            assert_eq!(
+                String::from_utf8(out).expect("ASCII in, ASCII out"),
+                expected
+            );
         };
         check("/users/42/orders/7", "/users/{id}/orders/{id}");
         check("/users/42.json", "/users/{id}.json");
         check("/v1/health", "/v1/health");
         check("/a/123e4567-e89b-12d3-a456-426614174000/", "/a/{id}/");
-        check("/containers/cc4fc8e49cadbb8bc41437ab/attach", "/containers/{id}/attach");
+        check(
+            "/containers/cc4fc8e49cadbb8bc41437ab/attach",
+            "/containers/{id}/attach",
+        );
         check("/t/dGhpcyBpcyBhIHRva2VuMTIz", "/t/{id}");
         check("/js/bootstrap-3.3.7.min.js", "/js/bootstrap-3.3.7.min.js");
-        check("/how-to-install-ubuntu-22-04-on-windows-11", "/how-to-install-ubuntu-22-04-on-windows-11");
-        check("/getUserDetailsByAccountNumber2", "/getUserDetailsByAccountNumber2");
+        check(
+            "/how-to-install-ubuntu-22-04-on-windows-11",
+            "/how-to-install-ubuntu-22-04-on-windows-11",
+        );
+        check(
+            "/getUserDetailsByAccountNumber2",
+            "/getUserDetailsByAccountNumber2",
+        );
         check("/facade/deadbeef", "/facade/deadbeef");
         check("/10k.txt", "/10k.txt");
         check("/", "/");

@@ -7,10 +7,13 @@ use wire::TcpSeq;
 
 use super::binary_header::{HEADER_LEN, MemcachedBinaryHeader, magic};
 use super::byte_stream::MemcachedStreamState;
-use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedStatus, OPCODE_QUITQ, OPCODE_STAT};
+use super::command::{
+    MemcachedCommand, MemcachedCommandClass, MemcachedStatus, OPCODE_QUITQ, OPCODE_STAT,
+};
 use super::connection::{MemcachedConnection, MemcachedResponseEnd};
 use super::transaction::{
-    self, KEY_MAX, MemcachedRequest, MemcachedRequestHead, MemcachedRequestLabel, MemcachedResponseSummary,
+    self, KEY_MAX, MemcachedRequest, MemcachedRequestHead, MemcachedRequestLabel,
+    MemcachedResponseSummary,
 };
 use crate::pairing::{ResponseExpectation, ResponseSlot};
 use crate::{Direction, MessageSpan, ParserOutput, StreamSegment};
@@ -33,11 +36,18 @@ struct MemcachedBinaryHead<'a> {
 impl MemcachedBinaryHead<'_> {
     /// The cache key, if any.
     fn key(&self) -> &[u8] {
-        let MemcachedBinaryHeader { opcode, key_len, extras_len, .. } = self.header;
+        let MemcachedBinaryHeader {
+            opcode,
+            key_len,
+            extras_len,
+            ..
+        } = self.header;
         if key_len > KEY_MAX || !has_cache_key(opcode) {
             return b"";
         }
-        self.bytes.get(HEADER_LEN + extras_len..self.header.head_len()).unwrap_or_default()
+        self.bytes
+            .get(HEADER_LEN + extras_len..self.header.head_len())
+            .unwrap_or_default()
     }
 }
 
@@ -91,8 +101,11 @@ impl MemcachedConnection {
     ) -> usize {
         let magic = magic(direction);
         let lane = self.lane(direction);
-        let need = MemcachedBinaryHeader::read(&lane.head, magic).map_or(HEADER_LEN, |h| h.head_len());
-        let n = need.saturating_sub(lane.head.len()).min(segment.bytes.len());
+        let need =
+            MemcachedBinaryHeader::read(&lane.head, magic).map_or(HEADER_LEN, |h| h.head_len());
+        let n = need
+            .saturating_sub(lane.head.len())
+            .min(segment.bytes.len());
         let more = segment.first(n);
         lane.hold(more, HEAD_MAX, out);
         if lane.head.len() < HEADER_LEN {
@@ -105,7 +118,13 @@ impl MemcachedConnection {
                 let (bytes, span) = lane.take(segment.ts);
                 self.on_head(
                     direction,
-                    &MemcachedBinaryHead { header, bytes: &bytes, span, place, end: more.end() },
+                    &MemcachedBinaryHead {
+                        header,
+                        bytes: &bytes,
+                        span,
+                        place,
+                        end: more.end(),
+                    },
                     out,
                 );
                 self.lane(direction).give_back(bytes);
@@ -116,7 +135,12 @@ impl MemcachedConnection {
     }
 
     #[inline]
-    fn on_head(&mut self, direction: Direction, head: &MemcachedBinaryHead<'_>, out: &mut ParserOutput<'_>) {
+    fn on_head(
+        &mut self,
+        direction: Direction,
+        head: &MemcachedBinaryHead<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         match direction {
             Direction::ClientToServer => self.on_request_head(head, out),
             Direction::ServerToClient => self.on_response_head(head, out),
@@ -139,9 +163,11 @@ impl MemcachedConnection {
             expects,
             opaque,
             value_bytes: stores.then(|| head.header.value_len()),
-            label: name.as_ref().map_or((MemcachedRequestLabel::None, &b""[..]), |name| {
-                (MemcachedRequestLabel::Name, name.as_bytes())
-            }),
+            label: name
+                .as_ref()
+                .map_or((MemcachedRequestLabel::None, &b""[..]), |name| {
+                    (MemcachedRequestLabel::Name, name.as_bytes())
+                }),
             ..MemcachedRequestHead::default()
         };
         self.note_opaque(opaque);
@@ -180,8 +206,11 @@ impl MemcachedConnection {
         if let Some(answering) = &mut self.answering {
             // The last response to a stat has no key; an error is the only response.
             let goes_on = is_stat && header.key_len > 0 && header.status == 0;
-            answering.ends =
-                if goes_on { MemcachedResponseEnd::Later } else { MemcachedResponseEnd::WithValue };
+            answering.ends = if goes_on {
+                MemcachedResponseEnd::Later
+            } else {
+                MemcachedResponseEnd::WithValue
+            };
         }
         self.pass_behind(header.rest_len(), head.end, out);
     }
@@ -195,8 +224,17 @@ impl MemcachedConnection {
         }
     }
 
-    fn begin_binary_response(&mut self, head: &MemcachedBinaryHead<'_>, out: &mut ParserOutput<'_>) {
-        let MemcachedBinaryHeader { opcode, opaque, status, .. } = head.header;
+    fn begin_binary_response(
+        &mut self,
+        head: &MemcachedBinaryHead<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
+        let MemcachedBinaryHeader {
+            opcode,
+            opaque,
+            status,
+            ..
+        } = head.header;
         let key = head.key();
         let first = head.span.first;
         let place = head.place;
@@ -223,7 +261,14 @@ impl MemcachedConnection {
         let status = MemcachedStatus::of_binary(opcode, status);
         let value_bytes = (status == MemcachedStatus::Hit).then(|| head.header.value_len());
         if let Some(response) = self.transactions.response_mut(spot) {
-            response.become_one(MemcachedResponseSummary::Binary { opcode, opaque, status }, head.span.last);
+            response.become_one(
+                MemcachedResponseSummary::Binary {
+                    opcode,
+                    opaque,
+                    status,
+                },
+                head.span.last,
+            );
             response.value_bytes = value_bytes;
             if let ResponseSlot::Apart(_) = spot {
                 if !key.is_empty() {
@@ -239,7 +284,8 @@ impl MemcachedConnection {
     /// The waiting request with this name.
     #[inline]
     fn find_named(&mut self, opcode: u8, opaque: u32, key: &[u8]) -> Option<u64> {
-        self.transactions.find_waiting(|request| request.is_named(opcode, opaque, key))
+        self.transactions
+            .find_waiting(|request| request.is_named(opcode, opaque, key))
     }
 
     /// The only waiting request with this name, if others must be answered before it, and nothing is missing.
@@ -263,7 +309,10 @@ impl MemcachedConnection {
     fn continues_stat(&mut self, head: &MemcachedBinaryHead<'_>) -> bool {
         let MemcachedBinaryHeader { opcode, opaque, .. } = head.header;
         let same = |said| matches!(said, MemcachedResponseSummary::Binary { opcode: o, opaque: n, .. } if o == opcode && n == opaque);
-        let Some(response) = self.response_mut().filter(|r| opcode == OPCODE_STAT && same(r.said)) else {
+        let Some(response) = self
+            .response_mut()
+            .filter(|r| opcode == OPCODE_STAT && same(r.said))
+        else {
             return false;
         };
         response.extend(head.span.last);
@@ -323,7 +372,11 @@ mod tests {
             let bytes = header(magic, opcode, key, extras, body);
             let read = MemcachedBinaryHeader::read(&bytes, magic);
             assert_eq!(read.is_some(), readable, "{bytes:02x?}");
-            assert_eq!(read.is_some_and(|h| h.is_plausible(magic)), plausible, "{bytes:02x?}");
+            assert_eq!(
+                read.is_some_and(|h| h.is_plausible(magic)),
+                plausible,
+                "{bytes:02x?}"
+            );
             assert!(MemcachedBinaryHeader::read(&bytes, magic ^ 1).is_none());
         }
     }

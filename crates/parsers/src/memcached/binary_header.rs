@@ -44,7 +44,8 @@ impl MemcachedBinaryHeader {
             body_len: u32::from_be_bytes([h[8], h[9], h[10], h[11]]),
             opaque: u32::from_be_bytes([h[12], h[13], h[14], h[15]]),
         };
-        (h[0] == magic && header.key_len + header.extras_len <= header.body_len as usize).then_some(header)
+        (h[0] == magic && header.key_len + header.extras_len <= header.body_len as usize)
+            .then_some(header)
     }
 
     /// Whether the header is plausible: random bytes rarely match.
@@ -87,7 +88,12 @@ impl MemcachedBinaryHeader {
     /// Bytes up to the end of the key, as far as they are parsed.
     #[inline]
     pub fn head_len(&self) -> usize {
-        HEADER_LEN + if self.key_len <= KEY_MAX { self.extras_len + self.key_len } else { 0 }
+        HEADER_LEN
+            + if self.key_len <= KEY_MAX {
+                self.extras_len + self.key_len
+            } else {
+                0
+            }
     }
 
     /// Bytes after those of [`MemcachedBinaryHeader::head_len`].

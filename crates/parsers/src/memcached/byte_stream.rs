@@ -59,7 +59,10 @@ impl MemcachedByteStream {
     #[cold]
     pub fn take(&mut self, ts: Timestamp) -> (Vec<u8>, MessageSpan) {
         self.state = MemcachedStreamState::Between;
-        (std::mem::take(&mut self.head), self.span.take().unwrap_or(MessageSpan::at(ts)))
+        (
+            std::mem::take(&mut self.head),
+            self.span.take().unwrap_or(MessageSpan::at(ts)),
+        )
     }
 
     /// Takes the buffer back.

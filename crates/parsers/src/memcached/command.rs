@@ -74,7 +74,11 @@ const fn word(
     class: MemcachedCommandClass,
     key_after: Option<u8>,
 ) -> MemcachedTextCommand {
-    MemcachedTextCommand { name: name.as_bytes(), class, key_after }
+    MemcachedTextCommand {
+        name: name.as_bytes(),
+        class,
+        key_after,
+    }
 }
 
 /// All text commands, the most frequent ones first.
@@ -126,15 +130,30 @@ struct MemcachedOpcode {
 }
 
 const fn opcode(name: &'static str, success: MemcachedStatus) -> MemcachedOpcode {
-    MemcachedOpcode { name, quiet: false, read: false, success }
+    MemcachedOpcode {
+        name,
+        quiet: false,
+        read: false,
+        success,
+    }
 }
 
 const fn quiet(name: &'static str, success: MemcachedStatus) -> MemcachedOpcode {
-    MemcachedOpcode { name, quiet: true, read: false, success }
+    MemcachedOpcode {
+        name,
+        quiet: true,
+        read: false,
+        success,
+    }
 }
 
 const fn read(name: &'static str, quiet: bool) -> MemcachedOpcode {
-    MemcachedOpcode { name, quiet, read: true, success: MemcachedStatus::Hit }
+    MemcachedOpcode {
+        name,
+        quiet,
+        read: true,
+        success: MemcachedStatus::Hit,
+    }
 }
 
 /// Opcodes 0x00 to 0x24; 0x1f is not assigned.
@@ -213,7 +232,10 @@ impl MemcachedCommand {
     /// The text command with this name.
     #[inline]
     pub fn of_word(word: &[u8]) -> Option<MemcachedCommand> {
-        WORDS.iter().position(|w| w.name == word).map(|i| MemcachedCommand::Text(i as u8))
+        WORDS
+            .iter()
+            .position(|w| w.name == word)
+            .map(|i| MemcachedCommand::Text(i as u8))
     }
 
     /// The table entry of a text command.
@@ -238,7 +260,10 @@ impl MemcachedCommand {
     pub fn is_read(self) -> bool {
         match self {
             MemcachedCommand::Text(i) => WORDS.get(usize::from(i)).is_some_and(|w| {
-                matches!(w.class, MemcachedCommandClass::Retrieval | MemcachedCommandClass::MetaGet)
+                matches!(
+                    w.class,
+                    MemcachedCommandClass::Retrieval | MemcachedCommandClass::MetaGet
+                )
             }),
             MemcachedCommand::Binary(op) => known(op).is_some_and(|o| o.read),
             MemcachedCommand::Unseen | MemcachedCommand::Other => false,
@@ -407,7 +432,11 @@ mod tests {
         for w in ["get", "gets", "gat", "gats", "mg"] {
             assert!(text(w).is_read(), "{w}");
         }
-        assert!(!text("set").is_read() && !text("me").is_read() && !MemcachedCommand::Binary(1).is_read());
+        assert!(
+            !text("set").is_read()
+                && !text("me").is_read()
+                && !MemcachedCommand::Binary(1).is_read()
+        );
         assert!(
             [0, 9, 0x0c, 0x0d, 0x1d, 0x1e, 0x23, 0x24]
                 .iter()

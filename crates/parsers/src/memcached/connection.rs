@@ -91,14 +91,20 @@ impl Default for MemcachedConnection {
             opaques: OpaqueSequence::default(),
             evicted: EvictedOpaques::default(),
             packets: ConnectionWrites::default(),
-            transactions: TransactionQueue::of_messages_from(MESSAGE_BYTES_MIN).with_silent_requests(),
+            transactions: TransactionQueue::of_messages_from(MESSAGE_BYTES_MIN)
+                .with_silent_requests(),
         }
     }
 }
 
 impl MemcachedConnection {
     /// Handles the next bytes of one direction.
-    pub fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    pub fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         if self.form == MemcachedProtocol::Unknown && !segment.bytes.is_empty() {
             self.begin(out);
             self.set_form(segment.bytes[0]);
@@ -107,7 +113,12 @@ impl MemcachedConnection {
         self.read(direction, segment, out);
     }
 
-    fn read(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn read(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         let mut rest = segment;
         while !rest.bytes.is_empty() {
             let used = self.step(direction, rest, out);
@@ -127,9 +138,15 @@ impl MemcachedConnection {
             let inside = left.min(gap.len);
             self.miss_in_value(direction, gap.ts);
             self.pass_value(direction, left - inside, None, gap.after(inside), out);
-            beyond = StreamGap { seq: gap.after(inside), len: gap.len - inside, ..gap };
+            beyond = StreamGap {
+                seq: gap.after(inside),
+                len: gap.len - inside,
+                ..gap
+            };
         }
-        if beyond.len > 0 && !(direction == Direction::ServerToClient && self.ends_in_gap(beyond, out)) {
+        if beyond.len > 0
+            && !(direction == Direction::ServerToClient && self.ends_in_gap(beyond, out))
+        {
             self.lose_to_gap(direction, out);
         }
     }
@@ -156,14 +173,16 @@ impl MemcachedConnection {
     /// Handles an idle connection: held transactions are written. Returns whether parsing can continue.
     pub fn rest(&mut self, out: &mut ParserOutput<'_>) -> bool {
         let is_between = |lane: &MemcachedByteStream| lane.state == MemcachedStreamState::Between;
-        let is_between = is_between(&self.client) && is_between(&self.server) && self.answering.is_none();
+        let is_between =
+            is_between(&self.client) && is_between(&self.server) && self.answering.is_none();
         if is_between && self.transactions.rest() {
             self.flush(out);
             if self.transactions.held() == 0 {
                 return true;
             }
         }
-        if self.client.state == MemcachedStreamState::Over || self.server.state == MemcachedStreamState::Over
+        if self.client.state == MemcachedStreamState::Over
+            || self.server.state == MemcachedStreamState::Over
         {
             self.close(out);
             return false;
@@ -186,7 +205,9 @@ impl MemcachedConnection {
         self.transactions.held() == 0
             && self.transactions.is_exact()
             && self.answering.is_none()
-            && [&self.client, &self.server].iter().all(|lane| lane.state == MemcachedStreamState::Between)
+            && [&self.client, &self.server]
+                .iter()
+                .all(|lane| lane.state == MemcachedStreamState::Between)
     }
 
     /// The next bytes begin another conversation, possibly in the other protocol.
@@ -202,15 +223,22 @@ impl MemcachedConnection {
         if out.flow.midstream {
             self.start = MemcachedJoinState::Midway;
             self.transactions.join_midway();
-            (self.client.state, self.server.state) = (MemcachedStreamState::Lost, MemcachedStreamState::Lost);
+            (self.client.state, self.server.state) =
+                (MemcachedStreamState::Lost, MemcachedStreamState::Lost);
         }
     }
 
     fn set_form(&mut self, first: u8) {
-        self.form =
-            if matches!(first, 0x80 | 0x81) { MemcachedProtocol::Binary } else { MemcachedProtocol::Text };
-        let smallest =
-            if self.form == MemcachedProtocol::Binary { HEADER_LEN as u32 } else { MESSAGE_BYTES_MIN };
+        self.form = if matches!(first, 0x80 | 0x81) {
+            MemcachedProtocol::Binary
+        } else {
+            MemcachedProtocol::Text
+        };
+        let smallest = if self.form == MemcachedProtocol::Binary {
+            HEADER_LEN as u32
+        } else {
+            MESSAGE_BYTES_MIN
+        };
         self.transactions.set_smallest_message(smallest);
     }
 
@@ -224,19 +252,21 @@ impl MemcachedConnection {
     ) -> usize {
         match self.lane(direction).state {
             MemcachedStreamState::Value(left) => {
-                let n = usize::try_from(left).unwrap_or(usize::MAX).min(segment.bytes.len());
+                let n = usize::try_from(left)
+                    .unwrap_or(usize::MAX)
+                    .min(segment.bytes.len());
                 let end = segment.first(n).end();
                 self.pass_value(direction, left - n as u64, Some(segment.ts), end, out);
                 n
             }
-            MemcachedStreamState::Between | MemcachedStreamState::Head | MemcachedStreamState::LongHead => {
-                match self.form {
-                    MemcachedProtocol::Binary => self.read_binary(direction, segment, out),
-                    MemcachedProtocol::Text | MemcachedProtocol::Unknown => {
-                        self.read_text(direction, segment, out)
-                    }
+            MemcachedStreamState::Between
+            | MemcachedStreamState::Head
+            | MemcachedStreamState::LongHead => match self.form {
+                MemcachedProtocol::Binary => self.read_binary(direction, segment, out),
+                MemcachedProtocol::Text | MemcachedProtocol::Unknown => {
+                    self.read_text(direction, segment, out)
                 }
-            }
+            },
             MemcachedStreamState::Lost => self.search(direction, segment, out),
             MemcachedStreamState::Over => segment.bytes.len(),
         }
@@ -250,9 +280,20 @@ impl MemcachedConnection {
         segment: StreamSegment<'_>,
         out: &mut ParserOutput<'_>,
     ) -> usize {
-        let MemcachedConnection { form, client, server, transactions, packets, .. } = self;
+        let MemcachedConnection {
+            form,
+            client,
+            server,
+            transactions,
+            packets,
+            ..
+        } = self;
         let begins_write = packets.begins_write(direction, segment);
-        let lane = if direction == Direction::ClientToServer { client } else { server };
+        let lane = if direction == Direction::ClientToServer {
+            client
+        } else {
+            server
+        };
         if direction == Direction::ServerToClient {
             transactions.search(segment.place);
         }
@@ -262,7 +303,9 @@ impl MemcachedConnection {
             begins_write,
             is_binary: *form == MemcachedProtocol::Binary,
         };
-        let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
+        let Some(found) = lane.resync.find(&heads, segment, out) else {
+            return segment.bytes.len();
+        };
         (lane.state, lane.found) = (MemcachedStreamState::Between, true);
         if found.skipped && direction == Direction::ClientToServer {
             // The skipped bytes may be the end of a request, or several requests.

@@ -55,16 +55,31 @@ pub fn emit(
     let transfer_time = transfer_time(transaction);
     let has_request = transaction.request().is_some();
     let has_response = transaction.response().is_some();
-    let last = transaction.response().map_or(Timestamp::MIN, |response| response.last);
-    let asked_last = transaction.request().map_or(Timestamp::MIN, |request| request.last);
-    let times =
-        (transaction.first(), transaction.complete_at(asked_last, last.max(transaction.response_first())));
-    let told = (transaction.response_first(), Some(last.max(transaction.response_first())));
+    let last = transaction
+        .response()
+        .map_or(Timestamp::MIN, |response| response.last);
+    let asked_last = transaction
+        .request()
+        .map_or(Timestamp::MIN, |request| request.last);
+    let times = (
+        transaction.first(),
+        transaction.complete_at(asked_last, last.max(transaction.response_first())),
+    );
+    let told = (
+        transaction.response_first(),
+        Some(last.max(transaction.response_first())),
+    );
     let silent = transaction.outcome() == TransactionOutcome::Silent && transaction.request_ended();
     let (request, response) = transaction.parts_mut();
     let mut rest = 0;
     if has_response && !response.came.is_empty() {
-        rest = emit_strays(has_request.then_some(&mut *request), response, told, transfer_time, out);
+        rest = emit_strays(
+            has_request.then_some(&mut *request),
+            response,
+            told,
+            transfer_time,
+            out,
+        );
     }
     match (has_request, has_response) {
         (true, true) => {
@@ -85,7 +100,11 @@ pub fn emit(
         }
         (true, false) => {
             let hushed = silent && request.expects == ResponseExpectation::Perhaps;
-            let status = if hushed { request.command.silence() } else { MemcachedStatus::Unknown };
+            let status = if hushed {
+                request.command.silence()
+            } else {
+                MemcachedStatus::Unknown
+            };
             emit_each_key(
                 request,
                 MemcachedRow::of(request, times, quality, status, request.value_bytes),
@@ -95,7 +114,10 @@ pub fn emit(
         }
         _ => {
             if rest == 0 {
-                write(&MemcachedRow::of_stray(response, None, told, transfer_time), out);
+                write(
+                    &MemcachedRow::of_stray(response, None, told, transfer_time),
+                    out,
+                );
             }
             MemcachedTupleKind::Other
         }
@@ -106,15 +128,22 @@ fn quality(
     transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>,
     midway: bool,
 ) -> TupleQuality {
-    let Some(request) = transaction.request() else { return TupleQuality::Half };
+    let Some(request) = transaction.request() else {
+        return TupleQuality::Half;
+    };
     let response = match transaction.response() {
         Some(response) => Some(response),
-        None if transaction.outcome() == TransactionOutcome::Silent && transaction.request_ended() => None,
+        None if transaction.outcome() == TransactionOutcome::Silent
+            && transaction.request_ended() =>
+        {
+            None
+        }
         None => return TupleQuality::Half,
     };
     let is_whole = transaction.request_ended()
         && request.seen == MessageCompleteness::Whole
-        && response.is_none_or(|r| r.seen == MessageCompleteness::Whole && transaction.response_ended());
+        && response
+            .is_none_or(|r| r.seen == MessageCompleteness::Whole && transaction.response_ended());
     match () {
         () if midway && response.is_some() => TupleQuality::Midstream,
         () if transaction.resynchronised() && response.is_some() => TupleQuality::Resync,
@@ -127,14 +156,18 @@ fn quality(
 
 /// Time from the last byte of the request to the first byte of the response, if both were seen. Negative if
 /// the response began before the request was complete, or timestamps are wrong.
-fn response_time(transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>) -> Option<i64> {
+fn response_time(
+    transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>,
+) -> Option<i64> {
     let (request, _) = transaction.request().zip(transaction.response())?;
     let seen = request.seen.has_end() && transaction.request_ended();
     seen.then(|| transaction.response_first().since(request.last))
 }
 
 /// Time from the first to the last byte of the response, if both were seen.
-fn transfer_time(transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>) -> Option<i64> {
+fn transfer_time(
+    transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>,
+) -> Option<i64> {
     let response = transaction.response()?;
     let seen = response.seen.has_end() && transaction.response_ended();
     seen.then(|| response.last.since(transaction.response_first()))
@@ -177,7 +210,8 @@ impl<'a> MemcachedRow<'a> {
         MemcachedRow {
             times,
             quality: TupleQuality::Half,
-            read: command.is_read() || matches!(status, MemcachedStatus::Hit | MemcachedStatus::Miss),
+            read: command.is_read()
+                || matches!(status, MemcachedStatus::Hit | MemcachedStatus::Miss),
             command: command.name(),
             key: value.map(|(key, _)| key),
             key_form: MemcachedKeyEncoding::Plain,
@@ -204,13 +238,18 @@ fn emit_strays(
     for (key, value_bytes) in response.came.iter() {
         let was_asked = request.as_mut().is_some_and(|request| match response.said {
             MemcachedResponseSummary::Text { .. } => {
-                request.keys.came(key, value_bytes.unwrap_or(0), &mut cursor)
+                request
+                    .keys
+                    .came(key, value_bytes.unwrap_or(0), &mut cursor)
             }
             // It repeats the request's key.
             _ => true,
         });
         if !was_asked {
-            write(&MemcachedRow::of_stray(response, Some((key, value_bytes)), times, transfer_time), out);
+            write(
+                &MemcachedRow::of_stray(response, Some((key, value_bytes)), times, transfer_time),
+                out,
+            );
             written += 1;
         }
     }
@@ -220,17 +259,26 @@ fn emit_strays(
 /// Writes one row per key of a request with the length of its value, if returned; one row without a key if
 /// the command has none.
 #[inline]
-fn emit_each_key<'a>(request: &'a MemcachedRequest, mut row: MemcachedRow<'a>, out: &mut ParserOutput<'_>) {
+fn emit_each_key<'a>(
+    request: &'a MemcachedRequest,
+    mut row: MemcachedRow<'a>,
+    out: &mut ParserOutput<'_>,
+) {
     if request.keys.is_empty() {
         return write(&row, out);
     }
     let status = row.status;
-    let told = row.quality != TupleQuality::Half && request.class == MemcachedCommandClass::Retrieval;
+    let told =
+        row.quality != TupleQuality::Half && request.class == MemcachedCommandClass::Retrieval;
     for (key, value_bytes) in request.keys.iter() {
         row.key = Some(key);
         if told {
             row.value_bytes = value_bytes;
-            row.status = if value_bytes.is_some() { MemcachedStatus::Hit } else { status };
+            row.status = if value_bytes.is_some() {
+                MemcachedStatus::Hit
+            } else {
+                status
+            };
         }
         write(&row, out);
     }
@@ -238,7 +286,12 @@ fn emit_each_key<'a>(request: &'a MemcachedRequest, mut row: MemcachedRow<'a>, o
 
 #[inline]
 fn write(row: &MemcachedRow<'_>, out: &mut ParserOutput<'_>) {
-    out.emit(row.times, row.quality, |variant| variant == ALL || row.read, |w| fill(row, w));
+    out.emit(
+        row.times,
+        row.quality,
+        |variant| variant == ALL || row.read,
+        |w| fill(row, w),
+    );
 }
 
 #[inline]

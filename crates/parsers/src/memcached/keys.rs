@@ -29,7 +29,10 @@ pub struct MemcachedKeyCursor {
 
 impl Default for MemcachedKeyCursor {
     fn default() -> Self {
-        MemcachedKeyCursor { next: 0, left: COMPARISONS_MAX }
+        MemcachedKeyCursor {
+            next: 0,
+            left: COMPARISONS_MAX,
+        }
     }
 }
 
@@ -58,7 +61,10 @@ impl MemcachedKeys {
     #[inline]
     pub fn push(&mut self, key: &[u8], value_bytes: Option<u64>) {
         self.bytes.extend_from_slice(key);
-        self.keys.push(MemcachedKey { end: self.bytes.len() as u32, value_bytes });
+        self.keys.push(MemcachedKey {
+            end: self.bytes.len() as u32,
+            value_bytes,
+        });
     }
 
     #[inline]
@@ -82,7 +88,10 @@ impl MemcachedKeys {
     pub fn get(&self, i: usize) -> Option<(&[u8], Option<u64>)> {
         let key = self.keys.get(i)?;
         let start = i.checked_sub(1).map_or(0, |before| self.keys[before].end);
-        Some((&self.bytes[start as usize..key.end as usize], key.value_bytes))
+        Some((
+            &self.bytes[start as usize..key.end as usize],
+            key.value_bytes,
+        ))
     }
 
     /// All keys.
@@ -101,7 +110,11 @@ impl MemcachedKeys {
     ) -> Option<usize> {
         let n = self.len();
         for step in 0..n {
-            let i = if cursor.next + step < n { cursor.next + step } else { cursor.next + step - n };
+            let i = if cursor.next + step < n {
+                cursor.next + step
+            } else {
+                cursor.next + step - n
+            };
             cursor.left = cursor.left.checked_sub(1)?;
             let (asked, value_bytes) = self.get(i)?;
             if asked == key && !skips(value_bytes) {
@@ -115,7 +128,9 @@ impl MemcachedKeys {
     /// Records that `key` was returned with a value of `value_bytes`. Returns whether it was requested.
     #[inline]
     pub fn came(&mut self, key: &[u8], value_bytes: u64, cursor: &mut MemcachedKeyCursor) -> bool {
-        let Some(i) = self.find(key, cursor, |value_bytes| value_bytes.is_some()) else { return false };
+        let Some(i) = self.find(key, cursor, |value_bytes| value_bytes.is_some()) else {
+            return false;
+        };
         self.keys[i].value_bytes = Some(value_bytes);
         true
     }
@@ -123,13 +138,16 @@ impl MemcachedKeys {
     /// Whether it contains `key`.
     #[inline]
     pub fn has(&self, key: &[u8]) -> bool {
-        self.find(key, &mut MemcachedKeyCursor::default(), |_| false).is_some()
+        self.find(key, &mut MemcachedKeyCursor::default(), |_| false)
+            .is_some()
     }
 
     /// Whether it contains all of `others`.
     pub fn has_all(&self, others: &MemcachedKeys) -> bool {
         let mut cursor = MemcachedKeyCursor::default();
-        others.iter().all(|(key, _)| self.find(key, &mut cursor, |_| false).is_some())
+        others
+            .iter()
+            .all(|(key, _)| self.find(key, &mut cursor, |_| false).is_some())
     }
 }
 
@@ -147,13 +165,29 @@ mod tests {
     fn keys_come_back_in_any_order_and_once_each() {
         let mut asked = keys(&["a", "", "bb", "a"]);
         let mut cursor = MemcachedKeyCursor::default();
-        for (key, bytes, was_asked) in
-            [("bb", 1, true), ("a", 2, true), ("a", 3, true), ("a", 4, false), ("c", 5, false)]
-        {
-            assert_eq!(asked.came(key.as_bytes(), bytes, &mut cursor), was_asked, "{key}");
+        for (key, bytes, was_asked) in [
+            ("bb", 1, true),
+            ("a", 2, true),
+            ("a", 3, true),
+            ("a", 4, false),
+            ("c", 5, false),
+        ] {
+            assert_eq!(
+                asked.came(key.as_bytes(), bytes, &mut cursor),
+                was_asked,
+                "{key}"
+            );
         }
         let all: Vec<_> = asked.iter().collect();
-        assert_eq!(all, [(&b"a"[..], Some(3)), (b"", None), (b"bb", Some(1)), (b"a", Some(2))]);
+        assert_eq!(
+            all,
+            [
+                (&b"a"[..], Some(3)),
+                (b"", None),
+                (b"bb", Some(1)),
+                (b"a", Some(2))
+            ]
+        );
         assert!(asked.has(b"bb") && !asked.has(b"b"));
         assert!(asked.has_all(&keys(&["bb", "a"])) && !asked.has_all(&keys(&["a", "x"])));
     }

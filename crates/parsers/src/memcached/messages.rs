@@ -10,7 +10,9 @@ use super::connection::{
 };
 use super::emit;
 use super::keys::MemcachedKeyCursor;
-use super::transaction::{MemcachedRequest, MemcachedRequestHead, MemcachedResponse, RefusedValuePolicy};
+use super::transaction::{
+    MemcachedRequest, MemcachedRequestHead, MemcachedResponse, RefusedValuePolicy,
+};
 use crate::pairing::MessageCompleteness;
 use crate::pairing::{ResponseExpectation, ResponseSlot, TransactionOutcome};
 use crate::{Direction, MessageSpan, ParserOutput, StreamGap};
@@ -28,7 +30,9 @@ impl MemcachedConnection {
         place: StreamPlace,
     ) -> &mut MemcachedRequest {
         let found = std::mem::take(&mut self.client.found);
-        let (number, request) = self.transactions.request(span.first, place, asked.expects, found);
+        let (number, request) = self
+            .transactions
+            .request(span.first, place, asked.expects, found);
         self.request = number;
         request.become_one(asked, span.last);
         request
@@ -38,7 +42,10 @@ impl MemcachedConnection {
     #[inline]
     pub(super) fn read_request(&mut self, value: u64, end: TcpSeq, out: &mut ParserOutput<'_>) {
         self.transactions.make_room(out, MemcachedRequest::weight);
-        self.weight += self.transactions.request_mut(self.request).map_or(0, |request| request.weight());
+        self.weight += self
+            .transactions
+            .request_mut(self.request)
+            .map_or(0, |request| request.weight());
         if self.weight > WEIGHT_MAX || self.transactions.has_evicted() {
             self.evict(out);
         }
@@ -52,7 +59,8 @@ impl MemcachedConnection {
     fn evict(&mut self, out: &mut ParserOutput<'_>) {
         self.flush(out);
         let max = WEIGHT_MAX + self.transactions.text_bytes_borrowed();
-        while self.weight > max && self.transactions.held() > 1 && self.transactions.evict_oldest() {
+        while self.weight > max && self.transactions.held() > 1 && self.transactions.evict_oldest()
+        {
             self.flush(out);
         }
         out.counters.evicted_requests += self.transactions.take_evicted();
@@ -60,7 +68,9 @@ impl MemcachedConnection {
 
     #[inline]
     fn finish_request(&mut self, end: TcpSeq, out: &mut ParserOutput<'_>) {
-        let Some(request) = self.transactions.finish_request(self.request, Some(end)) else { return };
+        let Some(request) = self.transactions.finish_request(self.request, Some(end)) else {
+            return;
+        };
         match request.expects {
             ResponseExpectation::Nothing => self.write_silent(out),
             // Its response may have arrived.
@@ -72,7 +82,11 @@ impl MemcachedConnection {
 
     /// Writes the current request, which is finished because it is never answered.
     fn write_silent(&mut self, out: &mut ParserOutput<'_>) {
-        let MemcachedConnection { transactions, weight, .. } = self;
+        let MemcachedConnection {
+            transactions,
+            weight,
+            ..
+        } = self;
         transactions.hand_out_silent(self.request, |transaction| {
             *weight -= transaction.request().map_or(0, MemcachedRequest::weight);
             emit::emit(transaction, false, out);
@@ -82,8 +96,10 @@ impl MemcachedConnection {
     /// Begins a response at `spot`.
     #[inline]
     pub(super) fn begin_answering(&mut self, spot: ResponseSlot) -> MemcachedOpenResponse {
-        let class =
-            self.transactions.request_of(spot).map_or(MemcachedCommandClass::Any, |request| request.class);
+        let class = self
+            .transactions
+            .request_of(spot)
+            .map_or(MemcachedCommandClass::Any, |request| request.class);
         self.server.found = false;
         MemcachedOpenResponse {
             spot,
@@ -102,7 +118,9 @@ impl MemcachedConnection {
     /// Records a returned `key` with the length of its value.
     #[inline]
     pub(super) fn key_came(&mut self, key: &[u8], value_bytes: u64) {
-        let Some(answering) = &mut self.answering else { return };
+        let Some(answering) = &mut self.answering else {
+            return;
+        };
         if let ResponseSlot::With(number) = answering.spot
             && let Some(request) = self.transactions.request_mut(number)
             && request.keys.came(key, value_bytes, &mut answering.cursor)
@@ -116,16 +134,24 @@ impl MemcachedConnection {
 
     /// Ends the response in progress.
     pub(super) fn finish_response(&mut self, end: TcpSeq, out: &mut ParserOutput<'_>) {
-        let Some(MemcachedOpenResponse { spot, class, .. }) = self.answering.take() else { return };
-        let status =
-            self.transactions.finish_response(spot, Some(end)).map(|response| response.status(class));
+        let Some(MemcachedOpenResponse { spot, class, .. }) = self.answering.take() else {
+            return;
+        };
+        let status = self
+            .transactions
+            .finish_response(spot, Some(end))
+            .map(|response| response.status(class));
         match (class, status) {
             (MemcachedCommandClass::Watch, Some(MemcachedStatus::Ok)) => {
                 self.server.state = MemcachedStreamState::Over
             }
             (
                 MemcachedCommandClass::Storage | MemcachedCommandClass::MetaSet,
-                Some(MemcachedStatus::Error | MemcachedStatus::ClientError | MemcachedStatus::ServerError),
+                Some(
+                    MemcachedStatus::Error
+                    | MemcachedStatus::ClientError
+                    | MemcachedStatus::ServerError,
+                ),
             ) if self
                 .transactions
                 .request_of(spot)
@@ -141,7 +167,9 @@ impl MemcachedConnection {
 
     /// Ends the response in progress without its remaining part.
     pub(super) fn cut_response(&mut self) {
-        let Some(answering) = self.answering.take() else { return };
+        let Some(answering) = self.answering.take() else {
+            return;
+        };
         if let Some(response) = self.transactions.finish_response(answering.spot, None) {
             response.seen = MessageCompleteness::Cut;
         }
@@ -157,11 +185,15 @@ impl MemcachedConnection {
         end: TcpSeq,
         out: &mut ParserOutput<'_>,
     ) {
-        self.lane(direction).state =
-            if left == 0 { MemcachedStreamState::Between } else { MemcachedStreamState::Value(left) };
+        self.lane(direction).state = if left == 0 {
+            MemcachedStreamState::Between
+        } else {
+            MemcachedStreamState::Value(left)
+        };
         match direction {
             Direction::ClientToServer => {
-                if let (Some(ts), Some(request)) = (ts, self.transactions.request_mut(self.request)) {
+                if let (Some(ts), Some(request)) = (ts, self.transactions.request_mut(self.request))
+                {
                     request.extend(ts);
                 }
                 if left == 0 {
@@ -172,7 +204,11 @@ impl MemcachedConnection {
                 if let (Some(ts), Some(response)) = (ts, self.response_mut()) {
                     response.extend(ts);
                 }
-                if left == 0 && self.answering.is_some_and(|a| a.ends == MemcachedResponseEnd::WithValue) {
+                if left == 0
+                    && self
+                        .answering
+                        .is_some_and(|a| a.ends == MemcachedResponseEnd::WithValue)
+                {
                     self.finish_response(end, out);
                 }
             }
@@ -184,11 +220,16 @@ impl MemcachedConnection {
     pub(super) fn ends_in_gap(&mut self, gap: StreamGap, out: &mut ParserOutput<'_>) -> bool {
         const END: &[u8] = b"END\r\n";
         let head = &self.server.head;
-        let Some(answering) = self.answering.filter(|a| a.class == MemcachedCommandClass::Retrieval) else {
+        let Some(answering) = self
+            .answering
+            .filter(|a| a.class == MemcachedCommandClass::Retrieval)
+        else {
             return false;
         };
-        let all_came =
-            self.transactions.request_of(answering.spot).is_some_and(|r| answering.cursor.is_behind(&r.keys));
+        let all_came = self
+            .transactions
+            .request_of(answering.spot)
+            .is_some_and(|r| answering.cursor.is_behind(&r.keys));
         if !all_came || !END.starts_with(head) || gap.len != (END.len() - head.len()) as u64 {
             return false;
         }
@@ -206,7 +247,14 @@ impl MemcachedConnection {
     /// Writes finished transactions.
     #[inline]
     pub(super) fn flush(&mut self, out: &mut ParserOutput<'_>) {
-        let MemcachedConnection { transactions, weight, start, opaques, evicted, .. } = self;
+        let MemcachedConnection {
+            transactions,
+            weight,
+            start,
+            opaques,
+            evicted,
+            ..
+        } = self;
         transactions.hand_out(|transaction| {
             if transaction.is_separated() {
                 out.counters.separated_halves += 1;

@@ -38,7 +38,11 @@ impl OpaqueSequence {
 
     /// Sort key of an opaque.
     fn order(self, opaque: u32) -> u32 {
-        if self.rises { opaque } else { opaque.swap_bytes() }
+        if self.rises {
+            opaque
+        } else {
+            opaque.swap_bytes()
+        }
     }
 }
 
@@ -60,6 +64,9 @@ impl EvictedOpaques {
     #[inline]
     pub fn contains(&self, opaque: u32, all: OpaqueSequence) -> bool {
         !self.0.is_empty()
-            && self.0.binary_search_by_key(&all.order(opaque), |other| all.order(*other)).is_ok()
+            && self
+                .0
+                .binary_search_by_key(&all.order(opaque), |other| all.order(*other))
+                .is_ok()
     }
 }

@@ -13,7 +13,9 @@ use super::transaction::{self, MemcachedRequest, MemcachedResponse};
 use super::udp_frame::{FRAME_LEN, MemcachedUdpFrame};
 use super::words::{MemcachedWords, block_length, is_signed_number, number, without_end};
 use crate::pairing::{ResponseMatch, TransactionQueue};
-use crate::resync::{CandidateVerdict, MessageCandidate, MessageLocator, SegmentBeginning, next_line};
+use crate::resync::{
+    CandidateVerdict, MessageCandidate, MessageLocator, SegmentBeginning, next_line,
+};
 use crate::{Direction, ProbeContext, ProbeResult};
 
 /// Maximum length of an incomplete line, except for a multi-get.
@@ -57,16 +59,26 @@ fn probe_payload(bytes: &[u8], context: ProbeContext) -> ProbeResult {
         Some(0x80 | 0x81) => ProbeResult::NotForUs,
         Some(_) => probe_text(bytes, context, may_ask, may_answer),
     };
-    if whole && found == ProbeResult::NeedMore { ProbeResult::NotForUs } else { found }
+    if whole && found == ProbeResult::NeedMore {
+        ProbeResult::NotForUs
+    } else {
+        found
+    }
 }
 
 fn probe_header(bytes: &[u8], magic: u8, found: ProbeResult) -> ProbeResult {
     if bytes.len() < HEADER_LEN {
         // The data type is 0, and keys are short.
-        let sound = bytes.get(1).is_none_or(|op| MemcachedCommand::is_known_opcode(*op))
+        let sound = bytes
+            .get(1)
+            .is_none_or(|op| MemcachedCommand::is_known_opcode(*op))
             && bytes.get(2).is_none_or(|b| *b == 0)
             && bytes.get(5).is_none_or(|b| *b == 0);
-        return if sound { ProbeResult::NeedMore } else { ProbeResult::NotForUs };
+        return if sound {
+            ProbeResult::NeedMore
+        } else {
+            ProbeResult::NotForUs
+        };
     }
     match MemcachedBinaryHeader::read(bytes, magic) {
         Some(header) if header.is_plausible(magic) => found,
@@ -85,9 +97,21 @@ fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bo
         };
     };
     let line = without_end(&bytes[..end + 1]);
-    let asks = if may_ask { request_evidence(line) } else { MemcachedEvidence::None };
-    let answers = if may_answer { response_evidence(line) } else { MemcachedEvidence::None };
-    let enough = if context.usual_port { MemcachedEvidence::Weak } else { MemcachedEvidence::Strong };
+    let asks = if may_ask {
+        request_evidence(line)
+    } else {
+        MemcachedEvidence::None
+    };
+    let answers = if may_answer {
+        response_evidence(line)
+    } else {
+        MemcachedEvidence::None
+    };
+    let enough = if context.usual_port {
+        MemcachedEvidence::Weak
+    } else {
+        MemcachedEvidence::Strong
+    };
     // A response shared with other protocols is sufficient after a command shared with them.
     let is_told = context.answers && MemcachedReply::read(line).kind != MemcachedReplyKind::Error;
     let may_be_mistyped = may_ask && context.usual_port && is_plain(line);
@@ -95,7 +119,10 @@ fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bo
         ProbeResult::Request
     } else if answers >= enough || is_told && answers == MemcachedEvidence::Weak {
         ProbeResult::Response
-    } else if patient && line.len() <= LINE_MAX && (asks == MemcachedEvidence::Weak || may_be_mistyped) {
+    } else if patient
+        && line.len() <= LINE_MAX
+        && (asks == MemcachedEvidence::Weak || may_be_mistyped)
+    {
         // The server's response decides; `ERROR` if the first command is invalid.
         ProbeResult::NeedMore
     } else {
@@ -109,23 +136,32 @@ fn probe_unfinished(bytes: &[u8], may_ask: bool, may_answer: bool) -> ProbeResul
     let first = words.next().unwrap_or_default();
     let command = MemcachedCommand::of_word(first);
     let whole_word = bytes.len() > first.len();
-    let multi_get =
-        command.and_then(MemcachedCommand::word).is_some_and(|w| w.class == MemcachedCommandClass::Retrieval);
+    let multi_get = command
+        .and_then(MemcachedCommand::word)
+        .is_some_and(|w| w.class == MemcachedCommandClass::Retrieval);
     if bytes.len() > LINE_MAX {
         let keys = words.take_while(|k| is_key(k)).count();
-        return if may_ask && multi_get && keys > 1 { ProbeResult::Request } else { ProbeResult::NotForUs };
+        return if may_ask && multi_get && keys > 1 {
+            ProbeResult::Request
+        } else {
+            ProbeResult::NotForUs
+        };
     }
     let begins_request = if whole_word {
         command.is_some()
     } else {
-        super::command::WORDS.iter().any(|w| w.name.starts_with(first))
+        super::command::WORDS
+            .iter()
+            .any(|w| w.name.starts_with(first))
     };
     let begins_response = if whole_word {
         !matches!(MemcachedReply::read(first).kind, MemcachedReplyKind::Other)
             || first == b"VALUE"
             || first == b"VA"
     } else {
-        first.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_')
+        first
+            .iter()
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_')
     };
     if may_ask && begins_request || may_answer && begins_response && first.len() < 16 {
         ProbeResult::NeedMore
@@ -165,7 +201,9 @@ impl MessageLocator for MemcachedMessageLocator<'_> {
         let magic = magic(self.direction);
         if self.is_binary {
             return match MemcachedBinaryHeader::read(bytes, magic) {
-                Some(header) if header.is_plausible(magic) && self.may_begin(&header, candidate) => {
+                Some(header)
+                    if header.is_plausible(magic) && self.may_begin(&header, candidate) =>
+                {
                     CandidateVerdict::Message
                 }
                 None if bytes.len() < HEADER_LEN && bytes[0] == magic => CandidateVerdict::More,
@@ -185,11 +223,16 @@ impl MessageLocator for MemcachedMessageLocator<'_> {
                 let reply = MemcachedReply::read(line);
                 let asked = self.transactions.answered_from(candidate.place);
                 reply.kind.is_telling()
-                    && asked
-                        .is_some_and(|request| transaction::fit_reply(request, &reply) != ResponseMatch::No)
+                    && asked.is_some_and(|request| {
+                        transaction::fit_reply(request, &reply) != ResponseMatch::No
+                    })
             }
         };
-        if found { CandidateVerdict::Message } else { CandidateVerdict::No }
+        if found {
+            CandidateVerdict::Message
+        } else {
+            CandidateVerdict::No
+        }
     }
 }
 
@@ -208,7 +251,9 @@ fn request_evidence(line: &[u8]) -> MemcachedEvidence {
     let Some(command) = words.next().and_then(MemcachedCommand::of_word) else {
         return MemcachedEvidence::None;
     };
-    let Some(word) = command.word() else { return MemcachedEvidence::None };
+    let Some(word) = command.word() else {
+        return MemcachedEvidence::None;
+    };
     let name = word.name;
     match word.class {
         MemcachedCommandClass::Storage => storage_evidence(words, name == b"cas"),
@@ -220,11 +265,13 @@ fn request_evidence(line: &[u8]) -> MemcachedEvidence {
             evidence(sound, timed)
         }
         MemcachedCommandClass::Arithmetic => {
-            let sound = words.next().is_some_and(is_key) && words.next().is_some_and(|w| number(w).is_some());
+            let sound = words.next().is_some_and(is_key)
+                && words.next().is_some_and(|w| number(w).is_some());
             evidence(sound && ends_right(words), true)
         }
         MemcachedCommandClass::Touch => {
-            let sound = words.next().is_some_and(is_key) && words.next().is_some_and(is_signed_number);
+            let sound =
+                words.next().is_some_and(is_key) && words.next().is_some_and(is_signed_number);
             evidence(sound && ends_right(words), false)
         }
         MemcachedCommandClass::Deletion => {
@@ -238,23 +285,29 @@ fn request_evidence(line: &[u8]) -> MemcachedEvidence {
         }
         MemcachedCommandClass::MetaSet => {
             let sound = words.next().is_some_and(is_key)
-                && words.next().is_some_and(|w| block_length(w.strip_prefix(b"S").unwrap_or(w)).is_some());
+                && words
+                    .next()
+                    .is_some_and(|w| block_length(w.strip_prefix(b"S").unwrap_or(w)).is_some());
             evidence(sound && words.all(is_meta_flag), true)
         }
         MemcachedCommandClass::MetaGet
         | MemcachedCommandClass::MetaDelete
         | MemcachedCommandClass::MetaArithmetic
-        | MemcachedCommandClass::MetaDebug => {
-            evidence(words.next().is_some_and(is_key) && words.all(is_meta_flag), false)
-        }
+        | MemcachedCommandClass::MetaDebug => evidence(
+            words.next().is_some_and(is_key) && words.all(is_meta_flag),
+            false,
+        ),
         MemcachedCommandClass::MetaNoop => evidence(words.next().is_none(), false),
         MemcachedCommandClass::Version | MemcachedCommandClass::Farewell => {
             evidence(words.next().is_none(), false)
         }
-        MemcachedCommandClass::Admin => {
-            evidence(words.count() <= 4, matches!(name, b"flush_all" | b"cache_memlimit" | b"lru_crawler"))
+        MemcachedCommandClass::Admin => evidence(
+            words.count() <= 4,
+            matches!(name, b"flush_all" | b"cache_memlimit" | b"lru_crawler"),
+        ),
+        MemcachedCommandClass::Lines | MemcachedCommandClass::Watch => {
+            evidence(words.count() <= 4, false)
         }
-        MemcachedCommandClass::Lines | MemcachedCommandClass::Watch => evidence(words.count() <= 4, false),
         MemcachedCommandClass::Any | MemcachedCommandClass::Binary => MemcachedEvidence::None,
     }
 }
@@ -278,7 +331,10 @@ fn storage_evidence(mut words: MemcachedWords<'_>, cas: bool) -> MemcachedEviden
 
 /// Whether nothing else, or `noreply`, follows.
 fn ends_right(mut words: MemcachedWords<'_>) -> bool {
-    matches!((words.next(), words.next()), (None | Some(b"noreply"), None))
+    matches!(
+        (words.next(), words.next()),
+        (None | Some(b"noreply"), None)
+    )
 }
 
 /// Whether a line could be a mistyped command.
@@ -305,12 +361,14 @@ fn response_evidence(line: &[u8]) -> MemcachedEvidence {
         MemcachedReplyKind::Stored
         | MemcachedReplyKind::NotStored
         | MemcachedReplyKind::Deleted
-        | MemcachedReplyKind::Touched => {
-            evidence(!line.contains(&b' '), !matches!(reply.kind, MemcachedReplyKind::Deleted))
-        }
-        MemcachedReplyKind::Item => {
-            evidence(MemcachedWords(line).count() >= 2, line.starts_with(b"STAT pid "))
-        }
+        | MemcachedReplyKind::Touched => evidence(
+            !line.contains(&b' '),
+            !matches!(reply.kind, MemcachedReplyKind::Deleted),
+        ),
+        MemcachedReplyKind::Item => evidence(
+            MemcachedWords(line).count() >= 2,
+            line.starts_with(b"STAT pid "),
+        ),
         MemcachedReplyKind::Va => evidence(reply.flags.into_iter().all(is_meta_flag), false),
         MemcachedReplyKind::End
         | MemcachedReplyKind::Exists
@@ -421,7 +479,11 @@ mod tests {
             check(
                 text.as_bytes(),
                 false,
-                if text.is_empty() { ProbeResult::NeedMore } else { ProbeResult::NotForUs },
+                if text.is_empty() {
+                    ProbeResult::NeedMore
+                } else {
+                    ProbeResult::NotForUs
+                },
             );
             let at_home = ProbeContext {
                 transport: IpProtocol::TCP,
@@ -431,7 +493,10 @@ mod tests {
                 answers: false,
             };
             assert!(
-                matches!(probe(text.as_bytes(), at_home), ProbeResult::NeedMore | ProbeResult::NotForUs),
+                matches!(
+                    probe(text.as_bytes(), at_home),
+                    ProbeResult::NeedMore | ProbeResult::NotForUs
+                ),
                 "{text:?}"
             );
         }
@@ -455,14 +520,24 @@ mod tests {
     #[test]
     fn a_little_is_not_enough() {
         for text in ["s", "set ", "ge", "VAL", "mg some", "\u{0}"] {
-            let expected = if text == "\0" { ProbeResult::NotForUs } else { ProbeResult::NeedMore };
+            let expected = if text == "\0" {
+                ProbeResult::NotForUs
+            } else {
+                ProbeResult::NeedMore
+            };
             check(text.as_bytes(), true, expected);
         }
-        let header = [0x80, 0x01, 0, 1, 8, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let header = [
+            0x80, 0x01, 0, 1, 8, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
         check(&header[..10], false, ProbeResult::NeedMore);
         check(&header, false, ProbeResult::Request);
         // An SSL 2 hello begins with 0x80, too.
-        check(&[0x80, 0x2e, 1, 0, 2, 0, 0x15, 0, 0, 0, 0x10], false, ProbeResult::NotForUs);
+        check(
+            &[0x80, 0x2e, 1, 0, 2, 0, 0x15, 0, 0, 0, 0x10],
+            false,
+            ProbeResult::NotForUs,
+        );
         let mut keys = b"get".to_vec();
         (0..600).for_each(|i| keys.extend(format!(" key:{i}").bytes()));
         check(&keys, true, ProbeResult::Request);

@@ -76,11 +76,18 @@ impl<'a> MemcachedReply<'a> {
     /// Parses a line without its line end.
     #[inline]
     pub fn read(line: &'a [u8]) -> MemcachedReply<'a> {
-        let reply = |kind| MemcachedReply { kind, key: b"", bytes: 0, flags: MemcachedWords(b"") };
+        let reply = |kind| MemcachedReply {
+            kind,
+            key: b"",
+            bytes: 0,
+            flags: MemcachedWords(b""),
+        };
         match line {
             b"END" => reply(MemcachedReplyKind::End),
             b"STORED" => reply(MemcachedReplyKind::Stored),
-            [b'V', b'A', b'L', b'U', b'E', b' ', words @ ..] => MemcachedReply::value(MemcachedWords(words)),
+            [b'V', b'A', b'L', b'U', b'E', b' ', words @ ..] => {
+                MemcachedReply::value(MemcachedWords(words))
+            }
             _ => MemcachedReply::other(line),
         }
     }
@@ -95,14 +102,24 @@ impl<'a> MemcachedReply<'a> {
             (Some(key), Some(bytes)) => (MemcachedReplyKind::Value, key, bytes),
             _ => (MemcachedReplyKind::Other, &b""[..], 0),
         };
-        MemcachedReply { kind, key, bytes, flags: MemcachedWords(b"") }
+        MemcachedReply {
+            kind,
+            key,
+            bytes,
+            flags: MemcachedWords(b""),
+        }
     }
 
     fn other(line: &'a [u8]) -> MemcachedReply<'a> {
         let mut words = MemcachedWords(line);
         let first = words.next().unwrap_or_default();
         let kind = kind_of(first);
-        let mut reply = MemcachedReply { kind, key: b"", bytes: 0, flags: MemcachedWords(b"") };
+        let mut reply = MemcachedReply {
+            kind,
+            key: b"",
+            bytes: 0,
+            flags: MemcachedWords(b""),
+        };
         match kind {
             MemcachedReplyKind::Value => return MemcachedReply::value(words),
             MemcachedReplyKind::Va => match words.next().and_then(number) {
@@ -115,7 +132,9 @@ impl<'a> MemcachedReply<'a> {
             | MemcachedReplyKind::Ns
             | MemcachedReplyKind::Ex => reply.flags = words,
             // incr of old servers pads the number with blanks; nothing else may follow it.
-            MemcachedReplyKind::Number if words.next().is_some() => reply.kind = MemcachedReplyKind::Other,
+            MemcachedReplyKind::Number if words.next().is_some() => {
+                reply.kind = MemcachedReplyKind::Other
+            }
             _ => {}
         }
         reply
@@ -173,7 +192,9 @@ impl MemcachedReplyKind {
     pub fn is_error(self) -> bool {
         matches!(
             self,
-            MemcachedReplyKind::Error | MemcachedReplyKind::ClientError | MemcachedReplyKind::ServerError
+            MemcachedReplyKind::Error
+                | MemcachedReplyKind::ClientError
+                | MemcachedReplyKind::ServerError
         )
     }
 
@@ -196,7 +217,10 @@ impl MemcachedReplyKind {
         match self {
             MemcachedReplyKind::Value => true,
             MemcachedReplyKind::Item => {
-                matches!(class, MemcachedCommandClass::Lines | MemcachedCommandClass::Any)
+                matches!(
+                    class,
+                    MemcachedCommandClass::Lines | MemcachedCommandClass::Any
+                )
             }
             MemcachedReplyKind::Other => class == MemcachedCommandClass::Lines,
             _ => false,
@@ -216,12 +240,17 @@ impl MemcachedReplyKind {
             {
                 MemcachedStatus::Unknown
             }
-            MemcachedReplyKind::End | MemcachedReplyKind::En if class == MemcachedCommandClass::Lines => {
+            MemcachedReplyKind::End | MemcachedReplyKind::En
+                if class == MemcachedCommandClass::Lines =>
+            {
                 MemcachedStatus::Ok
             }
-            MemcachedReplyKind::En if class == MemcachedCommandClass::MetaDebug => MemcachedStatus::NotFound,
+            MemcachedReplyKind::En if class == MemcachedCommandClass::MetaDebug => {
+                MemcachedStatus::NotFound
+            }
             MemcachedReplyKind::End | MemcachedReplyKind::En => MemcachedStatus::Miss,
-            MemcachedReplyKind::Hd | MemcachedReplyKind::Va | MemcachedReplyKind::Ok => match class {
+            MemcachedReplyKind::Hd | MemcachedReplyKind::Va | MemcachedReplyKind::Ok => match class
+            {
                 MemcachedCommandClass::MetaGet => MemcachedStatus::Hit,
                 MemcachedCommandClass::MetaSet => MemcachedStatus::Stored,
                 MemcachedCommandClass::MetaDelete => MemcachedStatus::Deleted,
@@ -238,7 +267,10 @@ impl MemcachedReplyKind {
             MemcachedReplyKind::ServerError => MemcachedStatus::ServerError,
             MemcachedReplyKind::Busy => MemcachedStatus::Busy,
             MemcachedReplyKind::Other
-                if matches!(class, MemcachedCommandClass::Admin | MemcachedCommandClass::Watch) =>
+                if matches!(
+                    class,
+                    MemcachedCommandClass::Admin | MemcachedCommandClass::Watch
+                ) =>
             {
                 MemcachedStatus::Refused
             }
@@ -284,7 +316,11 @@ fn kind_of(word: &[u8]) -> MemcachedReplyKind {
         // "SERVER_ERROR: shutdown not enabled" has a colon in newer versions.
         b"SERVER_ERROR" | b"SERVER_ERROR:" | b"ERROR:" => MemcachedReplyKind::ServerError,
         b"BUSY" => MemcachedReplyKind::Busy,
-        digits if !digits.is_empty() && digits.len() <= 20 && digits.iter().all(u8::is_ascii_digit) => {
+        digits
+            if !digits.is_empty()
+                && digits.len() <= 20
+                && digits.iter().all(u8::is_ascii_digit) =>
+        {
             MemcachedReplyKind::Number
         }
         _ => MemcachedReplyKind::Other,
@@ -301,7 +337,11 @@ mod tests {
             ("VALUE k 0 17", MemcachedReplyKind::Value, 17),
             ("VALUE k 0 17 99", MemcachedReplyKind::Value, 17),
             ("VALUE k 0 -1", MemcachedReplyKind::Other, 0),
-            ("VALUE k 0 99999999999999999999", MemcachedReplyKind::Other, 0),
+            (
+                "VALUE k 0 99999999999999999999",
+                MemcachedReplyKind::Other,
+                0,
+            ),
             ("VA 4 kfoo O1", MemcachedReplyKind::Va, 4),
             ("VA", MemcachedReplyKind::Other, 0),
             ("12", MemcachedReplyKind::Number, 0),
@@ -309,7 +349,11 @@ mod tests {
             ("12 13", MemcachedReplyKind::Other, 0),
             ("", MemcachedReplyKind::Other, 0),
             ("END", MemcachedReplyKind::End, 0),
-            ("SERVER_ERROR out of memory", MemcachedReplyKind::ServerError, 0),
+            (
+                "SERVER_ERROR out of memory",
+                MemcachedReplyKind::ServerError,
+                0,
+            ),
         ] {
             let reply = MemcachedReply::read(line.as_bytes());
             assert_eq!((reply.kind, reply.bytes), (kind, bytes), "{line}");

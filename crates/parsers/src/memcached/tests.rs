@@ -12,7 +12,14 @@ mod binary;
 mod losses;
 mod udp;
 
-const FIELDS: &[&str] = &["command", "cache_key", "hit", "value_bytes", "status", "quality"];
+const FIELDS: &[&str] = &[
+    "command",
+    "cache_key",
+    "hit",
+    "value_bytes",
+    "status",
+    "quality",
+];
 
 fn dialogue(fields: &[&'static str]) -> ParserDialogue {
     ParserDialogue::new(&PROTOCOL, schema(), ALL, fields)
@@ -49,7 +56,11 @@ fn reads_and_stores() {
             (C, "get x\r\n"),
             (S, "END\r\n"),
         ],
-        &["set k - 5 stored exact", "get k true 5 hit exact", "get x false - miss exact"],
+        &[
+            "set k - 5 stored exact",
+            "get k true 5 hit exact",
+            "get x false - miss exact",
+        ],
     );
     check(
         &[
@@ -60,7 +71,11 @@ fn reads_and_stores() {
             (C, "append k 0 0 0\r\n\r\n"),
             (S, "STORED\r\n"),
         ],
-        &["cas k - 1 exists exact", "add k - 1 not_stored exact", "append k - 0 stored exact"],
+        &[
+            "cas k - 1 exists exact",
+            "add k - 1 not_stored exact",
+            "append k - 0 stored exact",
+        ],
     );
     check(
         &[(C, "gat 10 a b\r\n"), (S, "VALUE b 0 0\r\n\r\nEND\r\n")],
@@ -78,15 +93,36 @@ fn multi_get_gives_a_tuple_for_each_key() {
         "gets a true 1 hit exact",
         "gets d false - miss exact",
     ];
-    check(&[asked, (S, "VALUE a 0 1 7\r\nx\r\nVALUE c 0 2 8\r\nxy\r\nVALUE a 0 1 7\r\nx\r\nEND\r\n")], &rows);
+    check(
+        &[
+            asked,
+            (
+                S,
+                "VALUE a 0 1 7\r\nx\r\nVALUE c 0 2 8\r\nxy\r\nVALUE a 0 1 7\r\nx\r\nEND\r\n",
+            ),
+        ],
+        &rows,
+    );
     // A proxy may respond in another order.
-    check(&[asked, (S, "VALUE c 0 2 8\r\nxy\r\nVALUE a 0 1 7\r\nx\r\nVALUE a 0 1 7\r\nx\r\nEND\r\n")], &rows);
+    check(
+        &[
+            asked,
+            (
+                S,
+                "VALUE c 0 2 8\r\nxy\r\nVALUE a 0 1 7\r\nx\r\nVALUE a 0 1 7\r\nx\r\nEND\r\n",
+            ),
+        ],
+        &rows,
+    );
     check(
         &[(C, "get a\r\n"), (S, "VALUE z 0 1\r\nx\r\nEND\r\n")],
         &["- z true 1 hit half", "get a - - - half"],
     );
     check(
-        &[(C, "get a\r\n"), (S, "VALUE a 0 1\r\nx\r\nVALUE z 0 2\r\nxy\r\nEND\r\n")],
+        &[
+            (C, "get a\r\n"),
+            (S, "VALUE a 0 1\r\nx\r\nVALUE z 0 2\r\nxy\r\nEND\r\n"),
+        ],
         &["- z true 2 hit half", "get a true 1 hit exact"],
     );
 }
@@ -170,10 +206,17 @@ fn counters_deletes_and_touches() {
 fn noreply_is_not_waited_for() {
     check(
         &[
-            (C, "set a 0 0 1 noreply\r\nx\r\ndelete b noreply\r\nget a\r\n"),
+            (
+                C,
+                "set a 0 0 1 noreply\r\nx\r\ndelete b noreply\r\nget a\r\n",
+            ),
             (S, "VALUE a 0 1\r\nx\r\nEND\r\n"),
         ],
-        &["set a - 1 - exact", "delete b - - - exact", "get a true 1 hit exact"],
+        &[
+            "set a - 1 - exact",
+            "delete b - - - exact",
+            "get a true 1 hit exact",
+        ],
     );
 }
 
@@ -188,7 +231,11 @@ fn pipelines_and_split_commands() {
             (S, "\r\nEN\r"),
             (S, "\nEND\r\nEND\r\n"),
         ],
-        &["set p - 9 stored exact", "get p true 9 hit exact", "get q false - miss exact"],
+        &[
+            "set p - 9 stored exact",
+            "get p true 9 hit exact",
+            "get q false - miss exact",
+        ],
     );
 }
 
@@ -202,13 +249,25 @@ fn what_the_server_makes_of_bad_lines() {
             (C, "get t\r\n"),
             (S, "END\r\n"),
         ],
-        &["set t - 3 client_error exact", "ng - - - error exact", "get t false - miss exact"],
+        &[
+            "set t - 3 client_error exact",
+            "ng - - - error exact",
+            "get t false - miss exact",
+        ],
     );
     // No length, no block: the next line is a command.
-    for bad in ["set t 0 0 -1", "set t 0 0 99999999999", "set t 0 0 x", "set t 0 0"] {
+    for bad in [
+        "set t 0 0 -1",
+        "set t 0 0 99999999999",
+        "set t 0 0 x",
+        "set t 0 0",
+    ] {
         let line = format!("{bad}\r\nget a\r\n");
         check(
-            &[(C, &line), (S, "CLIENT_ERROR bad command line format\r\nEND\r\n")],
+            &[
+                (C, &line),
+                (S, "CLIENT_ERROR bad command line format\r\nEND\r\n"),
+            ],
             &["set t - - client_error exact", "get a false - miss exact"],
         );
     }
@@ -220,7 +279,10 @@ fn what_the_server_makes_of_bad_lines() {
             (C, "56789\r\nget a\r\n"),
             (S, "END\r\n"),
         ],
-        &["set big - 10 server_error untimed", "get a false - miss exact"],
+        &[
+            "set big - 10 server_error untimed",
+            "get a false - miss exact",
+        ],
     );
     // Key too long: old servers parse the value as a command and answer it, too; new ones do not.
     let long = "k".repeat(251);
@@ -232,15 +294,26 @@ fn what_the_server_makes_of_bad_lines() {
             "CLIENT_ERROR bad\r\nERROR\r\n",
             &[&*row, "- - - - error half", "get a false - miss exact"][..],
         ),
-        (&*set, "CLIENT_ERROR bad\r\n", &[&*row, "get a false - miss resync"]),
+        (
+            &*set,
+            "CLIENT_ERROR bad\r\n",
+            &[&*row, "get a false - miss resync"],
+        ),
         (
             "ms k S1\r\nx\r\n",
             "CLIENT_ERROR bad\r\nERROR\r\n",
-            &["ms k - 1 client_error exact", "- - - - error half", "get a false - miss exact"],
+            &[
+                "ms k - 1 client_error exact",
+                "- - - - error half",
+                "get a false - miss exact",
+            ],
         ),
     ] {
         let (mut d, n) = waiting_client(FIELDS);
-        d.client(bad).server(told).client("get a\r\n").server("END\r\n");
+        d.client(bad)
+            .server(told)
+            .client("get a\r\n")
+            .server("END\r\n");
         assert_eq!(d.rows()[n..], *rows);
     }
 }
@@ -251,15 +324,30 @@ fn responses_without_requests_are_halves() {
         &[(S, "VALUE k 0 2\r\nxx\r\nEND\r\n"), (S, "STORED\r\n")],
         &["- k true 2 hit half", "- - - - stored half"],
     );
-    check(&[(S, "ERROR Too many open connections\r\n")], &["- - - - error half"]);
-    check(&[(C, "get a\r\nget b\r\n"), (S, "END\r\n")], &["get a false - miss exact", "get b - - - half"]);
+    check(
+        &[(S, "ERROR Too many open connections\r\n")],
+        &["- - - - error half"],
+    );
+    check(
+        &[(C, "get a\r\nget b\r\n"), (S, "END\r\n")],
+        &["get a false - miss exact", "get b - - - half"],
+    );
 }
 
 #[test]
 fn what_the_client_had_heard_is_no_answer() {
     check(
-        &[(S, "END\r\n"), (C, "get a\r\n"), (S, "END\r\n"), (C, "get b\r\n")],
-        &["- - - - - half", "get a false - miss exact", "get b - - - half"],
+        &[
+            (S, "END\r\n"),
+            (C, "get a\r\n"),
+            (S, "END\r\n"),
+            (C, "get b\r\n"),
+        ],
+        &[
+            "- - - - - half",
+            "get a false - miss exact",
+            "get b - - - half",
+        ],
     );
 }
 
@@ -289,23 +377,50 @@ fn meta_commands() {
             "me x - - not_found exact",
         ],
     );
-    check(&[(C, "mg Zm9v b v\r\n"), (S, "VA 1 b\r\nx\r\n")], &["mg foo true 1 hit exact"]);
-    check(&[(C, "ms k S2 T0\r\nab\r\n"), (S, "OK\r\n")], &["ms k - 2 stored exact"]);
+    check(
+        &[(C, "mg Zm9v b v\r\n"), (S, "VA 1 b\r\nx\r\n")],
+        &["mg foo true 1 hit exact"],
+    );
+    check(
+        &[(C, "ms k S2 T0\r\nab\r\n"), (S, "OK\r\n")],
+        &["ms k - 2 stored exact"],
+    );
 }
 
 #[test]
 fn quiet_meta_commands_are_resolved_by_what_follows() {
     check(
-        &[(C, "mg a v q O1\r\nmg b v q O2\r\nmg c v q O3\r\nmn\r\n"), (S, "VA 1 O2\r\nx\r\nMN\r\n")],
-        &["mg a false - miss exact", "mg b true 1 hit exact", "mg c false - miss exact", "mn - - - ok exact"],
+        &[
+            (C, "mg a v q O1\r\nmg b v q O2\r\nmg c v q O3\r\nmn\r\n"),
+            (S, "VA 1 O2\r\nx\r\nMN\r\n"),
+        ],
+        &[
+            "mg a false - miss exact",
+            "mg b true 1 hit exact",
+            "mg c false - miss exact",
+            "mn - - - ok exact",
+        ],
     );
     check(
-        &[(C, "mg a v q k\r\nmg b v q k\r\nms c 1 q\r\nx\r\nmn\r\n"), (S, "VA 1 ka\r\nx\r\nMN\r\n")],
-        &["mg a true 1 hit exact", "mg b false - miss exact", "ms c - 1 stored exact", "mn - - - ok exact"],
+        &[
+            (C, "mg a v q k\r\nmg b v q k\r\nms c 1 q\r\nx\r\nmn\r\n"),
+            (S, "VA 1 ka\r\nx\r\nMN\r\n"),
+        ],
+        &[
+            "mg a true 1 hit exact",
+            "mg b false - miss exact",
+            "ms c - 1 stored exact",
+            "mn - - - ok exact",
+        ],
     );
     check(
         &[(C, "ma n q v\r\nma x q\r\nmn\r\n"), (S, "NF\r\nMN\r\n")],
-        &["- - - - not_found half", "ma n - - - half", "ma x - - - half", "mn - - - ok exact"],
+        &[
+            "- - - - not_found half",
+            "ma n - - - half",
+            "ma x - - - half",
+            "mn - - - ok exact",
+        ],
     );
     // One possible request, without a token.
     check(
@@ -314,8 +429,16 @@ fn quiet_meta_commands_are_resolved_by_what_follows() {
     );
     // Two candidates: ambiguous.
     check(
-        &[(C, "mg a v q\r\nmg b v q\r\nmn\r\n"), (S, "VA 1\r\nx\r\nMN\r\n")],
-        &["- - - 1 - half", "mg a - - - half", "mg b - - - half", "mn - - - ok exact"],
+        &[
+            (C, "mg a v q\r\nmg b v q\r\nmn\r\n"),
+            (S, "VA 1\r\nx\r\nMN\r\n"),
+        ],
+        &[
+            "- - - 1 - half",
+            "mg a - - - half",
+            "mg b - - - half",
+            "mn - - - ok exact",
+        ],
     );
     // Nothing follows them, but the server's stream has ended: silent.
     check(&[(C, "mg a v q\r\n")], &["mg a false - miss exact"]);
@@ -365,8 +488,13 @@ fn waiting_requests_are_bounded() {
 /// `n` pipelined requests and their responses.
 fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::ParserCounters) {
     let requests: String = (0..n).map(|i| format!("get k{i}\r\n")).collect();
-    let response =
-        |i| if i % 3 == 0 { "END\r\n".to_owned() } else { format!("VALUE k{i} 0 1\r\nx\r\nEND\r\n") };
+    let response = |i| {
+        if i % 3 == 0 {
+            "END\r\n".to_owned()
+        } else {
+            format!("VALUE k{i} 0 1\r\nx\r\nEND\r\n")
+        }
+    };
     let responses: String = (0..n).map(response).collect();
     let mut d = dialogue(&["cache_key", "hit", "quality"]);
     d.limits.outstanding_max = outstanding_max;
@@ -377,8 +505,15 @@ fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::ParserCoun
 #[test]
 fn a_pipeline_of_100_000_requests() {
     let (rows, counters) = pipeline(100_000, crate::ParserLimits::default().outstanding_max);
-    assert_eq!((rows.len(), counters), (100_000, crate::ParserCounters::default()));
-    assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("k{i} {} exact", i % 3 > 0)));
+    assert_eq!(
+        (rows.len(), counters),
+        (100_000, crate::ParserCounters::default())
+    );
+    assert!(
+        rows.iter()
+            .enumerate()
+            .all(|(i, row)| *row == format!("k{i} {} exact", i % 3 > 0))
+    );
 }
 
 #[test]
@@ -389,7 +524,11 @@ fn evicted_requests_are_counted_once() {
     let evicted = counters.evicted_requests as usize;
     assert!((3000..=3001).contains(&evicted), "{evicted}");
     for (i, row) in rows.iter().enumerate() {
-        let expected = if i < evicted { format!("k{i} - half") } else { format!("k{i} {} exact", i % 3 > 0) };
+        let expected = if i < evicted {
+            format!("k{i} - half")
+        } else {
+            format!("k{i} {} exact", i % 3 > 0)
+        };
         assert_eq!(*row, expected);
     }
 }
@@ -417,7 +556,10 @@ fn times_are_those_of_first_and_last_bytes() {
     assert_eq!(d.rows(), ["100000 10000 1000 121000"]);
     // A response before the end of the value: negative response time.
     let mut d = dialogue(&["response_time_ns", "transfer_time_ns", "quality"]);
-    d.client("set a 0 0 3\r\nab").server("SERVER_ERROR x\r\n").wait_us(9).client("c\r\n");
+    d.client("set a 0 0 3\r\nab")
+        .server("SERVER_ERROR x\r\n")
+        .wait_us(9)
+        .client("c\r\n");
     assert_eq!(d.rows(), ["- 0 untimed"]);
 }
 
@@ -425,7 +567,10 @@ fn times_are_those_of_first_and_last_bytes() {
 #[test]
 fn a_long_connection() {
     let mut parser = MemcachedParser::default();
-    let flow_end = |n| wire::Endpoint { addr: wire::Addr::v4([10, 0, 0, n]), port: 11211 };
+    let flow_end = |n| wire::Endpoint {
+        addr: wire::Addr::v4([10, 0, 0, n]),
+        port: 11211,
+    };
     let flow = crate::FlowContext {
         id: 1,
         client: flow_end(1),
@@ -440,8 +585,10 @@ fn a_long_connection() {
     };
     let mut counters = crate::ParserCounters::default();
     let schema = std::sync::Arc::new(schema());
-    let mut taps =
-        [crate::ParserSubscription::new(ALL, tuple::TupleWriter::new(schema.clone(), &[field::HIT]))];
+    let mut taps = [crate::ParserSubscription::new(
+        ALL,
+        tuple::TupleWriter::new(schema.clone(), &[field::HIT]),
+    )];
     let mut rows = 0;
     let asked = b"get some:key:of:usual:length\r\n";
     let told = b"VALUE some:key:of:usual:length 0 10\r\n0123456789\r\nEND\r\n";
@@ -452,7 +599,10 @@ fn a_long_connection() {
         let segment = |bytes, seq, ack| crate::StreamSegment {
             bytes,
             ts: now,
-            place: StreamPlace { seq, ack: Some(ack) },
+            place: StreamPlace {
+                seq,
+                ack: Some(ack),
+            },
         };
         let question = segment(asked, client, server);
         client = question.end();

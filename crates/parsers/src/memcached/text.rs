@@ -12,7 +12,8 @@ use super::command::{MemcachedCommand, MemcachedCommandClass, MemcachedTextComma
 use super::connection::{MemcachedConnection, MemcachedOpenResponse, MemcachedResponseEnd};
 use super::reply::{MemcachedReply, MemcachedReplyKind};
 use super::transaction::{
-    self, KEY_MAX, MemcachedRequestHead, MemcachedRequestLabel, MemcachedResponseSummary, RefusedValuePolicy,
+    self, KEY_MAX, MemcachedRequestHead, MemcachedRequestLabel, MemcachedResponseSummary,
+    RefusedValuePolicy,
 };
 use super::words::{
     MemcachedWords, MetaFlags, block_length, is_signed_number, meta_flags, number, without_end,
@@ -56,7 +57,12 @@ impl MemcachedConnection {
             let text = without_end(line.bytes);
             self.on_line(
                 direction,
-                MemcachedTextLine { text, span: MessageSpan::at(ts), place, end: line.end() },
+                MemcachedTextLine {
+                    text,
+                    span: MessageSpan::at(ts),
+                    place,
+                    end: line.end(),
+                },
                 out,
             );
         } else {
@@ -67,7 +73,12 @@ impl MemcachedConnection {
 
     /// Handles the rest of a partly held line, or a line that is too long.
     #[cold]
-    fn on_held_line(&mut self, direction: Direction, rest: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn on_held_line(
+        &mut self,
+        direction: Direction,
+        rest: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         let lane = self.lane(direction);
         lane.hold(rest, LINE_MAX, out);
         let is_cut = lane.state == MemcachedStreamState::LongHead;
@@ -79,14 +90,24 @@ impl MemcachedConnection {
         }
         self.on_line(
             direction,
-            MemcachedTextLine { text: without_end(&head), span, place, end: rest.end() },
+            MemcachedTextLine {
+                text: without_end(&head),
+                span,
+                place,
+                end: rest.end(),
+            },
             out,
         );
         self.lane(direction).give_back(head);
     }
 
     #[inline]
-    fn on_line(&mut self, direction: Direction, line: MemcachedTextLine<'_>, out: &mut ParserOutput<'_>) {
+    fn on_line(
+        &mut self,
+        direction: Direction,
+        line: MemcachedTextLine<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         match direction {
             Direction::ClientToServer => self.on_request_line(line, out),
             Direction::ServerToClient => self.on_reply_line(line, out),
@@ -97,11 +118,16 @@ impl MemcachedConnection {
     fn on_request_line(&mut self, line: MemcachedTextLine<'_>, out: &mut ParserOutput<'_>) {
         let mut words = MemcachedWords(line.text);
         let name = words.next().unwrap_or_default();
-        let Some((command, word)) = MemcachedCommand::of_word(name).and_then(|c| Some((c, c.word()?))) else {
+        let Some((command, word)) =
+            MemcachedCommand::of_word(name).and_then(|c| Some((c, c.word()?)))
+        else {
             return self.on_unknown(name, line, out);
         };
-        let mut asked =
-            MemcachedRequestHead { command, class: word.class, ..MemcachedRequestHead::default() };
+        let mut asked = MemcachedRequestHead {
+            command,
+            class: word.class,
+            ..MemcachedRequestHead::default()
+        };
         let mut value = 0;
         match word.class {
             MemcachedCommandClass::Retrieval => {
@@ -124,7 +150,9 @@ impl MemcachedConnection {
                         | MemcachedCommandClass::Touch
                         | MemcachedCommandClass::Admin
                 );
-                if class == MemcachedCommandClass::Farewell || may_be_silent && says_noreply(line.text) {
+                if class == MemcachedCommandClass::Farewell
+                    || may_be_silent && says_noreply(line.text)
+                {
                     asked.expects = ResponseExpectation::Nothing;
                 }
                 asked.class = class_of_subcommand(word, words);
@@ -184,10 +212,16 @@ impl MemcachedConnection {
             asked.refused = refused(flag.is_none() && key.is_some_and(|k| k.len() <= KEY_MAX));
             words = ahead;
         }
-        let MetaFlags { expects, key_form, echo, tag } = meta_flags(words);
+        let MetaFlags {
+            expects,
+            key_form,
+            echo,
+            tag,
+        } = meta_flags(words);
         (asked.expects, asked.key_form, asked.echo) = (expects, key_form, echo);
-        asked.label =
-            tag.map_or((MemcachedRequestLabel::None, &b""[..]), |tag| (MemcachedRequestLabel::Tag, tag));
+        asked.label = tag.map_or((MemcachedRequestLabel::None, &b""[..]), |tag| {
+            (MemcachedRequestLabel::Tag, tag)
+        });
         let request = self.begin_request(&asked, line.span, line.place);
         if let Some(key) = key {
             request.keys.push(key, None);
@@ -198,7 +232,10 @@ impl MemcachedConnection {
     /// Handles an unknown command, which is answered with `ERROR`.
     #[cold]
     fn on_unknown(&mut self, name: &[u8], line: MemcachedTextLine<'_>, out: &mut ParserOutput<'_>) {
-        let label = (MemcachedRequestLabel::Name, &name[..name.len().min(NAME_MAX)]);
+        let label = (
+            MemcachedRequestLabel::Name,
+            &name[..name.len().min(NAME_MAX)],
+        );
         let asked = MemcachedRequestHead {
             command: MemcachedCommand::Other,
             class: MemcachedCommandClass::Any,
@@ -259,17 +296,28 @@ impl MemcachedConnection {
         let was_exact = self.transactions.is_exact();
         let fit = |request: &_| transaction::fit_reply(request, reply);
         let (spot, response) = self.transactions.response(line.span.first, line.place, fit);
-        response.become_one(MemcachedResponseSummary::Text { first: reply.kind, last: None }, line.span.last);
+        response.become_one(
+            MemcachedResponseSummary::Text {
+                first: reply.kind,
+                last: None,
+            },
+            line.span.last,
+        );
         if let ResponseSlot::Apart(_) = spot {
             response.keep_flags(reply.flags);
-            out.counters.malformed_messages += u64::from(was_exact && !self.transactions.is_exact());
+            out.counters.malformed_messages +=
+                u64::from(was_exact && !self.transactions.is_exact());
         }
         Some(self.begin_answering(spot))
     }
 }
 
 fn refused(sound: bool) -> RefusedValuePolicy {
-    if sound { RefusedValuePolicy::Skipped } else { RefusedValuePolicy::MayBeRead }
+    if sound {
+        RefusedValuePolicy::Skipped
+    } else {
+        RefusedValuePolicy::MayBeRead
+    }
 }
 
 /// Whether `noreply` is the last word.
@@ -279,7 +327,10 @@ fn says_noreply(text: &[u8]) -> bool {
 }
 
 /// Class of a command with a subcommand: dumps of `lru_crawler` have many lines.
-fn class_of_subcommand(word: &MemcachedTextCommand, mut words: MemcachedWords<'_>) -> MemcachedCommandClass {
+fn class_of_subcommand(
+    word: &MemcachedTextCommand,
+    mut words: MemcachedWords<'_>,
+) -> MemcachedCommandClass {
     match (word.name, words.next()) {
         (b"lru_crawler", Some(b"metadump" | b"mgdump")) => MemcachedCommandClass::Lines,
         _ => word.class,

@@ -106,11 +106,13 @@ impl MemcachedRequest {
 
     /// Name of the command.
     pub fn name(&self) -> &[u8] {
-        self.command.name().unwrap_or(if self.label == MemcachedRequestLabel::Name {
-            &self.text
-        } else {
-            b""
-        })
+        self.command
+            .name()
+            .unwrap_or(if self.label == MemcachedRequestLabel::Name {
+                &self.text
+            } else {
+                b""
+            })
     }
 
     fn tag(&self) -> Option<&[u8]> {
@@ -152,9 +154,16 @@ pub enum MemcachedResponseSummary {
     #[default]
     Nothing,
     /// Its first and last line.
-    Text { first: MemcachedReplyKind, last: Option<MemcachedReplyKind> },
+    Text {
+        first: MemcachedReplyKind,
+        last: Option<MemcachedReplyKind>,
+    },
     /// A header.
-    Binary { opcode: u8, opaque: u32, status: MemcachedStatus },
+    Binary {
+        opcode: u8,
+        opaque: u32,
+        status: MemcachedStatus,
+    },
 }
 
 /// One response.
@@ -176,7 +185,8 @@ impl MemcachedResponse {
     /// Resets to an empty response.
     #[inline]
     pub fn become_one(&mut self, said: MemcachedResponseSummary, last: Timestamp) {
-        (self.said, self.seen, self.value_bytes, self.last) = (said, MessageCompleteness::Whole, None, last);
+        (self.said, self.seen, self.value_bytes, self.last) =
+            (said, MessageCompleteness::Whole, None, last);
         self.came.clear();
         self.flags.clear();
     }
@@ -211,11 +221,12 @@ impl MemcachedResponse {
     /// Status for a command of this class; for a retrieval, of the keys that were not returned.
     pub fn status(&self, class: MemcachedCommandClass) -> MemcachedStatus {
         match self.said {
-            MemcachedResponseSummary::Text { last: Some(kind), .. } => kind.status(class),
+            MemcachedResponseSummary::Text {
+                last: Some(kind), ..
+            } => kind.status(class),
             MemcachedResponseSummary::Binary { status, .. } => status,
-            MemcachedResponseSummary::Text { last: None, .. } | MemcachedResponseSummary::Nothing => {
-                MemcachedStatus::Unknown
-            }
+            MemcachedResponseSummary::Text { last: None, .. }
+            | MemcachedResponseSummary::Nothing => MemcachedStatus::Unknown,
         }
     }
 
@@ -247,11 +258,10 @@ impl RequestMatcher<MemcachedRequest> for MemcachedResponse {
                 let key = self.came.get(0).map_or(&b""[..], |(key, _)| key);
                 fit_binary(request, opcode, opaque, key)
             }
-            MemcachedResponseSummary::Text { first: MemcachedReplyKind::Value, .. }
-                if !request.keys.has_all(&self.came) =>
-            {
-                ResponseMatch::No
-            }
+            MemcachedResponseSummary::Text {
+                first: MemcachedReplyKind::Value,
+                ..
+            } if !request.keys.has_all(&self.came) => ResponseMatch::No,
             MemcachedResponseSummary::Text { first, .. } => {
                 fit_text(request, first, MemcachedWords(&self.flags))
             }
@@ -283,7 +293,11 @@ fn fit_text(
         return fit_flags(request, flags);
     }
     // If the request has a token or wants its key repeated, only an error comes without it.
-    if quiet && request.has_mark() && !kind.is_error() { ResponseMatch::No } else { ResponseMatch::Maybe }
+    if quiet && request.has_mark() && !kind.is_error() {
+        ResponseMatch::No
+    } else {
+        ResponseMatch::Maybe
+    }
 }
 
 fn fit_flags(request: &MemcachedRequest, flags: MemcachedWords<'_>) -> ResponseMatch {
@@ -309,7 +323,12 @@ fn fit_flags(request: &MemcachedRequest, flags: MemcachedWords<'_>) -> ResponseM
 
 /// Whether a binary response can answer `request`.
 #[inline]
-pub fn fit_binary(request: &MemcachedRequest, opcode: u8, opaque: u32, key: &[u8]) -> ResponseMatch {
+pub fn fit_binary(
+    request: &MemcachedRequest,
+    opcode: u8,
+    opaque: u32,
+    key: &[u8],
+) -> ResponseMatch {
     if !request.is_named(opcode, opaque, key) {
         ResponseMatch::No
     } else if key.is_empty() || request.keys.is_empty() {

@@ -120,12 +120,18 @@ impl MemcachedUdpExchanges {
         ts: Timestamp,
         out: &mut ParserOutput<'_>,
     ) {
-        let Some((frame, bytes)) = MemcachedUdpFrame::read(datagram).filter(|(_, b)| !b.is_empty()) else {
+        let Some((frame, bytes)) = MemcachedUdpFrame::read(datagram).filter(|(_, b)| !b.is_empty())
+        else {
             out.counters.malformed_messages += 1;
             return;
         };
-        let piece =
-            OutOfOrderDatagram { number: frame.number, total: frame.total, ts, cut, bytes: Vec::new() };
+        let piece = OutOfOrderDatagram {
+            number: frame.number,
+            total: frame.total,
+            ts,
+            cut,
+            bytes: Vec::new(),
+        };
         match direction {
             Direction::ClientToServer => self.on_request(frame.id, piece, bytes, out),
             Direction::ServerToClient => self.on_response(frame.id, piece, bytes, out),
@@ -140,7 +146,13 @@ impl MemcachedUdpExchanges {
     }
 
     /// Handles a request, which must fit one datagram (memcached rejects others).
-    fn on_request(&mut self, id: u16, piece: OutOfOrderDatagram, bytes: &[u8], out: &mut ParserOutput<'_>) {
+    fn on_request(
+        &mut self,
+        id: u16,
+        piece: OutOfOrderDatagram,
+        bytes: &[u8],
+        out: &mut ParserOutput<'_>,
+    ) {
         if piece.number > 0 {
             out.counters.skipped_bytes += bytes.len() as u64;
             return;
@@ -162,7 +174,9 @@ impl MemcachedUdpExchanges {
         let place = self.place(id).unwrap_or_else(|| self.start(id, stage, out));
         let exchange = &mut self.open[place];
         (exchange.stage, exchange.last) = (stage, piece.ts);
-        exchange.stream.feed(Direction::ClientToServer, bytes, piece.cut, piece.ts, out);
+        exchange
+            .stream
+            .feed(Direction::ClientToServer, bytes, piece.cut, piece.ts, out);
         match stage {
             MemcachedUdpStage::Doubtful => exchange.stream.forget(out),
             _ => exchange.read_later(out),
@@ -171,10 +185,18 @@ impl MemcachedUdpExchanges {
         self.end_late(out);
     }
 
-    fn on_response(&mut self, id: u16, piece: OutOfOrderDatagram, bytes: &[u8], out: &mut ParserOutput<'_>) {
+    fn on_response(
+        &mut self,
+        id: u16,
+        piece: OutOfOrderDatagram,
+        bytes: &[u8],
+        out: &mut ParserOutput<'_>,
+    ) {
         let place = match self.place(id) {
             Some(place) => place,
-            None if self.ids.is_fresh(id) => self.start(id, MemcachedUdpStage::Early(self.ids.requests), out),
+            None if self.ids.is_fresh(id) => {
+                self.start(id, MemcachedUdpStage::Early(self.ids.requests), out)
+            }
             None if piece.number == 0 => self.start(id, MemcachedUdpStage::Asked, out),
             None => {
                 out.counters.skipped_bytes += bytes.len() as u64;
@@ -184,7 +206,9 @@ impl MemcachedUdpExchanges {
         let exchange = &mut self.open[place];
         exchange.last = piece.ts;
         match (exchange.stage, piece.number.cmp(&exchange.next)) {
-            (MemcachedUdpStage::Early(_), _) | (_, Ordering::Greater) => exchange.keep(piece, bytes, out),
+            (MemcachedUdpStage::Early(_), _) | (_, Ordering::Greater) => {
+                exchange.keep(piece, bytes, out)
+            }
             (_, Ordering::Equal) => {
                 exchange.read(&piece, bytes, out);
                 exchange.read_later(out);
@@ -251,9 +275,14 @@ impl MemcachedUdpExchanges {
 
 impl MemcachedUdpExchange {
     fn read(&mut self, piece: &OutOfOrderDatagram, bytes: &[u8], out: &mut ParserOutput<'_>) {
-        self.stream.feed(Direction::ServerToClient, bytes, piece.cut, piece.ts, out);
+        self.stream
+            .feed(Direction::ServerToClient, bytes, piece.cut, piece.ts, out);
         // After a message's last datagram, the next message of the same id begins.
-        self.next = if self.next + 1 >= piece.total { 0 } else { self.next + 1 };
+        self.next = if self.next + 1 >= piece.total {
+            0
+        } else {
+            self.next + 1
+        };
     }
 
     fn read_later(&mut self, out: &mut ParserOutput<'_>) {
@@ -268,12 +297,18 @@ impl MemcachedUdpExchange {
     fn keep(&mut self, piece: OutOfOrderDatagram, bytes: &[u8], out: &mut ParserOutput<'_>) {
         // A server may send several messages of one datagram each.
         let known = piece.total > 1 && self.later.iter().any(|l| l.number == piece.number);
-        if known || self.later.len() >= LATER_MAX || self.later_bytes + bytes.len() > LATER_BYTES_MAX {
+        if known
+            || self.later.len() >= LATER_MAX
+            || self.later_bytes + bytes.len() > LATER_BYTES_MAX
+        {
             out.counters.skipped_bytes += bytes.len() as u64;
             return;
         }
         self.later_bytes += bytes.len();
-        self.later.push(OutOfOrderDatagram { bytes: bytes.to_vec(), ..piece });
+        self.later.push(OutOfOrderDatagram {
+            bytes: bytes.to_vec(),
+            ..piece
+        });
     }
 
     fn close(&mut self, out: &mut ParserOutput<'_>) {
@@ -295,12 +330,19 @@ impl MemcachedUdpStream {
         out: &mut ParserOutput<'_>,
     ) {
         let [at, other] = [direction as usize, 1 - direction as usize];
-        let place = StreamPlace { seq: self.next[at], ack: Some(self.next[other]) };
+        let place = StreamPlace {
+            seq: self.next[at],
+            ack: Some(self.next[other]),
+        };
         let segment = StreamSegment { bytes, ts, place };
         self.next[at] = segment.end();
         self.connection.on_bytes(direction, segment, out);
         if cut > 0 {
-            let gap = StreamGap { seq: self.next[at], len: cut.into(), ts };
+            let gap = StreamGap {
+                seq: self.next[at],
+                len: cut.into(),
+                ts,
+            };
             self.next[at] = gap.after(gap.len);
             self.connection.on_gap(direction, gap, out);
         }

@@ -19,7 +19,11 @@ impl MemcachedUdpFrame {
     pub fn read(datagram: &[u8]) -> Option<(MemcachedUdpFrame, &[u8])> {
         let (h, rest) = datagram.split_first_chunk::<FRAME_LEN>()?;
         let word = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
-        let frame = MemcachedUdpFrame { id: word(0), number: word(2), total: word(4) };
+        let frame = MemcachedUdpFrame {
+            id: word(0),
+            number: word(2),
+            total: word(4),
+        };
         // The last word is reserved; servers ignore it, and some clients leave stale data in it.
         (frame.number < frame.total).then_some((frame, rest))
     }

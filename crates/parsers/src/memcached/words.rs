@@ -84,7 +84,10 @@ pub fn number(word: &[u8]) -> Option<u64> {
 
 /// Whether the word is a decimal number with or without a sign.
 pub fn is_signed_number(word: &[u8]) -> bool {
-    let digits = word.strip_prefix(b"-").or(word.strip_prefix(b"+")).unwrap_or(word);
+    let digits = word
+        .strip_prefix(b"-")
+        .or(word.strip_prefix(b"+"))
+        .unwrap_or(word);
     number(digits).is_some()
 }
 
@@ -121,7 +124,10 @@ pub fn meta_flags(words: MemcachedWords<'_>) -> MetaFlags<'_> {
 
 /// Decodes standard Base64 with padding into `room`; `None`: invalid or too long.
 pub fn base64<'r>(text: &[u8], room: &'r mut [u8; 256]) -> Option<&'r [u8]> {
-    let body = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
+    let body = text
+        .strip_suffix(b"==")
+        .or(text.strip_suffix(b"="))
+        .unwrap_or(text);
     if text.is_empty() || !text.len().is_multiple_of(4) {
         return None;
     }
@@ -168,11 +174,15 @@ mod tests {
 
     #[test]
     fn words_are_split_at_blanks() {
-        for (line, words) in
-            [("get  a b ", vec!["get", "a", "b"]), ("", vec![]), ("  ", vec![]), ("x", vec!["x"])]
-        {
-            let got: Vec<_> =
-                MemcachedWords(line.as_bytes()).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
+        for (line, words) in [
+            ("get  a b ", vec!["get", "a", "b"]),
+            ("", vec![]),
+            ("  ", vec![]),
+            ("x", vec!["x"]),
+        ] {
+            let got: Vec<_> = MemcachedWords(line.as_bytes())
+                .map(|w| String::from_utf8_lossy(w).into_owned())
+                .collect();
             assert_eq!(got, words, "{line:?}");
         }
     }

@@ -5,7 +5,10 @@ use tuple::TextFold;
 use super::fingerprint;
 
 /// Redaction: a statement is replaced by its fingerprint.
-const LITERALS: TextFold = TextFold { name: "sql", fold: |_, sql, out| fingerprint::fingerprint(sql, out) };
+const LITERALS: TextFold = TextFold {
+    name: "sql",
+    fold: |_, sql, out| fingerprint::fingerprint(sql, out),
+};
 
 tuple::fields! {
     QUERY: Text, None, "query", "text of the statement (up to 64 KiB), also if it was prepared earlier; database name for init_db" => LITERALS;

@@ -96,7 +96,9 @@ impl MysqlRequestKind {
     /// Form of the server's response.
     pub fn awaited(self) -> MysqlResponseForm {
         match self {
-            MysqlRequestKind::Login | MysqlRequestKind::Command(CHANGE_USER) => MysqlResponseForm::Auth,
+            MysqlRequestKind::Login | MysqlRequestKind::Command(CHANGE_USER) => {
+                MysqlResponseForm::Auth
+            }
             MysqlRequestKind::TlsRequest
             | MysqlRequestKind::Command(QUIT | STMT_CLOSE | STMT_SEND_LONG_DATA) => {
                 MysqlResponseForm::Nothing
@@ -105,7 +107,9 @@ impl MysqlRequestKind {
             MysqlRequestKind::Command(STMT_FETCH) => MysqlResponseForm::Rows,
             MysqlRequestKind::Command(0x04) => MysqlResponseForm::Columns,
             MysqlRequestKind::Command(0x09) => MysqlResponseForm::Text,
-            MysqlRequestKind::Command(0x12 | 0x13 | 0x1e | 0x20 | 0x21) => MysqlResponseForm::Stream,
+            MysqlRequestKind::Command(0x12 | 0x13 | 0x1e | 0x20 | 0x21) => {
+                MysqlResponseForm::Stream
+            }
             MysqlRequestKind::Connect | MysqlRequestKind::Command(_) | MysqlRequestKind::Unseen => {
                 MysqlResponseForm::Result
             }
@@ -114,18 +118,29 @@ impl MysqlRequestKind {
 
     /// Whether the payload is text to show: SQL or a database name.
     pub fn has_text(self) -> bool {
-        matches!(self, MysqlRequestKind::Command(QUERY | STMT_PREPARE | INIT_DB))
+        matches!(
+            self,
+            MysqlRequestKind::Command(QUERY | STMT_PREPARE | INIT_DB)
+        )
     }
 
     /// Whether it refers to a prepared statement, whose id follows the command byte.
     pub fn has_statement(self) -> bool {
-        let of_statement = |c| matches!(c, STMT_EXECUTE..=STMT_RESET | STMT_FETCH | STMT_BULK_EXECUTE);
+        let of_statement = |c| {
+            matches!(
+                c,
+                STMT_EXECUTE..=STMT_RESET | STMT_FETCH | STMT_BULK_EXECUTE
+            )
+        };
         matches!(self, MysqlRequestKind::Command(c) if of_statement(c))
     }
 
     /// Whether its response may request a file from the client.
     pub fn may_upload(self) -> bool {
-        matches!(self, MysqlRequestKind::Command(QUERY | STMT_EXECUTE | STMT_BULK_EXECUTE))
+        matches!(
+            self,
+            MysqlRequestKind::Command(QUERY | STMT_EXECUTE | STMT_BULK_EXECUTE)
+        )
     }
 }
 
@@ -223,12 +238,21 @@ pub fn is_sql(text: &[u8]) -> bool {
             [b' ' | b'\t' | b'\r' | b'\n' | b'(' | b';', rest @ ..] => rest,
             // Executable comment.
             [b'/', b'*', b'!', rest @ ..] | [b'/', b'*', b'M', b'!', rest @ ..] => {
-                &rest[rest.iter().take(6).take_while(|b| b.is_ascii_digit()).count()..]
+                &rest[rest
+                    .iter()
+                    .take(6)
+                    .take_while(|b| b.is_ascii_digit())
+                    .count()..]
             }
-            [b'/', b'*', rest @ ..] => match memchr::memmem::find(&rest[..rest.len().min(512)], b"*/") {
-                Some(end) => &rest[end + 2..],
-                None => return rest.len() > 2 && rest.iter().take(32).all(|b| (b' '..0x7f).contains(b)),
-            },
+            [b'/', b'*', rest @ ..] => {
+                match memchr::memmem::find(&rest[..rest.len().min(512)], b"*/") {
+                    Some(end) => &rest[end + 2..],
+                    None => {
+                        return rest.len() > 2
+                            && rest.iter().take(32).all(|b| (b' '..0x7f).contains(b));
+                    }
+                }
+            }
             [b'-', b'-', rest @ ..] | [b'#', rest @ ..] => {
                 match memchr::memchr(b'\n', &rest[..rest.len().min(512)]) {
                     Some(end) => &rest[end + 1..],
@@ -239,19 +263,29 @@ pub fn is_sql(text: &[u8]) -> bool {
         }
     }
     let word = text.iter().take_while(|b| b.is_ascii_alphabetic()).count();
-    let ends = text.get(word).is_none_or(|b| b.is_ascii_whitespace() || b"(/;*`'\"@-#".contains(b));
-    ends && word <= 12 && VERBS.iter().any(|v| v.as_bytes().eq_ignore_ascii_case(&text[..word]))
+    let ends = text
+        .get(word)
+        .is_none_or(|b| b.is_ascii_whitespace() || b"(/;*`'\"@-#".contains(b));
+    ends && word <= 12
+        && VERBS
+            .iter()
+            .any(|v| v.as_bytes().eq_ignore_ascii_case(&text[..word]))
 }
 
 /// Effect of `sql` on the default database; `cut`: its end is missing.
 pub fn database_after(sql: &[u8], cut: bool) -> DefaultDatabase {
     let sql = behind_comments(sql);
     let Some(name) = behind_use(sql) else {
-        let may_be_use =
-            cut && sql.len() <= USE.len() && USE[..sql.len().min(USE.len())].eq_ignore_ascii_case(sql);
-        let later =
-            memchr::memchr_iter(b';', sql).any(|end| behind_use(sql[end + 1..].trim_ascii_start()).is_some());
-        return if may_be_use || later { DefaultDatabase::Unread } else { DefaultDatabase::Unchanged };
+        let may_be_use = cut
+            && sql.len() <= USE.len()
+            && USE[..sql.len().min(USE.len())].eq_ignore_ascii_case(sql);
+        let later = memchr::memchr_iter(b';', sql)
+            .any(|end| behind_use(sql[end + 1..].trim_ascii_start()).is_some());
+        return if may_be_use || later {
+            DefaultDatabase::Unread
+        } else {
+            DefaultDatabase::Unchanged
+        };
     };
     let (name, rest) = match name.trim_ascii_start().strip_prefix(b"`") {
         Some(quoted) => match memchr::memchr(b'`', quoted) {
@@ -260,7 +294,9 @@ pub fn database_after(sql: &[u8], cut: bool) -> DefaultDatabase {
         },
         None => {
             let name = name.trim_ascii_start();
-            let end = name.iter().position(|b| b.is_ascii_whitespace() || b";`/#-".contains(b));
+            let end = name
+                .iter()
+                .position(|b| b.is_ascii_whitespace() || b";`/#-".contains(b));
             name.split_at(end.unwrap_or(name.len()))
         }
     };
@@ -277,7 +313,9 @@ const USE: &[u8] = b"use";
 /// The part after `USE`, if `sql` begins with it.
 fn behind_use(sql: &[u8]) -> Option<&[u8]> {
     let (verb, name) = sql.split_at_checked(USE.len())?;
-    let ends = name.first().is_some_and(|b| b.is_ascii_whitespace() || *b == b'`' || *b == b'/');
+    let ends = name
+        .first()
+        .is_some_and(|b| b.is_ascii_whitespace() || *b == b'`' || *b == b'/');
     (ends && verb.eq_ignore_ascii_case(USE)).then_some(name)
 }
 
@@ -285,7 +323,9 @@ fn behind_use(sql: &[u8]) -> Option<&[u8]> {
 fn behind_comments(sql: &[u8]) -> &[u8] {
     let mut sql = sql.trim_ascii_start();
     while let Some(comment) = sql.strip_prefix(b"/*") {
-        let Some(end) = memchr::memmem::find(comment, b"*/") else { break };
+        let Some(end) = memchr::memmem::find(comment, b"*/") else {
+            break;
+        };
         sql = comment[end + 2..].trim_ascii_start();
     }
     sql
@@ -352,9 +392,16 @@ mod tests {
         ] {
             assert!(is_sql(sql.as_bytes()), "{sql}");
         }
-        for other in
-            ["", "selection", "hello world", "\0\0\0\0", "S", "12", "set\u{1}x", "/*\u{1}\u{2}\u{3}\u{4}"]
-        {
+        for other in [
+            "",
+            "selection",
+            "hello world",
+            "\0\0\0\0",
+            "S",
+            "12",
+            "set\u{1}x",
+            "/*\u{1}\u{2}\u{3}\u{4}",
+        ] {
             assert!(!is_sql(other.as_bytes()), "{other:?}");
         }
     }
@@ -402,7 +449,11 @@ mod tests {
             ("SELECT", Unchanged),
             ("usual", Unchanged),
         ] {
-            assert_eq!(database_after(seen.as_bytes(), true), expected, "{seen} and more");
+            assert_eq!(
+                database_after(seen.as_bytes(), true),
+                expected,
+                "{seen} and more"
+            );
         }
     }
 }

@@ -110,7 +110,12 @@ impl MysqlDecompressor {
     }
 
     /// Decompresses a piece of the next `n` bytes of a payload.
-    fn inflate<'a>(&mut self, bytes: &mut &[u8], n: usize, scratch: &'a mut [u8]) -> DecompressedPiece<'a> {
+    fn inflate<'a>(
+        &mut self,
+        bytes: &mut &[u8],
+        n: usize,
+        scratch: &'a mut [u8],
+    ) -> DecompressedPiece<'a> {
         if self.method.is_none() && n > 0 {
             // zstd frames begin with 28 b5 2f fd, zlib streams with x8 for window size x.
             self.method = Some(if bytes[0] & 0x0f == 8 && bytes[0] != 0x28 {
@@ -123,7 +128,9 @@ impl MysqlDecompressor {
             return DecompressedPiece::Unreadable;
         }
         let inside = self.inside.unwrap_or(0);
-        let zlib = self.zlib.get_or_insert_with(|| Box::new(Decompress::new(true)));
+        let zlib = self
+            .zlib
+            .get_or_insert_with(|| Box::new(Decompress::new(true)));
         let room = usize::try_from(inside).map_or(scratch.len(), |i| i.min(scratch.len()));
         let before = (zlib.total_in(), zlib.total_out());
         let status = zlib.decompress(&bytes[..n], &mut scratch[..room], FlushDecompress::None);
@@ -154,7 +161,8 @@ mod tests {
         if zlib {
             let mut c = flate2::Compress::new(flate2::Compression::default(), true);
             body = Vec::with_capacity(payload.len() + 100);
-            c.compress_vec(payload, &mut body, flate2::FlushCompress::Finish).expect("compresses in memory");
+            c.compress_vec(payload, &mut body, flate2::FlushCompress::Finish)
+                .expect("compresses in memory");
         }
         let len = |n: usize| (n as u32).to_le_bytes()[..3].to_vec();
         let inside = if zlib { payload.len() } else { 0 };
@@ -175,13 +183,22 @@ mod tests {
     #[test]
     fn what_was_packed_comes_out_however_it_is_cut() {
         let long: Vec<u8> = (0..5000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
-        let wire =
-            [packet(b"hello", false), packet(&long, true), packet(b"", false), packet(b"end", true)].concat();
+        let wire = [
+            packet(b"hello", false),
+            packet(&long, true),
+            packet(b"", false),
+            packet(b"end", true),
+        ]
+        .concat();
         let expected = [&b"hello"[..], &long, b"end"].concat();
         for cut in [1, 2, 3, 7, 100, 100_000] {
             let mut u = MysqlDecompressor::default();
             let mut out = Vec::new();
-            assert!(wire.chunks(cut).all(|chunk| unpack(&mut u, chunk, &mut out)), "{cut}");
+            assert!(
+                wire.chunks(cut)
+                    .all(|chunk| unpack(&mut u, chunk, &mut out)),
+                "{cut}"
+            );
             assert!(out == expected, "{cut}");
         }
     }
@@ -203,9 +220,16 @@ mod tests {
 
     #[test]
     fn other_bytes_are_unreadable() {
-        for body in [&b"\x28\xb5\x2f\xfd1234"[..], b"\x78\x9c\xff\xff\xff\xff\xff", b"\x00\x01"] {
+        for body in [
+            &b"\x28\xb5\x2f\xfd1234"[..],
+            b"\x78\x9c\xff\xff\xff\xff\xff",
+            b"\x00\x01",
+        ] {
             let wire = [&[body.len() as u8, 0, 0, 0, 99, 0, 0], body].concat();
-            assert!(!unpack(&mut MysqlDecompressor::default(), &wire, &mut Vec::new()), "{body:?}");
+            assert!(
+                !unpack(&mut MysqlDecompressor::default(), &wire, &mut Vec::new()),
+                "{body:?}"
+            );
         }
     }
 }

@@ -76,7 +76,12 @@ struct MysqlCompressedLayer {
 }
 
 impl StreamParser for MysqlConnection {
-    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         if !self.started {
             self.start(out);
         }
@@ -92,11 +97,17 @@ impl StreamParser for MysqlConnection {
         }
         // Bytes cut by the snaplen arrived with the bytes before them.
         let cut = gap.ts == self.lanes[direction as usize].arrived;
-        let Some(packed) = &mut self.packed else { return self.gap(direction, gap, cut, out) };
+        let Some(packed) = &mut self.packed else {
+            return self.gap(direction, gap, cut, out);
+        };
         match packed.unpacking[direction as usize].gap(gap.len) {
             Some(inside) => {
                 let next = &mut packed.next[direction as usize];
-                let gap = StreamGap { seq: *next, len: inside, ..gap };
+                let gap = StreamGap {
+                    seq: *next,
+                    len: inside,
+                    ..gap
+                };
                 *next = gap.after(inside);
                 self.gap(direction, gap, cut, out);
             }
@@ -116,9 +127,11 @@ impl StreamParser for MysqlConnection {
     }
 
     fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
-        let is_between =
-            |lane: &MysqlByteStream| lane.sync == MysqlSyncState::Reading && lane.framing.is_between();
-        let goes_on = self.packed.is_none() && self.lanes.iter().all(is_between) && self.session.rest(out);
+        let is_between = |lane: &MysqlByteStream| {
+            lane.sync == MysqlSyncState::Reading && lane.framing.is_between()
+        };
+        let goes_on =
+            self.packed.is_none() && self.lanes.iter().all(is_between) && self.session.rest(out);
         if !goes_on {
             self.on_close(out);
         }
@@ -146,13 +159,20 @@ impl MysqlConnection {
             self.started = true;
             self.session.start(out);
             if out.flow.midstream {
-                self.lanes.iter_mut().for_each(|lane| lane.sync = MysqlSyncState::Joining);
+                self.lanes
+                    .iter_mut()
+                    .for_each(|lane| lane.sync = MysqlSyncState::Joining);
             }
         }
     }
 
     /// Handles bytes as on the wire.
-    fn bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         let mut rest = segment;
         while !rest.bytes.is_empty() && !self.session.done {
             match self.packed.take() {
@@ -190,8 +210,15 @@ impl MysqlConnection {
         if lane.sync != MysqlSyncState::Reading || !lane.framing.gap(gap.len, cut) {
             return self.lose(direction, out);
         }
-        let place = StreamPlace { seq: gap.after(gap.len), ack: lane.heard };
-        let ended = StreamSegment { bytes: &[], ts: lane.arrived, place };
+        let place = StreamPlace {
+            seq: gap.after(gap.len),
+            ack: lane.heard,
+        };
+        let ended = StreamSegment {
+            bytes: &[],
+            ts: lane.arrived,
+            place,
+        };
         match direction {
             Direction::ClientToServer => self.client_packets(ended, out),
             Direction::ServerToClient => self.server_packets(ended, out),
@@ -204,7 +231,9 @@ impl MysqlConnection {
         let first = lane.sync == MysqlSyncState::Reading;
         out.counters.resyncs += u64::from(first);
         match direction {
-            Direction::ClientToServer if first => self.session.client_lost(lane.framing.partial(), out),
+            Direction::ClientToServer if first => {
+                self.session.client_lost(lane.framing.partial(), out)
+            }
             Direction::ClientToServer => self.session.miss_requests(),
             Direction::ServerToClient => self.session.server_lost(out),
         }
@@ -214,7 +243,12 @@ impl MysqlConnection {
     /// Ends parsing: pending transactions are written.
     fn give_up(&mut self, out: &mut ParserOutput<'_>) {
         if !self.session.done {
-            self.session.adopt(self.lanes[Direction::ClientToServer as usize].framing.partial(), out);
+            self.session.adopt(
+                self.lanes[Direction::ClientToServer as usize]
+                    .framing
+                    .partial(),
+                out,
+            );
             self.session.close(out);
         }
     }
@@ -232,7 +266,14 @@ impl MysqlConnection {
         let expected = lane.sync == MysqlSyncState::Joining || has_heard;
         lane.sync = MysqlSyncState::Lost;
         let may_be_packed = self.packed.is_none();
-        let found = lane.resync.find(&MysqlCommandLocator { expected, may_be_packed }, segment, out);
+        let found = lane.resync.find(
+            &MysqlCommandLocator {
+                expected,
+                may_be_packed,
+            },
+            segment,
+            out,
+        );
         let Some(found) = found else {
             self.session.miss_requests();
             return segment.behind(segment.bytes.len());
@@ -248,7 +289,11 @@ impl MysqlConnection {
         }
         let used = found.replay(|held| self.bytes(Direction::ClientToServer, held, out));
         let rest = segment.behind(used);
-        if packed { rest } else { self.client_packets(rest, out) }
+        if packed {
+            rest
+        } else {
+            self.client_packets(rest, out)
+        }
     }
 
     #[inline]
@@ -262,7 +307,9 @@ impl MysqlConnection {
             let keep = self.session.client_keep();
             let framing = &mut self.lanes[Direction::ClientToServer as usize].framing;
             framing.set_place(segment.behind(segment.bytes.len() - rest.len()).place);
-            let Some(packet) = framing.next(&mut rest, segment.ts, keep) else { break };
+            let Some(packet) = framing.next(&mut rest, segment.ts, keep) else {
+                break;
+            };
             if !self.session.client_packet(&packet, out) {
                 self.lose(Direction::ClientToServer, out);
                 out.counters.skipped_bytes += rest.len() as u64;
@@ -286,7 +333,11 @@ impl MysqlConnection {
         if is_first && lane.sync == MysqlSyncState::Reading && lane.framing.is_between() {
             // A server's first packet has number 0, or was not seen.
             let begins = segment.bytes.get(3).is_none_or(|seq| *seq == 0);
-            lane.sync = if begins { MysqlSyncState::Reading } else { MysqlSyncState::Joining };
+            lane.sync = if begins {
+                MysqlSyncState::Reading
+            } else {
+                MysqlSyncState::Joining
+            };
         } else if lane.sync == MysqlSyncState::Joining && self.session.is_opening(segment.bytes) {
             lane.sync = MysqlSyncState::Reading;
         }
@@ -306,9 +357,16 @@ impl MysqlConnection {
 
     /// Searches for a response; returns the number of bytes before its remaining part.
     #[cold]
-    fn find_response(&mut self, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) -> Option<usize> {
+    fn find_response(
+        &mut self,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> Option<usize> {
         let lane = &mut self.lanes[Direction::ServerToClient as usize];
-        let place = lane.resync.candidate().map_or(segment.place, |candidate| candidate.place);
+        let place = lane
+            .resync
+            .candidate()
+            .map_or(segment.place, |candidate| candidate.place);
         // In a connection joined midway, the first response may answer an earlier request.
         let joining = (lane.sync == MysqlSyncState::Joining).then_some(MysqlExpectedResponse::ANY);
         let Some(expected) = self.session.expected_at(place).or(joining) else {
@@ -317,7 +375,9 @@ impl MysqlConnection {
             return None;
         };
         lane.sync = MysqlSyncState::Lost;
-        let found = lane.resync.find(&MysqlResponseLocator(expected), segment, out)?;
+        let found = lane
+            .resync
+            .find(&MysqlResponseLocator(expected), segment, out)?;
         lane.sync = MysqlSyncState::Reading;
         Some(found.replay(|held| _ = self.server_packets(held, out)))
     }
@@ -336,7 +396,9 @@ impl MysqlConnection {
             let keep = self.session.server_keep();
             let framing = &mut self.lanes[Direction::ServerToClient as usize].framing;
             framing.set_place(segment.behind(segment.bytes.len() - rest.len()).place);
-            let Some(packet) = framing.next(&mut rest, segment.ts, keep) else { break };
+            let Some(packet) = framing.next(&mut rest, segment.ts, keep) else {
+                break;
+            };
             if !self.session.server_packet(&packet, out) {
                 self.lose(Direction::ServerToClient, out);
                 out.counters.skipped_bytes += rest.len() as u64;
@@ -374,12 +436,18 @@ impl MysqlConnection {
         out.counters.compressed_flows += 1;
         let next = [self.lanes[Direction::ClientToServer as usize].end, server];
         let unpacking = [MysqlDecompressor::default(), MysqlDecompressor::default()];
-        self.packed = Some(Box::new(MysqlCompressedLayer { unpacking, next, scratch: vec![0; SCRATCH] }));
+        self.packed = Some(Box::new(MysqlCompressedLayer {
+            unpacking,
+            next,
+            scratch: vec![0; SCRATCH],
+        }));
     }
 
     /// Handles a connection joined midway that turns out to be compressed.
     fn join_packed(&mut self, out: &mut ParserOutput<'_>) {
-        self.lanes.iter_mut().for_each(|lane| lane.sync = MysqlSyncState::Reading);
+        self.lanes
+            .iter_mut()
+            .for_each(|lane| lane.sync = MysqlSyncState::Reading);
         self.session.join_packed();
         self.begin_packed(TcpSeq(0), out);
     }
@@ -391,7 +459,11 @@ impl MysqlConnection {
         segment: StreamSegment<'_>,
         out: &mut ParserOutput<'_>,
     ) {
-        let MysqlCompressedLayer { unpacking, next, scratch } = packed;
+        let MysqlCompressedLayer {
+            unpacking,
+            next,
+            scratch,
+        } = packed;
         let unpacking = &mut unpacking[direction as usize];
         let mut rest = segment.bytes;
         while !self.session.done {
@@ -402,7 +474,11 @@ impl MysqlConnection {
                         seq: next[direction as usize],
                         ack: Some(next[1 - direction as usize]),
                     };
-                    let piece = StreamSegment { bytes, place, ..segment };
+                    let piece = StreamSegment {
+                        bytes,
+                        place,
+                        ..segment
+                    };
                     next[direction as usize] = piece.end();
                     self.plain_bytes(direction, piece, out);
                 }

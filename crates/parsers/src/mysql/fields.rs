@@ -15,7 +15,12 @@ impl<'a> MysqlFieldReader<'a> {
 
     /// A little-endian integer of `n` (at most 8) bytes.
     pub fn int(&mut self, n: usize) -> Option<u64> {
-        Some(self.take(n)?.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b)))
+        Some(
+            self.take(n)?
+                .iter()
+                .rev()
+                .fold(0, |v, b| v << 8 | u64::from(*b)),
+        )
     }
 
     /// `int<lenenc>`.
@@ -45,7 +50,8 @@ impl<'a> MysqlFieldReader<'a> {
 
     /// `string<NUL>`, or all bytes if the NUL is missing.
     pub fn nul_str_or_rest(&mut self) -> &'a [u8] {
-        self.nul_str().unwrap_or_else(|| std::mem::take(&mut self.0))
+        self.nul_str()
+            .unwrap_or_else(|| std::mem::take(&mut self.0))
     }
 }
 
@@ -62,7 +68,10 @@ mod tests {
             (&[0xff], None),
             (&[0xfc, 1, 2], Some(0x201)),
             (&[0xfd, 1, 2, 3], Some(0x3_0201)),
-            (&[0xfe, 1, 0, 0, 0, 0, 0, 0, 0x80], Some(0x8000_0000_0000_0001)),
+            (
+                &[0xfe, 1, 0, 0, 0, 0, 0, 0, 0x80],
+                Some(0x8000_0000_0000_0001),
+            ),
             (&[0xfe, 1], None),
             (&[], None),
         ] {

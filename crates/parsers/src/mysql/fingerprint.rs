@@ -95,13 +95,17 @@ impl<'a> SqlFingerprinter<'a> {
     /// Reads one token, white space, or a comment; returns false at the end.
     #[inline]
     fn token(&mut self) -> bool {
-        let Some(&b) = self.sql.get(self.at) else { return false };
+        let Some(&b) = self.sql.get(self.at) else {
+            return false;
+        };
         match CLASS[b as usize] {
             SqlByteClass::Word => self.word(),
             SqlByteClass::Space => self.space(self.count(SqlByteClass::Space)),
             SqlByteClass::Digit => self.number_or_word(),
             SqlByteClass::Quote => self.string(b),
-            SqlByteClass::Comparison => self.put(SqlToken::Comparison, self.count(SqlByteClass::Comparison)),
+            SqlByteClass::Comparison => {
+                self.put(SqlToken::Comparison, self.count(SqlByteClass::Comparison))
+            }
             SqlByteClass::Other => self.sign(b),
         }
         true
@@ -128,9 +132,10 @@ impl<'a> SqlFingerprinter<'a> {
             b',' => self.put(SqlToken::Comma, 1),
             b'.' if self.last.ends_operand() => self.put(SqlToken::Dot, 1),
             b';' => self.put(SqlToken::Semicolon, 1),
-            b'-' if next == b'>' => {
-                self.put(SqlToken::Operator, 2 + usize::from(self.sql.get(self.at + 2) == Some(&b'>')))
-            }
+            b'-' if next == b'>' => self.put(
+                SqlToken::Operator,
+                2 + usize::from(self.sql.get(self.at + 2) == Some(&b'>')),
+            ),
             b':' if next == b'=' => self.put(SqlToken::Comparison, 2),
             _ => self.put(SqlToken::Operator, 1),
         }
@@ -143,7 +148,10 @@ impl<'a> SqlFingerprinter<'a> {
 
     /// Number of bytes of `class` from here on.
     fn count(&self, class: SqlByteClass) -> usize {
-        self.sql[self.at..].iter().take_while(|b| CLASS[**b as usize] == class).count()
+        self.sql[self.at..]
+            .iter()
+            .take_while(|b| CLASS[**b as usize] == class)
+            .count()
     }
 
     /// Length of the output.
@@ -192,7 +200,9 @@ impl<'a> SqlFingerprinter<'a> {
             TokenSpacing::Kept if self.spaced => true,
             // Two signs must not become a comment.
             TokenSpacing::Kept => {
-                next == SqlToken::Operator && self.last == SqlToken::Operator && self.ends_with_minus()
+                next == SqlToken::Operator
+                    && self.last == SqlToken::Operator
+                    && self.ends_with_minus()
             }
         }
     }
@@ -228,7 +238,9 @@ impl<'a> SqlFingerprinter<'a> {
     /// signs is kept.
     fn drop_sign(&mut self) {
         let unary = !self.before.ends_operand();
-        let [before @ .., b'-' | b'+'] = self.out.as_slice() else { return };
+        let [before @ .., b'-' | b'+'] = self.out.as_slice() else {
+            return;
+        };
         let several = matches!(before.trim_ascii_end().last(), Some(b'-' | b'+'));
         if self.last == SqlToken::Operator && unary && !several {
             self.out.pop();
@@ -265,7 +277,11 @@ impl<'a> SqlFingerprinter<'a> {
         };
         if marker > 0 {
             self.versioned = true;
-            let digits = rest[marker..].iter().take(6).take_while(|b| b.is_ascii_digit()).count();
+            let digits = rest[marker..]
+                .iter()
+                .take(6)
+                .take_while(|b| b.is_ascii_digit())
+                .count();
             return self.space(marker + digits);
         }
         let n = memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |n| n + 4);
@@ -275,11 +291,18 @@ impl<'a> SqlFingerprinter<'a> {
     /// Digits: a number, unless they begin a name.
     fn number_or_word(&mut self) {
         let rest = &self.sql[self.at..];
-        let digits =
-            |from: usize| rest[from.min(rest.len())..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let digits = |from: usize| {
+            rest[from.min(rest.len())..]
+                .iter()
+                .take_while(|b| b.is_ascii_digit())
+                .count()
+        };
         let mut n = digits(0);
         if n == 1 && rest[0] == b'0' && matches!(rest.get(1), Some(b'x' | b'X' | b'b' | b'B')) {
-            let hex = rest[2..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
+            let hex = rest[2..]
+                .iter()
+                .take_while(|b| b.is_ascii_hexdigit())
+                .count();
             n = if hex > 0 { 2 + hex } else { 1 };
         } else {
             if rest.get(n) == Some(&b'.') {
@@ -291,7 +314,9 @@ impl<'a> SqlFingerprinter<'a> {
                 n += if exponent > 0 { 1 + sign + exponent } else { 0 };
             }
         }
-        let named = rest.get(n).is_some_and(|b| CLASS[*b as usize] <= SqlByteClass::Digit)
+        let named = rest
+            .get(n)
+            .is_some_and(|b| CLASS[*b as usize] <= SqlByteClass::Digit)
             && !rest[..n].contains(&b'.');
         if named || self.last == SqlToken::Dot {
             self.word();
@@ -313,17 +338,26 @@ impl<'a> SqlFingerprinter<'a> {
         let word = &rest[..n.max(1)];
         let key = if n <= KEYWORD_MAX { key } else { 0 };
         // `x'ff'`, `N'…'`, `_utf8mb4'…'`: the prefix is part of the literal.
-        if let (Some(&quote @ (b'\'' | b'"')), [b'x' | b'X' | b'b' | b'B' | b'n' | b'N'] | [b'_', ..]) =
-            (rest.get(n), word)
+        if let (
+            Some(&quote @ (b'\'' | b'"')),
+            [b'x' | b'X' | b'b' | b'B' | b'n' | b'N'] | [b'_', ..],
+        ) = (rest.get(n), word)
         {
             self.at += n;
             return self.string(quote);
         }
-        let valued = matches!(self.last, SqlToken::Open | SqlToken::Comma | SqlToken::Comparison);
+        let valued = matches!(
+            self.last,
+            SqlToken::Open | SqlToken::Comma | SqlToken::Comparison
+        );
         if valued && matches!(key, NULL | TRUE | FALSE) {
             return self.value(n);
         }
-        let kind = if self.last == SqlToken::Dot { SqlToken::Word } else { word_of(key) };
+        let kind = if self.last == SqlToken::Dot {
+            SqlToken::Word
+        } else {
+            word_of(key)
+        };
         self.put(kind, word.len());
     }
 
@@ -364,9 +398,17 @@ impl<'a> SqlFingerprinter<'a> {
     /// Removes a row equal to an earlier one: `(?), (NOW()), (?)` becomes `(?), (NOW())`.
     fn drop_equal_row(&mut self, from: usize) {
         let (earlier, row) = self.out.split_at(from);
-        let Some(earlier) = earlier.strip_suffix(b", ") else { return };
-        let follows = earlier.strip_suffix(row).is_some_and(|rest| matches!(rest.last(), Some(b' ' | b'(')));
-        let is_known = || earlier.get(self.rows_from..).is_some_and(|rows| has_row(rows, row));
+        let Some(earlier) = earlier.strip_suffix(b", ") else {
+            return;
+        };
+        let follows = earlier
+            .strip_suffix(row)
+            .is_some_and(|rest| matches!(rest.last(), Some(b' ' | b'(')));
+        let is_known = || {
+            earlier
+                .get(self.rows_from..)
+                .is_some_and(|rows| has_row(rows, row))
+        };
         if follows || is_known() {
             let end = earlier.len();
             self.out.truncate(end);
@@ -377,8 +419,9 @@ impl<'a> SqlFingerprinter<'a> {
     fn drop_open_row(&mut self) {
         let open = self.open[..self.depth].iter().find(|at| **at & LISTED != 0);
         let from = open.map_or(self.out.len(), |at| (at & !LISTED) as usize);
-        if let Some(rows) =
-            self.out[..from].strip_suffix(b", ").filter(|rows| rows.ends_with(b")") && open.is_some())
+        if let Some(rows) = self.out[..from]
+            .strip_suffix(b", ")
+            .filter(|rows| rows.ends_with(b")") && open.is_some())
         {
             let end = rows.len();
             self.out.truncate(end);
@@ -425,7 +468,10 @@ mod tests {
     #[test]
     fn statements() {
         for (sql, expected) in [
-            ("SELECT c FROM sbtest1 WHERE id=101", "SELECT c FROM sbtest1 WHERE id = ?"),
+            (
+                "SELECT c FROM sbtest1 WHERE id=101",
+                "SELECT c FROM sbtest1 WHERE id = ?",
+            ),
             ("  select\n*\tfrom test ; ", "select * from test"),
             (
                 "/* lead */ SELECT id,\n\t name FROM item -- tail\n WHERE id = 7",
@@ -439,43 +485,82 @@ mod tests {
                 "select * from t where a=-5 and b = +1.5e-10 and c-3 > .5",
                 "select * from t where a = ? and b = ? and c-? > ?",
             ),
-            ("SELECT 0xAB, x'00ff', X'1', b'01', N'n', _utf8mb4'u', 0b11", "SELECT ?, ?, ?, ?, ?, ?, ?"),
+            (
+                "SELECT 0xAB, x'00ff', X'1', b'01', N'n', _utf8mb4'u', 0b11",
+                "SELECT ?, ?, ?, ?, ?, ?, ?",
+            ),
             (
                 "SELECT t1.c2, `we``ird 1`, @v1, @@session.x FROM db1.2024_log",
                 "SELECT t1.c2, `we``ird 1`, @v1, @@session.x FROM db1.2024_log",
             ),
-            ("SELECT * FROM t WHERE a IN(-1, - 2,3)", "SELECT * FROM t WHERE a IN (?)"),
-            ("SELECT * FROM t WHERE a in (?, ?)", "SELECT * FROM t WHERE a in (?)"),
-            ("SELECT * FROM t WHERE (a,b) IN ((1,2),(3,4), (5,6))", "SELECT * FROM t WHERE (a, b) IN ((?))"),
+            (
+                "SELECT * FROM t WHERE a IN(-1, - 2,3)",
+                "SELECT * FROM t WHERE a IN (?)",
+            ),
+            (
+                "SELECT * FROM t WHERE a in (?, ?)",
+                "SELECT * FROM t WHERE a in (?)",
+            ),
+            (
+                "SELECT * FROM t WHERE (a,b) IN ((1,2),(3,4), (5,6))",
+                "SELECT * FROM t WHERE (a, b) IN ((?))",
+            ),
             (
                 "SELECT * FROM t WHERE a IN (SELECT b FROM u WHERE c IN (1,2))",
                 "SELECT * FROM t WHERE a IN (SELECT b FROM u WHERE c IN (?))",
             ),
-            ("INSERT INTO t(a,b) VALUES(1,'x'),(2,'y'),(3,NULL)", "INSERT INTO t(a, b) VALUES (?)"),
+            (
+                "INSERT INTO t(a,b) VALUES(1,'x'),(2,'y'),(3,NULL)",
+                "INSERT INTO t(a, b) VALUES (?)",
+            ),
             (
                 "INSERT INTO t VALUES (NOW(),1),(2,3),(NOW(),4),(5,6),(7,DEFAULT),(8,9)",
                 "INSERT INTO t VALUES (NOW(), ?), (?), (?, DEFAULT)",
             ),
-            ("INSERT INTO t VALUES (1,(SELECT 1)),(2),(3)", "INSERT INTO t VALUES (?, (SELECT ?)), (?)"),
-            ("INSERT INTO t VALUES (1,2),(3,'abc", "INSERT INTO t VALUES (?)"),
-            ("INSERT INTO t VALUES (1,2),(3,(SELECT a FROM", "INSERT INTO t VALUES (?)"),
+            (
+                "INSERT INTO t VALUES (1,(SELECT 1)),(2),(3)",
+                "INSERT INTO t VALUES (?, (SELECT ?)), (?)",
+            ),
+            (
+                "INSERT INTO t VALUES (1,2),(3,'abc",
+                "INSERT INTO t VALUES (?)",
+            ),
+            (
+                "INSERT INTO t VALUES (1,2),(3,(SELECT a FROM",
+                "INSERT INTO t VALUES (?)",
+            ),
             ("INSERT INTO t VALUES (1,2),", "INSERT INTO t VALUES (?)"),
             ("INSERT INTO t VALUES (1,2", "INSERT INTO t VALUES (?"),
             (
                 "INSERT INTO t VALUES (NOW(), 1), (NOW(), 2) ON DUPLICATE KEY UPDATE a=VALUES(a), b=2",
                 "INSERT INTO t VALUES (NOW(), ?) ON DUPLICATE KEY UPDATE a = VALUES (a), b = ?",
             ),
-            ("SELECT COALESCE(1, 2), f(a, -1)", "SELECT COALESCE(?, ?), f(a, ?)"),
+            (
+                "SELECT COALESCE(1, 2), f(a, -1)",
+                "SELECT COALESCE(?, ?), f(a, ?)",
+            ),
             ("SELECT * FROM t LIMIT 10, 20", "SELECT * FROM t LIMIT ?, ?"),
             (
                 "SELECT a FROM t WHERE b IS NULL AND c = NULL AND d<=>TRUE",
                 "SELECT a FROM t WHERE b IS NULL AND c = ? AND d <=> ?",
             ),
-            ("SELECT /*!40001 SQL_NO_CACHE */ * FROM t", "SELECT SQL_NO_CACHE * FROM t"),
-            ("SELECT data->'$.a', data->>'$.b' FROM t", "SELECT data->?, data->>? FROM t"),
+            (
+                "SELECT /*!40001 SQL_NO_CACHE */ * FROM t",
+                "SELECT SQL_NO_CACHE * FROM t",
+            ),
+            (
+                "SELECT data->'$.a', data->>'$.b' FROM t",
+                "SELECT data->?, data->>? FROM t",
+            ),
             ("SET @a := 1; SET b=2;", "SET @a := ?; SET b = ?"),
-            ("SELECT DATE '2020-01-01', interval 1 day", "SELECT DATE ?, interval ? day"),
-            ("SELECT count(*) FROM naïve WHERE x='ü", "SELECT count(*) FROM naïve WHERE x = ?"),
+            (
+                "SELECT DATE '2020-01-01', interval 1 day",
+                "SELECT DATE ?, interval ? day",
+            ),
+            (
+                "SELECT count(*) FROM naïve WHERE x='ü",
+                "SELECT count(*) FROM naïve WHERE x = ?",
+            ),
             (
                 "SELECT * FROM t WHERE a BETWEEN 1 AND 5 AND b LIKE '%x'",
                 "SELECT * FROM t WHERE a BETWEEN ? AND ? AND b LIKE ?",
@@ -494,8 +579,13 @@ mod tests {
 
     #[test]
     fn a_bulk_insert_is_short() {
-        let rows: Vec<_> = (0..2000).map(|i| format!("({i}, 'name {i}', {}.5e0)", i * 3)).collect();
-        assert_eq!(of(format!("INSERT INTO t VALUES {}", rows.join(","))), "INSERT INTO t VALUES (?)");
+        let rows: Vec<_> = (0..2000)
+            .map(|i| format!("({i}, 'name {i}', {}.5e0)", i * 3))
+            .collect();
+        assert_eq!(
+            of(format!("INSERT INTO t VALUES {}", rows.join(","))),
+            "INSERT INTO t VALUES (?)"
+        );
     }
 
     #[test]

@@ -130,14 +130,20 @@ impl MysqlFraming {
     /// Skips complete packets while `is_row` accepts their sequence number and first byte; returns their
     /// number and bytes.
     #[inline]
-    pub fn skip_rows(&mut self, bytes: &mut &[u8], mut is_row: impl FnMut(u8, u8) -> bool) -> (u64, u64) {
+    pub fn skip_rows(
+        &mut self,
+        bytes: &mut &[u8],
+        mut is_row: impl FnMut(u8, u8) -> bool,
+    ) -> (u64, u64) {
         if self.header_len != 0 {
             return (0, 0);
         }
         let mut rest = *bytes;
         let mut rows = 0;
         while let (Some((len, seq)), Some(first)) = (header_of(rest), rest.get(HEADER)) {
-            let Some(behind) = rest.get(HEADER + len as usize..) else { break };
+            let Some(behind) = rest.get(HEADER + len as usize..) else {
+                break;
+            };
             if len == PACKET_MAX || len == 0 || !is_row(seq, *first) {
                 break;
             }
@@ -279,7 +285,11 @@ mod tests {
         let whole = b"\x03\0\0\x01abc\0\0\0\x02\x01\0\0\x03d";
         assert_eq!(
             packets(&[whole], 2),
-            [(1, 3, b"abc".to_vec(), 0, 0), (2, 0, vec![], 0, 0), (3, 1, b"d".to_vec(), 0, 0)]
+            [
+                (1, 3, b"abc".to_vec(), 0, 0),
+                (2, 0, vec![], 0, 0),
+                (3, 1, b"d".to_vec(), 0, 0)
+            ]
         );
         for cut in 1..7 {
             let (a, b) = whole.split_at(cut);
@@ -296,17 +306,29 @@ mod tests {
     #[test]
     fn gaps_in_a_payload_are_stepped_over() {
         let mut framing = MysqlFraming::default();
-        assert!(framing.next(&mut &b"\x08\0\0\x01ab"[..], Timestamp(0), |_| 8).is_none());
+        assert!(
+            framing
+                .next(&mut &b"\x08\0\0\x01ab"[..], Timestamp(0), |_| 8)
+                .is_none()
+        );
         assert!(framing.gap(3, false));
         let mut bytes = &b"cde\x01\0"[..];
-        let p = framing.next(&mut bytes, Timestamp(2), |_| 8).expect("a packet ends here");
+        let p = framing
+            .next(&mut bytes, Timestamp(2), |_| 8)
+            .expect("a packet ends here");
         assert_eq!((p.head, p.holed, p.span.last.0), (&b"ab"[..], true, 2));
         assert!(framing.next(&mut bytes, Timestamp(2), |_| 8).is_none());
         assert!(!framing.gap(1, false), "a header is missing");
         framing.reset();
-        assert!(framing.next(&mut &b"\x02\0\0\x01a"[..], Timestamp(0), |_| 8).is_none());
+        assert!(
+            framing
+                .next(&mut &b"\x02\0\0\x01a"[..], Timestamp(0), |_| 8)
+                .is_none()
+        );
         assert!(framing.gap(1, false));
-        let p = framing.next(&mut &b""[..], Timestamp(7), |_| 8).expect("the packet ends in the gap");
+        let p = framing
+            .next(&mut &b""[..], Timestamp(7), |_| 8)
+            .expect("the packet ends in the gap");
         assert_eq!((p.head, p.span.last.0), (&b"a"[..], 0));
     }
 

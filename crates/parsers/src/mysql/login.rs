@@ -60,7 +60,9 @@ pub fn greeting(payload: &[u8]) -> Option<u64> {
 /// Whether the first client packet is a TLS request.
 pub fn is_tls_request(payload: &[u8], len: u32) -> bool {
     match len {
-        32 => MysqlFieldReader(payload).int(4).is_some_and(|c| c & capability::SSL != 0),
+        32 => MysqlFieldReader(payload)
+            .int(4)
+            .is_some_and(|c| c & capability::SSL != 0),
         5 => MysqlFieldReader(payload)
             .int(2)
             .is_some_and(|c| c & capability::SSL != 0 && c & capability::PROTOCOL_41 == 0),
@@ -71,7 +73,9 @@ pub fn is_tls_request(payload: &[u8], len: u32) -> bool {
 /// Parses the client's login; `payload` is complete if `is_whole`, otherwise its first bytes.
 pub fn login(payload: &[u8], is_whole: bool) -> MysqlLogin<'_> {
     let mut login = MysqlLogin::default();
-    let Some(first) = MysqlFieldReader(payload).int(2) else { return login };
+    let Some(first) = MysqlFieldReader(payload).int(2) else {
+        return login;
+    };
     // Missing fields stay empty.
     let _ = if first & capability::PROTOCOL_41 == 0 {
         login.capabilities = Some(first);
@@ -88,9 +92,17 @@ pub fn change_user(payload: &[u8], capabilities: Option<u64>) -> MysqlLogin<'_> 
     let agreed = capabilities.unwrap_or(capability::SECURE_CONNECTION);
     let user = f.nul_str();
     let secure = agreed & (capability::SECURE_CONNECTION | capability::PLUGIN_AUTH_LENENC) != 0;
-    let auth = if secure { f.int(1).and_then(|n| f.take(n as usize)) } else { f.nul_str() };
+    let auth = if secure {
+        f.int(1).and_then(|n| f.take(n as usize))
+    } else {
+        f.nul_str()
+    };
     let database = auth.and_then(|_| f.nul_str()).filter(|d| !d.is_empty());
-    MysqlLogin { capabilities, user, database }
+    MysqlLogin {
+        capabilities,
+        user,
+        database,
+    }
 }
 
 /// Whether this is a plausible server version: printable and 1 to 128 bytes.
@@ -162,7 +174,9 @@ fn login_320<'a>(payload: &'a [u8], is_whole: bool, login: &mut MysqlLogin<'a>) 
 
 /// A string ended by NUL or by the end of the packet, if captured.
 fn last_str(mut f: MysqlFieldReader<'_>, is_whole: bool) -> Option<&[u8]> {
-    f.nul_str().or(is_whole.then_some(f.0)).filter(|s| !s.is_empty())
+    f.nul_str()
+        .or(is_whole.then_some(f.0))
+        .filter(|s| !s.is_empty())
 }
 
 #[cfg(test)]
@@ -201,16 +215,32 @@ mod tests {
         check(&bytes[..30], false, None, None);
         assert_eq!(login(&bytes[..32], false).capabilities, Some(0x3a68d));
         assert_eq!(login(&bytes[..3], false).capabilities, None);
-        check(b"\x8d\x24\0\0\0danny\0JNK\0shop", true, Some("danny"), Some("shop"));
-        check(b"\x8d\x24\0\0\0danny\0JNK\0shop", false, Some("danny"), None);
+        check(
+            b"\x8d\x24\0\0\0danny\0JNK\0shop",
+            true,
+            Some("danny"),
+            Some("shop"),
+        );
+        check(
+            b"\x8d\x24\0\0\0danny\0JNK\0shop",
+            false,
+            Some("danny"),
+            None,
+        );
         check(b"\x85\x24\0\0\0danny\0JNK\0", true, Some("danny"), None);
         check(b"\x85", false, None, None);
         for cut in 0..end {
             let whole = login(&bytes, true);
             let part = login(&bytes[..cut], false);
             assert!(part.user.is_none_or(|u| Some(u) == whole.user), "{cut}");
-            assert!(part.database.is_none_or(|d| Some(d) == whole.database), "{cut}");
+            assert!(
+                part.database.is_none_or(|d| Some(d) == whole.database),
+                "{cut}"
+            );
         }
-        assert_eq!(change_user(b"bob\0\x03abcdb\0\x21\0", None).database, Some(&b"db"[..]));
+        assert_eq!(
+            change_user(b"bob\0\x03abcdb\0\x21\0", None).database,
+            Some(&b"db"[..])
+        );
     }
 }

@@ -48,37 +48,49 @@ enum MysqlEvidence {
 }
 
 fn of_client(bytes: &[u8], context: ProbeContext) -> ProbeResult {
-    verdict(bytes, context.usual_port, ProbeResult::Request, |len, seq, payload| match seq {
-        0 => command_evidence(len, payload),
-        1 => login_evidence(len, payload),
-        _ => MysqlEvidence::Against,
-    })
+    verdict(
+        bytes,
+        context.usual_port,
+        ProbeResult::Request,
+        |len, seq, payload| match seq {
+            0 => command_evidence(len, payload),
+            1 => login_evidence(len, payload),
+            _ => MysqlEvidence::Against,
+        },
+    )
 }
 
 fn of_server(bytes: &[u8], context: ProbeContext) -> ProbeResult {
-    verdict(bytes, context.usual_port, ProbeResult::Response, |len, seq, payload| {
-        match (seq, payload.first()) {
-            (_, None) => MysqlEvidence::Open,
-            (0, Some(9 | 10)) => greeting_evidence(len, payload),
-            // Rejected: too many connections, host blocked or not allowed.
-            (0, Some(0xff)) if len > 3 && len < 512 => match MysqlFieldReader(&payload[1..]).int(2) {
-                Some(1040 | 1129 | 1130 | 1203 | 1226)
-                    if context.usual_port || is_text(len, &payload[3..]) =>
-                {
-                    MysqlEvidence::Strong
+    verdict(
+        bytes,
+        context.usual_port,
+        ProbeResult::Response,
+        |len, seq, payload| {
+            match (seq, payload.first()) {
+                (_, None) => MysqlEvidence::Open,
+                (0, Some(9 | 10)) => greeting_evidence(len, payload),
+                // Rejected: too many connections, host blocked or not allowed.
+                (0, Some(0xff)) if len > 3 && len < 512 => {
+                    match MysqlFieldReader(&payload[1..]).int(2) {
+                        Some(1040 | 1129 | 1130 | 1203 | 1226)
+                            if context.usual_port || is_text(len, &payload[3..]) =>
+                        {
+                            MysqlEvidence::Strong
+                        }
+                        None => MysqlEvidence::Open,
+                        Some(_) => MysqlEvidence::Against,
+                    }
                 }
-                None => MysqlEvidence::Open,
-                Some(_) => MysqlEvidence::Against,
-            },
-            (1, Some(0)) if len == 7 => match payload {
-                // OK with few or no changed rows, plausible status, no warnings.
-                [0, 0..=0xfa, 0..=0xfa, _, 0..=0x7f, 0, 0, ..] => MysqlEvidence::Weak,
-                _ if payload.len() < 7 => MysqlEvidence::Open,
+                (1, Some(0)) if len == 7 => match payload {
+                    // OK with few or no changed rows, plausible status, no warnings.
+                    [0, 0..=0xfa, 0..=0xfa, _, 0..=0x7f, 0, 0, ..] => MysqlEvidence::Weak,
+                    _ if payload.len() < 7 => MysqlEvidence::Open,
+                    _ => MysqlEvidence::Against,
+                },
                 _ => MysqlEvidence::Against,
-            },
-            _ => MysqlEvidence::Against,
-        }
-    })
+            }
+        },
+    )
 }
 
 /// Whether the rest of a packet of `len` bytes is text, and nothing follows.
@@ -96,7 +108,9 @@ fn verdict(
     let mut rest = bytes;
     let mut weak = 0;
     for _ in 0..PACKETS_MAX {
-        let Some((header, payload)) = rest.split_at_checked(4) else { break };
+        let Some((header, payload)) = rest.split_at_checked(4) else {
+            break;
+        };
         let len = header[0] as usize | (header[1] as usize) << 8 | (header[2] as usize) << 16;
         match evidence(len, header[3], payload) {
             MysqlEvidence::Against => return ProbeResult::NotForUs,
@@ -118,15 +132,25 @@ fn verdict(
 fn command_evidence(len: usize, bytes: &[u8]) -> MysqlEvidence {
     let payload = &bytes[..len.min(bytes.len())];
     let Some(&code) = payload.first() else {
-        return if len > 0 { MysqlEvidence::Open } else { MysqlEvidence::Against };
+        return if len > 0 {
+            MysqlEvidence::Open
+        } else {
+            MysqlEvidence::Against
+        };
     };
     if code == 0 && is_packed(len, bytes) {
         return MysqlEvidence::Strong;
     }
     if !is_plausible(code, len as u32) {
-        let undecided =
-            code == 0 && (8..1 << 20).contains(&len) && payload.len() < 9 && payload.iter().all(|b| *b == 0);
-        return if undecided { MysqlEvidence::Open } else { MysqlEvidence::Against };
+        let undecided = code == 0
+            && (8..1 << 20).contains(&len)
+            && payload.len() < 9
+            && payload.iter().all(|b| *b == 0);
+        return if undecided {
+            MysqlEvidence::Open
+        } else {
+            MysqlEvidence::Against
+        };
     }
     let body = &payload[1..];
     match code {
@@ -139,7 +163,10 @@ fn command_evidence(len: usize, bytes: &[u8]) -> MysqlEvidence {
                     MysqlEvidence::Strong
                 }
                 () if clean && body.len() < 16 && payload.len() < len => MysqlEvidence::Open,
-                () if clean && sql.iter().take(16).all(|b| (b' '..0x7f).contains(b)) && sql.len() > 1 => {
+                () if clean
+                    && sql.iter().take(16).all(|b| (b' '..0x7f).contains(b))
+                    && sql.len() > 1 =>
+                {
                     MysqlEvidence::Weak
                 }
                 () => MysqlEvidence::Against,
@@ -165,7 +192,10 @@ fn command_evidence(len: usize, bytes: &[u8]) -> MysqlEvidence {
 /// Whether a compressed packet holds one stored command: parsed with an uncompressed header, the inner length
 /// follows three zeros.
 pub fn is_packed(len: usize, payload: &[u8]) -> bool {
-    let is_text = matches!(payload.get(7), Some(&(command::QUERY | command::STMT_PREPARE)));
+    let is_text = matches!(
+        payload.get(7),
+        Some(&(command::QUERY | command::STMT_PREPARE))
+    );
     is_packed_head(len, payload) && (!is_text || is_sql(&payload[8..]))
 }
 
@@ -189,8 +219,12 @@ fn login_evidence(len: usize, payload: &[u8]) -> MysqlEvidence {
     if !(32..8192).contains(&len) {
         return MysqlEvidence::Against;
     }
-    let Some((head, _)) = payload.split_at_checked(28) else { return MysqlEvidence::Open };
-    let speaks_41 = MysqlFieldReader(head).int(4).is_some_and(|c| c & capability::PROTOCOL_41 != 0);
+    let Some((head, _)) = payload.split_at_checked(28) else {
+        return MysqlEvidence::Open;
+    };
+    let speaks_41 = MysqlFieldReader(head)
+        .int(4)
+        .is_some_and(|c| c & capability::PROTOCOL_41 != 0);
     if speaks_41 && head[9..].iter().all(|b| *b == 0) {
         MysqlEvidence::Strong
     } else {
@@ -239,21 +273,53 @@ mod tests {
 
     #[test]
     fn first_bytes() {
-        check(b"\x43\0\0\0\x0aBEGIN\0Z\0\0\0\x05T", false, ProbeResult::NotForUs);
-        check(b"\x28\0\0\0\x0a8.0.33\0\x01\0\0\0abcdefgh\0", false, ProbeResult::Response);
+        check(
+            b"\x43\0\0\0\x0aBEGIN\0Z\0\0\0\x05T",
+            false,
+            ProbeResult::NotForUs,
+        );
+        check(
+            b"\x28\0\0\0\x0a8.0.33\0\x01\0\0\0abcdefgh\0",
+            false,
+            ProbeResult::Response,
+        );
         check(b"\x28\0\0\0\x0a8.0", false, ProbeResult::NeedMore);
-        check(b"\x13\0\0\0\x03SELECT 'hello' AS a", false, ProbeResult::Request);
+        check(
+            b"\x13\0\0\0\x03SELECT 'hello' AS a",
+            false,
+            ProbeResult::Request,
+        );
         check(b"\x13\0\0\0\x16SELECT ", false, ProbeResult::Request);
         check(b"\x09\0\0\0\x03\0\x01COMMIT", false, ProbeResult::Request);
         check(b"\x01\0\0\0\x0e", false, ProbeResult::NeedMore);
         check(b"\x01\0\0\0\x0e", true, ProbeResult::Request);
         check(b"\x01\0\0\0\x0e\x01\0\0\0\x0e", false, ProbeResult::Request);
         check(b"\x07\0\0\x01\0\0\0\x02\0\0\0", true, ProbeResult::Response);
-        check(b"\x07\0\0\x01\0\0\0\x02\0\0\0", false, ProbeResult::NeedMore);
-        check(b"\x16\0\0\0\x17\x01\0\0\0\0\x01\0\0\0", false, ProbeResult::Request);
-        check(b"\x0d\0\0\0\0\0\0\x09\0\0\0\x03SELECT 1", false, ProbeResult::Request);
-        check(b"\x17\0\0\0\xff\x10\x04Too many connections", true, ProbeResult::Response);
-        check(b"\x51\0\0\0\x16SELECT 1 FROM t_1\0", false, ProbeResult::NotForUs);
+        check(
+            b"\x07\0\0\x01\0\0\0\x02\0\0\0",
+            false,
+            ProbeResult::NeedMore,
+        );
+        check(
+            b"\x16\0\0\0\x17\x01\0\0\0\0\x01\0\0\0",
+            false,
+            ProbeResult::Request,
+        );
+        check(
+            b"\x0d\0\0\0\0\0\0\x09\0\0\0\x03SELECT 1",
+            false,
+            ProbeResult::Request,
+        );
+        check(
+            b"\x17\0\0\0\xff\x10\x04Too many connections",
+            true,
+            ProbeResult::Response,
+        );
+        check(
+            b"\x51\0\0\0\x16SELECT 1 FROM t_1\0",
+            false,
+            ProbeResult::NotForUs,
+        );
         for other in [
             &b"GET / HTTP/1.1\r\n"[..],
             b"*1\r\n$4\r\nPING\r\n",

@@ -169,7 +169,11 @@ impl MysqlResponse {
 
     /// Kind of its request if that was not captured.
     pub fn unseen_kind(&self) -> MysqlRequestKind {
-        if self.refused { MysqlRequestKind::Connect } else { MysqlRequestKind::Unseen }
+        if self.refused {
+            MysqlRequestKind::Connect
+        } else {
+            MysqlRequestKind::Unseen
+        }
     }
 
     /// Form it was parsed as.
@@ -208,7 +212,11 @@ impl MysqlResponse {
     }
 
     /// Handles the next packet.
-    pub fn on_packet(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
+    pub fn on_packet(
+        &mut self,
+        p: &MysqlPacket<'_>,
+        dialect: &mut MysqlDialect,
+    ) -> MysqlResponseProgress {
         if self.next_seq.is_some_and(|n| n != p.seq) {
             return MysqlResponseProgress::Malformed;
         }
@@ -220,7 +228,11 @@ impl MysqlResponse {
         progress
     }
 
-    fn progress(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
+    fn progress(
+        &mut self,
+        p: &MysqlPacket<'_>,
+        dialect: &mut MysqlDialect,
+    ) -> MysqlResponseProgress {
         self.wire_bytes += p.wire_len();
         self.holed |= p.holed;
         // A request for another authentication method does not end it.
@@ -235,14 +247,21 @@ impl MysqlResponse {
         match self.stage {
             MysqlResponseStage::First | MysqlResponseStage::Upload => self.first(p, dialect),
             MysqlResponseStage::Columns { left: 1 } => self.go(MysqlResponseStage::ColumnsEnd),
-            MysqlResponseStage::Columns { left } => self.go(MysqlResponseStage::Columns { left: left - 1 }),
+            MysqlResponseStage::Columns { left } => {
+                self.go(MysqlResponseStage::Columns { left: left - 1 })
+            }
             MysqlResponseStage::ColumnsEnd => self.columns_end(p, dialect),
             MysqlResponseStage::Rows => self.row(p, dialect),
             MysqlResponseStage::RowGoesOn if p.len == PACKET_MAX => MysqlResponseProgress::More,
             MysqlResponseStage::RowGoesOn => self.go(MysqlResponseStage::Rows),
-            MysqlResponseStage::Definitions { left: 1, then } => self.definitions_over(then, dialect),
+            MysqlResponseStage::Definitions { left: 1, then } => {
+                self.definitions_over(then, dialect)
+            }
             MysqlResponseStage::Definitions { left, then } => {
-                self.go(MysqlResponseStage::Definitions { left: left - 1, then })
+                self.go(MysqlResponseStage::Definitions {
+                    left: left - 1,
+                    then,
+                })
             }
             MysqlResponseStage::DefinitionsEnd { then } => self.definitions_end(p, then, dialect),
             MysqlResponseStage::Fields if ends_rows(p) => MysqlResponseProgress::Done,
@@ -293,7 +312,11 @@ impl MysqlResponse {
             }
             MysqlResponseForm::Columns => {
                 self.stage = MysqlResponseStage::Fields;
-                if ends_rows(p) { MysqlResponseProgress::Done } else { MysqlResponseProgress::More }
+                if ends_rows(p) {
+                    MysqlResponseProgress::Done
+                } else {
+                    MysqlResponseProgress::More
+                }
             }
             MysqlResponseForm::Statement => self.prepared(p, dialect),
             MysqlResponseForm::Result => self.result(p, dialect),
@@ -328,7 +351,11 @@ impl MysqlResponse {
         })
     }
 
-    fn columns_end(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
+    fn columns_end(
+        &mut self,
+        p: &MysqlPacket<'_>,
+        dialect: &mut MysqlDialect,
+    ) -> MysqlResponseProgress {
         self.stage = MysqlResponseStage::Rows;
         if !is_eof(p) || dialect.deprecate_eof == Some(true) {
             if p.first() != Some(0xff) {
@@ -353,7 +380,11 @@ impl MysqlResponse {
             return self.after(p);
         }
         *self.outcome.rows.get_or_insert(0) += 1;
-        if p.len == PACKET_MAX { self.go(MysqlResponseStage::RowGoesOn) } else { MysqlResponseProgress::More }
+        if p.len == PACKET_MAX {
+            self.go(MysqlResponseStage::RowGoesOn)
+        } else {
+            MysqlResponseProgress::More
+        }
     }
 
     fn ok(&mut self, p: &MysqlPacket<'_>, dialect: &MysqlDialect) -> MysqlResponseProgress {
@@ -389,7 +420,9 @@ impl MysqlResponse {
         if p.first() != Some(0xff) {
             return None;
         }
-        let code = MysqlFieldReader(&p.head[1..]).int(2).unwrap_or(UNREAD_ERROR);
+        let code = MysqlFieldReader(&p.head[1..])
+            .int(2)
+            .unwrap_or(UNREAD_ERROR);
         if code == 0xffff {
             return Some(MysqlResponseProgress::More);
         }
@@ -397,10 +430,18 @@ impl MysqlResponse {
         Some(MysqlResponseProgress::Done)
     }
 
-    fn prepared(&mut self, p: &MysqlPacket<'_>, dialect: &mut MysqlDialect) -> MysqlResponseProgress {
+    fn prepared(
+        &mut self,
+        p: &MysqlPacket<'_>,
+        dialect: &mut MysqlDialect,
+    ) -> MysqlResponseProgress {
         let mut f = MysqlFieldReader(p.head);
-        let Some(0) = f.int(1) else { return MysqlResponseProgress::Malformed };
-        let Some(id) = f.int(4) else { return MysqlResponseProgress::Malformed };
+        let Some(0) = f.int(1) else {
+            return MysqlResponseProgress::Malformed;
+        };
+        let Some(id) = f.int(4) else {
+            return MysqlResponseProgress::Malformed;
+        };
         let Some(columns) = f.int(2) else {
             return MysqlResponseProgress::Malformed;
         };
@@ -444,7 +485,10 @@ impl MysqlResponse {
             (_, 0) => MysqlResponseProgress::Done,
             (true, left) => self.go(MysqlResponseStage::Definitions { left, then: 0 }),
             (false, 1) => self.definitions_over(0, dialect),
-            (false, left) => self.go(MysqlResponseStage::Definitions { left: left - 1, then: 0 }),
+            (false, left) => self.go(MysqlResponseStage::Definitions {
+                left: left - 1,
+                then: 0,
+            }),
         }
     }
 
@@ -457,7 +501,9 @@ impl MysqlResponse {
             // Empty name: no default database.
             Ok(Some(b"")) => self.outcome.database = DefaultDatabase::Unread,
             Ok(Some(name)) => self.outcome.database = DefaultDatabase::Is(name.to_vec()),
-            Err(MysqlUnreadablePacket) if !p.is_whole() => self.outcome.database = DefaultDatabase::Unread,
+            Err(MysqlUnreadablePacket) if !p.is_whole() => {
+                self.outcome.database = DefaultDatabase::Unread
+            }
             Ok(None) | Err(MysqlUnreadablePacket) => {}
         }
     }
@@ -470,9 +516,8 @@ pub fn can_begin(awaited: MysqlResponseForm, head: [u8; 5]) -> bool {
         (_, 0xff) => (3..2048).contains(&len),
         (MysqlResponseForm::Statement, 0) => (12..=13).contains(&len),
         (MysqlResponseForm::Text, _) => (1..4096).contains(&len),
-        (MysqlResponseForm::Stream | MysqlResponseForm::Rows, _) | (MysqlResponseForm::Columns, 1..=0xfa) => {
-            len > 0
-        }
+        (MysqlResponseForm::Stream | MysqlResponseForm::Rows, _)
+        | (MysqlResponseForm::Columns, 1..=0xfa) => len > 0,
         (MysqlResponseForm::Result | MysqlResponseForm::Auth, 0) => (3..4096).contains(&len),
         (_, 0xfe) => len < 512,
         (MysqlResponseForm::Result, 0xfb) => (2..2048).contains(&len),
@@ -513,7 +558,10 @@ fn changed_database(payload: &[u8]) -> Result<Option<&[u8]>, MysqlUnreadablePack
     while let Some(kind) = changes.int(1) {
         let change = changes.lenenc_str().ok_or(MysqlUnreadablePacket)?;
         if kind == SCHEMA_CHANGED {
-            return MysqlFieldReader(change).lenenc_str().map(Some).ok_or(MysqlUnreadablePacket);
+            return MysqlFieldReader(change)
+                .lenenc_str()
+                .map(Some)
+                .ok_or(MysqlUnreadablePacket);
         }
     }
     Ok(None)
@@ -558,7 +606,11 @@ mod tests {
         let mut response = MysqlResponse::new(awaited);
         let mut progress = MysqlResponseProgress::More;
         for (i, head) in payloads.iter().enumerate() {
-            assert_eq!(progress, MysqlResponseProgress::More, "before packet {i} of {payloads:?}");
+            assert_eq!(
+                progress,
+                MysqlResponseProgress::More,
+                "before packet {i} of {payloads:?}"
+            );
             let span = MessageSpan::at(Timestamp(0));
             let p = MysqlPacket {
                 seq: i as u8 + 1,
@@ -588,9 +640,18 @@ mod tests {
 
     #[test]
     fn results() {
-        let rows = |n| MysqlOutcome { rows: Some(n), ..MysqlOutcome::default() };
-        let error = MysqlOutcome { error: Some(1064), ..MysqlOutcome::default() };
-        let affected = |n| MysqlOutcome { affected_rows: Some(n), ..MysqlOutcome::default() };
+        let rows = |n| MysqlOutcome {
+            rows: Some(n),
+            ..MysqlOutcome::default()
+        };
+        let error = MysqlOutcome {
+            error: Some(1064),
+            ..MysqlOutcome::default()
+        };
+        let affected = |n| MysqlOutcome {
+            affected_rows: Some(n),
+            ..MysqlOutcome::default()
+        };
         for known in [Some(0), None] {
             check(
                 MysqlResponseForm::Result,
@@ -625,8 +686,18 @@ mod tests {
                 (MysqlResponseProgress::Done, rows(0)),
             );
         }
-        check(MysqlResponseForm::Result, None, &[OK], (MysqlResponseProgress::Done, affected(2)));
-        check(MysqlResponseForm::Result, None, &[ERR], (MysqlResponseProgress::Done, error.clone()));
+        check(
+            MysqlResponseForm::Result,
+            None,
+            &[OK],
+            (MysqlResponseProgress::Done, affected(2)),
+        );
+        check(
+            MysqlResponseForm::Result,
+            None,
+            &[ERR],
+            (MysqlResponseProgress::Done, error.clone()),
+        );
         check(
             MysqlResponseForm::Result,
             None,
@@ -637,9 +708,19 @@ mod tests {
             MysqlResponseForm::Result,
             None,
             &[&[1], DEF, EOF, ROW, ERR],
-            (MysqlResponseProgress::Done, MysqlOutcome { rows: Some(1), ..error }),
+            (
+                MysqlResponseProgress::Done,
+                MysqlOutcome {
+                    rows: Some(1),
+                    ..error
+                },
+            ),
         );
-        let both = MysqlOutcome { rows: Some(1), affected_rows: Some(5), ..MysqlOutcome::default() };
+        let both = MysqlOutcome {
+            rows: Some(1),
+            affected_rows: Some(5),
+            ..MysqlOutcome::default()
+        };
         check(
             MysqlResponseForm::Result,
             Some(0),
@@ -662,7 +743,10 @@ mod tests {
 
     #[test]
     fn column_definitions_may_be_left_out() {
-        let rows = MysqlOutcome { rows: Some(1), ..MysqlOutcome::default() };
+        let rows = MysqlOutcome {
+            rows: Some(1),
+            ..MysqlOutcome::default()
+        };
         let mysql = Some(NO_EOF | capability::OPTIONAL_METADATA);
         check(
             MysqlResponseForm::Result,
@@ -694,8 +778,16 @@ mod tests {
     #[test]
     fn prepared_statements() {
         let of = |columns, parameters| [0, 7, 0, 0, 0, columns, 0, parameters, 0, 0, 0, 0];
-        let outcome = || MysqlOutcome { statement: Some(7), ..MysqlOutcome::default() };
-        check(MysqlResponseForm::Statement, None, &[&of(0, 0)], (MysqlResponseProgress::Done, outcome()));
+        let outcome = || MysqlOutcome {
+            statement: Some(7),
+            ..MysqlOutcome::default()
+        };
+        check(
+            MysqlResponseForm::Statement,
+            None,
+            &[&of(0, 0)],
+            (MysqlResponseProgress::Done, outcome()),
+        );
         check(
             MysqlResponseForm::Statement,
             Some(0),
@@ -731,15 +823,34 @@ mod tests {
     #[test]
     fn other_forms() {
         let none = MysqlOutcome::default;
-        check(MysqlResponseForm::Text, None, &[b"Uptime: 1"], (MysqlResponseProgress::Done, none()));
-        check(MysqlResponseForm::Columns, None, &[DEF, DEF, EOF], (MysqlResponseProgress::Done, none()));
+        check(
+            MysqlResponseForm::Text,
+            None,
+            &[b"Uptime: 1"],
+            (MysqlResponseProgress::Done, none()),
+        );
+        check(
+            MysqlResponseForm::Columns,
+            None,
+            &[DEF, DEF, EOF],
+            (MysqlResponseProgress::Done, none()),
+        );
         check(
             MysqlResponseForm::Rows,
             None,
             &[&[0, 0, 1], &[0, 0, 1], EOF],
-            (MysqlResponseProgress::Done, MysqlOutcome { rows: Some(2), ..none() }),
+            (
+                MysqlResponseProgress::Done,
+                MysqlOutcome {
+                    rows: Some(2),
+                    ..none()
+                },
+            ),
         );
-        let ok = MysqlOutcome { affected_rows: Some(2), ..none() };
+        let ok = MysqlOutcome {
+            affected_rows: Some(2),
+            ..none()
+        };
         check(
             MysqlResponseForm::Auth,
             None,
@@ -750,7 +861,13 @@ mod tests {
             MysqlResponseForm::Stream,
             None,
             &[&[0, 1]],
-            (MysqlResponseProgress::Done, MysqlOutcome { endless: true, ..none() }),
+            (
+                MysqlResponseProgress::Done,
+                MysqlOutcome {
+                    endless: true,
+                    ..none()
+                },
+            ),
         );
     }
 
@@ -773,7 +890,12 @@ mod tests {
     #[test]
     fn a_row_of_many_packets_is_one() {
         let mut response = MysqlResponse::new(MysqlResponseForm::Rows);
-        let parts = [(PACKET_MAX, &[0xfb_u8][..]), (PACKET_MAX, &[0xfe]), (3, &[0xff, 0, 0]), (5, EOF)];
+        let parts = [
+            (PACKET_MAX, &[0xfb_u8][..]),
+            (PACKET_MAX, &[0xfe]),
+            (3, &[0xff, 0, 0]),
+            (5, EOF),
+        ];
         for (seq, (len, head)) in (1..).zip(parts) {
             let p = MysqlPacket {
                 seq,

@@ -40,7 +40,9 @@ impl MessageLocator for MysqlCommandLocator {
 
     fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         let bytes = candidate.bytes;
-        let Some([a, b, c, number, code]) = bytes.first_chunk() else { return CandidateVerdict::More };
+        let Some([a, b, c, number, code]) = bytes.first_chunk() else {
+            return CandidateVerdict::More;
+        };
         let len = u32::from_le_bytes([*a, *b, *c, 0]);
         let is_command = *number == 0 && command::is_plausible(*code, len);
         let is_text = is_command && matches!(*code, command::QUERY | command::STMT_PREPARE);
@@ -51,17 +53,27 @@ impl MessageLocator for MysqlCommandLocator {
             () if may_be_packed && bytes.len() < PACKED_HEAD => return CandidateVerdict::More,
             () if may_be_packed => is_packed(bytes.iter().copied()),
             () if expected => is_command || *number == 1 && len >= LOGIN_LEN_MIN,
-            () if is_text && sql.len() < SQL.min(len as usize - 1) => return CandidateVerdict::More,
+            () if is_text && sql.len() < SQL.min(len as usize - 1) => {
+                return CandidateVerdict::More;
+            }
             () => is_text && len > 6 && command::is_sql(sql),
         };
-        if found { CandidateVerdict::Message } else { CandidateVerdict::No }
+        if found {
+            CandidateVerdict::Message
+        } else {
+            CandidateVerdict::No
+        }
     }
 }
 
 /// Whether a packet of the compressed protocol begins with these bytes.
 pub fn is_packed(bytes: impl Iterator<Item = u8>) -> bool {
     let mut head = [0; PACKED_HEAD];
-    let n = head.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count();
+    let n = head
+        .iter_mut()
+        .zip(bytes)
+        .map(|(to, byte)| *to = byte)
+        .count();
     let len = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
     n == PACKED_HEAD && probe::is_packed_head(len, &head[4..])
 }

@@ -92,7 +92,8 @@ impl MysqlSession {
     /// A connection without any packets so far.
     pub fn new() -> MysqlSession {
         MysqlSession {
-            transactions: TransactionQueue::of_messages_from(MESSAGE_BYTES_MIN).of_clients_that_wait(),
+            transactions: TransactionQueue::of_messages_from(MESSAGE_BYTES_MIN)
+                .of_clients_that_wait(),
             effects: MysqlSessionState::default(),
             phase: MysqlPhase::Start,
             speaking: MysqlClientState::Between,
@@ -193,7 +194,9 @@ impl MysqlSession {
                 self.login(p, out)
             }
             (_, MysqlPhase::Authenticating) if p.seq != 0 => self.pass(p),
-            (_, MysqlPhase::Authenticating) if self.agreed_compression().is_some() => self.close(out),
+            (_, MysqlPhase::Authenticating) if self.agreed_compression().is_some() => {
+                self.close(out)
+            }
             (MysqlClientState::Between, _) if p.seq == 0 => {
                 self.begin_commands();
                 return self.command(p, out);
@@ -201,8 +204,8 @@ impl MysqlSession {
             _ => {
                 // A requested file, up to an empty packet.
                 let request = self.transactions.request_mut(self.request);
-                let may_upload =
-                    self.speaking == MysqlClientState::Upload || request.is_some_and(|r| r.kind.may_upload());
+                let may_upload = self.speaking == MysqlClientState::Upload
+                    || request.is_some_and(|r| r.kind.may_upload());
                 self.speaking = if p.len > 0 && may_upload {
                     MysqlClientState::Upload
                 } else {
@@ -219,13 +222,19 @@ impl MysqlSession {
         if !std::mem::replace(&mut self.server_spoke, true) && p.seq == 0 && self.opening(p) {
             return true;
         }
-        if self.response.as_ref().is_some_and(|r| r.may_be_over() && !r.is_belated_eof(p)) {
+        if self
+            .response
+            .as_ref()
+            .is_some_and(|r| r.may_be_over() && !r.is_belated_eof(p))
+        {
             self.settle(out);
         }
         if self.response.is_none() && !self.begin_response(p) {
             return self.response.is_none() && !self.is_answer_out_of_sequence(p, out);
         }
-        let Some(response) = &mut self.response else { return true };
+        let Some(response) = &mut self.response else {
+            return true;
+        };
         self.response_end = Some(p.end());
         match response.on_packet(p, &mut self.dialect) {
             MysqlResponseProgress::More | MysqlResponseProgress::Maybe => true,
@@ -244,8 +253,10 @@ impl MysqlSession {
     /// becomes a request with an unknown end.
     pub fn client_lost(&mut self, partial: Option<MysqlPacket<'_>>, out: &mut ParserOutput<'_>) {
         self.adopt(partial, out);
-        if matches!(self.speaking, MysqlClientState::Request | MysqlClientState::Unread)
-            && let Some(request) = self.transactions.finish_request(self.request, None)
+        if matches!(
+            self.speaking,
+            MysqlClientState::Request | MysqlClientState::Unread
+        ) && let Some(request) = self.transactions.finish_request(self.request, None)
         {
             request.seen = MessageCompleteness::Cut;
         }
@@ -287,12 +298,16 @@ impl MysqlSession {
     pub fn expected_at(&self, place: StreamPlace) -> Option<MysqlExpectedResponse> {
         let request = self.transactions.answered_from(place)?;
         let seq = (request.seen != MessageCompleteness::Cut).then_some(request.answer_seq);
-        Some(MysqlExpectedResponse { awaited: request.awaited(), seq })
+        Some(MysqlExpectedResponse {
+            awaited: request.awaited(),
+            seq,
+        })
     }
 
     /// Turns the client's packet in progress into a request before its end.
     pub fn adopt(&mut self, partial: Option<MysqlPacket<'_>>, out: &mut ParserOutput<'_>) {
-        let Some(p) = partial.filter(|_| !self.done && self.speaking == MysqlClientState::Between) else {
+        let Some(p) = partial.filter(|_| !self.done && self.speaking == MysqlClientState::Between)
+        else {
             return;
         };
         match (self.phase, p.head.first()) {
@@ -333,7 +348,8 @@ impl MysqlSession {
     /// Handles an idle connection: held transactions are written. Returns whether parsing can continue.
     pub fn rest(&mut self, out: &mut ParserOutput<'_>) -> bool {
         self.settle(out);
-        let is_between = self.response.is_none() && self.speaking == MysqlClientState::Between && !self.done;
+        let is_between =
+            self.response.is_none() && self.speaking == MysqlClientState::Between && !self.done;
         if !is_between || !self.transactions.rest() {
             return false;
         }
@@ -345,9 +361,10 @@ impl MysqlSession {
     pub fn close(&mut self, out: &mut ParserOutput<'_>) {
         self.done = true;
         self.settle(out);
-        if let (Some(response), Some(slot)) =
-            (self.response.take(), self.transactions.response_mut(self.spot))
-        {
+        if let (Some(response), Some(slot)) = (
+            self.response.take(),
+            self.transactions.response_mut(self.spot),
+        ) {
             *slot = response;
         }
         self.transactions.close();
@@ -356,7 +373,8 @@ impl MysqlSession {
 
     /// Skips client bytes between requests.
     fn pass(&mut self, p: &MysqlPacket<'_>) {
-        self.transactions.pass(Direction::ClientToServer, p.place.seq, Some(p.end()));
+        self.transactions
+            .pass(Direction::ClientToServer, p.place.seq, Some(p.end()));
     }
 
     fn begin_commands(&mut self) {
@@ -375,7 +393,8 @@ impl MysqlSession {
         }
         if !goes_on {
             self.speaking = MysqlClientState::Between;
-            self.transactions.finish_request(self.request, Some(p.end()));
+            self.transactions
+                .finish_request(self.request, Some(p.end()));
             self.flush(out);
         }
     }
@@ -387,7 +406,8 @@ impl MysqlSession {
             if self.phase == MysqlPhase::Start {
                 self.phase = MysqlPhase::Greeted;
             }
-            self.transactions.pass(Direction::ServerToClient, p.place.seq, Some(p.end()));
+            self.transactions
+                .pass(Direction::ServerToClient, p.place.seq, Some(p.end()));
             return true;
         }
         false
@@ -402,7 +422,8 @@ impl MysqlSession {
             return self.close(out);
         }
         self.begin_login(p);
-        self.transactions.finish_request(self.request, Some(p.end()));
+        self.transactions
+            .finish_request(self.request, Some(p.end()));
     }
 
     fn begin_login(&mut self, p: &MysqlPacket<'_>) {
@@ -413,8 +434,9 @@ impl MysqlSession {
 
     fn command(&mut self, p: &MysqlPacket<'_>, out: &mut ParserOutput<'_>) -> bool {
         self.settle(out);
-        let is_plausible =
-            |code: &u8| self.history == MysqlClientHistory::Unbroken || command::is_plausible(*code, p.len);
+        let is_plausible = |code: &u8| {
+            self.history == MysqlClientHistory::Unbroken || command::is_plausible(*code, p.len)
+        };
         let Some(code) = p.first().filter(is_plausible) else {
             // The command byte may be missing.
             out.counters.malformed_messages += 1;
@@ -427,7 +449,8 @@ impl MysqlSession {
         {
             out.counters.oversized_heads += 1;
         }
-        self.transactions.make_room(out, |request| request.text.len());
+        self.transactions
+            .make_room(out, |request| request.text.len());
         self.begin_command(code, p);
         self.end_packet(p);
         while self.text_bytes > WAITING_TEXT_MAX
@@ -457,22 +480,33 @@ impl MysqlSession {
             self.capabilities = login.capabilities.map(|wanted| wanted & self.offered);
             self.dialect = self.capabilities.map(MysqlDialect::of).unwrap_or_default();
         }
-        let Some(request) = self.transactions.request_mut(self.request) else { return };
+        let Some(request) = self.transactions.request_mut(self.request) else {
+            return;
+        };
         let body = p.head.get(1..).unwrap_or_default();
         match kind {
             MysqlRequestKind::Login => {
                 login::write_account(&mut request.text, login::login(p.head, p.is_whole()))
             }
             MysqlRequestKind::Command(command::CHANGE_USER) => {
-                login::write_account(&mut request.text, login::change_user(body, self.capabilities));
+                login::write_account(
+                    &mut request.text,
+                    login::change_user(body, self.capabilities),
+                );
             }
             _ if kind.has_statement() => {
                 request.statement = body.first_chunk().map_or(0, |id| u32::from_le_bytes(*id));
             }
             _ if kind.has_text() && self.effects.keeps_text => {
                 let has_attributes = kind == MysqlRequestKind::Command(command::QUERY);
-                let text = if has_attributes { attributes::behind(body, self.capabilities) } else { body };
-                request.text.extend_from_slice(&text[..text.len().min(TEXT_MAX)]);
+                let text = if has_attributes {
+                    attributes::behind(body, self.capabilities)
+                } else {
+                    body
+                };
+                request
+                    .text
+                    .extend_from_slice(&text[..text.len().min(TEXT_MAX)]);
                 request.text_cut = request.text.len() < TEXT_MAX && !p.is_whole();
                 request.shortened =
                     !request.text_cut && p.len as usize > body.len() - text.len() + TEXT_MAX + 1;
@@ -489,14 +523,17 @@ impl MysqlSession {
             self.speaking = MysqlClientState::Request;
         } else {
             self.speaking = MysqlClientState::Between;
-            self.transactions.finish_request(self.request, Some(p.end()));
+            self.transactions
+                .finish_request(self.request, Some(p.end()));
         }
     }
 
     #[inline]
     fn begin_request(&mut self, kind: MysqlRequestKind, p: &MysqlPacket<'_>) {
         let losses = self.effects.losses();
-        let (number, request) = self.transactions.request(p.span.first, p.place, expects(kind), false);
+        let (number, request) =
+            self.transactions
+                .request(p.span.first, p.place, expects(kind), false);
         self.request = number;
         request.become_one(kind, p);
         request.losses = losses;
@@ -529,11 +566,16 @@ impl MysqlSession {
     }
 
     /// Handles a packet that does not begin a response; returns whether one was expected.
-    fn is_answer_out_of_sequence(&mut self, p: &MysqlPacket<'_>, out: &mut ParserOutput<'_>) -> bool {
+    fn is_answer_out_of_sequence(
+        &mut self,
+        p: &MysqlPacket<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> bool {
         let awaited = self.transactions.next_to_answer(p.place).is_some();
         out.counters.malformed_messages += u64::from(awaited);
         if !awaited {
-            self.transactions.pass(Direction::ServerToClient, p.place.seq, Some(p.end()));
+            self.transactions
+                .pass(Direction::ServerToClient, p.place.seq, Some(p.end()));
         }
         awaited
     }
@@ -541,7 +583,11 @@ impl MysqlSession {
     /// Completes a response that only an optional EOF packet could continue.
     #[inline]
     fn settle(&mut self, out: &mut ParserOutput<'_>) {
-        if self.response.as_ref().is_some_and(MysqlResponse::may_be_over) {
+        if self
+            .response
+            .as_ref()
+            .is_some_and(MysqlResponse::may_be_over)
+        {
             self.dialect.deprecate_eof.get_or_insert(true);
             self.finish(out);
         }
@@ -549,8 +595,13 @@ impl MysqlSession {
 
     /// Completes the current response.
     fn finish(&mut self, out: &mut ParserOutput<'_>) {
-        let Some(response) = self.response.take() else { return };
-        if let Some(slot) = self.transactions.finish_response(self.spot, self.response_end) {
+        let Some(response) = self.response.take() else {
+            return;
+        };
+        if let Some(slot) = self
+            .transactions
+            .finish_response(self.spot, self.response_end)
+        {
             *slot = response;
         }
         self.flush(out);
@@ -558,14 +609,21 @@ impl MysqlSession {
 
     /// Applies and writes finished transactions.
     fn flush(&mut self, out: &mut ParserOutput<'_>) {
-        let MysqlSession { transactions, effects, text_bytes, .. } = self;
+        let MysqlSession {
+            transactions,
+            effects,
+            text_bytes,
+            ..
+        } = self;
         let mut change = MysqlSessionChange::None;
         transactions.hand_out(|transaction| {
             if transaction.is_separated() {
                 out.counters.separated_halves += 1;
                 return;
             }
-            *text_bytes -= transaction.request().map_or(0, |request| request.text.len());
+            *text_bytes -= transaction
+                .request()
+                .map_or(0, |request| request.text.len());
             out.request = transaction.request_seq();
             match effects.conclude(transaction, out) {
                 MysqlSessionChange::None => {}
@@ -608,8 +666,10 @@ pub struct MysqlExpectedResponse {
 
 impl MysqlExpectedResponse {
     /// The response to a request that was not captured.
-    pub const ANY: MysqlExpectedResponse =
-        MysqlExpectedResponse { awaited: MysqlResponseForm::Result, seq: Some(1) };
+    pub const ANY: MysqlExpectedResponse = MysqlExpectedResponse {
+        awaited: MysqlResponseForm::Result,
+        seq: Some(1),
+    };
 
     /// Whether a packet that begins with `head`, header and first byte, matches.
     pub fn can_begin(self, head: [u8; 5]) -> bool {

@@ -79,7 +79,11 @@ impl MysqlSessionState {
     pub fn miss_requests(&mut self) {
         self.losses = self.losses.saturating_add(1);
         let unanswered = self.response_lost || self.unseen == MysqlUnseenEffects::Anything;
-        self.unseen = if unanswered { MysqlUnseenEffects::Anything } else { MysqlUnseenEffects::Unanswered };
+        self.unseen = if unanswered {
+            MysqlUnseenEffects::Anything
+        } else {
+            MysqlUnseenEffects::Unanswered
+        };
     }
 
     /// Number of request losses.
@@ -108,12 +112,17 @@ impl MysqlSessionState {
         let has_response = transaction.response().is_some();
         let ended = transaction.response_ended();
         let silent = transaction.outcome() == pairing::TransactionOutcome::Silent;
-        let asked = transaction.request().map_or(Timestamp::MIN, |request| request.span.last);
+        let asked = transaction
+            .request()
+            .map_or(Timestamp::MIN, |request| request.span.last);
         let told = transaction.response().and_then(|response| response.span);
         let told = told.map_or(transaction.response_first(), |span| span.last);
         let times = (transaction.first(), transaction.complete_at(asked, told));
         let (request, response) = transaction.parts_mut();
-        let mut unseen = MysqlRequest { kind: response.unseen_kind(), ..MysqlRequest::default() };
+        let mut unseen = MysqlRequest {
+            kind: response.unseen_kind(),
+            ..MysqlRequest::default()
+        };
         let request = if has_request { request } else { &mut unseen };
         let response = has_response.then_some(&*response);
         self.doubt_account(request, response);
@@ -123,7 +132,14 @@ impl MysqlSessionState {
         } else if has_request && !silent {
             self.forget_what_may_have_changed(request);
         }
-        self.write(times, request, response.map(|r| (r, over)), quality, has_request, out);
+        self.write(
+            times,
+            request,
+            response.map(|r| (r, over)),
+            quality,
+            has_request,
+            out,
+        );
         self.keep_statement(request, response.filter(|_| ended), silent, out);
         let failed = response.is_none_or(|r| r.outcome.error.is_some() || !ended);
         match request.kind {
@@ -140,7 +156,9 @@ impl MysqlSessionState {
         midstream: bool,
     ) -> TupleQuality {
         let silent = transaction.outcome() == pairing::TransactionOutcome::Silent;
-        let Some(request) = transaction.request() else { return TupleQuality::Half };
+        let Some(request) = transaction.request() else {
+            return TupleQuality::Half;
+        };
         let first = !std::mem::replace(&mut self.emitted, true);
         let response = match transaction.response() {
             Some(response) if transaction.response_ended() => Some(response),
@@ -159,17 +177,26 @@ impl MysqlSessionState {
     }
 
     /// Quality by the completeness of the statement text, if wanted.
-    fn quality_of_text(&self, transaction: &PairedTransaction<MysqlRequest, MysqlResponse>) -> TupleQuality {
+    fn quality_of_text(
+        &self,
+        transaction: &PairedTransaction<MysqlRequest, MysqlResponse>,
+    ) -> TupleQuality {
         let Some(request) = transaction.request().filter(|_| self.keeps_text) else {
             return TupleQuality::Exact;
         };
-        let error = transaction.response().and_then(|response| response.outcome.error);
+        let error = transaction
+            .response()
+            .and_then(|response| response.outcome.error);
         let is_whole = if request.kind.has_statement() {
             self.statements.is_whole(request.statement) || error == Some(UNKNOWN_STATEMENT)
         } else {
             !request.shortened
         };
-        if is_whole { TupleQuality::Exact } else { TupleQuality::GapBody }
+        if is_whole {
+            TupleQuality::Exact
+        } else {
+            TupleQuality::GapBody
+        }
     }
 
     /// Applies a response's effects.
@@ -177,19 +204,26 @@ impl MysqlSessionState {
         if request.kind != MysqlRequestKind::Unseen && !response.holed {
             self.response_lost = false;
         }
-        if matches!(request.kind, MysqlRequestKind::Login | MysqlRequestKind::Command(command::CHANGE_USER)) {
+        if matches!(
+            request.kind,
+            MysqlRequestKind::Login | MysqlRequestKind::Command(command::CHANGE_USER)
+        ) {
             self.take_account(request);
         }
         if response.outcome.error.is_some() {
             return;
         }
-        if let MysqlRequestKind::Command(command::CHANGE_USER | command::RESET_CONNECTION) = request.kind {
+        if let MysqlRequestKind::Command(command::CHANGE_USER | command::RESET_CONNECTION) =
+            request.kind
+        {
             self.statements.clear();
         }
         let asked = request.database_after();
         let changed = match (&response.outcome.database, &asked) {
             // The request contains what the missing part of the response would.
-            (DefaultDatabase::Unread, DefaultDatabase::Is(_)) | (DefaultDatabase::Unchanged, _) => &asked,
+            (DefaultDatabase::Unread, DefaultDatabase::Is(_)) | (DefaultDatabase::Unchanged, _) => {
+                &asked
+            }
             (told, _) => told,
         };
         changed.apply(&mut self.database);
@@ -197,7 +231,10 @@ impl MysqlSessionState {
 
     /// Clears state that the request may have changed, if its success is unknown.
     fn forget_what_may_have_changed(&mut self, request: &MysqlRequest) {
-        if matches!(request.kind, MysqlRequestKind::Login | MysqlRequestKind::Command(command::CHANGE_USER)) {
+        if matches!(
+            request.kind,
+            MysqlRequestKind::Login | MysqlRequestKind::Command(command::CHANGE_USER)
+        ) {
             self.take_account(request);
         } else if request.database_after() != DefaultDatabase::Unchanged {
             self.database = None;
@@ -207,7 +244,9 @@ impl MysqlSessionState {
     fn take_account(&mut self, request: &MysqlRequest) {
         let account = login::read_account(&request.text);
         self.user = account.map(|(user, _)| user.to_vec());
-        self.database = account.map(|(_, name)| name.to_vec()).filter(|name| !name.is_empty());
+        self.database = account
+            .map(|(_, name)| name.to_vec())
+            .filter(|name| !name.is_empty());
     }
 
     /// Clears user and database if a missing request may have been `USE` or `COM_CHANGE_USER`, unless its
@@ -215,11 +254,15 @@ impl MysqlSessionState {
     fn doubt_account(&mut self, request: &MysqlRequest, response: Option<&MysqlResponse>) {
         if request.kind == MysqlRequestKind::Unseen && self.unseen != MysqlUnseenEffects::Nothing {
             let changes_nothing = |o: &MysqlOutcome| {
-                o.rows.is_some() || o.error.is_some() || o.affected_rows.is_some_and(|rows| rows > 0)
+                o.rows.is_some()
+                    || o.error.is_some()
+                    || o.affected_rows.is_some_and(|rows| rows > 0)
             };
             self.unseen = match (self.unseen, response) {
                 (MysqlUnseenEffects::Anything, _) => MysqlUnseenEffects::Anything,
-                (_, Some(response)) if changes_nothing(&response.outcome) => MysqlUnseenEffects::Harmless,
+                (_, Some(response)) if changes_nothing(&response.outcome) => {
+                    MysqlUnseenEffects::Harmless
+                }
                 _ => MysqlUnseenEffects::Anything,
             };
         }
@@ -257,7 +300,9 @@ impl MysqlSessionState {
                     out.counters.evicted_statements += evicted;
                 }
             }
-            (MysqlRequestKind::Command(command::STMT_PREPARE), _) => self.statements.preparation_failed(),
+            (MysqlRequestKind::Command(command::STMT_PREPARE), _) => {
+                self.statements.preparation_failed()
+            }
             (MysqlRequestKind::Command(command::STMT_CLOSE), _) if silent => {
                 self.statements.remove(request.statement)
             }
@@ -274,8 +319,11 @@ impl MysqlSessionState {
         is_seen: bool,
         out: &mut ParserOutput<'_>,
     ) {
-        let statement =
-            if request.kind.has_statement() { self.statements.find(request.statement) } else { None };
+        let statement = if request.kind.has_statement() {
+            self.statements.find(request.statement)
+        } else {
+            None
+        };
         let wants_fingerprint = out.wants(FINGERPRINT);
         let (query, fingerprint): (Option<&[u8]>, Option<&[u8]>) = match (statement, request.kind) {
             (Some(statement), _) => {
@@ -284,7 +332,9 @@ impl MysqlSessionState {
                 }
                 (Some(&statement.text), statement.known_fingerprint())
             }
-            (None, MysqlRequestKind::Command(code)) if request.kind.has_text() && !request.text_cut => {
+            (None, MysqlRequestKind::Command(code))
+                if request.kind.has_text() && !request.text_cut =>
+            {
                 let is_sql = code != command::INIT_DB;
                 if is_sql && wants_fingerprint {
                     make_fingerprint(&request.text, &mut self.scratch, &mut self.fingerprint, out);
@@ -302,7 +352,11 @@ impl MysqlSessionState {
             database: self.database.as_deref().filter(|_| is_known),
             encoding: self.encoding,
         };
-        let tuple = MysqlTupleSource { request: is_seen.then_some(request), kind: request.kind, response };
+        let tuple = MysqlTupleSource {
+            request: is_seen.then_some(request),
+            kind: request.kind,
+            response,
+        };
         let fill = |w: &mut TupleWriter| tuples::write(w, &tuple, &context);
         out.emit(times, quality, |_| true, fill);
     }

@@ -23,7 +23,8 @@ pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
         match b {
             b'0'..=b'9' => {
                 let behind = at + sql[at..].iter().take_while(|b| b.is_ascii_digit()).count();
-                if !goes_on(at.checked_sub(2).map(|i| sql[i])) && !goes_on(sql.get(behind).copied()) {
+                if !goes_on(at.checked_sub(2).map(|i| sql[i])) && !goes_on(sql.get(behind).copied())
+                {
                     out.extend_from_slice(&sql[copied..at - 1]);
                     out.push(b'0');
                     copied = behind;
@@ -31,7 +32,9 @@ pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
                 at = behind;
             }
             b'\'' | b'"' => {
-                let Some(end) = string_end(sql, at, b) else { return false };
+                let Some(end) = string_end(sql, at, b) else {
+                    return false;
+                };
                 out.extend_from_slice(&sql[copied..at]);
                 (at, copied) = (end, end - 1);
             }
@@ -73,7 +76,11 @@ fn goes_on(beside: Option<u8>) -> bool {
 #[inline]
 fn plain(sql: &[u8]) -> usize {
     let (blocks, rest) = sql.as_chunks();
-    let found = blocks.iter().map(special).enumerate().find(|(_, mask)| *mask != 0);
+    let found = blocks
+        .iter()
+        .map(special)
+        .enumerate()
+        .find(|(_, mask)| *mask != 0);
     if let Some((i, mask)) = found {
         return 16 * i + mask.trailing_zeros() as usize;
     }
@@ -108,9 +115,18 @@ mod tests {
     #[test]
     fn literals_are_short() {
         for (sql, expected) in [
-            ("SELECT c FROM sbtest12 WHERE id=4711", Some("SELECT c FROM sbtest12 WHERE id=0")),
-            ("INSERT INTO t VALUES (17, 'it''s', \"a\\\"b\")", Some("INSERT INTO t VALUES (0, '', \"\")")),
-            ("SELECT 1.5, 0xff, `a 17`, 2024_log, 12", Some("SELECT 1.5, 0xff, `a 17`, 2024_log, 0")),
+            (
+                "SELECT c FROM sbtest12 WHERE id=4711",
+                Some("SELECT c FROM sbtest12 WHERE id=0"),
+            ),
+            (
+                "INSERT INTO t VALUES (17, 'it''s', \"a\\\"b\")",
+                Some("INSERT INTO t VALUES (0, '', \"\")"),
+            ),
+            (
+                "SELECT 1.5, 0xff, `a 17`, 2024_log, 12",
+                Some("SELECT 1.5, 0xff, `a 17`, 2024_log, 0"),
+            ),
             ("SELECT 12 -- x", None),
             ("SELECT /* 12 */ 1", None),
             ("SELECT 'x", None),
@@ -121,7 +137,10 @@ mod tests {
             assert_eq!(short(sql).as_deref(), expected, "{sql}");
         }
         assert_eq!(short(&"a".repeat(513)), None);
-        assert_eq!(short(&format!("x = {}", "1".repeat(9999))).as_deref(), Some("x = 0"));
+        assert_eq!(
+            short(&format!("x = {}", "1".repeat(9999))).as_deref(),
+            Some("x = 0")
+        );
     }
 
     proptest! {

@@ -62,13 +62,22 @@ impl PreparedStatements {
         self.remove(id);
         self.serial += 1;
         self.last = Some(id);
-        let statement =
-            PreparedStatement { text, shortened, fingerprint: None, serial: self.serial, used: false };
+        let statement = PreparedStatement {
+            text,
+            shortened,
+            fingerprint: None,
+            serial: self.serial,
+            used: false,
+        };
         self.bytes += statement.bytes();
         self.by_id.insert(id, statement);
         if self.order.len() > 2 * self.by_id.len() {
             let PreparedStatements { by_id, order, .. } = self;
-            order.retain(|(id, serial)| by_id.get(id).is_some_and(|statement| statement.serial == *serial));
+            order.retain(|(id, serial)| {
+                by_id
+                    .get(id)
+                    .is_some_and(|statement| statement.serial == *serial)
+            });
         }
         self.order.push_back((id, self.serial));
         let mut evicted = 0;
@@ -81,8 +90,14 @@ impl PreparedStatements {
     /// Checks the next statement in eviction order; returns whether it was evicted because it was unused
     /// since the last check.
     fn evict(&mut self) -> bool {
-        let Some((id, serial)) = self.order.pop_front() else { return false };
-        let Some(statement) = self.by_id.get_mut(&id).filter(|statement| statement.serial == serial) else {
+        let Some((id, serial)) = self.order.pop_front() else {
+            return false;
+        };
+        let Some(statement) = self
+            .by_id
+            .get_mut(&id)
+            .filter(|statement| statement.serial == serial)
+        else {
             return false;
         };
         let goes = !std::mem::take(&mut statement.used);
@@ -121,12 +136,17 @@ impl PreparedStatements {
     /// Whether a statement's complete text is known.
     pub fn is_whole(&self, id: u32) -> bool {
         let id = if id == LAST { self.last } else { Some(id) };
-        id.and_then(|id| self.by_id.get(&id)).is_some_and(|statement| !statement.shortened)
+        id.and_then(|id| self.by_id.get(&id))
+            .is_some_and(|statement| !statement.shortened)
     }
 
     /// Removes a closed statement.
     pub fn remove(&mut self, id: u32) {
-        self.forget(if id == LAST { self.last.unwrap_or(id) } else { id });
+        self.forget(if id == LAST {
+            self.last.unwrap_or(id)
+        } else {
+            id
+        });
     }
 
     fn forget(&mut self, id: u32) {
@@ -165,7 +185,9 @@ mod tests {
         let max = 1 << 20;
         let text = || vec![b'x'; 36];
         let fit = max as u64 / 200;
-        let evicted: u64 = (0..2 * fit as u32).map(|id| s.insert(id, text(), false, max)).sum();
+        let evicted: u64 = (0..2 * fit as u32)
+            .map(|id| s.insert(id, text(), false, max))
+            .sum();
         assert_eq!((evicted, s.by_id.len() as u64), (2 * fit - fit, fit));
         assert!(s.find(0).is_none() && s.find(2 * fit as u32 - 1).is_some());
         // A statement in use is not evicted.
@@ -194,7 +216,10 @@ mod tests {
         s.insert(3, b"a".to_vec(), false, 1 << 20);
         s.insert(4, b"b = 1".to_vec(), false, 1 << 20);
         let last = s.find(LAST).expect("a statement was prepared");
-        assert_eq!((last.fingerprint().to_vec(), &last.text[..]), (b"b = ?".to_vec(), &b"b = 1"[..]));
+        assert_eq!(
+            (last.fingerprint().to_vec(), &last.text[..]),
+            (b"b = ?".to_vec(), &b"b = 1"[..])
+        );
         s.remove(4);
         assert!(s.find(LAST).is_none() && s.find(3).is_some());
         s.preparation_failed();

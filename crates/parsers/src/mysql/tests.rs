@@ -32,7 +32,13 @@ enum MysqlTestStep {
 use MysqlTestStep::{Client, Gap, Server};
 
 fn packets(payloads: &[&[u8]]) -> MysqlTestStep {
-    Server(payloads.iter().enumerate().flat_map(|(i, p)| packet(i as u8 + 1, p)).collect())
+    Server(
+        payloads
+            .iter()
+            .enumerate()
+            .flat_map(|(i, p)| packet(i as u8 + 1, p))
+            .collect(),
+    )
 }
 
 fn ask(code: u8, body: impl AsRef<[u8]>) -> MysqlTestStep {
@@ -69,7 +75,11 @@ fn login(capabilities: u32) -> MysqlTestStep {
 const PLAIN: u32 = 0x828d;
 
 fn opening(capabilities: u32) -> Vec<MysqlTestStep> {
-    vec![greeting(capabilities), login(capabilities), Server(packet(2, OK))]
+    vec![
+        greeting(capabilities),
+        login(capabilities),
+        Server(packet(2, OK)),
+    ]
 }
 
 fn play(d: &mut ParserDialogue, says: &[MysqlTestStep]) -> (Vec<String>, ParserCounters) {
@@ -156,15 +166,24 @@ fn logins_of_many_rounds() {
             query("SELECT 1"),
             packets(&[ERR]),
         ],
-        &["exact login app shop - - 1 - 1000 6000", "exact query app shop SELECT 1 - - 1146 1000 0"],
+        &[
+            "exact login app shop - - 1 - 1000 6000",
+            "exact query app shop SELECT 1 - - 1146 1000 0",
+        ],
     );
     check(
         &[greeting(PLAIN), login(PLAIN), Server(packet(2, ERR))],
         &["exact login app shop - - - 1146 1000 0"],
     );
-    check(&[greeting(PLAIN), login(PLAIN)], &["half login app shop - - - - - -"]);
+    check(
+        &[greeting(PLAIN), login(PLAIN)],
+        &["half login app shop - - - - - -"],
+    );
     check(&[greeting(PLAIN)], &[]);
-    check(&[Server(packet(0, b"\xff\x10\x04Too many connections"))], &["half connect - - - - - 1040 - 0"]);
+    check(
+        &[Server(packet(0, b"\xff\x10\x04Too many connections"))],
+        &["half connect - - - - - 1040 - 0"],
+    );
     check_commands(
         &[
             ask(0x11, b"bob\0\x02pwdb2\0\x21\0"),
@@ -174,7 +193,10 @@ fn logins_of_many_rounds() {
             ask(0x0e, ""),
             packets(&[OK]),
         ],
-        &["exact change_user bob db2 - - 1 - 1000 2000", "exact ping bob db2 - - 1 - 1000 0"],
+        &[
+            "exact change_user bob db2 - - 1 - 1000 2000",
+            "exact ping bob db2 - - 1 - 1000 0",
+        ],
     );
 }
 
@@ -182,8 +204,12 @@ fn logins_of_many_rounds() {
 fn tls_ends_what_can_be_read() {
     let mut request = vec![0x8d, 0xae, 0, 0];
     request.extend([0; 28]);
-    let says =
-        [greeting(0xae8d), Client(packet(1, request)), Client(b"\x16\x03\x01".to_vec()), query("SELECT 1")];
+    let says = [
+        greeting(0xae8d),
+        Client(packet(1, request)),
+        Client(b"\x16\x03\x01".to_vec()),
+        query("SELECT 1"),
+    ];
     let (rows, counters) = play(&mut dialogue(), &says);
     assert_eq!(rows, ["exact ssl_request - - - - - - - -"]);
     assert_eq!(counters.encrypted_flows, 1);
@@ -195,7 +221,20 @@ fn results_of_several_kinds() {
     check_commands(
         &[
             query("CALL two()"),
-            packets(&[&[1], DEF, EOF, ROW, EOF_MORE, &[1], DEF, EOF, ROW, ROW, EOF_MORE, OK]),
+            packets(&[
+                &[1],
+                DEF,
+                EOF,
+                ROW,
+                EOF_MORE,
+                &[1],
+                DEF,
+                EOF,
+                ROW,
+                ROW,
+                EOF_MORE,
+                OK,
+            ]),
             query("LOAD DATA LOCAL INFILE 'f' INTO TABLE t"),
             packets(&[b"\xfbf"]),
             Client(packet(2, "1,2\n")),
@@ -257,29 +296,58 @@ fn forgotten_statements_are_not_exact() {
     let id = |n: u32| n.to_le_bytes();
     let prepare = |n: u32| {
         let sql = format!("SELECT {} FROM t WHERE b = ?", "a".repeat(100));
-        [ask(0x16, sql), packets(&[&[&[0], &id(n)[..], &[0; 7]].concat()])]
+        [
+            ask(0x16, sql),
+            packets(&[&[&[0], &id(n)[..], &[0; 7]].concat()]),
+        ]
     };
-    let execute = |n: u32| [ask(0x17, [&id(n)[..], &[0, 1, 0, 0, 0]].concat()), packets(&[OK])];
+    let execute = |n: u32| {
+        [
+            ask(0x17, [&id(n)[..], &[0, 1, 0, 0, 0]].concat()),
+            packets(&[OK]),
+        ]
+    };
     for (max, evicted) in [(8 << 20, 0), (1000 * (128 + 2 * 126), 2000)] {
         let mut talk = dialogue();
         talk.limits.statement_bytes_max = max;
-        let says: Vec<_> = (0..3000).flat_map(prepare).chain((0..3000).flat_map(execute)).collect();
+        let says: Vec<_> = (0..3000)
+            .flat_map(prepare)
+            .chain((0..3000).flat_map(execute))
+            .collect();
         let (rows, counters) = play(&mut talk, &[opening(PLAIN), says].concat());
         assert_eq!(counters.evicted_statements, evicted);
-        let executed = rows.iter().filter(|row| row.contains("stmt_execute")).collect::<Vec<_>>();
-        let without = executed.iter().filter(|row| row.starts_with("gap_body") && row.contains(" shop - "));
-        let exact = executed.iter().filter(|row| row.starts_with("exact") && row.contains("SELECT aaa"));
-        assert_eq!((without.count() as u64, exact.count() as u64), (evicted, 3000 - evicted));
+        let executed = rows
+            .iter()
+            .filter(|row| row.contains("stmt_execute"))
+            .collect::<Vec<_>>();
+        let without = executed
+            .iter()
+            .filter(|row| row.starts_with("gap_body") && row.contains(" shop - "));
+        let exact = executed
+            .iter()
+            .filter(|row| row.starts_with("exact") && row.contains("SELECT aaa"));
+        assert_eq!(
+            (without.count() as u64, exact.count() as u64),
+            (evicted, 3000 - evicted)
+        );
     }
 }
 
 #[test]
 fn mariadb_prepares_and_executes_at_once() {
-    let Client(mut both) = ask(0x16, "SELECT ?") else { unreachable!() };
-    let Client(execute) = ask(0x17, [255, 255, 255, 255, 0, 1, 0, 0, 0]) else { unreachable!() };
+    let Client(mut both) = ask(0x16, "SELECT ?") else {
+        unreachable!()
+    };
+    let Client(execute) = ask(0x17, [255, 255, 255, 255, 0, 1, 0, 0, 0]) else {
+        unreachable!()
+    };
     both.extend(execute);
     check_commands(
-        &[Client(both), packets(&[&[0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]), two_rows()],
+        &[
+            Client(both),
+            packets(&[&[0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]),
+            two_rows(),
+        ],
         &[
             "exact stmt_prepare app shop SELECT ? - - - 1000 0",
             "exact stmt_execute app shop SELECT ? 2 - - 2000 0",
@@ -309,7 +377,10 @@ fn packets_of_over_16_mib() {
     ];
     let (rows, counters) = play(&mut dialogue(), &[opening(PLAIN), says.to_vec()].concat());
     let shown = |row: &str| (row.len(), row[row.len() - 12..].to_owned());
-    assert_eq!(shown(&rows[1]), (super::session::TEXT_MAX + 37, "1 - - 1000 0".to_owned()));
+    assert_eq!(
+        shown(&rows[1]),
+        (super::session::TEXT_MAX + 37, "1 - - 1000 0".to_owned())
+    );
     assert_eq!(rows[2], "exact query app shop SELECT 2 2 - - 1000 0");
     assert!(rows[1].starts_with("gap_body"));
     assert_eq!(counters.oversized_heads, 1);
@@ -322,9 +393,18 @@ fn an_error_may_come_before_the_request_is_over() {
     };
     let (a, b) = long.split_at(60);
     check_commands(
-        &[Client(a.to_vec()), packets(&[ERR]), Client(b.to_vec()), query("SELECT 1"), two_rows()],
         &[
-            &format!("untimed query app shop INSERT INTO t VALUES ('{}') - - 1146 - 0", "x".repeat(100)),
+            Client(a.to_vec()),
+            packets(&[ERR]),
+            Client(b.to_vec()),
+            query("SELECT 1"),
+            two_rows(),
+        ],
+        &[
+            &format!(
+                "untimed query app shop INSERT INTO t VALUES ('{}') - - 1146 - 0",
+                "x".repeat(100)
+            ),
             "exact query app shop SELECT 1 2 - - 1000 0",
         ],
     );
@@ -355,12 +435,23 @@ fn joined_late() {
             ask(0x0e, ""),
             packets(&[OK]),
         ],
-        &["midstream stmt_prepare - - SELECT a FROM t - - - 1000 0", "exact ping - - - - 1 - 1000 0"],
+        &[
+            "midstream stmt_prepare - - SELECT a FROM t - - - 1000 0",
+            "exact ping - - - - 1 - 1000 0",
+        ],
     );
     // The client's bytes are not the start of a packet.
     check_midstream(
-        &[Client(b"'some', 'thing')".to_vec()), packets(&[OK]), query("COMMIT"), packets(&[OK])],
-        &["half - - - - - 1 - - 0", "midstream query - - COMMIT - 1 - 1000 0"],
+        &[
+            Client(b"'some', 'thing')".to_vec()),
+            packets(&[OK]),
+            query("COMMIT"),
+            packets(&[OK]),
+        ],
+        &[
+            "half - - - - - 1 - - 0",
+            "midstream query - - COMMIT - 1 - 1000 0",
+        ],
     );
 }
 
@@ -370,39 +461,68 @@ fn a_lost_command_may_have_changed_the_database() {
     let lost = |answer: &[u8]| [Gap(ClientToServer, 20), packets(&[answer])];
     let check = |says: &[MysqlTestStep], databases: &[&str]| {
         let (rows, _) = play(&mut dialogue(), &[opening(PLAIN), says.to_vec()].concat());
-        let selects = rows.iter().filter(|row| row.contains("SELECT")).map(|row| row.split(' ').nth(3));
-        assert_eq!(selects.collect::<Vec<_>>(), databases.iter().map(|name| Some(*name)).collect::<Vec<_>>());
+        let selects = rows
+            .iter()
+            .filter(|row| row.contains("SELECT"))
+            .map(|row| row.split(' ').nth(3));
+        assert_eq!(
+            selects.collect::<Vec<_>>(),
+            databases.iter().map(|name| Some(*name)).collect::<Vec<_>>()
+        );
     };
     let select = [query("SELECT 1"), two_rows()];
     // It may have been USE; but rows were changed, so it was not.
     check(&[&lost(DONE)[..], &select, &select].concat(), &["-", "-"]);
     check(&[&lost(OK)[..], &select].concat(), &["shop"]);
     // Messages after the loss are known.
-    check(&[&lost(DONE)[..], &[query("USE b"), packets(&[DONE])], &select].concat(), &["b"]);
+    check(
+        &[
+            &lost(DONE)[..],
+            &[query("USE b"), packets(&[DONE])],
+            &select,
+        ]
+        .concat(),
+        &["b"],
+    );
 }
 
 #[test]
 fn gaps_inside_payloads_are_exact() {
-    let Client(ask) = query("SELECT 'long text'") else { unreachable!() };
+    let Client(ask) = query("SELECT 'long text'") else {
+        unreachable!()
+    };
     let row = packet(4, [b"\x20".as_slice(), &[b'x'; 600]].concat());
     check_commands(
         &[
             Client(ask[..12].to_vec()),
             Gap(ClientToServer, 5),
             Client(ask[17..].to_vec()),
-            Server([packet(1, [1]), packet(2, DEF), packet(3, EOF), row[..20].to_vec()].concat()),
+            Server(
+                [
+                    packet(1, [1]),
+                    packet(2, DEF),
+                    packet(3, EOF),
+                    row[..20].to_vec(),
+                ]
+                .concat(),
+            ),
             Gap(ServerToClient, 500),
             Server([row[520..].to_vec(), packet(5, EOF)].concat()),
             query("SELECT 2"),
             two_rows(),
         ],
-        &["gap_body query app shop - 1 - - 1000 2000", "exact query app shop SELECT 2 2 - - 1000 0"],
+        &[
+            "gap_body query app shop - 1 - - 1000 2000",
+            "exact query app shop SELECT 2 2 - - 1000 0",
+        ],
     );
 }
 
 #[test]
 fn after_a_gap_nothing_is_mispaired() {
-    let Server(rows) = two_rows() else { unreachable!() };
+    let Server(rows) = two_rows() else {
+        unreachable!()
+    };
     // The middle of a response is missing: its end is unknown.
     check_commands(
         &[
@@ -458,7 +578,9 @@ fn after_a_gap_nothing_is_mispaired() {
         ],
     );
     // The end of a command and a complete one were lost: the response answers the first.
-    let Client(long) = query("SELECT 'long text'") else { unreachable!() };
+    let Client(long) = query("SELECT 'long text'") else {
+        unreachable!()
+    };
     check_commands(
         &[
             Client(long[..12].to_vec()),
@@ -482,7 +604,8 @@ fn pack(seq: u8, inside: &[u8], zlib: bool) -> Vec<u8> {
     if zlib {
         let mut c = flate2::Compress::new(flate2::Compression::default(), true);
         body = Vec::with_capacity(inside.len() + 100);
-        c.compress_vec(inside, &mut body, flate2::FlushCompress::Finish).expect("compresses in memory");
+        c.compress_vec(inside, &mut body, flate2::FlushCompress::Finish)
+            .expect("compresses in memory");
     }
     let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
     bytes[3] = seq;
@@ -493,18 +616,40 @@ fn pack(seq: u8, inside: &[u8], zlib: bool) -> Vec<u8> {
 
 #[test]
 fn compressed() {
-    let Server(rows) = two_rows() else { unreachable!() };
-    let Client(sql) = query("SELECT 1") else { unreachable!() };
+    let Server(rows) = two_rows() else {
+        unreachable!()
+    };
+    let Client(sql) = query("SELECT 1") else {
+        unreachable!()
+    };
     let says = [
         Client(pack(0, &sql, false)),
         Server(pack(1, &rows, true)),
         Client(pack(0, b"\x01\0\0\0\x01", false)),
     ];
-    let (rows, counters) = play(&mut dialogue(), &[opening(PLAIN | 0x20), says.to_vec()].concat());
-    assert_eq!(rows[1..], ["exact query app shop SELECT 1 2 - - 1000 0", "exact quit app shop - - - - - -"]);
+    let (rows, counters) = play(
+        &mut dialogue(),
+        &[opening(PLAIN | 0x20), says.to_vec()].concat(),
+    );
+    assert_eq!(
+        rows[1..],
+        [
+            "exact query app shop SELECT 1 2 - - 1000 0",
+            "exact quit app shop - - - - - -"
+        ]
+    );
     assert_eq!(counters.compressed_flows, 1);
-    check_midstream(&says, &["midstream query - - SELECT 1 2 - - 1000 0", "exact quit - - - - - - - -"]);
-    let zstd = [Client(pack(0, &sql, false)), Server(b"\x05\0\0\x01\x09\0\0\x28\xb5\x2f\xfd\0".to_vec())];
+    check_midstream(
+        &says,
+        &[
+            "midstream query - - SELECT 1 2 - - 1000 0",
+            "exact quit - - - - - - - -",
+        ],
+    );
+    let zstd = [
+        Client(pack(0, &sql, false)),
+        Server(b"\x05\0\0\x01\x09\0\0\x28\xb5\x2f\xfd\0".to_vec()),
+    ];
     check_midstream(&zstd, &["half query - - SELECT 1 - - - - -"]);
 }
 
@@ -546,7 +691,9 @@ fn conversation() -> Vec<MysqlTestStep> {
 /// Columns of the tuples other than times.
 fn untimed(d: &mut ParserDialogue, says: &[MysqlTestStep]) -> Vec<String> {
     let rows = play(d, says).0;
-    rows.iter().map(|r| r.rsplitn(3, ' ').nth(2).unwrap_or_default().to_owned()).collect()
+    rows.iter()
+        .map(|r| r.rsplitn(3, ' ').nth(2).unwrap_or_default().to_owned())
+        .collect()
 }
 
 fn cut(says: &[MysqlTestStep], sizes: &[usize]) -> Vec<MysqlTestStep> {

@@ -69,9 +69,8 @@ pub static SPACES: [[TokenSpacing; 12]; 12] = {
             | (_, SqlToken::Comma | SqlToken::Close | SqlToken::Dot | SqlToken::Semicolon) => {
                 TokenSpacing::Never
             }
-            (SqlToken::Comma | SqlToken::Semicolon | SqlToken::Comparison, _) | (_, SqlToken::Comparison) => {
-                TokenSpacing::Always
-            }
+            (SqlToken::Comma | SqlToken::Semicolon | SqlToken::Comparison, _)
+            | (_, SqlToken::Comparison) => TokenSpacing::Always,
             (SqlToken::ListWord, SqlToken::Open) => TokenSpacing::Always,
             _ => TokenSpacing::Kept,
         };
@@ -96,7 +95,10 @@ static WORDS: [(u64, SqlToken); 1 << PLACE_BITS] = {
             None => (LISTS[i], SqlToken::ListWord),
             Some(i) => (BEFORE_VALUES[i], SqlToken::ValueWord),
         };
-        assert!(table[place(key)].0 == 0, "two words at one place: another factor is needed");
+        assert!(
+            table[place(key)].0 == 0,
+            "two words at one place: another factor is needed"
+        );
         table[place(key)] = (key, word);
         i += 1;
     }
@@ -105,8 +107,8 @@ static WORDS: [(u64, SqlToken); 1 << PLACE_BITS] = {
 
 const LISTS: [u64; 3] = [IN, VALUE, VALUES];
 const BEFORE_VALUES: [u64; 29] = [
-    SELECT, AND, OR, LIKE, BETWEEN, THEN, WHEN, ELSE, LIMIT, OFFSET, BY, WHERE, SET, ON, NOT, INTERVAL, CASE,
-    HAVING, DIV, MOD, XOR, IF, DEFAULT, RETURN, IS, ALL, DISTINCT, REGEXP, RLIKE,
+    SELECT, AND, OR, LIKE, BETWEEN, THEN, WHEN, ELSE, LIMIT, OFFSET, BY, WHERE, SET, ON, NOT,
+    INTERVAL, CASE, HAVING, DIV, MOD, XOR, IF, DEFAULT, RETURN, IS, ALL, DISTINCT, REGEXP, RLIKE,
 ];
 const PLACE_BITS: u32 = 8;
 /// Found by search.
@@ -189,6 +191,10 @@ mod tests {
             assert_eq!(word_of(keyword(word.as_bytes())), token, "{word}");
         }
         assert!(LISTS.iter().all(|key| word_of(*key) == SqlToken::ListWord));
-        assert!(BEFORE_VALUES.iter().all(|key| word_of(*key) == SqlToken::ValueWord));
+        assert!(
+            BEFORE_VALUES
+                .iter()
+                .all(|key| word_of(*key) == SqlToken::ValueWord)
+        );
     }
 }

@@ -91,9 +91,13 @@ impl MysqlRequest {
     pub fn database_after(&self) -> DefaultDatabase {
         match self.kind {
             MysqlRequestKind::Command(command::INIT_DB) if self.text_cut => DefaultDatabase::Unread,
-            MysqlRequestKind::Command(command::INIT_DB) if self.text.is_empty() => DefaultDatabase::Unchanged,
+            MysqlRequestKind::Command(command::INIT_DB) if self.text.is_empty() => {
+                DefaultDatabase::Unchanged
+            }
             MysqlRequestKind::Command(command::INIT_DB) => DefaultDatabase::Is(self.text.clone()),
-            MysqlRequestKind::Command(command::QUERY) => command::database_after(&self.text, self.text_cut),
+            MysqlRequestKind::Command(command::QUERY) => {
+                command::database_after(&self.text, self.text_cut)
+            }
             _ => DefaultDatabase::Unchanged,
         }
     }
@@ -124,7 +128,12 @@ pub fn expects(kind: MysqlRequestKind) -> ResponseExpectation {
 impl RequestMatcher<MysqlRequest> for MysqlResponse {
     /// It was parsed as the response to one form of command; other forms do not match.
     fn fit(&self, request: &MysqlRequest) -> ResponseMatch {
-        let fits = self.awaited() == request.awaited() && request.can_get(self.first_seq, self.unordered);
-        if fits { ResponseMatch::Maybe } else { ResponseMatch::No }
+        let fits =
+            self.awaited() == request.awaited() && request.can_get(self.first_seq, self.unordered);
+        if fits {
+            ResponseMatch::Maybe
+        } else {
+            ResponseMatch::No
+        }
     }
 }

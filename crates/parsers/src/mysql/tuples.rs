@@ -46,11 +46,16 @@ pub fn write(w: &mut TupleWriter, tuple: &MysqlTupleSource<'_>, context: &MysqlT
     if let Some(request) = tuple.request.filter(|r| r.seen != MessageCompleteness::Cut) {
         w.u64(REQUEST_BYTES, request.wire_bytes);
     }
-    let Some((response, over)) = tuple.response else { return };
+    let Some((response, over)) = tuple.response else {
+        return;
+    };
     if over {
         write_outcome(w, response);
     }
-    if let Some(time) = tuple.request.and_then(|request| response_time(request, response)).filter(|t| *t >= 0)
+    if let Some(time) = tuple
+        .request
+        .and_then(|request| response_time(request, response))
+        .filter(|t| *t >= 0)
     {
         w.i64(RESPONSE_TIME, time);
     }
@@ -61,7 +66,13 @@ pub fn write(w: &mut TupleWriter, tuple: &MysqlTupleSource<'_>, context: &MysqlT
 
 /// Time from the request's last byte to the response's first, if both were captured.
 pub fn response_time(request: &MysqlRequest, response: &MysqlResponse) -> Option<i64> {
-    Some(response.span.filter(|_| request.seen.has_end())?.first.since(request.span.last))
+    Some(
+        response
+            .span
+            .filter(|_| request.seen.has_end())?
+            .first
+            .since(request.span.last),
+    )
 }
 
 #[inline]
@@ -74,8 +85,11 @@ fn set_text(w: &mut TupleWriter, field: FieldId, value: Option<&[u8]>) {
 fn write_outcome(w: &mut TupleWriter, response: &MysqlResponse) {
     let outcome = &response.outcome;
     let error = outcome.error.filter(|code| *code != UNREAD_ERROR);
-    for (field, value) in [(ROWS, outcome.rows), (AFFECTED_ROWS, outcome.affected_rows), (ERROR_CODE, error)]
-    {
+    for (field, value) in [
+        (ROWS, outcome.rows),
+        (AFFECTED_ROWS, outcome.affected_rows),
+        (ERROR_CODE, error),
+    ] {
         value.into_iter().for_each(|v| w.u64(field, v));
     }
     if !response.holed {

@@ -59,23 +59,61 @@ impl NfsAttributes {
         let fsid = x.u64()?;
         let fileid = x.u64()?;
         let times = [time(x, 1)?, time(x, 1)?, time(x, 1)?];
-        Some(NfsAttributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
+        Some(NfsAttributes {
+            kind,
+            mode,
+            links,
+            uid,
+            gid,
+            size,
+            used,
+            fsid,
+            fileid,
+            times,
+        })
     }
 
     /// `post_op_attr`.
     pub fn read_optional(x: &mut XdrReader<'_>) -> Option<Option<NfsAttributes>> {
-        Some(if x.bool()? { Some(Self::read(x)?) } else { None })
+        Some(if x.bool()? {
+            Some(Self::read(x)?)
+        } else {
+            None
+        })
     }
 
     /// NFSv2's `fattr`.
     pub fn read_v2(x: &mut XdrReader<'_>) -> Option<NfsAttributes> {
-        let [kind, mode, links, uid, gid, size, block_size, _rdev, blocks, fsid, fileid] = words(x)?;
+        let [
+            kind,
+            mode,
+            links,
+            uid,
+            gid,
+            size,
+            block_size,
+            _rdev,
+            blocks,
+            fsid,
+            fileid,
+        ] = words(x)?;
         let times = [time(x, 1000)?, time(x, 1000)?, time(x, 1000)?];
         let used = u64::from(blocks) * u64::from(block_size.min(512));
         let size = size.into();
         let fsid = fsid.into();
         let fileid = fileid.into();
-        Some(NfsAttributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
+        Some(NfsAttributes {
+            kind,
+            mode,
+            links,
+            uid,
+            gid,
+            size,
+            used,
+            fsid,
+            fileid,
+            times,
+        })
     }
 
     /// Name of the file type, as in find and stat.
@@ -99,7 +137,10 @@ impl WccAttributes {
         if !x.bool()? {
             return Some(None);
         }
-        let weak = WccAttributes { size: x.u64()?, mtime: time(x, 1)? };
+        let weak = WccAttributes {
+            size: x.u64()?,
+            mtime: time(x, 1)?,
+        };
         let _ctime = time(x, 1)?;
         Some(Some(weak))
     }
@@ -119,7 +160,12 @@ impl NfsSetAttributes {
                 x.u64()?;
             }
         }
-        Some(NfsSetAttributes { mode, uid, gid, size })
+        Some(NfsSetAttributes {
+            mode,
+            uid,
+            gid,
+            size,
+        })
     }
 }
 

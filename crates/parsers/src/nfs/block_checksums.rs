@@ -102,12 +102,18 @@ impl BlockChecksums {
         self.skip -= skipped;
         let taken = self.left.min(len - skipped);
         self.left -= taken;
-        bytes.get(skipped as usize..(skipped + taken) as usize).unwrap_or_default()
+        bytes
+            .get(skipped as usize..(skipped + taken) as usize)
+            .unwrap_or_default()
     }
 
     fn end_block(&mut self) {
         if self.begun.at == BLOCK as usize {
-            self.list.push(if self.begun.broken { 0 } else { self.begun.finish() });
+            self.list.push(if self.begun.broken {
+                0
+            } else {
+                self.begun.finish()
+            });
             self.begun.reset();
         }
     }
@@ -152,7 +158,13 @@ impl PartialBlock {
 
     fn finish(&self) -> u64 {
         let mut hash = BLOCK.wrapping_mul(PRIME64_1);
-        for (pair, keys) in self.acc.as_chunks::<2>().0.iter().zip(FINAL_KEYS.as_chunks::<2>().0) {
+        for (pair, keys) in self
+            .acc
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .zip(FINAL_KEYS.as_chunks::<2>().0)
+        {
             let product = u128::from(pair[0] ^ keys[0]) * u128::from(pair[1] ^ keys[1]);
             hash = hash.wrapping_add(product as u64 ^ (product >> 64) as u64);
         }
@@ -164,7 +176,10 @@ impl PartialBlock {
 /// The first 8 bytes, or fewer padded with zeros.
 #[inline]
 fn first_word(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or_else(|| last_bytes(bytes, bytes.len()), |word| u64::from_le_bytes(*word))
+    bytes.first_chunk().map_or_else(
+        || last_bytes(bytes, bytes.len()),
+        |word| u64::from_le_bytes(*word),
+    )
 }
 
 /// The last `n` < 8 bytes padded with zeros.
@@ -172,7 +187,11 @@ fn first_word(bytes: &[u8]) -> u64 {
 fn last_bytes(bytes: &[u8], n: usize) -> u64 {
     match bytes.last_chunk() {
         Some(word) if n > 0 => u64::from_le_bytes(*word) >> (64 - 8 * n),
-        _ => bytes.iter().rev().take(n).fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        _ => bytes
+            .iter()
+            .rev()
+            .take(n)
+            .fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 
@@ -186,15 +205,20 @@ const PRIME64_2: u64 = 0xc2b2_ae3d_27d4_eb4f;
 const PRIME64_3: u64 = 0x1656_67b1_9e37_79f9;
 const PRIME64_4: u64 = 0x85eb_ca77_c2b2_ae63;
 const PRIME64_5: u64 = 0x27d4_eb2f_1656_67c5;
-const ACC: [u64; 8] =
-    [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1];
+const ACC: [u64; 8] = [
+    PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1,
+];
 
 /// Keys of the words of each stripe except the last.
 const KEYS: [[u64; 8]; 8] = {
     let mut keys = [[0; 8]; 8];
     let mut stripe = 0;
     while stripe < 8 {
-        keys[stripe] = secret_at(if stripe < 7 { 8 * stripe } else { SECRET.len() - 64 - 7 });
+        keys[stripe] = secret_at(if stripe < 7 {
+            8 * stripe
+        } else {
+            SECRET.len() - 64 - 7
+        });
         stripe += 1;
     }
     keys
@@ -228,7 +252,9 @@ fn mix_stripes(sums: &mut [u64; 8], stripes: &[[[u8; 8]; 8]], keys: &[[u64; 8]])
         let words = stripe.map(u64::from_le_bytes);
         acc = std::array::from_fn(|lane| {
             let product = halves_multiplied(words[lane] ^ keys[lane]);
-            acc[lane].wrapping_add(words[lane ^ 1]).wrapping_add(product)
+            acc[lane]
+                .wrapping_add(words[lane ^ 1])
+                .wrapping_add(product)
         });
     }
     *sums = acc;
@@ -264,7 +290,10 @@ mod tests {
     /// Checksums of a complete payload; reference implementation.
     fn slow(offset: u64, data: &[u8]) -> Vec<u64> {
         let skip = (offset.wrapping_neg() % BLOCK) as usize;
-        let blocks = data.get(skip..).unwrap_or_default().chunks_exact(BLOCK as usize);
+        let blocks = data
+            .get(skip..)
+            .unwrap_or_default()
+            .chunks_exact(BLOCK as usize);
         blocks.map(xxh3_64).collect()
     }
 

@@ -95,7 +95,10 @@ impl NfsArguments<'_> {
     /// Clears fields that missing operations of a truncated COMPOUND could have changed.
     pub fn forget_unsettled(&mut self) {
         if let NfsExtraFields::Compound(_) = self.more {
-            *self = NfsArguments { handle: self.handle, ..NfsArguments::default() };
+            *self = NfsArguments {
+                handle: self.handle,
+                ..NfsArguments::default()
+            };
         }
     }
 }
@@ -105,10 +108,15 @@ impl NfsExtraFields<'_> {
     pub fn push(&self, parts: &mut Vec<Vec<u8>>) {
         match self {
             NfsExtraFields::Nothing | NfsExtraFields::Compound(_) => {}
-            NfsExtraFields::Text(name, value) => parts.push([name.as_bytes(), b"=", value].concat()),
+            NfsExtraFields::Text(name, value) => {
+                parts.push([name.as_bytes(), b"=", value].concat())
+            }
             NfsExtraFields::Numbers(names, values) => {
                 parts.extend(
-                    names.iter().zip(values).map(|(name, value)| format!("{name}={value}").into_bytes()),
+                    names
+                        .iter()
+                        .zip(values)
+                        .map(|(name, value)| format!("{name}={value}").into_bytes()),
                 );
             }
         }

@@ -102,7 +102,11 @@ impl RpcMessageStart {
             }
             _ => seq,
         };
-        *self = RpcMessageStart::Behind(RpcMessageChain { start, end, begins_segment });
+        *self = RpcMessageStart::Behind(RpcMessageChain {
+            start,
+            end,
+            begins_segment,
+        });
     }
 }
 
@@ -199,7 +203,10 @@ impl RpcByteStream {
     /// Reads a record mark or part of it. `None`: invalid.
     #[inline]
     pub fn read_mark(&mut self, bytes: &[u8], ts: Timestamp) -> Option<usize> {
-        self.message.span.get_or_insert(MessageSpan::at(ts)).extend(ts);
+        self.message
+            .span
+            .get_or_insert(MessageSpan::at(ts))
+            .extend(ts);
         let have = usize::from(self.mark_len);
         let n = bytes.len().min(MARK - have);
         self.mark[have..have + n].copy_from_slice(&bytes[..n]);
@@ -261,7 +268,12 @@ impl RpcByteStream {
 
     /// Begins the message of a datagram.
     pub fn begin_datagram(&mut self, bytes: u64, gap: bool, ts: Timestamp) {
-        self.message = RpcMessage { span: Some(MessageSpan::at(ts)), bytes, gap, ..NOTHING };
+        self.message = RpcMessage {
+            span: Some(MessageSpan::at(ts)),
+            bytes,
+            gap,
+            ..NOTHING
+        };
     }
 
     /// Ends the message early.
@@ -295,8 +307,11 @@ impl RpcByteStream {
         self.next_message();
         (self.stage, self.left, self.mark_len) = (RpcStreamStage::Lost, 0, 0);
         self.follows = None;
-        self.expects =
-            if self.last_ts == Timestamp::MIN { RpcMessageStart::First } else { RpcMessageStart::Nothing };
+        self.expects = if self.last_ts == Timestamp::MIN {
+            RpcMessageStart::First
+        } else {
+            RpcMessageStart::Nothing
+        };
     }
 
     /// The next message begins here, because the previous one is complete.

@@ -89,7 +89,12 @@ type RpcReadPlan = (usize, Option<NfsFileData>);
 impl RpcCalls {
     /// Layout of a message by its first bytes; `whole`: there are no more.
     #[inline]
-    pub fn layout(&mut self, direction: Direction, message: &[u8], whole: bool) -> RpcMessageLayout {
+    pub fn layout(
+        &mut self,
+        direction: Direction,
+        message: &[u8],
+        whole: bool,
+    ) -> RpcMessageLayout {
         let (kind, max) = match (scan::is_call(message, false), scan::is_reply(message)) {
             (Some(true), _) => (RpcMessageKind::Call, CALL_BYTES_MAX),
             (_, Some(true)) => (RpcMessageKind::Reply, REPLY_BYTES_MAX),
@@ -103,18 +108,35 @@ impl RpcCalls {
             _ => self.of_reply(direction, message, &mut early),
         };
         match read {
-            Some((at, data)) => RpcMessageLayout::Head { kind, at, data, early },
+            Some((at, data)) => RpcMessageLayout::Head {
+                kind,
+                at,
+                data,
+                early,
+            },
             None if !whole => RpcMessageLayout::NeedMore,
             // Truncated or invalid: parsed as far as possible.
-            None => RpcMessageLayout::Head { kind, at: message.len(), data: None, early },
+            None => RpcMessageLayout::Head {
+                kind,
+                at: message.len(),
+                data: None,
+                early,
+            },
         }
     }
 
-    fn of_reply(&mut self, direction: Direction, message: &[u8], early: &mut bool) -> Option<RpcReadPlan> {
+    fn of_reply(
+        &mut self,
+        direction: Direction,
+        message: &[u8],
+        early: &mut bool,
+    ) -> Option<RpcReadPlan> {
         let reply = rpc::reply(message)?;
         let mut x = reply.results;
         let waiting = &mut self.waiting[1 - index(direction)];
-        let place = waiting.find(XdrReader::new(message).u32()?).filter(|_| reply.status.is_success());
+        let place = waiting
+            .find(XdrReader::new(message).u32()?)
+            .filter(|_| reply.status.is_success());
         let mut data = None;
         if place.is_none() && reply.status.is_success() {
             *early = true;
@@ -127,7 +149,10 @@ impl RpcCalls {
             // The offset of the data is in the call; parsed only if needed.
             let wanted = self.wanted.has(field::BLOCK_CHECKSUMS);
             let offset = || if wanted { offset(call) } else { None }.unwrap_or(u64::MAX);
-            data = results.data.map(|len| NfsFileData { offset: offset(), len });
+            data = results.data.map(|len| NfsFileData {
+                offset: offset(),
+                len,
+            });
         }
         Some((message.len() - x.left(), data))
     }
@@ -139,21 +164,36 @@ impl RpcCalls {
     }
 
     /// The waiting call that a reply with this xid at `place` answers.
-    pub fn asked(&self, direction: Direction, xid: u32, place: StreamPlace) -> Option<&RpcPendingCall> {
+    pub fn asked(
+        &self,
+        direction: Direction,
+        xid: u32,
+        place: StreamPlace,
+    ) -> Option<&RpcPendingCall> {
         let waiting = &self.waiting[1 - index(direction)];
         let call = waiting.peek(waiting.find(xid)?);
-        call.place.is_none_or(|asked| can_answer(asked, place)).then_some(call)
+        call.place
+            .is_none_or(|asked| can_answer(asked, place))
+            .then_some(call)
     }
 
     /// The suspected call that a reply with this xid at `place` answers.
-    pub fn suspected(&self, direction: Direction, xid: u32, place: StreamPlace) -> Option<&SuspectedCall> {
+    pub fn suspected(
+        &self,
+        direction: Direction,
+        xid: u32,
+        place: StreamPlace,
+    ) -> Option<&SuspectedCall> {
         self.suspects[1 - index(direction)].find(xid, place)
     }
 
     /// Whether the record of a reply answers a waiting or suspected call.
     pub fn is_awaited(&self, direction: Direction, record: &[u8], place: StreamPlace) -> bool {
-        let Some(xid) = word(record, 1) else { return false };
-        self.asked(direction, xid, place).is_some() || self.suspected(direction, xid, place).is_some()
+        let Some(xid) = word(record, 1) else {
+            return false;
+        };
+        self.asked(direction, xid, place).is_some()
+            || self.suspected(direction, xid, place).is_some()
     }
 
     /// Client machine name in the calls of a direction.
@@ -169,11 +209,20 @@ impl RpcCalls {
         cause: TupleQuality,
         out: &mut ParserOutput<'_>,
     ) {
-        let &SuspectedRecord { head, ts, place, begins_segment, known_to, last } = record;
+        let &SuspectedRecord {
+            head,
+            ts,
+            place,
+            begins_segment,
+            known_to,
+            last,
+        } = record;
         let message = &head[MARK..];
         let end = scan::record_end(head, place.seq);
         let Some(xid) = word(message, 0) else { return };
-        let Some(known) = rpc::target(message) else { return };
+        let Some(known) = rpc::target(message) else {
+            return;
+        };
         let target = rpc::call(message).map_or(known, |header| header.target);
         let read = of_call(message);
         let head = read.map_or(message, |(at, _)| &message[..at]);
@@ -185,12 +234,25 @@ impl RpcCalls {
             span.extend(last);
         }
         let gap = read.is_none();
-        let mut call =
-            RpcPendingCall { target, gap, span, place: Some(place), ended, ..RpcPendingCall::default() };
+        let mut call = RpcPendingCall {
+            target,
+            gap,
+            span,
+            place: Some(place),
+            ended,
+            ..RpcPendingCall::default()
+        };
         (call.found, call.bytes, call.head) = (Some(cause), Some(bytes), head.to_vec());
         out.counters.copied_bytes += head.len() as u64;
         let fills_segments = begins_segment && rest == 0;
-        let suspect = SuspectedCall { call, xid, place, end, begins_segment, fills_segments };
+        let suspect = SuspectedCall {
+            call,
+            xid,
+            place,
+            end,
+            begins_segment,
+            fills_segments,
+        };
         let evicted = self.suspects[index(direction)].push(suspect, out.limits.rpc_bytes_max / 4);
         out.counters.evicted_requests += evicted;
     }
@@ -229,7 +291,8 @@ impl RpcCalls {
             if nth > 0 {
                 // It directly follows a call; only that call's data, if any, was skipped.
                 suspect.call.found = None;
-                suspect.call.gap |= of_call(&suspect.call.head).is_some_and(|(_, data)| data.is_some());
+                suspect.call.gap |=
+                    of_call(&suspect.call.head).is_some_and(|(_, data)| data.is_some());
             }
             *self.waiting[index(caller)].coming() = suspect.call;
             self.wait(caller, suspect.xid, out);
@@ -297,7 +360,13 @@ impl RpcCalls {
         }
         let coming = waiting.coming();
         if let Some(reply) = self.early.take(direction, xid, coming) {
-            emit::tuple(coming, Some(&reply.reply()), self.wanted, &mut self.names, out);
+            emit::tuple(
+                coming,
+                Some(&reply.reply()),
+                self.wanted,
+                &mut self.names,
+                out,
+            );
             self.remember(xid);
             return;
         }
@@ -325,8 +394,17 @@ impl RpcCalls {
             end = self.confirm(direction, xid, &reply.message, out);
         }
         let waiting = &mut self.waiting[caller];
-        if let Some(place) = waiting.find(xid).filter(|place| waiting.get(*place).can_get(&reply.message)) {
-            emit::tuple(waiting.get(place), Some(reply), self.wanted, &mut self.names, out);
+        if let Some(place) = waiting
+            .find(xid)
+            .filter(|place| waiting.get(*place).can_get(&reply.message))
+        {
+            emit::tuple(
+                waiting.get(place),
+                Some(reply),
+                self.wanted,
+                &mut self.names,
+                out,
+            );
             waiting.answer(place);
             self.remember(xid);
         } else {
@@ -431,7 +509,10 @@ fn of_call(message: &[u8]) -> Option<RpcReadPlan> {
     let mut args = NfsArguments::default();
     args.read(&call.target, &mut x)?;
     let offset = args.offset.unwrap_or(u64::MAX);
-    Some((message.len() - x.left(), args.data.map(|len| NfsFileData { offset, len })))
+    Some((
+        message.len() - x.left(),
+        args.data.map(|len| NfsFileData { offset, len }),
+    ))
 }
 
 /// File offset of a call.

@@ -8,7 +8,9 @@
 use wire::Timestamp;
 
 use super::body::NfsFileData;
-use super::byte_stream::{RpcByteStream, RpcMessageChain, RpcMessageKind, RpcMessageStart, RpcStreamStage};
+use super::byte_stream::{
+    RpcByteStream, RpcMessageChain, RpcMessageKind, RpcMessageStart, RpcStreamStage,
+};
 use super::calls::{RpcCalls, RpcMessageLayout, SuspectedRecord, index};
 use super::emit::NfsReply;
 use super::scan::{self, MARK};
@@ -31,13 +33,20 @@ pub struct NfsConnection {
 
 impl NfsConnection {
     /// Handles the next bytes of one direction.
-    pub fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    pub fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.start(out);
         out.counters.parsed_bytes += segment.bytes.len() as u64;
         let lane = &mut self.lanes[index(direction)];
-        (lane.last_ts, lane.segment, lane.heard) = (segment.ts, segment.place.seq, segment.place.ack);
+        (lane.last_ts, lane.segment, lane.heard) =
+            (segment.ts, segment.place.seq, segment.place.ack);
         self.writes.come(direction, segment);
-        self.calls.come_to(direction, Some(segment.place), segment.ts, out);
+        self.calls
+            .come_to(direction, Some(segment.place), segment.ts, out);
         self.feed(direction, segment, out);
     }
 
@@ -93,7 +102,12 @@ impl NfsConnection {
         let lane = &mut self.lanes[index(direction)];
         lane.begin_datagram(bytes.len() as u64 + u64::from(cut), cut > 0, ts);
         match self.calls.layout(direction, bytes, true) {
-            RpcMessageLayout::Head { kind, at, data, early } => {
+            RpcMessageLayout::Head {
+                kind,
+                at,
+                data,
+                early,
+            } => {
                 lane.message.early = early;
                 self.message_in_place(direction, kind, bytes, (at, data), out);
             }
@@ -134,7 +148,12 @@ impl NfsConnection {
         }
     }
 
-    fn feed(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn feed(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         let mut rest = segment;
         while !rest.bytes.is_empty() {
             let lane = &mut self.lanes[index(direction)];
@@ -159,7 +178,9 @@ impl NfsConnection {
             return self.search(direction, segment, out);
         }
         if lane.left == 0 {
-            return lane.read_mark(bytes, ts).unwrap_or_else(|| self.no_message(direction, out));
+            return lane
+                .read_mark(bytes, ts)
+                .unwrap_or_else(|| self.no_message(direction, out));
         }
         let piece = &bytes[..bytes.len().min(lane.left as usize)];
         let used = match lane.stage {
@@ -196,14 +217,24 @@ impl NfsConnection {
         let lane = &mut self.lanes[index(direction)];
         let whole = lane.last && piece.len() == lane.left as usize;
         match self.calls.layout(direction, piece, whole) {
-            RpcMessageLayout::Head { kind, at, data, early } if whole => {
+            RpcMessageLayout::Head {
+                kind,
+                at,
+                data,
+                early,
+            } if whole => {
                 lane.message.early = early;
                 lane.pass(piece.len(), ts);
                 self.message_in_place(direction, kind, piece, (at, data), out);
                 self.lanes[index(direction)].next_message();
                 piece.len()
             }
-            RpcMessageLayout::Head { kind, at, data, early } => {
+            RpcMessageLayout::Head {
+                kind,
+                at,
+                data,
+                early,
+            } => {
                 lane.message.early = early;
                 self.begin(direction, kind, &piece[..at], data, out);
                 self.pass(direction, at, ts, out);
@@ -234,7 +265,12 @@ impl NfsConnection {
         out.counters.copied_bytes += piece.len() as u64;
         let whole = lane.last && piece.len() == lane.left as usize;
         let used = match self.calls.layout(direction, &lane.head, whole) {
-            RpcMessageLayout::Head { kind, at, data, early } => {
+            RpcMessageLayout::Head {
+                kind,
+                at,
+                data,
+                early,
+            } => {
                 lane.message.early = early;
                 let head = std::mem::take(&mut lane.head);
                 self.begin(direction, kind, &head[..at], data, out);
@@ -311,17 +347,29 @@ impl NfsConnection {
     }
 
     /// Passes a message to the calls.
-    fn hand_over(&mut self, direction: Direction, head: &[u8], ended: bool, out: &mut ParserOutput<'_>) {
+    fn hand_over(
+        &mut self,
+        direction: Direction,
+        head: &[u8],
+        ended: bool,
+        out: &mut ParserOutput<'_>,
+    ) {
         let lane = &mut self.lanes[index(direction)];
         out.counters.copied_bytes += std::mem::take(&mut lane.blocks.copied);
         match lane.message.kind {
             RpcMessageKind::Unknown => {}
             RpcMessageKind::Call => {
-                self.calls.call(direction, &lane.message, ended, &mut lane.blocks, out);
+                self.calls
+                    .call(direction, &lane.message, ended, &mut lane.blocks, out);
             }
             RpcMessageKind::Reply => {
                 let checksums = lane.blocks.finish();
-                let reply = NfsReply { head, message: lane.message, ended, checksums };
+                let reply = NfsReply {
+                    head,
+                    message: lane.message,
+                    ended,
+                    checksums,
+                };
                 if let Some(end) = self.calls.reply(direction, &reply, out) {
                     let caller = &mut self.lanes[1 - index(direction)];
                     caller.follows = Some(end).filter(|_| caller.stage == RpcStreamStage::Lost);
@@ -335,8 +383,12 @@ impl NfsConnection {
     fn freeze_head(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
         let lane = &mut self.lanes[index(direction)];
         lane.stage = RpcStreamStage::Rest;
-        if let RpcMessageLayout::Head { kind, at, data, early } =
-            self.calls.layout(direction, &lane.head, true)
+        if let RpcMessageLayout::Head {
+            kind,
+            at,
+            data,
+            early,
+        } = self.calls.layout(direction, &lane.head, true)
         {
             lane.message.early = early;
             let head = std::mem::take(&mut lane.head);
@@ -376,9 +428,16 @@ impl NfsConnection {
         // The other side has sent bytes, but none were captured.
         let other = &self.lanes[1 - index(direction)];
         let alone = other.last_ts == Timestamp::MIN && other.has_gap;
-        let is_cut = other.lost_to.is_some_and(|to| to.distance(other.segment) > 0);
+        let is_cut = other
+            .lost_to
+            .is_some_and(|to| to.distance(other.segment) > 0);
         let heard = other.heard.filter(|_| !is_cut);
-        let NfsConnection { lanes, calls, writes, .. } = self;
+        let NfsConnection {
+            lanes,
+            calls,
+            writes,
+            ..
+        } = self;
         calls.extend_suspects(direction, segment);
         let lane = &mut lanes[index(direction)];
         if lane.follows == Some(segment.place.seq) && lane.resync.candidate().is_none() {
@@ -391,18 +450,40 @@ impl NfsConnection {
         if lane.expects == RpcMessageStart::First {
             let replies = direction == Direction::ServerToClient;
             let seq = segment.place.seq;
-            let here =
-                RpcMessageStart::Behind(RpcMessageChain { start: seq, end: seq, begins_segment: true });
-            lane.expects = if replies { here } else { RpcMessageStart::Nothing };
+            let here = RpcMessageStart::Behind(RpcMessageChain {
+                start: seq,
+                end: seq,
+                begins_segment: true,
+            });
+            lane.expects = if replies {
+                here
+            } else {
+                RpcMessageStart::Nothing
+            };
         }
         if writes.begins_write(direction, segment) {
             lane.write = Some(segment.place.seq);
         }
         let (write, lost_to) = (lane.write, lane.lost_to);
-        let evidence = ReplyEvidence { write, lost_to, heard };
-        let messages = RpcMessageLocator { calls, direction, begins_segment, alone, evidence };
-        let Some(found) = lane.resync.find(&messages, segment, out) else { return segment.bytes.len() };
-        let head: Vec<u8> = found.first(segment.bytes).take(RpcMessageLocator::HEAD_BYTES_MAX).collect();
+        let evidence = ReplyEvidence {
+            write,
+            lost_to,
+            heard,
+        };
+        let messages = RpcMessageLocator {
+            calls,
+            direction,
+            begins_segment,
+            alone,
+            evidence,
+        };
+        let Some(found) = lane.resync.find(&messages, segment, out) else {
+            return segment.bytes.len();
+        };
+        let head: Vec<u8> = found
+            .first(segment.bytes)
+            .take(RpcMessageLocator::HEAD_BYTES_MAX)
+            .collect();
         if self.is_message(direction, &found, &head, alone) {
             return found.replay(|held| self.feed(direction, held, out));
         }
@@ -437,10 +518,20 @@ impl NfsConnection {
     /// Handles a candidate cut by a gap, if it begins a segment: a call becomes a suspect, a reply to a
     /// waiting call is parsed. Returns whether it was such a reply.
     #[cold]
-    fn is_cut_message(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) -> bool {
+    fn is_cut_message(
+        &mut self,
+        direction: Direction,
+        gap: StreamGap,
+        out: &mut ParserOutput<'_>,
+    ) -> bool {
         let lane = &mut self.lanes[index(direction)];
-        let candidate = lane.resync.candidate().filter(|c| c.place.seq == lane.segment && c.begins_segment);
-        let Some(candidate) = candidate.filter(|c| c.bytes.len() >= scan::SIGNATURE) else { return false };
+        let candidate = lane
+            .resync
+            .candidate()
+            .filter(|c| c.place.seq == lane.segment && c.begins_segment);
+        let Some(candidate) = candidate.filter(|c| c.bytes.len() >= scan::SIGNATURE) else {
+            return false;
+        };
         let head = candidate.bytes.to_vec();
         let ts = candidate.ts;
         let place = candidate.place;
@@ -451,17 +542,36 @@ impl NfsConnection {
             }
             lane.resync.start_anew(out);
             lane.find();
-            self.feed(direction, StreamSegment { bytes: &head, ts, place }, out);
+            self.feed(
+                direction,
+                StreamSegment {
+                    bytes: &head,
+                    ts,
+                    place,
+                },
+                out,
+            );
             return true;
         }
         if scan::is_call(&head[MARK..], true) != Some(true) {
             return false;
         }
         // Bytes cut by the snaplen arrived with the rest.
-        let missing = if lane.last_ts == gap.ts { gap.len as usize } else { 0 };
+        let missing = if lane.last_ts == gap.ts {
+            gap.len as usize
+        } else {
+            0
+        };
         let cause = lane.cause;
         let known_to = gap.seq.plus(missing as u32);
-        let record = SuspectedRecord { head: &head, ts, place, begins_segment: true, known_to, last: ts };
+        let record = SuspectedRecord {
+            head: &head,
+            ts,
+            place,
+            begins_segment: true,
+            known_to,
+            last: ts,
+        };
         self.calls.suspect(direction, &record, cause, out);
         self.calls.cut_last_suspect(direction);
         false

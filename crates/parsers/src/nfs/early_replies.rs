@@ -30,7 +30,10 @@ pub fn layout(message: &[u8], mut x: XdrReader<'_>) -> Option<(usize, Option<Nfs
         && len > 0
         && results.count == Some(len.into())
     {
-        return Some((message.len() - x.left(), Some(NfsFileData { offset: 0, len })));
+        return Some((
+            message.len() - x.left(),
+            Some(NfsFileData { offset: 0, len }),
+        ));
     }
     (message.len() >= REPLY_BYTES_MAX).then_some((message.len(), None))
 }
@@ -57,7 +60,12 @@ pub struct NfsEarlyReply {
 impl NfsEarlyReply {
     /// The reply as received.
     pub fn reply(&self) -> NfsReply<'_> {
-        NfsReply { head: &self.head, message: self.message, ended: self.ended, checksums: &self.checksums }
+        NfsReply {
+            head: &self.head,
+            message: self.message,
+            ended: self.ended,
+            checksums: &self.checksums,
+        }
     }
 
     fn first(&self) -> Timestamp {
@@ -83,24 +91,42 @@ impl NfsEarlyReplies {
 
     /// Adds a reply.
     pub fn hold(&mut self, direction: Direction, reply: &NfsReply<'_>, is_repeated: bool) {
-        let Some(xid) = XdrReader::new(reply.head).u32() else { return };
+        let Some(xid) = XdrReader::new(reply.head).u32() else {
+            return;
+        };
         let head = reply.head.to_vec();
         let checksums = reply.checksums.to_vec();
         let message = reply.message;
         let ended = reply.ended;
-        let held = NfsEarlyReply { xid, direction, head, message, ended, checksums, is_repeated };
+        let held = NfsEarlyReply {
+            xid,
+            direction,
+            head,
+            message,
+            ended,
+            checksums,
+            is_repeated,
+        };
         self.bytes += held.bytes();
         self.replies.push_back(held);
     }
 
     /// Removes and returns the reply to a call, if held.
     #[inline]
-    pub fn take(&mut self, caller: Direction, xid: u32, call: &RpcPendingCall) -> Option<NfsEarlyReply> {
+    pub fn take(
+        &mut self,
+        caller: Direction,
+        xid: u32,
+        call: &RpcPendingCall,
+    ) -> Option<NfsEarlyReply> {
         if self.replies.is_empty() {
             return None;
         }
-        let answers = |h: &NfsEarlyReply| h.xid == xid && h.direction != caller && call.can_get(&h.message);
-        let held = self.replies.remove(self.replies.iter().position(answers)?)?;
+        let answers =
+            |h: &NfsEarlyReply| h.xid == xid && h.direction != caller && call.can_get(&h.message);
+        let held = self
+            .replies
+            .remove(self.replies.iter().position(answers)?)?;
         self.bytes -= held.bytes();
         Some(held)
     }
@@ -116,7 +142,9 @@ impl NfsEarlyReplies {
     /// `place` and `ts`: by the reply's acknowledgment, otherwise by time.
     #[inline]
     pub fn is_overdue(&self, caller: Direction, place: Option<StreamPlace>, ts: Timestamp) -> bool {
-        let Some(oldest) = self.replies.front().filter(|h| h.direction != caller) else { return false };
+        let Some(oldest) = self.replies.front().filter(|h| h.direction != caller) else {
+            return false;
+        };
         match (oldest.message.place.and_then(|replied| replied.ack), place) {
             (Some(heard), Some(now)) => now.seq.distance(heard) >= 0,
             _ => oldest.first().plus(SKEW_NS) < ts,

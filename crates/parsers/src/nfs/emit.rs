@@ -41,7 +41,9 @@ impl NfsReply<'_> {
     }
 
     fn span(&self) -> MessageSpan {
-        self.message.span.unwrap_or(MessageSpan::at(wire::Timestamp::MIN))
+        self.message
+            .span
+            .unwrap_or(MessageSpan::at(wire::Timestamp::MIN))
     }
 }
 
@@ -99,7 +101,9 @@ pub fn tuple(
         out.counters.protected_messages += u64::from(call.target.protected);
         if header.status.is_success() {
             let listing = wanted.has_any(LISTING);
-            let read = tuple.results.read(&call.target, listing, &mut { header.results });
+            let read = tuple
+                .results
+                .read(&call.target, listing, &mut { header.results });
             let long = reply.head.len() >= REPLY_BYTES_MAX;
             out.counters.oversized_heads += u64::from(long);
             tuple.cut = read.is_none() && reply.message.early;
@@ -117,8 +121,16 @@ pub fn tuple(
     }
     let quality = reply.map_or(TupleQuality::Half, |reply| quality(call, reply, tuple.cut));
     let nfs = call.target.program == programs::NFS;
-    let times = (call.span.first, reply.map(|reply| call.span.last.max(reply.span().last)));
-    out.emit(times, quality, |variant| variant != super::NFS_ONLY || nfs, |w| tuple.write(w));
+    let times = (
+        call.span.first,
+        reply.map(|reply| call.span.last.max(reply.span().last)),
+    );
+    out.emit(
+        times,
+        quality,
+        |variant| variant != super::NFS_ONLY || nfs,
+        |w| tuple.write(w),
+    );
 }
 
 /// Writes a reply without a call; `nfs`: it may be an NFS reply.
@@ -143,14 +155,30 @@ pub fn unasked(reply: &NfsReply<'_>, nfs: bool, out: &mut ParserOutput<'_>) {
 }
 
 fn quality(call: &RpcPendingCall, reply: &NfsReply<'_>, cut: bool) -> TupleQuality {
-    let gap = if call.gap || reply.message.gap || cut { TupleQuality::GapBody } else { TupleQuality::Exact };
+    let gap = if call.gap || reply.message.gap || cut {
+        TupleQuality::GapBody
+    } else {
+        TupleQuality::Exact
+    };
     // The clocks of the packets differ, or a clock was set: the duration is unknown.
-    let gap = if reply.came_after(call) < 0 { gap.max(TupleQuality::Untimed) } else { gap };
-    [call.found, reply.message.found].into_iter().flatten().fold(gap, TupleQuality::max)
+    let gap = if reply.came_after(call) < 0 {
+        gap.max(TupleQuality::Untimed)
+    } else {
+        gap
+    };
+    [call.found, reply.message.found]
+        .into_iter()
+        .flatten()
+        .fold(gap, TupleQuality::max)
 }
 
 /// Learns names from a call and its reply.
-fn learn(target: &RpcTarget, args: &NfsArguments<'_>, results: &NfsResults<'_>, names: &mut FileHandleNames) {
+fn learn(
+    target: &RpcTarget,
+    args: &NfsArguments<'_>,
+    results: &NfsResults<'_>,
+    names: &mut FileHandleNames,
+) {
     match (target.program, target.procedure) {
         (programs::MOUNT, mount::MNT) => {
             if let (Some(path), Some(object)) = (args.name, results.object) {
@@ -158,7 +186,9 @@ fn learn(target: &RpcTarget, args: &NfsArguments<'_>, results: &NfsResults<'_>, 
             }
         }
         (programs::NFS, _) => {
-            if let (Some(parent), Some(name), Some(object)) = (args.handle, args.name, results.object) {
+            if let (Some(parent), Some(name), Some(object)) =
+                (args.handle, args.name, results.object)
+            {
                 names.learn(Some(parent), name, object);
             }
             if let (Some(parent), Some(mut list)) = (args.handle, results.list) {
@@ -182,7 +212,12 @@ fn learn(target: &RpcTarget, args: &NfsArguments<'_>, results: &NfsResults<'_>, 
 }
 
 /// Appends the path of the object operated on.
-fn find_path(target: &RpcTarget, args: &NfsArguments<'_>, names: &mut FileHandleNames, path: &mut Vec<u8>) {
+fn find_path(
+    target: &RpcTarget,
+    args: &NfsArguments<'_>,
+    names: &mut FileHandleNames,
+    path: &mut Vec<u8>,
+) {
     match target.program {
         programs::MOUNT => path.extend_from_slice(args.name.unwrap_or_default()),
         // A COMPOUND has names and handles of several operations.
@@ -194,7 +229,10 @@ fn find_path(target: &RpcTarget, args: &NfsArguments<'_>, names: &mut FileHandle
 impl NfsTupleSource<'_> {
     #[inline]
     fn write(&self, w: &mut TupleWriter) {
-        let xid = self.call.map_or_else(|| self.reply.and_then(NfsReply::xid), |call| word(&call.head));
+        let xid = self.call.map_or_else(
+            || self.reply.and_then(NfsReply::xid),
+            |call| word(&call.head),
+        );
         number(w, field::XID, xid);
         if let Some(call) = self.call {
             write_target(w, &call.target);
@@ -218,13 +256,19 @@ impl NfsTupleSource<'_> {
                 }
             }
             if reply.ended {
-                w.i64(field::TRANSFER_TIME, reply.span().last.since(reply.span().first));
+                w.i64(
+                    field::TRANSFER_TIME,
+                    reply.span().last.since(reply.span().first),
+                );
             }
         }
         if w.wants(field::BLOCK_CHECKSUMS) && self.has_data() && !self.lacks_checksums() {
             let call = self.call.map(|c| &c.checksums[..]);
             let reply = self.reply.map(|r| r.checksums);
-            let list = [call, reply].into_iter().flatten().find(|list| !list.is_empty());
+            let list = [call, reply]
+                .into_iter()
+                .flatten()
+                .find(|list| !list.is_empty());
             w.hashes(field::BLOCK_CHECKSUMS, list.unwrap_or_default());
         }
         if w.wants(field::DETAILS) && !self.lacks_details {
@@ -236,7 +280,10 @@ impl NfsTupleSource<'_> {
     fn write_details(&self, w: &mut TupleWriter) {
         let mut parts = Vec::new();
         self.args.more.push(&mut parts);
-        for (name, value) in [("set_uid", self.args.settings.uid), ("set_gid", self.args.settings.gid)] {
+        for (name, value) in [
+            ("set_uid", self.args.settings.uid),
+            ("set_gid", self.args.settings.gid),
+        ] {
             parts.extend(value.map(|value| format!("{name}={value}").into_bytes()));
         }
         self.results.more.push(&mut parts);
@@ -247,16 +294,19 @@ impl NfsTupleSource<'_> {
 
     /// Whether the file data of a call confirmed later was skipped.
     fn lacks_checksums(&self) -> bool {
-        self.call.is_some_and(|call| (call.found.is_some() || call.gap) && call.checksums.is_empty())
+        self.call
+            .is_some_and(|call| (call.found.is_some() || call.gap) && call.checksums.is_empty())
             && self.args.data.is_some()
     }
 
     /// Whether the call or reply contained file data, parsed at the correct block offset.
     fn has_data(&self) -> bool {
-        let Some(offset) = self.args.offset else { return false };
-        let sound = self
-            .reply
-            .is_none_or(|r| !r.message.early || offset.is_multiple_of(super::block_checksums::BLOCK));
+        let Some(offset) = self.args.offset else {
+            return false;
+        };
+        let sound = self.reply.is_none_or(|r| {
+            !r.message.early || offset.is_multiple_of(super::block_checksums::BLOCK)
+        });
         self.call.is_some() && (self.args.data.is_some() || self.results.data.is_some() && sound)
     }
 
@@ -287,7 +337,10 @@ impl NfsTupleSource<'_> {
         number(w, field::SET_MODE, args.settings.mode);
         number(w, field::SET_SIZE, args.settings.size);
         if let (true, Some(offset), Some(count)) = (self.moves_data(), args.offset, args.count) {
-            w.bool(field::ALIGNED, (offset | count).is_multiple_of(super::block_checksums::BLOCK));
+            w.bool(
+                field::ALIGNED,
+                (offset | count).is_multiple_of(super::block_checksums::BLOCK),
+            );
         }
         if let NfsExtraFields::Compound(operations) = args.more
             && w.wants(field::OPERATIONS)
@@ -299,7 +352,12 @@ impl NfsTupleSource<'_> {
     /// Whether it is a READ or WRITE of versions 2 and 3.
     fn moves_data(&self) -> bool {
         self.call.is_some_and(|call| {
-            let RpcTarget { program, version, procedure, .. } = call.target;
+            let RpcTarget {
+                program,
+                version,
+                procedure,
+                ..
+            } = call.target;
             program == programs::NFS && matches!((version, procedure), (3, 6 | 7) | (2, 6 | 8))
         })
     }
@@ -384,7 +442,9 @@ fn text(w: &mut TupleWriter, id: FieldId, value: Option<&[u8]>) {
 
 #[inline]
 fn handle(w: &mut TupleWriter, id: FieldId, handle: Option<&[u8]>) {
-    let Some(handle) = handle.filter(|_| w.wants(id)) else { return };
+    let Some(handle) = handle.filter(|_| w.wants(id)) else {
+        return;
+    };
     let mut digits = [0; 2 * super::body::HANDLE_BYTES_MAX];
     let (pairs, _) = digits.as_chunks_mut::<2>();
     for (pair, byte) in pairs.iter_mut().zip(handle) {

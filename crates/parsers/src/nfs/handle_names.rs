@@ -57,8 +57,13 @@ impl FileHandleNames {
 
     /// Renames an entry: `from` and `to` are directory handle and name.
     pub fn rename(&mut self, from: (&[u8], &[u8]), to: (&[u8], &[u8])) {
-        let Some(parent) = self.find(from.0) else { return };
-        let child = self.nodes.iter().position(|n| n.parent == Some(parent) && *n.name == *from.1);
+        let Some(parent) = self.find(from.0) else {
+            return;
+        };
+        let child = self
+            .nodes
+            .iter()
+            .position(|n| n.parent == Some(parent) && *n.name == *from.1);
         if let Some(child) = child {
             let handle = self.nodes[child].handle.clone();
             self.learn(Some(to.0), to.1, &handle);
@@ -73,7 +78,9 @@ impl FileHandleNames {
         while let Some(place) = next
             && parts.len() < DEPTH_MAX
         {
-            let Some(node) = self.nodes.get_mut(place.at as usize) else { break };
+            let Some(node) = self.nodes.get_mut(place.at as usize) else {
+                break;
+            };
             if node.generation != place.generation || node.name.is_empty() {
                 break;
             }
@@ -91,8 +98,13 @@ impl FileHandleNames {
     }
 
     fn find(&self, handle: &[u8]) -> Option<FileHandleId> {
-        let at = *self.by_handle.find(xxh3_64(handle), |at| *self.nodes[*at as usize].handle == *handle)?;
-        Some(FileHandleId { at, generation: self.nodes[at as usize].generation })
+        let at = *self.by_handle.find(xxh3_64(handle), |at| {
+            *self.nodes[*at as usize].handle == *handle
+        })?;
+        Some(FileHandleId {
+            at,
+            generation: self.nodes[at as usize].generation,
+        })
     }
 
     /// The node of `handle`, existing or new; `parent` is not evicted.
@@ -118,8 +130,14 @@ impl FileHandleNames {
             at
         };
         let nodes = &self.nodes;
-        self.by_handle.insert_unique(xxh3_64(handle), at as u32, |at| xxh3_64(&nodes[*at as usize].handle));
-        FileHandleId { at: at as u32, generation: self.generation }
+        self.by_handle
+            .insert_unique(xxh3_64(handle), at as u32, |at| {
+                xxh3_64(&nodes[*at as usize].handle)
+            });
+        FileHandleId {
+            at: at as u32,
+            generation: self.generation,
+        }
     }
 
     /// Evicts a node that has not been used since the hand's last pass; `keep` stays.
@@ -129,7 +147,10 @@ impl FileHandleNames {
         }
         let at = self.hand;
         let hash = xxh3_64(&self.nodes[at].handle);
-        if let Ok(entry) = self.by_handle.find_entry(hash, |other| *other as usize == at) {
+        if let Ok(entry) = self
+            .by_handle
+            .find_entry(hash, |other| *other as usize == at)
+        {
             entry.remove();
         }
         self.hand = (self.hand + 1) % HANDLES_MAX;
@@ -171,7 +192,10 @@ mod tests {
         names.learn(Some(b"A"), b"b", b"B");
         names.learn(Some(b"B"), b"a", b"A");
         names.learn(Some(b"C"), b"c", b"C");
-        assert_eq!(path(&mut names, b"A", None).matches('/').count(), DEPTH_MAX - 1);
+        assert_eq!(
+            path(&mut names, b"A", None).matches('/').count(),
+            DEPTH_MAX - 1
+        );
         assert_eq!(path(&mut names, b"C", None), "c");
     }
 
@@ -182,9 +206,19 @@ mod tests {
         for i in 0..3 * HANDLES_MAX as u32 {
             names.learn(Some(b"root"), &i.to_string().into_bytes(), &i.to_be_bytes());
         }
-        assert_eq!((names.nodes.len(), names.by_handle.len()), (HANDLES_MAX, HANDLES_MAX));
+        assert_eq!(
+            (names.nodes.len(), names.by_handle.len()),
+            (HANDLES_MAX, HANDLES_MAX)
+        );
         assert_eq!(names.evicted, 2 * HANDLES_MAX as u64 + 1);
-        assert_eq!(path(&mut names, &(3 * HANDLES_MAX as u32 - 1).to_be_bytes(), None), "/export/12287");
+        assert_eq!(
+            path(
+                &mut names,
+                &(3 * HANDLES_MAX as u32 - 1).to_be_bytes(),
+                None
+            ),
+            "/export/12287"
+        );
         assert_eq!(path(&mut names, &0u32.to_be_bytes(), None), "");
     }
 }

@@ -17,12 +17,20 @@ pub fn args<'a>(procedure: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'
 }
 
 /// Parses the results of a procedure.
-pub fn results<'a>(target: &RpcTarget, x: &mut XdrReader<'a>, r: &mut NfsResults<'a>) -> Option<()> {
+pub fn results<'a>(
+    target: &RpcTarget,
+    x: &mut XdrReader<'a>,
+    r: &mut NfsResults<'a>,
+) -> Option<()> {
     if target.procedure == MNT {
         let status = x.u32()?;
         r.status = Some(status);
         if status == 0 {
-            r.object = Some(if target.version == 3 { x.opaque(HANDLE_BYTES_MAX)? } else { x.fixed(32)? });
+            r.object = Some(if target.version == 3 {
+                x.opaque(HANDLE_BYTES_MAX)?
+            } else {
+                x.fixed(32)?
+            });
         }
     }
     Some(())

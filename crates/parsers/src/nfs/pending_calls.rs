@@ -83,7 +83,8 @@ impl RpcPendingCall {
     /// Whether `other`, which has its xid, is a retransmission of it. RPCSEC_GSS numbers each transmission.
     pub fn is_again(&self, other: &RpcPendingCall) -> bool {
         let seen = self.head.len().min(other.head.len());
-        self.target == other.target && (self.head[..seen] == other.head[..seen] || rpc::is_gss(&self.head))
+        self.target == other.target
+            && (self.head[..seen] == other.head[..seen] || rpc::is_gss(&self.head))
     }
 
     fn held_bytes(&self) -> usize {
@@ -135,7 +136,9 @@ impl RpcPendingCalls {
     /// Slot of the call with `xid`.
     #[inline]
     pub fn find(&self, xid: u32) -> Option<usize> {
-        self.by_xid.find(hash(xid), |at| self.slots[*at as usize].xid == xid).map(|at| *at as usize)
+        self.by_xid
+            .find(hash(xid), |at| self.slots[*at as usize].xid == xid)
+            .map(|at| *at as usize)
     }
 
     /// The call in a slot, mutable.
@@ -151,10 +154,13 @@ impl RpcPendingCalls {
 
     /// Client machine name in one of the latest calls.
     pub fn machine(&self) -> Option<&[u8]> {
-        self.slots.iter().take(8).find_map(|slot| match rpc::call(&slot.call.head)?.credentials {
-            rpc::RpcCredentials::Sys { machine, .. } => Some(machine),
-            _ => None,
-        })
+        self.slots
+            .iter()
+            .take(8)
+            .find_map(|slot| match rpc::call(&slot.call.head)?.credentials {
+                rpc::RpcCredentials::Sys { machine, .. } => Some(machine),
+                _ => None,
+            })
     }
 
     /// The new call, to be filled and added by [`RpcPendingCalls::enter`].
@@ -182,14 +188,20 @@ impl RpcPendingCalls {
         self.held_bytes += self.coming.held_bytes();
         let at = self.free.pop().unwrap_or(self.slots.len() as u32);
         if at as usize == self.slots.len() {
-            self.slots.push(RpcCallSlot { call: RpcPendingCall::default(), xid, older: NONE, newer: NONE });
+            self.slots.push(RpcCallSlot {
+                call: RpcPendingCall::default(),
+                xid,
+                older: NONE,
+                newer: NONE,
+            });
         }
         let slot = &mut self.slots[at as usize];
         std::mem::swap(&mut slot.call, &mut self.coming);
         (slot.xid, slot.older, slot.newer) = (xid, self.newest, NONE);
         self.link(self.newest, NONE, at, at);
         let slots = &self.slots;
-        self.by_xid.insert_unique(hash(xid), at, |at| hash(slots[*at as usize].xid));
+        self.by_xid
+            .insert_unique(hash(xid), at, |at| hash(slots[*at as usize].xid));
     }
 
     /// Discards the new call.
@@ -222,7 +234,9 @@ impl RpcPendingCalls {
     #[inline]
     pub fn remove(&mut self, place: usize) {
         let at = place as u32;
-        let RpcCallSlot { xid, older, newer, .. } = self.slots[place];
+        let RpcCallSlot {
+            xid, older, newer, ..
+        } = self.slots[place];
         if let Ok(entry) = self.by_xid.find_entry(hash(xid), |other| *other == at) {
             entry.remove();
         }

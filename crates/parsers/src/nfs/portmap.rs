@@ -21,7 +21,11 @@ pub fn args<'a>(procedure: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'
 }
 
 /// Parses the results of a procedure.
-pub fn results<'a>(target: &RpcTarget, x: &mut XdrReader<'a>, r: &mut NfsResults<'a>) -> Option<()> {
+pub fn results<'a>(
+    target: &RpcTarget,
+    x: &mut XdrReader<'a>,
+    r: &mut NfsResults<'a>,
+) -> Option<()> {
     const ADDRESS_BYTES_MAX: usize = 256;
     if target.procedure == GETPORT {
         r.more = if target.version == 2 {

@@ -19,8 +19,16 @@ struct RpcProgramVersion {
     procedures: &'static [&'static str],
 }
 
-const fn known(program: u32, version: u32, procedures: &'static [&'static str]) -> RpcProgramVersion {
-    RpcProgramVersion { program, version, procedures }
+const fn known(
+    program: u32,
+    version: u32,
+    procedures: &'static [&'static str],
+) -> RpcProgramVersion {
+    RpcProgramVersion {
+        program,
+        version,
+        procedures,
+    }
 }
 
 const PORTMAP_2: &[&str] = &["NULL", "SET", "UNSET", "GETPORT", "DUMP", "CALLIT"];
@@ -40,7 +48,16 @@ const NFS_3: &[&str] = &[
     "SYMLINK", "MKNOD", "REMOVE", "RMDIR", "RENAME", "LINK", "READDIR", "READDIRPLUS", "FSSTAT", "FSINFO",
     "PATHCONF", "COMMIT",
 ];
-const MOUNT_ANY: &[&str] = &["NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT", "EXPORTALL", "PATHCONF"];
+const MOUNT_ANY: &[&str] = &[
+    "NULL",
+    "MNT",
+    "DUMP",
+    "UMNT",
+    "UMNTALL",
+    "EXPORT",
+    "EXPORTALL",
+    "PATHCONF",
+];
 #[rustfmt::skip]
 const NLM: &[&str] = &[
     "NULL", "TEST", "LOCK", "CANCEL", "UNLOCK", "GRANTED", "TEST_MSG", "LOCK_MSG", "CANCEL_MSG",
@@ -58,13 +75,49 @@ const KNOWN: &[RpcProgramVersion] = &[
     known(PORTMAP, 2, PORTMAP_2),
     known(PORTMAP, 3, RPCBIND),
     known(PORTMAP, 4, RPCBIND),
-    known(100_011, 1, &["NULL", "GETQUOTA", "GETACTIVEQUOTA", "SETQUOTA", "SETACTIVEQUOTA"]),
-    known(100_011, 2, &["NULL", "GETQUOTA", "GETACTIVEQUOTA", "SETQUOTA", "SETACTIVEQUOTA"]),
+    known(
+        100_011,
+        1,
+        &[
+            "NULL",
+            "GETQUOTA",
+            "GETACTIVEQUOTA",
+            "SETQUOTA",
+            "SETACTIVEQUOTA",
+        ],
+    ),
+    known(
+        100_011,
+        2,
+        &[
+            "NULL",
+            "GETQUOTA",
+            "GETACTIVEQUOTA",
+            "SETQUOTA",
+            "SETACTIVEQUOTA",
+        ],
+    ),
     known(100_021, 4, NLM),
     known(100_021, 3, NLM),
     known(100_021, 1, NLM),
-    known(100_024, 1, &["NULL", "STAT", "MON", "UNMON", "UNMON_ALL", "SIMU_CRASH", "NOTIFY"]),
-    known(NFSACL, 2, &["NULL", "GETACL", "SETACL", "GETATTR", "ACCESS"]),
+    known(
+        100_024,
+        1,
+        &[
+            "NULL",
+            "STAT",
+            "MON",
+            "UNMON",
+            "UNMON_ALL",
+            "SIMU_CRASH",
+            "NOTIFY",
+        ],
+    ),
+    known(
+        NFSACL,
+        2,
+        &["NULL", "GETACL", "SETACL", "GETATTR", "ACCESS"],
+    ),
     known(NFSACL, 3, &["NULL", "GETACL", "SETACL"]),
     known(0x4000_0000, 1, &["CB_NULL", "CB_COMPOUND"]),
 ];
@@ -86,7 +139,9 @@ pub fn program(number: u32) -> Option<&'static str> {
 
 /// A procedure's name.
 pub fn procedure(target: &RpcTarget) -> Option<&'static str> {
-    let known = KNOWN.iter().find(|k| k.program == target.program && k.version == target.version)?;
+    let known = KNOWN
+        .iter()
+        .find(|k| k.program == target.program && k.version == target.version)?;
     known.procedures.get(target.procedure as usize).copied()
 }
 

@@ -68,7 +68,12 @@ pub struct RpcStatus(u32);
 pub fn target(message: &[u8]) -> Option<RpcTarget> {
     let mut x = XdrReader::new(message);
     let _xid_type_version = x.fixed(12)?;
-    Some(RpcTarget { program: x.u32()?, version: x.u32()?, procedure: x.u32()?, protected: false })
+    Some(RpcTarget {
+        program: x.u32()?,
+        version: x.u32()?,
+        procedure: x.u32()?,
+        protected: false,
+    })
 }
 
 /// Whether a message that begins like a call uses RPCSEC_GSS.
@@ -91,8 +96,17 @@ pub fn call(message: &[u8]) -> Option<RpcCallHeader<'_>> {
     let credentials = credentials(flavor, body).unwrap_or(RpcCredentials::Other(flavor));
     let _verifier = (x.u32()?, x.opaque(AUTH_BYTES_MAX)?);
     let protected = matches!(credentials, RpcCredentials::Gss(service) if service != GSS_NONE);
-    let target = RpcTarget { program, version, procedure, protected };
-    Some(RpcCallHeader { target, credentials, args: x })
+    let target = RpcTarget {
+        program,
+        version,
+        procedure,
+        protected,
+    };
+    Some(RpcCallHeader {
+        target,
+        credentials,
+        args: x,
+    })
 }
 
 /// Parses the header of a reply.
@@ -101,10 +115,16 @@ pub fn reply(message: &[u8]) -> Option<RpcReplyHeader<'_>> {
     let _xid = x.u32()?;
     let _type = x.u32()?;
     if x.u32()? != 0 {
-        return Some(RpcReplyHeader { status: RpcStatus(REJECTED + x.u32()?), results: x });
+        return Some(RpcReplyHeader {
+            status: RpcStatus(REJECTED + x.u32()?),
+            results: x,
+        });
     }
     let _verifier = (x.u32()?, x.opaque(AUTH_BYTES_MAX)?);
-    Some(RpcReplyHeader { status: RpcStatus(x.u32()?), results: x })
+    Some(RpcReplyHeader {
+        status: RpcStatus(x.u32()?),
+        results: x,
+    })
 }
 
 /// RPCSEC_GSS service without protection of bodies.
@@ -119,7 +139,11 @@ fn credentials(flavor: u32, body: &[u8]) -> Option<RpcCredentials<'_>> {
         1 => {
             let _stamp = x.u32()?;
             let machine = x.opaque(MACHINE_BYTES_MAX)?;
-            RpcCredentials::Sys { machine, uid: x.u32()?, gid: x.u32()? }
+            RpcCredentials::Sys {
+                machine,
+                uid: x.u32()?,
+                gid: x.u32()?,
+            }
         }
         GSS => {
             let _version = x.u32()?;

@@ -39,7 +39,10 @@ pub fn is_plausible_mark(mark: u32) -> bool {
 
 #[inline]
 pub fn word(bytes: &[u8], i: usize) -> Option<u32> {
-    bytes.get(4 * i..4 * i + 4)?.first_chunk().map(|word| u32::from_be_bytes(*word))
+    bytes
+        .get(4 * i..4 * i + 4)?
+        .first_chunk()
+        .map(|word| u32::from_be_bytes(*word))
 }
 
 /// End of a record that begins at `seq` with these bytes.
@@ -68,7 +71,8 @@ pub fn is_reply(message: &[u8]) -> Option<bool> {
     }
     let flavor = word(message, 3)?;
     let len = word(message, 4)?;
-    let plain = flavor <= 7 && len <= AUTH_BYTES_MAX && len.is_multiple_of(4) && (flavor > 0 || len == 0);
+    let plain =
+        flavor <= 7 && len <= AUTH_BYTES_MAX && len.is_multiple_of(4) && (flavor > 0 || len == 0);
     Some(plain && (len > 0 || word(message, 5)? <= 5))
 }
 
@@ -79,7 +83,10 @@ pub fn next(bytes: &[u8], from: usize) -> Option<usize> {
     while bytes.len() - at >= WINDOW_MIN {
         let window = &bytes[at + 2 * MARK..bytes.len().min(at + 2 * MARK + SCANNED)];
         let call = memmem::find(window, b"\0\0\0\0\0\0\0\x02\0");
-        let reply = memmem::find(&window[..call.map_or(window.len(), |at| at + 6)], b"\0\0\0\x01\0\0\0");
+        let reply = memmem::find(
+            &window[..call.map_or(window.len(), |at| at + 6)],
+            b"\0\0\0\x01\0\0\0",
+        );
         if let Some(hit) = reply.or(call) {
             return Some(at + hit);
         }
@@ -101,7 +108,9 @@ impl<F: Fn(u32) -> bool> MessageLocator for RpcRecordLocator<F> {
 
     fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
         let record = candidate.bytes;
-        let Some(mark) = word(record, 0) else { return CandidateVerdict::More };
+        let Some(mark) = word(record, 0) else {
+            return CandidateVerdict::More;
+        };
         let message = &record[MARK..];
         let awaits = || word(message, 0).is_some_and(&self.0);
         match (is_call(message, true), is_reply(message)) {
@@ -110,7 +119,9 @@ impl<F: Fn(u32) -> bool> MessageLocator for RpcRecordLocator<F> {
             }
             (Some(false), Some(false)) => CandidateVerdict::No,
             (_, Some(true)) if !awaits() => CandidateVerdict::No,
-            (Some(true), _) | (_, Some(true)) if record.len() == SIGNATURE => CandidateVerdict::Message,
+            (Some(true), _) | (_, Some(true)) if record.len() == SIGNATURE => {
+                CandidateVerdict::Message
+            }
             _ => CandidateVerdict::More,
         }
     }
@@ -136,7 +147,9 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     let may_ask = context.speaker == Some(Direction::ClientToServer) || !context.usual_port;
     match begins {
         ProbeResult::NotForUs
-            if context.midstream && may_ask && resync::is_in(&RpcRecordLocator(|_| false), bytes) =>
+            if context.midstream
+                && may_ask
+                && resync::is_in(&RpcRecordLocator(|_| false), bytes) =>
         {
             ProbeResult::Request
         }
@@ -147,11 +160,18 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
 /// Whether the call of an unknown program is plausible: its numbers are small, and procedure 0 has no
 /// arguments. Other protocols have zeros and a timestamp in these positions.
 fn is_sensible(call: &rpc::RpcCallHeader<'_>, message: &[u8]) -> bool {
-    let rpc::RpcTarget { program, version, procedure, .. } = call.target;
+    let rpc::RpcTarget {
+        program,
+        version,
+        procedure,
+        ..
+    } = call.target;
     let is_numbered =
         (1..=VERSION_MAX).contains(&version) && procedure < PROCEDURES_MAX && program < PROGRAM_MAX;
     let without = matches!(word(message, 6), Some(0)).then(|| word(message, 7));
-    is_numbered && without.is_none_or(|len| len == Some(0)) && (procedure > 0 || call.args.left() == 0)
+    is_numbered
+        && without.is_none_or(|len| len == Some(0))
+        && (procedure > 0 || call.args.left() == 0)
 }
 
 fn verdict(message: &[u8]) -> ProbeResult {

@@ -43,7 +43,9 @@ impl ReplyEvidence {
     /// Whether the reply at `seq` to the call at `call` is not a copy: it begins a write; or all missing bytes were sent
     /// before its call; or the caller had not received anything since that call, so nothing to read a copy of.
     fn is_original(&self, seq: TcpSeq, call: Option<StreamPlace>) -> bool {
-        let Some(heard) = call.and_then(|call| call.ack) else { return false };
+        let Some(heard) = call.and_then(|call| call.ack) else {
+            return false;
+        };
         let is_later = self.lost_to.is_some_and(|to| heard.distance(to) >= 0);
         let is_news = self.heard != Some(heard);
         self.write == Some(seq) || is_later || !is_news
@@ -62,7 +64,9 @@ impl MessageLocator for RpcMessageLocator<'_> {
     }
 
     fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
-        let Some(mark) = word(candidate.bytes, 0) else { return CandidateVerdict::More };
+        let Some(mark) = word(candidate.bytes, 0) else {
+            return CandidateVerdict::More;
+        };
         let len = (mark & !LAST) as usize;
         if mark & LAST == 0 || len < scan::SIGNATURE - MARK || !scan::is_plausible_mark(mark) {
             return CandidateVerdict::No;
@@ -94,7 +98,9 @@ impl RpcMessageLocator<'_> {
     /// of them must also be alone in its segments, or both must begin one, which calls and replies in file data
     /// rarely do.
     fn is_awaited(&self, candidate: &MessageCandidate<'_>, message: &[u8], len: usize) -> bool {
-        let Some(xid) = word(message, 0) else { return false };
+        let Some(xid) = word(message, 0) else {
+            return false;
+        };
         let (seq, begins) = (candidate.place.seq, candidate.begins_segment);
         let fills = begins && candidate.bytes.len() == MARK + len;
         if let Some(call) = self.calls.asked(self.direction, xid, candidate.place) {
@@ -109,10 +115,17 @@ impl RpcMessageLocator<'_> {
         }
     }
 
-    fn reply_len(&self, candidate: &MessageCandidate<'_>, message: &[u8]) -> Option<(usize, usize)> {
+    fn reply_len(
+        &self,
+        candidate: &MessageCandidate<'_>,
+        message: &[u8],
+    ) -> Option<(usize, usize)> {
         let xid = word(message, 0)?;
         let asked = self.calls.asked(self.direction, xid, candidate.place);
-        let suspected = self.calls.suspected(self.direction, xid, candidate.place).map(|s| &s.call);
+        let suspected = self
+            .calls
+            .suspected(self.direction, xid, candidate.place)
+            .map(|s| &s.call);
         let target = asked.or(suspected).map(|call| call.target);
         reply_len(message, target)
     }
@@ -122,7 +135,8 @@ impl RpcMessageLocator<'_> {
 /// machine name in the connection's other calls, if known.
 fn call_len(message: &[u8], machine: Option<&[u8]>) -> Option<(usize, usize)> {
     let header = rpc::call(message)?;
-    if let (RpcCredentials::Sys { machine: named, .. }, Some(machine)) = (header.credentials, machine)
+    if let (RpcCredentials::Sys { machine: named, .. }, Some(machine)) =
+        (header.credentials, machine)
         && named != machine
     {
         return None;

@@ -39,7 +39,11 @@ impl SuspectedCall {
     /// client had not received the reply when it sent the call.
     fn can_get(&self, reply: StreamPlace) -> bool {
         let received = reply.ack.is_some_and(|ack| ack.distance(self.end) >= 0);
-        received && self.place.ack.is_none_or(|heard| reply.seq.distance(heard) >= 0)
+        received
+            && self
+                .place
+                .ack
+                .is_none_or(|heard| reply.seq.distance(heard) >= 0)
     }
 
     fn bytes(&self) -> usize {
@@ -75,16 +79,25 @@ impl SuspectedCalls {
 
     /// The suspect that a reply with this xid at `place` can answer, if it is the only one.
     pub fn find(&self, xid: u32, place: StreamPlace) -> Option<&SuspectedCall> {
-        let mut fitting = self.list.iter().filter(|s| s.xid == xid && s.can_get(place));
+        let mut fitting = self
+            .list
+            .iter()
+            .filter(|s| s.xid == xid && s.can_get(place));
         fitting.next().filter(|_| fitting.next().is_none())
     }
 
     /// Removes and returns the call that `reply` confirms, and those directly after it. Other suspects in
     /// between lie inside one of them.
     pub fn confirm(&mut self, xid: u32, reply: &RpcMessage) -> Vec<SuspectedCall> {
-        let Some(place) = reply.place else { return Vec::new() };
-        let Some(span) = reply.span else { return Vec::new() };
-        let Some(found) = self.find(xid, place) else { return Vec::new() };
+        let Some(place) = reply.place else {
+            return Vec::new();
+        };
+        let Some(span) = reply.span else {
+            return Vec::new();
+        };
+        let Some(found) = self.find(xid, place) else {
+            return Vec::new();
+        };
         if span.first.since(found.call.span.first) > PATIENCE_NS {
             return Vec::new();
         }
@@ -130,7 +143,11 @@ impl SuspectedCalls {
     }
 
     fn open(&mut self) -> impl Iterator<Item = &mut SuspectedCall> {
-        self.list.iter_mut().rev().take(OPEN_MAX).filter(|s| !s.call.ended)
+        self.list
+            .iter_mut()
+            .rev()
+            .take(OPEN_MAX)
+            .filter(|s| !s.call.ended)
     }
 
     fn remove(&mut self, at: usize) -> Option<SuspectedCall> {

@@ -12,8 +12,15 @@ const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 
 fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> XdrWriter {
-    let sys = XdrWriter::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-    XdrWriter::default().words(&[xid, 0, 2, program, version, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+    let sys = XdrWriter::default()
+        .u32(1)
+        .opaque(b"box")
+        .words(&[10, 20, 0]);
+    XdrWriter::default()
+        .words(&[xid, 0, 2, program, version, procedure])
+        .u32(1)
+        .opaque(&sys.0)
+        .words(&[0, 0])
 }
 
 fn call(xid: u32, procedure: u32) -> XdrWriter {
@@ -29,15 +36,29 @@ fn read(xid: u32, offset: u64, count: u32) -> XdrWriter {
 }
 
 fn read_reply(xid: u32, data: &[u8]) -> XdrWriter {
-    reply(xid).words(&[0, 1]).attributes(1 << 20).words(&[data.len() as u32, 0]).opaque(data)
+    reply(xid)
+        .words(&[0, 1])
+        .attributes(1 << 20)
+        .words(&[data.len() as u32, 0])
+        .opaque(data)
 }
 
 fn write(xid: u32, offset: u64, data: &[u8]) -> XdrWriter {
-    call(xid, 7).opaque(b"FILE").u64(offset).words(&[data.len() as u32, 2]).opaque(data)
+    call(xid, 7)
+        .opaque(b"FILE")
+        .u64(offset)
+        .words(&[data.len() as u32, 2])
+        .opaque(data)
 }
 
 fn write_reply(xid: u32, count: u32) -> XdrWriter {
-    reply(xid).words(&[0, 1]).u64(5).words(&[1, 2, 3, 4, 1]).attributes(6).words(&[count, 2]).u64(0)
+    reply(xid)
+        .words(&[0, 1])
+        .u64(5)
+        .words(&[1, 2, 3, 4, 1])
+        .attributes(6)
+        .words(&[count, 2])
+        .u64(0)
 }
 
 fn getattr(xid: u32) -> XdrWriter {
@@ -65,7 +86,10 @@ fn data(len: usize) -> Vec<u8> {
 }
 
 fn sums(data: &[u8]) -> String {
-    data.chunks_exact(512).map(|b| format!("{:016x}", xxh3_64(b))).collect::<Vec<_>>().join(" ")
+    data.chunks_exact(512)
+        .map(|b| format!("{:016x}", xxh3_64(b)))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 const SHORT: &[&str] = &["xid", "procedure", "status", "response_time_ns", "quality"];
@@ -95,7 +119,10 @@ fn a_call_and_its_reply() {
     ]);
     let ask = getattr(7).record();
     let answer = getattr_reply(7).record();
-    t.client(&ask[..30]).client(&ask[30..]).server(&answer[..9]).server(&answer[9..]);
+    t.client(&ask[..30])
+        .client(&ask[30..])
+        .server(&answer[..9])
+        .server(&answer[9..]);
     let n = ask.len() - 4;
     let m = answer.len() - 4;
     assert_eq!(
@@ -109,20 +136,45 @@ fn a_call_and_its_reply() {
 #[test]
 fn replies_in_any_order_and_several_messages_in_a_segment() {
     let mut t = talk(SHORT);
-    t.client([getattr(1).record(), read(2, 0, 9).record(), getattr(3).record()].concat());
+    t.client(
+        [
+            getattr(1).record(),
+            read(2, 0, 9).record(),
+            getattr(3).record(),
+        ]
+        .concat(),
+    );
     t.server([getattr_reply(3).record(), getattr_reply(1).record()].concat());
     t.server(read_reply(2, b"123456789").record());
-    assert_eq!(t.rows(), ["3 GETATTR ok 1000 exact", "1 GETATTR ok 1000 exact", "2 READ ok 2000 exact"]);
+    assert_eq!(
+        t.rows(),
+        [
+            "3 GETATTR ok 1000 exact",
+            "1 GETATTR ok 1000 exact",
+            "2 READ ok 2000 exact"
+        ]
+    );
 }
 
 #[test]
 fn a_reply_comes_while_a_call_is_under_way() {
     let mut t = talk(SHORT);
     let long = write(3, 0, &data(3000)).record();
-    t.client([getattr(1).record(), getattr(2).record()].concat()).client(&long[..1000]);
-    t.server(getattr_reply(1).record()).client(&long[1000..2000]).server(getattr_reply(2).record());
-    t.client(&long[2000..]).server(write_reply(3, 3000).record());
-    assert_eq!(t.rows(), ["1 GETATTR ok 2000 exact", "2 GETATTR ok 4000 exact", "3 WRITE ok 1000 exact"]);
+    t.client([getattr(1).record(), getattr(2).record()].concat())
+        .client(&long[..1000]);
+    t.server(getattr_reply(1).record())
+        .client(&long[1000..2000])
+        .server(getattr_reply(2).record());
+    t.client(&long[2000..])
+        .server(write_reply(3, 3000).record());
+    assert_eq!(
+        t.rows(),
+        [
+            "1 GETATTR ok 2000 exact",
+            "2 GETATTR ok 4000 exact",
+            "3 WRITE ok 1000 exact"
+        ]
+    );
 }
 
 #[test]
@@ -162,8 +214,14 @@ fn data_are_checked_on_the_way() {
 fn data_are_not_checked_if_nobody_asks() {
     let schema = std::sync::Arc::new(schema_rpc());
     let wanted = [schema.find("xid").expect("a field")];
-    let mut taps = [crate::ParserSubscription::new(ALL, tuple::TupleWriter::new(schema, &wanted))];
-    let end = |n| wire::Endpoint { addr: wire::Addr::v4([10, 0, 0, n]), port: 2049 };
+    let mut taps = [crate::ParserSubscription::new(
+        ALL,
+        tuple::TupleWriter::new(schema, &wanted),
+    )];
+    let end = |n| wire::Endpoint {
+        addr: wire::Addr::v4([10, 0, 0, n]),
+        port: 2049,
+    };
     let flow = crate::FlowContext {
         id: 1,
         client: end(1),
@@ -204,19 +262,47 @@ fn data_are_not_checked_if_nobody_asks() {
 #[test]
 fn names_are_learned() {
     let mut t = talk(&["procedure", "name", "to_name", "path"]);
-    let rename = call(4, 14).opaque(b"ROOT").opaque(b"a").opaque(b"ROOT").opaque(b"z");
-    let list =
-        reply(6).words(&[0, 0]).u64(0).words(&[1]).u64(5).opaque(b"x").u64(1).words(&[0, 1]).opaque(b"XX");
-    t.client(call_of(9, programs::MOUNT, 3, 1).opaque(b"/export").record());
+    let rename = call(4, 14)
+        .opaque(b"ROOT")
+        .opaque(b"a")
+        .opaque(b"ROOT")
+        .opaque(b"z");
+    let list = reply(6)
+        .words(&[0, 0])
+        .u64(0)
+        .words(&[1])
+        .u64(5)
+        .opaque(b"x")
+        .u64(1)
+        .words(&[0, 1])
+        .opaque(b"XX");
+    t.client(
+        call_of(9, programs::MOUNT, 3, 1)
+            .opaque(b"/export")
+            .record(),
+    );
     t.server(reply(9).u32(0).opaque(b"ROOT").words(&[1, 1]).record());
-    t.client(lookup(1, b"ROOT", "a").record()).server(lookup_reply(1, b"DIR1").record());
-    t.client(lookup(2, b"DIR1", "b").record()).server(lookup_reply(2, b"FILE").record());
-    t.client(read(3, 0, 1).record()).server(read_reply(3, b"1").record());
-    t.client(rename.record()).server(reply(4).words(&[0, 0, 0, 0, 0]).record());
-    t.client(read(5, 0, 1).record()).server(read_reply(5, b"1").record());
-    t.client(call(6, 17).opaque(b"DIR1").u64(0).u64(0).words(&[1, 1]).record());
+    t.client(lookup(1, b"ROOT", "a").record())
+        .server(lookup_reply(1, b"DIR1").record());
+    t.client(lookup(2, b"DIR1", "b").record())
+        .server(lookup_reply(2, b"FILE").record());
+    t.client(read(3, 0, 1).record())
+        .server(read_reply(3, b"1").record());
+    t.client(rename.record())
+        .server(reply(4).words(&[0, 0, 0, 0, 0]).record());
+    t.client(read(5, 0, 1).record())
+        .server(read_reply(5, b"1").record());
+    t.client(
+        call(6, 17)
+            .opaque(b"DIR1")
+            .u64(0)
+            .u64(0)
+            .words(&[1, 1])
+            .record(),
+    );
     t.server(list.words(&[0, 1]).record());
-    t.client(call(7, 1).opaque(b"XX").record()).server(getattr_reply(7).record());
+    t.client(call(7, 1).opaque(b"XX").record())
+        .server(getattr_reply(7).record());
     assert_eq!(
         t.rows(),
         [
@@ -235,11 +321,14 @@ fn names_are_learned() {
 #[test]
 fn what_is_refused() {
     let mut t = talk(&["procedure", "rpc_status", "status", "quality"]);
-    t.client(getattr(1).record()).server(XdrWriter::default().words(&[1, 1, 1, 1, 5]).record());
+    t.client(getattr(1).record())
+        .server(XdrWriter::default().words(&[1, 1, 1, 1, 5]).record());
     t.client(call_of(2, 100_227, 3, 1).record())
         .server(XdrWriter::default().words(&[2, 1, 0, 0, 0, 1]).record());
-    t.client(getattr(3).record()).server(reply(3).u32(70).record());
-    t.client(call_of(4, 200_000, 1, 9).record()).server(reply(4).words(&[1, 2, 3]).record());
+    t.client(getattr(3).record())
+        .server(reply(3).u32(70).record());
+    t.client(call_of(4, 200_000, 1, 9).record())
+        .server(reply(4).words(&[1, 2, 3]).record());
     assert_eq!(
         t.rows(),
         [
@@ -256,33 +345,62 @@ fn calls_that_are_sent_again() {
     let fields = &["xid", "response_time_ns", "retransmitted", "quality"];
     let mut t = talk(fields);
     for direction in [C, C, S, S, C, S] {
-        t.datagram(direction, &if direction == C { getattr(1) } else { getattr_reply(1) }.0);
+        t.datagram(
+            direction,
+            &if direction == C {
+                getattr(1)
+            } else {
+                getattr_reply(1)
+            }
+            .0,
+        );
     }
     assert_eq!(t.counters.retransmitted_calls, 2);
     assert_eq!(t.counters.repeated_replies, 1);
     assert_eq!(t.rows(), ["1 2000 1 exact", "1 1000 1 exact"]);
     // The xid is reused: the earlier call has no reply.
     let mut t = talk(SHORT);
-    t.client(getattr(1).record()).client(read(1, 0, 5).record()).server(read_reply(1, b"12345").record());
+    t.client(getattr(1).record())
+        .client(read(1, 0, 5).record())
+        .server(read_reply(1, b"12345").record());
     assert_eq!(t.rows(), ["1 GETATTR - - half", "1 READ ok 1000 exact"]);
 }
 
 #[test]
 fn halves() {
     let mut t = talk(SHORT);
-    t.server(getattr_reply(5).record()).client(getattr(6).record());
+    t.server(getattr_reply(5).record())
+        .client(getattr(6).record());
     assert_eq!(t.rows(), ["5 - - - half", "6 GETATTR - - half"]);
 }
 
 #[test]
 fn replies_that_come_before_their_calls() {
-    let fields = &["xid", "procedure", "name", "response_time_ns", "block_checksums", "quality"];
+    let fields = &[
+        "xid",
+        "procedure",
+        "name",
+        "response_time_ns",
+        "block_checksums",
+        "quality",
+    ];
     let data = data(1500);
-    let asked = [read(1, 512, 2000), lookup(2, b"ROOT", "x"), read(3, 7, 2000)];
-    let answered = [read_reply(1, &data), lookup_reply(2, b"FILE"), read_reply(3, &data), getattr_reply(9)];
+    let asked = [
+        read(1, 512, 2000),
+        lookup(2, b"ROOT", "x"),
+        read(3, 7, 2000),
+    ];
+    let answered = [
+        read_reply(1, &data),
+        lookup_reply(2, b"FILE"),
+        read_reply(3, &data),
+        getattr_reply(9),
+    ];
     let mut t = talk(fields);
     t.wait_us(10);
-    answered.iter().for_each(|answer| _ = t.datagram(S, &answer.0));
+    answered
+        .iter()
+        .for_each(|answer| _ = t.datagram(S, &answer.0));
     // Earlier calls of the client are captured later.
     t.now_us = 0;
     asked.iter().for_each(|ask| _ = t.datagram(C, &ask.0));
@@ -320,7 +438,11 @@ fn paired_under_load(ahead: u32, shuffle: impl Fn(u32) -> u32, lost: u32) -> usi
         if i < 4000 {
             t.client(getattr(i).record());
         }
-        if let Some(xid) = i.checked_sub(ahead).map(&shuffle).filter(|xid| xid * 7919 % 1000 >= lost) {
+        if let Some(xid) = i
+            .checked_sub(ahead)
+            .map(&shuffle)
+            .filter(|xid| xid * 7919 % 1000 >= lost)
+        {
             t.server(getattr_reply(xid).record());
         }
     }
@@ -332,7 +454,10 @@ fn under_load_as_many_are_paired_as_there_is_room_for() {
     let room = 290;
     let check = |ahead, shuffle: fn(u32) -> u32, lost, least: u32| {
         let paired = paired_under_load(ahead, shuffle, lost);
-        assert!(paired >= least as usize, "{paired} of {least}, {ahead} under way, {lost} lost");
+        assert!(
+            paired >= least as usize,
+            "{paired} of {least}, {ahead} under way, {lost} lost"
+        );
     };
     let in_order = |xid| xid;
     let backwards_by_16 = |xid| xid ^ 15;
@@ -353,7 +478,9 @@ fn calls_without_replies_make_room_in_time() {
     let mut t = talk(SHORT);
     t.limits.rpc_bytes_max = 64 << 10;
     (0..1000).for_each(|xid| _ = t.client(getattr(xid).record()));
-    t.wait_us(11_000_000).client(getattr(5000).record()).server(getattr_reply(5000).record());
+    t.wait_us(11_000_000)
+        .client(getattr(5000).record())
+        .server(getattr_reply(5000).record());
     assert!(t.rows().contains(&"5000 GETATTR ok 1000 exact".to_owned()));
 }
 
@@ -363,14 +490,25 @@ fn a_number_used_again_is_another_call() {
     t.client(read(1, 0, 5).record())
         .client(read(1, 512, 5).record())
         .server(read_reply(1, b"12345").record());
-    t.client(read(2, 0, 5).record()).client(read(2, 0, 5).record()).server(read_reply(2, b"12345").record());
-    assert_eq!(t.rows(), ["1 0 - 0 half", "1 512 ok 0 exact", "2 0 ok 1 exact"]);
+    t.client(read(2, 0, 5).record())
+        .client(read(2, 0, 5).record())
+        .server(read_reply(2, b"12345").record());
+    assert_eq!(
+        t.rows(),
+        ["1 0 - 0 half", "1 512 ok 0 exact", "2 0 ok 1 exact"]
+    );
 }
 
 #[test]
 fn a_gap_in_data_is_passed_over() {
-    let fields =
-        &["xid", "result_count", "block_checksums", "response_time_ns", "transfer_time_ns", "quality"];
+    let fields = &[
+        "xid",
+        "result_count",
+        "block_checksums",
+        "response_time_ns",
+        "transfer_time_ns",
+        "quality",
+    ];
     let data = data(2048);
     let mut t = talk(fields);
     let answer = read_reply(1, &data).record();
@@ -379,12 +517,16 @@ fn a_gap_in_data_is_passed_over() {
         .server(&answer[..begin + 600])
         .gap(S, 500)
         .server(&answer[begin + 1100..]);
-    t.client(getattr(2).record()).server(getattr_reply(2).record());
+    t.client(getattr(2).record())
+        .server(getattr_reply(2).record());
     let all = sums(&data);
     let all: Vec<_> = all.split(' ').collect();
     assert_eq!(
         t.rows(),
-        [format!("1 2048 {} - - {} 1000 2000 gap_body", all[0], all[3]), "2 - - 1000 0 exact".to_owned()]
+        [
+            format!("1 2048 {} - - {} 1000 2000 gap_body", all[0], all[3]),
+            "2 - - 1000 0 exact".to_owned()
+        ]
     );
     assert_eq!(t.counters.resyncs, 0);
 }
@@ -413,52 +555,106 @@ fn what_the_snaplen_cut_off_came() {
 #[test]
 fn behind_a_loss_the_next_message_is_found() {
     let mut t = talk(SHORT);
-    t.client(getattr(1).record()).server(getattr_reply(1).record());
+    t.client(getattr(1).record())
+        .server(getattr_reply(1).record());
     let lost = getattr(2).record();
     let next = getattr(3).record();
-    t.gap(C, 30).client(&lost[30..]).client(&next[..13]).client(&next[13..]);
-    t.server(getattr_reply(2).record()).server(getattr_reply(3).record());
-    t.client(getattr(4).record()).server(getattr_reply(4).record());
+    t.gap(C, 30)
+        .client(&lost[30..])
+        .client(&next[..13])
+        .client(&next[13..]);
+    t.server(getattr_reply(2).record())
+        .server(getattr_reply(3).record());
+    t.client(getattr(4).record())
+        .server(getattr_reply(4).record());
     assert_eq!(
         t.rows(),
-        ["1 GETATTR ok 1000 exact", "3 GETATTR ok 2000 resync", "2 - - - half", "4 GETATTR ok 1000 exact"]
+        [
+            "1 GETATTR ok 1000 exact",
+            "3 GETATTR ok 2000 resync",
+            "2 - - - half",
+            "4 GETATTR ok 1000 exact"
+        ]
     );
     assert_eq!(t.counters.resyncs, 1);
     // A reply without an outstanding call is not accepted as a reply.
     let mut t = talk(SHORT);
-    t.client([getattr(1).record(), getattr(2).record(), getattr(3).record()].concat());
-    t.server(&getattr_reply(1).record()[..50]).gap(S, 200).server(getattr_reply(9).record());
+    t.client(
+        [
+            getattr(1).record(),
+            getattr(2).record(),
+            getattr(3).record(),
+        ]
+        .concat(),
+    );
+    t.server(&getattr_reply(1).record()[..50])
+        .gap(S, 200)
+        .server(getattr_reply(9).record());
     t.server([&b"\0\0"[..], &getattr_reply(3).record()].concat());
-    assert_eq!(t.rows(), ["1 GETATTR ok 1000 gap_body", "3 GETATTR ok 4000 resync", "2 GETATTR - - half"]);
+    assert_eq!(
+        t.rows(),
+        [
+            "1 GETATTR ok 1000 gap_body",
+            "3 GETATTR ok 4000 resync",
+            "2 GETATTR - - half"
+        ]
+    );
 }
 
 #[test]
 fn what_looked_like_a_call_is_dropped_again() {
     let mut t = talk(SHORT);
     let noise = [&getattr(8).record()[..], b"this is not the next record"].concat();
-    t.client(getattr(1).record()).server(getattr_reply(1).record());
-    t.gap(C, 30).client(noise).client(getattr(2).record()).server(getattr_reply(2).record());
-    assert_eq!(t.rows(), ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 resync"]);
+    t.client(getattr(1).record())
+        .server(getattr_reply(1).record());
+    t.gap(C, 30)
+        .client(noise)
+        .client(getattr(2).record())
+        .server(getattr_reply(2).record());
+    assert_eq!(
+        t.rows(),
+        ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 resync"]
+    );
 }
 
 #[test]
 fn midstream() {
     let mut t = talk(SHORT).midstream();
-    t.server(&read_reply(1, &data(900)).record()[300..]).client([&b"abc"[..], &getattr(2).record()].concat());
-    t.server(getattr_reply(2).record()).client(getattr(3).record()).server(getattr_reply(3).record());
-    assert_eq!(t.rows(), ["2 GETATTR ok 1000 midstream", "3 GETATTR ok 1000 exact"]);
+    t.server(&read_reply(1, &data(900)).record()[300..])
+        .client([&b"abc"[..], &getattr(2).record()].concat());
+    t.server(getattr_reply(2).record())
+        .client(getattr(3).record())
+        .server(getattr_reply(3).record());
+    assert_eq!(
+        t.rows(),
+        ["2 GETATTR ok 1000 midstream", "3 GETATTR ok 1000 exact"]
+    );
 }
 
 #[test]
 fn replies_alone() {
     let check = |mut t: ParserDialogue, at: usize| {
         let replies: Vec<Vec<u8>> = (1..5)
-            .map(|xid| [getattr_reply(xid), read_reply(xid, &data(3000))][xid as usize % 2].clone().record())
+            .map(|xid| {
+                [getattr_reply(xid), read_reply(xid, &data(3000))][xid as usize % 2]
+                    .clone()
+                    .record()
+            })
             .collect();
         t.gap(C, 200);
         t.gap(S, at as u64);
-        replies.iter().for_each(|reply| reply.chunks(1000).for_each(|piece| _ = t.server(piece)));
-        assert_eq!(t.rows(), ["1 - - - half", "2 - - - half", "3 - - - half", "4 - - - half"]);
+        replies
+            .iter()
+            .for_each(|reply| reply.chunks(1000).for_each(|piece| _ = t.server(piece)));
+        assert_eq!(
+            t.rows(),
+            [
+                "1 - - - half",
+                "2 - - - half",
+                "3 - - - half",
+                "4 - - - half"
+            ]
+        );
     };
     check(talk(SHORT), 7);
     check(talk(SHORT).midstream(), 7);
@@ -474,30 +670,63 @@ fn calls_in_file_data_are_none() {
     let lost = write(1, 0, &stored).record();
     let begin = lost.len() - stored.len();
     let mut t = talk(&["xid", "procedure", "name", "status", "quality"]);
-    t.client(getattr(9).record()).server(getattr_reply(9).record());
-    t.gap(C, begin as u64).client(&lost[begin..]).server(write_reply(1, stored.len() as u32).record());
+    t.client(getattr(9).record())
+        .server(getattr_reply(9).record());
+    t.gap(C, begin as u64)
+        .client(&lost[begin..])
+        .server(write_reply(1, stored.len() as u32).record());
     for xid in 2..5 {
-        t.client(getattr(xid).record()).server(getattr_reply(xid).record());
+        t.client(getattr(xid).record())
+            .server(getattr_reply(xid).record());
     }
-    let expected = ["9 GETATTR - ok exact", "1 - - - half", "2 GETATTR - ok resync"];
-    assert_eq!(t.rows(), [&expected[..], &["3 GETATTR - ok exact", "4 GETATTR - ok exact"]].concat());
+    let expected = [
+        "9 GETATTR - ok exact",
+        "1 - - - half",
+        "2 GETATTR - ok resync",
+    ];
+    assert_eq!(
+        t.rows(),
+        [
+            &expected[..],
+            &["3 GETATTR - ok exact", "4 GETATTR - ok exact"]
+        ]
+        .concat()
+    );
 }
 
 /// File data may contain a copy of a reply that is missing in the capture.
 #[test]
 fn copies_of_replies_in_file_data_are_none() {
-    let copies = [&[7; 100][..], &getattr_reply(1).record(), &getattr(1).record(), &[7; 100]].concat();
+    let copies = [
+        &[7; 100][..],
+        &getattr_reply(1).record(),
+        &getattr(1).record(),
+        &[7; 100],
+    ]
+    .concat();
     let reply = read_reply(2, &copies).record();
     let mut t = talk(SHORT);
-    t.client(getattr(1).record()).gap(S, getattr_reply(1).record().len() as u64);
+    t.client(getattr(1).record())
+        .gap(S, getattr_reply(1).record().len() as u64);
     // The client has received the reply, so it can have written the copy that it reads.
-    t.client(read(2, 0, 4096).record()).gap(S, 40).server(&reply[40..]);
-    t.client(getattr(3).record()).server(getattr_reply(3).record());
-    assert_eq!(t.rows(), ["3 GETATTR ok 1000 resync", "1 GETATTR - - half", "2 READ - - half"]);
+    t.client(read(2, 0, 4096).record())
+        .gap(S, 40)
+        .server(&reply[40..]);
+    t.client(getattr(3).record())
+        .server(getattr_reply(3).record());
+    assert_eq!(
+        t.rows(),
+        [
+            "3 GETATTR ok 1000 resync",
+            "1 GETATTR - - half",
+            "2 READ - - half"
+        ]
+    );
     // The client has not received anything since it called, so this is no copy.
     let mut t = talk(SHORT);
     t.client([read(1, 0, 4096).record(), getattr(2).record()].concat());
-    t.gap(S, 40).server([&reply[40..], &getattr_reply(2).record()].concat());
+    t.gap(S, 40)
+        .server([&reply[40..], &getattr_reply(2).record()].concat());
     assert_eq!(t.rows(), ["2 GETATTR ok 2000 resync", "1 READ - - half"]);
 }
 
@@ -505,26 +734,52 @@ fn copies_of_replies_in_file_data_are_none() {
 fn a_call_that_was_confirmed_confirms_what_follows_it() {
     // Three calls after a loss: the reply to the last one comes first, the one to the second never.
     let mut t = talk(SHORT);
-    t.client(getattr(1).record()).server(getattr_reply(1).record()).gap(C, 50);
-    t.client([getattr(2).record(), getattr(3).record(), getattr(4).record()].concat());
-    t.server(getattr_reply(2).record()).client(getattr(5).record()).server(getattr_reply(4).record());
-    let rows = ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 resync", "4 GETATTR ok 3000 exact"];
-    assert_eq!(t.rows(), [&rows[..], &["3 GETATTR - - half", "5 GETATTR - - half"]].concat());
+    t.client(getattr(1).record())
+        .server(getattr_reply(1).record())
+        .gap(C, 50);
+    t.client(
+        [
+            getattr(2).record(),
+            getattr(3).record(),
+            getattr(4).record(),
+        ]
+        .concat(),
+    );
+    t.server(getattr_reply(2).record())
+        .client(getattr(5).record())
+        .server(getattr_reply(4).record());
+    let rows = [
+        "1 GETATTR ok 1000 exact",
+        "2 GETATTR ok 1000 resync",
+        "4 GETATTR ok 3000 exact",
+    ];
+    assert_eq!(
+        t.rows(),
+        [&rows[..], &["3 GETATTR - - half", "5 GETATTR - - half"]].concat()
+    );
 }
 
 #[test]
 fn a_second_reply_is_counted() {
     let mut t = talk(SHORT);
-    t.client(getattr(1).record()).server(getattr_reply(1).record()).server(getattr_reply(1).record());
-    t.client(getattr(2).record()).server(getattr_reply(2).record());
-    assert_eq!(t.rows(), ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 exact"]);
+    t.client(getattr(1).record())
+        .server(getattr_reply(1).record())
+        .server(getattr_reply(1).record());
+    t.client(getattr(2).record())
+        .server(getattr_reply(2).record());
+    assert_eq!(
+        t.rows(),
+        ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 exact"]
+    );
     assert_eq!(t.counters.repeated_replies, 1);
 }
 
 #[test]
 fn details_of_a_cut_call() {
     let settings = |x: XdrWriter| x.words(&[1, 0o600, 1, 5, 1, 6, 0, 0, 0]);
-    let whole = settings(call(1, 11).opaque(b"ROOT").opaque(b"disk").u32(3)).words(&[8, 9]).record();
+    let whole = settings(call(1, 11).opaque(b"ROOT").opaque(b"disk").u32(3))
+        .words(&[8, 9])
+        .record();
     let check = |len: usize, expected: &str| {
         let mut t = talk(&["procedure", "details", "quality"]);
         t.client(&whole[..len]);
@@ -534,7 +789,10 @@ fn details_of_a_cut_call() {
         t.server(reply(1).u32(13).words(&[0, 0]).record());
         assert_eq!(t.rows(), [expected]);
     };
-    check(whole.len(), "MKNOD major=8 minor=9 set_uid=5 set_gid=6 exact");
+    check(
+        whole.len(),
+        "MKNOD major=8 minor=9 set_uid=5 set_gid=6 exact",
+    );
     check(whole.len() - 4, "MKNOD - gap_body");
     check(whole.len() - 8, "MKNOD - gap_body");
 }
@@ -542,22 +800,57 @@ fn details_of_a_cut_call() {
 #[test]
 fn bodies_that_are_protected_are_not_read() {
     let gss = XdrWriter::default().words(&[1, 0, 1, 3]).opaque(b"ctx");
-    let ask =
-        XdrWriter::default().words(&[1, 0, 2, programs::NFS, 3, 6]).u32(6).opaque(&gss.0).words(&[0, 0]);
-    let mut t = talk(&["procedure", "auth", "file_handle", "rpc_status", "status", "quality"]);
+    let ask = XdrWriter::default()
+        .words(&[1, 0, 2, programs::NFS, 3, 6])
+        .u32(6)
+        .opaque(&gss.0)
+        .words(&[0, 0]);
+    let mut t = talk(&[
+        "procedure",
+        "auth",
+        "file_handle",
+        "rpc_status",
+        "status",
+        "quality",
+    ]);
     t.client(ask.opaque(&[9; 60]).record());
-    t.server(XdrWriter::default().words(&[1, 1, 0, 6]).opaque(&[1; 28]).u32(0).opaque(&[9; 99]).record());
+    t.server(
+        XdrWriter::default()
+            .words(&[1, 1, 0, 6])
+            .opaque(&[1; 28])
+            .u32(0)
+            .opaque(&[9; 99])
+            .record(),
+    );
     assert_eq!(t.counters.protected_messages, 2);
     assert_eq!(t.rows(), ["READ gss_privacy - success - exact"]);
 }
 
 #[test]
 fn compounds() {
-    let mut t = talk(&["procedure", "operations", "status", "file_handle", "offset", "count"]);
-    let ask = call_of(1, programs::NFS, 4, 1).opaque(b"tag").words(&[1, 4, 53]);
-    let ask = ask.words(&[0; 8]).u32(22).opaque(b"FILE").u32(25).words(&[0; 4]).u64(512).u32(100);
-    t.client(ask.clone().words(&[9, 1, 3]).record()).server(reply(1).words(&[0, 0, 0]).record());
-    t.client(ask.words(&[42, 0, 0]).record()).server(reply(1).words(&[70, 0, 0]).record());
+    let mut t = talk(&[
+        "procedure",
+        "operations",
+        "status",
+        "file_handle",
+        "offset",
+        "count",
+    ]);
+    let ask = call_of(1, programs::NFS, 4, 1)
+        .opaque(b"tag")
+        .words(&[1, 4, 53]);
+    let ask = ask
+        .words(&[0; 8])
+        .u32(22)
+        .opaque(b"FILE")
+        .u32(25)
+        .words(&[0; 4])
+        .u64(512)
+        .u32(100);
+    t.client(ask.clone().words(&[9, 1, 3]).record())
+        .server(reply(1).words(&[0, 0, 0]).record());
+    t.client(ask.words(&[42, 0, 0]).record())
+        .server(reply(1).words(&[70, 0, 0]).record());
     assert_eq!(
         t.rows(),
         [
@@ -570,9 +863,24 @@ fn compounds() {
 #[test]
 fn probing() {
     let check = |bytes: &[u8], udp, midstream, expected| {
-        let transport = if udp { wire::IpProtocol::UDP } else { wire::IpProtocol::TCP };
-        let context = ProbeContext { transport, usual_port: false, midstream, speaker: None, answers: false };
-        assert_eq!(scan::probe(bytes, context), expected, "{}", bytes.escape_ascii());
+        let transport = if udp {
+            wire::IpProtocol::UDP
+        } else {
+            wire::IpProtocol::TCP
+        };
+        let context = ProbeContext {
+            transport,
+            usual_port: false,
+            midstream,
+            speaker: None,
+            answers: false,
+        };
+        assert_eq!(
+            scan::probe(bytes, context),
+            expected,
+            "{}",
+            bytes.escape_ascii()
+        );
     };
     let ask = getattr(1).record();
     let answer = getattr_reply(1).record();
@@ -583,9 +891,24 @@ fn probing() {
     check(&ask[4..], true, false, ProbeResult::Request);
     check(&answer[4..], true, false, ProbeResult::NotForUs);
     check(&ask[4..20], true, false, ProbeResult::NotForUs);
-    check(&[&[7; 99], &ask[..]].concat(), false, false, ProbeResult::NotForUs);
-    check(&[&[7; 99], &ask[..]].concat(), false, true, ProbeResult::Request);
-    check(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", false, false, ProbeResult::NotForUs);
+    check(
+        &[&[7; 99], &ask[..]].concat(),
+        false,
+        false,
+        ProbeResult::NotForUs,
+    );
+    check(
+        &[&[7; 99], &ask[..]].concat(),
+        false,
+        true,
+        ProbeResult::Request,
+    );
+    check(
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        false,
+        false,
+        ProbeResult::NotForUs,
+    );
     check(&[0; 64], false, false, ProbeResult::NotForUs);
     check(&[0; 64], true, false, ProbeResult::NotForUs);
 }
@@ -604,10 +927,16 @@ fn operation(xid: u32, kind: u8, len: usize) -> (XdrWriter, XdrWriter) {
 type NfsTestMessage = (Direction, Vec<u8>);
 
 fn conversation(operations: &[(u8, usize, usize)]) -> Vec<NfsTestMessage> {
-    let each = operations.iter().enumerate().flat_map(|(i, (kind, len, fragment))| {
-        let (ask, answer) = operation(i as u32, *kind, *len);
-        [(C, ask.fragments(*fragment)), (S, answer.fragments(*fragment))]
-    });
+    let each = operations
+        .iter()
+        .enumerate()
+        .flat_map(|(i, (kind, len, fragment))| {
+            let (ask, answer) = operation(i as u32, *kind, *len);
+            [
+                (C, ask.fragments(*fragment)),
+                (S, answer.fragments(*fragment)),
+            ]
+        });
     each.collect()
 }
 

@@ -29,7 +29,8 @@ pub fn args<'a>(procedure: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'
             let offset = x.u32()?;
             let _total = x.u32()?;
             let len = x.u32()?;
-            (args.offset, args.count, args.data) = (Some(offset.into()), Some(len.into()), Some(len));
+            (args.offset, args.count, args.data) =
+                (Some(offset.into()), Some(len.into()), Some(len));
         }
         11 => {
             args.name = Some(x.opaque(NAME_BYTES_MAX)?);

@@ -99,7 +99,11 @@ pub fn results<'a>(
             r.attributes = NfsAttributes::read_optional(x)?;
         }
         8..=11 if ok => {
-            r.object = if x.bool()? { Some(x.opaque(HANDLE_BYTES_MAX)?) } else { None };
+            r.object = if x.bool()? {
+                Some(x.opaque(HANDLE_BYTES_MAX)?)
+            } else {
+                None
+            };
             r.attributes = NfsAttributes::read_optional(x)?;
             // Attributes of the directory before and after.
             r.before = WccAttributes::read_optional(x)?;
@@ -153,14 +157,28 @@ fn of_success<'a>(
             r.eof = Some(x.bool()?);
         }
         18 => {
-            const NAMES: &[&str] =
-                &["total_bytes", "free_bytes", "avail_bytes", "total_files", "free_files", "avail_files"];
+            const NAMES: &[&str] = &[
+                "total_bytes",
+                "free_bytes",
+                "avail_bytes",
+                "total_files",
+                "free_files",
+                "avail_files",
+            ];
             let values = [x.u64()?, x.u64()?, x.u64()?, x.u64()?, x.u64()?, x.u64()?];
             r.more = numbers(NAMES, &values);
         }
         19 => {
-            const NAMES: &[&str] =
-                &["rtmax", "rtpref", "rtmult", "wtmax", "wtpref", "wtmult", "dtpref", "maxfilesize"];
+            const NAMES: &[&str] = &[
+                "rtmax",
+                "rtpref",
+                "rtmult",
+                "wtmax",
+                "wtpref",
+                "wtmult",
+                "dtpref",
+                "maxfilesize",
+            ];
             let mut values = [0; 8];
             for value in &mut values[..7] {
                 *value = x.u32()?.into();
@@ -196,13 +214,19 @@ pub fn entry<'a>(plus: bool, x: &mut XdrReader<'a>) -> Option<(&'a [u8], Option<
     let mut handle = None;
     if plus {
         let _attributes = NfsAttributes::read_optional(x)?;
-        handle = if x.bool()? { Some(x.opaque(HANDLE_BYTES_MAX)?) } else { None };
+        handle = if x.bool()? {
+            Some(x.opaque(HANDLE_BYTES_MAX)?)
+        } else {
+            None
+        };
     }
     Some((name, handle))
 }
 
 fn numbers(names: &'static [&'static str], values: &[u64]) -> NfsExtraFields<'static> {
     let mut all = [0; 9];
-    all.iter_mut().zip(values).for_each(|(to, from)| *to = *from);
+    all.iter_mut()
+        .zip(values)
+        .for_each(|(to, from)| *to = *from);
     NfsExtraFields::Numbers(names, all)
 }

@@ -82,6 +82,9 @@ mod tests {
         assert_eq!(XdrReader::new(b"\0\0\0\x05hello\0\0\0").opaque(4), None);
         assert_eq!(XdrReader::new(b"\0\0\0\x05hello").opaque(5), None);
         assert_eq!(XdrReader::new(b"\xff\xff\xff\xff").opaque(usize::MAX), None);
-        assert_eq!(XdrReader::new(b"\xff\xff\xff\xff").skip_words(usize::MAX / 4), None);
+        assert_eq!(
+            XdrReader::new(b"\xff\xff\xff\xff").skip_words(usize::MAX / 4),
+            None
+        );
     }
 }

@@ -16,7 +16,10 @@ pub struct ClientModel {
 impl ClientModel {
     /// A client whose protocol requires it to wait.
     pub fn that_waits() -> ClientModel {
-        ClientModel { must_wait: true, ..ClientModel::default() }
+        ClientModel {
+            must_wait: true,
+            ..ClientModel::default()
+        }
     }
 
     /// Whether it has always waited for all responses.

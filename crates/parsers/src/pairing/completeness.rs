@@ -17,7 +17,11 @@ pub enum MessageCompleteness {
 impl MessageCompleteness {
     /// Records missing bytes; `apart`: they arrived later than the bytes before them.
     pub fn miss(&mut self, apart: bool) {
-        *self = if apart { MessageCompleteness::OpenEnd } else { MessageCompleteness::Holed };
+        *self = if apart {
+            MessageCompleteness::OpenEnd
+        } else {
+            MessageCompleteness::Holed
+        };
     }
 
     /// Records bytes after a gap.
@@ -31,6 +35,9 @@ impl MessageCompleteness {
     /// Whether the time of its last byte is known.
     #[must_use]
     pub fn has_end(self) -> bool {
-        matches!(self, MessageCompleteness::Whole | MessageCompleteness::Holed)
+        matches!(
+            self,
+            MessageCompleteness::Whole | MessageCompleteness::Holed
+        )
     }
 }

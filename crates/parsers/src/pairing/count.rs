@@ -68,15 +68,26 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     /// Counts to the next request, skipping requests that may remain unanswered.
     #[inline]
-    fn count(&self, place: StreamPlace, limit: u64, fits: &impl Fn(&Q) -> ResponseMatch) -> CountMatch {
+    fn count(
+        &self,
+        place: StreamPlace,
+        limit: u64,
+        fits: &impl Fn(&Q) -> ResponseMatch,
+    ) -> CountMatch {
         let mut found = CountMatch::Nobody;
         for number in self.next_response..limit {
-            let Some(transaction) = self.get(number).filter(|t| t.waits()) else { continue };
+            let Some(transaction) = self.get(number).filter(|t| t.waits()) else {
+                continue;
+            };
             if !can_answer(transaction.place, place) {
                 // Later requests had not been received either.
-                let must =
-                    transaction.expects == ResponseExpectation::Response && found == CountMatch::Nobody;
-                return if must { CountMatch::Contradiction } else { found };
+                let must = transaction.expects == ResponseExpectation::Response
+                    && found == CountMatch::Nobody;
+                return if must {
+                    CountMatch::Contradiction
+                } else {
+                    found
+                };
             }
             let fit = if transaction.asked == MessageProgress::Unseen {
                 ResponseMatch::Maybe
@@ -91,7 +102,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
                     CountMatch::OneOf
                 }
                 (ResponseMatch::Maybe, CountMatch::Nobody) => CountMatch::To(number),
-                (ResponseMatch::Maybe, _) if transaction.expects == ResponseExpectation::Perhaps => {
+                (ResponseMatch::Maybe, _)
+                    if transaction.expects == ResponseExpectation::Perhaps =>
+                {
                     CountMatch::OneOf
                 }
                 (ResponseMatch::Maybe, _) => CountMatch::Contradiction,
@@ -118,8 +131,12 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     #[cold]
     fn doubt_silence(&mut self, place: StreamPlace, fits: &impl Fn(&Q) -> ResponseMatch) {
         for number in self.next_response..self.next_request {
-            let Some(transaction) = self.at(number).filter(|t| t.waits()) else { continue };
-            if transaction.expects == ResponseExpectation::Response || !can_answer(transaction.place, place) {
+            let Some(transaction) = self.at(number).filter(|t| t.waits()) else {
+                continue;
+            };
+            if transaction.expects == ResponseExpectation::Response
+                || !can_answer(transaction.place, place)
+            {
                 return;
             }
             if fits(&transaction.request) != ResponseMatch::No {
@@ -132,8 +149,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     #[inline]
     pub(super) fn pass_over_silent(&mut self, number: u64) {
         for before in self.next_response.max(self.base)..number {
-            if let Some(transaction) =
-                self.at(before).filter(|t| t.waits() && t.expects == ResponseExpectation::Perhaps)
+            if let Some(transaction) = self
+                .at(before)
+                .filter(|t| t.waits() && t.expects == ResponseExpectation::Perhaps)
             {
                 transaction.outcome = match transaction.silence {
                     NoResponseMeaning::Done => TransactionOutcome::Silent,
@@ -147,7 +165,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     #[inline]
     pub(super) fn owes(&self, number: u64) -> bool {
         let mut waiting = (self.next_response..number).filter_map(|n| self.get(n));
-        self.lacks_oldest() || waiting.any(|t| t.waits() && t.expects == ResponseExpectation::Response)
+        self.lacks_oldest()
+            || waiting.any(|t| t.waits() && t.expects == ResponseExpectation::Response)
     }
 
     /// Whether no response can be attributed any more: counting is lost, and there are no rounds.

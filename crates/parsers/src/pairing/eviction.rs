@@ -42,7 +42,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     /// Evicts the oldest transaction, which is returned unfinished. Returns false if there is none.
     pub fn evict_oldest(&mut self) -> bool {
-        let Some(oldest) = self.queue.get_mut(0) else { return false };
+        let Some(oldest) = self.queue.get_mut(0) else {
+            return false;
+        };
         if oldest.waits() && oldest.expects == ResponseExpectation::Perhaps {
             self.counting = CountValidity::Lost(MissingSide::Requests);
         }
@@ -75,7 +77,11 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     /// Handles a response that, by count, answers an evicted request.
     #[cold]
-    pub(super) fn separate(&mut self, first: Timestamp, place: StreamPlace) -> (ResponseSlot, &mut R) {
+    pub(super) fn separate(
+        &mut self,
+        first: Timestamp,
+        place: StreamPlace,
+    ) -> (ResponseSlot, &mut R) {
         self.next_response += 1;
         self.put_separated(first, place)
     }
@@ -90,7 +96,10 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     /// Stores a response whose request was evicted.
     fn put_separated(&mut self, first: Timestamp, place: StreamPlace) -> (ResponseSlot, &mut R) {
-        let (number, response) = self.loose.get_or_insert_default().push_separated(first, place);
+        let (number, response) = self
+            .loose
+            .get_or_insert_default()
+            .push_separated(first, place);
         (ResponseSlot::Apart(number), response)
     }
 }

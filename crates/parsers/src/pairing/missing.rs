@@ -22,7 +22,10 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     #[cold]
     pub fn cut_behind_request(&mut self) {
         if self.next_request > 0
-            && matches!(self.edges[Direction::ClientToServer as usize], LastMessageEnd::At(_))
+            && matches!(
+                self.edges[Direction::ClientToServer as usize],
+                LastMessageEnd::At(_)
+            )
         {
             self.client.asked_several();
         }
@@ -76,7 +79,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         self.next_response = number;
         self.counting = match (hole, self.counting) {
             (Some(number), _) => CountValidity::ExactBelow(number),
-            (None, CountValidity::Lost(MissingSide::Requests)) if self.naming == IdMatching::None => {
+            (None, CountValidity::Lost(MissingSide::Requests))
+                if self.naming == IdMatching::None =>
+            {
                 CountValidity::ExactBelow(self.next_request)
             }
             (None, _) => CountValidity::Exact,
@@ -91,8 +96,12 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             CountValidity::ExactBelow(number) => number,
             CountValidity::Lost(_) => return hole,
         };
-        let owed = |t: &&PairedTransaction<Q, R>| t.expects == ResponseExpectation::Response && t.waits();
-        let n = (self.next_response..limit).filter_map(|n| self.get(n)).filter(owed).count();
+        let owed =
+            |t: &&PairedTransaction<Q, R>| t.expects == ResponseExpectation::Response && t.waits();
+        let n = (self.next_response..limit)
+            .filter_map(|n| self.get(n))
+            .filter(owed)
+            .count();
         if n == 0 && self.counting == CountValidity::Exact && !self.lacks_oldest() {
             // No request is waiting: the missing bytes answer none.
             return hole;

@@ -21,12 +21,18 @@ impl MissingRange {
     /// Nothing is missing.
     pub const NONE: MissingRange = MissingRange { least: 0, most: 0 };
     /// Any number may be missing.
-    pub const ANY: MissingRange = MissingRange { least: 0, most: u32::MAX };
+    pub const ANY: MissingRange = MissingRange {
+        least: 0,
+        most: u32::MAX,
+    };
 
     /// Missing bytes that consist of whole messages, each at least `smallest` bytes long.
     pub fn of_whole_messages(bytes: u32, smallest: u32) -> MissingRange {
         let most = bytes / smallest.max(1);
-        MissingRange { least: most.min(1), most }
+        MissingRange {
+            least: most.min(1),
+            most,
+        }
     }
 
     /// Sum of two holes at the same position.
@@ -49,7 +55,10 @@ type NumberRange = (u64, u64);
 /// Returns the pairs with proven equal numbers, as indices of requests and responses that were seen. The
 /// holes are those before each message, and one after the last. `None`: the two sides cannot belong to one
 /// round.
-pub(super) fn pairs(requests: &[MissingRange], responses: &[MissingRange]) -> Option<Vec<(usize, usize)>> {
+pub(super) fn pairs(
+    requests: &[MissingRange],
+    responses: &[MissingRange],
+) -> Option<Vec<(usize, usize)>> {
     let (asked, told) = (total(requests), total(responses));
     let all = (asked.0.max(told.0), asked.1.min(told.1));
     if all.0 > all.1 {
@@ -57,17 +66,23 @@ pub(super) fn pairs(requests: &[MissingRange], responses: &[MissingRange]) -> Op
     }
     let (asked, told) = (numbers(requests, all), numbers(responses, all));
     let is_one = |range: NumberRange| range.0 == range.1;
-    let same =
-        |a: &[NumberRange; 2], b: &[NumberRange; 2]| (0..2).any(|end| is_one(a[end]) && a[end] == b[end]);
+    let same = |a: &[NumberRange; 2], b: &[NumberRange; 2]| {
+        (0..2).any(|end| is_one(a[end]) && a[end] == b[end])
+    };
     let mut pairs = Vec::new();
     let mut next = 0;
     for (q, question) in asked.iter().enumerate() {
         // Earlier responses answer none of the remaining requests.
-        while told.get(next).is_some_and(|answer| answer[0].1 < question[0].0) {
+        while told
+            .get(next)
+            .is_some_and(|answer| answer[0].1 < question[0].0)
+        {
             next += 1;
         }
         let may_be = |r: &usize| told[*r][0].0 <= question[0].1;
-        let found = (next..told.len()).take_while(may_be).find(|r| same(question, &told[*r]));
+        let found = (next..told.len())
+            .take_while(may_be)
+            .find(|r| same(question, &told[*r]));
         if let Some(r) = found {
             pairs.push((q, r));
             next = r + 1;
@@ -91,10 +106,14 @@ fn numbers(holes: &[MissingRange], all: NumberRange) -> Vec<[NumberRange; 2]> {
     let mut before = (0, 0);
     let mut numbers = Vec::with_capacity(seen.len());
     for hole in seen {
-        before = (before.0 + u64::from(hole.least), before.1 + u64::from(hole.most));
+        before = (
+            before.0 + u64::from(hole.least),
+            before.1 + u64::from(hole.most),
+        );
         let after = (whole.0 - before.0 - 1, whole.1 - before.1 - 1);
         let rest = |of: NumberRange| (all.0.saturating_sub(of.1 + 1), all.1 - of.0 - 1);
-        let within = |range: NumberRange, bound: NumberRange| (range.0.max(bound.0), range.1.min(bound.1));
+        let within =
+            |range: NumberRange, bound: NumberRange| (range.0.max(bound.0), range.1.min(bound.1));
         numbers.push([within(before, rest(after)), within(after, rest(before))]);
         before = (before.0 + 1, before.1 + 1);
     }
@@ -110,14 +129,20 @@ mod tests {
     /// All distributions of `missing` messages over these holes.
     fn worlds(holes: &[MissingRange], missing: u32) -> Vec<Vec<u32>> {
         let Some((first, rest)) = holes.split_first() else {
-            return if missing == 0 { vec![Vec::new()] } else { Vec::new() };
+            return if missing == 0 {
+                vec![Vec::new()]
+            } else {
+                Vec::new()
+            };
         };
         (first.least..=first.most.min(missing))
             .flat_map(|here| {
-                worlds(rest, missing - here).into_iter().map(move |mut world| {
-                    world.insert(0, here);
-                    world
-                })
+                worlds(rest, missing - here)
+                    .into_iter()
+                    .map(move |mut world| {
+                        world.insert(0, here);
+                        world
+                    })
             })
             .collect()
     }
@@ -136,24 +161,33 @@ mod tests {
     }
 
     /// Reference implementation: pairs that are pairs in every world.
-    fn obvious(requests: &[MissingRange], responses: &[MissingRange]) -> Option<Vec<(usize, usize)>> {
+    fn obvious(
+        requests: &[MissingRange],
+        responses: &[MissingRange],
+    ) -> Option<Vec<(usize, usize)>> {
         let mut certain: Option<Vec<(usize, usize)>> = None;
         for all in 0..40 {
             let of = |holes: &[MissingRange]| {
                 let seen = holes.len() as u32 - 1;
-                if all < seen { Vec::new() } else { worlds(holes, all - seen) }
+                if all < seen {
+                    Vec::new()
+                } else {
+                    worlds(holes, all - seen)
+                }
             };
             for asked in of(requests) {
                 for told in of(responses) {
                     let (asked, told) = (numbered(&asked), numbered(&told));
-                    let pairs = asked
-                        .iter()
-                        .enumerate()
-                        .filter_map(|(q, number)| Some((q, told.iter().position(|other| other == number)?)));
+                    let pairs = asked.iter().enumerate().filter_map(|(q, number)| {
+                        Some((q, told.iter().position(|other| other == number)?))
+                    });
                     let pairs: Vec<_> = pairs.collect();
                     certain = Some(match certain {
                         None => pairs,
-                        Some(before) => before.into_iter().filter(|pair| pairs.contains(pair)).collect(),
+                        Some(before) => before
+                            .into_iter()
+                            .filter(|pair| pairs.contains(pair))
+                            .collect(),
                     });
                 }
             }
@@ -197,9 +231,15 @@ mod tests {
         // The third of four responses is missing, and nothing else.
         assert_eq!(pairs(&[o; 5], &[o, o, hole, o]), [(0, 0), (1, 1), (3, 2)]);
         // Two holes hide one message each, because two are missing.
-        assert_eq!(pairs(&[o; 7], &[hole, o, hole, o, o]), [(1, 0), (2, 1), (4, 2), (5, 3)]);
+        assert_eq!(
+            pairs(&[o; 7], &[hole, o, hole, o, o]),
+            [(1, 0), (2, 1), (4, 2), (5, 3)]
+        );
         // Three are missing; one hole hides two.
-        assert_eq!(pairs(&[o; 9], &[o, hole, o, hole, o, o]), [(0, 0), (6, 3), (7, 4)]);
+        assert_eq!(
+            pairs(&[o; 9], &[o, hole, o, hole, o, o]),
+            [(0, 0), (6, 3), (7, 4)]
+        );
         // Requests are missing.
         assert_eq!(pairs(&[o, hole, o], &[o; 4]), [(0, 0), (1, 2)]);
         // More responses than requests.

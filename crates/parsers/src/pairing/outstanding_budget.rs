@@ -21,7 +21,9 @@ impl OutstandingBudget {
     /// Creates a budget of `max` bytes for all connections.
     #[must_use]
     pub fn of_bytes(max: usize) -> OutstandingBudget {
-        OutstandingBudget { left: Arc::new(AtomicI64::new(i64::try_from(max).unwrap_or(i64::MAX))) }
+        OutstandingBudget {
+            left: Arc::new(AtomicI64::new(i64::try_from(max).unwrap_or(i64::MAX))),
+        }
     }
 
     fn is_left(&self) -> bool {

@@ -12,7 +12,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// The request answered by the response at `spot`.
     #[must_use]
     pub fn request_of(&self, spot: ResponseSlot) -> Option<&Q> {
-        let ResponseSlot::With(number) = spot else { return None };
+        let ResponseSlot::With(number) = spot else {
+            return None;
+        };
         self.get(number)?.request()
     }
 
@@ -25,7 +27,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             CountValidity::Lost(_) => self.round.first,
             _ => self.next_response,
         };
-        let mut later = (number..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
+        let mut later = (number..self.next_request)
+            .filter_map(|n| self.get(n))
+            .filter(|t| t.waits());
         later.find(|t| can_answer(t.place, place))?.request()
     }
 
@@ -35,9 +39,13 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     pub fn answered_from(&self, place: StreamPlace) -> Option<&Q> {
         let to = self.next_request.min(self.next_response + SCAN_MAX);
         let mut waiting = (self.next_response..to).filter_map(|n| self.get(n));
-        let heard =
-            |t: &&PairedTransaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
-        waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
+        let heard = |t: &&PairedTransaction<Q, R>| {
+            t.place.ack == Some(place.seq) && can_answer(t.place, place)
+        };
+        waiting
+            .find(|t| t.waits() && heard(t))
+            .filter(|_| !self.lacks_oldest())?
+            .request()
     }
 
     /// Whether acknowledgments prove that a message of `direction` starts with this segment. A client that
@@ -47,7 +55,11 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// of a client that waits.
     #[must_use]
     pub fn begins_message(&self, direction: Direction, beginning: SegmentBeginning) -> bool {
-        let SegmentBeginning { place, first, heard_more } = beginning;
+        let SegmentBeginning {
+            place,
+            first,
+            heard_more,
+        } = beginning;
         // The missing bytes are too few for a message, so no message began there.
         let hole = match self.edges[direction as usize] {
             LastMessageEnd::At(end) | LastMessageEnd::Missing(end) => {
@@ -88,9 +100,14 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         {
             return None;
         }
-        let mut waiting =
-            (self.next_response..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
-        waiting.next().filter(|_| waiting.next().is_none())?.place.ack
+        let mut waiting = (self.next_response..self.next_request)
+            .filter_map(|n| self.get(n))
+            .filter(|t| t.waits());
+        waiting
+            .next()
+            .filter(|_| waiting.next().is_none())?
+            .place
+            .ack
     }
 
     /// Waiting requests with their numbers.

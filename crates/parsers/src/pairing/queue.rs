@@ -13,8 +13,8 @@ use super::outstanding_budget::TRANSACTIONS_MAX;
 use super::rounds::{RequestRound, RoundOpening, UnpairedResponses};
 use super::slot_queue::SlotQueue;
 use super::transaction::{
-    LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation, ResponseMatch,
-    TransactionOutcome,
+    LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation,
+    ResponseMatch, TransactionOutcome,
 };
 use super::trial::PairingTrial;
 use crate::Direction;
@@ -177,19 +177,28 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// For protocols that require clients to wait for each response.
     #[must_use]
     pub fn of_clients_that_wait(self) -> Self {
-        TransactionQueue { client: ClientModel::that_waits(), ..self }
+        TransactionQueue {
+            client: ClientModel::that_waits(),
+            ..self
+        }
     }
 
     /// For protocols with requests that remain unanswered: missing bytes may hide no answered request.
     #[must_use]
     pub fn with_silent_requests(self) -> Self {
-        TransactionQueue { answered: AnswerCoverage::Some, ..self }
+        TransactionQueue {
+            answered: AnswerCoverage::Some,
+            ..self
+        }
     }
 
     /// For protocols with unsolicited server messages: missing bytes may hide no response.
     #[must_use]
     pub fn with_unsolicited_messages(self) -> Self {
-        TransactionQueue { unasked: UnsolicitedResponses::Sometimes, ..self }
+        TransactionQueue {
+            unasked: UnsolicitedResponses::Sometimes,
+            ..self
+        }
     }
 
     /// Sets the smallest message once the protocol is known.
@@ -263,7 +272,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// The request `number`, if it is still held.
     #[inline]
     pub fn request_mut(&mut self, number: u64) -> Option<&mut Q> {
-        self.at(number).filter(|t| t.asked != MessageProgress::Unseen).map(|t| &mut t.request)
+        self.at(number)
+            .filter(|t| t.asked != MessageProgress::Unseen)
+            .map(|t| &mut t.request)
     }
 
     /// Ends request `number`, at `end` if known. Returns it for final changes if it is still held.
@@ -271,7 +282,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     pub fn finish_request(&mut self, number: u64, end: Option<TcpSeq>) -> Option<&mut Q> {
         self.edges[Direction::ClientToServer as usize] =
             end.map_or(LastMessageEnd::Unknown, LastMessageEnd::At);
-        let transaction = self.at(number).filter(|t| t.asked != MessageProgress::Unseen)?;
+        let transaction = self
+            .at(number)
+            .filter(|t| t.asked != MessageProgress::Unseen)?;
         transaction.asked = MessageProgress::Ended;
         let size = end.map_or(u32::MAX, |end| end.distance(transaction.place.seq) as u32);
         if size < self.smallest_request {
@@ -293,7 +306,11 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             self.doubt_responses(hole);
             return self.put_apart(first, place, hole);
         }
-        let uncounted = if hole == MissingRange::NONE { hole } else { self.miss_responses(hole) };
+        let uncounted = if hole == MissingRange::NONE {
+            hole
+        } else {
+            self.miss_responses(hole)
+        };
         if self.lacks_oldest() && !matches!(self.counting, CountValidity::Lost(_)) {
             return self.separate(first, place);
         }
@@ -301,7 +318,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             return self.put_apart(first, place, uncounted);
         };
         let is_anew = number == self.anew;
-        let transaction = self.at(number).expect("only requests that are held are answered");
+        let transaction = self
+            .at(number)
+            .expect("only requests that are held are answered");
         (transaction.answered, transaction.response_first) = (MessageProgress::Begun, first);
         transaction.recounted = recounted || hole != MissingRange::NONE || is_anew;
         (ResponseSlot::With(number), &mut transaction.response)
@@ -367,7 +386,10 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     /// Concludes request `number` without a response: silent by definition, or the response was not seen.
     pub fn conclude(&mut self, number: u64, outcome: TransactionOutcome) {
-        if let Some(transaction) = self.at(number).filter(|t| t.answered == MessageProgress::Unseen) {
+        if let Some(transaction) = self
+            .at(number)
+            .filter(|t| t.answered == MessageProgress::Unseen)
+        {
             transaction.outcome = outcome;
         }
     }
@@ -377,9 +399,12 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         let missing = self.hole_at_end(Direction::ServerToClient);
         if self.counting == CountValidity::Exact && missing == MissingRange::NONE {
             let owed = |n: &u64| {
-                self.get(*n).is_some_and(|t| t.waits() && t.expects == ResponseExpectation::Response)
+                self.get(*n)
+                    .is_some_and(|t| t.waits() && t.expects == ResponseExpectation::Response)
             };
-            let to = (self.base..self.next_request).find(owed).unwrap_or(self.next_request);
+            let to = (self.base..self.next_request)
+                .find(owed)
+                .unwrap_or(self.next_request);
             self.pass_over_silent(to);
         }
         self.settle_last_round(missing);
@@ -408,11 +433,15 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         // With optional requests or unsolicited messages, the number of outstanding responses is unknown.
         let is_known = self.unasked == UnsolicitedResponses::Never
             && open().all(|t| {
-                t.waits() && t.expects == ResponseExpectation::Response && t.asked == MessageProgress::Ended
+                t.waits()
+                    && t.expects == ResponseExpectation::Response
+                    && t.asked == MessageProgress::Ended
             });
-        let is_counted =
-            self.counting == CountValidity::Exact && (is_known || !open().any(PairedTransaction::waits));
-        let most = open().fold(0u32, |most, t| most.saturating_add(1).saturating_add(t.hole.most));
+        let is_counted = self.counting == CountValidity::Exact
+            && (is_known || !open().any(PairedTransaction::waits));
+        let most = open().fold(0u32, |most, t| {
+            most.saturating_add(1).saturating_add(t.hole.most)
+        });
         self.close();
         if !is_counted || self.counting != CountValidity::Exact {
             (self.counting, self.anchored) = (CountValidity::Lost(MissingSide::Requests), false);
@@ -471,7 +500,10 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             self.base += 1;
             self.queue.pop();
             if hole != MissingRange::NONE {
-                let next = self.queue.get_mut(0).map_or(&mut self.carried, |next| &mut next.hole);
+                let next = self
+                    .queue
+                    .get_mut(0)
+                    .map_or(&mut self.carried, |next| &mut next.hole);
                 *next = next.and(hole);
             }
         }
@@ -479,7 +511,11 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     /// Returns the request `number` if it is complete and never answered: it is finished even if others
     /// before it are not.
-    pub fn hand_out_silent(&mut self, number: u64, take: impl FnOnce(&mut PairedTransaction<Q, R>)) {
+    pub fn hand_out_silent(
+        &mut self,
+        number: u64,
+        take: impl FnOnce(&mut PairedTransaction<Q, R>),
+    ) {
         let is_over = |t: &&mut PairedTransaction<Q, R>| {
             t.expects == ResponseExpectation::Nothing && t.asked == MessageProgress::Ended
         };
@@ -504,12 +540,14 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     #[inline]
     pub(super) fn at(&mut self, number: u64) -> Option<&mut PairedTransaction<Q, R>> {
-        self.queue.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.queue
+            .get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
     #[inline]
     pub(super) fn get(&self, number: u64) -> Option<&PairedTransaction<Q, R>> {
-        self.queue.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.queue
+            .get(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
     #[inline]
@@ -579,17 +617,26 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             && !self.is_hopeless();
         let max = RESPONSES_HELD_MAX.max(self.queue.len());
         let held_max = if is_held { max } else { 0 };
-        let (number, response) = self.loose.get_or_insert_default().push(first, place, hole, held_max);
+        let (number, response) = self
+            .loose
+            .get_or_insert_default()
+            .push(first, place, hole, held_max);
         (ResponseSlot::Apart(number), response)
     }
 
     /// Returns the unanswered requests `from..to` as halves.
     pub(super) fn give_up(&mut self, from: u64, to: u64) {
         for number in from.max(self.base)..to {
-            if let Some(transaction) = self.at(number).filter(|t| t.answered == MessageProgress::Unseen) {
+            if let Some(transaction) = self
+                .at(number)
+                .filter(|t| t.answered == MessageProgress::Unseen)
+            {
                 let silent = transaction.outcome == TransactionOutcome::Silent;
-                transaction.outcome =
-                    if silent { TransactionOutcome::Silent } else { TransactionOutcome::Half };
+                transaction.outcome = if silent {
+                    TransactionOutcome::Silent
+                } else {
+                    TransactionOutcome::Half
+                };
             }
         }
     }
@@ -630,7 +677,12 @@ impl<Q, R> PairedTransaction<Q, R> {
 
     /// Marks the transaction to be returned as it is.
     pub(super) fn break_off(&mut self) {
-        let silent = self.outcome == TransactionOutcome::Silent && self.asked == MessageProgress::Ended;
-        self.outcome = if silent { TransactionOutcome::Silent } else { TransactionOutcome::BrokenOff };
+        let silent =
+            self.outcome == TransactionOutcome::Silent && self.asked == MessageProgress::Ended;
+        self.outcome = if silent {
+            TransactionOutcome::Silent
+        } else {
+            TransactionOutcome::BrokenOff
+        };
     }
 }

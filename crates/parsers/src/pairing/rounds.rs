@@ -18,8 +18,8 @@ use super::numbering::{self, MissingRange};
 use super::queue::{CountValidity, IdMatching, MissingSide, SCAN_MAX, TransactionQueue};
 use super::slot_queue::SlotQueue;
 use super::transaction::{
-    LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation, ResponseMatch,
-    TransactionOutcome, can_answer,
+    LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation,
+    ResponseMatch, TransactionOutcome, can_answer,
 };
 use crate::Direction;
 
@@ -99,7 +99,11 @@ impl<Q: Default, R: Default> UnpairedResponses<Q, R> {
     ) -> (u64, &mut R) {
         let is_held = self.responses.len() < held_max;
         self.overflowed |= held_max > 0 && !is_held;
-        self.least += if is_held { 1 + u64::from(hole.least) } else { 0 };
+        self.least += if is_held {
+            1 + u64::from(hole.least)
+        } else {
+            0
+        };
         let number = self.end();
         let response = self.responses.push();
         response.begin_alone(first, place, hole);
@@ -119,11 +123,13 @@ impl<Q: Default, R: Default> UnpairedResponses<Q, R> {
     }
 
     pub fn get(&self, number: u64) -> Option<&PairedTransaction<Q, R>> {
-        self.responses.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.responses
+            .get(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
     pub fn get_mut(&mut self, number: u64) -> Option<&mut PairedTransaction<Q, R>> {
-        self.responses.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.responses
+            .get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
     /// Marks all responses to be returned as they are.
@@ -157,7 +163,8 @@ impl<Q: Default, R: Default> UnpairedResponses<Q, R> {
 
     /// Responses of the current round.
     fn of_round(&self) -> impl Iterator<Item = (u64, &PairedTransaction<Q, R>)> {
-        let held = (self.settled.max(self.base)..self.end()).filter_map(|n| Some((n, self.get(n)?)));
+        let held =
+            (self.settled.max(self.base)..self.end()).filter_map(|n| Some((n, self.get(n)?)));
         held.filter(|(_, response)| response.outcome == TransactionOutcome::Open)
     }
 
@@ -185,7 +192,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         // previous round.
         let is_of_round_before = hole != MissingRange::NONE
             && self.last_response.is_some_and(|last| {
-                last.ack.is_some_and(|ack| ack.distance(place.seq) >= 0) && last.seq.distance(heard) < 0
+                last.ack.is_some_and(|ack| ack.distance(place.seq) >= 0)
+                    && last.seq.distance(heard) < 0
             });
         let opening = if hole == MissingRange::NONE || is_of_round_before {
             RoundOpening::Whole
@@ -213,7 +221,12 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         if self.edges[Direction::ServerToClient as usize] == LastMessageEnd::Start {
             self.edges[Direction::ServerToClient as usize] = LastMessageEnd::At(heard);
         }
-        self.round = RequestRound { first: self.next_request, heard: Some(heard), asked: 0, opening };
+        self.round = RequestRound {
+            first: self.next_request,
+            heard: Some(heard),
+            asked: 0,
+            opening,
+        };
         within
     }
 
@@ -222,7 +235,10 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// `heard`, so that none of those answers them.
     fn part_in_round(&self, place: StreamPlace, heard: TcpSeq, hole: MissingRange) -> MissingRange {
         let edge = self.edges[Direction::ServerToClient as usize];
-        let read = self.last_response.and_then(|last| last.ack).filter(|_| edge == LastMessageEnd::At(heard));
+        let read = self
+            .last_response
+            .and_then(|last| last.ack)
+            .filter(|_| edge == LastMessageEnd::At(heard));
         match read.map(|read| place.seq.distance(read)) {
             Some(unread @ 1..) if hole.least > 0 => {
                 let most = self.hole_of(unread).most.saturating_add(1).min(hole.most);
@@ -241,7 +257,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             LastMessageEnd::Start => {}
             LastMessageEnd::Within => self.contradict(),
             LastMessageEnd::At(end) | LastMessageEnd::Missing(end) => match heard.distance(end) {
-                0 if !owed && self.trial.is_some() => self.agree(self.round.first, self.round.asked, true),
+                0 if !owed && self.trial.is_some() => {
+                    self.agree(self.round.first, self.round.asked, true)
+                }
                 0 if !owed => {}
                 ..=0 => self.contradict(),
                 _ if self.spoken.is_some_and(|end| end.distance(heard) >= 0) => self.contradict(),
@@ -265,7 +283,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Whether counting can continue without rounds: the client keeps none, and no request is missing, or
     /// none so far.
     pub(super) fn counts_on(&self) -> bool {
-        let by_bounds = self.counting == CountValidity::Lost(MissingSide::Responses) && self.anchored;
+        let by_bounds =
+            self.counting == CountValidity::Lost(MissingSide::Responses) && self.anchored;
         !self.client.waits() && (by_bounds || matches!(self.counting, CountValidity::ExactBelow(_)))
     }
 
@@ -279,7 +298,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Whether the client had `heard` no more than the responses seen, when requests before the missing ones were not answered: it
     /// sent those while responses were outstanding.
     fn has_left_unanswered(&self, heard: TcpSeq) -> bool {
-        let CountValidity::ExactBelow(limit) = self.counting else { return false };
+        let CountValidity::ExactBelow(limit) = self.counting else {
+            return false;
+        };
         let edge = self.edges[Direction::ServerToClient as usize];
         let is_seen = matches!(edge, LastMessageEnd::At(end) | LastMessageEnd::Missing(end) if heard.distance(end) <= 0);
         is_seen && self.owes(limit)
@@ -298,7 +319,11 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
                     self.begin_trial(self.next_request);
                 }
                 // A connection joined midway is marked at its first transaction.
-                self.anew = if std::mem::take(&mut self.joined) { u64::MAX } else { self.next_request };
+                self.anew = if std::mem::take(&mut self.joined) {
+                    u64::MAX
+                } else {
+                    self.next_request
+                };
                 CountValidity::Exact
             }
             RoundOpening::Whole => CountValidity::Lost(MissingSide::Responses),
@@ -317,7 +342,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         if self.is_of_earlier_round(place) {
             self.contradict();
         }
-        let number = self.only_candidate(place, hole).or_else(|| self.first_of_round(place))?;
+        let number = self
+            .only_candidate(place, hole)
+            .or_else(|| self.first_of_round(place))?;
         let fit = self.get(number).map(|t| fits(&t.request));
         if fit.is_none_or(|fit| fit == ResponseMatch::No) {
             return None;
@@ -334,8 +361,12 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// current round began, and the server had not received the round's first request when it sent the
     /// response.
     fn is_of_earlier_round(&self, place: StreamPlace) -> bool {
-        let Some((heard, ack)) = self.round.heard.zip(place.ack) else { return false };
-        let first = self.get(self.round.first).filter(|_| self.round.opening == RoundOpening::Whole);
+        let Some((heard, ack)) = self.round.heard.zip(place.ack) else {
+            return false;
+        };
+        let first = self
+            .get(self.round.first)
+            .filter(|_| self.round.opening == RoundOpening::Whole);
         let unheard = |first: &PairedTransaction<Q, R>| first.place.seq.distance(ack) >= 0;
         place.seq.distance(heard) >= 0 && first.is_some_and(unheard)
     }
@@ -354,11 +385,18 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         place.ack?;
         let held = self.loose.as_ref().map_or(0, |loose| loose.least);
         let from = self.next_response + held + u64::from(hole.least);
-        let may = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && can_answer(t.place, place));
-        let every = (self.next_response..self.next_request)
-            .all(|n| self.get(n).is_some_and(|t| t.expects == ResponseExpectation::Response));
+        let may = |n: &u64| {
+            self.get(*n)
+                .is_some_and(|t| t.waits() && can_answer(t.place, place))
+        };
+        let every = (self.next_response..self.next_request).all(|n| {
+            self.get(n)
+                .is_some_and(|t| t.expects == ResponseExpectation::Response)
+        });
         let mut candidates = (from..self.next_request).filter(may);
-        let only = candidates.next().filter(|_| candidates.next().is_none() && every)?;
+        let only = candidates
+            .next()
+            .filter(|_| candidates.next().is_none() && every)?;
         self.get(only)?.request().map(|_| only)
     }
 
@@ -369,14 +407,18 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             && self.round.opening == RoundOpening::Whole
             && self.round.heard == Some(place.seq)
             && !self.lacks_oldest();
-        let mut asked = (self.round.first..self.next_request).filter_map(|n| Some((n, self.get(n)?)));
-        let (number, first) =
-            asked.find(|(_, t)| t.expects != ResponseExpectation::Nothing).filter(|_| known)?;
-        let must =
-            first.expects == ResponseExpectation::Response && first.waits() && first.request().is_some();
+        let mut asked =
+            (self.round.first..self.next_request).filter_map(|n| Some((n, self.get(n)?)));
+        let (number, first) = asked
+            .find(|(_, t)| t.expects != ResponseExpectation::Nothing)
+            .filter(|_| known)?;
+        let must = first.expects == ResponseExpectation::Response
+            && first.waits()
+            && first.request().is_some();
         // After requests that remain unanswered, others may be missing.
-        let is_first =
-            (self.round.first..=number).filter_map(|n| self.get(n)).all(|t| t.hole == MissingRange::NONE);
+        let is_first = (self.round.first..=number)
+            .filter_map(|n| self.get(n))
+            .all(|t| t.hole == MissingRange::NONE);
         (must && is_first && can_answer(first.place, place)).then_some(number)
     }
 
@@ -425,8 +467,15 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
                     self.hide(holes.max().unwrap_or(0).max(requests.most));
                 }
                 if !pairs.is_empty() {
-                    let held = self.loose.as_ref().map_or(0, |loose| loose.of_round().count() as u32);
-                    self.agree(from, self.round.asked.saturating_add(requests.least).max(held), counted);
+                    let held = self
+                        .loose
+                        .as_ref()
+                        .map_or(0, |loose| loose.of_round().count() as u32);
+                    self.agree(
+                        from,
+                        self.round.asked.saturating_add(requests.least).max(held),
+                        counted,
+                    );
                 }
             }
         }
@@ -454,8 +503,13 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             t.hole == MissingRange::NONE && t.waits() && t.expects == ResponseExpectation::Response
         };
         let mut all = asked.map(|t| t.is_some_and(is_known));
-        let held = self.loose.iter().flat_map(|loose| loose.of_round().map(|(_, response)| response.hole));
-        let least = held.fold(u64::from(responses.least), |least, hole| least + 1 + u64::from(hole.least));
+        let held = self
+            .loose
+            .iter()
+            .flat_map(|loose| loose.of_round().map(|(_, response)| response.hole));
+        let least = held.fold(u64::from(responses.least), |least, hole| {
+            least + 1 + u64::from(hole.least)
+        });
         let overflowed = self.loose.as_ref().is_some_and(|loose| loose.overflowed);
         let asked = self.next_request - self.next_response;
         requests == MissingRange::NONE && !overflowed && all.all(|known| known) && least == asked
@@ -470,19 +524,30 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     ) -> Result<Vec<PairCandidate>, RoundMisfit> {
         let (mut numbers, mut asked, mut is_assumed) = (Vec::new(), Vec::new(), false);
         // Evicted requests.
-        let mut missing =
-            MissingRange { least: 0, most: self.base.saturating_sub(self.next_response) as u32 };
+        let mut missing = MissingRange {
+            least: 0,
+            most: self.base.saturating_sub(self.next_response) as u32,
+        };
         for number in self.next_response.max(self.base)..self.next_request {
             let transaction = self.get(number).ok_or(RoundMisfit::Contents)?;
             // A connection joined midway is assumed to begin between two rounds if its first round has one
             // request.
-            let is_joined_between = number == 0 && self.joined && !self.lacks_first && self.round.asked == 1;
+            let is_joined_between =
+                number == 0 && self.joined && !self.lacks_first && self.round.asked == 1;
             is_assumed |= is_joined_between;
-            missing = missing.and(if is_joined_between { MissingRange::NONE } else { transaction.hole });
+            missing = missing.and(if is_joined_between {
+                MissingRange::NONE
+            } else {
+                transaction.hole
+            });
             match transaction.expects {
                 ResponseExpectation::Nothing => {}
-                _ if transaction.answered != MessageProgress::Unseen => return Err(RoundMisfit::Contents),
-                ResponseExpectation::Perhaps => missing = missing.and(MissingRange { least: 0, most: 1 }),
+                _ if transaction.answered != MessageProgress::Unseen => {
+                    return Err(RoundMisfit::Contents);
+                }
+                ResponseExpectation::Perhaps => {
+                    missing = missing.and(MissingRange { least: 0, most: 1 })
+                }
                 ResponseExpectation::Response => {
                     numbers.push(number);
                     asked.push(std::mem::replace(&mut missing, MissingRange::NONE));
@@ -490,26 +555,56 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             }
         }
         asked.push(missing.and(requests));
-        let held: Vec<_> = self.loose.iter().flat_map(|loose| loose.of_round()).collect();
+        let held: Vec<_> = self
+            .loose
+            .iter()
+            .flat_map(|loose| loose.of_round())
+            .collect();
         let overflowed = self.loose.as_ref().is_some_and(|loose| loose.overflowed);
-        let too_late =
-            |t: &PairedTransaction<Q, R>| heard.is_some_and(|heard| t.place.seq.distance(heard) >= 0);
-        if overflowed || held.iter().any(|(_, t)| too_late(t) || t.answered != MessageProgress::Ended) {
+        let too_late = |t: &PairedTransaction<Q, R>| {
+            heard.is_some_and(|heard| t.place.seq.distance(heard) >= 0)
+        };
+        if overflowed
+            || held
+                .iter()
+                .any(|(_, t)| too_late(t) || t.answered != MessageProgress::Ended)
+        {
             return Err(RoundMisfit::Contents);
         }
-        let told: Vec<MissingRange> = held.iter().map(|(_, t)| t.hole).chain([responses]).collect();
-        let misfit = if is_assumed { RoundMisfit::Contents } else { RoundMisfit::Counts };
+        let told: Vec<MissingRange> = held
+            .iter()
+            .map(|(_, t)| t.hole)
+            .chain([responses])
+            .collect();
+        let misfit = if is_assumed {
+            RoundMisfit::Contents
+        } else {
+            RoundMisfit::Counts
+        };
         let pairs = numbering::pairs(&asked, &told).ok_or(misfit)?;
         let pair = |(q, r): (usize, usize)| {
             // If only the start of the connection is missing, messages after a pair do not affect it.
-            let (asked, told) =
-                if self.joined { (&asked[..=q], &told[..=r]) } else { (&asked[..], &told[..]) };
-            let is_whole = asked.iter().chain(told).all(|hole| *hole == MissingRange::NONE);
-            PairCandidate { request: numbers[q], response: held[r].0, is_whole }
+            let (asked, told) = if self.joined {
+                (&asked[..=q], &told[..=r])
+            } else {
+                (&asked[..], &told[..])
+            };
+            let is_whole = asked
+                .iter()
+                .chain(told)
+                .all(|hole| *hole == MissingRange::NONE);
+            PairCandidate {
+                request: numbers[q],
+                response: held[r].0,
+                is_whole,
+            }
         };
         let pairs = pairs.into_iter().map(pair).collect::<Vec<_>>();
         let can_be = |pair: &PairCandidate| {
-            let told = self.loose.as_ref().and_then(|loose| loose.get(pair.response));
+            let told = self
+                .loose
+                .as_ref()
+                .and_then(|loose| loose.get(pair.response));
             let asked = self.get(pair.request);
             asked.zip(told).is_some_and(|(asked, told)| {
                 can_answer(asked.place, told.place)
@@ -517,21 +612,35 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
                         || told.response.fit(&asked.request) != ResponseMatch::No)
             })
         };
-        if pairs.iter().all(can_be) { Ok(pairs) } else { Err(RoundMisfit::Contents) }
+        if pairs.iter().all(can_be) {
+            Ok(pairs)
+        } else {
+            Err(RoundMisfit::Contents)
+        }
     }
 
     /// Moves responses to their requests.
     fn make(&mut self, pairs: &[PairCandidate]) {
         let Some(loose) = &mut self.loose else { return };
-        for PairCandidate { request, response, is_whole } in pairs {
+        for PairCandidate {
+            request,
+            response,
+            is_whole,
+        } in pairs
+        {
             let index = usize::try_from(request.wrapping_sub(self.base)).unwrap_or(usize::MAX);
-            let Some(asked) = self.queue.get_mut(index) else { continue };
-            let Some(told) = loose.get_mut(*response) else { continue };
+            let Some(asked) = self.queue.get_mut(index) else {
+                continue;
+            };
+            let Some(told) = loose.get_mut(*response) else {
+                continue;
+            };
             if asked.waits() && asked.asked != MessageProgress::Unseen {
                 std::mem::swap(&mut asked.response, &mut told.response);
                 (asked.answered, asked.response_first) = (told.answered, told.response_first);
                 asked.recounted = !is_whole;
-                (told.answered, told.outcome) = (MessageProgress::Unseen, TransactionOutcome::BrokenOff);
+                (told.answered, told.outcome) =
+                    (MessageProgress::Unseen, TransactionOutcome::BrokenOff);
             } else {
                 told.outcome = TransactionOutcome::Half;
                 asked.outcome = TransactionOutcome::Half;

@@ -54,7 +54,9 @@ impl<T: Default> SlotQueue<T> {
     #[cold]
     fn grow(&mut self) {
         let places = self.places();
-        let mut in_order: Vec<T> = (0..places).map(|i| std::mem::take(self.at(self.place(i)))).collect();
+        let mut in_order: Vec<T> = (0..places)
+            .map(|i| std::mem::take(self.at(self.place(i))))
+            .collect();
         in_order.resize_with(2 * places, T::default);
         self.first = 0;
         self.one = in_order.remove(0);
@@ -83,12 +85,20 @@ impl<T> SlotQueue<T> {
     #[inline]
     pub fn get_mut(&mut self, i: usize) -> Option<&mut T> {
         let at = self.place(i);
-        if i < self.len { Some(self.at(at)) } else { None }
+        if i < self.len {
+            Some(self.at(at))
+        } else {
+            None
+        }
     }
 
     #[inline]
     fn at(&mut self, place: usize) -> &mut T {
-        if place == 0 { &mut self.one } else { &mut self.more[place - 1] }
+        if place == 0 {
+            &mut self.one
+        } else {
+            &mut self.more[place - 1]
+        }
     }
 
     #[inline]

@@ -46,7 +46,10 @@ impl PairingTestEnds {
         if heard {
             self.heard[at] = self.next[other];
         }
-        let place = StreamPlace { seq: TcpSeq(self.next[at]), ack: Some(TcpSeq(self.heard[at])) };
+        let place = StreamPlace {
+            seq: TcpSeq(self.next[at]),
+            ack: Some(TcpSeq(self.heard[at])),
+        };
         self.next[at] += bytes;
         self.now += 1000;
         let (ts, end) = (Timestamp(self.now), Some(TcpSeq(self.next[at])));
@@ -56,19 +59,24 @@ impl PairingTestEnds {
         }
         // A gap is reported when its side sends again, or the other side acknowledges bytes in it.
         for direction in [C, S] {
-            if (direction as usize == at || heard) && std::mem::take(&mut self.lost[direction as usize]) {
+            if (direction as usize == at || heard)
+                && std::mem::take(&mut self.lost[direction as usize])
+            {
                 self.transactions.miss(direction);
             }
         }
         match direction {
             C => {
                 let (number, request) =
-                    self.transactions.request(ts, place, ResponseExpectation::Response, false);
+                    self.transactions
+                        .request(ts, place, ResponseExpectation::Response, false);
                 *request = name;
                 self.transactions.finish_request(number, end);
             }
             S => {
-                let (spot, response) = self.transactions.response(ts, place, |_| ResponseMatch::Maybe);
+                let (spot, response) = self
+                    .transactions
+                    .response(ts, place, |_| ResponseMatch::Maybe);
                 *response = name;
                 self.transactions.finish_response(spot, end);
             }
@@ -91,9 +99,16 @@ impl PairingTestEnds {
 /// messages.
 fn hand_out(transactions: &mut TransactionQueue<char, char>, out: &mut Vec<String>) {
     transactions.hand_out(|t| {
-        let resync =
-            if t.resynchronised() && t.request().is_some() && t.response().is_some() { "'" } else { "" };
-        out.push(format!("{}{}{resync}", t.request().unwrap_or(&'-'), t.response().unwrap_or(&'-')));
+        let resync = if t.resynchronised() && t.request().is_some() && t.response().is_some() {
+            "'"
+        } else {
+            ""
+        };
+        out.push(format!(
+            "{}{}{resync}",
+            t.request().unwrap_or(&'-'),
+            t.response().unwrap_or(&'-')
+        ));
     });
 }
 
@@ -130,7 +145,10 @@ fn a_client_that_waits() {
     check("q1 r1 q2 r2 q3 R3 q4 r4 q5 r5", "11 22 3- 44' 55");
     // Nor does the response to a lost request.
     check("q1 r1 q2 r2 q3 r3 Q4 r4 q5 r5 q6 r6", "11 22 33 -4 55' 66");
-    check("q1 r1 q2 r2 q3 r3 Q4 r4 Q5 r5 q6 r6 q7 r7", "11 22 33 -4 -5 66' 77");
+    check(
+        "q1 r1 q2 r2 q3 r3 Q4 r4 Q5 r5 q6 r6 q7 r7",
+        "11 22 33 -4 -5 66' 77",
+    );
     // Both are lost.
     check("q1 r1 q2 r2 q3 r3 Q4 R4 q5 r5 q6 r6", "11 22 33 55' 66'");
 }
@@ -145,7 +163,10 @@ fn before_it_is_known_whether_the_client_waits() {
 fn batches() {
     let begin = "q1 p2 r1 r2 q3 p4 r3 r4 q5 p6 r5 r6 ";
     let check = |script: &str, expected: &str| {
-        check(&format!("{begin}{script}"), &format!("11 22 33 44 55 66 {expected}"));
+        check(
+            &format!("{begin}{script}"),
+            &format!("11 22 33 44 55 66 {expected}"),
+        );
     };
     check("q7 p8 r7 R8 q9 pa r9 ra", "77 8- 99' aa");
     check("q7 p8 R7 r8 q9 pa r9 ra", "7- 88' 99 aa");
@@ -156,11 +177,20 @@ fn batches() {
 #[test]
 fn a_client_that_asks_any_time_is_not_guessed_at() {
     // By count `r5` answers 5 or 6, and so `r6` answers 6.
-    check("q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6", "11 22 33 -5 4- 5- 66'");
+    check(
+        "q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6",
+        "11 22 33 -5 4- 5- 66'",
+    );
     // A request is missing: counting is impossible.
-    check("q1 p2 r1 q3 r2 q4 r3 r4 Q5 q6 r5 r6 q7 r7", "11 22 33 44 -5 -6 6- 7- -7");
+    check(
+        "q1 p2 r1 q3 r2 q4 r3 r4 Q5 q6 r5 r6 q7 r7",
+        "11 22 33 44 -5 -6 6- 7- -7",
+    );
     // It shows that it does with the first request behind the missing one: others had no response yet.
-    check("q1 p2 p3 r1 Q4 p5 r2 r3 r4 r5 q6 r6 q7 r7 q8 r8", "11 22 33 -4 -5 5- 6- -6 7- -7 8- -8");
+    check(
+        "q1 p2 p3 r1 Q4 p5 r2 r3 r4 r5 q6 r6 q7 r7 q8 r8",
+        "11 22 33 -4 -5 5- 6- -6 7- -7 8- -8",
+    );
 }
 
 #[test]
@@ -168,11 +198,17 @@ fn what_a_client_is_taken_for_is_on_trial() {
     // After a missing request, the client, which seemed to wait, sends while a request is unanswered.
     let begin = "q1 r1 q2 r2 q3 r3 Q4 r4 q5 r5 q6 r6";
     check(begin, "11 22 33 -4 55' 66");
-    check(&format!("{begin} q7 p8 r7 q9"), "11 22 33 -4 5- -5 6- -6 7- -7 8- 9-");
+    check(
+        &format!("{begin} q7 p8 r7 q9"),
+        "11 22 33 -4 5- -5 6- -6 7- -7 8- 9-",
+    );
     // Enough rounds have agreed.
     let rounds: String = "789abcdef".chars().map(|n| format!(" q{n} r{n}")).collect();
     let found: String = "789abcdef".chars().map(|n| format!(" {n}{n}")).collect();
-    check(&format!("{begin}{rounds} qg ph rg qi"), &format!("11 22 33 -4 55' 66{found} gg h- i-"));
+    check(
+        &format!("{begin}{rounds} qg ph rg qi"),
+        &format!("11 22 33 -4 55' 66{found} gg h- i-"),
+    );
 }
 
 #[test]
@@ -214,8 +250,12 @@ fn missing_requests_that_the_server_had_not_received() {
     ends.say(C, '2', 30, false, false);
     ends.say(C, '3', 30, false, false);
     for (requests, responses) in [("456", "234"), ("789", "567")] {
-        requests.char_indices().for_each(|(i, name)| ends.say(C, name, 30, i == 0, true));
-        responses.chars().for_each(|name| ends.say(S, name, 100, true, true));
+        requests
+            .char_indices()
+            .for_each(|(i, name)| ends.say(C, name, 30, i == 0, true));
+        responses
+            .chars()
+            .for_each(|name| ends.say(S, name, 100, true, true));
     }
     let out = ends.close();
     assert!(has_no_wrong_pair(&out), "{out:?}");
@@ -228,8 +268,14 @@ fn a_count_on_trial_is_lost_when_the_connection_is_idle() {
     ends.say(S, '1', 100, true, true);
     // A request is outstanding, and another in progress.
     ends.say(C, '2', 30, true, true);
-    let place = StreamPlace { seq: TcpSeq(ends.next[0]), ack: Some(TcpSeq(ends.heard[0])) };
-    *ends.transactions.request(Timestamp(0), place, ResponseExpectation::Response, false).1 = '3';
+    let place = StreamPlace {
+        seq: TcpSeq(ends.next[0]),
+        ack: Some(TcpSeq(ends.heard[0])),
+    };
+    *ends
+        .transactions
+        .request(Timestamp(0), place, ResponseExpectation::Response, false)
+        .1 = '3';
     ends.transactions.pause();
     ends.hand_out();
     ends.next[0] += 30;
@@ -299,23 +345,31 @@ fn what_is_missing_may_not_have_been_answered() {
 fn who_is_never_answered_waits_for_nobody() {
     let mut transactions = TransactionQueue::<char, char>::of_messages_from(10);
     let mut out: Vec<char> = Vec::new();
-    let place = |seq, ack| StreamPlace { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
-    for (i, expects) in
-        [ResponseExpectation::Response, ResponseExpectation::Nothing, ResponseExpectation::Response]
-            .into_iter()
-            .enumerate()
+    let place = |seq, ack| StreamPlace {
+        seq: TcpSeq(seq),
+        ack: Some(TcpSeq(ack)),
+    };
+    for (i, expects) in [
+        ResponseExpectation::Response,
+        ResponseExpectation::Nothing,
+        ResponseExpectation::Response,
+    ]
+    .into_iter()
+    .enumerate()
     {
         let at = 100 + 10 * i as u32;
         let (number, request) = transactions.request(Timestamp(0), place(at, 500), expects, false);
         *request = ['a', 'b', 'c'][i];
         for end in [None, Some(TcpSeq(at + 10))] {
-            end.into_iter().for_each(|end| _ = transactions.finish_request(number, Some(end)));
+            end.into_iter()
+                .for_each(|end| _ = transactions.finish_request(number, Some(end)));
             transactions.hand_out_silent(number, |t| out.extend(t.request().copied()));
         }
     }
     assert_eq!(out, ['b']);
     for (seq, name) in [(500, 'a'), (510, 'c')] {
-        let (spot, response) = transactions.response(Timestamp(0), place(seq, 130), |_| ResponseMatch::Maybe);
+        let (spot, response) =
+            transactions.response(Timestamp(0), place(seq, 130), |_| ResponseMatch::Maybe);
         *response = name;
         transactions.finish_response(spot, Some(TcpSeq(seq + 10)));
     }
@@ -341,7 +395,10 @@ fn silence_means_something_when_all_was_seen() {
         ("ABC", None, [Silent, Silent, Silent]),
     ] {
         let mut transactions = TransactionQueue::<char, char>::of_messages_from(10);
-        let place = |seq| StreamPlace { seq: TcpSeq(seq), ack: Some(TcpSeq(500)) };
+        let place = |seq| StreamPlace {
+            seq: TcpSeq(seq),
+            ack: Some(TcpSeq(500)),
+        };
         for (i, name) in asked.chars().enumerate() {
             let expects = if name.is_uppercase() {
                 ResponseExpectation::Perhaps
@@ -353,9 +410,15 @@ fn silence_means_something_when_all_was_seen() {
             *request = name;
             transactions.finish_request(number, Some(TcpSeq(at + 10)));
         }
-        for (i, told) in told.into_iter().flat_map(|told: &str| told.split(' ').enumerate()) {
+        for (i, told) in told
+            .into_iter()
+            .flat_map(|told: &str| told.split(' ').enumerate())
+        {
             let at = 500 + 10 * i as u32;
-            let place = StreamPlace { seq: TcpSeq(at), ack: Some(TcpSeq(130)) };
+            let place = StreamPlace {
+                seq: TcpSeq(at),
+                ack: Some(TcpSeq(130)),
+            };
             let fit = |name: &char| match told.contains(*name) {
                 true if told.len() == 1 => ResponseMatch::Sure,
                 true => ResponseMatch::Maybe,
@@ -387,7 +450,10 @@ fn responses_that_name_their_requests() {
         for step in script.split(' ') {
             let direction = if step.starts_with(['q', 'Q']) { C } else { S };
             let [at, other] = [direction as usize, 1 - direction as usize];
-            let place = StreamPlace { seq: TcpSeq(next[at]), ack: Some(TcpSeq(next[other])) };
+            let place = StreamPlace {
+                seq: TcpSeq(next[at]),
+                ack: Some(TcpSeq(next[other])),
+            };
             next[at] += 10;
             let (end, now) = (Some(TcpSeq(next[at])), Timestamp(0));
             match (direction, step.chars().nth(1)) {
@@ -399,15 +465,25 @@ fn responses_that_name_their_requests() {
                     transactions.finish_request(number, end);
                 }
                 (S, Some(name)) => {
-                    let named = transactions.waiting().find(|(_, asked)| **asked == name).map(|(n, _)| n);
+                    let named = transactions
+                        .waiting()
+                        .find(|(_, asked)| **asked == name)
+                        .map(|(n, _)| n);
                     let spot = match named {
                         Some(number) => {
                             transactions.response_to(number, now, place);
                             ResponseSlot::With(number)
                         }
-                        None => transactions.response(now, place, |_| ResponseMatch::Maybe).0,
+                        None => {
+                            transactions
+                                .response(now, place, |_| ResponseMatch::Maybe)
+                                .0
+                        }
                     };
-                    transactions.response_mut(spot).into_iter().for_each(|response| *response = name);
+                    transactions
+                        .response_mut(spot)
+                        .into_iter()
+                        .for_each(|response| *response = name);
                     transactions.finish_response(spot, end);
                 }
             }
@@ -421,9 +497,18 @@ fn responses_that_name_their_requests() {
 
 #[test]
 fn a_hole_is_counted_once() {
-    let mut ends = PairingTestEnds::with(TransactionQueue::of_messages_from(10).of_clients_that_wait());
-    let asked = [('1', 10, true), ('2', 10, false), ('3', 10, false), ('4', 10, true), ('5', 10, true)];
-    asked.into_iter().for_each(|(name, bytes, seen)| ends.say(C, name, bytes, name == '1', seen));
+    let mut ends =
+        PairingTestEnds::with(TransactionQueue::of_messages_from(10).of_clients_that_wait());
+    let asked = [
+        ('1', 10, true),
+        ('2', 10, false),
+        ('3', 10, false),
+        ('4', 10, true),
+        ('5', 10, true),
+    ];
+    asked
+        .into_iter()
+        .for_each(|(name, bytes, seen)| ends.say(C, name, bytes, name == '1', seen));
     // The hole before the second response contains the first.
     ends.say(S, '1', 10, true, false);
     ends.say(S, '2', 50, true, true);
@@ -436,14 +521,23 @@ fn a_hole_is_counted_once() {
 
 #[test]
 fn a_request_that_need_not_be_answered_gets_no_answer_that_may_be_to_a_missing_one() {
-    let mut transactions = TransactionQueue::<char, char>::of_messages_from(10).with_silent_requests();
-    let at = |seq, ack| StreamPlace { seq: TcpSeq(seq), ack: Some(TcpSeq(ack)) };
-    let (number, request) =
-        transactions.request(Timestamp(0), at(100, 500), ResponseExpectation::Perhaps, false);
+    let mut transactions =
+        TransactionQueue::<char, char>::of_messages_from(10).with_silent_requests();
+    let at = |seq, ack| StreamPlace {
+        seq: TcpSeq(seq),
+        ack: Some(TcpSeq(ack)),
+    };
+    let (number, request) = transactions.request(
+        Timestamp(0),
+        at(100, 500),
+        ResponseExpectation::Perhaps,
+        false,
+    );
     *request = '1';
     transactions.finish_request(number, None);
     transactions.miss(C);
-    let (spot, response) = transactions.response(Timestamp(0), at(500, 150), |_| ResponseMatch::Maybe);
+    let (spot, response) =
+        transactions.response(Timestamp(0), at(500, 150), |_| ResponseMatch::Maybe);
     *response = '2';
     transactions.finish_response(spot, Some(TcpSeq(510)));
     transactions.close();
@@ -461,7 +555,10 @@ fn more_requests_than_are_held() {
     }
     ends.transactions.lose(S);
     let names = (0..TRANSACTIONS_MAX as u32 + 9).filter_map(|n| char::from_u32(0x4e00 + n));
-    names.clone().enumerate().for_each(|(k, name)| ends.say(C, name, 30, k == 0, true));
+    names
+        .clone()
+        .enumerate()
+        .for_each(|(k, name)| ends.say(C, name, 30, k == 0, true));
     names.for_each(|name| ends.say(S, name, 100, true, true));
     for text in ends.close().iter().filter(|text| !text.contains('-')) {
         let mut both = text.chars();
@@ -477,7 +574,10 @@ struct PairingTestRound {
 }
 
 fn rounds(size: usize) -> impl Strategy<Value = Vec<PairingTestRound>> {
-    let round = (1..=size, proptest::collection::vec(proptest::bool::weighted(0.15), 2 * size));
+    let round = (
+        1..=size,
+        proptest::collection::vec(proptest::bool::weighted(0.15), 2 * size),
+    );
     let round = round.prop_map(|(requests, lost)| PairingTestRound { requests, lost });
     proptest::collection::vec(round, 1..20)
 }
@@ -489,17 +589,26 @@ fn play(rounds: &[PairingTestRound], whole: usize) -> Result<(usize, usize), Tes
     let mut name = 'a';
     let mut findable = 0;
     for (i, round) in rounds.iter().enumerate() {
-        let names: Vec<char> =
-            (0..round.requests).map(|k| char::from_u32(name as u32 + k as u32).unwrap_or('?')).collect();
+        let names: Vec<char> = (0..round.requests)
+            .map(|k| char::from_u32(name as u32 + k as u32).unwrap_or('?'))
+            .collect();
         name = char::from_u32(name as u32 + round.requests as u32).unwrap_or('?');
         let lost = |k: usize| i >= whole && round.lost[k];
         for (k, name) in names.iter().enumerate() {
             ends.say(C, *name, 30 + k as u32, k == 0, !lost(k));
         }
         for (k, name) in names.iter().enumerate() {
-            ends.say(S, *name, 100 + 7 * k as u32, true, !lost(round.requests + k));
+            ends.say(
+                S,
+                *name,
+                100 + 7 * k as u32,
+                true,
+                !lost(round.requests + k),
+            );
         }
-        findable += (0..round.requests).filter(|k| !lost(*k) && !lost(round.requests + k)).count();
+        findable += (0..round.requests)
+            .filter(|k| !lost(*k) && !lost(round.requests + k))
+            .count();
     }
     let out = ends.close();
     let is_pair = |text: &&String| !text.contains('-');

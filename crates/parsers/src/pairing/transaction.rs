@@ -127,7 +127,11 @@ impl<Q, R> PairedTransaction<Q, R> {
     /// Time of the first byte of the request, or of the response if there is no request.
     #[inline]
     pub fn first(&self) -> Timestamp {
-        if self.asked != MessageProgress::Unseen { self.request_first } else { self.response_first }
+        if self.asked != MessageProgress::Unseen {
+            self.request_first
+        } else {
+            self.response_first
+        }
     }
 
     /// Sequence number of the request, if it was seen.
@@ -196,8 +200,11 @@ impl<Q, R> PairedTransaction<Q, R> {
         place: StreamPlace,
         expects: ResponseExpectation,
     ) {
-        (self.asked, self.answered, self.outcome) =
-            (MessageProgress::Begun, MessageProgress::Unseen, TransactionOutcome::Open);
+        (self.asked, self.answered, self.outcome) = (
+            MessageProgress::Begun,
+            MessageProgress::Unseen,
+            TransactionOutcome::Open,
+        );
         (self.expects, self.silence) = (expects, NoResponseMeaning::Done);
         (self.recounted, self.found, self.apart, self.separated) = (false, false, false, false);
         (self.place, self.hole) = (place, MissingRange::NONE);
@@ -206,7 +213,8 @@ impl<Q, R> PairedTransaction<Q, R> {
 
     pub(super) fn begin_alone(&mut self, first: Timestamp, place: StreamPlace, hole: MissingRange) {
         self.begin_request(first, place, ResponseExpectation::Response);
-        (self.asked, self.answered, self.hole) = (MessageProgress::Unseen, MessageProgress::Begun, hole);
+        (self.asked, self.answered, self.hole) =
+            (MessageProgress::Unseen, MessageProgress::Begun, hole);
     }
 
     /// Initializes the placeholder of a missing request, which counts.
@@ -228,7 +236,11 @@ impl<Q, R> PairedTransaction<Q, R> {
     pub(super) fn is_over(&self) -> bool {
         match self.outcome {
             TransactionOutcome::BrokenOff => true,
-            _ if self.asked == MessageProgress::Begun || self.answered == MessageProgress::Begun => false,
+            _ if self.asked == MessageProgress::Begun
+                || self.answered == MessageProgress::Begun =>
+            {
+                false
+            }
             TransactionOutcome::Open => self.answered == MessageProgress::Ended,
             TransactionOutcome::Silent | TransactionOutcome::Half => true,
         }

@@ -58,7 +58,11 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     pub(super) fn agree(&mut self, start: u64, requests: u32, whole: bool) {
         let (several, singly) = (self.may_have_asked_several(), self.client.asks_singly());
         // At most this at the end of the connection.
-        let most = if self.lacks_first && !whole { WEAK } else { STRONG };
+        let most = if self.lacks_first && !whole {
+            WEAK
+        } else {
+            STRONG
+        };
         let Some(trial) = &mut self.trial else { return };
         let weight = if several && requests < 2 { 1 } else { STRONG };
         for _ in 0..weight {
@@ -115,7 +119,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             return;
         }
         for number in self.held_from.max(self.base)..self.next_request {
-            let Some(transaction) = self.at(number) else { continue };
+            let Some(transaction) = self.at(number) else {
+                continue;
+            };
             transaction.apart = true;
             let is_guess = transaction.outcome == TransactionOutcome::Silent
                 && transaction.expects == ResponseExpectation::Perhaps;

@@ -3,7 +3,9 @@
 use wire::{FlowSide, IpProtocol};
 
 use super::{ProbeBuffer, ProbeChunk, ProbeFlow, ProxyPreamble};
-use crate::proxy_header::{self, CHECKED_BYTES_MAX, ProxiedEndpoints, ProxyHeader, ProxyHeaderProbe};
+use crate::proxy_header::{
+    self, CHECKED_BYTES_MAX, ProxiedEndpoints, ProxyHeader, ProxyHeaderProbe,
+};
 use crate::{StreamGap, StreamSegment};
 
 impl ProbeBuffer {
@@ -39,7 +41,11 @@ impl ProbeBuffer {
             return Some(segment);
         }
         let held = self.held_of(side);
-        if held.first().or(segment.bytes.first()).is_some_and(|first| !proxy_header::begins(*first)) {
+        if held
+            .first()
+            .or(segment.bytes.first())
+            .is_some_and(|first| !proxy_header::begins(*first))
+        {
             self.preamble.judged[side.index()] = true;
             return Some(segment);
         }
@@ -51,7 +57,9 @@ impl ProbeBuffer {
             {
                 self.hold_start(side, segment)
             }
-            ProxyHeaderProbe::Header(header) if seen.get(..header.len).is_none_or(proxy_header::is_sound) => {
+            ProxyHeaderProbe::Header(header)
+                if seen.get(..header.len).is_none_or(proxy_header::is_sound) =>
+            {
                 self.accept(side, header, seen.len());
                 let rest = seen.len().saturating_sub(header.len);
                 return (rest > 0).then(|| segment.behind(segment.bytes.len() - rest));
@@ -65,7 +73,11 @@ impl ProbeBuffer {
     }
 
     /// The part of a gap after the header. The rest of a header is skipped if its length is known.
-    pub(super) fn behind_header_gap(&mut self, side: FlowSide, gap: StreamGap) -> Option<StreamGap> {
+    pub(super) fn behind_header_gap(
+        &mut self,
+        side: FlowSide,
+        gap: StreamGap,
+    ) -> Option<StreamGap> {
         if !self.preamble.judged[side.index()] {
             let seen = self.held_of(side);
             match proxy_header::read(&seen) {
@@ -85,13 +97,23 @@ impl ProbeBuffer {
         }
         let inside = self.preamble.left.min(gap.len);
         self.preamble.left -= inside;
-        let rest = StreamGap { seq: gap.after(inside), len: gap.len - inside, ..gap };
+        let rest = StreamGap {
+            seq: gap.after(inside),
+            len: gap.len - inside,
+            ..gap
+        };
         (rest.len > 0).then_some(rest)
     }
 
     fn hold_start(&mut self, side: FlowSide, segment: StreamSegment<'_>) {
         let StreamSegment { bytes, ts, place } = segment;
-        self.held.push(ProbeChunk { side, ts, place, missing: 0, bytes: bytes.to_vec() });
+        self.held.push(ProbeChunk {
+            side,
+            ts,
+            place,
+            missing: 0,
+            bytes: bytes.to_vec(),
+        });
     }
 
     fn accept(&mut self, side: FlowSide, header: ProxyHeader, seen: usize) {

@@ -75,7 +75,11 @@ impl RoleDoubt {
     /// Opens the review of roles determined by one message.
     #[must_use]
     pub fn open() -> RoleDoubt {
-        RoleDoubt { left: REVIEWED_MAX, confirmed: 1, contradicted: 0 }
+        RoleDoubt {
+            left: REVIEWED_MAX,
+            confirmed: 1,
+            contradicted: 0,
+        }
     }
 
     /// Whether more messages may change the roles.
@@ -94,9 +98,19 @@ impl RoleDoubt {
         flow: ProbeFlow,
     ) -> RoleReview {
         self.left -= 1;
-        let flow = ProbeFlow { client: None, ..flow };
-        let asked = ProbeInput { side, flow, protocols: &[protocol], other: &[] };
-        let Ok(claim) = asked.probe(bytes, true) else { return RoleReview::Same };
+        let flow = ProbeFlow {
+            client: None,
+            ..flow
+        };
+        let asked = ProbeInput {
+            side,
+            flow,
+            protocols: &[protocol],
+            other: &[],
+        };
+        let Ok(claim) = asked.probe(bytes, true) else {
+            return RoleReview::Same;
+        };
         if claim.found.asker == asker {
             self.confirmed += 1;
         } else {

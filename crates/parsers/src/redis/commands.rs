@@ -116,13 +116,18 @@ const PUSHES: &[&str] = &["MESSAGE", "PMESSAGE", "SMESSAGE", "INVALIDATE"];
 
 /// Whether Redis has a command or push of this name, in upper case.
 pub fn is_known(name: &[u8]) -> bool {
-    let mut all = [READS, WRITES, KEYLESS, OTHERS, PUSHES].into_iter().flatten();
+    let mut all = [READS, WRITES, KEYLESS, OTHERS, PUSHES]
+        .into_iter()
+        .flatten();
     all.any(|known| known.as_bytes() == name)
 }
 
 /// Whether the command `name` returns null for a missing value.
 pub fn may_miss(name: &[u8]) -> bool {
-    matches!(name, b"GET" | b"HGET" | b"GETEX" | b"GETDEL" | b"GETSET" | b"LINDEX" | b"ZSCORE")
+    matches!(
+        name,
+        b"GET" | b"HGET" | b"GETEX" | b"GETDEL" | b"GETSET" | b"LINDEX" | b"ZSCORE"
+    )
 }
 
 /// First key of the command `name`, in upper case.
@@ -133,12 +138,17 @@ pub fn key<'a>(name: &[u8], head: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     match name {
         b"EVAL" | b"EVALSHA" | b"FCALL" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL_RO" | b"BLMPOP"
         | b"BZMPOP" => counted(2),
-        b"SINTERCARD" | b"ZDIFF" | b"ZINTER" | b"ZINTERCARD" | b"ZUNION" | b"LMPOP" | b"ZMPOP" => counted(1),
+        b"SINTERCARD" | b"ZDIFF" | b"ZINTER" | b"ZINTERCARD" | b"ZUNION" | b"LMPOP" | b"ZMPOP" => {
+            counted(1)
+        }
         b"BITOP" | b"MEMORY" | b"OBJECT" | b"XGROUP" | b"XINFO" => word(2),
         b"MIGRATE" => word(3),
         b"XREAD" | b"XREADGROUP" => {
             let mut words = resp::words(head);
-            words.find(|word| word.as_ref().is_some_and(|word| word.eq_ignore_ascii_case(b"STREAMS")))?;
+            words.find(|word| {
+                word.as_ref()
+                    .is_some_and(|word| word.eq_ignore_ascii_case(b"STREAMS"))
+            })?;
             words.next()?
         }
         _ if KEYLESS.iter().any(|keyless| keyless.as_bytes() == name) => None,
@@ -179,6 +189,8 @@ mod tests {
         both.sort_unstable();
         both.dedup();
         assert_eq!(both.len(), all);
-        assert!(is_known(b"GET") && is_known(b"HELLO") && is_known(b"MESSAGE") && !is_known(b"get"));
+        assert!(
+            is_known(b"GET") && is_known(b"HELLO") && is_known(b"MESSAGE") && !is_known(b"get")
+        );
     }
 }

@@ -5,12 +5,22 @@ use tuple::{RedactionSecret, TextFold};
 use super::commands::is_known;
 
 /// Redaction of command names: a name that is not a Redis command becomes a hash.
-pub const COMMAND_WORDS: TextFold = TextFold { name: "command", fold: command };
+pub const COMMAND_WORDS: TextFold = TextFold {
+    name: "command",
+    fold: command,
+};
 /// Redaction of errors: keeps the code, `ERR` or `WRONGTYPE`; the text after it may repeat the request.
-pub const ERROR_CODE: TextFold = TextFold { name: "error_code", fold: error };
+pub const ERROR_CODE: TextFold = TextFold {
+    name: "error_code",
+    fold: error,
+};
 
 fn command(secret: &RedactionSecret, name: &[u8], out: &mut Vec<u8>) {
-    if is_known(name) { out.extend_from_slice(name) } else { secret.push_hash(name, out) }
+    if is_known(name) {
+        out.extend_from_slice(name)
+    } else {
+        secret.push_hash(name, out)
+    }
 }
 
 fn error(secret: &RedactionSecret, text: &[u8], out: &mut Vec<u8>) {
@@ -39,8 +49,16 @@ mod tests {
         check(COMMAND_WORDS, "GET", Some("GET"));
         check(COMMAND_WORDS, "INVALIDATE", Some("INVALIDATE"));
         check(COMMAND_WORDS, "ALICE@EXAMPLE.ORG", None);
-        check(ERROR_CODE, "ERR unknown command 'alice', with args beginning with: 'bob'", Some("ERR"));
-        check(ERROR_CODE, "WRONGPASS invalid username-password pair", Some("WRONGPASS"));
+        check(
+            ERROR_CODE,
+            "ERR unknown command 'alice', with args beginning with: 'bob'",
+            Some("ERR"),
+        );
+        check(
+            ERROR_CODE,
+            "WRONGPASS invalid username-password pair",
+            Some("WRONGPASS"),
+        );
         check(ERROR_CODE, "Alice is not here", None);
     }
 }

@@ -32,7 +32,12 @@ enum RespValue {
     /// Not a value.
     No,
     /// A value with a head of `head` bytes, `body` bytes that are skipped, and `inner` values inside.
-    Yes { head: usize, body: u64, inner: u64, counts: RespAggregateMember },
+    Yes {
+        head: usize,
+        body: u64,
+        inner: u64,
+        counts: RespAggregateMember,
+    },
 }
 
 /// Whether a value counts toward its aggregate.
@@ -66,7 +71,9 @@ fn cut_array(bytes: &[u8]) -> MessageBoundary {
     }
     for _ in 0..WORDS_MAX {
         match string(&bytes[head..], LONG_BYTES) {
-            RespValue::Yes { head: len, body, .. } => {
+            RespValue::Yes {
+                head: len, body, ..
+            } => {
                 (head, rest) = (head + len, rest - 1);
                 if body > 0 || rest == 0 {
                     return part(head, body, rest as u64);
@@ -81,8 +88,15 @@ fn cut_array(bytes: &[u8]) -> MessageBoundary {
 
 fn cut_inline(bytes: &[u8]) -> MessageBoundary {
     match memchr(b'\n', bytes) {
-        Some(end) if bytes[..end].iter().all(|b| !b.is_ascii_control() || matches!(b, b'\r' | b'\t')) => {
-            MessageBoundary::Message { head: end + 1, body: 0 }
+        Some(end)
+            if bytes[..end]
+                .iter()
+                .all(|b| !b.is_ascii_control() || matches!(b, b'\r' | b'\t')) =>
+        {
+            MessageBoundary::Message {
+                head: end + 1,
+                body: 0,
+            }
         }
         None if bytes.len() < INLINE_BYTES_MAX => MessageBoundary::NeedMore,
         _ => MessageBoundary::NoMessage,
@@ -100,9 +114,18 @@ pub fn cut_reply(bytes: &[u8]) -> MessageBoundary {
     let mut rest = 1;
     for nth in 0..PARTS_MAX {
         // The value of a single string is not needed; an error is.
-        let long = if nth == 0 && bytes.first() == Some(&b'$') { 0 } else { LONG_BYTES };
+        let long = if nth == 0 && bytes.first() == Some(&b'$') {
+            0
+        } else {
+            LONG_BYTES
+        };
         match value(&bytes[head..], long) {
-            RespValue::Yes { head: len, body, inner, counts } => {
+            RespValue::Yes {
+                head: len,
+                body,
+                inner,
+                counts,
+            } => {
                 head += len;
                 rest = rest + inner - u64::from(counts == RespAggregateMember::Yes);
                 if body > 0 || rest == 0 {
@@ -132,7 +155,10 @@ pub fn cut_reply(bytes: &[u8]) -> MessageBoundary {
 pub fn cut_line(bytes: &[u8]) -> MessageBoundary {
     match memchr(b'\n', bytes) {
         Some(0) => MessageBoundary::Filler(1),
-        Some(end) => MessageBoundary::Message { head: end + 1, body: 0 },
+        Some(end) => MessageBoundary::Message {
+            head: end + 1,
+            body: 0,
+        },
         None => MessageBoundary::NeedMore,
     }
 }
@@ -146,7 +172,12 @@ pub fn go_on(direction: Direction, mut rest: u64, bytes: &[u8]) -> MessageBounda
             Direction::ServerToClient => value(&bytes[head..], LONG_BYTES),
         };
         match next {
-            RespValue::Yes { head: len, body, inner, counts } => {
+            RespValue::Yes {
+                head: len,
+                body,
+                inner,
+                counts,
+            } => {
                 head += len;
                 rest = rest.saturating_add(inner) - u64::from(counts == RespAggregateMember::Yes);
                 if body > 0 {
@@ -173,12 +204,18 @@ fn part(head: usize, body: u64, rest: u64) -> MessageBoundary {
 fn value(bytes: &[u8], long: usize) -> RespValue {
     let aggregate = |each: u64, counts| match number(&bytes[1..]) {
         // Only an array can be null.
-        RespNumber::Is(-1, len) if bytes[0] == b'*' => {
-            RespValue::Yes { head: 1 + len, body: 0, inner: 0, counts }
-        }
-        RespNumber::Is(n @ 0.., len) if n as u64 <= VALUES_MAX => {
-            RespValue::Yes { head: 1 + len, body: 0, inner: n as u64 * each, counts }
-        }
+        RespNumber::Is(-1, len) if bytes[0] == b'*' => RespValue::Yes {
+            head: 1 + len,
+            body: 0,
+            inner: 0,
+            counts,
+        },
+        RespNumber::Is(n @ 0.., len) if n as u64 <= VALUES_MAX => RespValue::Yes {
+            head: 1 + len,
+            body: 0,
+            inner: n as u64 * each,
+            counts,
+        },
         RespNumber::More => RespValue::More,
         RespNumber::Is(..) | RespNumber::No => RespValue::No,
     };
@@ -191,9 +228,9 @@ fn value(bytes: &[u8], long: usize) -> RespValue {
         Some(b'+' | b'-') => line(bytes, |_| true),
         Some(b':') => line(bytes, |n| is_number(n, b"")),
         Some(b'(') => line(bytes, |n| is_number(n, b"")),
-        Some(b',') => {
-            line(bytes, |n| is_number(n, b".eE+-") || matches!(n, b"inf" | b"-inf" | b"nan" | b"-nan"))
-        }
+        Some(b',') => line(bytes, |n| {
+            is_number(n, b".eE+-") || matches!(n, b"inf" | b"-inf" | b"nan" | b"-nan")
+        }),
         Some(b'_') => line(bytes, <[u8]>::is_empty),
         Some(b'#') => line(bytes, |b| matches!(b, b"t" | b"f")),
         Some(_) => RespValue::No,
@@ -202,7 +239,10 @@ fn value(bytes: &[u8], long: usize) -> RespValue {
 
 fn is_number(text: &[u8], others: &[u8]) -> bool {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
-    !digits.is_empty() && digits.iter().all(|b| b.is_ascii_digit() || others.contains(b))
+    !digits.is_empty()
+        && digits
+            .iter()
+            .all(|b| b.is_ascii_digit() || others.contains(b))
 }
 
 /// Parses a line with a valid line end whose text satisfies `right`.
@@ -210,9 +250,12 @@ fn line(bytes: &[u8], right: impl Fn(&[u8]) -> bool) -> RespValue {
     match memchr(b'\n', bytes) {
         None => RespValue::More,
         Some(end) => match bytes[1..end].strip_suffix(b"\r") {
-            Some(text) if right(text) => {
-                RespValue::Yes { head: end + 1, body: 0, inner: 0, counts: RespAggregateMember::Yes }
-            }
+            Some(text) if right(text) => RespValue::Yes {
+                head: end + 1,
+                body: 0,
+                inner: 0,
+                counts: RespAggregateMember::Yes,
+            },
             _ => RespValue::No,
         },
     }
@@ -220,7 +263,10 @@ fn line(bytes: &[u8], right: impl Fn(&[u8]) -> bool) -> RespValue {
 
 /// Parses a length-prefixed string; one above `long` is skipped.
 fn string(bytes: &[u8], long: usize) -> RespValue {
-    if !bytes.first().is_none_or(|b| matches!(b, b'$' | b'=' | b'!')) {
+    if !bytes
+        .first()
+        .is_none_or(|b| matches!(b, b'$' | b'=' | b'!'))
+    {
         return RespValue::No;
     }
     let (n, head) = match number(bytes.get(1..).unwrap_or_default()) {
@@ -228,7 +274,12 @@ fn string(bytes: &[u8], long: usize) -> RespValue {
         RespNumber::More => return RespValue::More,
         RespNumber::No => return RespValue::No,
     };
-    let yes = |head, body| RespValue::Yes { head, body, inner: 0, counts: RespAggregateMember::Yes };
+    let yes = |head, body| RespValue::Yes {
+        head,
+        body,
+        inner: 0,
+        counts: RespAggregateMember::Yes,
+    };
     match u64::try_from(n) {
         Ok(n) if n <= long as u64 && long > 0 => {
             let end = head + n as usize;
@@ -259,10 +310,12 @@ fn number(bytes: &[u8]) -> RespNumber {
     let text = &seen[..seen.len() - digits.len() + len];
     match (&seen[text.len()..], len) {
         ([] | [b'\r'], _) if seen.len() < NUMBER_BYTES_MAX => RespNumber::More,
-        ([b'\r', b'\n', ..], 1..) => match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
-            Some(n) => RespNumber::Is(n, text.len() + 2),
-            None => RespNumber::No,
-        },
+        ([b'\r', b'\n', ..], 1..) => {
+            match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
+                Some(n) => RespNumber::Is(n, text.len() + 2),
+                None => RespNumber::No,
+            }
+        }
         _ => RespNumber::No,
     }
 }
@@ -274,18 +327,25 @@ pub fn may_be_command(bytes: &[u8]) -> bool {
 
 /// Whether bytes are a command in array form; `None`: too few bytes.
 pub fn is_command(bytes: &[u8]) -> Option<bool> {
-    let b'*' = *bytes.first()? else { return Some(false) };
+    let b'*' = *bytes.first()? else {
+        return Some(false);
+    };
     let (n, head) = match number(&bytes[1..]) {
         RespNumber::Is(n, len) => (n, 1 + len),
         RespNumber::More => return None,
         RespNumber::No => return Some(false),
     };
-    let b'$' = *bytes.get(head)? else { return Some(false) };
+    let b'$' = *bytes.get(head)? else {
+        return Some(false);
+    };
     match number(&bytes[head + 1..]) {
         RespNumber::Is(len, digits) if n > 0 && (1..=NAME_BYTES_MAX as i64).contains(&len) => {
             let name = &bytes[head + 1 + digits..];
             let seen = &name[..name.len().min(len as usize)];
-            if !seen.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'|')) {
+            if !seen
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'|'))
+            {
                 return Some(false);
             }
             let end = name.get(len as usize..len as usize + 2)?;
@@ -321,7 +381,9 @@ const PUSHES: [&[u8]; 6] = [
 
 /// Whether bytes are, or may become, an unsolicited message.
 pub fn may_be_push(bytes: &[u8]) -> bool {
-    PUSHES.iter().any(|push| bytes.iter().zip(*push).all(|(a, b)| a == b))
+    PUSHES
+        .iter()
+        .any(|push| bytes.iter().zip(*push).all(|(a, b)| a == b))
 }
 
 /// Whether bytes begin with an unsolicited message.
@@ -331,12 +393,16 @@ pub fn is_push(bytes: &[u8]) -> bool {
 
 /// Whether this is a line of MONITOR: `+1339518083.107412 [0 127.0.0.1:60866] "get" "x"`.
 pub fn is_monitor_line(head: &[u8]) -> bool {
-    let Some(text) = head.strip_prefix(b"+") else { return false };
+    let Some(text) = head.strip_prefix(b"+") else {
+        return false;
+    };
     let seconds = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let behind = &text[seconds..];
     seconds > 0
         && behind.first() == Some(&b'.')
-        && behind.get(1..7).is_some_and(|micros| micros.iter().all(u8::is_ascii_digit))
+        && behind
+            .get(1..7)
+            .is_some_and(|micros| micros.iter().all(u8::is_ascii_digit))
         && behind.get(7..9) == Some(b" [")
 }
 
@@ -375,14 +441,28 @@ impl<'a> Iterator for RespWords<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             RespWords::Strings(bytes) => {
-                let RespValue::Yes { head, body, inner: 0, .. } = value(bytes, LONG_BYTES) else {
+                let RespValue::Yes {
+                    head,
+                    body,
+                    inner: 0,
+                    ..
+                } = value(bytes, LONG_BYTES)
+                else {
                     return None;
                 };
                 let (this, rest) = bytes.split_at(head);
                 *bytes = rest;
                 let is_kept = body == 0 && matches!(this[0], b'$' | b'+' | b'=');
-                let begin = if this[0] == b'+' { 1 } else { memchr(b'\n', this)? + 1 };
-                Some(this.get(begin..head - 2).filter(|_| is_kept).map(Cow::Borrowed))
+                let begin = if this[0] == b'+' {
+                    1
+                } else {
+                    memchr(b'\n', this)? + 1
+                };
+                Some(
+                    this.get(begin..head - 2)
+                        .filter(|_| is_kept)
+                        .map(Cow::Borrowed),
+                )
             }
             RespWords::Line(line) => Some(Some(next_word(line)?)),
         }
@@ -394,7 +474,11 @@ fn next_word<'a>(line: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
     let text = line.trim_ascii_start();
     let quote = *text.first()?;
     if !matches!(quote, b'"' | b'\'') {
-        let (word, rest) = text.split_at(text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len()));
+        let (word, rest) = text.split_at(
+            text.iter()
+                .position(u8::is_ascii_whitespace)
+                .unwrap_or(text.len()),
+        );
         *line = rest;
         return Some(Cow::Borrowed(word));
     }
@@ -433,7 +517,10 @@ pub fn name(head: &[u8]) -> Option<&[u8]> {
 }
 
 /// Command name in upper case, in `room`; `None`: longer than any command.
-pub fn upper_name<'a>(head: &[u8], room: &'a mut [u8; NAME_BYTES_MAX as usize]) -> Option<&'a [u8]> {
+pub fn upper_name<'a>(
+    head: &[u8],
+    room: &'a mut [u8; NAME_BYTES_MAX as usize],
+) -> Option<&'a [u8]> {
     let name = name(head)?;
     let upper = room.get_mut(..name.len())?;
     upper.copy_from_slice(name);

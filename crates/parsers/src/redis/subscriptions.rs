@@ -9,8 +9,14 @@ use crate::request_response::ServerMessageRole;
 use super::resp;
 
 /// Commands with one reply per channel. Unsubscribe commands without arguments apply to all channels.
-const CONFIRMED: [&[u8]; 6] =
-    [b"subscribe", b"unsubscribe", b"psubscribe", b"punsubscribe", b"ssubscribe", b"sunsubscribe"];
+const CONFIRMED: [&[u8]; 6] = [
+    b"subscribe",
+    b"unsubscribe",
+    b"psubscribe",
+    b"punsubscribe",
+    b"ssubscribe",
+    b"sunsubscribe",
+];
 /// Kinds of published messages.
 const PUBLISHED: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
 
@@ -51,15 +57,24 @@ impl RedisSubscriptions {
             self.form = RespVersion::Resp3;
         }
         let Some(kind) = kind(head) else {
-            return if is_push { ServerMessageRole::Unsolicited } else { ServerMessageRole::Answer };
+            return if is_push {
+                ServerMessageRole::Unsolicited
+            } else {
+                ServerMessageRole::Answer
+            };
         };
         if let Some(nth) = CONFIRMED.iter().position(|name| *name == kind) {
             return self.confirm(nth, head, asked);
         }
         let may_be_subscribed =
             self.knowledge == SubscriptionKnowledge::None || self.counts.iter().any(|n| *n > 0);
-        let is_published = PUBLISHED.contains(&kind) && self.form == RespVersion::Resp2 && may_be_subscribed;
-        if is_push || is_published { ServerMessageRole::Unsolicited } else { ServerMessageRole::Answer }
+        let is_published =
+            PUBLISHED.contains(&kind) && self.form == RespVersion::Resp2 && may_be_subscribed;
+        if is_push || is_published {
+            ServerMessageRole::Unsolicited
+        } else {
+            ServerMessageRole::Answer
+        }
     }
 
     /// Handles missing bytes of the server.
@@ -69,8 +84,9 @@ impl RedisSubscriptions {
 
     /// Role of a confirmation, or of a message that looks like one.
     fn confirm(&mut self, nth: usize, head: &[u8], asked: Option<&[u8]>) -> ServerMessageRole {
-        let is_asked =
-            asked.and_then(resp::name).is_some_and(|name| name.eq_ignore_ascii_case(CONFIRMED[nth]));
+        let is_asked = asked
+            .and_then(resp::name)
+            .is_some_and(|name| name.eq_ignore_ascii_case(CONFIRMED[nth]));
         if !is_asked && asked.is_some() && self.to_come == 0 && head.first() == Some(&b'*') {
             return ServerMessageRole::Answer;
         }
@@ -82,13 +98,25 @@ impl RedisSubscriptions {
             self.to_come -= 1;
         } else if let Some(asked) = asked.filter(|_| is_asked) {
             let named = resp::count(asked).saturating_sub(1);
-            let all = if self.knowledge == SubscriptionKnowledge::Exact { before[nth / 2] } else { 1 };
-            self.to_come = if named > 0 { named - 1 } else { all.saturating_sub(1) };
+            let all = if self.knowledge == SubscriptionKnowledge::Exact {
+                before[nth / 2]
+            } else {
+                1
+            };
+            self.to_come = if named > 0 {
+                named - 1
+            } else {
+                all.saturating_sub(1)
+            };
         } else {
             // Part of a reply whose start or request is unknown.
             return ServerMessageRole::Fragment;
         }
-        if self.to_come == 0 { ServerMessageRole::Answer } else { ServerMessageRole::AnswerGoesOn }
+        if self.to_come == 0 {
+            ServerMessageRole::Answer
+        } else {
+            ServerMessageRole::AnswerGoesOn
+        }
     }
 
     /// Sets the number of subscriptions to channels and patterns, or to shard channels.
@@ -104,7 +132,9 @@ impl RedisSubscriptions {
 /// Whether a response can answer a request, by the stored heads of both.
 pub fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
     let asked = resp::name(request).unwrap_or_default();
-    let is_confirmed = CONFIRMED.iter().any(|name| name.eq_ignore_ascii_case(asked));
+    let is_confirmed = CONFIRMED
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(asked));
     match (response.first(), kind(response)) {
         (_, Some(kind)) if is_confirmed && kind.eq_ignore_ascii_case(asked) => ResponseMatch::Maybe,
         (Some(b'>'), _) => ResponseMatch::No,
@@ -116,7 +146,11 @@ pub fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
 
 /// The first string of an array or a push.
 fn kind(head: &[u8]) -> Option<&[u8]> {
-    if matches!(head.first(), Some(b'*' | b'>')) { resp::name(head) } else { None }
+    if matches!(head.first(), Some(b'*' | b'>')) {
+        resp::name(head)
+    } else {
+        None
+    }
 }
 
 /// The number at the end of a confirmation.

@@ -8,7 +8,16 @@ use crate::{ProbeContext, ProbeResult};
 
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
-const FIELDS: &[&str] = &["command", "key", "args", "hit", "error", "push", "response_time_ns", "quality"];
+const FIELDS: &[&str] = &[
+    "command",
+    "key",
+    "args",
+    "hit",
+    "error",
+    "push",
+    "response_time_ns",
+    "quality",
+];
 
 fn dialogue() -> ParserDialogue {
     ParserDialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
@@ -17,7 +26,9 @@ fn dialogue() -> ParserDialogue {
 /// A command in array form.
 fn command(words: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
-    let strings = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    let strings = words
+        .iter()
+        .map(|word| format!("${}\r\n{word}\r\n", word.len()));
     format!("*{}\r\n{}", words.len(), strings.collect::<String>())
 }
 
@@ -28,7 +39,10 @@ fn array(sign: char, words: &str) -> String {
         None => format!("${}\r\n{word}\r\n", word.len()),
     };
     let n = words.split(' ').count();
-    format!("{sign}{n}\r\n{}", words.split(' ').map(value).collect::<String>())
+    format!(
+        "{sign}{n}\r\n{}",
+        words.split(' ').map(value).collect::<String>()
+    )
 }
 
 /// Each line is a side and its bytes: `C` and `S`; `C!` is a client that has not received the server's bytes.
@@ -56,12 +70,18 @@ fn commands_and_replies() {
         &[
             ("C", command("set a 1")),
             ("S", s("+OK\r\n")),
-            ("C", command("GET a") + &command("GET b") + &command("HGET h f")),
+            (
+                "C",
+                command("GET a") + &command("GET b") + &command("HGET h f"),
+            ),
             ("S", s("$1\r\n1\r\n$-1\r\n_\r\n")),
             ("C", command("INCR x")),
             ("S", s("-ERR value is not an integer\r\n")),
             ("C", command("LRANGE l 0 -1")),
-            ("S", s("*3\r\n$1\r\na\r\n*2\r\n:1\r\n*0\r\n%1\r\n+k\r\n,1.5\r\n")),
+            (
+                "S",
+                s("*3\r\n$1\r\na\r\n*2\r\n:1\r\n*0\r\n%1\r\n+k\r\n,1.5\r\n"),
+            ),
             ("C", s("PING\r\n\r\nget 'a \"b'\r\n")),
             ("S", s("+PONG\r\n$0\r\n\r\n")),
             ("C", command("QUIT")),
@@ -84,8 +104,14 @@ fn commands_and_replies() {
 fn transactions() {
     check(
         &[
-            ("C", command("MULTI") + &command("SET a 1") + &command("GET a") + &command("EXEC")),
-            ("S", s("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n$1\r\n1\r\n")),
+            (
+                "C",
+                command("MULTI") + &command("SET a 1") + &command("GET a") + &command("EXEC"),
+            ),
+            (
+                "S",
+                s("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n$1\r\n1\r\n"),
+            ),
             ("C", command("MULTI") + &command("DISCARD")),
             ("S", s("+OK\r\n+OK\r\n")),
         ],
@@ -105,9 +131,15 @@ fn subscriptions_with_resp2() {
     check(
         &[
             ("C", command("SUBSCRIBE a b") + &command("PSUBSCRIBE c*")),
-            ("S", array('*', "subscribe a :1") + &array('*', "subscribe b :2")),
+            (
+                "S",
+                array('*', "subscribe a :1") + &array('*', "subscribe b :2"),
+            ),
             ("S", array('*', "psubscribe c* :3")),
-            ("S", array('*', "message a text") + &array('*', "pmessage c* cd text")),
+            (
+                "S",
+                array('*', "message a text") + &array('*', "pmessage c* cd text"),
+            ),
             (
                 "C",
                 command("UNSUBSCRIBE")
@@ -121,7 +153,12 @@ fn subscriptions_with_resp2() {
                     + &array('*', "message a late")
                     + &array('*', "unsubscribe a :1"),
             ),
-            ("S", array('*', "pong ") + &array('*', "punsubscribe c* :0") + &array('*', "message a list")),
+            (
+                "S",
+                array('*', "pong ")
+                    + &array('*', "punsubscribe c* :0")
+                    + &array('*', "message a list"),
+            ),
         ],
         &[
             "SUBSCRIBE a 2 - - false 1000 exact",
@@ -173,7 +210,10 @@ fn pushes_of_resp3() {
 fn commands_without_replies() {
     check(
         &[
-            ("C", command("CLIENT REPLY OFF") + &command("SET a 1") + &command("CLIENT REPLY SKIP")),
+            (
+                "C",
+                command("CLIENT REPLY OFF") + &command("SET a 1") + &command("CLIENT REPLY SKIP"),
+            ),
             (
                 "C",
                 command("CLIENT REPLY ON")
@@ -200,9 +240,15 @@ fn monitor_and_replication() {
     check(
         &[
             ("C", command("MONITOR")),
-            ("S", s("+OK\r\n+1339518083.107412 [0 127.0.0.1:60866] \"keys\" \"*\"\r\n")),
+            (
+                "S",
+                s("+OK\r\n+1339518083.107412 [0 127.0.0.1:60866] \"keys\" \"*\"\r\n"),
+            ),
             ("C", command("PSYNC ? -1")),
-            ("S", s("+FULLRESYNC 8de1787ba490483314a4d30f1c628bc5025eb761 0\r\n")),
+            (
+                "S",
+                s("+FULLRESYNC 8de1787ba490483314a4d30f1c628bc5025eb761 0\r\n"),
+            ),
             ("S", s("$10\r\nREDIS0009x*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n")),
             ("C", command("REPLCONF ACK 0")),
         ],
@@ -213,7 +259,11 @@ fn monitor_and_replication() {
         ],
     );
     check(
-        &[("C", command("SYNC")), ("S", s("\n\n$10\r\nREDIS")), ("S", s("0009x*2\r\n"))],
+        &[
+            ("C", command("SYNC")),
+            ("S", s("\n\n$10\r\nREDIS")),
+            ("S", s("0009x*2\r\n")),
+        ],
         &["SYNC - 0 - - false 1000 exact"],
     );
 }
@@ -223,7 +273,10 @@ fn missing_bytes_of_long_values_are_passed_over() {
     let long = "x".repeat(5000);
     check(
         &[
-            ("C", s("*4\r\n$4\r\nMSET\r\n$1\r\na\r\n$5000\r\n") + &long[..100]),
+            (
+                "C",
+                s("*4\r\n$4\r\nMSET\r\n$1\r\na\r\n$5000\r\n") + &long[..100],
+            ),
             ("C-", s(&long[..4800])),
             ("C", s(&long[..100]) + "\r\n$1\r\nb\r\n" + &command("GET a")),
             ("S", s("+OK\r\n*2\r\n$5000\r\n")),
@@ -296,8 +349,16 @@ fn probing() {
         probe::probe(bytes, context)
     };
     let check = |bytes: &str, at_home, away| {
-        assert_eq!(probe(bytes.as_bytes(), true, false), at_home, "{bytes:?} on a usual port");
-        assert_eq!(probe(bytes.as_bytes(), false, false), away, "{bytes:?} elsewhere");
+        assert_eq!(
+            probe(bytes.as_bytes(), true, false),
+            at_home,
+            "{bytes:?} on a usual port"
+        );
+        assert_eq!(
+            probe(bytes.as_bytes(), false, false),
+            away,
+            "{bytes:?} elsewhere"
+        );
     };
     use ProbeResult::{NeedMore, NotForUs, Request, Response};
     check(&command("GET a"), Request, Request);
@@ -322,8 +383,14 @@ fn probing() {
 #[test]
 fn the_page_says_how_much_this_is() {
     let count = |file: &str| {
-        let product = file.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        product.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//")).count()
+        let product = file
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or_default();
+        product
+            .lines()
+            .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
+            .count()
     };
     let values = count(include_str!("resp.rs"));
     let names = count(include_str!("commands.rs"));
@@ -346,13 +413,18 @@ fn exchange() -> impl Strategy<Value = (String, String)> {
         "-ERR [a-z ]{0,9}\r\n",
         "[a-z]{0,9}".prop_map(|text| format!("${}\r\n{text}\r\n", text.len())),
         Just(format!("${}\r\n{}\r\n", 3000, "$-1\r\n".repeat(600))),
-        Just(s("*3\r\n:1\r\n*2\r\n$-1\r\n%1\r\n+a\r\n|1\r\n+b\r\n_\r\n#t\r\n$2\r\nxy\r\n")),
+        Just(s(
+            "*3\r\n:1\r\n*2\r\n$-1\r\n%1\r\n+a\r\n|1\r\n+b\r\n_\r\n#t\r\n$2\r\nxy\r\n"
+        )),
         Just(format!("*2\r\n${}\r\n{}\r\n:1\r\n", 1500, "y".repeat(1500))),
         Just(array('>', "message a b") + "(123\r\n"),
     ];
     let request = prop_oneof![
         "(GET|SET|lrange) [a-z]{1,5}( [a-z0-9]{1,9}){0,14}".prop_map(|words| command(&words)),
-        Just(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2000\r\n{}\r\n", "*1\r\n".repeat(500))),
+        Just(format!(
+            "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2000\r\n{}\r\n",
+            "*1\r\n".repeat(500)
+        )),
         Just(s("PING 'x y'\r\n")),
     ];
     (request, reply)
@@ -398,7 +470,15 @@ proptest! {
 /// `n` pipelined commands and their replies.
 fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::ParserCounters) {
     let commands: String = (0..n).map(|i| command(&format!("GET {i}"))).collect();
-    let replies: String = (0..n).map(|i| if i % 3 == 0 { s("$-1\r\n") } else { s("$1\r\nx\r\n") }).collect();
+    let replies: String = (0..n)
+        .map(|i| {
+            if i % 3 == 0 {
+                s("$-1\r\n")
+            } else {
+                s("$1\r\nx\r\n")
+            }
+        })
+        .collect();
     let mut d = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["key", "hit", "quality"]);
     d.limits.outstanding_max = outstanding_max;
     let rows = d.pipeline(commands.as_bytes(), replies.as_bytes()).rows();
@@ -408,16 +488,34 @@ fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::ParserCoun
 #[test]
 fn a_pipeline_of_100_000_commands() {
     let (rows, counters) = pipeline(100_000, crate::ParserLimits::default().outstanding_max);
-    assert_eq!((rows.len(), counters), (100_000, crate::ParserCounters::default()));
-    assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("{i} {} exact", i % 3 > 0)));
+    assert_eq!(
+        (rows.len(), counters),
+        (100_000, crate::ParserCounters::default())
+    );
+    assert!(
+        rows.iter()
+            .enumerate()
+            .all(|(i, row)| *row == format!("{i} {} exact", i % 3 > 0))
+    );
 }
 
 #[test]
 fn evicted_commands_are_counted_once() {
     let (rows, counters) = pipeline(5000, 2000);
-    assert_eq!((rows.len(), counters.evicted_requests, counters.separated_halves), (5000, 3000, 3000));
+    assert_eq!(
+        (
+            rows.len(),
+            counters.evicted_requests,
+            counters.separated_halves
+        ),
+        (5000, 3000, 3000)
+    );
     for (i, row) in rows.iter().enumerate() {
-        let expected = if i < 3000 { format!("{i} - half") } else { format!("{i} {} exact", i % 3 > 0) };
+        let expected = if i < 3000 {
+            format!("{i} - half")
+        } else {
+            format!("{i} {} exact", i % 3 > 0)
+        };
         assert_eq!(*row, expected);
     }
 }
@@ -426,7 +524,12 @@ fn evicted_commands_are_counted_once() {
 #[test]
 fn losses_in_a_long_pipeline() {
     let n = 100_000;
-    let mut d = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["key", "response_bytes", "quality"]);
+    let mut d = ParserDialogue::new(
+        &PROTOCOL,
+        schema(),
+        ALL,
+        &["key", "response_bytes", "quality"],
+    );
     let commands: String = (0..n).map(|i| command(&format!("GET {i}"))).collect();
     d.pipeline(commands.as_bytes(), b"");
     for i in 0..n {

@@ -89,12 +89,18 @@ impl<M: RequestResponseProtocol> ParsedMessage<M> {
     pub fn add(&mut self, head: &[u8], body: u64) {
         let room = M::KEPT_BYTES_MAX.saturating_sub(self.head.len());
         self.head.extend_from_slice(&head[..head.len().min(room)]);
-        self.bytes = self.bytes.saturating_add(body).saturating_add(head.len() as u64);
+        self.bytes = self
+            .bytes
+            .saturating_add(body)
+            .saturating_add(head.len() as u64);
     }
 
     /// The message in the form that `write` reads.
     pub fn said(&self) -> MessageView<'_> {
-        MessageView { head: &self.head, role: self.role }
+        MessageView {
+            head: &self.head,
+            role: self.role,
+        }
     }
 
     /// Records that bytes arrived at `ts`.

@@ -3,10 +3,16 @@
 
 use wire::{TcpSeq, Timestamp};
 
-use super::byte_stream::{MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget};
-use super::{ExchangePattern, MessageBoundary, MessageSuccessor, RequestResponseProtocol, ServerMessageRole};
+use super::byte_stream::{
+    MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget,
+};
+use super::{
+    ExchangePattern, MessageBoundary, MessageSuccessor, RequestResponseProtocol, ServerMessageRole,
+};
 use crate::pairing::{ResponseSlot, TransactionQueue};
-use crate::{Direction, MessageSpan, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment};
+use crate::{
+    Direction, MessageSpan, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment,
+};
 
 /// Bytes of a split head copied before `cut` is first called again; after that the buffer doubles.
 const COPY_BYTES: usize = 512;
@@ -48,7 +54,9 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             server: MessageByteStream::default(),
             transactions: match M::TALK {
                 ExchangePattern::OneForOne => transactions,
-                ExchangePattern::Freely => transactions.with_silent_requests().with_unsolicited_messages(),
+                ExchangePattern::Freely => transactions
+                    .with_silent_requests()
+                    .with_unsolicited_messages(),
             },
             request: 0,
             answering: ServerMessageTarget::Nothing,
@@ -63,7 +71,8 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     fn begin_connection(&mut self, out: &ParserOutput<'_>) {
         if !std::mem::replace(&mut self.started, true) && out.flow.midstream {
             self.transactions.join_midway();
-            (self.client.state, self.server.state) = (MessageStreamState::Lost, MessageStreamState::Lost);
+            (self.client.state, self.server.state) =
+                (MessageStreamState::Lost, MessageStreamState::Lost);
             self.protocol.lose(Direction::ClientToServer);
             self.protocol.lose(Direction::ServerToClient);
         }
@@ -80,7 +89,9 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         let lane = self.lane(direction);
         match lane.state {
             MessageStreamState::Body { left, rest } => {
-                let used = usize::try_from(left).unwrap_or(usize::MAX).min(segment.bytes.len());
+                let used = usize::try_from(left)
+                    .unwrap_or(usize::MAX)
+                    .min(segment.bytes.len());
                 self.extend(direction, segment.ts);
                 self.go_to(direction, left - used as u64, rest, out);
                 used
@@ -110,14 +121,34 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             lane.place = segment.place;
         }
         match self.cut(direction, bytes) {
-            MessageBoundary::Message { head, body } if (1..=bytes.len()).contains(&head) => {
-                self.take(direction, &bytes[..head], MessagePart { head, body, rest: None }, out)
-            }
-            MessageBoundary::Part { head, body, rest } if (1..=bytes.len()).contains(&head) => {
-                self.take(direction, &bytes[..head], MessagePart { head, body, rest: Some(rest) }, out)
-            }
+            MessageBoundary::Message { head, body } if (1..=bytes.len()).contains(&head) => self
+                .take(
+                    direction,
+                    &bytes[..head],
+                    MessagePart {
+                        head,
+                        body,
+                        rest: None,
+                    },
+                    out,
+                ),
+            MessageBoundary::Part { head, body, rest } if (1..=bytes.len()).contains(&head) => self
+                .take(
+                    direction,
+                    &bytes[..head],
+                    MessagePart {
+                        head,
+                        body,
+                        rest: Some(rest),
+                    },
+                    out,
+                ),
             MessageBoundary::Filler(len) if (1..=bytes.len()).contains(&len) => {
-                self.transactions.pass(direction, segment.place.seq, segment.place.behind(len as u64));
+                self.transactions.pass(
+                    direction,
+                    segment.place.seq,
+                    segment.place.behind(len as u64),
+                );
                 len
             }
             MessageBoundary::NeedMore => self.split(direction, segment, out),
@@ -135,22 +166,43 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         let StreamSegment { bytes, ts, .. } = segment;
         let lane = self.lane(direction);
         let before = lane.head.len();
-        let n = bytes.len().min(before.max(COPY_BYTES)).min(M::HEAD_BYTES_MAX.saturating_sub(before));
+        let n = bytes
+            .len()
+            .min(before.max(COPY_BYTES))
+            .min(M::HEAD_BYTES_MAX.saturating_sub(before));
         lane.head.extend_from_slice(&bytes[..n]);
         lane.span.get_or_insert(MessageSpan::at(ts)).extend(ts);
         let held = std::mem::take(&mut lane.head);
         let fits = |head: usize| (before..=held.len()).contains(&head) && head > 0;
         let used = match self.cut(direction, &held) {
             MessageBoundary::Message { head, body } if fits(head) => {
-                self.take(direction, &held[..head], MessagePart { head, body, rest: None }, out) - before
+                self.take(
+                    direction,
+                    &held[..head],
+                    MessagePart {
+                        head,
+                        body,
+                        rest: None,
+                    },
+                    out,
+                ) - before
             }
             MessageBoundary::Part { head, body, rest } if fits(head) => {
-                self.take(direction, &held[..head], MessagePart { head, body, rest: Some(rest) }, out)
-                    - before
+                self.take(
+                    direction,
+                    &held[..head],
+                    MessagePart {
+                        head,
+                        body,
+                        rest: Some(rest),
+                    },
+                    out,
+                ) - before
             }
             MessageBoundary::Filler(len) if fits(len) => {
                 let MessageByteStream { place, .. } = *self.lane_of(direction);
-                self.transactions.pass(direction, place.seq, place.behind(len as u64));
+                self.transactions
+                    .pass(direction, place.seq, place.behind(len as u64));
                 len - before
             }
             MessageBoundary::NeedMore if held.len() < M::HEAD_BYTES_MAX => {
@@ -190,7 +242,8 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         if lane.state == MessageStreamState::Between {
             lane.bytes = length;
             if direction == Direction::ClientToServer {
-                self.transactions.make_room(out, |request| request.head.capacity());
+                self.transactions
+                    .make_room(out, |request| request.head.capacity());
             }
             self.begin(direction, head, span, part);
             out.counters.evicted_requests += self.transactions.take_evicted();
@@ -206,7 +259,11 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     }
 
     fn begin(&mut self, direction: Direction, head: &[u8], span: MessageSpan, part: MessagePart) {
-        let RequestResponseParser { protocol, transactions, .. } = self;
+        let RequestResponseParser {
+            protocol,
+            transactions,
+            ..
+        } = self;
         if direction == Direction::ClientToServer {
             let place = self.client.place;
             let found = std::mem::take(&mut self.client.found);
@@ -249,7 +306,13 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     }
 
     /// Sets the state: `left` bytes of body, then `rest` of the message, if any.
-    fn go_to(&mut self, direction: Direction, left: u64, rest: Option<u64>, out: &mut ParserOutput<'_>) {
+    fn go_to(
+        &mut self,
+        direction: Direction,
+        left: u64,
+        rest: Option<u64>,
+        out: &mut ParserOutput<'_>,
+    ) {
         match (left, rest) {
             (1.., _) => self.lane(direction).state = MessageStreamState::Body { left, rest },
             (0, Some(rest)) => self.lane(direction).state = MessageStreamState::Inside(rest),
@@ -261,7 +324,12 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     }
 
     /// Ends the message in progress, at `end` if known.
-    pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut ParserOutput<'_>) {
+    pub(super) fn finish(
+        &mut self,
+        direction: Direction,
+        end: Option<TcpSeq>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.lane(direction).state = MessageStreamState::Between;
         match (direction, self.answering) {
             (Direction::ClientToServer, _) => {
@@ -269,12 +337,18 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
                 self.emit_silent(out);
             }
             (_, ServerMessageTarget::Request(_)) if self.open.is_some() => {}
-            (_, ServerMessageTarget::Request(spot)) => _ = self.transactions.finish_response(spot, end),
+            (_, ServerMessageTarget::Request(spot)) => {
+                _ = self.transactions.finish_response(spot, end)
+            }
             (_, ServerMessageTarget::Unsolicited) => {
-                self.transactions.pass(direction, self.server.place.seq, end);
+                self.transactions
+                    .pass(direction, self.server.place.seq, end);
                 self.emit_unsolicited(out);
             }
-            (_, ServerMessageTarget::Aside) => self.transactions.pass(direction, self.server.place.seq, end),
+            (_, ServerMessageTarget::Aside) => {
+                self.transactions
+                    .pass(direction, self.server.place.seq, end)
+            }
             (_, ServerMessageTarget::Fragment) => self.transactions.lose(direction),
             (_, ServerMessageTarget::Nothing) => {}
         }
@@ -283,7 +357,8 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         }
         self.then = self.protocol.then();
         if self.then != MessageSuccessor::Messages {
-            (self.client.state, self.server.state) = (MessageStreamState::Over, MessageStreamState::Over);
+            (self.client.state, self.server.state) =
+                (MessageStreamState::Over, MessageStreamState::Over);
         }
         self.flush(out);
     }
@@ -322,7 +397,12 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
 }
 
 impl<M: RequestResponseProtocol> StreamParser for RequestResponseParser<M> {
-    fn on_bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    fn on_bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         self.begin_connection(out);
         let mut rest = segment;
         while !rest.bytes.is_empty() {
@@ -355,16 +435,20 @@ impl<M: RequestResponseProtocol> StreamParser for RequestResponseParser<M> {
     }
 
     fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
+        let is_between = |lane: &MessageByteStream| {
+            lane.state == MessageStreamState::Between && lane.head.is_empty()
+        };
         let is_between =
-            |lane: &MessageByteStream| lane.state == MessageStreamState::Between && lane.head.is_empty();
-        let is_between = is_between(&self.client) && is_between(&self.server) && self.open.is_none();
+            is_between(&self.client) && is_between(&self.server) && self.open.is_none();
         if is_between && self.transactions.rest() {
             self.flush(out);
             if self.transactions.held() == 0 {
                 return true;
             }
         }
-        if self.client.state == MessageStreamState::Over || self.server.state == MessageStreamState::Over {
+        if self.client.state == MessageStreamState::Over
+            || self.server.state == MessageStreamState::Over
+        {
             self.on_close(out);
             return false;
         }

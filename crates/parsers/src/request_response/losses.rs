@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
-use super::byte_stream::{MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget};
+use super::byte_stream::{
+    MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget,
+};
 use super::connection::RequestResponseParser;
 use super::{MessageBoundary, MessagePosition, RequestResponseProtocol};
 use crate::pairing::{MessageCompleteness, TransactionQueue};
@@ -35,7 +37,10 @@ impl<M: RequestResponseProtocol> MessageLocator for ProtocolMessageLocator<'_, M
             _ if candidate.begins_segment => MessagePosition::SegmentStart,
             _ => MessagePosition::Anywhere,
         };
-        if !self.protocol.believe(self.direction, candidate.bytes, found) {
+        if !self
+            .protocol
+            .believe(self.direction, candidate.bytes, found)
+        {
             return CandidateVerdict::No;
         }
         match self.protocol.cut(self.direction, candidate.bytes) {
@@ -58,14 +63,34 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         segment: StreamSegment<'_>,
         out: &mut ParserOutput<'_>,
     ) -> usize {
-        let RequestResponseParser { protocol, transactions, client, server, .. } = self;
+        let RequestResponseParser {
+            protocol,
+            transactions,
+            client,
+            server,
+            ..
+        } = self;
         if direction == Direction::ServerToClient {
             transactions.search(segment.place);
         }
-        let heads = ProtocolMessageLocator { direction, protocol, transactions, of: PhantomData };
-        let lane = if direction == Direction::ClientToServer { client } else { server };
-        let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
-        *lane = MessageByteStream { found: true, ..MessageByteStream::default() };
+        let heads = ProtocolMessageLocator {
+            direction,
+            protocol,
+            transactions,
+            of: PhantomData,
+        };
+        let lane = if direction == Direction::ClientToServer {
+            client
+        } else {
+            server
+        };
+        let Some(found) = lane.resync.find(&heads, segment, out) else {
+            return segment.bytes.len();
+        };
+        *lane = MessageByteStream {
+            found: true,
+            ..MessageByteStream::default()
+        };
         if found.skipped {
             transactions.lose(direction);
         }
@@ -82,7 +107,11 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     ) -> usize {
         out.counters.malformed_messages += 1;
         // A message that was found by a search is not found again.
-        let used = if self.lane(direction).found { segment.bytes.len() } else { 0 };
+        let used = if self.lane(direction).found {
+            segment.bytes.len()
+        } else {
+            0
+        };
         out.counters.skipped_bytes += used as u64;
         self.get_lost(direction, out);
         self.transactions.lose(direction);
@@ -91,8 +120,16 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     }
 
     /// Handles a gap.
-    pub(super) fn miss(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
-        let ended = self.transactions.request_mut(self.request).map(|request| request.span.last);
+    pub(super) fn miss(
+        &mut self,
+        direction: Direction,
+        gap: StreamGap,
+        out: &mut ParserOutput<'_>,
+    ) {
+        let ended = self
+            .transactions
+            .request_mut(self.request)
+            .map(|request| request.span.last);
         if direction == Direction::ClientToServer && ended == Some(gap.ts) {
             self.transactions.cut_behind_request();
         }
@@ -107,7 +144,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
                     }
                 }
                 if left > gap.len {
-                    self.lane(direction).state = MessageStreamState::Body { left: left - gap.len, rest };
+                    self.lane(direction).state = MessageStreamState::Body {
+                        left: left - gap.len,
+                        rest,
+                    };
                     return;
                 }
                 let end = gap.after(left);
@@ -119,7 +159,9 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
                     return;
                 }
             }
-            MessageStreamState::Between | MessageStreamState::Inside(_) | MessageStreamState::Lost => {}
+            MessageStreamState::Between
+            | MessageStreamState::Inside(_)
+            | MessageStreamState::Lost => {}
         }
         if self.lane(direction).state != MessageStreamState::Over {
             self.get_lost(direction, out);
@@ -159,7 +201,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             MessageStreamState::Over => MessageStreamState::Over,
             _ => MessageStreamState::Between,
         };
-        *self.lane(direction) = MessageByteStream { state, ..MessageByteStream::default() };
+        *self.lane(direction) = MessageByteStream {
+            state,
+            ..MessageByteStream::default()
+        };
     }
 
     /// Enters the state in which the start of the next message is unknown.
@@ -168,7 +213,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         let lane = self.lane(direction);
         lane.resync.start_anew(out);
         out.counters.resyncs += u64::from(lane.state != MessageStreamState::Lost);
-        *lane = MessageByteStream { state: MessageStreamState::Lost, ..MessageByteStream::default() };
+        *lane = MessageByteStream {
+            state: MessageStreamState::Lost,
+            ..MessageByteStream::default()
+        };
         self.protocol.lose(direction);
     }
 

@@ -54,20 +54,33 @@ impl RequestResponseProtocol for ToyProtocol {
             None => MessageBoundary::NeedMore,
             Some(0) => MessageBoundary::Filler(1),
             Some(end) => match bytes[..end].strip_prefix(b"LIST ").map(number) {
-                Some(0) | None => MessageBoundary::Message { head: end + 1, body: 0 },
-                Some(rest) => MessageBoundary::Part { head: end + 1, body: 0, rest },
+                Some(0) | None => MessageBoundary::Message {
+                    head: end + 1,
+                    body: 0,
+                },
+                Some(rest) => MessageBoundary::Part {
+                    head: end + 1,
+                    body: 0,
+                    rest,
+                },
             },
         }
     }
 
     fn go_on(&self, _: Direction, rest: u64, bytes: &[u8]) -> MessageBoundary {
-        let Some(end) = memchr(b'\n', bytes) else { return MessageBoundary::NeedMore };
+        let Some(end) = memchr(b'\n', bytes) else {
+            return MessageBoundary::NeedMore;
+        };
         let head = end + 1;
         let body = number(&bytes[..end]);
         if rest == 1 {
             MessageBoundary::Message { head, body }
         } else {
-            MessageBoundary::Part { head, body, rest: rest - 1 }
+            MessageBoundary::Part {
+                head,
+                body,
+                rest: rest - 1,
+            }
         }
     }
 
@@ -80,7 +93,11 @@ impl RequestResponseProtocol for ToyProtocol {
     }
 
     fn request(&mut self, head: &[u8]) -> ResponseExpectation {
-        if head.starts_with(b"TELL") { ResponseExpectation::Nothing } else { ResponseExpectation::Response }
+        if head.starts_with(b"TELL") {
+            ResponseExpectation::Nothing
+        } else {
+            ResponseExpectation::Response
+        }
     }
 
     fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> ServerMessageRole {
@@ -99,10 +116,21 @@ impl RequestResponseProtocol for ToyProtocol {
         self.then
     }
 
-    fn write(request: Option<MessageView<'_>>, response: Option<MessageView<'_>>, w: &mut TupleWriter) {
+    fn write(
+        request: Option<MessageView<'_>>,
+        response: Option<MessageView<'_>>,
+        w: &mut TupleWriter,
+    ) {
         let line = |head: &[u8]| head.escape_ascii().to_string().replace("\\n", "/");
         if let Some(request) = request {
-            w.text(REQUEST, request.head.split(u8::is_ascii_whitespace).next().unwrap_or_default());
+            w.text(
+                REQUEST,
+                request
+                    .head
+                    .split(u8::is_ascii_whitespace)
+                    .next()
+                    .unwrap_or_default(),
+            );
         }
         if let Some(response) = response {
             w.text(RESPONSE, line(response.head).as_bytes());
@@ -111,7 +139,10 @@ impl RequestResponseProtocol for ToyProtocol {
 }
 
 fn number(text: &[u8]) -> u64 {
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
 }
 
 fn talk() -> ParserDialogue {
@@ -139,7 +170,10 @@ fn messages_of_parts() {
         .server("b\n");
     assert_eq!(
         talk.rows(),
-        ["ASK 6 LIST 3/4/0/1 28 1000 2000 exact", "ASK 6 b/ 2 1000 0 exact"],
+        [
+            "ASK 6 LIST 3/4/0/1 28 1000 2000 exact",
+            "ASK 6 b/ 2 1000 0 exact"
+        ],
         "the first bytes of the heads are kept"
     );
 }
@@ -148,30 +182,60 @@ fn messages_of_parts() {
 fn missing_bytes_of_messages_of_parts() {
     // A gap inside a body, to its end, and beyond it.
     let mut first = talk();
-    first.client("ASK a\n").server("LIST 2\n4\nab").gap(S, 1).server("c1\nx").client("ASK b\n").server("b\n");
-    assert_eq!(first.rows(), ["ASK 6 LIST 2/4/1/ 16 1000 2000 gap_body", "ASK 6 b/ 2 1000 0 exact"]);
+    first
+        .client("ASK a\n")
+        .server("LIST 2\n4\nab")
+        .gap(S, 1)
+        .server("c1\nx")
+        .client("ASK b\n")
+        .server("b\n");
+    assert_eq!(
+        first.rows(),
+        [
+            "ASK 6 LIST 2/4/1/ 16 1000 2000 gap_body",
+            "ASK 6 b/ 2 1000 0 exact"
+        ]
+    );
     let mut second = talk();
-    second.client("ASK a\n").server("LIST 2\n4\nab").gap(S, 2).server("1\nx");
+    second
+        .client("ASK a\n")
+        .server("LIST 2\n4\nab")
+        .gap(S, 2)
+        .server("1\nx");
     assert_eq!(second.rows(), ["ASK 6 LIST 2/4/1/ 16 1000 2000 gap_body"]);
     let mut third = talk();
-    third.client("ASK a\n").server("LIST 2\n4\nab").gap(S, 4).server("x");
+    third
+        .client("ASK a\n")
+        .server("LIST 2\n4\nab")
+        .gap(S, 4)
+        .server("x");
     assert_eq!(third.rows(), ["ASK 6 LIST 2/4/ - 1000 - gap_body"]);
 }
 
 #[test]
 fn requests_that_are_not_answered_and_answers_that_go_on() {
     let mut talk = talk();
-    talk.client("TELL a\n\nMANY b\nASK c\n").server("b1+\n\nb2+").server("\nb3\n").server("c\n");
+    talk.client("TELL a\n\nMANY b\nASK c\n")
+        .server("b1+\n\nb2+")
+        .server("\nb3\n")
+        .server("c\n");
     assert_eq!(
         talk.rows(),
-        ["TELL 7 - - - - exact", "MANY 7 b1+/b2+/b3/ 11 1000 1000 exact", "ASK 6 c/ 2 3000 0 exact"]
+        [
+            "TELL 7 - - - - exact",
+            "MANY 7 b1+/b2+/b3/ 11 1000 1000 exact",
+            "ASK 6 c/ 2 3000 0 exact"
+        ]
     );
 }
 
 #[test]
 fn what_nobody_asked_for() {
     let mut talk = talk();
-    talk.server("!hello\n").client("MANY a\n").server("!!\n!x\na+\n!y\n").server("a\n");
+    talk.server("!hello\n")
+        .client("MANY a\n")
+        .server("!!\n!x\na+\n!y\n")
+        .server("a\n");
     assert_eq!(
         talk.rows(),
         [
@@ -190,24 +254,49 @@ fn missing_bytes_of_what_nobody_asked_for() {
     for _ in 0..3 {
         talk.client("ASK a\n").server("a\n");
     }
-    talk.gap(S, 9).client("ASK b\n").server("b\n").client("ASK c\n").server("c\n");
+    talk.gap(S, 9)
+        .client("ASK b\n")
+        .server("b\n")
+        .client("ASK c\n")
+        .server("c\n");
     let rows = talk.rows();
-    assert_eq!(&rows[3..], ["ASK 6 b/ 2 1000 0 resync", "ASK 6 c/ 2 1000 0 exact"]);
+    assert_eq!(
+        &rows[3..],
+        ["ASK 6 b/ 2 1000 0 resync", "ASK 6 c/ 2 1000 0 exact"]
+    );
 }
 
 #[test]
 fn an_answer_that_goes_on_is_broken_off_by_missing_bytes() {
     let mut talk = talk();
-    talk.client("MANY a\n").server("a+\n").gap(S, 3).client("ASK b\n").server("b\n");
-    assert_eq!(talk.rows(), ["MANY 7 a+/ - 1000 - gap_body", "ASK 6 b/ 2 1000 0 resync"]);
+    talk.client("MANY a\n")
+        .server("a+\n")
+        .gap(S, 3)
+        .client("ASK b\n")
+        .server("b\n");
+    assert_eq!(
+        talk.rows(),
+        ["MANY 7 a+/ - 1000 - gap_body", "ASK 6 b/ 2 1000 0 resync"]
+    );
 }
 
 #[test]
 fn heads_have_a_limit_of_their_own() {
     let mut talk = talk();
-    talk.client("ASK ".to_owned() + &"x".repeat(90)).client("\n").server("a\n");
-    talk.client("ASK ".to_owned() + &"x".repeat(100)).client("\nASK b\n").server("b\n");
-    assert_eq!(talk.rows(), ["ASK 95 a/ 2 1000 0 exact", "- - b/ 2 - 0 half", "ASK 6 - - - - half"]);
+    talk.client("ASK ".to_owned() + &"x".repeat(90))
+        .client("\n")
+        .server("a\n");
+    talk.client("ASK ".to_owned() + &"x".repeat(100))
+        .client("\nASK b\n")
+        .server("b\n");
+    assert_eq!(
+        talk.rows(),
+        [
+            "ASK 95 a/ 2 1000 0 exact",
+            "- - b/ 2 - 0 half",
+            "ASK 6 - - - - half"
+        ]
+    );
     assert_eq!(talk.counters.oversized_heads, 1);
 }
 
@@ -216,7 +305,12 @@ fn another_protocol_follows() {
     let mut talk = talk();
     talk.client("ASK a\n").server("a\n");
     assert!(!talk.is_done());
-    talk.client("BYE\n").server("so long\n\x16\x03\x01").client("\x16\x03\x01");
+    talk.client("BYE\n")
+        .server("so long\n\x16\x03\x01")
+        .client("\x16\x03\x01");
     assert!(talk.is_done() && talk.hands_over());
-    assert_eq!(talk.rows(), ["ASK 6 a/ 2 1000 0 exact", "BYE 4 so long/ 8 1000 0 exact"]);
+    assert_eq!(
+        talk.rows(),
+        ["ASK 6 a/ 2 1000 0 exact", "BYE 4 so long/ 8 1000 0 exact"]
+    );
 }

@@ -14,7 +14,11 @@ const KEPT_BYTES: usize = 1024;
 impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     /// Writes finished transactions.
     pub(super) fn flush(&mut self, out: &mut ParserOutput<'_>) {
-        let RequestResponseParser { transactions, emitted, .. } = self;
+        let RequestResponseParser {
+            transactions,
+            emitted,
+            ..
+        } = self;
         transactions.hand_out(|transaction| {
             if transaction.is_separated() {
                 out.counters.separated_halves += 1;
@@ -34,8 +38,9 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
 
     /// Writes the request that has just ended, if it is never answered.
     pub(super) fn emit_silent(&mut self, out: &mut ParserOutput<'_>) {
-        self.transactions
-            .hand_out_silent(self.request, |request| TransactionRow::of(request, false).write(out));
+        self.transactions.hand_out_silent(self.request, |request| {
+            TransactionRow::of(request, false).write(out)
+        });
     }
 
     /// Writes the unsolicited message.
@@ -47,7 +52,13 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             TupleQuality::GapBody
         };
         let times = (message.span.first, Some(message.span.last));
-        TransactionRow { times, quality, request: None, response: Some(message) }.write(out);
+        TransactionRow {
+            times,
+            quality,
+            request: None,
+            response: Some(message),
+        }
+        .write(out);
         if self.unsolicited.head.capacity() > KEPT_BYTES {
             self.unsolicited.head = Vec::new();
         }
@@ -70,11 +81,21 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
     ) -> TransactionRow<'_, M> {
         let request = transaction.request();
         let response = transaction.response();
-        let last =
-            |message: Option<&ParsedMessage<M>>| message.map_or(Timestamp::MIN, |message| message.span.last);
-        let times = (transaction.first(), transaction.complete_at(last(request), last(response)));
-        let mut row = TransactionRow { times, quality: TupleQuality::Half, request, response };
-        let is_silent = transaction.outcome() == TransactionOutcome::Silent && transaction.request_ended();
+        let last = |message: Option<&ParsedMessage<M>>| {
+            message.map_or(Timestamp::MIN, |message| message.span.last)
+        };
+        let times = (
+            transaction.first(),
+            transaction.complete_at(last(request), last(response)),
+        );
+        let mut row = TransactionRow {
+            times,
+            quality: TupleQuality::Half,
+            request,
+            response,
+        };
+        let is_silent =
+            transaction.outcome() == TransactionOutcome::Silent && transaction.request_ended();
         row.quality = match (request, response) {
             (Some(_), Some(_)) if midway => TupleQuality::Midstream,
             (Some(_), Some(_)) if transaction.resynchronised() => TupleQuality::Resync,
@@ -83,10 +104,16 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
             {
                 TupleQuality::GapBody
             }
-            (Some(_), Some(_)) if row.response_time().is_some_and(|ns| ns < 0) => TupleQuality::Untimed,
-            (Some(_), Some(_)) if row.transfer_time().is_some_and(|ns| ns < 0) => TupleQuality::Untimed,
+            (Some(_), Some(_)) if row.response_time().is_some_and(|ns| ns < 0) => {
+                TupleQuality::Untimed
+            }
+            (Some(_), Some(_)) if row.transfer_time().is_some_and(|ns| ns < 0) => {
+                TupleQuality::Untimed
+            }
             (Some(_), Some(_)) => TupleQuality::Exact,
-            (Some(q), None) if is_silent && q.seen == MessageCompleteness::Whole => TupleQuality::Exact,
+            (Some(q), None) if is_silent && q.seen == MessageCompleteness::Whole => {
+                TupleQuality::Exact
+            }
             (Some(_), None) if is_silent => TupleQuality::GapBody,
             _ => TupleQuality::Half,
         };
@@ -96,7 +123,10 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
     /// Time from the last byte of the request to the first byte of the response, if both were seen.
     fn response_time(&self) -> Option<i64> {
         let (request, response) = self.request.zip(self.response)?;
-        request.seen.has_end().then(|| response.span.first.since(request.span.last))
+        request
+            .seen
+            .has_end()
+            .then(|| response.span.first.since(request.span.last))
     }
 
     /// Time from the first to the last byte of the response, if both were seen.
@@ -114,11 +144,16 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
             self.quality,
             |_| true,
             |w| {
-                M::write(self.request.map(ParsedMessage::said), self.response.map(ParsedMessage::said), w);
+                M::write(
+                    self.request.map(ParsedMessage::said),
+                    self.response.map(ParsedMessage::said),
+                    w,
+                );
                 for (field, message) in M::BYTES.iter().zip([self.request, self.response]) {
-                    if let (Some(field), Some(m)) =
-                        (field, message.filter(|m| m.seen != MessageCompleteness::Cut))
-                    {
+                    if let (Some(field), Some(m)) = (
+                        field,
+                        message.filter(|m| m.seen != MessageCompleteness::Cut),
+                    ) {
                         w.u64(*field, m.bytes);
                     }
                 }

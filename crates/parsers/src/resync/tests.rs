@@ -4,7 +4,9 @@ use flow::StreamPlace;
 use proptest::prelude::*;
 use wire::{TcpSeq, Timestamp};
 
-use super::{CandidateVerdict, MessageCandidate, MessageLocator, ResyncSearch, SegmentBeginning, next_line};
+use super::{
+    CandidateVerdict, MessageCandidate, MessageLocator, ResyncSearch, SegmentBeginning, next_line,
+};
 use crate::dialogue::flow;
 use crate::http::HttpHeadLocator as HttpHeads;
 use crate::memcached::MemcachedMessageLocator as MemcachedHeads;
@@ -20,11 +22,17 @@ impl MessageLocator for TagLocator {
     const HEAD_BYTES_MAX: usize = 5;
 
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
-        bytes[from..].iter().position(|b| *b == b'<').map(|at| from + at)
+        bytes[from..]
+            .iter()
+            .position(|b| *b == b'<')
+            .map(|at| from + at)
     }
 
     fn judge(&self, candidate: &MessageCandidate<'_>) -> CandidateVerdict {
-        let digits = candidate.bytes[1..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let digits = candidate.bytes[1..]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count();
         match candidate.bytes.get(1 + digits) {
             _ if candidate.bytes[0] != b'<' => CandidateVerdict::No,
             Some(b'>') => CandidateVerdict::Message,
@@ -73,8 +81,12 @@ fn slow<H: MessageLocator>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<u
                     heard_more: at != begun,
                 });
             let rest = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
-            let candidate =
-                MessageCandidate { bytes: rest, ts: Timestamp(0), place: place(at), begins_segment };
+            let candidate = MessageCandidate {
+                bytes: rest,
+                ts: Timestamp(0),
+                place: place(at),
+                begins_segment,
+            };
             if !begins_segment && heads.next(&bytes[begun..], at - begun) != Some(at - begun) {
                 continue;
             }
@@ -114,28 +126,52 @@ fn fast<H: MessageLocator>(
             if start >= end {
                 continue;
             }
-            let segment =
-                StreamSegment { bytes: &bytes[start..end], ts: Timestamp(start as i64), place: place(start) };
+            let segment = StreamSegment {
+                bytes: &bytes[start..end],
+                ts: Timestamp(start as i64),
+                place: place(start),
+            };
             let Some(message) = resync.find(heads, segment, &mut out) else {
                 let held = resync.candidate().map_or(0, |c| c.bytes.len());
                 assert!(held < H::HEAD_BYTES_MAX);
-                assert_eq!(out.counters.skipped_bytes - skipped_at_first, (end - from - held) as u64);
+                assert_eq!(
+                    out.counters.skipped_bytes - skipped_at_first,
+                    (end - from - held) as u64
+                );
                 continue;
             };
             let at = start + message.used - message.held.len();
-            assert_eq!(out.counters.skipped_bytes - skipped_at_first, (at - from) as u64);
-            let began = segments.iter().rfind(|s| **s <= at).map_or(0, |s| from.max(*s));
+            assert_eq!(
+                out.counters.skipped_bytes - skipped_at_first,
+                (at - from) as u64
+            );
+            let began = segments
+                .iter()
+                .rfind(|s| **s <= at)
+                .map_or(0, |s| from.max(*s));
             assert_eq!(message.ts, Timestamp(began as i64));
             let head: Vec<u8> = message.first(segment.bytes).collect();
             assert_eq!(head, bytes[at..end]);
             let mut replayed = Vec::new();
-            message.replay(|StreamSegment { bytes: held, ts, place: there }| {
-                let at = at + replayed.len();
-                let began = segments.iter().rfind(|s| **s <= at).map_or(0, |s| from.max(*s));
-                let there_too = StreamPlace { seq: TcpSeq(at as u32), ..place(began) };
-                assert_eq!((ts, there), (Timestamp(began as i64), there_too));
-                replayed.extend_from_slice(held);
-            });
+            message.replay(
+                |StreamSegment {
+                     bytes: held,
+                     ts,
+                     place: there,
+                 }| {
+                    let at = at + replayed.len();
+                    let began = segments
+                        .iter()
+                        .rfind(|s| **s <= at)
+                        .map_or(0, |s| from.max(*s));
+                    let there_too = StreamPlace {
+                        seq: TcpSeq(at as u32),
+                        ..place(began)
+                    };
+                    assert_eq!((ts, there), (Timestamp(began as i64), there_too));
+                    replayed.extend_from_slice(held);
+                },
+            );
             assert!(replayed.is_empty() || replayed == bytes[at..start]);
             found.push(at);
             from = at + 1;
@@ -147,7 +183,10 @@ fn fast<H: MessageLocator>(
 }
 
 fn place(at: usize) -> StreamPlace {
-    StreamPlace { seq: TcpSeq(at as u32), ack: Some(TcpSeq(7 + at as u32)) }
+    StreamPlace {
+        seq: TcpSeq(at as u32),
+        ack: Some(TcpSeq(7 + at as u32)),
+    }
 }
 
 /// Checks that both agree between gaps; returns the number of messages.
@@ -162,7 +201,12 @@ fn check<H: MessageLocator>(heads: &H, runs: &[Vec<Vec<u8>>]) -> usize {
             bytes.extend_from_slice(piece);
         }
         let found = fast(heads, &bytes, &segments, &mut resync);
-        assert_eq!(found, slow(heads, &bytes, &segments), "{}", bytes.escape_ascii());
+        assert_eq!(
+            found,
+            slow(heads, &bytes, &segments),
+            "{}",
+            bytes.escape_ascii()
+        );
         count += found.len();
     }
     count
@@ -175,12 +219,15 @@ fn runs(parts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<Vec<Vec<u8
         1 => proptest::collection::vec(any::<u8>(), 0..4),
     ];
     let bytes = proptest::collection::vec(part, 0..9).prop_map(|parts| parts.concat());
-    let run = (bytes, proptest::collection::vec(0..400usize, 0..7)).prop_map(|(bytes, mut cuts)| {
-        cuts.iter_mut().for_each(|cut| *cut %= bytes.len() + 1);
-        cuts.extend([0, bytes.len()]);
-        cuts.sort_unstable();
-        cuts.windows(2).map(|cut| bytes[cut[0]..cut[1]].to_vec()).collect()
-    });
+    let run =
+        (bytes, proptest::collection::vec(0..400usize, 0..7)).prop_map(|(bytes, mut cuts)| {
+            cuts.iter_mut().for_each(|cut| *cut %= bytes.len() + 1);
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            cuts.windows(2)
+                .map(|cut| bytes[cut[0]..cut[1]].to_vec())
+                .collect()
+        });
     proptest::collection::vec(run, 1..4)
 }
 
@@ -201,8 +248,15 @@ const HTTP: &[&[u8]] = &[
     b"{\"GET\":1}",
     b"POST ",
 ];
-const MEMCACHED: &[&[u8]] =
-    &[b"get k\r\n", b"set k 0 0 3\r\n", b"abc\r\n", b"get ", b"\r\n", b"k", b"STORED\r\n"];
+const MEMCACHED: &[&[u8]] = &[
+    b"get k\r\n",
+    b"set k 0 0 3\r\n",
+    b"abc\r\n",
+    b"get ",
+    b"\r\n",
+    b"k",
+    b"STORED\r\n",
+];
 const MEMCACHED_BINARY: &[&[u8]] = &[
     b"\x80\x00\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0k",
     b"\x80\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
@@ -232,13 +286,33 @@ fn there_is_something_to_find() {
     let whole = |parts: &[&[u8]]| vec![vec![parts.concat()]];
     assert_eq!(check(&TagLocator, &whole(TAGS)), 3);
     let segments = |parts: &[&[&[u8]]]| vec![parts.iter().map(|part| part.concat()).collect()];
-    assert_eq!(check(&http(C, None), &segments(&[&[b"x\n"], &[HTTP[0], b"\r\n"]])), 1);
-    let responses: &[&[&[u8]]] = &[&[b"{}"], &[HTTP[2], b"\r\n"], &[b"GET\n"], &[b"HTTP/1.0 404\n\n"]];
+    assert_eq!(
+        check(&http(C, None), &segments(&[&[b"x\n"], &[HTTP[0], b"\r\n"]])),
+        1
+    );
+    let responses: &[&[&[u8]]] = &[
+        &[b"{}"],
+        &[HTTP[2], b"\r\n"],
+        &[b"GET\n"],
+        &[b"HTTP/1.0 404\n\n"],
+    ];
     assert_eq!(check(&http(S, None), &segments(responses)), 2);
     // Inside a segment they may be quoted.
-    assert_eq!(check(&http(C, None), &whole(&[b"x\n", HTTP[0], b"\r\n"])), 0);
+    assert_eq!(
+        check(&http(C, None), &whole(&[b"x\n", HTTP[0], b"\r\n"])),
+        0
+    );
     assert_eq!(check(&http(S, None), &whole(&[b"{}", HTTP[2], b"\r\n"])), 0);
-    assert_eq!(check(&MysqlCommandLocator { expected: false, may_be_packed: false }, &whole(SQL)), 1);
+    assert_eq!(
+        check(
+            &MysqlCommandLocator {
+                expected: false,
+                may_be_packed: false
+            },
+            &whole(SQL)
+        ),
+        1
+    );
     assert_eq!(check(&RpcHeads(|xid| xid == 7), &whole(RPC)), 2);
     // Inside a value, too.
     assert_eq!(check(&memcached(false), &whole(MEMCACHED)), 1);
@@ -258,7 +332,12 @@ fn memcached(is_binary: bool) -> MemcachedHeads<'static> {
     let mut transactions = TransactionQueue::of_messages_from(4);
     transactions.join_midway();
     let transactions = Box::leak(Box::new(transactions));
-    MemcachedHeads { transactions, direction: C, begins_write: false, is_binary }
+    MemcachedHeads {
+        transactions,
+        direction: C,
+        begins_write: false,
+        is_binary,
+    }
 }
 
 proptest! {

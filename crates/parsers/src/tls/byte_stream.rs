@@ -43,7 +43,11 @@ pub enum TlsEvent {
     /// An encrypted handshake message; arrival of its last byte, if known.
     EncryptedMessage(Option<Timestamp>),
     /// The start of a record of application data, which in TLS 1.3 may contain other messages.
-    Data { ts: Timestamp, place: StreamPlace, len: usize },
+    Data {
+        ts: Timestamp,
+        place: StreamPlace,
+        len: usize,
+    },
     /// Later bytes cannot be parsed.
     Lost,
 }
@@ -112,7 +116,9 @@ impl TlsByteStream {
         let missing = missing as usize;
         let was_lost = self.collector.is_lost();
         let event = match self.head[0] {
-            kind::HANDSHAKE if !self.encrypted => self.collector.gap(missing).map(TlsEvent::Message),
+            kind::HANDSHAKE if !self.encrypted => {
+                self.collector.gap(missing).map(TlsEvent::Message)
+            }
             kind::HANDSHAKE if missing == left => Some(TlsEvent::EncryptedMessage(None)),
             kind::ALERT if missing == left => Some(TlsEvent::Alert(self.begun.0, None)),
             kind::CHANGE_CIPHER_SPEC if missing == left => Some(TlsEvent::ChangeCipherSpec),
@@ -141,10 +147,17 @@ impl TlsByteStream {
             self.state = TlsRecordState::Lost;
             return (n, Some(TlsEvent::Lost));
         }
-        self.state = if len == 0 { TlsRecordState::Head(0) } else { TlsRecordState::Body(len) };
+        self.state = if len == 0 {
+            TlsRecordState::Head(0)
+        } else {
+            TlsRecordState::Body(len)
+        };
         self.read = 0;
         let (ts, place) = self.begun;
-        (n, (self.head[0] == kind::DATA).then_some(TlsEvent::Data { ts, place, len }))
+        (
+            n,
+            (self.head[0] == kind::DATA).then_some(TlsEvent::Data { ts, place, len }),
+        )
     }
 
     fn read_body(&mut self, left: usize, segment: StreamSegment<'_>) -> (usize, Option<TlsEvent>) {
@@ -175,6 +188,10 @@ impl TlsByteStream {
     /// Advances over bytes of the record.
     fn pass(&mut self, left: usize, n: usize) {
         self.read += n;
-        self.state = if n == left { TlsRecordState::Head(0) } else { TlsRecordState::Body(left - n) };
+        self.state = if n == left {
+            TlsRecordState::Head(0)
+        } else {
+            TlsRecordState::Body(left - n)
+        };
     }
 }

@@ -51,7 +51,9 @@ impl<'a> DerReader<'a> {
             if digits.is_empty() || digits.len() > 3 {
                 return None;
             }
-            length = digits.iter().fold(0, |n, digit| n << 8 | usize::from(*digit));
+            length = digits
+                .iter()
+                .fold(0, |n, digit| n << 8 | usize::from(*digit));
             rest = behind;
         }
         let (value, behind) = rest.split_at_checked(length)?;
@@ -61,7 +63,9 @@ impl<'a> DerReader<'a> {
 
     /// The next value, which must have this tag.
     fn value(&mut self, tag: u8) -> Option<&'a [u8]> {
-        self.next().filter(|(found, _)| *found == tag).map(|(_, value)| value)
+        self.next()
+            .filter(|(found, _)| *found == tag)
+            .map(|(_, value)| value)
     }
 
     fn inside(&mut self, tag: u8) -> Option<DerReader<'a>> {
@@ -71,7 +75,9 @@ impl<'a> DerReader<'a> {
 
 /// Parses a certificate.
 pub fn read(der: &[u8]) -> Option<TlsCertificate> {
-    let mut body = DerReader(der).inside(tag::SEQUENCE)?.inside(tag::SEQUENCE)?;
+    let mut body = DerReader(der)
+        .inside(tag::SEQUENCE)?
+        .inside(tag::SEQUENCE)?;
     let mut ahead = body;
     if ahead.next()?.0 == tag::VERSION {
         body = ahead;
@@ -93,7 +99,9 @@ pub fn read(der: &[u8]) -> Option<TlsCertificate> {
         subject: attribute(subject, COMMON_NAME),
         names,
         issuer: attribute(issuer, COMMON_NAME).or_else(|| attribute(issuer, ORGANIZATION)),
-        not_after: validity.next().and_then(|(tag, time)| nanoseconds(tag, time)),
+        not_after: validity
+            .next()
+            .and_then(|(tag, time)| nanoseconds(tag, time)),
     })
 }
 
@@ -116,7 +124,11 @@ fn text(tag: u8, value: &[u8]) -> Vec<u8> {
     if tag != tag::BMP {
         return value.to_vec();
     }
-    let units = value.as_chunks::<2>().0.iter().map(|unit| u16::from_be_bytes(*unit));
+    let units = value
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .map(|unit| u16::from_be_bytes(*unit));
     char::decode_utf16(units)
         .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
         .collect::<String>()
@@ -154,8 +166,16 @@ fn write_name(tag: u8, name: &[u8], names: &mut Vec<u8>) {
         names.push(b',');
     }
     let written = match (tag, name.len()) {
-        (tag::ADDRESS, 4) => write!(names, "{}", Ipv4Addr::from(*name.as_array().unwrap_or(&[0; 4]))),
-        (tag::ADDRESS, 16) => write!(names, "{}", Ipv6Addr::from(*name.as_array().unwrap_or(&[0; 16]))),
+        (tag::ADDRESS, 4) => write!(
+            names,
+            "{}",
+            Ipv4Addr::from(*name.as_array().unwrap_or(&[0; 4]))
+        ),
+        (tag::ADDRESS, 16) => write!(
+            names,
+            "{}",
+            Ipv6Addr::from(*name.as_array().unwrap_or(&[0; 16]))
+        ),
         _ => names.write_all(name),
     };
     debug_assert!(written.is_ok(), "memory takes everything");
@@ -167,7 +187,11 @@ fn nanoseconds(tag: u8, time: &[u8]) -> Option<i64> {
     if !time.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let number = |digits: &[u8]| digits.iter().fold(0, |n, digit| n * 10 + i64::from(digit - b'0'));
+    let number = |digits: &[u8]| {
+        digits
+            .iter()
+            .fold(0, |n, digit| n * 10 + i64::from(digit - b'0'))
+    };
     let (year, rest) = match (tag, time.len()) {
         (tag::UTC_TIME, 12) => (number(&time[..2]), &time[2..]),
         (tag::TIME, 14) => (number(&time[..4]), &time[4..]),
@@ -178,7 +202,8 @@ fn nanoseconds(tag: u8, time: &[u8]) -> Option<i64> {
         tag::UTC_TIME => year + 1900,
         _ => year,
     };
-    let [month, day, hour, minute, second] = std::array::from_fn(|i| number(&rest[2 * i..2 * i + 2]));
+    let [month, day, hour, minute, second] =
+        std::array::from_fn(|i| number(&rest[2 * i..2 * i + 2]));
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
@@ -188,7 +213,11 @@ fn nanoseconds(tag: u8, time: &[u8]) -> Option<i64> {
 
 /// Days since 1970-01-01 of a date of the Gregorian calendar: years begin in March, so that a leap day is their last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
@@ -201,7 +230,11 @@ mod tests {
     fn times_are_those_of_the_calendar() {
         // Expected values from `date -u -d ... +%s`.
         let check = |tag, time: &str, expected: Option<i64>| {
-            assert_eq!(nanoseconds(tag, time.as_bytes()), expected.map(|s| s * 1_000_000_000), "{time}");
+            assert_eq!(
+                nanoseconds(tag, time.as_bytes()),
+                expected.map(|s| s * 1_000_000_000),
+                "{time}"
+            );
         };
         check(tag::UTC_TIME, "700101000000Z", Some(0));
         check(tag::UTC_TIME, "491231235959Z", Some(2_524_607_999));

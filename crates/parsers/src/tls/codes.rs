@@ -90,11 +90,17 @@ mod tests {
     fn every_suite_is_found_by_its_number() {
         assert_eq!(cipher(0), Some("TLS_NULL_WITH_NULL_NULL"));
         assert_eq!(cipher(0x1301), Some("TLS_AES_128_GCM_SHA256"));
-        assert_eq!(cipher(0xc030), Some("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"));
+        assert_eq!(
+            cipher(0xc030),
+            Some("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
+        );
         assert_eq!(cipher(0x0a0a), None);
         for line in CIPHERS.lines() {
             let (code, name) = line.split_once(' ').expect("a number and a name");
-            assert_eq!(cipher(u16::from_str_radix(code, 16).expect("a number")), Some(name));
+            assert_eq!(
+                cipher(u16::from_str_radix(code, 16).expect("a number")),
+                Some(name)
+            );
         }
     }
 

@@ -47,7 +47,12 @@ impl TlsConnection {
     }
 
     /// Handles the next bytes of one direction.
-    pub fn bytes(&mut self, direction: Direction, segment: StreamSegment<'_>, out: &mut ParserOutput<'_>) {
+    pub fn bytes(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) {
         if self.is_before(direction, segment.bytes) {
             return;
         }
@@ -65,9 +70,12 @@ impl TlsConnection {
     fn is_before(&self, direction: Direction, bytes: &[u8]) -> bool {
         direction == Direction::ServerToClient
             && self.lanes.iter().all(|lane| !lane.spoke)
-            && bytes
-                .first()
-                .is_some_and(|byte| !matches!(*byte, byte_stream::kind::ALERT | byte_stream::kind::HANDSHAKE))
+            && bytes.first().is_some_and(|byte| {
+                !matches!(
+                    *byte,
+                    byte_stream::kind::ALERT | byte_stream::kind::HANDSHAKE
+                )
+            })
     }
 
     /// Handles a gap in one direction.
@@ -120,7 +128,9 @@ impl TlsConnection {
                 self.finish(out);
             }
             TlsEvent::EncryptedMessage(_) => {}
-            TlsEvent::Data { ts, place, len } if from_client => self.on_client_data(ts, place, len, out),
+            TlsEvent::Data { ts, place, len } if from_client => {
+                self.on_client_data(ts, place, len, out)
+            }
             // Before TLS 1.3 the handshake was complete by then; in TLS 1.3 the record contains the rest of
             // the server's part.
             TlsEvent::Data { .. } => {
@@ -166,15 +176,20 @@ impl TlsConnection {
         behind: Option<StreamPlace>,
         out: &mut ParserOutput<'_>,
     ) {
-        let body = self.lanes[Direction::ServerToClient as usize].collector.body();
-        let Some(hello) = hello::server(body, !message.cut) else { return };
+        let body = self.lanes[Direction::ServerToClient as usize]
+            .collector
+            .body();
+        let Some(hello) = hello::server(body, !message.cut) else {
+            return;
+        };
         self.handshake.answered.get_or_insert(message.span.first);
         if hello.retry {
             self.handshake.retried = true;
             return;
         }
         if hello.version.is_some_and(codes::is_tls13) {
-            self.handshake.resumed = (!message.cut || hello.pre_shared_key).then_some(hello.pre_shared_key);
+            self.handshake.resumed =
+                (!message.cut || hello.pre_shared_key).then_some(hello.pre_shared_key);
             self.hello_end = behind.map(|place| place.seq);
         }
         self.handshake.server = Some(hello);
@@ -193,7 +208,9 @@ impl TlsConnection {
         let handshake = &mut self.handshake;
         let understood = !lane.collector.is_lost();
         match direction {
-            Direction::ServerToClient if handshake.server.is_some() && (understood || self.hello_done) => {
+            Direction::ServerToClient
+                if handshake.server.is_some() && (understood || self.hello_done) =>
+            {
                 handshake.resumed = Some(!self.hello_done);
             }
             Direction::ClientToServer if handshake.client.is_some() && !handshake.gap => {
@@ -203,7 +220,13 @@ impl TlsConnection {
         }
     }
 
-    fn on_alert(&mut self, by: Direction, ts: Timestamp, what: Option<(u8, u8)>, out: &mut ParserOutput<'_>) {
+    fn on_alert(
+        &mut self,
+        by: Direction,
+        ts: Timestamp,
+        what: Option<(u8, u8)>,
+        out: &mut ParserOutput<'_>,
+    ) {
         let handshake = &mut self.handshake;
         let alert = TlsAlert { by, what };
         // After a partly captured handshake, an encrypted alert may be a close_notify.
@@ -222,9 +245,19 @@ impl TlsConnection {
         }
     }
 
-    fn on_client_data(&mut self, ts: Timestamp, place: StreamPlace, len: usize, out: &mut ParserOutput<'_>) {
+    fn on_client_data(
+        &mut self,
+        ts: Timestamp,
+        place: StreamPlace,
+        len: usize,
+        out: &mut ParserOutput<'_>,
+    ) {
         let server = &self.lanes[Direction::ServerToClient as usize];
-        let early = self.handshake.client.as_ref().is_some_and(|client| client.early_data);
+        let early = self
+            .handshake
+            .client
+            .as_ref()
+            .is_some_and(|client| client.early_data);
         if self.handshake.is_tls13() {
             // Data may directly follow the ClientHello; a Finished follows the ServerHello.
             let heard = match (place.ack, self.hello_end) {
@@ -235,7 +268,10 @@ impl TlsConnection {
                 return;
             }
             if len < FINISHED_BYTES_MIN {
-                let alert = TlsAlert { by: Direction::ClientToServer, what: None };
+                let alert = TlsAlert {
+                    by: Direction::ClientToServer,
+                    what: None,
+                };
                 self.handshake.alert.get_or_insert(alert);
             } else {
                 self.handshake.finished = Some(ts);
@@ -271,7 +307,11 @@ impl TlsConnection {
         self.stage = TlsHandshakeStage::Over;
         let mut handshake = std::mem::take(&mut self.handshake);
         // In TLS 1.3 it would be encrypted.
-        if self.client_changed && handshake.version().is_some_and(|version| !codes::is_tls13(version)) {
+        if self.client_changed
+            && handshake
+                .version()
+                .is_some_and(|version| !codes::is_tls13(version))
+        {
             handshake.client_certificate.get_or_insert(false);
         }
         self.lanes = Default::default();

@@ -10,11 +10,18 @@ use crate::{Direction, ParserOutput, TupleQuality};
 /// Writes a finished or aborted handshake. A handshake without a hello has no tuple.
 pub fn tuple(handshake: &TlsHandshake, out: &mut ParserOutput<'_>) {
     let asked = handshake.asked.map(|(span, _)| span.first);
-    let Some(ts) = asked.or(handshake.answered) else { return };
+    let Some(ts) = asked.or(handshake.answered) else {
+        return;
+    };
     let by_server = |alert: &TlsAlert| alert.by == Direction::ServerToClient;
     let answered = handshake.answered.is_some() || handshake.alert.as_ref().is_some_and(by_server);
-    let handshake_time = asked.zip(handshake.finished).map(|(asked, finished)| finished.since(asked));
-    let response_time = handshake.asked.filter(|(_, ended)| *ended).zip(handshake.answered);
+    let handshake_time = asked
+        .zip(handshake.finished)
+        .map(|(asked, finished)| finished.since(asked));
+    let response_time = handshake
+        .asked
+        .filter(|(_, ended)| *ended)
+        .zip(handshake.answered);
     let response_time = response_time.map(|((asked, _), answered)| answered.since(asked.last));
     let times = [handshake_time, response_time];
     let quality = if asked.is_none() || !answered {
@@ -61,7 +68,11 @@ fn write(w: &mut TupleWriter, handshake: &TlsHandshake) {
     flag(w, field::RESUMED, handshake.resumed);
     flag(w, field::CLIENT_CERTIFICATE, handshake.client_certificate);
     let certificate = &handshake.certificate;
-    text(w, field::CERTIFICATE_SUBJECT, certificate.subject.as_deref());
+    text(
+        w,
+        field::CERTIFICATE_SUBJECT,
+        certificate.subject.as_deref(),
+    );
     text(w, field::CERTIFICATE_NAMES, certificate.names.as_deref());
     text(w, field::CERTIFICATE_ISSUER, certificate.issuer.as_deref());
     time(w, field::CERTIFICATE_NOT_AFTER, certificate.not_after);
@@ -71,8 +82,17 @@ fn write(w: &mut TupleWriter, handshake: &TlsHandshake) {
 }
 
 fn write_alert(w: &mut TupleWriter, alert: TlsAlert) {
-    w.text(field::ALERT_BY, if alert.by == Direction::ClientToServer { b"client" } else { b"server" });
-    let Some((level, description)) = alert.what else { return w.text(field::ALERT, b"encrypted") };
+    w.text(
+        field::ALERT_BY,
+        if alert.by == Direction::ClientToServer {
+            b"client"
+        } else {
+            b"server"
+        },
+    );
+    let Some((level, description)) = alert.what else {
+        return w.text(field::ALERT, b"encrypted");
+    };
     match codes::alert(description) {
         Some(name) => w.text(field::ALERT, name.as_bytes()),
         None => w.text(field::ALERT, description.to_string().as_bytes()),

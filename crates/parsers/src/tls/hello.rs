@@ -6,8 +6,8 @@ use super::reader::TlsReader;
 
 /// Random value of a HelloRetryRequest: SHA-256 of `HelloRetryRequest`.
 const RETRY: [u8; 32] = [
-    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
-    0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 /// Extensions that are parsed.
 const SERVER_NAME: u16 = 0;
@@ -64,7 +64,10 @@ pub fn client(body: &[u8], whole: bool) -> Option<ClientHello> {
 pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
     let mut r = TlsReader(body);
     let legacy = r.u16()?;
-    let mut hello = ServerHello { retry: body.get(2..34) == Some(&RETRY), ..ServerHello::default() };
+    let mut hello = ServerHello {
+        retry: body.get(2..34) == Some(&RETRY),
+        ..ServerHello::default()
+    };
     let mut version = None;
     let mut cipher = None;
     let skip = |r: &mut TlsReader<'_>| {
@@ -81,7 +84,8 @@ pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
     });
     hello.cipher = cipher;
     // Without the extension, the suite decides: TLS 1.3 has its own.
-    let not_13 = whole || complete || legacy < TLS12 || cipher.is_some_and(|cipher| cipher >> 8 != 0x13);
+    let not_13 =
+        whole || complete || legacy < TLS12 || cipher.is_some_and(|cipher| cipher >> 8 != 0x13);
     hello.version = version.or(not_13.then_some(legacy));
     Some(hello)
 }
@@ -104,7 +108,9 @@ fn extensions<'a>(
         return false;
     }
     // SSL 3.0 and similar have no extensions.
-    let Some(length) = r.u16() else { return r.is_empty() };
+    let Some(length) = r.u16() else {
+        return r.is_empty();
+    };
     let complete = r.0.len() >= length.into();
     let mut list = TlsReader(&r.0[..r.0.len().min(length.into())]);
     while let (Some(kind), Some(mut data)) = (list.u16(), list.vector16()) {
@@ -130,7 +136,8 @@ fn protocols(data: &mut TlsReader<'_>) -> Option<Vec<u8>> {
     let mut names = data.vector16()?;
     let mut text = Vec::new();
     while let Some(name) = names.vector8() {
-        let is_grease = <[u8; 2]>::try_from(name.0).is_ok_and(|code| is_grease(u16::from_be_bytes(code)));
+        let is_grease =
+            <[u8; 2]>::try_from(name.0).is_ok_and(|code| is_grease(u16::from_be_bytes(code)));
         if is_grease {
             continue;
         }

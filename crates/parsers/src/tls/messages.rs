@@ -76,8 +76,9 @@ impl TlsMessageCollector {
             return (n, None);
         }
         if n > 0 {
-            self.left =
-                usize::from(self.head[1]) << 16 | usize::from(self.head[2]) << 8 | usize::from(self.head[3]);
+            self.left = usize::from(self.head[1]) << 16
+                | usize::from(self.head[2]) << 8
+                | usize::from(self.head[3]);
         }
         let rest = &bytes[n..];
         let piece = &rest[..rest.len().min(self.left)];
@@ -127,6 +128,11 @@ impl TlsMessageCollector {
         }
         let span = self.span.take()?;
         self.held = 0;
-        Some(TlsHandshakeMessage { kind: self.head[0], span, ended: self.seen, cut: self.cut })
+        Some(TlsHandshakeMessage {
+            kind: self.head[0],
+            span,
+            ended: self.seen,
+            cut: self.cut,
+        })
     }
 }

@@ -12,11 +12,15 @@ const HELLO_BYTES_MAX: usize = 1 << 17;
 /// Recognizes a hello.
 pub fn probe(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     let fits = |at: usize, good: fn(u8) -> bool| bytes.get(at).is_none_or(|byte| good(*byte));
-    if !fits(0, |byte| byte == record::HANDSHAKE) || !fits(1, |byte| byte == 3) || !fits(2, |byte| byte <= 4)
+    if !fits(0, |byte| byte == record::HANDSHAKE)
+        || !fits(1, |byte| byte == 3)
+        || !fits(2, |byte| byte <= 4)
     {
         return ProbeResult::NotForUs;
     }
-    let Some((head, body)) = bytes.split_first_chunk::<HEAD>() else { return ProbeResult::NeedMore };
+    let Some((head, body)) = bytes.split_first_chunk::<HEAD>() else {
+        return ProbeResult::NeedMore;
+    };
     let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
     if len == 0 || len > RECORD_BYTES_MAX {
         return ProbeResult::NotForUs;
@@ -32,8 +36,8 @@ pub fn probe(bytes: &[u8], _: ProbeContext) -> ProbeResult {
     match body {
         [_, a, b, c, rest @ ..] => {
             let hello = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
-            let version =
-                rest.first().is_none_or(|byte| *byte == 3) && rest.get(1).is_none_or(|byte| *byte <= 4);
+            let version = rest.first().is_none_or(|byte| *byte == 3)
+                && rest.get(1).is_none_or(|byte| *byte <= 4);
             if !(HELLO_BYTES_MIN - 4..HELLO_BYTES_MAX).contains(&hello) || !version {
                 return ProbeResult::NotForUs;
             }
@@ -44,5 +48,9 @@ pub fn probe(bytes: &[u8], _: ProbeContext) -> ProbeResult {
         _ if body.len() < len => return ProbeResult::NeedMore,
         _ => {}
     }
-    if asks { ProbeResult::Request } else { ProbeResult::Response }
+    if asks {
+        ProbeResult::Request
+    } else {
+        ProbeResult::Response
+    }
 }

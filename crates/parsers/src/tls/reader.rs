@@ -21,7 +21,8 @@ impl<'a> TlsReader<'a> {
     }
 
     pub fn u24(&mut self) -> Option<usize> {
-        self.take(3).map(|b| usize::from(b[0]) << 16 | usize::from(b[1]) << 8 | usize::from(b[2]))
+        self.take(3)
+            .map(|b| usize::from(b[0]) << 16 | usize::from(b[1]) << 8 | usize::from(b[2]))
     }
 
     /// A vector with a one-byte length.

@@ -11,8 +11,16 @@ use crate::{ProbeContext, ProbeResult};
 
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
-const FIELDS: &[&str] =
-    &["sni", "version", "cipher", "resumed", "alert", "alert_by", "handshake_time_ns", "quality"];
+const FIELDS: &[&str] = &[
+    "sni",
+    "version",
+    "cipher",
+    "resumed",
+    "alert",
+    "alert_by",
+    "handshake_time_ns",
+    "quality",
+];
 /// Created with `openssl req -x509`, which also gave the expected contents.
 const CERTIFICATE: &[u8] = include_bytes!("test_certificate.der");
 const NOT_AFTER: i64 = 2110730026;
@@ -40,7 +48,14 @@ fn extension(kind: u16, body: &[u8]) -> Vec<u8> {
 }
 
 fn client_hello_body(extensions: &[Vec<u8>]) -> Vec<u8> {
-    let fixed = [&[3, 3][..], &[7; 32], &[0], &[0, 4, 0x13, 1, 0xc0, 0x30], &[1, 0]].concat();
+    let fixed = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &[0, 4, 0x13, 1, 0xc0, 0x30],
+        &[1, 0],
+    ]
+    .concat();
     [fixed, vector16(&extensions.concat())].concat()
 }
 
@@ -53,18 +68,28 @@ fn versions(list: &[u8]) -> Vec<u8> {
 }
 
 fn alpn(names: &[&str]) -> Vec<u8> {
-    let list: Vec<u8> = names.iter().flat_map(|n| [&[n.len() as u8], n.as_bytes()].concat()).collect();
+    let list: Vec<u8> = names
+        .iter()
+        .flat_map(|n| [&[n.len() as u8], n.as_bytes()].concat())
+        .collect();
     extension(16, &vector16(&list))
 }
 
 fn client_hello() -> Vec<u8> {
-    let extensions = [sni("Shop.Example"), alpn(&["h2", "http/1.1"]), versions(&[0xaa, 0xaa, 3, 4, 3, 3])];
+    let extensions = [
+        sni("Shop.Example"),
+        alpn(&["h2", "http/1.1"]),
+        versions(&[0xaa, 0xaa, 3, 4, 3, 3]),
+    ];
     handshake(kind::CLIENT_HELLO, &client_hello_body(&extensions))
 }
 
 fn server_hello_with(random: &[u8], cipher: u16, extensions: &[Vec<u8>]) -> Vec<u8> {
     let fixed = [&[3, 3], random, &[0], &cipher.to_be_bytes()[..], &[0]].concat();
-    handshake(kind::SERVER_HELLO, &[fixed, vector16(&extensions.concat())].concat())
+    handshake(
+        kind::SERVER_HELLO,
+        &[fixed, vector16(&extensions.concat())].concat(),
+    )
 }
 
 fn hello12() -> Vec<u8> {
@@ -72,7 +97,11 @@ fn hello12() -> Vec<u8> {
 }
 
 fn hello13(extensions: &[Vec<u8>]) -> Vec<u8> {
-    server_hello_with(&[9; 32], 0x1301, &[&[extension(43, &[3, 4])], extensions].concat())
+    server_hello_with(
+        &[9; 32],
+        0x1301,
+        &[&[extension(43, &[3, 4])], extensions].concat(),
+    )
 }
 
 fn certificate() -> Vec<u8> {
@@ -110,12 +139,22 @@ fn talk() -> ParserDialogue {
 fn full12() -> Vec<(Direction, Vec<u8>)> {
     let greeting = [hello12(), certificate(), handshake(12, &[1; 99]), done()].concat();
     let key = [handshake(16, &[2; 66]), change(), finished()].concat();
-    vec![(C, client_hello()), (S, greeting), (C, key), (S, [change(), finished()].concat())]
+    vec![
+        (C, client_hello()),
+        (S, greeting),
+        (C, key),
+        (S, [change(), finished()].concat()),
+    ]
 }
 
 fn full13() -> Vec<(Direction, Vec<u8>)> {
     let greeting = [hello13(&[]), change(), data(900)].concat();
-    vec![(C, client_hello()), (S, greeting), (C, [change(), data(69)].concat()), (C, data(500))]
+    vec![
+        (C, client_hello()),
+        (S, greeting),
+        (C, [change(), data(69)].concat()),
+        (C, data(500)),
+    ]
 }
 
 fn said(messages: &[(Direction, Vec<u8>)]) -> ParserDialogue {
@@ -134,15 +173,25 @@ const RSA: &str = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384";
 
 #[test]
 fn handshakes_in_full() {
-    check(&full12(), &[&format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")]);
-    check(&full13(), &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 2000 exact"]);
+    check(
+        &full12(),
+        &[&format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")],
+    );
+    check(
+        &full13(),
+        &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 2000 exact"],
+    );
     // The client's first bytes are early data, sent before it received the server's.
     let early = extension(42, &[]);
     let body = client_hello_body(&[versions(&[3, 4]), early]);
     let mut talk = talk();
-    talk.client(handshake(kind::CLIENT_HELLO, &body)).server(hello13(&[extension(41, &[0, 0])]));
+    talk.client(handshake(kind::CLIENT_HELLO, &body))
+        .server(hello13(&[extension(41, &[0, 0])]));
     talk.bytes_unheard(C, &data(300)).client(data(69));
-    assert_eq!(talk.rows(), ["- TLS 1.3 TLS_AES_128_GCM_SHA256 true - - 3000 exact"]);
+    assert_eq!(
+        talk.rows(),
+        ["- TLS 1.3 TLS_AES_128_GCM_SHA256 true - - 3000 exact"]
+    );
 }
 
 #[test]
@@ -177,21 +226,51 @@ fn a_session_that_is_resumed() {
         (S, [hello12(), change(), finished()].concat()),
         (C, [change(), finished()].concat()),
     ];
-    check(&short, &[&format!("shop.example TLS 1.2 {RSA} true - - 1000 exact")]);
-    let psk = [(C, client_hello()), (S, hello13(&[extension(41, &[0, 0])])), (C, data(69))];
-    check(&psk, &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 true - - 2000 exact"]);
+    check(
+        &short,
+        &[&format!("shop.example TLS 1.2 {RSA} true - - 1000 exact")],
+    );
+    let psk = [
+        (C, client_hello()),
+        (S, hello13(&[extension(41, &[0, 0])])),
+        (C, data(69)),
+    ];
+    check(
+        &psk,
+        &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 true - - 2000 exact"],
+    );
 }
 
 #[test]
 fn a_server_that_asks_again() {
-    let random: Vec<u8> =
-        (0..64).step_by(2).map(|at| u8::from_str_radix(&RETRY[at..at + 2], 16).expect("digits")).collect();
-    let retry = [server_hello_with(&random, 0x1301, &[extension(43, &[3, 4])]), change()].concat();
+    let random: Vec<u8> = (0..64)
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&RETRY[at..at + 2], 16).expect("digits"))
+        .collect();
+    let retry = [
+        server_hello_with(&random, 0x1301, &[extension(43, &[3, 4])]),
+        change(),
+    ]
+    .concat();
     let again = [change(), client_hello()].concat();
-    let messages =
-        [(C, client_hello()), (S, retry), (C, again), (S, hello13(&[])), (S, data(900)), (C, data(69))];
-    check(&messages, &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 5000 exact"]);
-    let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["hello_retry", "response_time_ns"]);
+    let messages = [
+        (C, client_hello()),
+        (S, retry),
+        (C, again),
+        (S, hello13(&[])),
+        (S, data(900)),
+        (C, data(69)),
+    ];
+    check(
+        &messages,
+        &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 5000 exact"],
+    );
+    let mut talk = ParserDialogue::new(
+        &PROTOCOL,
+        schema(),
+        ALL,
+        &["hello_retry", "response_time_ns"],
+    );
     for (direction, bytes) in &messages {
         talk.bytes(*direction, bytes);
     }
@@ -204,32 +283,65 @@ fn handshakes_that_fail() {
         &[(C, client_hello()), (S, alert(2, 40))],
         &["shop.example - - - handshake_failure server - exact"],
     );
-    let refused = [(C, client_hello()), (S, hello12()), (S, certificate()), (S, done()), (C, alert(2, 48))];
-    check(&refused, &[&format!("shop.example TLS 1.2 {RSA} - unknown_ca client - exact")]);
+    let refused = [
+        (C, client_hello()),
+        (S, hello12()),
+        (S, certificate()),
+        (S, done()),
+        (C, alert(2, 48)),
+    ];
+    check(
+        &refused,
+        &[&format!(
+            "shop.example TLS 1.2 {RSA} - unknown_ca client - exact"
+        )],
+    );
     // In TLS 1.3 only the length identifies it.
-    let hidden = [(C, client_hello()), (S, hello13(&[])), (S, data(900)), (C, change()), (C, data(19))];
-    check(&hidden, &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false encrypted client - exact"]);
+    let hidden = [
+        (C, client_hello()),
+        (S, hello13(&[])),
+        (S, data(900)),
+        (C, change()),
+        (C, data(19)),
+    ];
+    check(
+        &hidden,
+        &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false encrypted client - exact"],
+    );
     // A warning does not end the handshake, and is reported.
     let mut warned = full12();
     warned.insert(1, (S, alert(1, 112)));
-    check(&warned, &[&format!("shop.example TLS 1.2 {RSA} false unrecognized_name server 4000 exact")]);
+    check(
+        &warned,
+        &[&format!(
+            "shop.example TLS 1.2 {RSA} false unrecognized_name server 4000 exact"
+        )],
+    );
     // No response.
     check(&[(C, client_hello())], &["shop.example - - - - - - half"]);
-    check(&[(S, hello12()), (S, certificate())], &[&format!("- TLS 1.2 {RSA} - - - - half")]);
+    check(
+        &[(S, hello12()), (S, certificate())],
+        &[&format!("- TLS 1.2 {RSA} - - - - half")],
+    );
 }
 
 #[test]
 fn messages_and_records_are_cut_anyhow() {
     // A ClientHello in records of ten bytes.
     let hello = client_hello();
-    let small: Vec<u8> =
-        hello[5..].chunks(10).flat_map(|piece| record_of(record::HANDSHAKE, piece)).collect();
+    let small: Vec<u8> = hello[5..]
+        .chunks(10)
+        .flat_map(|piece| record_of(record::HANDSHAKE, piece))
+        .collect();
     let mut messages = full12();
     messages[0].1 = small;
     // The server's complete first flight in one record.
     let body = [&hello12()[5..], &certificate()[5..], &done()[5..]].concat();
     messages[1].1 = record_of(record::HANDSHAKE, &body);
-    check(&messages, &[&format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")]);
+    check(
+        &messages,
+        &[&format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")],
+    );
 }
 
 #[test]
@@ -247,11 +359,22 @@ fn missing_bytes() {
     for (direction, bytes) in &full12()[2..] {
         talk1.bytes(*direction, bytes);
     }
-    assert_eq!(talk1.rows(), [format!("shop.example TLS 1.2 {RSA} false - - 5000 gap_body")]);
+    assert_eq!(
+        talk1.rows(),
+        [format!(
+            "shop.example TLS 1.2 {RSA} false - - 5000 gap_body"
+        )]
+    );
     // The gap crosses message boundaries: later bytes cannot be parsed.
     let mut talk2 = talk();
-    talk2.client(&hello).server(&greeting[..certificate_at]).gap(S, 2000);
-    assert_eq!(talk2.rows(), [format!("shop.example TLS 1.2 {RSA} - - - - gap_body")]);
+    talk2
+        .client(&hello)
+        .server(&greeting[..certificate_at])
+        .gap(S, 2000);
+    assert_eq!(
+        talk2.rows(),
+        [format!("shop.example TLS 1.2 {RSA} - - - - gap_body")]
+    );
     // Cut after the name in the ClientHello.
     let behind_name = 5 + 4 + 2 + 32 + 1 + 6 + 2 + 2 + sni("Shop.Example").len();
     let mut talk3 = talk();
@@ -260,14 +383,21 @@ fn missing_bytes() {
         .gap(C, (hello.len() - behind_name) as u64)
         .server(hello13(&[]))
         .client(data(69));
-    assert_eq!(talk3.rows(), ["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 3000 gap_body"]);
+    assert_eq!(
+        talk3.rows(),
+        ["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 3000 gap_body"]
+    );
     // The client is not captured.
     let mut talk4 = talk();
-    talk4.server(&greeting).server([change(), finished()].concat());
+    talk4
+        .server(&greeting)
+        .server([change(), finished()].concat());
     assert_eq!(talk4.rows(), [format!("- TLS 1.2 {RSA} false - - - half")]);
     // The server is not captured.
     let mut talk5 = talk();
-    talk5.client(&hello).client([handshake(16, &[2; 66]), change(), finished(), data(99)].concat());
+    talk5
+        .client(&hello)
+        .client([handshake(16, &[2; 66]), change(), finished(), data(99)].concat());
     assert_eq!(talk5.rows(), ["shop.example - - - - - - half"]);
 }
 
@@ -278,8 +408,14 @@ fn what_is_not_tls_before_and_after() {
     for (direction, bytes) in full12() {
         behind_starttls.bytes(direction, &bytes);
     }
-    behind_starttls.client("anything").server("at all").gap(C, 7);
-    assert_eq!(behind_starttls.rows(), [format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")]);
+    behind_starttls
+        .client("anything")
+        .server("at all")
+        .gap(C, 7);
+    assert_eq!(
+        behind_starttls.rows(),
+        [format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")]
+    );
     // A hello of an unsupported version.
     let mut old = talk();
     old.client([0x80, 0x2e, 1, 3, 0, 0, 9, 0]);
@@ -308,7 +444,10 @@ fn what_is_recognised() {
     check(&hello[..11], ProbeResult::Request);
     check(&hello, ProbeResult::Request);
     check(&hello12(), ProbeResult::Response);
-    check(&record_of(record::HANDSHAKE, &hello[5..8]), ProbeResult::Request);
+    check(
+        &record_of(record::HANDSHAKE, &hello[5..8]),
+        ProbeResult::Request,
+    );
     for other in [
         data(50),
         alert(2, 40),

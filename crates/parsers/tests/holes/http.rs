@@ -6,7 +6,9 @@ use testkit::SeededRng;
 use crate::talk::{Script, text};
 
 pub fn script(rng: &mut SeededRng) -> Script {
-    let turns = (0..3 + rng.below(20)).map(|i| (request(rng, i), response(rng))).collect();
+    let turns = (0..3 + rng.below(20))
+        .map(|i| (request(rng, i), response(rng)))
+        .collect();
     Script::in_turns(&http::PROTOCOL, http::schema(), None, turns)
 }
 
@@ -31,7 +33,10 @@ fn response(rng: &mut SeededRng) -> Vec<u8> {
     let kind = text(rng, 8);
     match rng.below(8) {
         0 => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
-        _ => with_body(rng, format!("HTTP/1.1 {status}\r\nContent-Type: text/{kind}\r\n")),
+        _ => with_body(
+            rng,
+            format!("HTTP/1.1 {status}\r\nContent-Type: text/{kind}\r\n"),
+        ),
     }
 }
 
@@ -46,7 +51,10 @@ fn with_body(rng: &mut SeededRng, head: String) -> Vec<u8> {
                 .chunks(1 + rng.below(500) as usize)
                 .map(|c| format!("{:x}\r\n{}\r\n", c.len(), String::from_utf8_lossy(c)))
                 .collect();
-            format!("{head}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunks.concat())
+            format!(
+                "{head}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n",
+                chunks.concat()
+            )
         }
     }
     .into_bytes()

@@ -21,9 +21,18 @@ fn any_damage(rng: &mut SeededRng) -> Damage {
     let share = [0.01, 0.05, 0.2][rng.below(3) as usize];
     match rng.below(4) {
         0 => Damage::Cut(20 + rng.below(180) as usize),
-        1 => Damage::Lost { share, side: Side::Client },
-        2 => Damage::Lost { share, side: Side::Server },
-        _ => Damage::Lost { share, side: Side::Both },
+        1 => Damage::Lost {
+            share,
+            side: Side::Client,
+        },
+        2 => Damage::Lost {
+            share,
+            side: Side::Server,
+        },
+        _ => Damage::Lost {
+            share,
+            side: Side::Both,
+        },
     }
 }
 
@@ -81,7 +90,10 @@ fn nfs_captured_in_another_order() {
         let (script, side) = match seed % 3 {
             0 => (nfs::script(&mut rng), Direction::ServerToClient),
             1 => (nfs::script(&mut rng), Direction::ClientToServer),
-            _ => (nfs::script_with_few_numbers(&mut rng), Direction::ClientToServer),
+            _ => (
+                nfs::script_with_few_numbers(&mut rng),
+                Direction::ClientToServer,
+            ),
         };
         if let Err(why) = talk::check_skewed(&script, side, ns, &mut rng) {
             panic!("seed {seed}, {side:?} late by {ns} ns: {why}");

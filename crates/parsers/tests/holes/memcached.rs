@@ -19,11 +19,20 @@ fn turn(rng: &mut SeededRng) -> (Vec<u8>, Vec<u8>) {
     let pick = |yes: &str, no: &str| format!("{}\r\n", if found { yes } else { no });
     let (question, answer) = match rng.below(12) {
         0..=2 => get(rng),
-        3 => (format!("set {key} 0 0 {len}\r\n{value}\r\n"), pick("STORED", "NOT_STORED")),
-        4 => (format!("set {key} 0 0 {len} noreply\r\n{value}\r\n"), String::new()),
+        3 => (
+            format!("set {key} 0 0 {len}\r\n{value}\r\n"),
+            pick("STORED", "NOT_STORED"),
+        ),
+        4 => (
+            format!("set {key} 0 0 {len} noreply\r\n{value}\r\n"),
+            String::new(),
+        ),
         5 => (format!("delete {key}\r\n"), pick("DELETED", "NOT_FOUND")),
         6 => (format!("incr {key} 1\r\n"), pick("17", "NOT_FOUND")),
-        7 => (format!("mg {key} v\r\n"), pick(&format!("VA {len}\r\n{value}"), "EN")),
+        7 => (
+            format!("mg {key} v\r\n"),
+            pick(&format!("VA {len}\r\n{value}"), "EN"),
+        ),
         8 => (format!("ms {key} {len}\r\n{value}\r\n"), pick("HD", "NS")),
         9 => (format!("md {key}\r\n"), pick("HD", "NF")),
         10 => (format!("touch {key} 0\r\n"), pick("TOUCHED", "NOT_FOUND")),
@@ -33,7 +42,9 @@ fn turn(rng: &mut SeededRng) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn get(rng: &mut SeededRng) -> (String, String) {
-    let keys: Vec<_> = (0..1 + rng.below(4)).map(|i| format!("{}{i}", text(rng, 5))).collect();
+    let keys: Vec<_> = (0..1 + rng.below(4))
+        .map(|i| format!("{}{i}", text(rng, 5)))
+        .collect();
     let mut answer = String::new();
     for key in &keys {
         if rng.chance(0.6) {

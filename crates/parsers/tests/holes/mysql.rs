@@ -17,17 +17,32 @@ pub fn script(rng: &mut SeededRng) -> Script {
     for i in 0..2 + rng.below(20) {
         turn(rng, i as u32, &mut turns);
     }
-    Script::in_turns(&mysql::PROTOCOL, mysql::schema(), Some(greeting(CAPABILITIES)), turns)
+    Script::in_turns(
+        &mysql::PROTOCOL,
+        mysql::schema(),
+        Some(greeting(CAPABILITIES)),
+        turns,
+    )
 }
 
 fn turn(rng: &mut SeededRng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
     let len = rng.below(3) * rng.below(1500);
-    let sql = format!("SELECT a, b FROM t{i} WHERE c = '{}' AND d = {i}", text(rng, len));
-    let answer = if rng.chance(0.1) { packet(1, ERROR) } else { rows(rng) };
+    let sql = format!(
+        "SELECT a, b FROM t{i} WHERE c = '{}' AND d = {i}",
+        text(rng, len)
+    );
+    let answer = if rng.chance(0.1) {
+        packet(1, ERROR)
+    } else {
+        rows(rng)
+    };
     match rng.below(12) {
         0 => turns.push((command(0x0e, b""), packet(1, OK))),
         1 => turns.push((command(2, text(rng, 9).as_bytes()), packet(1, OK))),
-        2 => turns.push((command(3, format!("USE {}", text(rng, 9)).as_bytes()), packet(1, OK))),
+        2 => turns.push((
+            command(3, format!("USE {}", text(rng, 9)).as_bytes()),
+            packet(1, OK),
+        )),
         3 => {
             let body = format!("{}\0\0{}\0\x21\0", text(rng, 6), text(rng, 6));
             turns.push((command(0x11, body.as_bytes()), packet(1, OK)));
@@ -37,7 +52,10 @@ fn turn(rng: &mut SeededRng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
             let prepared = [&[0][..], &id, &[0, 0, 0, 0, 0, 0, 0]].concat();
             turns.push((command(0x16, sql.as_bytes()), packet(1, &prepared)));
             for _ in 0..2 {
-                turns.push((command(0x17, &[&id[..], &[0, 1, 0, 0, 0]].concat()), rows(rng)));
+                turns.push((
+                    command(0x17, &[&id[..], &[0, 1, 0, 0, 0]].concat()),
+                    rows(rng),
+                ));
             }
         }
         6 => {
@@ -49,15 +67,23 @@ fn turn(rng: &mut SeededRng, i: u32, turns: &mut Vec<(Vec<u8>, Vec<u8>)>) {
 }
 
 fn rows(rng: &mut SeededRng) -> Vec<u8> {
-    let mut payloads =
-        vec![vec![2], b"\x03def\x04shop\x01t".to_vec(), b"\x03def\x04shop\x01u".to_vec(), EOF.to_vec()];
+    let mut payloads = vec![
+        vec![2],
+        b"\x03def\x04shop\x01t".to_vec(),
+        b"\x03def\x04shop\x01u".to_vec(),
+        EOF.to_vec(),
+    ];
     for _ in 0..rng.below(12) {
         let len = rng.below(60);
         let value = text(rng, len);
         payloads.push([&[len as u8], value.as_bytes(), &[1, b'x']].concat());
     }
     payloads.push(EOF.to_vec());
-    payloads.iter().enumerate().flat_map(|(i, p)| packet(1 + i as u8, p)).collect()
+    payloads
+        .iter()
+        .enumerate()
+        .flat_map(|(i, p)| packet(1 + i as u8, p))
+        .collect()
 }
 
 fn command(code: u8, rest: &[u8]) -> Vec<u8> {
@@ -68,6 +94,13 @@ fn login(rng: &mut SeededRng) -> Vec<u8> {
     let mut p = CAPABILITIES.to_le_bytes().to_vec();
     p.extend([0, 0, 0, 1, 45]);
     p.extend([0; 23]);
-    p.extend(format!("{}\0\x02pw{}\0mysql_native_password\0", text(rng, 7), text(rng, 7)).bytes());
+    p.extend(
+        format!(
+            "{}\0\x02pw{}\0mysql_native_password\0",
+            text(rng, 7),
+            text(rng, 7)
+        )
+        .bytes(),
+    );
     packet(1, &p)
 }

@@ -35,23 +35,44 @@ fn with_numbers(rng: &mut SeededRng, xids: u32, has_rpc: bool) -> Script {
                 xid = (xid + 1) % xids;
             }
             let (call, reply) = turn(rng, xid, asked, has_rpc);
-            says.push(Say { direction: ClientToServer, transaction: Some(asked), bytes: call });
+            says.push(Say {
+                direction: ClientToServer,
+                transaction: Some(asked),
+                bytes: call,
+            });
             open.push((xid, asked, reply));
             (asked, xid) = (asked + 1, (xid + 1) % xids);
         } else {
             let (_, i, bytes) = open.remove(rng.below(open.len() as u64) as usize);
-            says.push(Say { direction: ServerToClient, transaction: Some(i), bytes });
+            says.push(Say {
+                direction: ServerToClient,
+                transaction: Some(i),
+                bytes,
+            });
         }
     }
     // The length of a path depends on the names seen before.
     let protocol = &nfs::PROTOCOL;
     let schema = nfs::schema();
-    Script { protocol, schema, says, unchecked: &["path"], begins_known: true }
+    Script {
+        protocol,
+        schema,
+        says,
+        unchecked: &["path"],
+        begins_known: true,
+    }
 }
 
 fn call(xid: u32, procedure: u32) -> XdrWriter {
-    let sys = XdrWriter::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-    XdrWriter::default().words(&[xid, 0, 2, 100_003, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+    let sys = XdrWriter::default()
+        .u32(1)
+        .opaque(b"box")
+        .words(&[10, 20, 0]);
+    XdrWriter::default()
+        .words(&[xid, 0, 2, 100_003, 3, procedure])
+        .u32(1)
+        .opaque(&sys.0)
+        .words(&[0, 0])
 }
 
 fn reply(xid: u32) -> XdrWriter {
@@ -72,7 +93,11 @@ fn rpc(rng: &mut SeededRng, depth: u32) -> Vec<u8> {
             1 => call(xid, 12).opaque(b"STORED").opaque(name.as_bytes()),
             2 if depth < 3 => {
                 let data = rpc(rng, depth + 1);
-                call(xid, 7).opaque(b"STORED").u64(0).words(&[data.len() as u32, 2]).opaque(&data)
+                call(xid, 7)
+                    .opaque(b"STORED")
+                    .u64(0)
+                    .words(&[data.len() as u32, 2])
+                    .opaque(&data)
             }
             3 => reply(xid).u32(0).attributes(3),
             4 => reply(xid).u32(70),
@@ -98,7 +123,11 @@ fn turn(rng: &mut SeededRng, xid: u32, i: usize, has_rpc: bool) -> (Vec<u8>, Vec
     let reply = reply(xid);
     let file = format!("FILE{i}");
     let len = rng.below(4) * rng.below(1500);
-    let data = if has_rpc { rpc(rng, 0) } else { text(rng, len).into_bytes() };
+    let data = if has_rpc {
+        rpc(rng, 0)
+    } else {
+        text(rng, len).into_bytes()
+    };
     let offset = 512 * rng.below(9);
     let (call, reply) = match rng.below(5) {
         0 => (call(1).opaque(file.as_bytes()), reply.u32(0).attributes(3)),
@@ -109,10 +138,18 @@ fn turn(rng: &mut SeededRng, xid: u32, i: usize, has_rpc: bool) -> (Vec<u8>, Vec
         }
         2 => (
             call(6).opaque(file.as_bytes()).u64(offset).u32(4096),
-            reply.words(&[0, 1]).attributes(1 << 20).words(&[data.len() as u32, 0]).opaque(&data),
+            reply
+                .words(&[0, 1])
+                .attributes(1 << 20)
+                .words(&[data.len() as u32, 0])
+                .opaque(&data),
         ),
         3 => (
-            call(7).opaque(file.as_bytes()).u64(offset).words(&[data.len() as u32, 2]).opaque(&data),
+            call(7)
+                .opaque(file.as_bytes())
+                .u64(offset)
+                .words(&[data.len() as u32, 2])
+                .opaque(&data),
             reply
                 .words(&[0, 1])
                 .u64(5)
@@ -124,9 +161,16 @@ fn turn(rng: &mut SeededRng, xid: u32, i: usize, has_rpc: bool) -> (Vec<u8>, Vec
         _ => {
             let mut list = reply.words(&[0, 1]).attributes(4096).u64(7);
             for entry in 0..rng.below(20) {
-                list = list.u32(1).u64(entry).opaque(text(rng, 6).as_bytes()).u64(entry + 1);
+                list = list
+                    .u32(1)
+                    .u64(entry)
+                    .opaque(text(rng, 6).as_bytes())
+                    .u64(entry + 1);
             }
-            (call(16).opaque(file.as_bytes()).u64(0).u64(0).u32(4096), list.words(&[0, 1]))
+            (
+                call(16).opaque(file.as_bytes()).u64(0).u64(0).u32(4096),
+                list.words(&[0, 1]),
+            )
         }
     };
     (call.record(), reply.record())

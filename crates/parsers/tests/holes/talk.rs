@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::Array;
 use flow::StreamPlace;
 use parsers::{
-    Direction, FlowContext, ParserCounters, ParserOutput, ParserSubscription, ProtocolDefinition, StreamGap,
-    StreamParser,
+    Direction, FlowContext, ParserCounters, ParserOutput, ParserSubscription, ProtocolDefinition,
+    StreamGap, StreamParser,
 };
 use testkit::SeededRng;
 use tuple::{Batch, DataType, FieldId, Schema, TupleWriter, common};
@@ -43,15 +43,29 @@ impl Script {
         turns: Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Script {
         let mut says = Vec::new();
-        says.extend(greeting.map(|bytes| Say { direction: ServerToClient, transaction: None, bytes }));
+        says.extend(greeting.map(|bytes| Say {
+            direction: ServerToClient,
+            transaction: None,
+            bytes,
+        }));
         for (i, (request, response)) in turns.into_iter().enumerate() {
             for (direction, bytes) in [(ClientToServer, request), (ServerToClient, response)] {
                 if !bytes.is_empty() {
-                    says.push(Say { direction, transaction: Some(i), bytes });
+                    says.push(Say {
+                        direction,
+                        transaction: Some(i),
+                        bytes,
+                    });
                 }
             }
         }
-        Script { protocol, schema, says, unchecked: &[], begins_known: false }
+        Script {
+            protocol,
+            schema,
+            says,
+            unchecked: &[],
+            begins_known: false,
+        }
     }
 }
 
@@ -107,7 +121,9 @@ pub fn check(script: &Script, damage: Damage, rng: &mut SeededRng) -> Result<(),
     let begun = transactions_begun(&segments);
     let mut truth: HashMap<usize, Vec<&Row>> = HashMap::new();
     for row in &whole {
-        let transaction = begun.get(&row.ts).ok_or_else(|| format!("nothing began then: {row:?}"))?;
+        let transaction = begun
+            .get(&row.ts)
+            .ok_or_else(|| format!("nothing began then: {row:?}"))?;
         truth.entry(*transaction).or_default().push(row);
     }
     for row in play(script, &segments) {
@@ -120,11 +136,19 @@ pub fn check(script: &Script, damage: Damage, rng: &mut SeededRng) -> Result<(),
         };
         let rows = truth.get(transaction).map_or(&[][..], |rows| rows);
         if !rows.iter().any(|truth| row.agrees(truth, script.unchecked)) {
-            return Err(format!("{row:?}\n is none of {rows:#?}\n{}", tell(&segments, *transaction)));
+            return Err(format!(
+                "{row:?}\n is none of {rows:#?}\n{}",
+                tell(&segments, *transaction)
+            ));
         }
-        let holed = segments.iter().any(|s| s.transaction == Some(*transaction) && s.seen < s.bytes.len());
+        let holed = segments
+            .iter()
+            .any(|s| s.transaction == Some(*transaction) && s.seen < s.bytes.len());
         if row.quality == "exact" && holed {
-            return Err(format!("bytes are missing: {row:?}\n{}", tell(&segments, *transaction)));
+            return Err(format!(
+                "bytes are missing: {row:?}\n{}",
+                tell(&segments, *transaction)
+            ));
         }
     }
     Ok(())
@@ -132,17 +156,29 @@ pub fn check(script: &Script, damage: Damage, rng: &mut SeededRng) -> Result<(),
 
 /// Plays `script` with one side's clock shifted by `ns`, so that its packets are too early or too late in the file: all
 /// values except times between the sides must be unchanged.
-pub fn check_skewed(script: &Script, side: Direction, ns: i64, rng: &mut SeededRng) -> Result<(), String> {
+pub fn check_skewed(
+    script: &Script,
+    side: Direction,
+    ns: i64,
+    rng: &mut SeededRng,
+) -> Result<(), String> {
     let mut segments = segments(script, rng);
     let whole = play(script, &segments);
-    segments.iter_mut().filter(|s| s.direction == side).for_each(|s| s.ts = s.ts.plus(ns));
+    segments
+        .iter_mut()
+        .filter(|s| s.direction == side)
+        .for_each(|s| s.ts = s.ts.plus(ns));
     segments.sort_by_key(|s| s.ts);
     let skewed = play(script, &segments);
     let shift = if side == ClientToServer { ns } else { 0 };
     for truth in &whole {
-        let is_it = |row: &&Row| row.ts == truth.ts + shift && matches!(&*row.quality, "exact" | "untimed");
+        let is_it =
+            |row: &&Row| row.ts == truth.ts + shift && matches!(&*row.quality, "exact" | "untimed");
         let unchecked = [script.unchecked, &["response_time_ns"]].concat();
-        if !skewed.iter().any(|row| is_it(&row) && row.agrees(truth, &unchecked)) {
+        if !skewed
+            .iter()
+            .any(|row| is_it(&row) && row.agrees(truth, &unchecked))
+        {
             return Err(format!("{truth:?}\n is not in {skewed:#?}"));
         }
     }
@@ -162,23 +198,33 @@ impl Side {
 impl std::fmt::Debug for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.ts, self.quality)?;
-        let known = self.values.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let known = self
+            .values
+            .iter()
+            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
         { known }.try_for_each(|(name, value)| write!(f, " {name}={value:.60}"))
     }
 }
 
 impl Row {
     fn agrees(&self, truth: &Row, unchecked: &[&str]) -> bool {
-        self.values.iter().zip(&truth.values).all(|((name, is), (_, was))| {
-            is.is_none() || unchecked.contains(&name.as_str()) || agree(is, was)
-        })
+        self.values
+            .iter()
+            .zip(&truth.values)
+            .all(|((name, is), (_, was))| {
+                is.is_none() || unchecked.contains(&name.as_str()) || agree(is, was)
+            })
     }
 }
 
 /// Whether values agree; in a list of block checksums, missing ones may be `-`.
 fn agree(is: &Option<String>, was: &Option<String>) -> bool {
-    let words =
-        |text: &Option<String>| text.iter().flat_map(|t| t.split(' ')).map(str::to_owned).collect::<Vec<_>>();
+    let words = |text: &Option<String>| {
+        text.iter()
+            .flat_map(|t| t.split(' '))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let is = words(is);
     let was = words(was);
     is.len() == was.len() && is.iter().zip(&was).all(|(is, was)| is == was || is == "-")
@@ -186,7 +232,11 @@ fn agree(is: &Option<String>, was: &Option<String>) -> bool {
 
 /// The transaction with a request or response that began at each time.
 fn transactions_begun(segments: &[Segment<'_>]) -> HashMap<i64, usize> {
-    segments.iter().filter(|s| s.first).filter_map(|s| Some((s.ts.0, s.transaction?))).collect()
+    segments
+        .iter()
+        .filter(|s| s.first)
+        .filter_map(|s| Some((s.ts.0, s.transaction?)))
+        .collect()
 }
 
 /// For failure messages: the packets near a transaction.
@@ -194,9 +244,21 @@ fn tell(segments: &[Segment<'_>], transaction: usize) -> String {
     let near = |s: &&Segment<'_>| s.transaction.is_none_or(|t| t.abs_diff(transaction) <= 1);
     let tell = |s: &Segment<'_>| {
         let head = String::from_utf8_lossy(&s.bytes[..s.bytes.len().min(60)]).into_owned();
-        format!("{} {:?} {:?}: {} of {} {head:?}", s.ts.0, s.transaction, s.direction, s.seen, s.bytes.len())
+        format!(
+            "{} {:?} {:?}: {} of {} {head:?}",
+            s.ts.0,
+            s.transaction,
+            s.direction,
+            s.seen,
+            s.bytes.len()
+        )
     };
-    segments.iter().filter(near).map(tell).collect::<Vec<_>>().join("\n")
+    segments
+        .iter()
+        .filter(near)
+        .map(tell)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn segments<'a>(script: &'a Script, rng: &mut SeededRng) -> Vec<Segment<'a>> {
@@ -211,7 +273,10 @@ fn segments<'a>(script: &'a Script, rng: &mut SeededRng) -> Vec<Segment<'a>> {
                 ClientToServer => [0, 1],
                 ServerToClient => [1, 0],
             };
-            let place = StreamPlace { seq: said[mine], ack: Some(said[other]) };
+            let place = StreamPlace {
+                seq: said[mine],
+                ack: Some(said[other]),
+            };
             said[mine] = said[mine].plus(bytes.len() as u32);
             segments.push(Segment {
                 direction: say.direction,
@@ -240,10 +305,16 @@ struct Player {
 fn play(script: &Script, segments: &[Segment<'_>]) -> Vec<Row> {
     let schema = Arc::new(script.schema.clone());
     let wanted: Vec<_> = schema.ids().collect();
-    let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
+    let end = |n, port| Endpoint {
+        addr: Addr::v4([10, 0, 0, n]),
+        port,
+    };
     let mut player = Player {
         parser: (script.protocol.start)(),
-        taps: vec![ParserSubscription::new(0, TupleWriter::new(schema, &wanted))],
+        taps: vec![ParserSubscription::new(
+            0,
+            TupleWriter::new(schema, &wanted),
+        )],
         counters: ParserCounters::default(),
         flow: FlowContext {
             id: 1,
@@ -288,10 +359,18 @@ impl Player {
             self.show_gap(other, s.ts);
         }
         let (bytes, cut) = s.bytes.split_at(s.seen);
-        let piece = parsers::StreamSegment { bytes, ts: s.ts, place: s.place };
+        let piece = parsers::StreamSegment {
+            bytes,
+            ts: s.ts,
+            place: s.place,
+        };
         self.act(s.ts, |parser, out| parser.on_bytes(s.direction, piece, out));
         if !cut.is_empty() {
-            let gap = StreamGap { seq: piece.end(), len: cut.len() as u64, ts: s.ts };
+            let gap = StreamGap {
+                seq: piece.end(),
+                len: cut.len() as u64,
+                ts: s.ts,
+            };
             self.act(s.ts, |parser, out| parser.on_gap(s.direction, gap, out));
         }
     }
@@ -299,11 +378,17 @@ impl Player {
     fn show_gap(&mut self, direction: Direction, ts: Timestamp) {
         let missing = &mut self.missing[usize::from(direction == ServerToClient)];
         if let Some((seq, len)) = missing.take() {
-            self.act(ts, |parser, out| parser.on_gap(direction, StreamGap { seq, len, ts }, out));
+            self.act(ts, |parser, out| {
+                parser.on_gap(direction, StreamGap { seq, len, ts }, out)
+            });
         }
     }
 
-    fn act(&mut self, now: Timestamp, act: impl FnOnce(&mut dyn StreamParser, &mut ParserOutput<'_>)) {
+    fn act(
+        &mut self,
+        now: Timestamp,
+        act: impl FnOnce(&mut dyn StreamParser, &mut ParserOutput<'_>),
+    ) {
         let mut out = ParserOutput::new(&self.flow, now, &mut self.counters, &mut self.taps);
         act(self.parser.as_mut(), &mut out);
     }
@@ -335,5 +420,7 @@ fn show(batch: &Batch, id: FieldId, row: usize) -> Option<String> {
 
 /// A text of `len` random letters.
 pub fn text(rng: &mut SeededRng, len: u64) -> String {
-    (0..len).map(|_| char::from(b'a' + rng.below(26) as u8)).collect()
+    (0..len)
+        .map(|_| char::from(b'a' + rng.below(26) as u8))
+        .collect()
 }

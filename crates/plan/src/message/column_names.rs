@@ -48,8 +48,12 @@ impl ColumnNames<'_> {
         let of = match (column.computed_place(), self) {
             (Some(place), _) => proto::ColumnKindProto::Computed(place as u32),
             (None, ColumnNames::Inputs(inputs)) => {
-                let schema = inputs.get(usize::from(column.input)).map(|input| &input.schema);
-                let name = schema.and_then(|schema| schema.fields.get(field)).map(|f| f.name.to_string());
+                let schema = inputs
+                    .get(usize::from(column.input))
+                    .map(|input| &input.schema);
+                let name = schema
+                    .and_then(|schema| schema.fields.get(field))
+                    .map(|f| f.name.to_string());
                 let input = u32::from(column.input);
                 proto::ColumnKindProto::Input(proto::InputColumnProto {
                     input,
@@ -58,9 +62,14 @@ impl ColumnNames<'_> {
             }
             (None, ColumnNames::Result(shown)) => match shown.get(field) {
                 Some(ResultColumn::Group(place)) => proto::ColumnKindProto::Group(*place as u32),
-                Some(ResultColumn::Aggregate(place)) => proto::ColumnKindProto::Aggregate(*place as u32),
+                Some(ResultColumn::Aggregate(place)) => {
+                    proto::ColumnKindProto::Aggregate(*place as u32)
+                }
                 own => {
-                    let name = OWN.iter().find(|(known, _)| Some(known) == own).map(|(_, name)| *name);
+                    let name = OWN
+                        .iter()
+                        .find(|(known, _)| Some(known) == own)
+                        .map(|(_, name)| *name);
                     proto::ColumnKindProto::Result(name.unwrap_or_default().to_owned())
                 }
             },
@@ -71,7 +80,11 @@ impl ColumnNames<'_> {
 
 impl ColumnPlaces<'_> {
     /// Decodes a column.
-    pub fn read(self, column: Option<&proto::ColumnProto>, lacks: &mut UnmetRequirements) -> Option<Column> {
+    pub fn read(
+        self,
+        column: Option<&proto::ColumnProto>,
+        lacks: &mut UnmetRequirements,
+    ) -> Option<Column> {
         let Some(of) = column.and_then(|column| column.of.as_ref()) else {
             return lacks.malformed("a column is missing or of an unknown kind");
         };
@@ -82,19 +95,28 @@ impl ColumnPlaces<'_> {
                 Err(_) => lacks.malformed("an unknown computed column"),
             },
             (proto::ColumnKindProto::Input(column), ColumnPlaces::Inputs(schemas)) => {
-                let input = usize::try_from(column.input).ok().and_then(|input| schemas.get(input));
+                let input = usize::try_from(column.input)
+                    .ok()
+                    .and_then(|input| schemas.get(input));
                 let Some(schema) = input else {
                     return lacks.malformed(format!("unknown input {}", column.input));
                 };
                 let field = named(schema.as_deref()?, &column.name, lacks)?;
-                Some(Column { input: u16::try_from(column.input).ok()?, field })
+                Some(Column {
+                    input: u16::try_from(column.input).ok()?,
+                    field,
+                })
             }
-            (proto::ColumnKindProto::Group(place), ColumnPlaces::Result(shown)) => {
-                result(shown, usize::try_from(*place).map(ResultColumn::Group).ok(), lacks)
-            }
-            (proto::ColumnKindProto::Aggregate(place), ColumnPlaces::Result(shown)) => {
-                result(shown, usize::try_from(*place).map(ResultColumn::Aggregate).ok(), lacks)
-            }
+            (proto::ColumnKindProto::Group(place), ColumnPlaces::Result(shown)) => result(
+                shown,
+                usize::try_from(*place).map(ResultColumn::Group).ok(),
+                lacks,
+            ),
+            (proto::ColumnKindProto::Aggregate(place), ColumnPlaces::Result(shown)) => result(
+                shown,
+                usize::try_from(*place).map(ResultColumn::Aggregate).ok(),
+                lacks,
+            ),
             (proto::ColumnKindProto::Result(name), ColumnPlaces::Result(shown)) => {
                 match OWN.iter().find(|(_, known)| known == name) {
                     Some((own, _)) => result(shown, Some(*own), lacks),
@@ -110,7 +132,10 @@ impl ColumnPlaces<'_> {
 pub fn named(schema: &Schema, name: &str, lacks: &mut UnmetRequirements) -> Option<FieldId> {
     let found = schema.find(name);
     if found.is_none() {
-        lacks.add(UnmetRequirement::Column { parser: schema.name.to_string(), column: shortened(name) });
+        lacks.add(UnmetRequirement::Column {
+            parser: schema.name.to_string(),
+            column: shortened(name),
+        });
     }
     found
 }
@@ -122,7 +147,10 @@ fn result(
 ) -> Option<Column> {
     let place = wanted.and_then(|wanted| shown.iter().position(|column| *column == wanted));
     match place.and_then(|place| u16::try_from(place).ok()) {
-        Some(field) => Some(Column { input: 0, field: FieldId(field) }),
+        Some(field) => Some(Column {
+            input: 0,
+            field: FieldId(field),
+        }),
         None => lacks.malformed("an unknown column of a result"),
     }
 }

@@ -47,7 +47,11 @@ pub fn read_computed(
     for one in sent {
         let computed = {
             let known = |column: Column| match column.computed_place() {
-                Some(place) => read.get(place).cloned().flatten().map(|computed| computed.field),
+                Some(place) => read
+                    .get(place)
+                    .cloned()
+                    .flatten()
+                    .map(|computed| computed.field),
                 None => field(column),
             };
             read_one(one, places, &known, lacks)
@@ -83,7 +87,11 @@ fn read_one(
         doc: sent.doc.clone().into(),
         redact,
     };
-    Some(ComputedField { field, text: sent.text.clone(), expr })
+    Some(ComputedField {
+        field,
+        text: sent.text.clone(),
+        expr,
+    })
 }
 
 /// Methods of two parsers may share a name: only that of the renamed column is accepted.

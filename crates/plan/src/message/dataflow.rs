@@ -26,21 +26,30 @@ pub fn dataflow(of: &Dataflow) -> proto::DataflowProto {
         columns: sent_columns(&input.schema, &input.columns),
         filter: input.filter.as_ref().map(|filter| condition(filter, names)),
     };
-    let columns =
-        |list: &Vec<Column>| proto::ColumnsProto { list: list.iter().map(|c| names.sent(*c)).collect() };
+    let columns = |list: &Vec<Column>| proto::ColumnsProto {
+        list: list.iter().map(|c| names.sent(*c)).collect(),
+    };
     proto::DataflowProto {
         inputs: of.inputs.iter().map(input).collect(),
         filter: of.filter.as_ref().map(|filter| condition(filter, names)),
         pipelines: of.pipelines.iter().map(|p| pipeline(p, names)).collect(),
         computed: computed(&of.computed, names),
         select: of.rows.select.as_ref().map(columns),
-        order: of.rows.order.iter().map(|(column, direction)| key(*column, *direction, names)).collect(),
+        order: of
+            .rows
+            .order
+            .iter()
+            .map(|(column, direction)| key(*column, *direction, names))
+            .collect(),
         rows_max: of.rows.rows_max,
     }
 }
 
 fn key(column: Column, direction: SortDirection, names: ColumnNames<'_>) -> proto::SortKeyProto {
-    proto::SortKeyProto { column: Some(names.sent(column)), direction: direction.word().to_owned() }
+    proto::SortKeyProto {
+        column: Some(names.sent(column)),
+        direction: direction.word().to_owned(),
+    }
 }
 
 /// Decodes a dataflow.
@@ -50,20 +59,39 @@ pub fn read_dataflow(
     lacks: &mut UnmetRequirements,
 ) -> Option<Dataflow> {
     lacks.at_most("inputs", sent.inputs.len(), INPUTS_MAX)?;
-    let schemas: Vec<Option<Arc<Schema>>> =
-        sent.inputs.iter().map(|input| registry.read(input.schema.as_ref(), lacks)).collect();
+    let schemas: Vec<Option<Arc<Schema>>> = sent
+        .inputs
+        .iter()
+        .map(|input| registry.read(input.schema.as_ref(), lacks))
+        .collect();
     let places = ColumnPlaces::Inputs(&schemas);
-    let inputs: Vec<Option<DataflowInput>> =
-        sent.inputs.iter().zip(&schemas).map(|(i, schema)| input(i, schema, places, lacks)).collect();
+    let inputs: Vec<Option<DataflowInput>> = sent
+        .inputs
+        .iter()
+        .zip(&schemas)
+        .map(|(i, schema)| input(i, schema, places, lacks))
+        .collect();
     let filter = optional(&sent.filter, places, lacks);
-    let computed = read_computed(&sent.computed, places, &|column| field_of(&schemas, column), lacks);
+    let computed = read_computed(
+        &sent.computed,
+        places,
+        &|column| field_of(&schemas, column),
+        lacks,
+    );
     let rows = rows(sent, places, lacks);
     lacks.at_most("pipelines", sent.pipelines.len(), PIPELINES_MAX)?;
     let field = |column: Column| match column.computed_place() {
-        Some(place) => computed.as_ref().and_then(|list| list.get(place)).map(|c| c.field.clone()),
+        Some(place) => computed
+            .as_ref()
+            .and_then(|list| list.get(place))
+            .map(|c| c.field.clone()),
         None => field_of(&schemas, column),
     };
-    let pipelines: Vec<_> = sent.pipelines.iter().map(|p| read_pipeline(p, places, &field, lacks)).collect();
+    let pipelines: Vec<_> = sent
+        .pipelines
+        .iter()
+        .map(|p| read_pipeline(p, places, &field, lacks))
+        .collect();
     Some(Dataflow {
         inputs: inputs.into_iter().collect::<Option<_>>()?,
         filter: filter?,
@@ -94,7 +122,11 @@ fn input(
     let filter = optional(&sent.filter, places, lacks);
     let schema = schema.clone()?;
     let columns = read_columns(&schema, &sent.columns, lacks);
-    Some(DataflowInput { schema, columns: columns?, filter: filter? })
+    Some(DataflowInput {
+        schema,
+        columns: columns?,
+        filter: filter?,
+    })
 }
 
 fn rows(
@@ -103,11 +135,23 @@ fn rows(
     lacks: &mut UnmetRequirements,
 ) -> Option<RawRows> {
     let selected = sent.select.as_ref().map_or(0, |columns| columns.list.len());
-    lacks.at_most("columns and keys", selected.max(sent.order.len()), LISTED_MAX)?;
+    lacks.at_most(
+        "columns and keys",
+        selected.max(sent.order.len()),
+        LISTED_MAX,
+    )?;
     let select = sent.select.as_ref().map(|columns| {
-        columns.list.iter().map(|column| places.read(Some(column), lacks)).collect::<Vec<_>>()
+        columns
+            .list
+            .iter()
+            .map(|column| places.read(Some(column), lacks))
+            .collect::<Vec<_>>()
     });
-    let order: Vec<_> = sent.order.iter().map(|key| read_key(key, places, lacks)).collect();
+    let order: Vec<_> = sent
+        .order
+        .iter()
+        .map(|key| read_key(key, places, lacks))
+        .collect();
     Some(RawRows {
         select: match select {
             Some(columns) => Some(columns.into_iter().collect::<Option<_>>()?),

@@ -14,12 +14,18 @@ pub trait EnumWord: Copy + PartialEq + 'static {
 
     /// The value's word.
     fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(value, _)| *value == self).map_or("", |(_, word)| word)
+        Self::WORDS
+            .iter()
+            .find(|(value, _)| *value == self)
+            .map_or("", |(_, word)| word)
     }
 
     /// The word's value.
     fn of_word(word: &str) -> Option<Self> {
-        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(value, _)| *value)
+        Self::WORDS
+            .iter()
+            .find(|(_, known)| *known == word)
+            .map(|(value, _)| *value)
     }
 
     /// The word's value; an unknown word is recorded in `lacks`.
@@ -68,8 +74,10 @@ impl EnumWord for TapSelection {
 
 impl EnumWord for SortDirection {
     const LIST: &'static str = "order";
-    const WORDS: &'static [(SortDirection, &'static str)] =
-        &[(SortDirection::Ascending, "ascending"), (SortDirection::Descending, "descending")];
+    const WORDS: &'static [(SortDirection, &'static str)] = &[
+        (SortDirection::Ascending, "ascending"),
+        (SortDirection::Descending, "descending"),
+    ];
 }
 
 impl EnumWord for ComparisonOperator {

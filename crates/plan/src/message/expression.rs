@@ -8,8 +8,8 @@ use super::enum_words::EnumWord;
 use super::proto;
 use super::refusal::UnmetRequirements;
 use crate::expr::{
-    ArithmeticOperator, CaseSensitivity, ComparisonOperator, Expr, Literal, Predicate, RegexPattern,
-    TextFunction,
+    ArithmeticOperator, CaseSensitivity, ComparisonOperator, Expr, Literal, Predicate,
+    RegexPattern, TextFunction,
 };
 
 /// Maximum nesting depth. A query has at most 64 levels of parentheses, each of which adds a few levels, and 256
@@ -20,16 +20,26 @@ pub const PATTERNS_MAX: usize = 1024;
 
 /// Encodes a condition.
 pub fn condition(predicate: &Predicate, names: ColumnNames<'_>) -> proto::ExpressionProto {
-    let mut writer = ExpressionWriter { names, steps: Vec::new() };
+    let mut writer = ExpressionWriter {
+        names,
+        steps: Vec::new(),
+    };
     writer.condition(predicate);
-    proto::ExpressionProto { steps: writer.steps }
+    proto::ExpressionProto {
+        steps: writer.steps,
+    }
 }
 
 /// Encodes a value.
 pub fn value(expr: &Expr, names: ColumnNames<'_>) -> proto::ExpressionProto {
-    let mut writer = ExpressionWriter { names, steps: Vec::new() };
+    let mut writer = ExpressionWriter {
+        names,
+        steps: Vec::new(),
+    };
     writer.value(expr);
-    proto::ExpressionProto { steps: writer.steps }
+    proto::ExpressionProto {
+        steps: writer.steps,
+    }
 }
 
 /// Decodes a condition.
@@ -81,12 +91,20 @@ impl ExpressionWriter<'_> {
                 self.condition(inner);
                 self.step("not", 1);
             }
-            Predicate::Compare { column, op, literal: of } => {
+            Predicate::Compare {
+                column,
+                op,
+                literal: of,
+            } => {
                 let step = self.step(&format!("is_{}", op.word()), 0);
                 step.column = Some(names.sent(*column));
                 step.literals = vec![literal(of)];
             }
-            Predicate::Like { column, pattern, case } => {
+            Predicate::Like {
+                column,
+                pattern,
+                case,
+            } => {
                 let step = self.step(cased(*case, "like", "ilike"), 0);
                 step.column = Some(names.sent(*column));
                 step.texts = vec![pattern.clone()];
@@ -150,7 +168,8 @@ impl ExpressionWriter<'_> {
                 (step.texts, step.numbers) = (vec![by.clone()], vec![*place]);
             }
             TextFunction::Extract(regex) => {
-                self.of(of, cased(regex.case, "extract", "iextract")).texts = vec![regex.pattern.clone()];
+                self.of(of, cased(regex.case, "extract", "iextract")).texts =
+                    vec![regex.pattern.clone()];
             }
             TextFunction::Replace(regex, with) => {
                 self.of(of, cased(regex.case, "replace", "ireplace")).texts =
@@ -172,7 +191,11 @@ impl ExpressionWriter<'_> {
 }
 
 fn cased(case: CaseSensitivity, sensitive: &'static str, ignored: &'static str) -> &'static str {
-    if case == CaseSensitivity::Sensitive { sensitive } else { ignored }
+    if case == CaseSensitivity::Sensitive {
+        sensitive
+    } else {
+        ignored
+    }
 }
 
 enum StackItem {
@@ -203,7 +226,9 @@ impl StackOperands {
     }
 
     fn values(&mut self) -> Option<Vec<Expr>> {
-        (0..self.0.len()).map(|_| self.value().map(|value| *value)).collect()
+        (0..self.0.len())
+            .map(|_| self.value().map(|value| *value))
+            .collect()
     }
 }
 
@@ -221,7 +246,10 @@ fn read(
         let taken = stack.split_off(rest);
         let depth = 1 + taken.iter().map(|(_, depth)| *depth).max().unwrap_or(0);
         lacks.at_most("expressions within expressions", depth, DEPTH_MAX)?;
-        stack.push((read_step(step, StackOperands(taken.into_iter()), places, lacks)?, depth));
+        stack.push((
+            read_step(step, StackOperands(taken.into_iter()), places, lacks)?,
+            depth,
+        ));
     }
     match (stack.pop(), stack.is_empty()) {
         (Some((item, _)), true) => Some(item),
@@ -236,15 +264,27 @@ fn read_step(
     places: ColumnPlaces<'_>,
     lacks: &mut UnmetRequirements,
 ) -> Option<StackItem> {
-    let proto::StepProto { name, column, literals, numbers, texts, .. } = step;
+    let proto::StepProto {
+        name,
+        column,
+        literals,
+        numbers,
+        texts,
+        ..
+    } = step;
     let taken = operands.0.len();
     let column_read = match column {
         Some(column) => Some(places.read(Some(column), lacks)?),
         None => None,
     };
-    let literals: Vec<Literal> = literals.iter().map(|of| read_literal(of, lacks)).collect::<Option<_>>()?;
+    let literals: Vec<Literal> = literals
+        .iter()
+        .map(|of| read_literal(of, lacks))
+        .collect::<Option<_>>()?;
     let item = match column_read {
-        Some(column) if taken == 0 && numbers.is_empty() => of_column(name, column, literals, texts, lacks),
+        Some(column) if taken == 0 && numbers.is_empty() => {
+            of_column(name, column, literals, texts, lacks)
+        }
         Some(_) => None,
         None => match (&literals[..], &numbers[..], &texts[..]) {
             ([literal], [], []) if name == "literal" && taken == 0 => {
@@ -272,21 +312,31 @@ fn of_column(
         ("column", 0, []) => return Some(StackItem::Value(Expr::Column(column))),
         ("is_null", 0, []) => Predicate::IsNull(column),
         ("in", _, []) => Predicate::In { column, literals },
-        ("like", 0, [pattern]) => {
-            Predicate::Like { column, pattern: pattern.clone(), case: CaseSensitivity::Sensitive }
-        }
-        ("ilike", 0, [pattern]) => {
-            Predicate::Like { column, pattern: pattern.clone(), case: CaseSensitivity::Ignored }
-        }
-        ("matches", 0, [pattern]) => {
-            Predicate::Matches { column, regex: regex(pattern, CaseSensitivity::Sensitive, lacks) }
-        }
-        ("imatches", 0, [pattern]) => {
-            Predicate::Matches { column, regex: regex(pattern, CaseSensitivity::Ignored, lacks) }
-        }
+        ("like", 0, [pattern]) => Predicate::Like {
+            column,
+            pattern: pattern.clone(),
+            case: CaseSensitivity::Sensitive,
+        },
+        ("ilike", 0, [pattern]) => Predicate::Like {
+            column,
+            pattern: pattern.clone(),
+            case: CaseSensitivity::Ignored,
+        },
+        ("matches", 0, [pattern]) => Predicate::Matches {
+            column,
+            regex: regex(pattern, CaseSensitivity::Sensitive, lacks),
+        },
+        ("imatches", 0, [pattern]) => Predicate::Matches {
+            column,
+            regex: regex(pattern, CaseSensitivity::Ignored, lacks),
+        },
         (_, 1, []) => {
             let op = ComparisonOperator::of_word(name.strip_prefix("is_")?)?;
-            Predicate::Compare { column, op, literal: literals.pop()? }
+            Predicate::Compare {
+                column,
+                op,
+                literal: literals.pop()?,
+            }
         }
         _ => return None,
     };
@@ -303,22 +353,34 @@ fn of_operands(
     use TextFunction::{Extract, Lower, Replace, Split, Upper, UrlQuery};
     let value = match (name, numbers, texts) {
         ("and", [], []) => {
-            return operands.conditions().map(|parts| StackItem::Condition(Predicate::And(parts)));
+            return operands
+                .conditions()
+                .map(|parts| StackItem::Condition(Predicate::And(parts)));
         }
         ("or", [], []) => {
-            return operands.conditions().map(|parts| StackItem::Condition(Predicate::Or(parts)));
+            return operands
+                .conditions()
+                .map(|parts| StackItem::Condition(Predicate::Or(parts)));
         }
         ("not", [], []) => {
-            return operands.condition().map(|inner| StackItem::Condition(Predicate::Not(Box::new(inner))));
+            return operands
+                .condition()
+                .map(|inner| StackItem::Condition(Predicate::Not(Box::new(inner))));
         }
         ("null", [], []) => Expr::Null,
         ("test", [], []) => Expr::Test(Box::new(operands.condition()?)),
-        ("if", [], []) => Expr::If(Box::new(operands.condition()?), operands.value()?, operands.value()?),
+        ("if", [], []) => Expr::If(
+            Box::new(operands.condition()?),
+            operands.value()?,
+            operands.value()?,
+        ),
         ("coalesce", [], []) => Expr::Coalesce(operands.values()?),
         ("trunc", [step], []) => Expr::Trunc(operands.value()?, *step),
-        ("subnet", [v4, v6], []) => {
-            Expr::Subnet(operands.value()?, u8::try_from(*v4).ok()?, u8::try_from(*v6).ok()?)
-        }
+        ("subnet", [v4, v6], []) => Expr::Subnet(
+            operands.value()?,
+            u8::try_from(*v4).ok()?,
+            u8::try_from(*v6).ok()?,
+        ),
         ("length", [], []) => Expr::Length(operands.value()?),
         ("lower", [], []) => Expr::Text(operands.value()?, Lower),
         ("upper", [], []) => Expr::Text(operands.value()?, Upper),
@@ -332,7 +394,10 @@ fn of_operands(
             let regex = regex(pattern, case_of(name), lacks);
             Expr::Text(operands.value()?, Replace(regex, with.clone()))
         }
-        (_, [], []) => match (ArithmeticOperator::of_word(name), ComparisonOperator::of_word(name)) {
+        (_, [], []) => match (
+            ArithmeticOperator::of_word(name),
+            ComparisonOperator::of_word(name),
+        ) {
             (Some(op), _) => Expr::Arithmetic(operands.value()?, op, operands.value()?),
             (_, Some(op)) => Expr::Compare(operands.value()?, op, operands.value()?),
             _ => return None,
@@ -343,14 +408,21 @@ fn of_operands(
 }
 
 fn case_of(name: &str) -> CaseSensitivity {
-    if name.starts_with('i') { CaseSensitivity::Ignored } else { CaseSensitivity::Sensitive }
+    if name.starts_with('i') {
+        CaseSensitivity::Ignored
+    } else {
+        CaseSensitivity::Sensitive
+    }
 }
 
 /// Compilation is postponed until the whole plan is decoded without errors.
 fn regex(pattern: &str, case: CaseSensitivity, lacks: &mut UnmetRequirements) -> RegexPattern {
     lacks.patterns += 1;
     let _ = lacks.at_most("regular expressions", lacks.patterns, PATTERNS_MAX);
-    RegexPattern { pattern: pattern.to_owned(), case }
+    RegexPattern {
+        pattern: pattern.to_owned(),
+        case,
+    }
 }
 
 fn literal(of: &Literal) -> proto::LiteralProto {
@@ -391,13 +463,17 @@ pub fn address(ip: IpAddr) -> Vec<u8> {
 /// Decodes an address.
 pub fn read_address(bytes: &[u8], lacks: &mut UnmetRequirements) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
-    let ip = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| IpAddr::V6(Ipv6Addr::from(octets))));
+    let ip = v4
+        .or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| IpAddr::V6(Ipv6Addr::from(octets))));
     ip.ok().or_else(|| lacks.malformed("an invalid address"))
 }
 
 /// Encodes a network.
 pub fn net(ip: IpAddr, prefix: u8) -> proto::NetProto {
-    proto::NetProto { address: address(ip), prefix: prefix.into() }
+    proto::NetProto {
+        address: address(ip),
+        prefix: prefix.into(),
+    }
 }
 
 /// Decodes a network.

@@ -68,7 +68,10 @@ impl MonitorFinalReport {
     /// The counter with this name.
     #[must_use]
     pub fn count(&self, name: &str) -> Option<u64> {
-        self.counts.iter().find(|(counted, _)| counted == name).map(|(_, n)| *n)
+        self.counts
+            .iter()
+            .find(|(counted, _)| counted == name)
+            .map(|(_, n)| *n)
     }
 
     /// Encodes the report.
@@ -80,7 +83,10 @@ impl MonitorFinalReport {
             MonitorEndReason::Stopped => ("stopped", None),
             MonitorEndReason::Failed(text) => ("failed", Some(text.clone())),
         };
-        let count = |(name, count): &(String, u64)| CountProto { name: name.clone(), count: *count };
+        let count = |(name, count): &(String, u64)| CountProto {
+            name: name.clone(),
+            count: *count,
+        };
         let fault = |fault: &InputFault| FaultProto {
             path: fault.path.clone(),
             offset: fault.offset,
@@ -112,10 +118,14 @@ impl MonitorFinalReport {
     pub fn decode(bytes: &[u8]) -> Result<MonitorFinalReport, MessageRefusal> {
         if bytes.len() > CLOSING_BYTES_MAX {
             return Err(MessageRefusal {
-                lacks: vec![UnmetRequirement::TooMany { what: "bytes", max: CLOSING_BYTES_MAX }],
+                lacks: vec![UnmetRequirement::TooMany {
+                    what: "bytes",
+                    max: CLOSING_BYTES_MAX,
+                }],
             });
         }
-        let form = FinalReportProto::decode(bytes).map_err(|e| MessageRefusal::malformed(e.to_string()))?;
+        let form = FinalReportProto::decode(bytes)
+            .map_err(|e| MessageRefusal::malformed(e.to_string()))?;
         let mut lacks = UnmetRequirements::default();
         let read = read(form, &mut lacks);
         lacks.or(read)
@@ -124,7 +134,11 @@ impl MonitorFinalReport {
 
 fn read(form: FinalReportProto, lacks: &mut UnmetRequirements) -> Option<MonitorFinalReport> {
     lacks.head((form.version, &form.needs), (CLOSING_FORM, &FEATURES))?;
-    let most = form.counts.len().max(form.errors.len()).max(form.panics.len());
+    let most = form
+        .counts
+        .len()
+        .max(form.errors.len())
+        .max(form.panics.len());
     lacks.at_most("counts, errors or panics", most, LISTED_MAX)?;
     let counts: Vec<(String, u64)> = form.counts.into_iter().map(|c| (c.name, c.count)).collect();
     if let Some(name) = twice(&counts) {
@@ -137,7 +151,10 @@ fn read(form: FinalReportProto, lacks: &mut UnmetRequirements) -> Option<Monitor
         ("failed", Some(text)) => MonitorEndReason::Failed(text),
         (word, _) => return lacks.word("end", word),
     };
-    if form.sampling_lowest.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
+    if form
+        .sampling_lowest
+        .is_some_and(|rate| !(0.0..=1.0).contains(&rate))
+    {
         return lacks.malformed("an invalid sampling rate");
     }
     let fault = |fault: FaultProto| InputFault {
@@ -163,7 +180,10 @@ fn read(form: FinalReportProto, lacks: &mut UnmetRequirements) -> Option<Monitor
 fn twice(counts: &[(String, u64)]) -> Option<String> {
     let mut names: Vec<&str> = counts.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
-    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| shortened(pair[0]))
+    names
+        .windows(2)
+        .find(|pair| pair[0] == pair[1])
+        .map(|pair| shortened(pair[0]))
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -34,7 +34,9 @@ use tuple::Schema;
 pub use computed::COMPUTED_MAX;
 pub use dataflow::LISTED_MAX;
 pub use expression::{DEPTH_MAX, PATTERNS_MAX};
-pub use final_report::{CLOSING_BYTES_MAX, CLOSING_FORM, InputFault, MonitorEndReason, MonitorFinalReport};
+pub use final_report::{
+    CLOSING_BYTES_MAX, CLOSING_FORM, InputFault, MonitorEndReason, MonitorFinalReport,
+};
 pub use monitor::ADDRESSES_MAX;
 pub use order::{CaptureSpec, JobOrder, ORDER_BYTES_MAX, ORDER_FORM, RedactionKey};
 pub use pipeline::{PARTS_MAX, PIPELINES_MAX};
@@ -82,21 +84,33 @@ fn needs(plan: &Plan) -> Vec<String> {
 ///
 /// # Errors
 /// If the message is invalid or requires features that this program lacks.
-pub fn decode(bytes: &[u8], schemas: &dyn Fn(&str) -> Option<Arc<Schema>>) -> Result<Plan, MessageRefusal> {
+pub fn decode(
+    bytes: &[u8],
+    schemas: &dyn Fn(&str) -> Option<Arc<Schema>>,
+) -> Result<Plan, MessageRefusal> {
     if bytes.len() > BYTES_MAX {
         return Err(MessageRefusal {
-            lacks: vec![UnmetRequirement::TooMany { what: "bytes", max: BYTES_MAX }],
+            lacks: vec![UnmetRequirement::TooMany {
+                what: "bytes",
+                max: BYTES_MAX,
+            }],
         });
     }
-    let message = proto::PlanProto::decode(bytes).map_err(|e| MessageRefusal::malformed(e.to_string()))?;
+    let message =
+        proto::PlanProto::decode(bytes).map_err(|e| MessageRefusal::malformed(e.to_string()))?;
     let mut lacks = UnmetRequirements::default();
     let read = read(&message, &mut SchemaCatalog::new(schemas), &mut lacks);
     let plan = lacks.or(read)?;
     match validate::check(&plan) {
         unsound if unsound.is_empty() => Ok(plan),
         unsound => {
-            let lacks = unsound.into_iter().take(LACKS_MAX).map(UnmetRequirement::Malformed);
-            Err(MessageRefusal { lacks: lacks.collect() })
+            let lacks = unsound
+                .into_iter()
+                .take(LACKS_MAX)
+                .map(UnmetRequirement::Malformed);
+            Err(MessageRefusal {
+                lacks: lacks.collect(),
+            })
         }
     }
 }
@@ -111,7 +125,11 @@ fn read(
     let monitor = monitor.and_then(|sent| monitor::read_monitor(sent, registry, lacks));
     let dataflow = lacks.required(&message.dataflow, "the dataflow");
     let dataflow = dataflow.and_then(|sent| dataflow::read_dataflow(sent, registry, lacks));
-    Some(Plan { query: message.query.clone(), monitor: monitor?, dataflow: dataflow? })
+    Some(Plan {
+        query: message.query.clone(),
+        monitor: monitor?,
+        dataflow: dataflow?,
+    })
 }
 
 #[cfg(test)]

@@ -22,7 +22,10 @@ pub fn monitor(spec: &MonitorSpec) -> proto::MonitorSpecProto {
     };
     let parser = |parser: &ParserUse| {
         let schema: &Schema = &parser.schema;
-        proto::ParserUseProto { schema: Some(sent(schema)), columns: sent_columns(schema, &parser.columns) }
+        proto::ParserUseProto {
+            schema: Some(sent(schema)),
+            columns: sent_columns(schema, &parser.columns),
+        }
     };
     proto::MonitorSpecProto {
         parsers: spec.parsers.iter().map(parser).collect(),
@@ -35,12 +38,19 @@ pub fn monitor(spec: &MonitorSpec) -> proto::MonitorSpecProto {
         sample_seed: spec.sample_seed,
         start_ns: spec.span.start_ns,
         end_ns: spec.span.end_ns,
-        taps: if spec.taps == TapSelection::default() { String::new() } else { spec.taps.word().to_owned() },
+        taps: if spec.taps == TapSelection::default() {
+            String::new()
+        } else {
+            spec.taps.word().to_owned()
+        },
     }
 }
 
 fn address(of: &AddressMatch) -> proto::AddressMatchProto {
-    proto::AddressMatchProto { net: of.net.map(|(ip, prefix)| net(ip, prefix)), port: of.port.map(u32::from) }
+    proto::AddressMatchProto {
+        net: of.net.map(|(ip, prefix)| net(ip, prefix)),
+        port: of.port.map(u32::from),
+    }
 }
 
 /// Decodes the specification of a monitor.
@@ -50,7 +60,11 @@ pub fn read_monitor(
     lacks: &mut UnmetRequirements,
 ) -> Option<MonitorSpec> {
     lacks.at_most("parsers", sent.parsers.len(), INPUTS_MAX)?;
-    let parsers: Vec<_> = sent.parsers.iter().map(|parser| read_parser(parser, registry, lacks)).collect();
+    let parsers: Vec<_> = sent
+        .parsers
+        .iter()
+        .map(|parser| read_parser(parser, registry, lacks))
+        .collect();
     let sample = match (sent.sample.as_str(), sent.fraction) {
         ("all", None) => Some(SampleMode::All),
         ("auto", None) => Some(SampleMode::Auto),
@@ -68,8 +82,14 @@ pub fn read_monitor(
         parsers: parsers.into_iter().collect::<Option<_>>()?,
         clients: clients?,
         servers: servers?,
-        limit: QueryLimit { packets: sent.packets_max, nanos: sent.nanos_max },
-        span: TimeSpan { start_ns: sent.start_ns, end_ns: sent.end_ns },
+        limit: QueryLimit {
+            packets: sent.packets_max,
+            nanos: sent.nanos_max,
+        },
+        span: TimeSpan {
+            start_ns: sent.start_ns,
+            end_ns: sent.end_ns,
+        },
         sample: sample?,
         sample_seed: sent.sample_seed,
         taps: taps?,
@@ -82,15 +102,24 @@ fn read_parser(
     lacks: &mut UnmetRequirements,
 ) -> Option<ParserUse> {
     let schema = registry.read(sent.schema.as_ref(), lacks)?;
-    Some(ParserUse { columns: read_columns(&schema, &sent.columns, lacks)?, schema })
+    Some(ParserUse {
+        columns: read_columns(&schema, &sent.columns, lacks)?,
+        schema,
+    })
 }
 
-fn addresses(sent: &[proto::AddressMatchProto], lacks: &mut UnmetRequirements) -> Option<Vec<AddressMatch>> {
+fn addresses(
+    sent: &[proto::AddressMatchProto],
+    lacks: &mut UnmetRequirements,
+) -> Option<Vec<AddressMatch>> {
     lacks.at_most("addresses", sent.len(), ADDRESSES_MAX)?;
     sent.iter().map(|of| read_address(of, lacks)).collect()
 }
 
-fn read_address(sent: &proto::AddressMatchProto, lacks: &mut UnmetRequirements) -> Option<AddressMatch> {
+fn read_address(
+    sent: &proto::AddressMatchProto,
+    lacks: &mut UnmetRequirements,
+) -> Option<AddressMatch> {
     let net = match &sent.net {
         Some(net) => Some(read_net(net, lacks)?),
         None => None,

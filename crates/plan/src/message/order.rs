@@ -136,7 +136,11 @@ impl JobOrder {
     pub fn encode(&self) -> Vec<u8> {
         let form = JobOrderProto {
             version: ORDER_FORM,
-            needs: if self.topics.is_empty() { Vec::new() } else { vec![TOPICS.to_owned()] },
+            needs: if self.topics.is_empty() {
+                Vec::new()
+            } else {
+                vec![TOPICS.to_owned()]
+            },
             job: self.job,
             generation: self.generation,
             attempt: self.attempt,
@@ -171,10 +175,14 @@ impl JobOrder {
     ) -> Result<JobOrder, MessageRefusal> {
         if bytes.len() > ORDER_BYTES_MAX {
             return Err(MessageRefusal {
-                lacks: vec![UnmetRequirement::TooMany { what: "bytes", max: ORDER_BYTES_MAX }],
+                lacks: vec![UnmetRequirement::TooMany {
+                    what: "bytes",
+                    max: ORDER_BYTES_MAX,
+                }],
             });
         }
-        let form = JobOrderProto::decode(bytes).map_err(|e| MessageRefusal::malformed(e.to_string()))?;
+        let form =
+            JobOrderProto::decode(bytes).map_err(|e| MessageRefusal::malformed(e.to_string()))?;
         let mut lacks = UnmetRequirements::default();
         let read = read(form, schemas, &mut lacks);
         lacks.or(read)
@@ -202,9 +210,14 @@ fn read(
         Err(_) => lacks.malformed("a key of another length"),
     };
     let taps = taps((&form.taps_own, &form.taps_others), form.taps_count, lacks);
-    let workers = lacks.required(&form.workers, "the end of the orders").copied();
+    let workers = lacks
+        .required(&form.workers, "the end of the orders")
+        .copied();
     let capture = match form.packets.as_str() {
-        INTERFACES => Some(CaptureSpec { interfaces: form.names, filter: form.filter }),
+        INTERFACES => Some(CaptureSpec {
+            interfaces: form.names,
+            filter: form.filter,
+        }),
         word => lacks.word("input", word),
     };
     Some(JobOrder {
@@ -219,7 +232,10 @@ fn read(
         cpu_millis: form.cpu_millis,
         workers: workers?,
         taps: taps?,
-        origin: AgentOrigin { agent: form.agent, labels: form.labels },
+        origin: AgentOrigin {
+            agent: form.agent,
+            labels: form.labels,
+        },
         topics: topics?,
     })
 }
@@ -227,7 +243,10 @@ fn read(
 /// Decodes the topics. If an order is truncated before them, `needs` still names them.
 fn topics(form: &JobOrderProto, lacks: &mut UnmetRequirements) -> Option<Vec<String>> {
     let topics = form.topics.iter().flat_map(|topics| topics.split(' '));
-    let topics: Vec<String> = topics.filter(|topic| !topic.is_empty()).map(str::to_owned).collect();
+    let topics: Vec<String> = topics
+        .filter(|topic| !topic.is_empty())
+        .map(str::to_owned)
+        .collect();
     if form.needs.iter().any(|need| need == TOPICS) == topics.is_empty() {
         return lacks.malformed("incomplete topics");
     }
@@ -246,9 +265,18 @@ fn taps(
     if own.len() + others.len() != count.unwrap_or(0) as usize {
         return lacks.malformed("an incomplete table of addresses");
     }
-    lacks.at_most("addresses of taps", own.len().max(others.len()), ADDRESSES_MAX)?;
+    lacks.at_most(
+        "addresses of taps",
+        own.len().max(others.len()),
+        ADDRESSES_MAX,
+    )?;
     let mut read = |sent: &[Vec<u8>]| -> Option<Vec<IpAddr>> {
-        sent.iter().map(|bytes| read_address(bytes, lacks)).collect()
+        sent.iter()
+            .map(|bytes| read_address(bytes, lacks))
+            .collect()
     };
-    Some(TapTable { own: read(own)?, others: read(others)? })
+    Some(TapTable {
+        own: read(own)?,
+        others: read(others)?,
+    })
 }

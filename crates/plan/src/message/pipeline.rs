@@ -10,8 +10,8 @@ use super::proto;
 use super::refusal::UnmetRequirements;
 use super::selection::{read_selection, selection};
 use crate::dataflow::{
-    AggregateColumn, AggregateFunction, AggregatedValue, GroupBy, Pipeline, ResultSelection, ShareTotal,
-    TopK, Window,
+    AggregateColumn, AggregateFunction, AggregatedValue, GroupBy, Pipeline, ResultSelection,
+    ShareTotal, TopK, Window,
 };
 use crate::expr::Column;
 
@@ -32,8 +32,14 @@ const PLAIN: [(AggregateFunction, &str); 12] = [
     (AggregateFunction::Hist, "hist"),
     (AggregateFunction::Cdf, "cdf"),
     (AggregateFunction::Throughput, "throughput"),
-    (AggregateFunction::Share(ShareTotal::Tuples), "share_of_tuples"),
-    (AggregateFunction::Share(ShareTotal::Values), "share_of_values"),
+    (
+        AggregateFunction::Share(ShareTotal::Tuples),
+        "share_of_tuples",
+    ),
+    (
+        AggregateFunction::Share(ShareTotal::Values),
+        "share_of_values",
+    ),
 ];
 
 /// Encodes a pipeline.
@@ -52,12 +58,21 @@ pub fn pipeline(of: &Pipeline, names: ColumnNames<'_>) -> proto::PipelineProto {
         value_required: of.value_required,
         group: of.group.iter().map(group).collect(),
         aggregates: of.aggregates.iter().map(|a| aggregated(a, names)).collect(),
-        top_k: of.top_k.map(|top| proto::TopKProto { k: top.k as u64, by: top.by as u32 }),
-        window: of.window.map(|Window { size_ns, slide_ns, lateness_ns }| proto::WindowProto {
-            size_ns,
-            slide_ns,
-            lateness_ns,
+        top_k: of.top_k.map(|top| proto::TopKProto {
+            k: top.k as u64,
+            by: top.by as u32,
         }),
+        window: of.window.map(
+            |Window {
+                 size_ns,
+                 slide_ns,
+                 lateness_ns,
+             }| proto::WindowProto {
+                size_ns,
+                slide_ns,
+                lateness_ns,
+            },
+        ),
         groups_max: of.groups_max as u64,
         selection: selection(of),
         profile: of.profile.as_ref().map(|of| Box::new(profile(of, names))),
@@ -87,7 +102,10 @@ fn aggregated(of: &AggregateColumn, names: ColumnNames<'_>) -> proto::AggregateP
             sent.condition = Some(condition(predicate, names));
             "ratio"
         }
-        plain => PLAIN.iter().find(|(known, _)| known == plain).map_or("", |(_, word)| word),
+        plain => PLAIN
+            .iter()
+            .find(|(known, _)| known == plain)
+            .map_or("", |(_, word)| word),
     };
     word.clone_into(&mut sent.aggregate);
     sent
@@ -100,13 +118,32 @@ pub fn read_pipeline(
     field: &dyn Fn(Column) -> Option<Field>,
     lacks: &mut UnmetRequirements,
 ) -> Option<Pipeline> {
-    let most = sent.values.len().max(sent.group.len()).max(sent.aggregates.len());
+    let most = sent
+        .values
+        .len()
+        .max(sent.group.len())
+        .max(sent.aggregates.len());
     lacks.at_most("values, columns of a group or aggregates", most, PARTS_MAX)?;
-    let values: Vec<_> = sent.values.iter().map(|value| read_value(value, places, lacks)).collect();
-    let group: Vec<_> = sent.group.iter().map(|group| read_group(group, places, lacks)).collect();
-    let aggregates: Vec<_> = sent.aggregates.iter().map(|a| read_aggregated(a, places, lacks)).collect();
+    let values: Vec<_> = sent
+        .values
+        .iter()
+        .map(|value| read_value(value, places, lacks))
+        .collect();
+    let group: Vec<_> = sent
+        .group
+        .iter()
+        .map(|group| read_group(group, places, lacks))
+        .collect();
+    let aggregates: Vec<_> = sent
+        .aggregates
+        .iter()
+        .map(|a| read_aggregated(a, places, lacks))
+        .collect();
     let top_k = match &sent.top_k {
-        Some(top) => Some(TopK { k: size(top.k, lacks)?, by: size(top.by.into(), lacks)? }),
+        Some(top) => Some(TopK {
+            k: size(top.k, lacks)?,
+            by: size(top.by.into(), lacks)?,
+        }),
         None => None,
     };
     let profile = match &sent.profile {
@@ -141,7 +178,10 @@ fn read_value(
     lacks: &mut UnmetRequirements,
 ) -> Option<AggregatedValue> {
     let unit = Unit::read(&sent.unit, lacks);
-    Some(AggregatedValue { column: places.read(sent.column.as_ref(), lacks)?, unit: unit? })
+    Some(AggregatedValue {
+        column: places.read(sent.column.as_ref(), lacks)?,
+        unit: unit?,
+    })
 }
 
 fn read_group(
@@ -149,7 +189,10 @@ fn read_group(
     places: ColumnPlaces<'_>,
     lacks: &mut UnmetRequirements,
 ) -> Option<GroupBy> {
-    Some(GroupBy { column: places.read(sent.column.as_ref(), lacks)?, name: sent.name.clone() })
+    Some(GroupBy {
+        column: places.read(sent.column.as_ref(), lacks)?,
+        name: sent.name.clone(),
+    })
 }
 
 fn read_aggregated(
@@ -157,7 +200,14 @@ fn read_aggregated(
     places: ColumnPlaces<'_>,
     lacks: &mut UnmetRequirements,
 ) -> Option<AggregateColumn> {
-    let proto::AggregateProto { aggregate: word, value, name, column, quantile, condition } = sent;
+    let proto::AggregateProto {
+        aggregate: word,
+        value,
+        name,
+        column,
+        quantile,
+        condition,
+    } = sent;
     let aggregate = match (word.as_str(), column, quantile, condition) {
         ("distinct", Some(column), None, None) => {
             AggregateFunction::Distinct(places.read(Some(column), lacks)?)
@@ -175,10 +225,16 @@ fn read_aggregated(
         },
         (word, ..) => return lacks.word("aggregate", word),
     };
-    Some(AggregateColumn { aggregate, value: size((*value).into(), lacks)?, name: name.clone() })
+    Some(AggregateColumn {
+        aggregate,
+        value: size((*value).into(), lacks)?,
+        name: name.clone(),
+    })
 }
 
 /// Converts a number to `usize`.
 pub fn size(number: u64, lacks: &mut UnmetRequirements) -> Option<usize> {
-    usize::try_from(number).ok().or_else(|| lacks.malformed("a number that is too large"))
+    usize::try_from(number)
+        .ok()
+        .or_else(|| lacks.malformed("a number that is too large"))
 }

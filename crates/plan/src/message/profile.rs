@@ -37,18 +37,24 @@ pub fn read_profile(
     places: ColumnPlaces<'_>,
     lacks: &mut UnmetRequirements,
 ) -> Option<ProfileSpec> {
-    let predicate =
-        |sent: &Option<proto::ExpressionProto>, lacks: &mut UnmetRequirements| -> Option<Predicate> {
-            read_condition(lacks.required(sent, "operations that read and write")?, places, lacks)
-        };
+    let predicate = |sent: &Option<proto::ExpressionProto>,
+                     lacks: &mut UnmetRequirements|
+     -> Option<Predicate> {
+        read_condition(
+            lacks.required(sent, "operations that read and write")?,
+            places,
+            lacks,
+        )
+    };
     // `None` if something is missing; `Some(None)` without such a column.
-    let column =
-        |sent: &Option<proto::ColumnProto>, lacks: &mut UnmetRequirements| -> Option<Option<Column>> {
-            match sent {
-                Some(column) => places.read(Some(column), lacks).map(Some),
-                None => Some(None),
-            }
-        };
+    let column = |sent: &Option<proto::ColumnProto>,
+                  lacks: &mut UnmetRequirements|
+     -> Option<Option<Column>> {
+        match sent {
+            Some(column) => places.read(Some(column), lacks).map(Some),
+            None => Some(None),
+        }
+    };
     let operation = places.read(sent.operation.as_ref(), lacks);
     let client = places.read(sent.client.as_ref(), lacks);
     let reads = predicate(&sent.reads, lacks);
@@ -57,7 +63,9 @@ pub fn read_profile(
         Some(success) => read_condition(success, places, lacks).map(Some),
         None => Some(None),
     };
-    let Ok(k) = usize::try_from(sent.k) else { return lacks.malformed("a number that is too large") };
+    let Ok(k) = usize::try_from(sent.k) else {
+        return lacks.malformed("a number that is too large");
+    };
     Some(ProfileSpec {
         operation: operation?,
         reads: reads?,

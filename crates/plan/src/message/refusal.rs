@@ -86,11 +86,17 @@ impl UnmetRequirements {
         if version == 0 {
             return self.malformed("the message has no version");
         }
-        for need in needs.iter().filter(|need| !features.contains(&need.as_str())) {
+        for need in needs
+            .iter()
+            .filter(|need| !features.contains(&need.as_str()))
+        {
             self.add(UnmetRequirement::Feature(shortened(need)));
         }
         if version > form {
-            self.add(UnmetRequirement::Form { needed: version, known: form });
+            self.add(UnmetRequirement::Form {
+                needed: version,
+                known: form,
+            });
             return None;
         }
         Some(())
@@ -98,7 +104,10 @@ impl UnmetRequirements {
 
     /// Records an unknown word.
     pub fn word<T>(&mut self, list: &'static str, word: &str) -> Option<T> {
-        self.add(UnmetRequirement::Word { list, word: shortened(word) });
+        self.add(UnmetRequirement::Word {
+            list,
+            word: shortened(word),
+        });
         None
     }
 
@@ -139,7 +148,9 @@ impl MessageRefusal {
     /// A rejection for invalid content.
     #[must_use]
     pub fn malformed(what: impl Into<String>) -> MessageRefusal {
-        MessageRefusal { lacks: vec![UnmetRequirement::Malformed(what.into())] }
+        MessageRefusal {
+            lacks: vec![UnmetRequirement::Malformed(what.into())],
+        }
     }
 }
 
@@ -165,12 +176,22 @@ impl fmt::Display for UnmetRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnmetRequirement::Form { needed, known } => {
-                write!(f, "the message needs format version {needed}; this program supports {known}")
+                write!(
+                    f,
+                    "the message needs format version {needed}; this program supports {known}"
+                )
             }
             UnmetRequirement::Feature(name) => write!(f, "unknown name {name:?}"),
             UnmetRequirement::Parser(name) => write!(f, "unknown parser {name:?}"),
-            UnmetRequirement::Version { parser, needed, known } => {
-                write!(f, "parser {parser}: version {needed} required, version {known} available")
+            UnmetRequirement::Version {
+                parser,
+                needed,
+                known,
+            } => {
+                write!(
+                    f,
+                    "parser {parser}: version {needed} required, version {known} available"
+                )
             }
             UnmetRequirement::Column { parser, column } => {
                 write!(f, "parser {parser} has no column {column:?}")

@@ -14,7 +14,9 @@ pub const INPUTS_MAX: usize = 64;
 
 /// Encodes a schema.
 pub fn sent(schema: &Schema) -> proto::SchemaProto {
-    let members = schema.members().map(|(id, ..)| schema.field(id).name.to_string());
+    let members = schema
+        .members()
+        .map(|(id, ..)| schema.field(id).name.to_string());
     proto::SchemaProto {
         name: schema.name.to_string(),
         version: schema.version.into(),
@@ -24,7 +26,9 @@ pub fn sent(schema: &Schema) -> proto::SchemaProto {
 
 /// Encodes columns.
 pub fn sent_columns(schema: &Schema, columns: &[FieldId]) -> Vec<String> {
-    let fields = columns.iter().filter_map(|id| schema.fields.get(usize::from(id.0)));
+    let fields = columns
+        .iter()
+        .filter_map(|id| schema.fields.get(usize::from(id.0)));
     fields.map(|field| field.name.to_string()).collect()
 }
 
@@ -38,7 +42,10 @@ pub struct SchemaCatalog<'a> {
 impl<'a> SchemaCatalog<'a> {
     /// Creates a registry; `schemas` returns schemas by name.
     pub fn new(schemas: &'a dyn Fn(&str) -> Option<Arc<Schema>>) -> SchemaCatalog<'a> {
-        SchemaCatalog { schemas, known: Vec::new() }
+        SchemaCatalog {
+            schemas,
+            known: Vec::new(),
+        }
     }
 
     /// Decodes a schema to that of the reader.
@@ -47,7 +54,9 @@ impl<'a> SchemaCatalog<'a> {
         sent: Option<&proto::SchemaProto>,
         lacks: &mut UnmetRequirements,
     ) -> Option<Arc<Schema>> {
-        let Some(sent) = sent else { return lacks.malformed("a schema is missing") };
+        let Some(sent) = sent else {
+            return lacks.malformed("a schema is missing");
+        };
         if let Some((_, schema)) = self.known.iter().find(|(known, _)| known == sent) {
             return Some(schema.clone());
         }
@@ -61,7 +70,11 @@ impl<'a> SchemaCatalog<'a> {
         if needed != own.version {
             let parser = own.name.to_string();
             let known = own.version;
-            lacks.add(UnmetRequirement::Version { parser, needed, known });
+            lacks.add(UnmetRequirement::Version {
+                parser,
+                needed,
+                known,
+            });
             return None;
         }
         let schema = with_members(own, &sent.members, lacks);
@@ -70,7 +83,11 @@ impl<'a> SchemaCatalog<'a> {
     }
 }
 
-fn with_members(own: Arc<Schema>, members: &[String], lacks: &mut UnmetRequirements) -> Arc<Schema> {
+fn with_members(
+    own: Arc<Schema>,
+    members: &[String],
+    lacks: &mut UnmetRequirements,
+) -> Arc<Schema> {
     if members.is_empty() {
         return own;
     }
@@ -90,7 +107,10 @@ pub fn read_columns(
     names: &[String],
     lacks: &mut UnmetRequirements,
 ) -> Option<Vec<FieldId>> {
-    let found: Vec<Option<FieldId>> = names.iter().map(|name| named(schema, name, lacks)).collect();
+    let found: Vec<Option<FieldId>> = names
+        .iter()
+        .map(|name| named(schema, name, lacks))
+        .collect();
     let mut columns: Vec<FieldId> = found.into_iter().collect::<Option<_>>()?;
     columns.sort_unstable();
     columns.dedup();

@@ -45,14 +45,22 @@ pub fn read_selection(
 ) -> Option<ResultSelection> {
     let shown = result::shown(pipeline);
     let places = ColumnPlaces::Result(&shown);
-    let computed = read_computed(&sent.computed, places, &|column| grouped(pipeline, field, column), lacks);
+    let computed = read_computed(
+        &sent.computed,
+        places,
+        &|column| grouped(pipeline, field, column),
+        lacks,
+    );
     let having = match &sent.having {
         Some(having) => read_condition(having, places, lacks).map(Some),
         None => Some(None),
     };
     lacks.at_most("sort keys", sent.order_by.len(), KEYS_MAX)?;
-    let order_by: Vec<Option<SortKey>> =
-        sent.order_by.iter().map(|key| read_key(key, places, lacks)).collect();
+    let order_by: Vec<Option<SortKey>> = sent
+        .order_by
+        .iter()
+        .map(|key| read_key(key, places, lacks))
+        .collect();
     let rows_max = match sent.rows_max.map(usize::try_from).transpose() {
         Ok(max) => max,
         Err(_) => return lacks.malformed("a number of rows"),
@@ -66,7 +74,11 @@ pub fn read_selection(
 }
 
 /// The field of a result column; group columns have the field of their input column.
-fn grouped(pipeline: &Pipeline, field: &dyn Fn(Column) -> Option<Field>, column: Column) -> Option<Field> {
+fn grouped(
+    pipeline: &Pipeline,
+    field: &dyn Fn(Column) -> Option<Field>,
+    column: Column,
+) -> Option<Field> {
     match result::shown(pipeline).get(usize::from(column.field.0))? {
         result::ResultColumn::Group(place) => field(pipeline.group.get(*place)?.column),
         _ => None,
@@ -79,5 +91,8 @@ fn read_key(
     lacks: &mut UnmetRequirements,
 ) -> Option<SortKey> {
     let direction = SortDirection::read(&sent.direction, lacks);
-    Some(SortKey { column: places.read(sent.column.as_ref(), lacks)?, direction: direction? })
+    Some(SortKey {
+        column: places.read(sent.column.as_ref(), lacks)?,
+        direction: direction?,
+    })
 }

@@ -12,8 +12,8 @@ use super::expression::{condition, read_condition, read_value, value};
 use super::*;
 use crate::dataflow::{Dataflow, DataflowInput};
 use crate::expr::{
-    ArithmeticOperator, CaseSensitivity, Column, ComparisonOperator, ComputedField, Expr, Literal, Predicate,
-    RegexPattern, TextFunction,
+    ArithmeticOperator, CaseSensitivity, Column, ComparisonOperator, ComputedField, Expr, Literal,
+    Predicate, RegexPattern, TextFunction,
 };
 use crate::monitor_spec::{MonitorSpec, ParserUse};
 use crate::taps::TapTable;
@@ -36,16 +36,26 @@ fn column(field: FieldId) -> Column {
 fn plan() -> Plan {
     let schema = schema();
     let columns = vec![common::ID, common::TS_END, STATUS, HOST];
-    let filter =
-        Predicate::Compare { column: column(STATUS), op: ComparisonOperator::Ge, literal: Literal::U64(500) };
+    let filter = Predicate::Compare {
+        column: column(STATUS),
+        op: ComparisonOperator::Ge,
+        literal: Literal::U64(500),
+    };
     Plan {
         query: "PARSE test".into(),
         monitor: MonitorSpec {
-            parsers: vec![ParserUse { schema: schema.clone(), columns: columns.clone() }],
+            parsers: vec![ParserUse {
+                schema: schema.clone(),
+                columns: columns.clone(),
+            }],
             ..MonitorSpec::default()
         },
         dataflow: Dataflow {
-            inputs: vec![DataflowInput { schema, columns, filter: None }],
+            inputs: vec![DataflowInput {
+                schema,
+                columns,
+                filter: None,
+            }],
             filter: Some(filter),
             ..Dataflow::default()
         },
@@ -74,25 +84,49 @@ fn steps(message: &mut proto::PlanProto) -> &mut Vec<proto::StepProto> {
 #[test]
 fn what_newer_senders_need_is_refused() {
     check(|_| {}, &[]);
-    check(|m| m.version = 0, &["malformed: the message has no version"]);
+    check(
+        |m| m.version = 0,
+        &["malformed: the message has no version"],
+    );
     check(
         |m| (m.version, m.needs) = (FORM + 1, vec!["sessions".into()]),
-        &["unknown name \"sessions\"", "the message needs format version 2; this program supports 1"],
+        &[
+            "unknown name \"sessions\"",
+            "the message needs format version 2; this program supports 1",
+        ],
     );
     check(
         |m| m.needs = vec!["sessions".into(), "seances".into()],
         &["unknown name \"sessions\"", "unknown name \"seances\""],
     );
-    check(|m| steps(m)[0].name = "is_near".into(), &["unknown operation \"is_near\""]);
-    check(|m| steps(m)[0].numbers.push(1), &["unknown operation \"is_ge\""]);
-    check(|m| steps(m)[0].literals[0].of = None, &["malformed: a literal is missing or of an unknown kind"]);
+    check(
+        |m| steps(m)[0].name = "is_near".into(),
+        &["unknown operation \"is_near\""],
+    );
+    check(
+        |m| steps(m)[0].numbers.push(1),
+        &["unknown operation \"is_ge\""],
+    );
+    check(
+        |m| steps(m)[0].literals[0].of = None,
+        &["malformed: a literal is missing or of an unknown kind"],
+    );
 }
 
 #[test]
 fn what_cannot_be_is_refused() {
-    check(|m| m.monitor = None, &["malformed: the specification of monitors is missing"]);
-    check(|m| steps(m).clear(), &["malformed: an expression has no end"]);
-    check(|m| steps(m)[0].operands = u32::MAX, &["malformed: an operator lacks operands"]);
+    check(
+        |m| m.monitor = None,
+        &["malformed: the specification of monitors is missing"],
+    );
+    check(
+        |m| steps(m).clear(),
+        &["malformed: an expression has no end"],
+    );
+    check(
+        |m| steps(m)[0].operands = u32::MAX,
+        &["malformed: an operator lacks operands"],
+    );
     check(
         |m| {
             let step = steps(m)[0].clone();
@@ -104,20 +138,28 @@ fn what_cannot_be_is_refused() {
         |m| steps(m)[0].literals[0].of = Some(proto::LiteralKindProto::Text("500".into())),
         &["malformed: status is compared with a value of another type"],
     );
-    check(|m| m.dataflow.as_mut().expect("a dataflow").inputs.clear(), &["malformed: unknown input 0"]);
+    check(
+        |m| m.dataflow.as_mut().expect("a dataflow").inputs.clear(),
+        &["malformed: unknown input 0"],
+    );
     check(
         |m| m.monitor.as_mut().expect("a monitor").parsers.clear(),
         &["malformed: the numbers of parsers and inputs differ"],
     );
     check(
-        |m| m.dataflow.as_mut().expect("a dataflow").inputs[0].columns.clear(),
+        |m| {
+            m.dataflow.as_mut().expect("a dataflow").inputs[0]
+                .columns
+                .clear()
+        },
         &["malformed: an unknown column"],
     );
 }
 
 #[test]
 fn lists_have_an_end() {
-    let input = |m: &mut proto::PlanProto| m.dataflow.as_mut().expect("a dataflow").inputs[0].clone();
+    let input =
+        |m: &mut proto::PlanProto| m.dataflow.as_mut().expect("a dataflow").inputs[0].clone();
     check(
         |m| {
             let input = input(m);
@@ -129,18 +171,28 @@ fn lists_have_an_end() {
         |m| {
             let column = steps(m)[0].column.clone();
             let texts = vec!["x".to_owned()];
-            let step =
-                proto::StepProto { name: "matches".into(), column, texts, ..proto::StepProto::default() };
+            let step = proto::StepProto {
+                name: "matches".into(),
+                column,
+                texts,
+                ..proto::StepProto::default()
+            };
             *steps(m) = vec![step; PATTERNS_MAX + 1];
             let operands = steps(m).len() as u32;
-            steps(m).push(proto::StepProto { name: "and".into(), operands, ..proto::StepProto::default() });
+            steps(m).push(proto::StepProto {
+                name: "and".into(),
+                operands,
+                ..proto::StepProto::default()
+            });
         },
         &["more than 1024 regular expressions"],
     );
     let refused = read_by_us(&vec![0; BYTES_MAX + 1]).expect_err("too long");
     assert_eq!(refused.to_string(), "more than 1048576 bytes");
     check(|m| m.needs = (0..1000).map(|i| i.to_string()).collect(), &{
-        let all: Vec<String> = (0..LACKS_MAX).map(|i| format!("unknown name \"{i}\"")).collect();
+        let all: Vec<String> = (0..LACKS_MAX)
+            .map(|i| format!("unknown name \"{i}\""))
+            .collect();
         all.leak().iter().map(String::as_str).collect::<Vec<_>>()
     });
 }
@@ -150,7 +202,11 @@ fn lists_have_an_end() {
 fn a_part_of_a_plan_is_none() {
     let bytes = encode(&plan());
     for end in 0..bytes.len() {
-        assert!(read_by_us(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
+        assert!(
+            read_by_us(&bytes[..end]).is_err(),
+            "{end} bytes of {}",
+            bytes.len()
+        );
     }
 }
 
@@ -159,29 +215,53 @@ fn a_part_of_a_plan_is_none() {
 fn nobody_gets_around_redaction() {
     let lower = |redact| {
         let of = Box::new(Expr::Column(column(HOST)));
-        let field = Field { redact, ..Field::new("small", DataType::Text, Unit::None, "") };
+        let field = Field {
+            redact,
+            ..Field::new("small", DataType::Text, Unit::None, "")
+        };
         let expr = Expr::Text(of, TextFunction::Lower);
         let mut plan = plan();
-        plan.dataflow.computed = vec![ComputedField { field, text: "lower(host)".into(), expr }];
-        read_by_us(&encode(&plan)).map(|read| assert_eq!(read, plan)).map_err(|e| e.to_string())
+        plan.dataflow.computed = vec![ComputedField {
+            field,
+            text: "lower(host)".into(),
+            expr,
+        }];
+        read_by_us(&encode(&plan))
+            .map(|read| assert_eq!(read, plan))
+            .map_err(|e| e.to_string())
     };
     assert_eq!(lower(tuple::RedactionRule::Fold(tuple::HASH)), Ok(()));
-    assert_eq!(lower(tuple::RedactionRule::Keep), Err("malformed: small would show redacted text".into()));
-    let other = tuple::TextFold { name: "nothing", fold: |_, _, _| {} };
-    assert_eq!(lower(tuple::RedactionRule::Fold(other)), Err("unknown fold \"nothing\"".into()));
+    assert_eq!(
+        lower(tuple::RedactionRule::Keep),
+        Err("malformed: small would show redacted text".into())
+    );
+    let other = tuple::TextFold {
+        name: "nothing",
+        fold: |_, _, _| {},
+    };
+    assert_eq!(
+        lower(tuple::RedactionRule::Fold(other)),
+        Err("unknown fold \"nothing\"".into())
+    );
 }
 
 fn order() -> JobOrder {
     let mut plan = plan();
     plan.monitor.limit.packets = Some(1000);
-    plan.monitor.span = crate::TimeSpan { start_ns: Some(-5), end_ns: Some(i64::MAX) };
+    plan.monitor.span = crate::TimeSpan {
+        start_ns: Some(-5),
+        end_ns: Some(i64::MAX),
+    };
     JobOrder {
         job: 7,
         generation: u64::MAX,
         attempt: 2,
         plan,
         redaction: Some(RedactionKey(*b"sixteen secrets!")),
-        capture: CaptureSpec { interfaces: vec!["eth0".into()], filter: Some("tcp".into()) },
+        capture: CaptureSpec {
+            interfaces: vec!["eth0".into()],
+            filter: Some("tcp".into()),
+        },
         packets_max: Some(10),
         memory_max: 1 << 30,
         cpu_millis: 1500,
@@ -190,7 +270,9 @@ fn order() -> JobOrder {
         topics: vec!["netalytics.cells.v1.7".into()],
         origin: AgentOrigin {
             agent: Some("web-1".into()),
-            labels: [("role", "web"), ("rack", "7")].map(|(k, v)| (k.into(), v.into())).into(),
+            labels: [("role", "web"), ("rack", "7")]
+                .map(|(k, v)| (k.into(), v.into()))
+                .into(),
         },
     }
 }
@@ -200,16 +282,27 @@ fn orders_arrive() {
     let decode = |bytes: &[u8]| JobOrder::decode(bytes, &|name| (name == "test").then(schema));
     let order = order();
     for capture in [order.capture.clone(), CaptureSpec::default()] {
-        let order = JobOrder { capture, ..order.clone() };
+        let order = JobOrder {
+            capture,
+            ..order.clone()
+        };
         assert_eq!(decode(&order.encode()).as_ref(), Ok(&order));
     }
     assert!(!format!("{order:?}").contains("115"), "a key is shown");
     // Missing items of the plan are missing items of the order.
     let refused = JobOrder::decode(&order.encode(), &|_| None).expect_err("no parser");
     assert_eq!(refused.lacks, [UnmetRequirement::Parser("test".into())]);
-    let bytes = JobOrder { origin: AgentOrigin::default(), ..order }.encode();
+    let bytes = JobOrder {
+        origin: AgentOrigin::default(),
+        ..order
+    }
+    .encode();
     for end in 0..bytes.len() {
-        assert!(decode(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
+        assert!(
+            decode(&bytes[..end]).is_err(),
+            "{end} bytes of {}",
+            bytes.len()
+        );
     }
 }
 
@@ -220,13 +313,20 @@ fn a_table_of_addresses_arrives_whole() {
     let without = order().encode().len();
     let taps = TapTable {
         own: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        others: vec![IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::BROADCAST)],
+        others: vec![
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+            IpAddr::V4(Ipv4Addr::BROADCAST),
+        ],
     };
     let order = JobOrder { taps, ..order() };
     let bytes = order.encode();
     assert_eq!(decode(&bytes).as_ref(), Ok(&order));
     for end in without + 1..bytes.len() {
-        assert!(decode(&bytes[..end]).is_err(), "{end} bytes of {}", bytes.len());
+        assert!(
+            decode(&bytes[..end]).is_err(),
+            "{end} bytes of {}",
+            bytes.len()
+        );
     }
 }
 
@@ -237,7 +337,10 @@ fn accounts_arrive() {
         generation: 1,
         attempt: 3,
         end: MonitorEndReason::Failed("a worker panicked".into()),
-        counts: vec![("packets.received".into(), u64::MAX), ("packets.filtered.early".into(), 0)],
+        counts: vec![
+            ("packets.received".into(), u64::MAX),
+            ("packets.filtered.early".into(), 0),
+        ],
         seen: Some((-1, i64::MAX)),
         errors: vec![InputFault {
             path: "eth0".into(),
@@ -248,14 +351,26 @@ fn accounts_arrive() {
         panics: vec!["index out of bounds".into()],
         sampling_lowest: Some(0.25),
     };
-    for end in
-        [MonitorEndReason::Input, MonitorEndReason::Limit, MonitorEndReason::Stopped, closing.end.clone()]
-    {
-        let closing = MonitorFinalReport { end, ..closing.clone() };
-        assert_eq!(MonitorFinalReport::decode(&closing.encode()).as_ref(), Ok(&closing));
+    for end in [
+        MonitorEndReason::Input,
+        MonitorEndReason::Limit,
+        MonitorEndReason::Stopped,
+        closing.end.clone(),
+    ] {
+        let closing = MonitorFinalReport {
+            end,
+            ..closing.clone()
+        };
+        assert_eq!(
+            MonitorFinalReport::decode(&closing.encode()).as_ref(),
+            Ok(&closing)
+        );
     }
     assert_eq!(closing.count("packets.received"), Some(u64::MAX));
-    let twice = MonitorFinalReport { counts: vec![("a".into(), 1); 2], ..closing };
+    let twice = MonitorFinalReport {
+        counts: vec![("a".into(), 1); 2],
+        ..closing
+    };
     let refused = MonitorFinalReport::decode(&twice.encode()).expect_err("one name, two counts");
     assert_eq!(refused.to_string(), "malformed: a is counted twice");
     assert!(MonitorFinalReport::decode(b"").is_err() && JobOrder::decode(b"", &|_| None).is_err());
@@ -268,17 +383,25 @@ fn literal() -> impl Strategy<Value = Literal> {
         any::<i64>().prop_map(Literal::I64),
         (-1e300..1e300).prop_map(Literal::F64),
         ".{0,8}".prop_map(Literal::Text),
-        (any::<u32>(), 0..=32_u8).prop_map(|(ip, n)| Literal::Net(IpAddr::V4(Ipv4Addr::from_bits(ip)), n)),
-        (any::<u128>(), 0..=128_u8).prop_map(|(ip, n)| Literal::Net(IpAddr::V6(Ipv6Addr::from_bits(ip)), n)),
+        (any::<u32>(), 0..=32_u8)
+            .prop_map(|(ip, n)| Literal::Net(IpAddr::V4(Ipv4Addr::from_bits(ip)), n)),
+        (any::<u128>(), 0..=128_u8)
+            .prop_map(|(ip, n)| Literal::Net(IpAddr::V6(Ipv6Addr::from_bits(ip)), n)),
     ]
 }
 
 fn columns() -> impl Strategy<Value = Column> {
-    prop_oneof![(0..HOST.0).prop_map(|field| column(FieldId(field))), (0..9_usize).prop_map(Column::computed),]
+    prop_oneof![
+        (0..HOST.0).prop_map(|field| column(FieldId(field))),
+        (0..9_usize).prop_map(Column::computed),
+    ]
 }
 
 fn case() -> impl Strategy<Value = CaseSensitivity> {
-    prop_oneof![Just(CaseSensitivity::Sensitive), Just(CaseSensitivity::Ignored)]
+    prop_oneof![
+        Just(CaseSensitivity::Sensitive),
+        Just(CaseSensitivity::Ignored)
+    ]
 }
 
 fn op() -> impl Strategy<Value = ComparisonOperator> {
@@ -329,8 +452,9 @@ fn function() -> impl Strategy<Value = TextFunction> {
 
 fn expr() -> impl Strategy<Value = Expr> {
     use ArithmeticOperator::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
-    let arithmetic =
-        prop::sample::select(vec![Add, Subtract, Multiply, Divide, Ratio, Remainder, BitAnd, BitOr]);
+    let arithmetic = prop::sample::select(vec![
+        Add, Subtract, Multiply, Divide, Ratio, Remainder, BitAnd, BitOr,
+    ]);
     let leaf = prop_oneof![
         columns().prop_map(Expr::Column),
         literal().prop_map(Expr::Literal),
@@ -340,7 +464,8 @@ fn expr() -> impl Strategy<Value = Expr> {
     leaf.prop_recursive(5, 32, 3, move |inner| {
         let boxed = || inner.clone().prop_map(Box::new);
         prop_oneof![
-            (boxed(), arithmetic.clone(), boxed()).prop_map(|(a, op, b)| Expr::Arithmetic(a, op, b)),
+            (boxed(), arithmetic.clone(), boxed())
+                .prop_map(|(a, op, b)| Expr::Arithmetic(a, op, b)),
             (boxed(), op(), boxed()).prop_map(|(a, op, b)| Expr::Compare(a, op, b)),
             (predicate(), boxed(), boxed()).prop_map(|(p, a, b)| Expr::If(Box::new(p), a, b)),
             prop::collection::vec(inner.clone(), 0..3).prop_map(Expr::Coalesce),

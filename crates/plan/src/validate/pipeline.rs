@@ -26,14 +26,26 @@ pub fn check<'a>(
     if let Some(of) = &pipeline.profile {
         return profile(pipeline, of, field);
     }
-    pipeline.values.iter().try_for_each(|value| field(value.column).map(|_| ()))?;
-    pipeline.group.iter().try_for_each(|group| field(group.column).map(|_| ()))?;
+    pipeline
+        .values
+        .iter()
+        .try_for_each(|value| field(value.column).map(|_| ()))?;
+    pipeline
+        .group
+        .iter()
+        .try_for_each(|group| field(group.column).map(|_| ()))?;
     for aggregated in &pipeline.aggregates {
         let aggregate = &aggregated.aggregate;
         if aggregate.takes_value() {
-            let value = pipeline.values.get(aggregated.value).ok_or("an unknown value")?;
+            let value = pipeline
+                .values
+                .get(aggregated.value)
+                .ok_or("an unknown value")?;
             let number = field(value.column)?;
-            let is_number = matches!(number.data_type, DataType::U64 | DataType::I64 | DataType::F64);
+            let is_number = matches!(
+                number.data_type,
+                DataType::U64 | DataType::I64 | DataType::F64
+            );
             ensure(is_number, || format!("{} is not a number", number.name))?;
         }
         match aggregate {
@@ -48,21 +60,34 @@ pub fn check<'a>(
         }
     }
     if let Some(top) = pipeline.top_k {
-        let by = pipeline.aggregates.get(top.by).ok_or("a ranking by a missing aggregate")?;
-        ensure(!by.aggregate.is_distribution(), || "a distribution cannot be ranked".into())?;
-        ensure((1..=K_MAX).contains(&top.k), || format!("the first {} groups", top.k))?;
+        let by = pipeline
+            .aggregates
+            .get(top.by)
+            .ok_or("a ranking by a missing aggregate")?;
+        ensure(!by.aggregate.is_distribution(), || {
+            "a distribution cannot be ranked".into()
+        })?;
+        ensure((1..=K_MAX).contains(&top.k), || {
+            format!("the first {} groups", top.k)
+        })?;
     }
     selection(pipeline, field)
 }
 
 fn window(window: &Window) -> Result<(), String> {
-    let Window { size_ns, slide_ns, lateness_ns } = *window;
+    let Window {
+        size_ns,
+        slide_ns,
+        lateness_ns,
+    } = *window;
     let is_sound = size_ns > 0
         && slide_ns > 0
         && lateness_ns >= 0
         && size_ns % slide_ns == 0
         && size_ns / slide_ns <= OVERLAP_MAX;
-    ensure(is_sound, || format!("windows of {size_ns} ns every {slide_ns} ns, {lateness_ns} ns late"))
+    ensure(is_sound, || {
+        format!("windows of {size_ns} ns every {slide_ns} ns, {lateness_ns} ns late")
+    })
 }
 
 fn profile<'a>(
@@ -76,9 +101,15 @@ fn profile<'a>(
         && pipeline.top_k.is_none()
         && pipeline.selection == ResultSelection::default();
     ensure(is_alone, || "a profile has no groups and aggregates".into())?;
-    ensure((1..=K_MAX).contains(&profile.k), || format!("the {} hottest", profile.k))?;
-    profile.columns().try_for_each(|column| field(column).map(|_| ()))?;
-    profile.predicates().try_for_each(|predicate| types::condition(predicate, field))
+    ensure((1..=K_MAX).contains(&profile.k), || {
+        format!("the {} hottest", profile.k)
+    })?;
+    profile
+        .columns()
+        .try_for_each(|column| field(column).map(|_| ()))?;
+    profile
+        .predicates()
+        .try_for_each(|predicate| types::condition(predicate, field))
 }
 
 /// Validates HAVING and ORDER BY over the result columns.
@@ -86,7 +117,12 @@ fn selection<'a>(
     pipeline: &Pipeline,
     field: &dyn Fn(Column) -> Result<&'a Field, String>,
 ) -> Result<(), String> {
-    let ResultSelection { computed, having, order_by, rows_max } = &pipeline.selection;
+    let ResultSelection {
+        computed,
+        having,
+        order_by,
+        rows_max,
+    } = &pipeline.selection;
     if pipeline.selection == ResultSelection::default() {
         return Ok(());
     }
@@ -103,13 +139,23 @@ fn selection<'a>(
     };
     computations(computed, &own)?;
     let all = |column: Column| match column.computed_place() {
-        Some(place) => computed.get(place).map(|c| &c.field).ok_or_else(|| "an unknown column".into()),
+        Some(place) => computed
+            .get(place)
+            .map(|c| &c.field)
+            .ok_or_else(|| "an unknown column".into()),
         None => own(column),
     };
-    having.iter().try_for_each(|having| types::condition(having, &all))?;
+    having
+        .iter()
+        .try_for_each(|having| types::condition(having, &all))?;
     for key in order_by {
         let field = all(key.column)?;
-        ensure(field.data_type != DataType::Json, || "a distribution cannot be ordered".into())?;
+        ensure(field.data_type != DataType::Json, || {
+            "a distribution cannot be ordered".into()
+        })?;
     }
-    ensure(rows_max.is_none_or(|max| (1..=K_MAX).contains(&max)), || "a number of rows".into())
+    ensure(
+        rows_max.is_none_or(|max| (1..=K_MAX).contains(&max)),
+        || "a number of rows".into(),
+    )
 }

@@ -3,7 +3,9 @@
 
 use tuple::{DataType, Field};
 
-use crate::expr::{ArithmeticOperator, Column, ComparisonOperator, Expr, Literal, Predicate, TextFunction};
+use crate::expr::{
+    ArithmeticOperator, Column, ComparisonOperator, Expr, Literal, Predicate, TextFunction,
+};
 
 /// Returns the field of an existing column.
 pub type FieldLookup<'f, 'a> = &'f dyn Fn(Column) -> Result<&'a Field, String>;
@@ -11,13 +13,21 @@ pub type FieldLookup<'f, 'a> = &'f dyn Fn(Column) -> Result<&'a Field, String>;
 /// Validates a condition.
 pub fn condition(predicate: &Predicate, fields: FieldLookup<'_, '_>) -> Result<(), String> {
     match predicate {
-        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().try_for_each(|p| condition(p, fields)),
+        Predicate::And(parts) | Predicate::Or(parts) => {
+            parts.iter().try_for_each(|p| condition(p, fields))
+        }
         Predicate::Not(inner) => condition(inner, fields),
         Predicate::IsNull(column) => fields(*column).map(|_| ()),
-        Predicate::Compare { column, op, literal } => compared(fields(*column)?, *op, literal),
+        Predicate::Compare {
+            column,
+            op,
+            literal,
+        } => compared(fields(*column)?, *op, literal),
         Predicate::In { column, literals } => {
             let field = fields(*column)?;
-            literals.iter().try_for_each(|literal| compared(field, ComparisonOperator::Eq, literal))
+            literals
+                .iter()
+                .try_for_each(|literal| compared(field, ComparisonOperator::Eq, literal))
         }
         Predicate::Like { column, .. } => is_text(fields(*column)?),
         Predicate::Matches { column, regex } => {
@@ -35,7 +45,10 @@ fn is_text(field: &Field) -> Result<(), String> {
 }
 
 fn pattern(regex: &crate::expr::RegexPattern) -> Result<(), String> {
-    regex.compile().map(|_| ()).map_err(|_| "an invalid or too large regular expression".into())
+    regex
+        .compile()
+        .map(|_| ())
+        .map_err(|_| "an invalid or too large regular expression".into())
 }
 
 fn compared(field: &Field, op: ComparisonOperator, literal: &Literal) -> Result<(), String> {
@@ -45,10 +58,19 @@ fn compared(field: &Field, op: ComparisonOperator, literal: &Literal) -> Result<
         | (DataType::I64, Literal::I64(_))
         | (DataType::Text | DataType::Json, Literal::Text(_)) => true,
         (DataType::F64, Literal::F64(v)) => v.is_finite(),
-        (DataType::Ip, Literal::Net(..)) => matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne),
+        (DataType::Ip, Literal::Net(..)) => {
+            matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne)
+        }
         _ => false,
     };
-    if fits { Ok(()) } else { Err(format!("{} is compared with a value of another type", field.name)) }
+    if fits {
+        Ok(())
+    } else {
+        Err(format!(
+            "{} is compared with a value of another type",
+            field.name
+        ))
+    }
 }
 
 /// The type of a value; `None` if it is always null.
@@ -75,7 +97,9 @@ pub fn value(expr: &Expr, fields: FieldLookup<'_, '_>) -> Result<Option<DataType
             condition(predicate, fields)?;
             return unified([of(a)?, of(b)?]);
         }
-        Expr::Coalesce(list) => return unified(list.iter().map(of).collect::<Result<Vec<_>, _>>()?),
+        Expr::Coalesce(list) => {
+            return unified(list.iter().map(of).collect::<Result<Vec<_>, _>>()?);
+        }
         Expr::Trunc(inner, step) => {
             wanted(of(inner)?, DataType::I64)?;
             match step {
@@ -117,7 +141,11 @@ fn literal_type(literal: &Literal) -> Result<DataType, String> {
     }
 }
 
-fn arithmetic(a: Option<DataType>, op: ArithmeticOperator, b: Option<DataType>) -> Result<DataType, String> {
+fn arithmetic(
+    a: Option<DataType>,
+    op: ArithmeticOperator,
+    b: Option<DataType>,
+) -> Result<DataType, String> {
     let is_number = |t: &DataType| matches!(t, DataType::I64 | DataType::F64);
     if !a.iter().chain(&b).all(is_number) {
         return Err("arithmetic on a value that is not a number".into());
@@ -142,7 +170,15 @@ fn wanted(found: Option<DataType>, wanted: DataType) -> Result<(), String> {
 /// The common type of several values.
 fn unified(types: impl IntoIterator<Item = Option<DataType>>) -> Result<Option<DataType>, String> {
     let types: Vec<DataType> = types.into_iter().flatten().collect();
-    let common = types.iter().copied().reduce(|a, b| if b == DataType::F64 { b } else { a });
-    let fits = |t: &DataType| Some(*t) == common || (*t, common) == (DataType::I64, Some(DataType::F64));
-    if types.iter().all(fits) { Ok(common) } else { Err("values of different types".into()) }
+    let common = types
+        .iter()
+        .copied()
+        .reduce(|a, b| if b == DataType::F64 { b } else { a });
+    let fits =
+        |t: &DataType| Some(*t) == common || (*t, common) == (DataType::I64, Some(DataType::F64));
+    if types.iter().all(fits) {
+        Ok(common)
+    } else {
+        Err("values of different types".into())
+    }
 }

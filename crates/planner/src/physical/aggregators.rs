@@ -32,7 +32,8 @@ impl PlanningProblem<'_> {
     pub(super) fn aggregators(&self, plan: &PhysicalPlan) -> (Vec<AggregatorPart>, Option<String>) {
         let when = self.ask.aggregate;
         let mut candidates = self.candidates(plan);
-        let is_above = |pod: PodId| when == AggregatorMode::Always || self.network.pod_up(pod) > 0.0;
+        let is_above =
+            |pod: PodId| when == AggregatorMode::Always || self.network.pod_up(pod) > 0.0;
         let of_pod: Vec<PodId> = candidates.iter().map(|candidate| candidate.pod).collect();
         let has_others = |pod: PodId| of_pod.iter().filter(|other| **other == pod).count() > 1;
         candidates.retain(|candidate| is_above(candidate.pod) && has_others(candidate.pod));
@@ -51,11 +52,16 @@ impl PlanningProblem<'_> {
         if self.ask.plan.monitor.sample == SampleMode::Auto {
             return none("with SAMPLE auto, each monitor controls the copies of its switches");
         }
-        let monitors: Vec<(HostId, ProcessNeed, f64)> =
-            candidates.iter().map(|candidate| (candidate.host, candidate.need, candidate.mbps)).collect();
+        let monitors: Vec<(HostId, ProcessNeed, f64)> = candidates
+            .iter()
+            .map(|candidate| (candidate.host, candidate.need, candidate.mbps))
+            .collect();
         // The output of a monitor goes to a single aggregator.
-        let process =
-            ProcessDemand { mbps: f64::MAX, cores: CORES, memory_gb: self.ask.costs.monitor.memory_gb };
+        let process = ProcessDemand {
+            mbps: f64::MAX,
+            cores: CORES,
+            memory_gb: self.ask.costs.monitor.memory_gb,
+        };
         // An aggregator must fit into BUDGET together with the monitors of its host, otherwise there is none.
         let most = self.ask.budget.cpu.unwrap_or(1.0);
         let network = self.free_on(|host| host.spare && is_elsewhere(&host.starts), most);
@@ -63,8 +69,9 @@ impl PlanningProblem<'_> {
         let mut parts = Vec::new();
         for (engine, at) in layer.engines.iter().zip(0..) {
             let streams = layer.streams.iter().filter(|stream| stream.to == Some(at));
-            let of: Vec<&AggregatorCandidate> =
-                streams.map(|stream| &candidates[stream.from as usize]).collect();
+            let of: Vec<&AggregatorCandidate> = streams
+                .map(|stream| &candidates[stream.from as usize])
+                .collect();
             // An aggregator in another pod, or for a single monitor, saves nothing.
             let is_in = |candidate: &&AggregatorCandidate| {
                 candidate.pod == network.pod_of(network.rack_of(engine.host))
@@ -77,7 +84,10 @@ impl PlanningProblem<'_> {
                 name: self.ask.site.hosts[engine.host as usize].name.clone(),
                 monitors: of.iter().map(|candidate| candidate.at).collect(),
                 in_mbps: of.iter().map(|candidate| candidate.mbps).sum(),
-                out_mbps: of.iter().map(|candidate| candidate.mbps).fold(0.0, f64::max),
+                out_mbps: of
+                    .iter()
+                    .map(|candidate| candidate.mbps)
+                    .fold(0.0, f64::max),
                 cores: process.cores,
                 memory_gb: process.memory_gb,
             });
@@ -96,19 +106,44 @@ impl PlanningProblem<'_> {
                     let cores = part.cores;
                     let memory_gb = part.memory_gb;
                     let mirrored_mbps = part.mbps;
-                    (host, ProcessNeed { cores, memory_gb, mirrored_mbps })
+                    (
+                        host,
+                        ProcessNeed {
+                            cores,
+                            memory_gb,
+                            mirrored_mbps,
+                        },
+                    )
                 }
                 MonitorPlace::Switch(switch) => {
                     let host = self.network.hosts_of(self.rack(switch)).next()?;
-                    (host, ProcessNeed { cores: 0.0, memory_gb: 0.0, mirrored_mbps: 0.0 })
+                    (
+                        host,
+                        ProcessNeed {
+                            cores: 0.0,
+                            memory_gb: 0.0,
+                            mirrored_mbps: 0.0,
+                        },
+                    )
                 }
             };
-            part.starts(self.ask.site).filter(|starts| is_elsewhere(starts))?;
+            part.starts(self.ask.site)
+                .filter(|starts| is_elsewhere(starts))?;
             let pod = self.network.pod_of(self.network.rack_of(host));
             let mbps = self.results(&self.at.get(&part.switch)?.1);
-            Some(AggregatorCandidate { at, pod, host, need, mbps })
+            Some(AggregatorCandidate {
+                at,
+                pod,
+                host,
+                need,
+                mbps,
+            })
         };
-        plan.monitors.iter().enumerate().filter_map(candidate).collect()
+        plan.monitors
+            .iter()
+            .enumerate()
+            .filter_map(candidate)
+            .collect()
     }
 }
 

@@ -33,13 +33,23 @@ pub enum BudgetExceeded {
 pub(super) fn exceeded(plan: &PhysicalPlan, budget: NetworkBudget) -> Option<BudgetExceeded> {
     if let Some(most) = budget.cpu {
         let share = |monitor: &super::MonitorPart| monitor.cores / monitor.host_cores;
-        let worst = plan.monitors.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
+        let worst = plan
+            .monitors
+            .iter()
+            .max_by(|a, b| share(a).total_cmp(&share(b)))?;
         if share(worst) > most {
-            return Some(BudgetExceeded::Cpu { host: worst.host.clone(), needs: share(worst), most });
+            return Some(BudgetExceeded::Cpu {
+                host: worst.host.clone(),
+                needs: share(worst),
+                most,
+            });
         }
     }
     let needs = plan.taken.copied.0.iter().sum::<f64>() + plan.taken.results_mbps;
-    budget.bandwidth_mbps.filter(|most| needs > *most).map(|most| BudgetExceeded::Bandwidth { needs, most })
+    budget
+        .bandwidth_mbps
+        .filter(|most| needs > *most)
+        .map(|most| BudgetExceeded::Bandwidth { needs, most })
 }
 
 impl fmt::Display for BudgetExceeded {
@@ -53,7 +63,10 @@ impl fmt::Display for BudgetExceeded {
                 (most * 1e6).round() / 1e4
             ),
             BudgetExceeded::Bandwidth { needs, most } => {
-                write!(f, "copies and results need {needs:.2} Mb/s; BUDGET allows {most} Mb/s")
+                write!(
+                    f,
+                    "copies and results need {needs:.2} Mb/s; BUDGET allows {most} Mb/s"
+                )
             }
         }
     }

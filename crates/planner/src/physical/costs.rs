@@ -101,7 +101,12 @@ impl Default for MonitorCosts {
 
 impl Default for SwitchCosts {
     fn default() -> SwitchCosts {
-        SwitchCosts { copy_ns: 600.0, mirror_ns: 600.0, tunnel_ns: 1200.0, cut_ns: None }
+        SwitchCosts {
+            copy_ns: 600.0,
+            mirror_ns: 600.0,
+            tunnel_ns: 1200.0,
+            cut_ns: None,
+        }
     }
 }
 
@@ -123,7 +128,9 @@ impl PlanCosts {
     /// The first error of the text.
     pub fn parse(text: &str) -> Result<PlanCosts, String> {
         let costs: PlanCosts = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            let line = e
+                .span()
+                .map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             format!("line {line}: {}", e.message())
         })?;
         let monitor = &costs.monitor;
@@ -148,10 +155,15 @@ impl PlanCosts {
             ("traffic.exchange_packets", traffic.exchange_packets),
             ("traffic.link_share", traffic.link_share),
         ];
-        let parsers = monitor.parse_ns.iter().map(|(name, ns)| (name.as_str(), *ns));
+        let parsers = monitor
+            .parse_ns
+            .iter()
+            .map(|(name, ns)| (name.as_str(), *ns));
         for (name, value) in times.into_iter().chain(parsers) {
             if !(value.is_finite() && value >= 0.0) {
-                return Err(format!("{name} must be a number of at least 0, not {value}"));
+                return Err(format!(
+                    "{name} must be a number of at least 0, not {value}"
+                ));
             }
         }
         for (name, value) in amounts {

@@ -24,8 +24,15 @@ pub(super) fn covered(
 ) -> (BTreeMap<usize, Vec<SwitchFlows>>, Vec<String>) {
     let mut at: BTreeMap<usize, Vec<SwitchFlows>> = BTreeMap::new();
     let mut uncovered = Vec::new();
-    let any = vec![AddressMatch { net: None, port: None }];
-    let servers = if spec.servers.is_empty() { &any } else { &spec.servers };
+    let any = vec![AddressMatch {
+        net: None,
+        port: None,
+    }];
+    let servers = if spec.servers.is_empty() {
+        &any
+    } else {
+        &spec.servers
+    };
     let mut found: BTreeMap<usize, SwitchFlows> = BTreeMap::new();
     for end in servers {
         let of = by_switch(site, std::slice::from_ref(end));
@@ -38,15 +45,28 @@ pub(super) fn covered(
                 ));
             }
             for (switch, hosts) in clients {
-                let clients = ends_of(site, &hosts, &AddressMatch { net: None, port: None });
+                let clients = ends_of(
+                    site,
+                    &hosts,
+                    &AddressMatch {
+                        net: None,
+                        port: None,
+                    },
+                );
                 let clients = with_ports(clients, &spec.clients);
-                at.entry(switch).or_default().push(SwitchFlows { clients, servers: vec![*end], hosts });
+                at.entry(switch).or_default().push(SwitchFlows {
+                    clients,
+                    servers: vec![*end],
+                    hosts,
+                });
             }
             continue;
         }
         if end.net.is_none_or(|net| !is_one(net)) {
             let ends = query_text::end(end);
-            uncovered.push(format!("flows to {ends} of which the network file does not name the server"));
+            uncovered.push(format!(
+                "flows to {ends} of which the network file does not name the server"
+            ));
         }
         for (switch, hosts) in of {
             let part = found.entry(switch).or_default();
@@ -71,11 +91,21 @@ fn by_switch(site: &NetworkSite, ends: &[AddressMatch]) -> BTreeMap<usize, Vec<H
             None => !host.spare && !host.addresses.is_empty(),
             Some(net) => {
                 let is_named = is_one(net);
-                (is_named || !host.spare) && host.addresses.iter().any(|address| is_in(*address, net))
+                (is_named || !host.spare)
+                    && host.addresses.iter().any(|address| is_in(*address, net))
             }
         };
-        if ends.is_empty() && is_meant(&AddressMatch { net: None, port: None }) || ends.iter().any(is_meant) {
-            found.entry(host.at.switch).or_default().push(index as HostId);
+        if ends.is_empty()
+            && is_meant(&AddressMatch {
+                net: None,
+                port: None,
+            })
+            || ends.iter().any(is_meant)
+        {
+            found
+                .entry(host.at.switch)
+                .or_default()
+                .push(index as HostId);
         }
     }
     found
@@ -84,9 +114,15 @@ fn by_switch(site: &NetworkSite, ends: &[AddressMatch]) -> BTreeMap<usize, Vec<H
 /// The endpoint restricted to the addresses of these hosts, but not its whole network, which may include hosts
 /// elsewhere.
 fn ends_of(site: &NetworkSite, hosts: &[HostId], end: &AddressMatch) -> Vec<AddressMatch> {
-    let addresses = hosts.iter().flat_map(|host| &site.hosts[*host as usize].addresses);
+    let addresses = hosts
+        .iter()
+        .flat_map(|host| &site.hosts[*host as usize].addresses);
     let own = addresses.filter(|address| end.net.is_none_or(|net| is_in(**address, net)));
-    own.map(|address| AddressMatch { net: Some((*address, bits(*address))), port: end.port }).collect()
+    own.map(|address| AddressMatch {
+        net: Some((*address, bits(*address))),
+        port: end.port,
+    })
+    .collect()
 }
 
 /// Adds the port of the requested clients, if they all share one.
@@ -136,7 +172,11 @@ mod tests {
             ("fd00::1", "fd00::1", 128, true),
         ] {
             let of = |text: &str| text.parse().expect("an address");
-            assert_eq!(is_in(of(address), (of(net), length)), expected, "{address} in {net}/{length}");
+            assert_eq!(
+                is_in(of(address), (of(net), length)),
+                expected,
+                "{address} in {net}/{length}"
+            );
         }
     }
 }

@@ -4,7 +4,8 @@ use plan::AddressMatch;
 use serde_json::{Value, json};
 
 use super::physical_plan::{
-    AggregatorPart, CopyProof, CoveredFlows, MonitorPart, MonitorPlace, PacketPath, PhysicalPlan, SwitchPart,
+    AggregatorPart, CopyProof, CoveredFlows, MonitorPart, MonitorPlace, PacketPath, PhysicalPlan,
+    SwitchPart,
 };
 use super::text::mode;
 use crate::query_text;
@@ -19,8 +20,12 @@ pub fn to_json(plan: &PhysicalPlan) -> Value {
         .zip(taken.copied.0)
         .map(|(class, mbps)| (format!("{class:?}").to_lowercase(), json!(mbps)))
         .collect();
-    let passed_over: Vec<Value> =
-        plan.choice.passed_over.iter().map(|other| json!({ "what": other.what, "why": other.why })).collect();
+    let passed_over: Vec<Value> = plan
+        .choice
+        .passed_over
+        .iter()
+        .map(|other| json!({ "what": other.what, "why": other.why }))
+        .collect();
     let mut of = json!({
         "query": plan.query,
         "flows": plan.covered.iter().map(covering).collect::<Vec<_>>(),
@@ -46,7 +51,11 @@ pub fn to_json(plan: &PhysicalPlan) -> Value {
         },
     });
     if !plan.aggregators.is_empty() {
-        of["aggregators"] = plan.aggregators.iter().map(|part| aggregator(plan, part)).collect();
+        of["aggregators"] = plan
+            .aggregators
+            .iter()
+            .map(|part| aggregator(plan, part))
+            .collect();
     }
     if let Some(why) = &plan.unaggregated {
         of["not_aggregated"] = json!(why);
@@ -111,7 +120,11 @@ fn switch(part: &SwitchPart) -> Value {
     });
     if let Some(landing) = &part.landing {
         of["to_switch"] = json!(landing.name);
-        of["rules_there"] = landing.rules.iter().map(mirror::json::rule_to_json).collect();
+        of["rules_there"] = landing
+            .rules
+            .iter()
+            .map(mirror::json::rule_to_json)
+            .collect();
     }
     of
 }

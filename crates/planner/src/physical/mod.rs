@@ -28,8 +28,9 @@ pub use costs::{MonitorCosts, PlanCosts, SwitchCosts, TrafficShape};
 pub use json::{ends, to_json};
 pub use mode_choice::{PlanningError, physical};
 pub use physical_plan::{
-    AggregatorPart, CopyProof, CoveredFlows, LEASE, ModeChoice, MonitorPart, MonitorPlace, PacketPath,
-    PhysicalPlan, PlanResources, RejectedMode, SwitchPart, TrafficRates, TunnelEndpoint,
+    AggregatorPart, CopyProof, CoveredFlows, LEASE, ModeChoice, MonitorPart, MonitorPlace,
+    PacketPath, PhysicalPlan, PlanResources, RejectedMode, SwitchPart, TrafficRates,
+    TunnelEndpoint,
 };
 pub use picture::to_svg;
 pub use request::{AggregatorMode, PlanRequest};

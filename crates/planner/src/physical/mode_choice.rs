@@ -8,7 +8,9 @@ use mirror::{MirrorMode, ModeOffer, PacketPart as Bytes, PacketSelection, offers
 use super::budget::{BudgetExceeded, exceeded};
 use super::flows;
 use super::parts::TWICE;
-use super::physical_plan::{CopyProof, ModeChoice, PacketPath, PhysicalPlan, PlanResources, RejectedMode};
+use super::physical_plan::{
+    CopyProof, ModeChoice, PacketPath, PhysicalPlan, PlanResources, RejectedMode,
+};
 use super::rates::{copied, rates};
 use super::request::{PlanRequest, PlanningProblem};
 use super::tunnels::wrapped;
@@ -41,18 +43,33 @@ pub enum PlanningError {
 /// # Errors
 /// See [`PlanningError`].
 pub fn physical(ask: &PlanRequest<'_>) -> Result<PhysicalPlan, PlanningError> {
-    let network = ask.site.network().map_err(|unfit| PlanningError::NoFlows(vec![unfit.to_string()]))?;
+    let network = ask
+        .site
+        .network()
+        .map_err(|unfit| PlanningError::NoFlows(vec![unfit.to_string()]))?;
     let (at, uncovered) = flows::covered(&ask.plan.monitor, ask.site);
     if at.is_empty() {
         return Err(PlanningError::NoFlows(uncovered));
     }
-    let expected: Vec<ExpectedTraffic> = ask.expected.iter().chain(&ask.site.expected).copied().collect();
+    let expected: Vec<ExpectedTraffic> = ask
+        .expected
+        .iter()
+        .chain(&ask.site.expected)
+        .copied()
+        .collect();
     let with_rates = |(switch, parts): (usize, Vec<_>)| {
         let rates = rates(&parts, ask.site, &expected, ask.costs);
         (switch, (parts, rates))
     };
-    let asked = PlanningProblem { ask, network, at: at.into_iter().map(with_rates).collect() };
-    let mut chooser = ModeChooser { asked, passed_over: Vec::new() };
+    let asked = PlanningProblem {
+        ask,
+        network,
+        at: at.into_iter().map(with_rates).collect(),
+    };
+    let mut chooser = ModeChooser {
+        asked,
+        passed_over: Vec::new(),
+    };
     let mut all: Vec<PhysicalPlan> = Vec::new();
     let mut over: Option<BudgetExceeded> = None;
     for (offer, monitors) in chooser.ways() {
@@ -69,16 +86,27 @@ pub fn physical(ask: &PlanRequest<'_>) -> Result<PhysicalPlan, PlanningError> {
         }
     }
     // Of equally cheap ways the first: modes are ordered by cost.
-    let best = (0..all.len()).min_by(|a, b| chooser.price(&all[*a]).total_cmp(&chooser.price(&all[*b])));
+    let best =
+        (0..all.len()).min_by(|a, b| chooser.price(&all[*a]).total_cmp(&chooser.price(&all[*b])));
     let Some(best) = best else {
-        return Err(over.map_or(PlanningError::NoWay(chooser.passed_over), PlanningError::OverBudget));
+        return Err(over.map_or(
+            PlanningError::NoWay(chooser.passed_over),
+            PlanningError::OverBudget,
+        ));
     };
     let mut plan = all.remove(best);
     let price = chooser.price(&plan);
     for other in &all {
         let why = format!("{}, against {}", chooser.words(other), chooser.words(&plan));
-        let why = if chooser.price(other) > price { why } else { format!("not cheaper: {why}") };
-        chooser.passed_over.push(RejectedMode { what: what_of(other), why });
+        let why = if chooser.price(other) > price {
+            why
+        } else {
+            format!("not cheaper: {why}")
+        };
+        chooser.passed_over.push(RejectedMode {
+            what: what_of(other),
+            why,
+        });
     }
     plan.choice.why = match (all.is_empty(), chooser.passed_over.is_empty()) {
         (true, true) => "no alternative".to_owned(),
@@ -98,13 +126,19 @@ struct ModeChooser<'a> {
 
 impl ModeChooser<'_> {
     fn pass_over(&mut self, what: &str, why: String) {
-        self.passed_over.push(RejectedMode { what: what.to_owned(), why });
+        self.passed_over.push(RejectedMode {
+            what: what.to_owned(),
+            why,
+        });
     }
 
     /// Whether a switch needs no spare host for its monitor.
     fn is_on_its_own(&self, switch: usize, monitors: MonitorLocation) -> bool {
         let of = &self.asked.ask.site.switches[switch];
-        let via = of.sniffer.as_ref().map(|sniffer| sniffer.starts.via.as_deref());
+        let via = of
+            .sniffer
+            .as_ref()
+            .map(|sniffer| sniffer.starts.via.as_deref());
         match monitors {
             MonitorLocation::Hosts => false,
             MonitorLocation::Ports => via.is_some(),
@@ -117,8 +151,13 @@ impl ModeChooser<'_> {
     /// All combinations of modes and locations of monitors. `None` if all monitors are at switch ports, without
     /// copies.
     fn ways(&mut self) -> Vec<(Option<ModeOffer>, MonitorLocation)> {
-        let can =
-            |monitors| self.asked.at.keys().filter(|switch| self.is_on_its_own(**switch, monitors)).count();
+        let can = |monitors| {
+            self.asked
+                .at
+                .keys()
+                .filter(|switch| self.is_on_its_own(**switch, monitors))
+                .count()
+        };
         let at_ports = can(MonitorLocation::Ports);
         let here = can(MonitorLocation::Interfaces);
         let some = at_ports > 0;
@@ -136,11 +175,16 @@ impl ModeChooser<'_> {
                 continue;
             }
             if offer.loses_exchanges {
-                let why = format!("exchanges may be missing from the result: {}", offer.lacks.join("; "));
+                let why = format!(
+                    "exchanges may be missing from the result: {}",
+                    offer.lacks.join("; ")
+                );
                 self.pass_over(&name(Some(&offer), MonitorLocation::Hosts), why);
                 continue;
             }
-            if offer.mode.part != Bytes::Whole && self.asked.ask.costs.copy_ns(offer.mode.part).is_none() {
+            if offer.mode.part != Bytes::Whole
+                && self.asked.ask.costs.copy_ns(offer.mode.part).is_none()
+            {
                 let why = "the cost of truncating a copy in the switch is unknown; set cut_ns under [switch] in the costs file";
                 self.pass_over(&name(Some(&offer), MonitorLocation::Hosts), why.to_owned());
                 continue;
@@ -160,23 +204,45 @@ impl ModeChooser<'_> {
     /// The price of a plan: cores, link load converted to cores, and a penalty for incomplete results.
     fn price(&self, plan: &PhysicalPlan) -> f64 {
         let links = plan.taken.copied.weighed(LinkWeights::PAPER) + plan.taken.results_mbps;
-        let lacking = if plan.lacks.is_empty() { 0.0 } else { self.asked.ask.costs.exact_worth_cores };
+        let lacking = if plan.lacks.is_empty() {
+            0.0
+        } else {
+            self.asked.ask.costs.exact_worth_cores
+        };
         let cores = plan.taken.monitor_cores + plan.taken.switch_cores;
         cores + links / self.asked.ask.costs.link_mbps_per_core + lacking
     }
 
     fn words(&self, plan: &PhysicalPlan) -> String {
-        let PlanResources { monitor_cores, switch_cores, copied, .. } = plan.taken;
+        let PlanResources {
+            monitor_cores,
+            switch_cores,
+            copied,
+            ..
+        } = plan.taken;
         let copied: f64 = copied.0.iter().sum();
-        let lacking = if plan.lacks.is_empty() { "" } else { ", and the result is incomplete" };
-        format!("{:.4} cores and {copied:.2} Mb/s of copies{lacking}", monitor_cores + switch_cores)
+        let lacking = if plan.lacks.is_empty() {
+            ""
+        } else {
+            ", and the result is incomplete"
+        };
+        format!(
+            "{:.4} cores and {copied:.2} Mb/s of copies{lacking}",
+            monitor_cores + switch_cores
+        )
     }
 
     /// Builds the plan for one way, or returns the reason that it is not feasible.
-    fn build(&self, offer: Option<&ModeOffer>, monitors: MonitorLocation) -> Result<PhysicalPlan, String> {
+    fn build(
+        &self,
+        offer: Option<&ModeOffer>,
+        monitors: MonitorLocation,
+    ) -> Result<PhysicalPlan, String> {
         let ask = self.asked.ask;
         let on_its_own = |switch: usize| self.is_on_its_own(switch, monitors);
-        let hosts = self.asked.hosts(offer.map(|offer| offer.mode), &on_its_own)?;
+        let hosts = self
+            .asked
+            .hosts(offer.map(|offer| offer.mode), &on_its_own)?;
         let mut plan = PhysicalPlan {
             query: ask.plan.query.clone(),
             covered: Vec::new(),
@@ -191,18 +257,33 @@ impl ModeChooser<'_> {
             aggregators: Vec::new(),
             unaggregated: None,
             dataflow: ask.plan.dataflow.clone(),
-            lacks: offer.iter().flat_map(|offer| &offer.lacks).map(|lack| (*lack).to_owned()).collect(),
+            lacks: offer
+                .iter()
+                .flat_map(|offer| &offer.lacks)
+                .map(|lack| (*lack).to_owned())
+                .collect(),
             taken: PlanResources::default(),
             proof: CopyProof::NotNeeded,
         };
         for (switch, (parts, rates)) in &self.asked.at {
-            plan.covered.push(self.asked.covering(*switch, parts, rates));
+            plan.covered
+                .push(self.asked.covering(*switch, parts, rates));
             let is_sniffed = monitors == MonitorLocation::Ports && on_its_own(*switch);
-            let mode = if is_sniffed { None } else { offer.map(|offer| offer.mode) };
+            let mode = if is_sniffed {
+                None
+            } else {
+                offer.map(|offer| offer.mode)
+            };
             let host = hosts.get(switch).copied();
             let at = host.map(|host| ask.site.hosts[host as usize].at);
             let copies = mode.map(|mode| (mode, way(mode, *switch, at)));
-            if let (Some(MirrorMode { which: PacketSelection::Flags(_), .. }), Some(end)) = (mode, at)
+            if let (
+                Some(MirrorMode {
+                    which: PacketSelection::Flags(_),
+                    ..
+                }),
+                Some(end),
+            ) = (mode, at)
                 && end.switch != *switch
             {
                 return Err(REORDERED.to_owned());
@@ -220,7 +301,9 @@ impl ModeChooser<'_> {
             if let PacketPath::Tunnel { end } = part.way {
                 // Packets from the tunnel are copied at its end.
                 plan.taken.switch_cores += packets * ask.costs.switch.copy_ns / 1e9;
-                plan.taken.copied += self.asked.between(*switch, end.switch, wrapped(mbps, packets));
+                plan.taken.copied +=
+                    self.asked
+                        .between(*switch, end.switch, wrapped(mbps, packets));
                 each = match mode.map(|mode| mode.part) {
                     Some(Bytes::First(_)) => each + ask.costs.switch.tunnel_ns,
                     _ => ask.costs.switch.tunnel_ns,
@@ -238,7 +321,8 @@ impl ModeChooser<'_> {
             plan.taken.results_mbps -= aggregator.saved_mbps();
             plan.taken.monitor_cores += aggregator.cores;
         }
-        plan.lacks.extend(self.asked.twice().then(|| TWICE.to_owned()));
+        plan.lacks
+            .extend(self.asked.twice().then(|| TWICE.to_owned()));
         if ask.exact && !plan.lacks.is_empty() {
             return Err(plan.lacks.swap_remove(0));
         }
@@ -261,9 +345,13 @@ fn way(mode: MirrorMode, switch: usize, port: Option<SitePort>) -> PacketPath {
 
 /// Description of a way.
 fn name(offer: Option<&ModeOffer>, monitors: MonitorLocation) -> String {
-    let Some(ModeOffer { mode, .. }) = offer else { return SNIFFER.to_owned() };
+    let Some(ModeOffer { mode, .. }) = offer else {
+        return SNIFFER.to_owned();
+    };
     match monitors {
-        MonitorLocation::Ports => format!("{mode}, and monitors at the ports of switches that can have them"),
+        MonitorLocation::Ports => {
+            format!("{mode}, and monitors at the ports of switches that can have them")
+        }
         MonitorLocation::Interfaces => {
             format!("copies of {mode} to interfaces of this machine, where the switch runs here")
         }
@@ -279,7 +367,11 @@ fn what_of(plan: &PhysicalPlan) -> String {
         (false, true) => MonitorLocation::Interfaces,
         (false, false) => MonitorLocation::Hosts,
     };
-    let offer = plan.choice.mode.map(|mode| ModeOffer { mode, lacks: Vec::new(), loses_exchanges: false });
+    let offer = plan.choice.mode.map(|mode| ModeOffer {
+        mode,
+        lacks: Vec::new(),
+        loses_exchanges: false,
+    });
     name(offer.as_ref(), monitors)
 }
 
@@ -294,7 +386,8 @@ impl fmt::Display for PlanningError {
             PlanningError::NoFlows(why) => write!(f, "no flow can be captured: {}", why.join("; ")),
             PlanningError::NoWay(ways) => {
                 f.write_str("no way can be gone:")?;
-                ways.iter().try_for_each(|RejectedMode { what, why }| write!(f, "\n  {what}: {why}"))
+                ways.iter()
+                    .try_for_each(|RejectedMode { what, why }| write!(f, "\n  {what}: {why}"))
             }
             PlanningError::OverBudget(exceeded) => write!(f, "{exceeded}"),
         }

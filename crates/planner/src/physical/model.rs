@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mirror::model::{
-    FloodSetting, KnownHost, PortNeighbor, SwitchLink, SwitchMirror, SwitchModel, SwitchNetwork, SwitchPort,
+    FloodSetting, KnownHost, PortNeighbor, SwitchLink, SwitchMirror, SwitchModel, SwitchNetwork,
+    SwitchPort,
 };
 use mirror::openflow::{FlowAction, FlowMatch, FlowRule};
 use mirror::{MatchField, PacketCube};
@@ -23,13 +24,23 @@ pub(super) fn forwarding(site: &NetworkSite, switch: usize) -> Vec<FlowRule> {
     };
     let mut rules = match of.forwarding {
         ForwardingMode::Normal => {
-            vec![FlowRule { table, actions: vec![FlowAction::Normal], ..FlowRule::default() }]
+            vec![FlowRule {
+                table,
+                actions: vec![FlowAction::Normal],
+                ..FlowRule::default()
+            }]
         }
         ForwardingMode::Controller => shortest(site, switch, table),
     };
     if of.first_table == FirstTable::Free {
-        let actions = vec![FlowAction::Resubmit { port: None, table: Some(NEXT) }];
-        rules.push(FlowRule { actions, ..FlowRule::default() });
+        let actions = vec![FlowAction::Resubmit {
+            port: None,
+            table: Some(NEXT),
+        }];
+        rules.push(FlowRule {
+            actions,
+            ..FlowRule::default()
+        });
     }
     rules
 }
@@ -38,11 +49,14 @@ pub(super) fn forwarding(site: &NetworkSite, switch: usize) -> Vec<FlowRule> {
 fn shortest(site: &NetworkSite, switch: usize, table: u8) -> Vec<FlowRule> {
     let mut rules = Vec::new();
     for host in site.hosts.iter().filter(|host| !host.spare) {
-        let Some(port) = toward(site, switch, host.at) else { continue };
+        let Some(port) = toward(site, switch, host.at) else {
+            continue;
+        };
         for address in &host.addresses {
             let (number, version) = mirror::model::network::numbers(*address);
-            let cube =
-                PacketCube::ALL.with(MatchField::EthType, version).with(MatchField::Destination, number);
+            let cube = PacketCube::ALL
+                .with(MatchField::EthType, version)
+                .with(MatchField::Destination, number);
             let actions = vec![FlowAction::output(port)];
             rules.push(FlowRule {
                 table,
@@ -113,10 +127,14 @@ pub(super) fn small(site: &NetworkSite, covered: &BTreeSet<HostId>) -> NetworkSi
 /// The model of the network with the rules of some parts installed, or without them. Ports of monitors are those of
 /// all parts.
 pub(super) fn network(site: &NetworkSite, parts: &[SwitchPart], done: bool) -> SwitchNetwork {
-    let targets: BTreeMap<SitePort, String> =
-        parts.iter().filter_map(|part| Some((lands(part)?, monitor(&part.name)))).collect();
-    let tunnels: Vec<(usize, SitePort)> =
-        parts.iter().filter_map(|part| Some((part.switch, tunnel(part)?))).collect();
+    let targets: BTreeMap<SitePort, String> = parts
+        .iter()
+        .filter_map(|part| Some((lands(part)?, monitor(&part.name))))
+        .collect();
+    let tunnels: Vec<(usize, SitePort)> = parts
+        .iter()
+        .filter_map(|part| Some((part.switch, tunnel(part)?)))
+        .collect();
     let switches = site.switches.iter().enumerate().map(|(index, switch)| {
         let mut ports: Vec<SwitchPort> = Vec::new();
         for host in site.hosts.iter().filter(|host| host.at.switch == index) {
@@ -124,33 +142,69 @@ pub(super) fn network(site: &NetworkSite, parts: &[SwitchPart], done: bool) -> S
                 Some(monitor) => (PortNeighbor::Monitor(monitor.clone()), FloodSetting::No),
                 None => (PortNeighbor::Hosts, FloodSetting::Yes),
             };
-            ports.push(SwitchPort { flooded, ..SwitchPort::new(host.at.port, &host.name, leads) });
+            ports.push(SwitchPort {
+                flooded,
+                ..SwitchPort::new(host.at.port, &host.name, leads)
+            });
         }
-        if let Some(monitor) = targets.get(&SitePort { switch: index, port: INTERFACE }) {
+        if let Some(monitor) = targets.get(&SitePort {
+            switch: index,
+            port: INTERFACE,
+        }) {
             let leads = PortNeighbor::Monitor(monitor.clone());
             ports.push(SwitchPort {
                 flooded: FloodSetting::No,
                 ..SwitchPort::new(INTERFACE, "interface", leads)
             });
         }
-        let begins = tunnels.iter().filter(|(from, _)| *from == index).map(|_| TUNNEL);
-        let ends = tunnels.iter().filter(|(_, end)| end.switch == index).map(|(from, _)| landing(*from));
+        let begins = tunnels
+            .iter()
+            .filter(|(from, _)| *from == index)
+            .map(|_| TUNNEL);
+        let ends = tunnels
+            .iter()
+            .filter(|(_, end)| end.switch == index)
+            .map(|(from, _)| landing(*from));
         for number in begins.chain(ends) {
             let of = SwitchPort::new(number, &format!("tunnel{number}"), PortNeighbor::Copies);
-            ports.push(SwitchPort { flooded: FloodSetting::No, ..of });
+            ports.push(SwitchPort {
+                flooded: FloodSetting::No,
+                ..of
+            });
         }
-        for end in site.links.iter().flat_map(|link| link.ends).filter(|end| end.switch == index) {
-            ports.push(SwitchPort::new(end.port, &format!("link{}", end.port), PortNeighbor::Switch));
+        for end in site
+            .links
+            .iter()
+            .flat_map(|link| link.ends)
+            .filter(|end| end.switch == index)
+        {
+            ports.push(SwitchPort::new(
+                end.port,
+                &format!("link{}", end.port),
+                PortNeighbor::Switch,
+            ));
         }
         let mut rules = forwarding(site, index);
-        let part = parts.iter().find(|part| part.switch == index).filter(|_| done);
+        let part = parts
+            .iter()
+            .find(|part| part.switch == index)
+            .filter(|_| done);
         rules.extend(part.into_iter().flat_map(|part| part.rules.iter().cloned()));
-        let landed = parts.iter().filter(|part| done && tunnel(part).is_some_and(|end| end.switch == index));
+        let landed = parts
+            .iter()
+            .filter(|part| done && tunnel(part).is_some_and(|end| end.switch == index));
         rules.extend(
-            landed.filter_map(|part| part.landing.as_ref()).flat_map(|landing| landing.rules.iter().cloned()),
+            landed
+                .filter_map(|part| part.landing.as_ref())
+                .flat_map(|landing| landing.rules.iter().cloned()),
         );
         let mut model = SwitchModel::new(&switch.name, ports, rules);
-        if let Some(SwitchPart { way: PacketPath::Mirror { port }, ports, .. }) = part {
+        if let Some(SwitchPart {
+            way: PacketPath::Mirror { port },
+            ports,
+            ..
+        }) = part
+        {
             let entering = ports.clone();
             let leaving = ports.clone();
             model.mirrors.push(SwitchMirror {
@@ -164,13 +218,25 @@ pub(super) fn network(site: &NetworkSite, parts: &[SwitchPart], done: bool) -> S
         model
     });
     let at = |port: SitePort| (port.switch, port.port);
-    let links = site.links.iter().map(|link| SwitchLink(at(link.ends[0]), at(link.ends[1])));
-    let links = links
-        .chain(tunnels.iter().map(|(from, end)| SwitchLink((*from, TUNNEL), (end.switch, landing(*from)))));
-    let hosts = site.hosts.iter().filter(|host| !targets.contains_key(&host.at));
+    let links = site
+        .links
+        .iter()
+        .map(|link| SwitchLink(at(link.ends[0]), at(link.ends[1])));
+    let links = links.chain(
+        tunnels
+            .iter()
+            .map(|(from, end)| SwitchLink((*from, TUNNEL), (end.switch, landing(*from)))),
+    );
+    let hosts = site
+        .hosts
+        .iter()
+        .filter(|host| !targets.contains_key(&host.at));
     let hosts = hosts
         .flat_map(|host| {
-            host.addresses.iter().map(|address| KnownHost { address: *address, at: at(host.at) })
+            host.addresses.iter().map(|address| KnownHost {
+                address: *address,
+                at: at(host.at),
+            })
         })
         .collect();
     SwitchNetwork::new(switches.collect(), links.collect(), hosts)
@@ -188,7 +254,12 @@ pub(super) fn target(way: PacketPath) -> Option<u32> {
 
 /// The port at which copies of a switch reach their monitor.
 pub(super) fn lands(part: &SwitchPart) -> Option<SitePort> {
-    tunnel(part).or_else(|| target(part.way).map(|port| SitePort { switch: part.switch, port }))
+    tunnel(part).or_else(|| {
+        target(part.way).map(|port| SitePort {
+            switch: part.switch,
+            port,
+        })
+    })
 }
 
 /// The end of a switch's tunnel.

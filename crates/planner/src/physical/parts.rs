@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use mirror::compose::{CopyTerms, RULES_MAX};
 use mirror::openflow::FlowRule;
 use mirror::{
-    MirrorMode, PacketCube, PacketPart as Bytes, PacketSelection, RuleLayout, SwitchCopy, asked, compose,
-    compose_ends,
+    MirrorMode, PacketCube, PacketPart as Bytes, PacketSelection, RuleLayout, SwitchCopy, asked,
+    compose, compose_ends,
 };
 use plan::{AddressMatch, MonitorSpec};
 use tuple::Schema;
@@ -14,11 +14,14 @@ use tuple::Schema;
 use super::flows::SwitchFlows;
 use super::model::{forwarding, landing, monitor, target};
 use super::physical_plan::{
-    CoveredFlows, LEASE, MonitorPart, MonitorPlace, PacketPath, SwitchPart, TrafficRates, TunnelEndpoint,
+    CoveredFlows, LEASE, MonitorPart, MonitorPlace, PacketPath, SwitchPart, TrafficRates,
+    TunnelEndpoint,
 };
 use super::rates::copied;
 use super::request::PlanningProblem;
-use crate::placement::{NOBODY, PlacementDemand, PlacementFlow, PlacementStrategy, ProcessDemand, place};
+use crate::placement::{
+    NOBODY, PlacementDemand, PlacementFlow, PlacementStrategy, ProcessDemand, place,
+};
 use crate::topology::{HostId, NetworkLoad, NetworkSite, SiteHost, SwitchAccess, TreeNetwork};
 
 /// The job number in the cookies of printed rules.
@@ -39,7 +42,10 @@ impl PlanningProblem<'_> {
             name: self.ask.site.switches[switch].name.clone(),
             clients: spec.clients,
             servers: spec.servers,
-            hosts: parts.iter().flat_map(|part| part.hosts.iter().copied()).collect(),
+            hosts: parts
+                .iter()
+                .flat_map(|part| part.hosts.iter().copied())
+                .collect(),
             rates: *rates,
         }
     }
@@ -52,29 +58,50 @@ impl PlanningProblem<'_> {
     ) -> Result<BTreeMap<usize, HostId>, String> {
         let site = self.ask.site;
         let costs = self.ask.costs;
-        let Some(mode) = mode else { return Ok(BTreeMap::new()) };
-        let switches: Vec<usize> = self.at.keys().copied().filter(|switch| !on_its_own(*switch)).collect();
+        let Some(mode) = mode else {
+            return Ok(BTreeMap::new());
+        };
+        let switches: Vec<usize> = self
+            .at
+            .keys()
+            .copied()
+            .filter(|switch| !on_its_own(*switch))
+            .collect();
         let needs: Vec<(f64, f64)> = switches
             .iter()
             .map(|switch| {
                 let (mbps, packets) = copied(mode, &self.at[switch].1, costs);
-                (mbps, self.reading(packets, mbps, packets.min(self.at[switch].1.packets)))
+                (
+                    mbps,
+                    self.reading(packets, mbps, packets.min(self.at[switch].1.packets)),
+                )
             })
             .collect();
         let flows: Vec<PlacementFlow> = switches
             .iter()
             .zip(&needs)
-            .map(|(switch, (mbps, _))| PlacementFlow { racks: [self.rack(*switch); 2], mbps: *mbps as f32 })
+            .map(|(switch, (mbps, _))| PlacementFlow {
+                racks: [self.rack(*switch); 2],
+                mbps: *mbps as f32,
+            })
             .collect();
         let most = |of: fn(&(f64, f64)) -> f64| needs.iter().map(of).fold(1e-3, f64::max);
         // Rates are stored in 32 bits, so the capacity is slightly larger than the largest rate.
         let mbps = most(|need| need.0) * 1.000_001;
         let cores = most(|need| need.1);
         let memory_gb = costs.monitor.memory_gb;
-        let small = ProcessDemand { mbps: f64::MAX, cores: 1e-6, memory_gb: 1e-6 };
+        let small = ProcessDemand {
+            mbps: f64::MAX,
+            cores: 1e-6,
+            memory_gb: 1e-6,
+        };
         let demand = PlacementDemand {
             flows: &flows,
-            monitor: ProcessDemand { mbps, cores, memory_gb },
+            monitor: ProcessDemand {
+                mbps,
+                cores,
+                memory_gb,
+            },
             aggregator: small,
             processor: small,
             extracted: 1e-9,
@@ -84,7 +111,9 @@ impl PlanningProblem<'_> {
         let placed = place(&network, &demand, self.ask.seed);
         let mut hosts = BTreeMap::new();
         let mut elsewhere = Vec::new();
-        for ((switch, monitor), (mbps, cores)) in switches.iter().zip(&placed.monitor_of).zip(&needs) {
+        for ((switch, monitor), (mbps, cores)) in
+            switches.iter().zip(&placed.monitor_of).zip(&needs)
+        {
             let name = &site.switches[*switch].name;
             if *monitor == NOBODY {
                 let none = format!(
@@ -96,7 +125,9 @@ impl PlanningProblem<'_> {
             let host = placed.monitors[*monitor as usize].host;
             // Two monitors cannot share a port.
             if hosts.values().any(|other| *other == host) {
-                return Err(format!("{name} and another switch would share one host for their monitors"));
+                return Err(format!(
+                    "{name} and another switch would share one host for their monitors"
+                ));
             }
             hosts.insert(*switch, host);
         }
@@ -145,7 +176,10 @@ impl PlanningProblem<'_> {
         let which = copies.map_or(PacketSelection::Flow, |(mode, _)| mode.which);
         let mut boxes = Vec::new();
         for part in parts {
-            boxes.extend(asked(&narrowed(&self.ask.plan.monitor, std::slice::from_ref(part)), which));
+            boxes.extend(asked(
+                &narrowed(&self.ask.plan.monitor, std::slice::from_ref(part)),
+                which,
+            ));
         }
         boxes.sort_unstable();
         boxes.dedup();
@@ -165,7 +199,9 @@ impl PlanningProblem<'_> {
             ports,
             landing: None,
         };
-        let Some((mode, way)) = copies else { return Ok(done) };
+        let Some((mode, way)) = copies else {
+            return Ok(done);
+        };
         match (&of.reached, way) {
             (SwitchAccess::Not, _) => {
                 return Err(format!(
@@ -181,8 +217,12 @@ impl PlanningProblem<'_> {
             }
             (_, PacketPath::Tunnel { end }) => {
                 let at_end = forwarding(site, end.switch);
-                let landing =
-                    mirror::TunnelExit { job: JOB, generation: 1, tunnel: landing(switch), target: end.port };
+                let landing = mirror::TunnelExit {
+                    job: JOB,
+                    generation: 1,
+                    tunnel: landing(switch),
+                    target: end.port,
+                };
                 let terms = CopyTerms {
                     server: 0,
                     lease: LEASE,
@@ -190,13 +230,15 @@ impl PlanningProblem<'_> {
                     rules_max: RULES_MAX,
                 };
                 let name = site.switches[end.switch].name.clone();
-                let rules =
-                    compose_ends(&[], &[landing], &terms).map_err(|refused| format!("{name}: {refused}"))?;
+                let rules = compose_ends(&[], &[landing], &terms)
+                    .map_err(|refused| format!("{name}: {refused}"))?;
                 (done.way, done.landing) = (way, Some(TunnelEndpoint { name, rules }));
             }
             _ => done.way = way,
         }
-        let Some(target) = target(way) else { return Ok(done) };
+        let Some(target) = target(way) else {
+            return Ok(done);
+        };
         if mode.which == PacketSelection::Port {
             // The target port of copies is not copied itself.
             done.ports.retain(|port| *port != target);
@@ -231,10 +273,14 @@ impl PlanningProblem<'_> {
         let memory_gb = self.ask.costs.monitor.memory_gb;
         let free_gb = has.memory_gb * (1.0 - has.memory_used);
         if cores > free_cores {
-            return Err(format!("the monitor on {at} needs {cores:.3} cores; {free_cores:.3} are free"));
+            return Err(format!(
+                "the monitor on {at} needs {cores:.3} cores; {free_cores:.3} are free"
+            ));
         }
         if memory_gb > free_gb {
-            return Err(format!("the monitor on {at} needs {memory_gb} GB; {free_gb:.3} are free"));
+            return Err(format!(
+                "the monitor on {at} needs {memory_gb} GB; {free_gb:.3} are free"
+            ));
         }
         Ok(MonitorPart {
             name: monitor(name),
@@ -265,7 +311,13 @@ impl PlanningProblem<'_> {
     pub(super) fn twice(&self) -> bool {
         let open = |end: &AddressMatch| end.port.is_none();
         self.at.len() > 1
-            && self.ask.plan.monitor.parsers.iter().any(|parser| is_of_packets(&parser.schema))
+            && self
+                .ask
+                .plan
+                .monitor
+                .parsers
+                .iter()
+                .any(|parser| is_of_packets(&parser.schema))
             && self
                 .at
                 .values()
@@ -281,9 +333,21 @@ pub(super) fn rules_on(
     asked: &[PacketCube],
     (part, target): (Bytes, u32),
 ) -> Result<Vec<FlowRule>, String> {
-    let copy = SwitchCopy { job: JOB, generation: 1, asked: asked.to_vec(), ports: Vec::new(), part, target };
+    let copy = SwitchCopy {
+        job: JOB,
+        generation: 1,
+        asked: asked.to_vec(),
+        ports: Vec::new(),
+        part,
+        target,
+    };
     let layout = RuleLayout::of(&forwarding(site, switch));
-    let terms = CopyTerms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
+    let terms = CopyTerms {
+        server: 0,
+        lease: LEASE,
+        layout,
+        rules_max: RULES_MAX,
+    };
     compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", site.switches[switch].name))
 }
 

@@ -227,9 +227,10 @@ impl MonitorPart {
     #[must_use]
     pub fn starts<'s>(&self, site: &'s NetworkSite) -> Option<&'s HostLauncher> {
         match self.place {
-            MonitorPlace::Switch(switch) => {
-                site.switches[switch].sniffer.as_ref().map(|sniffer| &sniffer.starts)
-            }
+            MonitorPlace::Switch(switch) => site.switches[switch]
+                .sniffer
+                .as_ref()
+                .map(|sniffer| &sniffer.starts),
             MonitorPlace::Host(host) => Some(&site.hosts[host as usize].starts),
         }
     }
@@ -247,13 +248,23 @@ impl PhysicalPlan {
     /// The hosts of an aggregator's monitors, as text.
     #[must_use]
     pub fn members(&self, aggregator: &AggregatorPart) -> String {
-        let hosts = aggregator.monitors.iter().filter_map(|at| self.monitors.get(*at));
-        hosts.map(|part| part.host.as_str()).collect::<Vec<_>>().join(", ")
+        let hosts = aggregator
+            .monitors
+            .iter()
+            .filter_map(|at| self.monitors.get(*at));
+        hosts
+            .map(|part| part.host.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// Description of the processes included in the total cores.
     pub(super) fn monitors_are(&self) -> &'static str {
-        if self.aggregators.is_empty() { "of monitors" } else { "of monitors and aggregators" }
+        if self.aggregators.is_empty() {
+            "of monitors"
+        } else {
+            "of monitors and aggregators"
+        }
     }
 
     /// The task of a switch.

@@ -52,11 +52,22 @@ impl<'a> PlanPicture<'a> {
     fn new(plan: &'a PhysicalPlan, site: &'a NetworkSite) -> PlanPicture<'a> {
         let hosts = drawn(plan, site);
         let width = (hosts.len() as f64 * HOST_WIDTH + 2.0 * MARGIN).max(WIDTH_MIN);
-        let has_aggregation = site.switches.iter().any(|switch| switch.tier == SwitchTier::Aggregation);
+        let has_aggregation = site
+            .switches
+            .iter()
+            .any(|switch| switch.tier == SwitchTier::Aggregation);
         let edge_y = if has_aggregation { 256.0 } else { 196.0 };
         let switches = vec![None; site.switches.len()];
-        let mut picture =
-            PlanPicture { plan, site, hosts, switches, width, y: edge_y, edge_y, body: String::new() };
+        let mut picture = PlanPicture {
+            plan,
+            site,
+            hosts,
+            switches,
+            width,
+            y: edge_y,
+            edge_y,
+            body: String::new(),
+        };
         picture.middles();
         picture
     }
@@ -79,14 +90,20 @@ impl<'a> PlanPicture<'a> {
             self.switches[switch] = middle(&at);
         }
         for tier in [SwitchTier::Aggregation, SwitchTier::Core] {
-            let of: Vec<usize> =
-                (0..self.site.switches.len()).filter(|at| self.site.switches[*at].tier == tier).collect();
+            let of: Vec<usize> = (0..self.site.switches.len())
+                .filter(|at| self.site.switches[*at].tier == tier)
+                .collect();
             let joined: Vec<(usize, f64)> = of
                 .iter()
                 .filter_map(|at| {
-                    let links = self.site.links.iter().filter(|link| link.ends[1].switch == *at);
-                    let below: Vec<f64> =
-                        links.filter_map(|link| self.switches[link.ends[0].switch]).collect();
+                    let links = self
+                        .site
+                        .links
+                        .iter()
+                        .filter(|link| link.ends[1].switch == *at);
+                    let below: Vec<f64> = links
+                        .filter_map(|link| self.switches[link.ends[0].switch])
+                        .collect();
                     Some((*at, middle(&below)?))
                 })
                 .collect();
@@ -110,14 +127,18 @@ impl<'a> PlanPicture<'a> {
     fn network(&mut self) {
         let hosts_y = self.edge_y + 104.0;
         for link in &self.site.links {
-            let [a, b] = link.ends.map(|end| (self.switches[end.switch], self.tier_y(end.switch)));
+            let [a, b] = link
+                .ends
+                .map(|end| (self.switches[end.switch], self.tier_y(end.switch)));
             if let ((Some(ax), ay), (Some(bx), by)) = (a, b) {
                 self.line("wire", (ax, ay - 18.0), (bx, by + 18.0));
             }
         }
         for place in 0..self.hosts.len() {
             let host = &self.site.hosts[self.hosts[place]];
-            let Some(x) = self.switches[host.at.switch] else { continue };
+            let Some(x) = self.switches[host.at.switch] else {
+                continue;
+            };
             let to = (self.host_x(place), hosts_y - 26.0);
             let copies = self.copies_to(host.at);
             let class = if copies.is_some() { "copy" } else { "wire" };
@@ -125,8 +146,16 @@ impl<'a> PlanPicture<'a> {
         }
         for (switch, x) in self.switches.clone().into_iter().enumerate() {
             let Some(x) = x else { continue };
-            let sniffs = self.plan.monitors.iter().any(|part| part.place == MonitorPlace::Switch(switch));
-            let covers = self.plan.covered.iter().any(|covering| covering.switch == switch);
+            let sniffs = self
+                .plan
+                .monitors
+                .iter()
+                .any(|part| part.place == MonitorPlace::Switch(switch));
+            let covers = self
+                .plan
+                .covered
+                .iter()
+                .any(|covering| covering.switch == switch);
             let class = match (sniffs, covers) {
                 (true, _) => "monitor",
                 (false, true) => "covered",
@@ -137,7 +166,9 @@ impl<'a> PlanPicture<'a> {
             self.text("", (x, y - 1.0), &self.site.switches[switch].name.clone());
             let below = match self.plan.switch(switch) {
                 Some(part) if part.way == PacketPath::Sniffer => "monitor at its ports".to_owned(),
-                Some(part) if part.landing.is_some() => format!("{} rules, a tunnel", part.rules.len()),
+                Some(part) if part.landing.is_some() => {
+                    format!("{} rules, a tunnel", part.rules.len())
+                }
                 Some(part) if !part.rules.is_empty() => format!("{} rules", part.rules.len()),
                 Some(_) => "mirror of ports".to_owned(),
                 None => String::new(),
@@ -149,8 +180,13 @@ impl<'a> PlanPicture<'a> {
         }
         self.y = hosts_y + 44.0;
         let left = self.site.hosts.len() - self.hosts.len();
-        let undrawn = if left > 0 { format!("; {left} hosts are not drawn") } else { String::new() };
-        let legend = format!("blue: flows are covered here; orange: monitors, and copies to them{undrawn}");
+        let undrawn = if left > 0 {
+            format!("; {left} hosts are not drawn")
+        } else {
+            String::new()
+        };
+        let legend =
+            format!("blue: flows are covered here; orange: monitors, and copies to them{undrawn}");
         self.left("small", (MARGIN, self.y), &legend);
         self.y += 10.0;
     }
@@ -160,9 +196,21 @@ impl<'a> PlanPicture<'a> {
         let index = self.hosts[place];
         let host: &SiteHost = &site.hosts[index];
         let x = self.host_x(place);
-        let monitor = self.plan.monitors.iter().find(|part| part.place == MonitorPlace::Host(index as u32));
-        let covered = self.plan.covered.iter().any(|covering| covering.hosts.contains(&(index as u32)));
-        let aggregates = self.plan.aggregators.iter().any(|part| part.host == index as u32);
+        let monitor = self
+            .plan
+            .monitors
+            .iter()
+            .find(|part| part.place == MonitorPlace::Host(index as u32));
+        let covered = self
+            .plan
+            .covered
+            .iter()
+            .any(|covering| covering.hosts.contains(&(index as u32)));
+        let aggregates = self
+            .plan
+            .aggregators
+            .iter()
+            .any(|part| part.host == index as u32);
         let class = match (monitor, covered) {
             (Some(_), _) => "monitor",
             (None, _) if aggregates => "monitor",
@@ -171,7 +219,11 @@ impl<'a> PlanPicture<'a> {
         };
         self.node(class, (x, y), (HOST_WIDTH - 12.0, 52.0));
         self.text("", (x, y - 10.0), &short(&host.name, 13));
-        let address = host.addresses.first().map(ToString::to_string).unwrap_or_default();
+        let address = host
+            .addresses
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         self.text("small", (x, y + 5.0), &short(&address, 15));
         match (monitor.is_some(), aggregates) {
             (true, true) => self.text("small", (x, y + 20.0), "monitor, aggr."),
@@ -181,14 +233,26 @@ impl<'a> PlanPicture<'a> {
         }
         if let Some(mbps) = self.copies_to(host.at).filter(|_| monitor.is_some()) {
             let between = self.switches[host.at.switch].map_or(x, |from| f64::midpoint(from, x));
-            self.left("small", (between + 10.0, y - 60.0), &format!("{} Mb/s", number(mbps)));
+            self.left(
+                "small",
+                (between + 10.0, y - 60.0),
+                &format!("{} Mb/s", number(mbps)),
+            );
         }
     }
 
     /// Mb/s of copies to a port.
     fn copies_to(&self, at: SitePort) -> Option<f64> {
-        let part = self.plan.switches.iter().find(|part| super::model::lands(part) == Some(at))?;
-        let monitor = self.plan.monitors.iter().find(|monitor| monitor.switch == part.switch)?;
+        let part = self
+            .plan
+            .switches
+            .iter()
+            .find(|part| super::model::lands(part) == Some(at))?;
+        let monitor = self
+            .plan
+            .monitors
+            .iter()
+            .find(|monitor| monitor.switch == part.switch)?;
         Some(monitor.mbps)
     }
 
@@ -202,7 +266,11 @@ impl<'a> PlanPicture<'a> {
             .collect();
         let results = match dataflow.pipelines.as_slice() {
             [] => "the tuples themselves".to_owned(),
-            pipelines => pipelines.iter().map(|p| p.name.clone()).collect::<Vec<_>>().join(", "),
+            pipelines => pipelines
+                .iter()
+                .map(|p| p.name.clone())
+                .collect::<Vec<_>>()
+                .join(", "),
         };
         let count = self.plan.monitors.len();
         let mut steps = vec![
@@ -215,7 +283,10 @@ impl<'a> PlanPicture<'a> {
                     parsers.join("; ")
                 ),
             ),
-            ("collected", "one engine, in the process that runs the query".to_owned()),
+            (
+                "collected",
+                "one engine, in the process that runs the query".to_owned(),
+            ),
             ("result", results),
         ];
         match self.plan.aggregators.as_slice() {
@@ -234,7 +305,11 @@ impl<'a> PlanPicture<'a> {
             let height = 82.0;
             if place > 0 {
                 let from = x - step / 2.0 - 14.0;
-                self.line("rows", (from, top + height / 2.0), (from + 28.0, top + height / 2.0));
+                self.line(
+                    "rows",
+                    (from, top + height / 2.0),
+                    (from + 28.0, top + height / 2.0),
+                );
             }
             self.node("step", (x, top + height / 2.0), (width, height));
             self.text("head", (x, top + 20.0), head);
@@ -254,16 +329,38 @@ impl<'a> PlanPicture<'a> {
         for covering in &plan.covered {
             let clients = ends(&covering.clients);
             let servers = ends(&covering.servers);
-            let supposed = if covering.rates.supposed { ", estimated" } else { "" };
+            let supposed = if covering.rates.supposed {
+                ", estimated"
+            } else {
+                ""
+            };
             let mbps = number(covering.rates.mbps);
-            facts
-                .push(("flows", format!("{}: {clients} to {servers}, {mbps} Mb/s{supposed}", covering.name)));
+            facts.push((
+                "flows",
+                format!(
+                    "{}: {clients} to {servers}, {mbps} Mb/s{supposed}",
+                    covering.name
+                ),
+            ));
         }
-        facts.extend(plan.uncovered.iter().map(|text| ("not covered", text.clone())));
+        facts.extend(
+            plan.uncovered
+                .iter()
+                .map(|text| ("not covered", text.clone())),
+        );
         facts.push(("why", plan.choice.why.clone()));
         let merged = plan.aggregators.iter();
-        facts.extend(merged.map(|part| ("aggregated", format!("{}: {}", part.name, aggregator(plan, part)))));
-        facts.extend(plan.unaggregated.iter().map(|why| ("not aggregated", why.clone())));
+        facts.extend(merged.map(|part| {
+            (
+                "aggregated",
+                format!("{}: {}", part.name, aggregator(plan, part)),
+            )
+        }));
+        facts.extend(
+            plan.unaggregated
+                .iter()
+                .map(|why| ("not aggregated", why.clone())),
+        );
         facts.push((
             "takes",
             format!(
@@ -299,10 +396,19 @@ impl<'a> PlanPicture<'a> {
              <title>Plan of a query in a network</title>\n<style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
         );
         let letters = ((width - 2.0 * MARGIN) / 8.6) as usize;
-        let query = self.plan.query.split_whitespace().collect::<Vec<_>>().join(" ");
+        let query = self
+            .plan
+            .query
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         for (line, text) in wrapped(&query, letters).iter().take(2).enumerate() {
             let y = 28.0 + 20.0 * line as f64;
-            let _ = writeln!(out, "<text class=\"title\" x=\"{MARGIN}\" y=\"{y}\">{}</text>", escaped(text));
+            let _ = writeln!(
+                out,
+                "<text class=\"title\" x=\"{MARGIN}\" y=\"{y}\">{}</text>",
+                escaped(text)
+            );
         }
         out.push_str(&self.body);
         out.push_str("</svg>\n");
@@ -350,9 +456,17 @@ impl<'a> PlanPicture<'a> {
 fn drawn(plan: &PhysicalPlan, site: &NetworkSite) -> Vec<usize> {
     let is_busy = |host: &usize| plan.switch(site.hosts[*host].at.switch).is_some();
     let is_named = |host: &usize| {
-        plan.covered.iter().any(|covering| covering.hosts.contains(&(*host as u32)))
-            || plan.monitors.iter().any(|part| part.place == MonitorPlace::Host(*host as u32))
-            || plan.aggregators.iter().any(|part| part.host == *host as u32)
+        plan.covered
+            .iter()
+            .any(|covering| covering.hosts.contains(&(*host as u32)))
+            || plan
+                .monitors
+                .iter()
+                .any(|part| part.place == MonitorPlace::Host(*host as u32))
+            || plan
+                .aggregators
+                .iter()
+                .any(|part| part.host == *host as u32)
     };
     let mut all: Vec<usize> = (0..site.hosts.len()).collect();
     all.sort_by_key(|host| (!is_named(host), !is_busy(host)));

@@ -17,11 +17,18 @@ const PROVED_MAX: usize = 24;
 impl PlanningProblem<'_> {
     /// Proves on the model that every requested packet is copied exactly once, and no other.
     pub(super) fn prove(&self, plan: &PhysicalPlan) -> Result<CopyProof, String> {
-        if plan.switches.iter().all(|part| part.way == PacketPath::Sniffer) {
+        if plan
+            .switches
+            .iter()
+            .all(|part| part.way == PacketPath::Sniffer)
+        {
             return Ok(CopyProof::NotNeeded);
         }
-        let covered: BTreeSet<HostId> =
-            plan.covered.iter().flat_map(|covering| covering.hosts.iter().copied()).collect();
+        let covered: BTreeSet<HostId> = plan
+            .covered
+            .iter()
+            .flat_map(|covering| covering.hosts.iter().copied())
+            .collect();
         if covered.len() > PROVED_MAX {
             return Ok(CopyProof::TooManyHosts);
         }

@@ -23,21 +23,30 @@ pub(super) fn rates(
     costs: &PlanCosts,
 ) -> TrafficRates {
     let mut rates = TrafficRates::default();
-    let mut hosts: Vec<HostId> = parts.iter().flat_map(|part| part.hosts.iter().copied()).collect();
+    let mut hosts: Vec<HostId> = parts
+        .iter()
+        .flat_map(|part| part.hosts.iter().copied())
+        .collect();
     hosts.sort_unstable();
     hosts.dedup();
     for part in parts {
-        let of_servers = part.servers.iter().any(|end| part.hosts.iter().any(|host| is_of(site, *host, end)));
+        let of_servers = part
+            .servers
+            .iter()
+            .any(|end| part.hosts.iter().any(|host| is_of(site, *host, end)));
         for host in &part.hosts {
-            let said: Vec<(f64, Option<f64>)> =
-                expected.iter().filter_map(|known| of_host(known, part, (site, *host), of_servers)).collect();
+            let said: Vec<(f64, Option<f64>)> = expected
+                .iter()
+                .filter_map(|known| of_host(known, part, (site, *host), of_servers))
+                .collect();
             if said.is_empty() {
                 rates.mbps += supposed(site, *host, costs);
                 rates.supposed = true;
             }
             for (mbps, connections) in said {
                 rates.mbps += mbps;
-                rates.connections += connections.unwrap_or_else(|| connections_of(mbps, &costs.traffic));
+                rates.connections +=
+                    connections.unwrap_or_else(|| connections_of(mbps, &costs.traffic));
             }
         }
     }
@@ -45,7 +54,10 @@ pub(super) fn rates(
         rates.connections = connections_of(rates.mbps, &costs.traffic);
     }
     rates.packets = packets(rates.mbps, &costs.traffic);
-    let passing: f64 = hosts.iter().map(|host| passing(site, *host, expected, costs)).sum();
+    let passing: f64 = hosts
+        .iter()
+        .map(|host| passing(site, *host, expected, costs))
+        .sum();
     rates.passing_mbps = passing.max(rates.mbps);
     rates
 }
@@ -66,9 +78,14 @@ fn of_host(
     if !(asked && answered && is_of(site, host, own)) {
         return None;
     }
-    let count =
-        (0..site.hosts.len()).filter(|other| is_of(site, *other as HostId, own)).count().max(1) as f64;
-    Some((known.mbps / count, known.connections.map(|rate| rate / count)))
+    let count = (0..site.hosts.len())
+        .filter(|other| is_of(site, *other as HostId, own))
+        .count()
+        .max(1) as f64;
+    Some((
+        known.mbps / count,
+        known.connections.map(|rate| rate / count),
+    ))
 }
 
 /// Whether two endpoints overlap.
@@ -83,7 +100,9 @@ fn meet(a: &AddressMatch, b: &AddressMatch) -> bool {
 
 fn is_of(site: &NetworkSite, host: HostId, end: &AddressMatch) -> bool {
     let host = &site.hosts[host as usize];
-    end.net.map_or(!host.spare, |net| host.addresses.iter().any(|address| is_in(*address, net)))
+    end.net.map_or(!host.spare, |net| {
+        host.addresses.iter().any(|address| is_in(*address, net))
+    })
 }
 
 fn supposed(site: &NetworkSite, host: HostId, costs: &PlanCosts) -> f64 {
@@ -91,17 +110,32 @@ fn supposed(site: &NetworkSite, host: HostId, costs: &PlanCosts) -> f64 {
 }
 
 /// Total traffic at a host's port.
-fn passing(site: &NetworkSite, host: HostId, expected: &[ExpectedTraffic], costs: &PlanCosts) -> f64 {
+fn passing(
+    site: &NetworkSite,
+    host: HostId,
+    expected: &[ExpectedTraffic],
+    costs: &PlanCosts,
+) -> f64 {
     let of = |known: &ExpectedTraffic| {
         let meant = |end: &AddressMatch| {
-            let count = (0..site.hosts.len()).filter(|other| is_of(site, *other as HostId, end)).count();
+            let count = (0..site.hosts.len())
+                .filter(|other| is_of(site, *other as HostId, end))
+                .count();
             let is_meant = end.net.is_some() && is_of(site, host, end);
-            if is_meant { known.mbps / count.max(1) as f64 } else { 0.0 }
+            if is_meant {
+                known.mbps / count.max(1) as f64
+            } else {
+                0.0
+            }
         };
         meant(&known.clients) + meant(&known.servers)
     };
     let known: f64 = expected.iter().map(of).sum();
-    if known > 0.0 { known } else { supposed(site, host, costs) }
+    if known > 0.0 {
+        known
+    } else {
+        supposed(site, host, costs)
+    }
 }
 
 fn packets(mbps: f64, shape: &TrafficShape) -> f64 {
@@ -118,12 +152,19 @@ pub(super) fn copied(mode: MirrorMode, rates: &TrafficRates, costs: &PlanCosts) 
     let (packets_copied, bytes) = match mode.which {
         PacketSelection::Port => (packets(rates.passing_mbps, shape), shape.packet_bytes),
         PacketSelection::Flow => (rates.packets, shape.packet_bytes),
-        _ if mode == MirrorMode::ENDS => ((rates.connections * END_PACKETS).min(rates.packets), END_BYTES),
-        _ if mode == MirrorMode::PUSHED => {
-            (rates.packets * (PUSHED_PACKETS / shape.exchange_packets).min(1.0), shape.packet_bytes)
-        }
+        _ if mode == MirrorMode::ENDS => (
+            (rates.connections * END_PACKETS).min(rates.packets),
+            END_BYTES,
+        ),
+        _ if mode == MirrorMode::PUSHED => (
+            rates.packets * (PUSHED_PACKETS / shape.exchange_packets).min(1.0),
+            shape.packet_bytes,
+        ),
         // All but the first packets of connections.
-        PacketSelection::Flags(_) => ((rates.packets - rates.connections).max(0.0), shape.packet_bytes),
+        PacketSelection::Flags(_) => (
+            (rates.packets - rates.connections).max(0.0),
+            shape.packet_bytes,
+        ),
     };
     let bytes = match mode.part {
         Bytes::Whole => bytes,

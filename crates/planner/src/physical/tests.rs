@@ -15,7 +15,10 @@ const SITE: &str = include_str!("tests/network.toml");
 
 /// The same network without programs on switches.
 fn without_sniffers() -> String {
-    SITE.lines().filter(|line| !line.ends_with("# of the switch")).map(|line| format!("{line}\n")).collect()
+    SITE.lines()
+        .filter(|line| !line.ends_with("# of the switch"))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 struct PlanTestCase {
@@ -59,17 +62,22 @@ impl PlanTestCase {
 }
 
 fn golden(name: &str, text: &str) {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/physical/tests").join(format!("{name}.txt"));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("src/physical/tests")
+        .join(format!("{name}.txt"));
     if std::env::var_os("BLESS").is_some() {
         fs::write(&path, text).expect("a golden file");
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, kept, "{} differs; BLESS=1 writes it anew", path.display());
+    assert_eq!(
+        text,
+        kept,
+        "{} differs; BLESS=1 writes it anew",
+        path.display()
+    );
 }
 
-const CONNECTIONS: &str =
-    "PARSE tcp_conn_time TO 10.60.2.0/24:8000, 10.60.3.1:3306 PROCESS (diff-group: group=srcIP, destIP)";
+const CONNECTIONS: &str = "PARSE tcp_conn_time TO 10.60.2.0/24:8000, 10.60.3.1:3306 PROCESS (diff-group: group=srcIP, destIP)";
 const PAGES: &str = "PARSE http TO 10.60.1.3:80 PROCESS (group-count: group=path)";
 const STATEMENTS: &str = "PARSE mysql_query PROCESS (group-count: group=client_ip)";
 
@@ -77,18 +85,36 @@ const STATEMENTS: &str = "PARSE mysql_query PROCESS (group-count: group=client_i
 fn plans_are_these() {
     let with = PlanTestCase::new(SITE);
     let without = PlanTestCase::new(&without_sniffers());
-    let of = |case: &PlanTestCase, query| to_text(&case.plan(query).unwrap_or_else(|why| panic!("{why}")));
+    let of = |case: &PlanTestCase, query| {
+        to_text(&case.plan(query).unwrap_or_else(|why| panic!("{why}")))
+    };
     let much = vec![ExpectedTraffic::parse("10.60.2.0/24:8000=600Mbps").expect("traffic")];
-    let busy = PlanTestCase { expected: much.clone(), ..PlanTestCase::new(&without_sniffers()) };
+    let busy = PlanTestCase {
+        expected: much.clone(),
+        ..PlanTestCase::new(&without_sniffers())
+    };
     golden("sniffers", &of(&with, CONNECTIONS));
     golden("selective", &of(&busy, CONNECTIONS));
     golden("pages", &of(&without, PAGES));
     golden("any", &of(&without, STATEMENTS));
-    let exact = PlanTestCase { exact: true, expected: much, ..PlanTestCase::new(&without_sniffers()) };
-    golden("exact-difference", &difference(&of(&busy, CONNECTIONS), &of(&exact, CONNECTIONS)));
-    golden("sniffers-difference", &difference(&of(&without, PAGES), &of(&with, PAGES)));
+    let exact = PlanTestCase {
+        exact: true,
+        expected: much,
+        ..PlanTestCase::new(&without_sniffers())
+    };
+    golden(
+        "exact-difference",
+        &difference(&of(&busy, CONNECTIONS), &of(&exact, CONNECTIONS)),
+    );
+    golden(
+        "sniffers-difference",
+        &difference(&of(&without, PAGES), &of(&with, PAGES)),
+    );
     let json = to_json(&without.plan(PAGES).expect("a plan"));
-    golden("pages-json", &format!("{}\n", serde_json::to_string_pretty(&json).expect("json")));
+    golden(
+        "pages-json",
+        &format!("{}\n", serde_json::to_string_pretty(&json).expect("json")),
+    );
 }
 
 /// The same network with the second and third leaf in one pod, and the first in another.
@@ -104,7 +130,9 @@ fn with_pods(text: &str) -> String {
         ("aggregation1:49", "spine1:1"),
         ("aggregation2:49", "spine1:2"),
     ];
-    let links = links.map(|(a, b)| format!("[[link]]\nends = [\"{a}\", \"{b}\"]\nmbps = 10000\n\n")).concat();
+    let links = links
+        .map(|(a, b)| format!("[[link]]\nends = [\"{a}\", \"{b}\"]\nmbps = 10000\n\n"))
+        .concat();
     let (_, traffic) = text.split_once("[[traffic]]").expect("traffic");
     format!("{switches}{hosts}{links}[[traffic]]{traffic}")
 }
@@ -114,20 +142,38 @@ fn with_pods(text: &str) -> String {
 fn monitors_of_a_pod_have_an_aggregator() {
     let pods = with_pods(SITE);
     let plan = |site: &str, aggregate, query: &str| {
-        PlanTestCase { aggregate, ..PlanTestCase::new(site) }
-            .plan(query)
-            .unwrap_or_else(|why| panic!("{why}"))
+        PlanTestCase {
+            aggregate,
+            ..PlanTestCase::new(site)
+        }
+        .plan(query)
+        .unwrap_or_else(|why| panic!("{why}"))
     };
     let with = plan(&pods, AggregatorMode::Auto, CONNECTIONS);
-    let [part] = with.aggregators.as_slice() else { panic!("{:?}", with.aggregators) };
+    let [part] = with.aggregators.as_slice() else {
+        panic!("{:?}", with.aggregators)
+    };
     assert_eq!(
-        (part.name.as_str(), &part.monitors, with.members(part).as_str()),
+        (
+            part.name.as_str(),
+            &part.monitors,
+            with.members(part).as_str()
+        ),
         ("spare2", &vec![0, 1], "leaf2, leaf3")
     );
-    assert!((part.in_mbps - 2.0 * part.out_mbps).abs() < 1e-12 && part.saved_mbps() > 0.0, "{part:?}");
+    assert!(
+        (part.in_mbps - 2.0 * part.out_mbps).abs() < 1e-12 && part.saved_mbps() > 0.0,
+        "{part:?}"
+    );
     let without = plan(&pods, AggregatorMode::Never, CONNECTIONS);
-    assert_eq!((without.aggregators.as_slice(), &without.unaggregated), (&[][..], &None));
-    golden("aggregated-difference", &difference(&to_text(&without), &to_text(&with)));
+    assert_eq!(
+        (without.aggregators.as_slice(), &without.unaggregated),
+        (&[][..], &None)
+    );
+    golden(
+        "aggregated-difference",
+        &difference(&to_text(&without), &to_text(&with)),
+    );
     let json = to_json(&with);
     assert_eq!(json["aggregators"][0]["host"], "spare2");
     assert_eq!(to_json(&without).get("aggregators"), None);
@@ -136,21 +182,47 @@ fn monitors_of_a_pod_have_an_aggregator() {
         assert!(svg.contains(word), "{word}");
     }
     // If all monitors are on hosts, the aggregator is on one of them.
-    let copied = plan(&with_pods(&without_sniffers()), AggregatorMode::Auto, CONNECTIONS);
+    let copied = plan(
+        &with_pods(&without_sniffers()),
+        AggregatorMode::Auto,
+        CONNECTIONS,
+    );
     assert_eq!(
-        (copied.aggregators[0].name.as_str(), copied.members(&copied.aggregators[0]).as_str()),
+        (
+            copied.aggregators[0].name.as_str(),
+            copied.members(&copied.aggregators[0]).as_str()
+        ),
         ("spare2", "spare2, spare3")
     );
     // A leaf-spine network is one pod without links above it.
-    assert_eq!(plan(SITE, AggregatorMode::Auto, CONNECTIONS).aggregators, []);
-    assert_eq!(plan(SITE, AggregatorMode::Always, CONNECTIONS).aggregators.len(), 1);
+    assert_eq!(
+        plan(SITE, AggregatorMode::Auto, CONNECTIONS).aggregators,
+        []
+    );
+    assert_eq!(
+        plan(SITE, AggregatorMode::Always, CONNECTIONS)
+            .aggregators
+            .len(),
+        1
+    );
     let none = |site: &str, aggregate, query: &str, why: &str| {
         let plan = plan(site, aggregate, query);
         assert_eq!(plan.aggregators, []);
-        assert!(plan.unaggregated.as_ref().is_some_and(|told| told.contains(why)), "{:?}", plan.unaggregated);
+        assert!(
+            plan.unaggregated
+                .as_ref()
+                .is_some_and(|told| told.contains(why)),
+            "{:?}",
+            plan.unaggregated
+        );
         assert!(to_text(&plan).contains(why) && to_json(&plan)["not_aggregated"].is_string());
     };
-    none(&pods, AggregatorMode::Always, PAGES, "no pod has two monitors");
+    none(
+        &pods,
+        AggregatorMode::Always,
+        PAGES,
+        "no pod has two monitors",
+    );
     none(
         &pods,
         AggregatorMode::Auto,
@@ -169,18 +241,28 @@ fn monitors_of_a_pod_have_an_aggregator() {
 
 #[test]
 fn a_switch_with_a_free_table_copies_in_it() {
-    let text = without_sniffers()
-        .replace("forwarding = \"normal\"", "forwarding = \"controller\"\nfirst_table = \"free\"");
+    let text = without_sniffers().replace(
+        "forwarding = \"normal\"",
+        "forwarding = \"controller\"\nfirst_table = \"free\"",
+    );
     let plan = PlanTestCase::new(&text).plan(CONNECTIONS).expect("a plan");
-    let rules: Vec<String> = plan.switches[0].rules.iter().map(ToString::to_string).collect();
-    assert!(rules.iter().any(|rule| rule.ends_with("resubmit(,10)")), "{rules:#?}");
+    let rules: Vec<String> = plan.switches[0]
+        .rules
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        rules.iter().any(|rule| rule.ends_with("resubmit(,10)")),
+        "{rules:#?}"
+    );
     assert!(matches!(plan.proof, CopyProof::Holds(1..)));
 }
 
 /// Any number of hosts per leaf: rules next to a controller's name each host.
 #[test]
 fn networks_of_a_controller_are_proved_with_any_number_of_hosts() {
-    let controlled = without_sniffers().replace("forwarding = \"normal\"", "forwarding = \"controller\"");
+    let controlled =
+        without_sniffers().replace("forwarding = \"normal\"", "forwarding = \"controller\"");
     for more in [0, 1, 3, 12] {
         let host = |n: u32| {
             format!(
@@ -189,10 +271,17 @@ fn networks_of_a_controller_are_proved_with_any_number_of_hosts() {
         };
         let text = controlled.clone() + &(20..20 + more).map(host).collect::<String>();
         for query in [CONNECTIONS, PAGES] {
-            let plan = PlanTestCase { exact: true, ..PlanTestCase::new(&text) }
-                .plan(query)
-                .unwrap_or_else(|why| panic!("{why}"));
-            assert!(matches!(plan.proof, CopyProof::Holds(1..)), "{more}: {:?}", plan.proof);
+            let plan = PlanTestCase {
+                exact: true,
+                ..PlanTestCase::new(&text)
+            }
+            .plan(query)
+            .unwrap_or_else(|why| panic!("{why}"));
+            assert!(
+                matches!(plan.proof, CopyProof::Holds(1..)),
+                "{more}: {:?}",
+                plan.proof
+            );
         }
     }
 }
@@ -213,40 +302,74 @@ fn a_monitor_takes_something_while_nothing_comes() {
 fn copies_go_to_an_interface_of_this_machine() {
     let check = |via: &str, way| {
         let traffic = ["10.60.1.3:80=8Mbps", "10.60.1.3:81=500Mbps"];
-        let expected = traffic.map(|text| ExpectedTraffic::parse(text).expect("traffic")).to_vec();
+        let expected = traffic
+            .map(|text| ExpectedTraffic::parse(text).expect("traffic"))
+            .to_vec();
         let site = SITE.replace("via = [\"ssh\", \"leaf1\"]", via);
-        let plan = PlanTestCase { expected, ..PlanTestCase::new(&site) }.plan(PAGES).expect("a plan");
-        assert_eq!((plan.switches[0].way, plan.monitors[0].place == MonitorPlace::Switch(0)), way);
+        let plan = PlanTestCase {
+            expected,
+            ..PlanTestCase::new(&site)
+        }
+        .plan(PAGES)
+        .expect("a plan");
+        assert_eq!(
+            (
+                plan.switches[0].way,
+                plan.monitors[0].place == MonitorPlace::Switch(0)
+            ),
+            way
+        );
         plan
     };
-    check("via = [\"ssh\", \"leaf1\"]", (PacketPath::Rules { port: 4 }, false));
+    check(
+        "via = [\"ssh\", \"leaf1\"]",
+        (PacketPath::Rules { port: 4 }, false),
+    );
     let plan = check("via = []", (PacketPath::Interface, true));
-    assert_eq!(plan.taken.copied.0.iter().sum::<f64>(), 0.0, "no link has them");
+    assert_eq!(
+        plan.taken.copied.0.iter().sum::<f64>(),
+        0.0,
+        "no link has them"
+    );
     assert!(matches!(plan.proof, CopyProof::Holds(1..)));
     let text = to_text(&plan);
-    assert!(text.contains("3 rules, copies to a new interface (65279 here)"), "{text}");
+    assert!(
+        text.contains("3 rules, copies to a new interface (65279 here)"),
+        "{text}"
+    );
 }
 
 /// The network with tunnels between leaves, and without one spare host.
 fn with_tunnels(text: &str, without: &str) -> String {
     let text = (1..=3).fold(text.to_owned(), |text, leaf| {
         let database = format!("ovsdb = \"unix:/run/leaf{leaf}/db.sock\"\n");
-        text.replace(&database, &format!("{database}tunnel = \"10.60.{leaf}.200\"\n"))
+        text.replace(
+            &database,
+            &format!("{database}tunnel = \"10.60.{leaf}.200\"\n"),
+        )
     });
     unspared(&text, without)
 }
 
 /// The network with this host not spare.
 fn unspared(text: &str, host: &str) -> String {
-    let (before, after) = text.split_once(&format!("name = \"{host}\"")).expect("a host");
-    format!("{before}name = \"{host}\"{}", after.replacen("spare = true\n", "", 1))
+    let (before, after) = text
+        .split_once(&format!("name = \"{host}\""))
+        .expect("a host");
+    format!(
+        "{before}name = \"{host}\"{}",
+        after.replacen("spare = true\n", "", 1)
+    )
 }
 
 /// A switch without a spare host copies through a tunnel to one behind another switch that no other needs; links and both switches' time count.
 #[test]
 fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
     let text = with_tunnels(&without_sniffers(), "spare3");
-    let case = PlanTestCase { exact: true, ..PlanTestCase::new(&text) };
+    let case = PlanTestCase {
+        exact: true,
+        ..PlanTestCase::new(&text)
+    };
     let plan = case.plan(CONNECTIONS).unwrap_or_else(|why| panic!("{why}"));
     golden("tunnel", &to_text(&plan));
     let end = SitePort { switch: 0, port: 4 };
@@ -257,24 +380,41 @@ fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
     assert!(matches!(plan.proof, CopyProof::Holds(1..)));
     let json = to_json(&plan);
     assert_eq!(
-        (&json["switches"][1]["way"], &json["switches"][1]["to_switch"]),
+        (
+            &json["switches"][1]["way"],
+            &json["switches"][1]["to_switch"]
+        ),
         (&"tunnel".into(), &"leaf1".into())
     );
-    assert!(to_svg(&plan, &NetworkSite::parse(&text).expect("a site")).contains(" rules, a tunnel"));
+    assert!(
+        to_svg(&plan, &NetworkSite::parse(&text).expect("a site")).contains(" rules, a tunnel")
+    );
     // Each of two links between switches carries wrapped packets, each monitor's link unwrapped ones.
     let [access, aggregation, core] = plan.taken.copied.0;
     let packets = plan.covered[1].rates.packets;
     let expected = 2.0 * (plan.monitors[1].mbps + packets * 50.0 * 8.0 / 1e6);
-    assert!((aggregation - expected).abs() < 1e-9 && core == 0.0, "{aggregation} {expected}");
+    assert!(
+        (aggregation - expected).abs() < 1e-9 && core == 0.0,
+        "{aggregation} {expected}"
+    );
     assert!((access - plan.monitors[0].mbps - plan.monitors[1].mbps).abs() < 1e-9);
     // A monitor at the ports is more expensive if much other traffic passes them.
     let expected = ["10.60.3.1:3306=8Mbps", "10.60.3.1:81=800Mbps"];
-    let expected = expected.map(|text| ExpectedTraffic::parse(text).expect("traffic")).to_vec();
+    let expected = expected
+        .map(|text| ExpectedTraffic::parse(text).expect("traffic"))
+        .to_vec();
     let query = "PARSE mysql_query TO 10.60.3.1:3306";
-    let plan = PlanTestCase { expected, ..PlanTestCase::new(&with_tunnels(SITE, "spare3")) }
-        .plan(query)
-        .expect("a plan");
-    assert!(matches!(plan.switches[0].way, PacketPath::Tunnel { .. }), "{}", to_text(&plan));
+    let plan = PlanTestCase {
+        expected,
+        ..PlanTestCase::new(&with_tunnels(SITE, "spare3"))
+    }
+    .plan(query)
+    .expect("a plan");
+    assert!(
+        matches!(plan.switches[0].way, PacketPath::Tunnel { .. }),
+        "{}",
+        to_text(&plan)
+    );
 }
 
 /// Tunnels share the capacity of links.
@@ -283,37 +423,65 @@ fn tunnels_share_links() {
     let text = unspared(&with_tunnels(&without_sniffers(), "spare3"), "spare2");
     let another = "\n[[host]]\nname = \"spare4\"\nat = \"leaf1:9\"\ncores = 64\nmemory = \"64GiB\"\nmbps = 10000\nspare = true\nvia = [\"ssh\", \"spare4\"]\n";
     let expected = ["10.60.2.0/24:8000=600Mbps", "10.60.3.1:3306=600Mbps"];
-    let expected: Vec<_> = expected.map(|text| ExpectedTraffic::parse(text).expect("traffic")).to_vec();
+    let expected: Vec<_> = expected
+        .map(|text| ExpectedTraffic::parse(text).expect("traffic"))
+        .to_vec();
     let of = |mbps: u32| {
         let links = text.replace("mbps = 10000", &format!("mbps = {mbps}")) + another;
-        PlanTestCase { expected: expected.clone(), exact: true, ..PlanTestCase::new(&links) }
-            .plan(CONNECTIONS)
+        PlanTestCase {
+            expected: expected.clone(),
+            exact: true,
+            ..PlanTestCase::new(&links)
+        }
+        .plan(CONNECTIONS)
     };
     let plan = of(2000).expect("both have room");
     assert!(
-        plan.switches.iter().all(|part| matches!(part.way, PacketPath::Tunnel { .. })),
+        plan.switches
+            .iter()
+            .all(|part| matches!(part.way, PacketPath::Tunnel { .. })),
         "{}",
         to_text(&plan)
     );
-    let why = of(1000).expect_err("both are too much for the link down to the first leaf").to_string();
+    let why = of(1000)
+        .expect_err("both are too much for the link down to the first leaf")
+        .to_string();
     assert!(why.contains("none at another switch"), "{why}");
 }
 
 #[test]
 fn where_no_tunnel_can_be_is_told() {
     let check = |text: &str, expected: &str| {
-        let why = PlanTestCase { exact: true, ..PlanTestCase::new(text) }
-            .plan(CONNECTIONS)
-            .expect_err(expected)
-            .to_string();
-        assert!(why.contains("leaf3: no spare host") && why.contains(expected), "{why}");
+        let why = PlanTestCase {
+            exact: true,
+            ..PlanTestCase::new(text)
+        }
+        .plan(CONNECTIONS)
+        .expect_err(expected)
+        .to_string();
+        assert!(
+            why.contains("leaf3: no spare host") && why.contains(expected),
+            "{why}"
+        );
     };
     let text = with_tunnels(&without_sniffers(), "spare3");
-    check(&text.replace("tunnel = ", "# "), "tunnels cannot start there");
-    check(&text.replace("tunnel = \"10.60.1.200\"", ""), "none at another switch reachable by a tunnel");
-    check(&text.replace("mbps = 10000", "mbps = 1"), "none at another switch");
+    check(
+        &text.replace("tunnel = ", "# "),
+        "tunnels cannot start there",
+    );
+    check(
+        &text.replace("tunnel = \"10.60.1.200\"", ""),
+        "none at another switch reachable by a tunnel",
+    );
+    check(
+        &text.replace("mbps = 10000", "mbps = 1"),
+        "none at another switch",
+    );
     let controlled = "controller = \"http://x\"\ndatapath = \"1\"";
-    check(&text.replace("ovsdb = \"unix:/run/leaf3/db.sock\"", controlled), "tunnels cannot start there");
+    check(
+        &text.replace("ovsdb = \"unix:/run/leaf3/db.sock\"", controlled),
+        "tunnels cannot start there",
+    );
 }
 
 /// Text and JSON state whether a proof was needed and whether it exists.
@@ -330,7 +498,9 @@ fn what_is_proved_is_told() {
         without_sniffers() + &(1..=hosts).map(host).collect::<String>()
     };
     let check = |site: &str, query: &str, state: &str, words: &str| {
-        let plan = PlanTestCase::new(site).plan(query).unwrap_or_else(|why| panic!("{why}"));
+        let plan = PlanTestCase::new(site)
+            .plan(query)
+            .unwrap_or_else(|why| panic!("{why}"));
         let json = to_json(&plan);
         assert_eq!(
             (&json["proof"]["state"], json["proof"]["classes"].is_u64()),
@@ -338,23 +508,51 @@ fn what_is_proved_is_told() {
         );
         assert!(to_text(&plan).contains(words), "{}", to_text(&plan));
     };
-    check(&with(3), query, "holds", "no others do, forwarding is unchanged (");
-    check(&with(25), query, "too many hosts", "deferred, because many hosts are covered");
-    check(SITE, CONNECTIONS, "not needed", "nothing is copied, so there is nothing to prove");
+    check(
+        &with(3),
+        query,
+        "holds",
+        "no others do, forwarding is unchanged (",
+    );
+    check(
+        &with(25),
+        query,
+        "too many hosts",
+        "deferred, because many hosts are covered",
+    );
+    check(
+        SITE,
+        CONNECTIONS,
+        "not needed",
+        "nothing is copied, so there is nothing to prove",
+    );
 }
 
 #[test]
 fn cut_copies_are_taken_where_they_were_measured_to_be_cheap() {
     let mut case = PlanTestCase::new(&without_sniffers());
-    const HANDSHAKES: &str = "PARSE tcp_conn_time TO 10.60.1.3:80 PROCESS (avg: value=handshake_ns)";
+    const HANDSHAKES: &str =
+        "PARSE tcp_conn_time TO 10.60.1.3:80 PROCESS (avg: value=handshake_ns)";
     let before = case.plan(HANDSHAKES).expect("a plan");
-    assert!(before.choice.passed_over.iter().any(|other| other.why.contains("cut_ns")));
+    assert!(
+        before
+            .choice
+            .passed_over
+            .iter()
+            .any(|other| other.why.contains("cut_ns"))
+    );
     assert_eq!(before.choice.mode, Some(MirrorMode::FLOW));
     case.costs.switch.cut_ns = Some(case.costs.switch.copy_ns);
-    assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(MirrorMode::HEADERS));
+    assert_eq!(
+        case.plan(HANDSHAKES).expect("a plan").choice.mode,
+        Some(MirrorMode::HEADERS)
+    );
     // Truncation takes fifty times as long as copying, as measured for a software switch.
     case.costs.switch.cut_ns = Some(50.0 * case.costs.switch.copy_ns);
-    assert_eq!(case.plan(HANDSHAKES).expect("a plan").choice.mode, Some(MirrorMode::FLOW));
+    assert_eq!(
+        case.plan(HANDSHAKES).expect("a plan").choice.mode,
+        Some(MirrorMode::FLOW)
+    );
 }
 
 /// Regardless of the savings, and of the value of exact results.
@@ -363,10 +561,14 @@ fn a_mode_that_loses_exchanges_is_not_chosen() {
     let mut case = PlanTestCase::new(&without_sniffers());
     (case.costs.exact_worth_cores, case.costs.switch.cut_ns) = (0.0, Some(1.0));
     for rate in ["1Mbps", "100Mbps", "400Mbps"] {
-        case.expected = vec![ExpectedTraffic::parse(&format!("10.60.1.3:80={rate}")).expect("traffic")];
+        case.expected =
+            vec![ExpectedTraffic::parse(&format!("10.60.1.3:80={rate}")).expect("traffic")];
         for (query, mode) in [
             (PAGES, MirrorMode::HEADS),
-            ("PARSE http TO 10.60.1.3:80 PROCESS (avg: value=response_time_ns)", MirrorMode::PUSHED),
+            (
+                "PARSE http TO 10.60.1.3:80 PROCESS (avg: value=response_time_ns)",
+                MirrorMode::PUSHED,
+            ),
         ] {
             let plan = case.plan(query).expect("a plan");
             assert_eq!(
@@ -375,9 +577,14 @@ fn a_mode_that_loses_exchanges_is_not_chosen() {
                 "{query}"
             );
             let named = |other: &RejectedMode| {
-                other.what == format!("copies of {mode}") && other.why.starts_with("exchanges may be missing")
+                other.what == format!("copies of {mode}")
+                    && other.why.starts_with("exchanges may be missing")
             };
-            assert!(plan.choice.passed_over.iter().any(named), "{:?}", plan.choice.passed_over);
+            assert!(
+                plan.choice.passed_over.iter().any(named),
+                "{:?}",
+                plan.choice.passed_over
+            );
         }
     }
 }
@@ -404,12 +611,17 @@ fn a_picture_is_drawn() {
     let case = PlanTestCase::new(&large);
     let plan = case.plan(CONNECTIONS).expect("a plan");
     let svg = to_svg(&plan, &NetworkSite::parse(&case.site).expect("a site"));
-    assert!(svg.contains("286 hosts are not drawn") && svg.contains("&lt;&amp;") && !svg.contains("<&"));
+    assert!(
+        svg.contains("286 hosts are not drawn") && svg.contains("&lt;&amp;") && !svg.contains("<&")
+    );
 }
 
 #[test]
 fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
-    let mut case = PlanTestCase { exact: true, ..PlanTestCase::new(&without_sniffers()) };
+    let mut case = PlanTestCase {
+        exact: true,
+        ..PlanTestCase::new(&without_sniffers())
+    };
     let all = case.plan(CONNECTIONS).expect("a plan");
     let copied: f64 = all.taken.copied.0.iter().sum();
     case.budget.bandwidth_mbps = Some(copied / 2.0);
@@ -417,18 +629,30 @@ fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
     assert!(why.contains("Mb/s; BUDGET allows"), "{why}");
     // The incomplete mode is within the limits.
     case.exact = false;
-    assert_eq!(case.plan(CONNECTIONS).expect("a plan").choice.mode, Some(MirrorMode::ENDS));
-    let mut case = PlanTestCase { exact: true, ..PlanTestCase::new(&without_sniffers()) };
+    assert_eq!(
+        case.plan(CONNECTIONS).expect("a plan").choice.mode,
+        Some(MirrorMode::ENDS)
+    );
+    let mut case = PlanTestCase {
+        exact: true,
+        ..PlanTestCase::new(&without_sniffers())
+    };
     case.budget.cpu = Some(1e-6);
     let why = case.plan(CONNECTIONS).expect_err("too much").to_string();
-    assert!(why.starts_with("the monitor on ") && why.ends_with("BUDGET allows 0.0001 %"), "{why}");
+    assert!(
+        why.starts_with("the monitor on ") && why.ends_with("BUDGET allows 0.0001 %"),
+        "{why}"
+    );
 }
 
 #[test]
 fn what_is_expected_counts_instead_of_what_is_supposed() {
     let mut case = PlanTestCase::new(&without_sniffers());
     case.expected = vec![ExpectedTraffic::parse("10.60.1.3:80=2Gbps").expect("traffic")];
-    let why = case.plan(PAGES).expect_err("more than the link of a host").to_string();
+    let why = case
+        .plan(PAGES)
+        .expect_err("more than the link of a host")
+        .to_string();
     assert!(why.contains("leaf1: no spare host"), "{why}");
     case.expected = vec![ExpectedTraffic::parse("10.60.1.3:80=8Mbps").expect("traffic")];
     let plan = case.plan(PAGES).expect("a plan");
@@ -442,17 +666,36 @@ fn what_is_expected_counts_instead_of_what_is_supposed() {
 #[test]
 fn what_cannot_be_done_is_told() {
     let check = |text: &str, query: &str, expected: &str| {
-        let why = PlanTestCase { exact: true, ..PlanTestCase::new(text) }
-            .plan(query)
-            .expect_err(expected)
-            .to_string();
+        let why = PlanTestCase {
+            exact: true,
+            ..PlanTestCase::new(text)
+        }
+        .plan(query)
+        .expect_err(expected)
+        .to_string();
         assert!(why.contains(expected), "{why}");
     };
     let text = without_sniffers();
-    check(&text, "PARSE http FROM 9.9.9.8 TO 9.9.9.9:80", "neither such servers nor their clients");
-    check(&text.replace("spare = true", ""), PAGES, "leaf1: no spare host");
-    check(&text.replace("ovsdb", "#"), PAGES, "leaf1 cannot be reached");
-    check(&text, "PARSE packet PROCESS (count)", "the server side is unknown");
+    check(
+        &text,
+        "PARSE http FROM 9.9.9.8 TO 9.9.9.9:80",
+        "neither such servers nor their clients",
+    );
+    check(
+        &text.replace("spare = true", ""),
+        PAGES,
+        "leaf1: no spare host",
+    );
+    check(
+        &text.replace("ovsdb", "#"),
+        PAGES,
+        "leaf1 cannot be reached",
+    );
+    check(
+        &text,
+        "PARSE packet PROCESS (count)",
+        "the server side is unknown",
+    );
     check("", PAGES, "no host");
 }
 
@@ -462,7 +705,11 @@ fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
     let plan = PlanTestCase::new(&without_sniffers())
         .plan("PARSE dns FROM 10.60.2.0/24 TO 9.9.9.9:53")
         .expect("a plan");
-    let names: Vec<&str> = plan.covered.iter().map(|covering| covering.name.as_str()).collect();
+    let names: Vec<&str> = plan
+        .covered
+        .iter()
+        .map(|covering| covering.name.as_str())
+        .collect();
     assert_eq!(names, ["leaf2"]);
     assert_eq!(plan.uncovered, Vec::<String>::new());
 }
@@ -471,9 +718,17 @@ fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
 #[test]
 fn a_budget_knows_aggregators() {
     let of = |aggregate, budget| {
-        PlanTestCase { aggregate, budget, ..PlanTestCase::new(&with_pods(SITE)) }.plan(CONNECTIONS)
+        PlanTestCase {
+            aggregate,
+            budget,
+            ..PlanTestCase::new(&with_pods(SITE))
+        }
+        .plan(CONNECTIONS)
     };
-    let cpu = |most| NetworkBudget { cpu: Some(most), ..NetworkBudget::default() };
+    let cpu = |most| NetworkBudget {
+        cpu: Some(most),
+        ..NetworkBudget::default()
+    };
     let without = of(AggregatorMode::Never, cpu(0.02));
     let with = of(AggregatorMode::Auto, cpu(0.02));
     let without = without.expect("a plan");
@@ -484,9 +739,19 @@ fn a_budget_knows_aggregators() {
     // It uses 0.05 of four cores.
     let none = of(AggregatorMode::Auto, cpu(0.012)).expect("a plan without one");
     assert_eq!(none.aggregators, []);
-    assert!(none.unaggregated.as_ref().is_some_and(|why| why.contains("has capacity for one")));
+    assert!(
+        none.unaggregated
+            .as_ref()
+            .is_some_and(|why| why.contains("has capacity for one"))
+    );
     let most = (without.taken.results_mbps + with.taken.results_mbps) / 2.0;
-    let bandwidth = NetworkBudget { bandwidth_mbps: Some(most), ..NetworkBudget::default() };
+    let bandwidth = NetworkBudget {
+        bandwidth_mbps: Some(most),
+        ..NetworkBudget::default()
+    };
     of(AggregatorMode::Auto, bandwidth).expect("what is merged is within it");
-    assert!(matches!(of(AggregatorMode::Never, bandwidth), Err(PlanningError::OverBudget(_))));
+    assert!(matches!(
+        of(AggregatorMode::Never, bandwidth),
+        Err(PlanningError::OverBudget(_))
+    ));
 }

@@ -29,7 +29,15 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
     row(&mut out, "copied", &mode(plan));
     row(&mut out, "why", &plan.choice.why);
     for other in &plan.choice.passed_over {
-        row(&mut out, "not", &format!("{}: {}", other.what, other.why.lines().next().unwrap_or_default()));
+        row(
+            &mut out,
+            "not",
+            &format!(
+                "{}: {}",
+                other.what,
+                other.why.lines().next().unwrap_or_default()
+            ),
+        );
     }
     match plan.lacks.as_slice() {
         [] => row(&mut out, "lacks", "nothing: the result covers all packets"),
@@ -47,8 +55,14 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
     for part in &plan.aggregators {
         row(&mut out, &part.name, &aggregator(plan, part));
     }
-    plan.unaggregated.iter().for_each(|why| row(&mut out, "no aggregator", why));
-    let whom = if plan.aggregators.is_empty() { "" } else { " and aggregators" };
+    plan.unaggregated
+        .iter()
+        .for_each(|why| row(&mut out, "no aggregator", why));
+    let whom = if plan.aggregators.is_empty() {
+        ""
+    } else {
+        " and aggregators"
+    };
     row(
         &mut out,
         "collected",
@@ -67,7 +81,11 @@ fn row(out: &mut String, label: &str, text: &str) {
 pub(super) fn ends(ends: &[AddressMatch]) -> String {
     match ends {
         [] => "any".to_owned(),
-        ends => ends.iter().map(query_text::end).collect::<Vec<_>>().join(", "),
+        ends => ends
+            .iter()
+            .map(query_text::end)
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }
 
@@ -95,15 +113,30 @@ pub fn mode(plan: &PhysicalPlan) -> String {
 
 fn switch(out: &mut String, part: &SwitchPart) {
     let ports: Vec<String> = part.ports.iter().map(ToString::to_string).collect();
-    let ports = format!("{} {}", if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "));
+    let ports = format!(
+        "{} {}",
+        if ports.len() == 1 { "port" } else { "ports" },
+        ports.join(", ")
+    );
     match part.way {
-        PacketPath::Sniffer => row(out, &part.name, &format!("no rule; the monitor reads at {ports}")),
-        PacketPath::Mirror { port } => row(out, &part.name, &format!("a mirror of {ports} to port {port}")),
+        PacketPath::Sniffer => row(
+            out,
+            &part.name,
+            &format!("no rule; the monitor reads at {ports}"),
+        ),
+        PacketPath::Mirror { port } => row(
+            out,
+            &part.name,
+            &format!("a mirror of {ports} to port {port}"),
+        ),
         PacketPath::Rules { .. } | PacketPath::Tunnel { .. } | PacketPath::Interface => {
             let to = match part.way {
                 PacketPath::Rules { port } => format!("port {port}"),
                 PacketPath::Tunnel { end } => {
-                    let to = part.landing.as_ref().map_or("another switch", |landing| landing.name.as_str());
+                    let to = part
+                        .landing
+                        .as_ref()
+                        .map_or("another switch", |landing| landing.name.as_str());
                     format!("a tunnel ({TUNNEL} here) to port {} of {to}", end.port)
                 }
                 _ => format!("a new interface ({INTERFACE} here)"),
@@ -111,7 +144,9 @@ fn switch(out: &mut String, part: &SwitchPart) {
             let count = part.rules.len();
             let rules = if count == 1 { "rule" } else { "rules" };
             row(out, &part.name, &format!("{count} {rules}, copies to {to}"));
-            part.rules.iter().for_each(|rule| row(out, "", &rule.to_string()));
+            part.rules
+                .iter()
+                .for_each(|rule| row(out, "", &rule.to_string()));
             let there = part
                 .landing
                 .iter()
@@ -135,7 +170,13 @@ fn proof(proof: CopyProof) -> String {
 }
 
 fn monitor(part: &MonitorPart) -> String {
-    let MonitorPart { mbps, cores, memory_gb, host_cores, .. } = part;
+    let MonitorPart {
+        mbps,
+        cores,
+        memory_gb,
+        host_cores,
+        ..
+    } = part;
     let share = cores / host_cores * 100.0;
     format!(
         "{}: {} Mb/s, {cores:.4} of {host_cores} cores ({share:.2} %), {memory_gb} GB",
@@ -146,7 +187,12 @@ fn monitor(part: &MonitorPart) -> String {
 
 /// Description of an aggregator.
 pub(super) fn aggregator(plan: &PhysicalPlan, part: &AggregatorPart) -> String {
-    let AggregatorPart { in_mbps, cores, memory_gb, .. } = part;
+    let AggregatorPart {
+        in_mbps,
+        cores,
+        memory_gb,
+        ..
+    } = part;
     format!(
         "aggregator of the monitors on {}: one partial result of each window instead of {}, so up to {} of {} Mb/s less on links above the pod; {cores} cores, {memory_gb} GB",
         plan.members(part),
@@ -158,17 +204,40 @@ pub(super) fn aggregator(plan: &PhysicalPlan, part: &AggregatorPart) -> String {
 
 fn taken(out: &mut String, plan: &PhysicalPlan) {
     let taken = &plan.taken;
-    let of =
-        |class: usize| format!("{:?} {}", LINK_CLASSES[class], number(taken.copied.0[class])).to_lowercase();
+    let of = |class: usize| {
+        format!(
+            "{:?} {}",
+            LINK_CLASSES[class],
+            number(taken.copied.0[class])
+        )
+        .to_lowercase()
+    };
     let copied: Vec<String> = (0..LINK_CLASSES.len()).map(of).collect();
-    row(out, "copies", &format!("{} Mb/s by class of link", copied.join(", ")));
-    row(out, "results", &format!("about {} Mb/s", number(taken.results_mbps)));
+    row(
+        out,
+        "copies",
+        &format!("{} Mb/s by class of link", copied.join(", ")),
+    );
+    row(
+        out,
+        "results",
+        &format!("about {} Mb/s", number(taken.results_mbps)),
+    );
     row(
         out,
         "cores",
-        &format!("{:.4} {}, {:.4} of switches", taken.monitor_cores, plan.monitors_are(), taken.switch_cores),
+        &format!(
+            "{:.4} {}, {:.4} of switches",
+            taken.monitor_cores,
+            plan.monitors_are(),
+            taken.switch_cores
+        ),
     );
-    row(out, "delay", &format!("{:.2} µs for a packet that is copied", taken.delay_us));
+    row(
+        out,
+        "delay",
+        &format!("{:.2} µs for a packet that is copied", taken.delay_us),
+    );
 }
 
 /// Formats a number with its significant decimals.

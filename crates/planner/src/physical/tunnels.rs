@@ -37,7 +37,8 @@ impl PlanningProblem<'_> {
         }
         if !self.has_tunnels(switch) {
             return Err(
-                "tunnels cannot start there: this needs ovsdb and tunnel in the network file".to_owned()
+                "tunnels cannot start there: this needs ovsdb and tunnel in the network file"
+                    .to_owned(),
             );
         }
         let (mbps, packets) = copied(mode, &self.at[&switch].1, self.ask.costs);
@@ -45,7 +46,11 @@ impl PlanningProblem<'_> {
         let rack = self.rack(switch);
         let memory_gb = self.ask.costs.monitor.memory_gb;
         // Its input is counted per link.
-        let need = ProcessNeed { cores, memory_gb, mirrored_mbps: 0.0 };
+        let need = ProcessNeed {
+            cores,
+            memory_gb,
+            mirrored_mbps: 0.0,
+        };
         let at = |host: HostId| self.ask.site.hosts[host as usize].at.switch;
         let fits = |host: &HostId| {
             self.has_tunnels(at(*host))
@@ -56,8 +61,13 @@ impl PlanningProblem<'_> {
         };
         let order = |host: &HostId| (self.is_other_pod(switch, at(*host)), load.used(*host));
         let fit = load.network.all_hosts().filter(fits);
-        let nearest = fit.min_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
-        let host = nearest.ok_or_else(|| "and none at another switch reachable by a tunnel".to_owned())?;
+        let nearest = fit.min_by(|a, b| {
+            order(a)
+                .partial_cmp(&order(b))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let host =
+            nearest.ok_or_else(|| "and none at another switch reachable by a tunnel".to_owned())?;
         load.place(host, &need);
         load.carry_from_rack(rack, host, mbps);
         Ok(host)
@@ -71,7 +81,10 @@ impl PlanningProblem<'_> {
 
     /// The rack of a switch with hosts.
     pub(super) fn rack(&self, switch: usize) -> RackId {
-        self.ask.site.rack_of(switch).expect("the file has hosts on edge switches alone")
+        self.ask
+            .site
+            .rack_of(switch)
+            .expect("the file has hosts on edge switches alone")
     }
 
     fn is_other_pod(&self, from: usize, to: usize) -> bool {

@@ -30,7 +30,11 @@ impl<'r> SwitchPick<'r> {
 
     pub(super) fn most_flows(by_rack: &FlowsByRack) -> SwitchPick<'r> {
         let racks = 0..by_rack.racks() as RackId;
-        SwitchPick::MostFlows(racks.map(|rack| (by_rack.flows(rack).len() as u32, Reverse(rack))).collect())
+        SwitchPick::MostFlows(
+            racks
+                .map(|rack| (by_rack.flows(rack).len() as u32, Reverse(rack)))
+                .collect(),
+        )
     }
 
     /// The next switch with uncovered flows.
@@ -69,9 +73,12 @@ pub(super) fn cover(
     let mut assignment = MonitorAssignment::new(demand.flows.len());
     let mut left = vec![0u32; by_rack.racks()];
     for flow in demand.flows.iter().filter(|flow| !is_too_big(flow, demand)) {
-        flow.distinct_racks().for_each(|rack| left[usize::from(rack)] += 1);
+        flow.distinct_racks()
+            .for_each(|rack| left[usize::from(rack)] += 1);
     }
-    let mut next: Vec<usize> = (0..by_rack.racks()).map(|rack| by_rack.range(rack as RackId).start).collect();
+    let mut next: Vec<usize> = (0..by_rack.racks())
+        .map(|rack| by_rack.range(rack as RackId).start)
+        .collect();
     while let Some(rack) = pick.next(&left) {
         let hosts = load.network.hosts_of(rack);
         let Some(host) = load.least_used(hosts, |host| load.bears(host, &need)) else {

@@ -17,13 +17,18 @@ pub(super) fn engage(stage: &mut EngineStage<'_>, nearby: NearbyScope, load: &mu
     }
     let most = |of_pod: &[Vec<usize>]| (0..of_pod.len()).rev().max_by_key(|pod| of_pod[*pod].len());
     while let Some(pod) = most(&of_pod) {
-        let Some(first) = of_pod[pod].last().copied() else { return };
+        let Some(first) = of_pod[pod].last().copied() else {
+            return;
+        };
         let Some(host) = host(stage, first, pod as PodId, nearby, load) else {
             of_pod[pod].pop();
             continue;
         };
         let engine = stage.open(host, load);
-        while of_pod[pod].last().is_some_and(|source| stage.try_give(*source, engine, load)) {
+        while of_pod[pod]
+            .last()
+            .is_some_and(|source| stage.try_give(*source, engine, load))
+        {
             of_pod[pod].pop();
         }
     }

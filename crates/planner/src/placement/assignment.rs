@@ -24,7 +24,11 @@ impl MonitorAssignment {
 
     /// Adds a monitor and returns its index.
     pub(super) fn open(&mut self, host: HostId) -> u32 {
-        self.monitors.push(PlacedMonitor { host, mbps: 0.0, flows: 0 });
+        self.monitors.push(PlacedMonitor {
+            host,
+            mbps: 0.0,
+            flows: 0,
+        });
         self.monitors.len() as u32 - 1
     }
 
@@ -57,7 +61,11 @@ impl MonitorAssignment {
             if is_kept { kept - 1 } else { NOBODY }
         };
         let renumbered: Vec<u32> = self.monitors.iter().map(number).collect();
-        for monitor in self.monitor_of.iter_mut().filter(|monitor| **monitor != NOBODY) {
+        for monitor in self
+            .monitor_of
+            .iter_mut()
+            .filter(|monitor| **monitor != NOBODY)
+        {
             *monitor = renumbered[*monitor as usize];
         }
         self.monitors.retain(|monitor| monitor.flows > 0);
@@ -66,7 +74,11 @@ impl MonitorAssignment {
 
     /// Counts the uncovered flows.
     pub(super) fn finish(mut self, demand: &PlacementDemand<'_>) -> MonitorAssignment {
-        for (flow, _) in demand.flows.iter().zip(&self.monitor_of).filter(|(_, monitor)| **monitor == NOBODY)
+        for (flow, _) in demand
+            .flows
+            .iter()
+            .zip(&self.monitor_of)
+            .filter(|(_, monitor)| **monitor == NOBODY)
         {
             match is_too_big(flow, demand) {
                 true => self.uncovered.too_big += 1,

@@ -30,7 +30,10 @@ impl FlowsByRack {
                 *at += 1;
             }
         }
-        FlowsByRack { starts, flows: by_rack }
+        FlowsByRack {
+            starts,
+            flows: by_rack,
+        }
     }
 
     pub(super) fn racks(&self) -> usize {

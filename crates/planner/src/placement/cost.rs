@@ -32,11 +32,18 @@ impl PlacementCost {
 #[must_use]
 pub fn cost(network: &TreeNetwork, placed: &Placement) -> PlacementCost {
     let mut mirrored = LinkTraffic::default();
-    placed.monitors.iter().for_each(|monitor| mirrored += LinkTraffic::to_host(monitor.mbps));
+    placed
+        .monitors
+        .iter()
+        .for_each(|monitor| mirrored += LinkTraffic::to_host(monitor.mbps));
     PlacementCost {
         mirrored,
-        extracted: sent(network, &placed.aggregation, |from| placed.monitors[from].host),
-        analysed: sent(network, &placed.processing, |from| placed.aggregation.engines[from].host),
+        extracted: sent(network, &placed.aggregation, |from| {
+            placed.monitors[from].host
+        }),
+        analysed: sent(network, &placed.processing, |from| {
+            placed.aggregation.engines[from].host
+        }),
         monitors: placed.monitors.len(),
         aggregators: placed.aggregation.engines.len(),
         processors: placed.processing.engines.len(),
@@ -44,12 +51,19 @@ pub fn cost(network: &TreeNetwork, placed: &Placement) -> PlacementCost {
 }
 
 /// Traffic toward a layer.
-fn sent(network: &TreeNetwork, layer: &EngineLayer, sender: impl Fn(usize) -> HostId) -> LinkTraffic {
+fn sent(
+    network: &TreeNetwork,
+    layer: &EngineLayer,
+    sender: impl Fn(usize) -> HostId,
+) -> LinkTraffic {
     let mut traffic = LinkTraffic::default();
     for stream in &layer.streams {
         if let Some(to) = stream.to {
             let to = layer.engines[to as usize].host;
-            traffic += LinkTraffic::over(network.distance(sender(stream.from as usize), to), stream.mbps);
+            traffic += LinkTraffic::over(
+                network.distance(sender(stream.from as usize), to),
+                stream.mbps,
+            );
         }
     }
     traffic

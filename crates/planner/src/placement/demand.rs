@@ -43,12 +43,19 @@ pub struct ProcessDemand {
 impl ProcessDemand {
     /// Resources on its host, with its input counted per stream.
     pub(super) fn need(&self) -> ProcessNeed {
-        ProcessNeed { cores: self.cores, memory_gb: self.memory_gb, mirrored_mbps: 0.0 }
+        ProcessNeed {
+            cores: self.cores,
+            memory_gb: self.memory_gb,
+            mirrored_mbps: 0.0,
+        }
     }
 
     /// Resources on its host for copied packets: the link must support the full input capacity.
     pub(super) fn need_mirrored(&self) -> ProcessNeed {
-        ProcessNeed { mirrored_mbps: self.mbps, ..self.need() }
+        ProcessNeed {
+            mirrored_mbps: self.mbps,
+            ..self.need()
+        }
     }
 }
 

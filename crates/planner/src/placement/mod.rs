@@ -26,6 +26,7 @@ pub use cost::{PlacementCost, cost};
 pub use demand::{PlacementDemand, PlacementFlow, ProcessDemand};
 pub use place::{aggregators, place};
 pub use result::{
-    AssignedIndex, EngineLayer, EngineStream, NOBODY, PlacedEngine, PlacedMonitor, Placement, UncoveredFlows,
+    AssignedIndex, EngineLayer, EngineStream, NOBODY, PlacedEngine, PlacedMonitor, Placement,
+    UncoveredFlows,
 };
 pub use strategy::{NearbyScope, PlacementStrategy, STRATEGIES};

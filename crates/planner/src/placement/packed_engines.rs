@@ -37,11 +37,20 @@ struct StreamGroup {
 /// Places engines.
 pub(super) fn engage(stage: &mut EngineStage<'_>, reach: MergeReach, load: &mut NetworkLoad<'_>) {
     let each = stage.sources.iter().enumerate();
-    let mut groups: Vec<StreamGroup> =
-        each.map(|(index, source)| StreamGroup { sources: vec![index], mbps: source.mbps }).collect();
+    let mut groups: Vec<StreamGroup> = each
+        .map(|(index, source)| StreamGroup {
+            sources: vec![index],
+            mbps: source.mbps,
+        })
+        .collect();
     let areas: &[MergeArea] = match reach {
         MergeReach::Pod => &[MergeArea::Host, MergeArea::Rack, MergeArea::Pod],
-        MergeReach::Network => &[MergeArea::Host, MergeArea::Rack, MergeArea::Pod, MergeArea::Network],
+        MergeReach::Network => &[
+            MergeArea::Host,
+            MergeArea::Rack,
+            MergeArea::Pod,
+            MergeArea::Network,
+        ],
     };
     for area in areas {
         groups = merge(groups, stage, load.network, *area);
@@ -61,7 +70,10 @@ fn merge(
     area: MergeArea,
 ) -> Vec<StreamGroup> {
     let of = |group: &StreamGroup| number(network, area, stage.sources[group.sources[0]].host);
-    let mut groups: Vec<(u32, StreamGroup)> = groups.into_iter().map(|group| (of(&group), group)).collect();
+    let mut groups: Vec<(u32, StreamGroup)> = groups
+        .into_iter()
+        .map(|group| (of(&group), group))
+        .collect();
     groups.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.mbps.total_cmp(&x.mbps)));
     let mut merged: Vec<(u32, StreamGroup)> = Vec::new();
     let mut begin = 0;
@@ -69,8 +81,12 @@ fn merge(
         if merged.get(begin).is_some_and(|(other, _)| *other != number) {
             begin = merged.len();
         }
-        let fits = |other: &&mut (u32, StreamGroup)| other.1.mbps + group.mbps <= stage.process.mbps;
-        let fullest = merged[begin..].iter_mut().filter(fits).max_by(|a, b| a.1.mbps.total_cmp(&b.1.mbps));
+        let fits =
+            |other: &&mut (u32, StreamGroup)| other.1.mbps + group.mbps <= stage.process.mbps;
+        let fullest = merged[begin..]
+            .iter_mut()
+            .filter(fits)
+            .max_by(|a, b| a.1.mbps.total_cmp(&b.1.mbps));
         match fullest {
             Some((_, other)) => {
                 other.sources.extend(group.sources);
@@ -84,24 +100,39 @@ fn merge(
 
 /// Distributes the streams of the emptiest groups over others of their area, each to the fullest with sufficient
 /// capacity; a group is dissolved only if all of its streams fit.
-fn dissolve(groups: &mut Vec<StreamGroup>, stage: &EngineStage<'_>, network: &TreeNetwork, area: MergeArea) {
+fn dissolve(
+    groups: &mut Vec<StreamGroup>,
+    stage: &EngineStage<'_>,
+    network: &TreeNetwork,
+    area: MergeArea,
+) {
     let number = |group: &StreamGroup| number(network, area, stage.sources[group.sources[0]].host);
     groups.sort_by(|a, b| a.mbps.total_cmp(&b.mbps));
     let mut at = 0;
     while at < groups.len() {
         let mut group = groups.remove(at);
-        group.sources.sort_by(|a, b| stage.sources[*b].mbps.total_cmp(&stage.sources[*a].mbps));
+        group
+            .sources
+            .sort_by(|a, b| stage.sources[*b].mbps.total_cmp(&stage.sources[*a].mbps));
         let mut rates: Vec<f64> = groups.iter().map(|other| other.mbps).collect();
         let mut deal = |source: &usize| {
             let mbps = stage.sources[*source].mbps;
             let fits = |other: &usize| {
-                rates[*other] + mbps <= stage.process.mbps && number(&groups[*other]) == number(&group)
+                rates[*other] + mbps <= stage.process.mbps
+                    && number(&groups[*other]) == number(&group)
             };
-            let to = (0..rates.len()).filter(fits).max_by(|a, b| rates[*a].total_cmp(&rates[*b]))?;
+            let to = (0..rates.len())
+                .filter(fits)
+                .max_by(|a, b| rates[*a].total_cmp(&rates[*b]))?;
             rates[to] += mbps;
             Some((*source, to))
         };
-        match group.sources.iter().map(&mut deal).collect::<Option<Vec<_>>>() {
+        match group
+            .sources
+            .iter()
+            .map(&mut deal)
+            .collect::<Option<Vec<_>>>()
+        {
             None => {
                 groups.insert(at, group);
                 at += 1;
@@ -147,18 +178,32 @@ fn host(sources: &[usize], stage: &EngineStage<'_>, load: &NetworkLoad<'_>) -> O
     let need = stage.process.need();
     let senders = || sources.iter().map(|source| &stage.sources[*source]);
     let fits_all = |host: HostId| {
-        let remote: f64 = senders().filter(|sender| sender.host != host).map(|sender| sender.mbps).sum();
-        load.takes_in(host) >= remote && senders().all(|sender| stage.could_open(host, sender, load))
+        let remote: f64 = senders()
+            .filter(|sender| sender.host != host)
+            .map(|sender| sender.mbps)
+            .sum();
+        load.takes_in(host) >= remote
+            && senders().all(|sender| stage.could_open(host, sender, load))
     };
     let cost = |host: HostId| -> f64 {
-        let way = |sender: &StreamSource| LinkTraffic::over(network.distance(sender.host, host), sender.mbps);
-        senders().map(|sender| way(sender).weighed(LinkWeights::PAPER)).sum()
+        let way = |sender: &StreamSource| {
+            LinkTraffic::over(network.distance(sender.host, host), sender.mbps)
+        };
+        senders()
+            .map(|sender| way(sender).weighed(LinkWeights::PAPER))
+            .sum()
     };
     let mut hosts: Vec<HostId> = senders().map(|sender| sender.host).collect();
     let racks: BTreeSet<RackId> = hosts.iter().map(|host| network.rack_of(*host)).collect();
     hosts.retain(|host| fits_all(*host));
-    hosts.extend(racks.into_iter().filter_map(|rack| load.roomiest(network.hosts_of(rack), &need, fits_all)));
-    let best = hosts.into_iter().min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
+    hosts.extend(
+        racks
+            .into_iter()
+            .filter_map(|rack| load.roomiest(network.hosts_of(rack), &need, fits_all)),
+    );
+    let best = hosts
+        .into_iter()
+        .min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
     let first = &stage.sources[sources[0]];
     let rack = network.rack_of(first.host);
     let fits = |host: HostId| stage.could_open(host, first, load);

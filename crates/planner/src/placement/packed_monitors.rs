@@ -67,7 +67,9 @@ impl MonitorPacking<'_, '_> {
         let need = self.demand.monitor.need_mirrored();
         let hosts = self.load.network.hosts_of(rack);
         // Its output is best merged on its own host, so a host with much free capacity is selected.
-        let host = self.load.roomiest(hosts, &need, |host| self.load.bears(host, &need))?;
+        let host = self
+            .load
+            .roomiest(hosts, &need, |host| self.load.bears(host, &need))?;
         self.load.place(host, &need);
         let monitor = self.assignment.open(host);
         self.of_rack[usize::from(rack)].push(monitor);
@@ -98,7 +100,8 @@ impl MonitorPacking<'_, '_> {
                 continue;
             }
             let at = usize::from(rack);
-            let found = (0..self.of_rack[at].len()).any(|i| self.try_give(*index, self.of_rack[at][i]));
+            let found =
+                (0..self.of_rack[at].len()).any(|i| self.try_give(*index, self.of_rack[at][i]));
             if !found && let Some(monitor) = self.open(rack) {
                 self.try_give(*index, monitor);
             }
@@ -114,8 +117,12 @@ impl MonitorPacking<'_, '_> {
             if a == b {
                 continue;
             }
-            let monitors = [a, b].into_iter().flat_map(|rack| &self.of_rack[usize::from(rack)]);
-            let emptiest = monitors.copied().max_by(|a, b| self.room(*a).total_cmp(&self.room(*b)));
+            let monitors = [a, b]
+                .into_iter()
+                .flat_map(|rack| &self.of_rack[usize::from(rack)]);
+            let emptiest = monitors
+                .copied()
+                .max_by(|a, b| self.room(*a).total_cmp(&self.room(*b)));
             if !emptiest.is_some_and(|monitor| self.try_give(*index, monitor)) {
                 waiting.add(*index, &flow);
             }
@@ -159,9 +166,12 @@ impl MonitorPacking<'_, '_> {
         let mut relieved: Vec<(u32, RackId)> = Vec::new();
         for index in by_rack.flows(rack) {
             let flow = self.flow(*index);
-            let Some(other) = flow.other_rack(rack) else { continue };
+            let Some(other) = flow.other_rack(rack) else {
+                continue;
+            };
             let from = self.assignment.monitor_of[*index as usize];
-            let is_wanted = from != NOBODY && from != monitor && waiting.count[usize::from(other)] > 0;
+            let is_wanted =
+                from != NOBODY && from != monitor && waiting.count[usize::from(other)] > 0;
             if is_wanted && self.is_in(from, other) && f64::from(flow.mbps) <= self.room(monitor) {
                 self.assignment.take(*index as usize, flow.mbps);
                 self.assignment.give(*index as usize, flow.mbps, monitor);
@@ -176,13 +186,18 @@ impl MonitorPacking<'_, '_> {
     }
 
     fn is_in(&self, monitor: u32, rack: RackId) -> bool {
-        self.load.network.rack_of(self.assignment.monitors[monitor as usize].host) == rack
+        self.load
+            .network
+            .rack_of(self.assignment.monitors[monitor as usize].host)
+            == rack
     }
 
     /// Empties monitors into others, the least loaded first, and closes them.
     fn close_emptiest(&mut self) {
         for monitor in self.by_rate() {
-            let Some(moves) = self.all_elsewhere(monitor) else { continue };
+            let Some(moves) = self.all_elsewhere(monitor) else {
+                continue;
+            };
             for (index, to) in moves {
                 let mbps = self.flow(index).mbps;
                 self.assignment.take(index as usize, mbps);
@@ -190,7 +205,8 @@ impl MonitorPacking<'_, '_> {
             }
             let host = self.assignment.monitors[monitor as usize].host;
             self.load.remove(host, &self.demand.monitor.need_mirrored());
-            self.of_rack[usize::from(self.load.network.rack_of(host))].retain(|other| *other != monitor);
+            self.of_rack[usize::from(self.load.network.rack_of(host))]
+                .retain(|other| *other != monitor);
         }
     }
 
@@ -203,13 +219,20 @@ impl MonitorPacking<'_, '_> {
 
     /// A target for each flow of a monitor, if all flows can be moved.
     fn all_elsewhere(&self, monitor: u32) -> Option<Vec<(u32, u32)>> {
-        let rack = self.load.network.rack_of(self.assignment.monitors[monitor as usize].host);
-        let mut room: Vec<f64> = (0..self.assignment.monitors.len() as u32).map(|m| self.room(m)).collect();
+        let rack = self
+            .load
+            .network
+            .rack_of(self.assignment.monitors[monitor as usize].host);
+        let mut room: Vec<f64> = (0..self.assignment.monitors.len() as u32)
+            .map(|m| self.room(m))
+            .collect();
         let mut moves = Vec::new();
         let flows = self.by_rack.flows(rack).iter();
         for index in flows.filter(|index| self.assignment.monitor_of[**index as usize] == monitor) {
             let flow = self.flow(*index);
-            let monitors = flow.distinct_racks().flat_map(|rack| &self.of_rack[usize::from(rack)]);
+            let monitors = flow
+                .distinct_racks()
+                .flat_map(|rack| &self.of_rack[usize::from(rack)]);
             let to = monitors
                 .copied()
                 .filter(|to| *to != monitor)
@@ -238,7 +261,10 @@ impl MonitorPacking<'_, '_> {
             if self.assignment.monitors[monitor as usize].flows == 0 {
                 continue;
             }
-            let rack = self.load.network.rack_of(self.assignment.monitors[monitor as usize].host);
+            let rack = self
+                .load
+                .network
+                .rack_of(self.assignment.monitors[monitor as usize].host);
             for index in by_rack.flows(rack) {
                 let from = self.assignment.monitor_of[*index as usize];
                 let mbps = self.flow(*index).mbps;
@@ -264,7 +290,11 @@ struct WaitingFlows {
 
 impl WaitingFlows {
     fn new(racks: usize) -> WaitingFlows {
-        WaitingFlows { flows: vec![Vec::new(); racks], mbps: vec![0.0; racks], count: vec![0; racks] }
+        WaitingFlows {
+            flows: vec![Vec::new(); racks],
+            mbps: vec![0.0; racks],
+            count: vec![0; racks],
+        }
     }
 
     fn add(&mut self, index: u32, flow: &PlacementFlow) {
@@ -285,7 +315,9 @@ impl WaitingFlows {
     /// The rack with the most waiting traffic.
     fn fullest(&self) -> Option<RackId> {
         let waiting = (0..self.mbps.len()).filter(|rack| self.count[*rack] > 0);
-        waiting.max_by(|a, b| self.mbps[*a].total_cmp(&self.mbps[*b])).map(|rack| rack as RackId)
+        waiting
+            .max_by(|a, b| self.mbps[*a].total_cmp(&self.mbps[*b]))
+            .map(|rack| rack as RackId)
     }
 
     /// Drops the waiting flows of a rack.

@@ -19,14 +19,33 @@ pub fn place(network: &TreeNetwork, demand: &PlacementDemand<'_>, seed: u64) -> 
     let mut load = NetworkLoad::new(network);
     let by_rack = FlowsByRack::new(network.racks(), demand.flows);
     let assignment = cover(demand, &by_rack, &mut load, &mut random);
-    let MonitorAssignment { monitors, monitor_of, uncovered } = assignment;
+    let MonitorAssignment {
+        monitors,
+        monitor_of,
+        uncovered,
+    } = assignment;
     // During the assignment each monitor reserves its maximum link rate; now the actual rate.
-    monitors.iter().for_each(|monitor| load.give_back(monitor.host, demand.monitor.mbps - monitor.mbps));
-    let from: Vec<(HostId, f64)> = monitors.iter().map(|m| (m.host, m.mbps * demand.extracted)).collect();
+    monitors
+        .iter()
+        .for_each(|monitor| load.give_back(monitor.host, demand.monitor.mbps - monitor.mbps));
+    let from: Vec<(HostId, f64)> = monitors
+        .iter()
+        .map(|m| (m.host, m.mbps * demand.extracted))
+        .collect();
     let aggregation = layer(&from, demand, &demand.aggregator, &mut load, &mut random);
-    let from: Vec<(HostId, f64)> = aggregation.engines.iter().map(|a| (a.host, a.mbps)).collect();
+    let from: Vec<(HostId, f64)> = aggregation
+        .engines
+        .iter()
+        .map(|a| (a.host, a.mbps))
+        .collect();
     let processing = layer(&from, demand, &demand.processor, &mut load, &mut random);
-    Placement { monitors, monitor_of, uncovered, aggregation, processing }
+    Placement {
+        monitors,
+        monitor_of,
+        uncovered,
+        aggregation,
+        processing,
+    }
 }
 
 /// Places only aggregators, with Algorithm 2, for placed monitors given by host, resources, and output rate.
@@ -38,8 +57,13 @@ pub fn aggregators(
     nearby: NearbyScope,
 ) -> EngineLayer {
     let mut load = NetworkLoad::new(network);
-    monitors.iter().for_each(|(host, need, _)| load.place(*host, need));
-    let from: Vec<(HostId, f64)> = monitors.iter().map(|(host, _, mbps)| (*host, *mbps)).collect();
+    monitors
+        .iter()
+        .for_each(|(host, need, _)| load.place(*host, need));
+    let from: Vec<(HostId, f64)> = monitors
+        .iter()
+        .map(|(host, _, mbps)| (*host, *mbps))
+        .collect();
     let sources = stage::shares(&from, process.mbps);
     let mut stage = EngineStage::new(&sources, *process);
     algorithm_2::engage(&mut stage, nearby, &mut load);

@@ -83,7 +83,13 @@ impl Placement {
     /// Number of streams without an engine.
     #[must_use]
     pub fn unprocessed(&self) -> usize {
-        let of = |layer: &EngineLayer| layer.streams.iter().filter(|stream| stream.to.is_none()).count();
+        let of = |layer: &EngineLayer| {
+            layer
+                .streams
+                .iter()
+                .filter(|stream| stream.to.is_none())
+                .count()
+        };
         of(&self.aggregation) + of(&self.processing)
     }
 }

@@ -22,7 +22,11 @@ const ROUNDING: f64 = 1e-9;
 pub(super) fn shares(from: &[(HostId, f64)], most_mbps: f64) -> Vec<StreamSource> {
     let of = |(index, (host, mbps)): (usize, &(HostId, f64))| {
         let count = (mbps / most_mbps * (1.0 - ROUNDING)).ceil().max(1.0);
-        let share = StreamSource { from: index as u32, host: *host, mbps: mbps / count };
+        let share = StreamSource {
+            from: index as u32,
+            host: *host,
+            mbps: mbps / count,
+        };
         std::iter::repeat_n(share, count as usize)
     };
     from.iter().enumerate().flat_map(of).collect()
@@ -38,7 +42,12 @@ pub(super) struct EngineStage<'s> {
 
 impl<'s> EngineStage<'s> {
     pub(super) fn new(sources: &'s [StreamSource], process: ProcessDemand) -> EngineStage<'s> {
-        EngineStage { sources, process, engines: Vec::new(), to: vec![None; sources.len()] }
+        EngineStage {
+            sources,
+            process,
+            engines: Vec::new(),
+            to: vec![None; sources.len()],
+        }
     }
 
     pub(super) fn engines(&self) -> &[PlacedEngine] {
@@ -46,7 +55,12 @@ impl<'s> EngineStage<'s> {
     }
 
     /// Whether a new engine on this host could process a source: cores, memory, and links between.
-    pub(super) fn could_open(&self, host: HostId, source: &StreamSource, load: &NetworkLoad<'_>) -> bool {
+    pub(super) fn could_open(
+        &self,
+        host: HostId,
+        source: &StreamSource,
+        load: &NetworkLoad<'_>,
+    ) -> bool {
         load.bears(host, &self.process.need()) && load.carries(source.host, host, source.mbps)
     }
 
@@ -75,7 +89,12 @@ impl<'s> EngineStage<'s> {
     }
 
     /// Assigns a source to an engine if it fits; returns whether it did.
-    pub(super) fn try_give(&mut self, source: usize, engine: u32, load: &mut NetworkLoad<'_>) -> bool {
+    pub(super) fn try_give(
+        &mut self,
+        source: usize,
+        engine: u32,
+        load: &mut NetworkLoad<'_>,
+    ) -> bool {
         let fits = self.fits(source, engine, load);
         if fits {
             self.give(source, engine, load);
@@ -91,6 +110,9 @@ impl<'s> EngineStage<'s> {
             mbps: source.mbps,
         };
         let streams = self.sources.iter().zip(self.to).map(stream).collect();
-        EngineLayer { engines: self.engines, streams }
+        EngineLayer {
+            engines: self.engines,
+            streams,
+        }
     }
 }

@@ -26,8 +26,15 @@ pub const SIZES: [(&str, FlowSizeDistribution); 4] = [
 ];
 
 /// Bytes and cumulative share of flows, with logarithmic interpolation.
-const DATACENTER: [(f64, f64); 7] =
-    [(1e2, 0.0), (1e3, 0.45), (1e4, 0.8), (1e5, 0.95), (1e6, 0.99), (1e7, 0.999), (1e8, 1.0)];
+const DATACENTER: [(f64, f64); 7] = [
+    (1e2, 0.0),
+    (1e3, 0.45),
+    (1e4, 0.8),
+    (1e5, 0.95),
+    (1e6, 0.99),
+    (1e7, 0.999),
+    (1e8, 1.0),
+];
 const PARETO_SHAPE: f64 = 1.2;
 const PARETO_LARGEST: f64 = 1e6;
 
@@ -57,8 +64,10 @@ impl FlowSizeDistribution {
     fn at(self, share: f64) -> f64 {
         match self {
             FlowSizeDistribution::Datacenter => {
-                let above =
-                    DATACENTER.iter().position(|(_, upto)| share < *upto).unwrap_or(DATACENTER.len() - 1);
+                let above = DATACENTER
+                    .iter()
+                    .position(|(_, upto)| share < *upto)
+                    .unwrap_or(DATACENTER.len() - 1);
                 let low = DATACENTER[above - 1];
                 let high = DATACENTER[above];
                 low.0 * (high.0 / low.0).powf((share - low.1) / (high.1 - low.1))
@@ -82,19 +91,30 @@ mod tests {
         for (name, sizes) in SIZES {
             // Evenly spaced shares instead of random ones; the last steps cover the tail.
             let steps = 4_000_000;
-            let sum: f64 = (0..steps).map(|i| sizes.at((f64::from(i) + 0.5) / f64::from(steps))).sum();
+            let sum: f64 = (0..steps)
+                .map(|i| sizes.at((f64::from(i) + 0.5) / f64::from(steps)))
+                .sum();
             let found = sum / f64::from(steps);
             let ratio = found / sizes.mean();
-            assert!((0.97..1.01).contains(&ratio), "{name}: {found} for {}", sizes.mean());
+            assert!(
+                (0.97..1.01).contains(&ratio),
+                "{name}: {found} for {}",
+                sizes.mean()
+            );
         }
     }
 
     #[test]
     fn data_centers_are_as_measured() {
-        let mut sizes: Vec<f64> =
-            (0..100_000).map(|i| FlowSizeDistribution::Datacenter.at(f64::from(i) / 1e5)).collect();
+        let mut sizes: Vec<f64> = (0..100_000)
+            .map(|i| FlowSizeDistribution::Datacenter.at(f64::from(i) / 1e5))
+            .collect();
         sizes.sort_by(f64::total_cmp);
-        assert!((sizes[80_000] - 10_000.0).abs() < 50.0, "four of five are below 10 kB: {}", sizes[80_000]);
+        assert!(
+            (sizes[80_000] - 10_000.0).abs() < 50.0,
+            "four of five are below 10 kB: {}",
+            sizes[80_000]
+        );
         let tenth: f64 = sizes[90_000..].iter().sum();
         assert!(tenth / sizes.iter().sum::<f64>() > 0.95, "{tenth}");
     }

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use super::sizes::FlowSizeDistribution;
 use super::workload::{SimulatedWorkload, TrafficLocality, workload};
 use crate::placement::{
-    PlacementCost, PlacementDemand, PlacementStrategy, ProcessDemand, STRATEGIES, UncoveredFlows, cost, place,
+    PlacementCost, PlacementDemand, PlacementStrategy, ProcessDemand, STRATEGIES, UncoveredFlows,
+    cost, place,
 };
 use crate::random::SeededRandom;
 use crate::topology::{FatTree, HostResources, LinkWeights, TopologyError, TreeNetwork};
@@ -72,19 +73,39 @@ impl PlacementStudy {
         PlacementStudy {
             k: 16,
             link_mbps: 10_000.0,
-            hosts: HostRanges { memory_gb: 32.0..=128.0, cores: 12..=24, used: 0.4..=0.8 },
+            hosts: HostRanges {
+                memory_gb: 32.0..=128.0,
+                cores: 12..=24,
+                used: 0.4..=0.8,
+            },
             workload: SimulatedWorkload {
                 flows: 1_000_000,
                 mbps: 1_200_000.0,
                 flows_of_host: 2_000.0..=20_000.0,
-                locality: TrafficLocality { rack: 0.5, pod: 0.3, core: 0.2 },
+                locality: TrafficLocality {
+                    rack: 0.5,
+                    pod: 0.3,
+                    core: 0.2,
+                },
                 sizes: FlowSizeDistribution::Datacenter,
             },
             monitored: (1..=10).map(|tenth| tenth * 100_000).collect(),
             // Four monitoring cores for 40 Gb/s. Memory is not stated.
-            monitor: ProcessDemand { mbps: 10_000.0, cores: 1.0, memory_gb: 4.0 },
-            aggregator: ProcessDemand { mbps: 1_000.0, cores: 1.0, memory_gb: 8.0 },
-            processor: ProcessDemand { mbps: 500.0, cores: 1.0, memory_gb: 4.0 },
+            monitor: ProcessDemand {
+                mbps: 10_000.0,
+                cores: 1.0,
+                memory_gb: 4.0,
+            },
+            aggregator: ProcessDemand {
+                mbps: 1_000.0,
+                cores: 1.0,
+                memory_gb: 8.0,
+            },
+            processor: ProcessDemand {
+                mbps: 500.0,
+                cores: 1.0,
+                memory_gb: 4.0,
+            },
             extracted: 0.1,
             weights: LinkWeights::PAPER,
             strategies: STRATEGIES.to_vec(),
@@ -96,8 +117,16 @@ impl PlacementStudy {
     /// # Errors
     /// If k is invalid for a fat tree.
     pub fn network(&self, random: &mut SeededRandom) -> Result<TreeNetwork, TopologyError> {
-        let HostRanges { memory_gb, cores, used } = &self.hosts;
-        FatTree { k: self.k, link_mbps: self.link_mbps }.network(|| {
+        let HostRanges {
+            memory_gb,
+            cores,
+            used,
+        } = &self.hosts;
+        FatTree {
+            k: self.k,
+            link_mbps: self.link_mbps,
+        }
+        .network(|| {
             let kinds = (cores.end() - cores.start()) as usize + 1;
             HostResources {
                 cores: f64::from(cores.start() + random.below(kinds) as u32),

@@ -68,8 +68,9 @@ fn point(study: &PlacementStudy, runs: &[&StudyRun]) -> StudyPoint {
             100.0 * legs.iter().map(|leg| leg.weighed(weights)).sum::<f64>() / study.workload.mbps
         })
     };
-    let left_out =
-        |run: &StudyRun| f64::from(run.uncovered.too_big + run.uncovered.no_room) + run.unprocessed as f64;
+    let left_out = |run: &StudyRun| {
+        f64::from(run.uncovered.too_big + run.uncovered.no_room) + run.unprocessed as f64
+    };
     StudyPoint {
         strategy: runs[0].strategy,
         monitored: runs[0].monitored,
@@ -93,6 +94,9 @@ impl MeanDeviation {
         let count = numbers.len() as f64;
         let mean = numbers.iter().sum::<f64>() / count.max(1.0);
         let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
-        MeanDeviation { mean, deviation: (squares / (count - 1.0).max(1.0)).sqrt() }
+        MeanDeviation {
+            mean,
+            deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
+        }
     }
 }

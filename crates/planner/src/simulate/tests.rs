@@ -13,13 +13,20 @@ fn small() -> PlacementStudy {
         sizes: FlowSizeDistribution::Exponential,
         ..paper.workload.clone()
     };
-    PlacementStudy { k: 8, workload, monitored: vec![10_000, 40_000], ..paper }
+    PlacementStudy {
+        k: 8,
+        workload,
+        monitored: vec![10_000, 40_000],
+        ..paper
+    }
 }
 
 #[test]
 fn flows_stay_as_near_as_asked_for() {
     let study = small();
-    let network = study.network(&mut SeededRandom::new(1)).expect("a fat tree");
+    let network = study
+        .network(&mut SeededRandom::new(1))
+        .expect("a fat tree");
     let flows = workload(&study.workload, &network, 40_000, &mut SeededRandom::new(2));
     let mut near = [0; 3];
     let mut mbps = 0.0;
@@ -35,8 +42,11 @@ fn flows_stay_as_near_as_asked_for() {
     }
     assert!((mbps / study.workload.mbps - 1.0).abs() < 0.02, "{mbps}");
     // Every other rack is the other end of some flow from the first rack.
-    let met: std::collections::BTreeSet<_> =
-        flows.iter().filter(|flow| flow.racks[0] == 0).map(|flow| flow.racks[1]).collect();
+    let met: std::collections::BTreeSet<_> = flows
+        .iter()
+        .filter(|flow| flow.racks[0] == 0)
+        .map(|flow| flow.racks[1])
+        .collect();
     assert_eq!(met.len(), network.racks());
 }
 
@@ -44,16 +54,24 @@ fn flows_stay_as_near_as_asked_for() {
 fn networks_of_one_rack_or_one_pod_have_near_flows_only() {
     for k in [2, 4] {
         let study = PlacementStudy { k, ..small() };
-        let network = study.network(&mut SeededRandom::new(1)).expect("a fat tree");
+        let network = study
+            .network(&mut SeededRandom::new(1))
+            .expect("a fat tree");
         let flows = workload(&study.workload, &network, 1000, &mut SeededRandom::new(2));
-        assert!(flows.iter().all(|flow| flow.racks.iter().all(|rack| usize::from(*rack) < network.racks())));
+        assert!(flows.iter().all(|flow| {
+            flow.racks
+                .iter()
+                .all(|rack| usize::from(*rack) < network.racks())
+        }));
     }
 }
 
 fn points(study: &PlacementStudy) -> Vec<StudyPoint> {
     let mut runs = Vec::new();
     for seed in 0..3 {
-        study.run(seed, |run| runs.push(run.clone())).expect("a fat tree");
+        study
+            .run(seed, |run| runs.push(run.clone()))
+            .expect("a fat tree");
     }
     summarize(study, &runs)
 }
@@ -63,17 +81,33 @@ fn the_papers_ordering_comes_out() {
     let study = small();
     let points = points(&study);
     assert_eq!(points, self::points(&study), "the same again");
-    let of =
-        |name: &str| points.iter().find(|p| p.strategy.name() == name && p.monitored == 40_000).expect(name);
+    let of = |name: &str| {
+        points
+            .iter()
+            .find(|p| p.strategy.name() == name && p.monitored == 40_000)
+            .expect(name)
+    };
     let random = of("local-random");
     let node = of("netalytics-node");
     let network = of("netalytics-network");
-    assert!(network.extra.mean < random.extra.mean && random.extra.mean < node.extra.mean, "{points:#?}");
-    assert!(node.aggregators.mean <= network.aggregators.mean, "{points:#?}");
+    assert!(
+        network.extra.mean < random.extra.mean && random.extra.mean < node.extra.mean,
+        "{points:#?}"
+    );
+    assert!(
+        node.aggregators.mean <= network.aggregators.mean,
+        "{points:#?}"
+    );
     let ours = of("packed-node");
     for theirs in [random, node, network] {
-        assert!(ours.extra_all.mean < theirs.extra_all.mean, "{ours:#?} {theirs:#?}");
-        assert!(ours.processes.mean < theirs.processes.mean, "{ours:#?} {theirs:#?}");
+        assert!(
+            ours.extra_all.mean < theirs.extra_all.mean,
+            "{ours:#?} {theirs:#?}"
+        );
+        assert!(
+            ours.processes.mean < theirs.processes.mean,
+            "{ours:#?} {theirs:#?}"
+        );
     }
     assert!(points.iter().all(|point| point.left_out.mean == 0.0));
 }
@@ -84,7 +118,10 @@ fn traffic_in_the_rack_counts_the_same_with_weights() {
         strategies: vec![PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack)],
         ..small()
     };
-    let points = points(&PlacementStudy { weights: LinkWeights([1.0, 1.0, 1.0]), ..study });
+    let points = points(&PlacementStudy {
+        weights: LinkWeights([1.0, 1.0, 1.0]),
+        ..study
+    });
     assert!(points.iter().all(|point| point.extra == point.weighted));
 }
 
@@ -92,5 +129,11 @@ fn traffic_in_the_rack_counts_the_same_with_weights() {
 fn deviations_are_of_a_sample() {
     let figure = MeanDeviation::of(&[2.0, 4.0, 6.0]);
     assert_eq!((figure.mean, figure.deviation), (4.0, 2.0));
-    assert_eq!(MeanDeviation::of(&[5.0]), MeanDeviation { mean: 5.0, deviation: 0.0 });
+    assert_eq!(
+        MeanDeviation::of(&[5.0]),
+        MeanDeviation {
+            mean: 5.0,
+            deviation: 0.0
+        }
+    );
 }

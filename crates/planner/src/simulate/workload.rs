@@ -47,7 +47,10 @@ pub fn workload(
     let flow = |_| {
         let from = sources.draw(random);
         let to = other_end(from, of.locality, network, random);
-        PlacementFlow { racks: [from, to], mbps: (mean * of.sizes.draw(random)) as f32 }
+        PlacementFlow {
+            racks: [from, to],
+            mbps: (mean * of.sizes.draw(random)) as f32,
+        }
     };
     (0..count).map(flow).collect()
 }
@@ -59,20 +62,31 @@ struct FlowSources {
 }
 
 impl FlowSources {
-    fn new(of: &SimulatedWorkload, network: &TreeNetwork, random: &mut SeededRandom) -> FlowSources {
+    fn new(
+        of: &SimulatedWorkload,
+        network: &TreeNetwork,
+        random: &mut SeededRandom,
+    ) -> FlowSources {
         let mut sum = 0.0;
         let mut upto = |rack: RackId| {
             let low = *of.flows_of_host.start();
             let high = *of.flows_of_host.end();
-            sum += network.hosts_of(rack).map(|_| random.between(low, high)).sum::<f64>();
+            sum += network
+                .hosts_of(rack)
+                .map(|_| random.between(low, high))
+                .sum::<f64>();
             sum
         };
-        FlowSources { sums: (0..network.racks() as RackId).map(&mut upto).collect() }
+        FlowSources {
+            sums: (0..network.racks() as RackId).map(&mut upto).collect(),
+        }
     }
 
     fn draw(&self, random: &mut SeededRandom) -> RackId {
         let at = random.unit() * self.sums.last().copied().unwrap_or(0.0);
-        self.sums.partition_point(|sum| *sum <= at).min(self.sums.len() - 1) as RackId
+        self.sums
+            .partition_point(|sum| *sum <= at)
+            .min(self.sums.len() - 1) as RackId
     }
 }
 
@@ -99,5 +113,9 @@ fn other_end(
     }
     let others = all.len() - pod.len();
     let rack = random.below(others) as RackId;
-    if rack < pod.start { rack } else { rack + pod.len() as RackId }
+    if rack < pod.start {
+        rack
+    } else {
+        rack + pod.len() as RackId
+    }
 }

@@ -25,7 +25,10 @@ fn survives(plan: &Plan, schemas: &[Arc<Schema>], text: &str) {
 fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
         let path = entry.expect("an entry").path();
-        let ending = path.extension().map(|e| e.to_string_lossy().into_owned()).unwrap_or_default();
+        let ending = path
+            .extension()
+            .map(|e| e.to_string_lossy().into_owned())
+            .unwrap_or_default();
         match path.is_dir() {
             true => files(&path, endings, found),
             false if endings.contains(&ending.as_str()) => found.push(path),
@@ -39,8 +42,11 @@ fn candidates(text: &str) -> impl Iterator<Item = &str> {
     const LONGEST: usize = 600;
     text.match_indices("PARSE ").flat_map(move |(start, _)| {
         let rest = &text[start..];
-        let ends = rest.match_indices(['"', '`', '\n', '\'']).map(|(end, _)| end);
-        ends.take_while(|end| *end < LONGEST).map(|end| &rest[..end])
+        let ends = rest
+            .match_indices(['"', '`', '\n', '\''])
+            .map(|(end, _)| end);
+        ends.take_while(|end| *end < LONGEST)
+            .map(|end| &rest[..end])
     })
 }
 
@@ -52,14 +58,23 @@ fn every_query_of_documentation_and_tests_arrives_as_it_was_planned() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
     files(&root.join("docs"), &["md"], &mut found);
-    files(&root.join("captures"), &["md", "txt", "sh", "py"], &mut found);
+    files(
+        &root.join("captures"),
+        &["md", "txt", "sh", "py"],
+        &mut found,
+    );
     for krate in ["netalytics", "query", "planner", "monitor"] {
         files(&root.join("crates").join(krate), &["rs"], &mut found);
     }
     let mut seen = BTreeSet::new();
     let documented = documented("query");
-    let documented = documented.iter().flat_map(|block| block.split("\n\n")).map(str::to_owned);
-    let texts = found.iter().map(|path| std::fs::read_to_string(path).expect("text"));
+    let documented = documented
+        .iter()
+        .flat_map(|block| block.split("\n\n"))
+        .map(str::to_owned);
+    let texts = found
+        .iter()
+        .map(|path| std::fs::read_to_string(path).expect("text"));
     let others = texts.flat_map(|text| candidates(&text).map(str::to_owned).collect::<Vec<_>>());
     for text in documented.chain(others) {
         if seen.contains(&text) {
@@ -84,8 +99,16 @@ fn the_form_of_a_plan_stays() {
         .chunks(32)
         .map(|line| {
             let hex: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
-            let text: String =
-                line.iter().map(|b| if b.is_ascii_graphic() { char::from(*b) } else { '.' }).collect();
+            let text: String = line
+                .iter()
+                .map(|b| {
+                    if b.is_ascii_graphic() {
+                        char::from(*b)
+                    } else {
+                        '.'
+                    }
+                })
+                .collect();
             format!("{hex}  {text}\n")
         })
         .collect::<String>();
@@ -94,7 +117,11 @@ fn the_form_of_a_plan_stays() {
     }
     let golden = std::fs::read_to_string(&path).expect("the golden file");
     assert!(golden == lines, "{path} differs from\n{lines}");
-    let plain: Vec<u8> = golden.lines().flat_map(|line| line.split("  ").next()).flat_map(hex).collect();
+    let plain: Vec<u8> = golden
+        .lines()
+        .flat_map(|line| line.split("  ").next())
+        .flat_map(hex)
+        .collect();
     assert_eq!(decode(&plain, &of(&schemas())).as_ref(), Ok(&plan));
 }
 
@@ -122,7 +149,11 @@ fn columns_are_found_by_name() {
     assert_eq!(explain(&there), explain(&plan));
     let names = |plan: &Plan| -> Vec<String> {
         let input = &plan.dataflow.inputs[0];
-        input.columns.iter().map(|id| input.schema.field(*id).name.to_string()).collect()
+        input
+            .columns
+            .iter()
+            .map(|id| input.schema.field(*id).name.to_string())
+            .collect()
     };
     assert_eq!(names(&there), names(&plan));
     // Encoding again yields the same message.
@@ -135,22 +166,34 @@ fn all_that_lacks_is_told_at_once() {
     let text = "PARSE http, http_get, tcp_conn_time WHERE http.status > 400 and http.host = 'a' PROCESS (top-k: k=3, key=http.url)";
     let plan = plan(text);
     let mut schemas = schemas();
-    let change = |schema: &mut Arc<Schema>, change: &dyn Fn(&mut Schema)| change(Arc::make_mut(schema));
+    let change =
+        |schema: &mut Arc<Schema>, change: &dyn Fn(&mut Schema)| change(Arc::make_mut(schema));
     schemas.retain(|schema| schema.name != "http_get");
     for schema in &mut schemas {
         match &*schema.name {
-            "http" => change(schema, &|schema| schema.fields.retain(|f| f.name != "host" && f.name != "url")),
+            "http" => change(schema, &|schema| {
+                schema
+                    .fields
+                    .retain(|f| f.name != "host" && f.name != "url")
+            }),
             "tcp_conn_time" => change(schema, &|schema| schema.version = 7),
             _ => {}
         }
     }
     let refused = decode(&encode(&plan), &of(&schemas)).expect_err("much lacks");
-    let column = |column: &str| UnmetRequirement::Column { parser: "http".into(), column: column.into() };
+    let column = |column: &str| UnmetRequirement::Column {
+        parser: "http".into(),
+        column: column.into(),
+    };
     let expected = [
         column("host"),
         column("url"),
         UnmetRequirement::Parser("http_get".into()),
-        UnmetRequirement::Version { parser: "tcp_conn_time".into(), needed: 1, known: 7 },
+        UnmetRequirement::Version {
+            parser: "tcp_conn_time".into(),
+            needed: 1,
+            known: 7,
+        },
     ];
     assert_eq!(refused.lacks, expected);
     assert_eq!(
@@ -167,8 +210,18 @@ fn the_deepest_query_is_not_too_deep() {
         format!("{}{innermost}{}", open.repeat(n), close.repeat(n))
     };
     let sum = nested("(1 + ", "status", " * 2 - 3)", 64) + &" + 1".repeat(256 - 64 * 3);
-    let choice = nested("if(not (status = 1 and (host = 'a' or ", "status = 1", ")), true, false)", 20);
-    let not = nested("not (status = 1 or host = 'a' and not ", "status = 2", ")", 64);
+    let choice = nested(
+        "if(not (status = 1 and (host = 'a' or ",
+        "status = 1",
+        ")), true, false)",
+        20,
+    );
+    let not = nested(
+        "not (status = 1 or host = 'a' and not ",
+        "status = 2",
+        ")",
+        64,
+    );
     for condition in [format!("{sum} = 7"), choice, not] {
         let text = format!("PARSE http WHERE {condition}");
         survives(&plan(&text), &schemas(), &text);
@@ -181,13 +234,19 @@ fn depth_has_an_end() {
     let deep = |depth: usize| {
         let mut plan = plan("PARSE http WHERE status = 1 PROCESS count");
         for _ in 1..depth {
-            plan.dataflow.filter = plan.dataflow.filter.map(|inner| Predicate::Not(Box::new(inner)));
+            plan.dataflow.filter = plan
+                .dataflow
+                .filter
+                .map(|inner| Predicate::Not(Box::new(inner)));
         }
         plan
     };
     survives(&deep(DEPTH_MAX), &schemas(), "the deepest");
     let refused = decode(&encode(&deep(DEPTH_MAX + 1)), &of(&schemas())).expect_err("too deep");
-    let too_deep = UnmetRequirement::TooMany { what: "expressions within expressions", max: DEPTH_MAX };
+    let too_deep = UnmetRequirement::TooMany {
+        what: "expressions within expressions",
+        max: DEPTH_MAX,
+    };
     assert_eq!(refused.lacks, [too_deep]);
 }
 

@@ -18,15 +18,20 @@ impl FatTree {
     ///
     /// # Errors
     /// If k is odd or out of range.
-    pub fn network(self, mut host: impl FnMut() -> HostResources) -> Result<TreeNetwork, TopologyError> {
+    pub fn network(
+        self,
+        mut host: impl FnMut() -> HostResources,
+    ) -> Result<TreeNetwork, TopologyError> {
         let k = self.k;
         if !(2..=K_MAX).contains(&k) || !k.is_multiple_of(2) {
             return Err(TopologyError::K(k));
         }
         let half = k / 2;
         // Flows are distributed over equal-cost paths, so the links of a rack or pod are treated as one.
-        let mut rack =
-            || RackSpec { hosts: (0..half).map(|_| host()).collect(), up_mbps: half as f64 * self.link_mbps };
+        let mut rack = || RackSpec {
+            hosts: (0..half).map(|_| host()).collect(),
+            up_mbps: half as f64 * self.link_mbps,
+        };
         let mut pod = || PodSpec {
             racks: (0..half).map(|_| rack()).collect(),
             up_mbps: (half * half) as f64 * self.link_mbps,

@@ -17,7 +17,9 @@ impl TreeGraph {
         let edge = hosts;
         let aggregation = hosts + switches;
         let core = hosts + 2 * switches;
-        let mut graph = TreeGraph { links: vec![Vec::new(); core + half * half] };
+        let mut graph = TreeGraph {
+            links: vec![Vec::new(); core + half * half],
+        };
         for pod in 0..k {
             for i in 0..half {
                 for j in 0..half {

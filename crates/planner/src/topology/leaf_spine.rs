@@ -20,9 +20,18 @@ impl LeafSpine {
     ///
     /// # Errors
     /// If there are no hosts, or too many leaves.
-    pub fn network(self, mut host: impl FnMut() -> HostResources) -> Result<TreeNetwork, TopologyError> {
+    pub fn network(
+        self,
+        mut host: impl FnMut() -> HostResources,
+    ) -> Result<TreeNetwork, TopologyError> {
         let up_mbps = self.spines as f64 * self.link_mbps;
-        let mut rack = || RackSpec { hosts: (0..self.hosts).map(|_| host()).collect(), up_mbps };
-        TreeNetwork::new(&[PodSpec { racks: (0..self.leaves).map(|_| rack()).collect(), up_mbps: 0.0 }])
+        let mut rack = || RackSpec {
+            hosts: (0..self.hosts).map(|_| host()).collect(),
+            up_mbps,
+        };
+        TreeNetwork::new(&[PodSpec {
+            racks: (0..self.leaves).map(|_| rack()).collect(),
+            up_mbps: 0.0,
+        }])
     }
 }

@@ -53,14 +53,24 @@ impl<'n> NetworkLoad<'n> {
         let free = |host: &HostResources| FreeCapacity {
             cores: host.cores * (1.0 - host.cores_used),
             memory_gb: host.memory_gb * (1.0 - host.memory_used),
-            link: LinkCapacity { up: host.mbps, down: host.mbps },
+            link: LinkCapacity {
+                up: host.mbps,
+                down: host.mbps,
+            },
         };
-        let both = |mbps: f64| LinkCapacity { up: mbps, down: mbps };
+        let both = |mbps: f64| LinkCapacity {
+            up: mbps,
+            down: mbps,
+        };
         NetworkLoad {
             network,
             hosts: network.hosts().iter().map(free).collect(),
-            racks: (0..network.racks()).map(|rack| both(network.rack_up(rack as RackId))).collect(),
-            pods: (0..network.pods()).map(|pod| both(network.pod_up(pod as PodId))).collect(),
+            racks: (0..network.racks())
+                .map(|rack| both(network.rack_up(rack as RackId)))
+                .collect(),
+            pods: (0..network.pods())
+                .map(|pod| both(network.pod_up(pod as PodId)))
+                .collect(),
         }
     }
 
@@ -68,7 +78,9 @@ impl<'n> NetworkLoad<'n> {
     #[must_use]
     pub fn bears(&self, host: HostId, need: &ProcessNeed) -> bool {
         let free = &self.hosts[host as usize];
-        free.cores >= need.cores && free.memory_gb >= need.memory_gb && free.link.down >= need.mirrored_mbps
+        free.cores >= need.cores
+            && free.memory_gb >= need.memory_gb
+            && free.link.down >= need.mirrored_mbps
     }
 
     /// Places a process.
@@ -108,8 +120,14 @@ impl<'n> NetworkLoad<'n> {
 
     /// The least used host with capacity for a process; the first of several.
     #[must_use]
-    pub fn least_used(&self, hosts: Range<HostId>, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
-        hosts.filter(|host| fits(*host)).min_by(|a, b| self.used(*a).total_cmp(&self.used(*b)))
+    pub fn least_used(
+        &self,
+        hosts: Range<HostId>,
+        fits: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
+        hosts
+            .filter(|host| fits(*host))
+            .min_by(|a, b| self.used(*a).total_cmp(&self.used(*b)))
     }
 
     /// The fitting host with capacity for the most processes of this kind; the first of several.
@@ -124,13 +142,21 @@ impl<'n> NetworkLoad<'n> {
             let free = &self.hosts[host as usize];
             (free.cores / need.cores).min(free.memory_gb / need.memory_gb)
         };
-        hosts.filter(|host| fits(*host)).min_by(|a, b| room(*b).total_cmp(&room(*a)))
+        hosts
+            .filter(|host| fits(*host))
+            .min_by(|a, b| room(*b).total_cmp(&room(*a)))
     }
 
     /// A uniformly random fitting host.
-    pub fn random(&self, random: &mut SeededRandom, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
+    pub fn random(
+        &self,
+        random: &mut SeededRandom,
+        fits: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
         let hosts = self.network.all_hosts();
-        let drawn = (0..TRIES_MAX).map(|_| random.below(hosts.len()) as HostId).find(|host| fits(*host));
+        let drawn = (0..TRIES_MAX)
+            .map(|_| random.below(hosts.len()) as HostId)
+            .find(|host| fits(*host));
         drawn.or_else(|| {
             let fit: Vec<HostId> = hosts.filter(|host| fits(*host)).collect();
             (!fit.is_empty()).then(|| fit[random.below(fit.len())])
@@ -151,7 +177,8 @@ impl<'n> NetworkLoad<'n> {
         let ([rack_a, rack_b], [pod_a, pod_b]) = self.ends(rack, to);
         let needed = mbps - ROUNDING_MBPS;
         self.hosts[to as usize].link.down >= needed
-            && (rack_a == rack_b || self.racks[rack_a].up >= needed && self.racks[rack_b].down >= needed)
+            && (rack_a == rack_b
+                || self.racks[rack_a].up >= needed && self.racks[rack_b].down >= needed)
             && (pod_a == pod_b || self.pods[pod_a].up >= needed && self.pods[pod_b].down >= needed)
     }
 
@@ -180,6 +207,9 @@ impl<'n> NetworkLoad<'n> {
     /// Racks and pods at both ends of a path.
     fn ends(&self, rack: RackId, to: HostId) -> ([usize; 2], [usize; 2]) {
         let racks = [rack, self.network.rack_of(to)];
-        (racks.map(usize::from), racks.map(|rack| usize::from(self.network.pod_of(rack))))
+        (
+            racks.map(usize::from),
+            racks.map(|rack| usize::from(self.network.pod_of(rack))),
+        )
     }
 }

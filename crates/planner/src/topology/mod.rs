@@ -16,10 +16,11 @@ pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
 pub use load::{NetworkLoad, ProcessNeed};
 pub use network::{
-    HostId, HostResources, K_MAX, PodId, PodSpec, RACKS_MAX, RackId, RackSpec, TopologyError, TreeNetwork,
+    HostId, HostResources, K_MAX, PodId, PodSpec, RACKS_MAX, RackId, RackSpec, TopologyError,
+    TreeNetwork,
 };
 pub use site::{
-    ExpectedTraffic, FirstTable, ForwardingMode, HostLauncher, NetworkSite, SiteError, SiteHost, SiteLink,
-    SitePort, SiteSwitch, SwitchAccess, SwitchSniffer, SwitchTier, end,
+    ExpectedTraffic, FirstTable, ForwardingMode, HostLauncher, NetworkSite, SiteError, SiteHost,
+    SiteLink, SitePort, SiteSwitch, SwitchAccess, SwitchSniffer, SwitchTier, end,
 };
 pub use way::{HostDistance, LINK_CLASSES, LinkClass, LinkTraffic, LinkWeights};

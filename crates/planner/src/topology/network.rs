@@ -84,7 +84,9 @@ impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TopologyError::NoHost => f.write_str("the network has no host"),
-            TopologyError::Racks(n) => write!(f, "the network has {n} racks, of at most {RACKS_MAX}"),
+            TopologyError::Racks(n) => {
+                write!(f, "the network has {n} racks, of at most {RACKS_MAX}")
+            }
             TopologyError::K(k) => write!(f, "a fat tree has an even k from 2 to {K_MAX}, not {k}"),
         }
     }
@@ -113,9 +115,10 @@ impl TreeNetwork {
         };
         for (pod_id, pod) in pods.iter().enumerate() {
             for rack in &pod.racks {
-                network
-                    .rack_of
-                    .resize(network.hosts.len() + rack.hosts.len(), network.pod_of.len() as RackId);
+                network.rack_of.resize(
+                    network.hosts.len() + rack.hosts.len(),
+                    network.pod_of.len() as RackId,
+                );
                 network.hosts.extend_from_slice(&rack.hosts);
                 network.first_host.push(network.hosts.len() as HostId);
                 network.pod_of.push(pod_id as PodId);
@@ -123,7 +126,11 @@ impl TreeNetwork {
             }
             network.first_rack.push(network.pod_of.len() as RackId);
         }
-        if network.hosts.is_empty() { Err(TopologyError::NoHost) } else { Ok(network) }
+        if network.hosts.is_empty() {
+            Err(TopologyError::NoHost)
+        } else {
+            Ok(network)
+        }
     }
 
     /// All hosts.

@@ -14,7 +14,8 @@ pub enum LinkClass {
 }
 
 /// All classes, in the order of [`LinkTraffic`]'s numbers.
-pub const LINK_CLASSES: [LinkClass; 3] = [LinkClass::Access, LinkClass::Aggregation, LinkClass::Core];
+pub const LINK_CLASSES: [LinkClass; 3] =
+    [LinkClass::Access, LinkClass::Aggregation, LinkClass::Core];
 
 /// The distance between two hosts: up to their lowest common switch and down again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +75,11 @@ impl LinkTraffic {
     /// The weighted sum over all classes.
     #[must_use]
     pub fn weighed(self, weights: LinkWeights) -> f64 {
-        self.0.iter().zip(weights.0).map(|(mbps, weight)| mbps * weight).sum()
+        self.0
+            .iter()
+            .zip(weights.0)
+            .map(|(mbps, weight)| mbps * weight)
+            .sum()
     }
 }
 

@@ -11,7 +11,8 @@ use crate::nearest::{did_you_mean, one_of};
 use crate::{Diagnostic, HostResolver};
 
 /// Syntax of addresses.
-const FORMS: &str = "ip:port, subnet:port, host:port, [v6]:port, *:port, or one of them without a port, or *";
+const FORMS: &str =
+    "ip:port, subnet:port, host:port, [v6]:port, *:port, or one of them without a port, or *";
 
 /// The endpoints of a list; empty if it matches every endpoint.
 pub(super) fn list(
@@ -25,13 +26,21 @@ pub(super) fn list(
         match ends(&atom.text, hosts) {
             Ok((nets, port)) => {
                 any |= nets.is_empty() && port.is_none();
-                let nets = if nets.is_empty() { vec![None] } else { nets.into_iter().map(Some).collect() };
+                let nets = if nets.is_empty() {
+                    vec![None]
+                } else {
+                    nets.into_iter().map(Some).collect()
+                };
                 let new = nets.into_iter().map(|net| AddressMatch { net, port });
                 addresses.extend(new);
             }
             Err((message, hint)) => {
                 let error = Diagnostic::new(atom.span, message);
-                errors.push(if hint.is_some() { error.maybe_hint(hint) } else { error.expected(FORMS) });
+                errors.push(if hint.is_some() {
+                    error.maybe_hint(hint)
+                } else {
+                    error.expected(FORMS)
+                });
             }
         }
     }
@@ -46,7 +55,10 @@ type AddressError = (String, Option<String>);
 type NetworkPrefix = (IpAddr, u8);
 
 /// Networks (if empty, every address) and port (`None` for every port).
-fn ends(text: &str, hosts: &dyn HostResolver) -> Result<(Vec<NetworkPrefix>, Option<u16>), AddressError> {
+fn ends(
+    text: &str,
+    hosts: &dyn HostResolver,
+) -> Result<(Vec<NetworkPrefix>, Option<u16>), AddressError> {
     let (host, port) = split_port(text)?;
     let port = match port {
         None | Some("*") => None,
@@ -83,15 +95,18 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), AddressError> {
     };
     match address.matches(':').count() {
         0 => Ok((address, None)),
-        1 if !prefix => {
-            Ok(address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))))
-        }
+        1 if !prefix => Ok(address
+            .split_once(':')
+            .map_or((address, None), |(host, port)| (host, Some(port)))),
         _ => Ok((address, None)),
     }
 }
 
 fn example_v6(text: &str) -> String {
-    let host: String = text.chars().filter(|c| c.is_ascii_hexdigit() || *c == ':').collect();
+    let host: String = text
+        .chars()
+        .filter(|c| c.is_ascii_hexdigit() || *c == ':')
+        .collect();
     quoted(&format!("[{host}]:80"))
 }
 
@@ -99,12 +114,17 @@ fn port_number(text: &str, host: &str, port: &str) -> Result<u16, AddressError> 
     let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     match port.parse() {
         Ok(number @ 1..) if digits => Ok(number),
-        _ if port.contains('-') => {
-            Err((format!("{} is not a port", quoted(port)), Some("list each port: h1:80, h1:81".to_owned())))
-        }
+        _ if port.contains('-') => Err((
+            format!("{} is not a port", quoted(port)),
+            Some("list each port: h1:80, h1:81".to_owned()),
+        )),
         _ if port.is_empty() => Err((
             format!("{} has no port after `:`", quoted(text)),
-            Some(format!("write {} or {}", quoted(host), quoted(&format!("{host}:80")))),
+            Some(format!(
+                "write {} or {}",
+                quoted(host),
+                quoted(&format!("{host}:80"))
+            )),
         )),
         _ => Err((
             format!("{} is not a port", quoted(port)),
@@ -133,7 +153,8 @@ fn nets(host: &str, hosts: &dyn HostResolver) -> Result<Vec<NetworkPrefix>, Addr
         }
         _ => None,
     };
-    let address_like = host.is_empty() || digits_and_dots || host.contains(['/', ':', '%', '*', '[', ']']);
+    let address_like =
+        host.is_empty() || digits_and_dots || host.contains(['/', ':', '%', '*', '[', ']']);
     if address_like {
         return Err((format!("{} is not an address", quoted(host)), hint));
     }
@@ -141,7 +162,10 @@ fn nets(host: &str, hosts: &dyn HostResolver) -> Result<Vec<NetworkPrefix>, Addr
 }
 
 /// The addresses of a host.
-pub(super) fn named(host: &str, hosts: &dyn HostResolver) -> Result<Vec<NetworkPrefix>, AddressError> {
+pub(super) fn named(
+    host: &str,
+    hosts: &dyn HostResolver,
+) -> Result<Vec<NetworkPrefix>, AddressError> {
     let addresses = hosts.addresses(host);
     if addresses.is_empty() {
         let known = || match one_of(hosts.names()).as_str() {
@@ -152,7 +176,11 @@ pub(super) fn named(host: &str, hosts: &dyn HostResolver) -> Result<Vec<NetworkP
         return Err((format!("unknown host {}", quoted(host)), Some(hint)));
     }
     let full = |ip: &IpAddr| if ip.is_ipv4() { 32 } else { 128 };
-    Ok(addresses.iter().map(|ip| ip.to_canonical()).map(|ip| (ip, full(&ip))).collect())
+    Ok(addresses
+        .iter()
+        .map(|ip| ip.to_canonical())
+        .map(|ip| (ip, full(&ip)))
+        .collect())
 }
 
 #[cfg(test)]
@@ -162,7 +190,11 @@ mod tests {
     use crate::{HostTable, TextSpan};
 
     fn atom(text: &str) -> Atom {
-        Atom { text: text.into(), span: TextSpan::new(0, text.len()), quoted: false }
+        Atom {
+            text: text.into(),
+            span: TextSpan::new(0, text.len()),
+            quoted: false,
+        }
     }
 
     fn check(text: &str, expected: &[&str]) {
@@ -170,7 +202,9 @@ mod tests {
         let addresses = list(&[atom(text)], &hosts(), &mut errors);
         assert!(errors.is_empty(), "{text}: {errors:?}");
         let shown = addresses.iter().map(|a| {
-            let net = a.net.map_or("*".to_owned(), |(ip, bits)| format!("{ip}/{bits}"));
+            let net = a
+                .net
+                .map_or("*".to_owned(), |(ip, bits)| format!("{ip}/{bits}"));
             format!("{net} {}", a.port.map_or("*".to_owned(), |p| p.to_string()))
         });
         assert_eq!(shown.collect::<Vec<_>>(), expected, "{text}");
@@ -179,8 +213,14 @@ mod tests {
     fn check_error(text: &str, expected: &str) {
         let mut errors = Vec::new();
         list(&[atom(text)], &hosts(), &mut errors);
-        let shown: Vec<_> = errors.iter().map(|e| format!("{}: {}", e.message, e.label())).collect();
-        assert!(shown.len() == 1 && shown[0].contains(expected), "{text}: {shown:?}");
+        let shown: Vec<_> = errors
+            .iter()
+            .map(|e| format!("{}: {}", e.message, e.label()))
+            .collect();
+        assert!(
+            shown.len() == 1 && shown[0].contains(expected),
+            "{text}: {shown:?}"
+        );
     }
 
     #[test]
@@ -208,7 +248,10 @@ mod tests {
 
     #[test]
     fn errors() {
-        check_error("h3:80", "unknown host `h3`: known hosts: h1, h2 or web-1.example.com");
+        check_error(
+            "h3:80",
+            "unknown host `h3`: known hosts: h1, h2 or web-1.example.com",
+        );
         check_error("web1.example.com", "did you mean `web-1.example.com`?");
         check_error("10.0.0.256:80", "`10.0.0.256` is not an address");
         check_error("10.0.0.1:http", "a port is a number");
@@ -232,7 +275,10 @@ mod tests {
     fn a_star_opens_the_list_and_repetitions_go() {
         let mut errors = Vec::new();
         assert!(list(&[atom("h1:80"), atom("*")], &hosts(), &mut errors).is_empty());
-        assert_eq!(list(&[atom("h1:80"), atom("10.0.0.1:80")], &hosts(), &mut errors).len(), 1);
+        assert_eq!(
+            list(&[atom("h1:80"), atom("10.0.0.1:80")], &hosts(), &mut errors).len(),
+            1
+        );
         assert!(list(&[], &HostTable::new(), &mut errors).is_empty() && errors.is_empty());
     }
 }

@@ -16,8 +16,10 @@ impl ConditionChecker<'_, '_> {
             let words = inner.of.map_or("null", ValueType::words);
             return self.fail(Diagnostic::new(expr.span, format!("cannot negate {words}")));
         }
-        let zero =
-            TypedExpr { of: inner.of, ..TypedExpr::new(Planned::Literal(Literal::I64(0)), ValueType::WHOLE) };
+        let zero = TypedExpr {
+            of: inner.of,
+            ..TypedExpr::new(Planned::Literal(Literal::I64(0)), ValueType::WHOLE)
+        };
         let of = inner.of.map(signed);
         self.folded(expr, zero, ArithmeticOperator::Subtract, inner, of)
     }
@@ -32,16 +34,29 @@ impl ConditionChecker<'_, '_> {
     ) -> Option<TypedExpr> {
         let (Some(x), Some(y)) = (a.of, b.of) else {
             let of = a.of.or(b.of).map(signed);
-            return Some(TypedExpr { of, expr: Planned::Null, ..a });
+            return Some(TypedExpr {
+                of,
+                expr: Planned::Null,
+                ..a
+            });
         };
         let Some((op, of)) = result(x, op, y) else {
             return self.refuse(expr, (left, x), op, (right, y));
         };
         // A rate is per second.
-        if of.unit == Unit::PerSecond && op == ArithmeticOperator::Ratio && y.unit == Unit::Nanoseconds {
+        if of.unit == Unit::PerSecond
+            && op == ArithmeticOperator::Ratio
+            && y.unit == Unit::Nanoseconds
+        {
             let by_nanosecond = self.folded(expr, a, op, b, Some(of))?;
             let second = TypedExpr::new(Planned::Literal(Literal::F64(1e9)), ValueType::REAL);
-            return self.folded(expr, by_nanosecond, ArithmeticOperator::Multiply, second, Some(of));
+            return self.folded(
+                expr,
+                by_nanosecond,
+                ArithmeticOperator::Multiply,
+                second,
+                Some(of),
+            );
         }
         self.folded(expr, a, op, b, Some(of))
     }
@@ -67,7 +82,12 @@ impl ConditionChecker<'_, '_> {
             },
             _ => Planned::Arithmetic(Box::new(a.expr), op, Box::new(b.expr)),
         };
-        Some(TypedExpr { expr: planned, of, unit_written, is_secret })
+        Some(TypedExpr {
+            expr: planned,
+            of,
+            unit_written,
+            is_secret,
+        })
     }
 
     fn refuse<T>(
@@ -82,7 +102,11 @@ impl ConditionChecker<'_, '_> {
             .into_iter()
             .find(|(_, t)| !t.is_number() && t.unit != Unit::EpochNanoseconds)
         {
-            let message = format!("`{sign}` needs numbers; {} is {}", quoted(&self.text(of)), what.words());
+            let message = format!(
+                "`{sign}` needs numbers; {} is {}",
+                quoted(&self.text(of)),
+                what.words()
+            );
             let hint = (what.data_type == DataType::Text && op == ArithmeticOperator::Add)
                 .then(|| "texts cannot be joined; name several columns".to_owned());
             return self.fail(Diagnostic::new(of.span, message).maybe_hint(hint));
@@ -90,10 +114,11 @@ impl ConditionChecker<'_, '_> {
         let x_words = x.words();
         let y_words = y.words();
         let message = format!("`{sign}` cannot combine {x_words} and {y_words}");
-        let durations =
-            [x.unit, y.unit].contains(&Unit::Nanoseconds) && (x.is_plain_number() || y.is_plain_number());
-        let hint = (durations && matches!(op, ArithmeticOperator::Add | ArithmeticOperator::Subtract))
-            .then(|| "a number needs its unit, such as 100ms".to_owned());
+        let durations = [x.unit, y.unit].contains(&Unit::Nanoseconds)
+            && (x.is_plain_number() || y.is_plain_number());
+        let hint = (durations
+            && matches!(op, ArithmeticOperator::Add | ArithmeticOperator::Subtract))
+        .then(|| "a number needs its unit, such as 100ms".to_owned());
         let bits = matches!(op, ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr)
             .then(|| "bit operators need whole numbers".to_owned());
         self.fail(Diagnostic::new(expr.span, message).maybe_hint(hint.or(bits)))
@@ -101,12 +126,30 @@ impl ConditionChecker<'_, '_> {
 }
 
 /// The result type of an operator, and the operator: `/` has two variants.
-fn result(x: ValueType, op: ArithmeticOperator, y: ValueType) -> Option<(ArithmeticOperator, ValueType)> {
+fn result(
+    x: ValueType,
+    op: ArithmeticOperator,
+    y: ValueType,
+) -> Option<(ArithmeticOperator, ValueType)> {
     use ArithmeticOperator::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
     use Unit::{Bytes, EpochNanoseconds, Nanoseconds};
-    let time = ValueType { data_type: DataType::I64, unit: EpochNanoseconds };
-    let duration = ValueType { data_type: DataType::I64, unit: Nanoseconds };
-    let real = |unit| Some((Ratio, ValueType { data_type: DataType::F64, unit }));
+    let time = ValueType {
+        data_type: DataType::I64,
+        unit: EpochNanoseconds,
+    };
+    let duration = ValueType {
+        data_type: DataType::I64,
+        unit: Nanoseconds,
+    };
+    let real = |unit| {
+        Some((
+            Ratio,
+            ValueType {
+                data_type: DataType::F64,
+                unit,
+            },
+        ))
+    };
     let of = |of: ValueType| Some((op, signed(of)));
     match (op, x.unit, y.unit) {
         (Add, EpochNanoseconds, Nanoseconds) | (Add, Nanoseconds, EpochNanoseconds) => of(time),
@@ -131,13 +174,27 @@ fn result(x: ValueType, op: ArithmeticOperator, y: ValueType) -> Option<(Arithme
 
 /// The type of a quantity multiplied by a number.
 fn scaled(quantity: ValueType, number: ValueType) -> ValueType {
-    let data_type = if number.data_type == DataType::F64 { DataType::F64 } else { quantity.data_type };
-    ValueType { data_type, unit: quantity.unit }
+    let data_type = if number.data_type == DataType::F64 {
+        DataType::F64
+    } else {
+        quantity.data_type
+    };
+    ValueType {
+        data_type,
+        unit: quantity.unit,
+    }
 }
 
 /// The signed type of a computed value.
 pub(super) fn signed(of: ValueType) -> ValueType {
-    if of.is_whole() { ValueType { data_type: DataType::I64, ..of } } else { of }
+    if of.is_whole() {
+        ValueType {
+            data_type: DataType::I64,
+            ..of
+        }
+    } else {
+        of
+    }
 }
 
 /// Evaluates an operator on two constants; `None` for null.

@@ -64,7 +64,11 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
         return Err(crate::error::in_order(errors));
     };
     let (of, condition) = quantified(condition, results);
-    let schema = [if of == AssertionScope::Number { rows_schema() } else { results.clone() }];
+    let schema = [if of == AssertionScope::Number {
+        rows_schema()
+    } else {
+        results.clone()
+    }];
     let hosts = HostTable::default();
     let of_query = ComputedFields::new();
     let computing = ComputedFields::new();
@@ -81,7 +85,12 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
         errors.push(Diagnostic::new(place, "`rows` counts all rows: omit WHERE"));
     }
     match errors.is_empty() {
-        true => Ok(Assertion { of, conditions, among, computed: computing.list() }),
+        true => Ok(Assertion {
+            of,
+            conditions,
+            among,
+            computed: computing.list(),
+        }),
         false => Err(crate::error::in_order(errors)),
     }
 }
@@ -96,7 +105,10 @@ pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
         AssertionScope::All => Ok(read),
         AssertionScope::Any | AssertionScope::Number => {
             let place = TextSpan::new(0, text.len());
-            Err(vec![Diagnostic::new(place, "WHERE evaluates single rows: omit any() and rows")])
+            Err(vec![Diagnostic::new(
+                place,
+                "WHERE evaluates single rows: omit any() and rows",
+            )])
         }
     }
 }
@@ -105,16 +117,27 @@ pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
 fn quantified(condition: QueryExpr, results: &Schema) -> (AssertionScope, QueryExpr) {
     let span = condition.span;
     match condition.form {
-        ExprForm::Call(name, mut list) if list.len() == 1 && name.text.eq_ignore_ascii_case("any") => {
+        ExprForm::Call(name, mut list)
+            if list.len() == 1 && name.text.eq_ignore_ascii_case("any") =>
+        {
             (AssertionScope::Any, list.remove(0))
         }
-        ExprForm::Call(name, mut list) if list.len() == 1 && name.text.eq_ignore_ascii_case("all") => {
+        ExprForm::Call(name, mut list)
+            if list.len() == 1 && name.text.eq_ignore_ascii_case("all") =>
+        {
             (AssertionScope::All, list.remove(0))
         }
         form => {
             let condition = QueryExpr { form, span };
             let is_number = results.find("rows").is_none() && mentions_rows(&condition);
-            (if is_number { AssertionScope::Number } else { AssertionScope::All }, condition)
+            (
+                if is_number {
+                    AssertionScope::Number
+                } else {
+                    AssertionScope::All
+                },
+                condition,
+            )
         }
     }
 }
@@ -134,8 +157,12 @@ fn mentions_rows(expr: &QueryExpr) -> bool {
             mentions_rows(of)
         }
         ExprForm::Like(of, ..) | ExprForm::Matches(of, ..) => mentions_rows(of),
-        ExprForm::Arithmetic(a, _, b) | ExprForm::Compare(a, _, b) => mentions_rows(a) || mentions_rows(b),
-        ExprForm::Call(_, list) | ExprForm::And(list) | ExprForm::Or(list) => list.iter().any(mentions_rows),
+        ExprForm::Arithmetic(a, _, b) | ExprForm::Compare(a, _, b) => {
+            mentions_rows(a) || mentions_rows(b)
+        }
+        ExprForm::Call(_, list) | ExprForm::And(list) | ExprForm::Or(list) => {
+            list.iter().any(mentions_rows)
+        }
     }
 }
 
@@ -152,24 +179,48 @@ mod tests {
             field("baseline_p99_ns", DataType::F64, Unit::Nanoseconds),
             field("differs_p99", DataType::Bool, Unit::None),
         ];
-        Arc::new(Schema { name: "diff-group".into(), fields, ..Schema::clone(&rows_schema()) })
+        Arc::new(Schema {
+            name: "diff-group".into(),
+            fields,
+            ..Schema::clone(&rows_schema())
+        })
     }
 
     #[test]
     fn assertions_say_of_which_rows() {
         for (text, of, conditions, has_where) in [
             ("p99 < 50ms", AssertionScope::All, 1, false),
-            ("all(p99 < 50ms and count > 3)", AssertionScope::All, 2, false),
+            (
+                "all(p99 < 50ms and count > 3)",
+                AssertionScope::All,
+                2,
+                false,
+            ),
             ("ANY(count >= 100)", AssertionScope::Any, 1, false),
             ("rows > 0", AssertionScope::Number, 1, false),
             ("rows > 0 and rows < 10", AssertionScope::Number, 2, false),
             ("p99 < 1.2 * baseline.p99", AssertionScope::All, 1, false),
-            ("p99_ns < 50ms where url_template like '/cart%'", AssertionScope::All, 1, true),
-            ("not differs.p99 or p99 < baseline.p99", AssertionScope::All, 1, false),
-            ("not coalesce(differs.p99, false)", AssertionScope::All, 1, false),
+            (
+                "p99_ns < 50ms where url_template like '/cart%'",
+                AssertionScope::All,
+                1,
+                true,
+            ),
+            (
+                "not differs.p99 or p99 < baseline.p99",
+                AssertionScope::All,
+                1,
+                false,
+            ),
+            (
+                "not coalesce(differs.p99, false)",
+                AssertionScope::All,
+                1,
+                false,
+            ),
         ] {
-            let found =
-                check_assertion(text, &results()).unwrap_or_else(|e| panic!("{}", crate::render(&e, text)));
+            let found = check_assertion(text, &results())
+                .unwrap_or_else(|e| panic!("{}", crate::render(&e, text)));
             assert_eq!(
                 (found.of, found.conditions.len(), found.among.is_some()),
                 (of, conditions, has_where),

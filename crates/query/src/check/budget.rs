@@ -12,7 +12,10 @@ const BANDWIDTH: &str = "a rate above 0, such as 100Mbps";
 const UNITS: [(&str, f64); 4] = [("kbps", 1e-3), ("Mbps", 1.0), ("Gbps", 1e3), ("bps", 1e-6)];
 
 /// The limits of a query; unlimited without BUDGET.
-pub(super) fn budget(clause: Option<&ast::BudgetClause>, errors: &mut Vec<Diagnostic>) -> NetworkBudget {
+pub(super) fn budget(
+    clause: Option<&ast::BudgetClause>,
+    errors: &mut Vec<Diagnostic>,
+) -> NetworkBudget {
     let mut budget = NetworkBudget::default();
     for bound in clause.iter().flat_map(|clause| &clause.bounds) {
         let name = bound.name.text.to_ascii_lowercase();
@@ -32,7 +35,10 @@ pub(super) fn budget(clause: Option<&ast::BudgetClause>, errors: &mut Vec<Diagno
                 errors.push(Diagnostic::new(bound.value.span, what).expected(wanted));
             }
             Some(_) if place.is_some() => {
-                errors.push(Diagnostic::new(bound.name.span, format!("{name} is limited twice")));
+                errors.push(Diagnostic::new(
+                    bound.name.span,
+                    format!("{name} is limited twice"),
+                ));
             }
             some => *place = some,
         }
@@ -47,12 +53,17 @@ pub(crate) fn unheeded(clause: &ast::BudgetClause) -> Diagnostic {
 }
 
 fn share(text: &str) -> Option<f64> {
-    literal::real(text).ok().filter(|share| *share > 0.0 && *share <= 1.0)
+    literal::real(text)
+        .ok()
+        .filter(|share| *share > 0.0 && *share <= 1.0)
 }
 
 fn mbps(text: &str) -> Option<f64> {
     let with = |(unit, factor): &(&str, f64)| {
-        let at = text.len().checked_sub(unit.len()).filter(|at| text.is_char_boundary(*at))?;
+        let at = text
+            .len()
+            .checked_sub(unit.len())
+            .filter(|at| text.is_char_boundary(*at))?;
         let (number, rest) = text.split_at(at);
         rest.eq_ignore_ascii_case(unit).then_some((number, *factor))
     };

@@ -22,7 +22,9 @@ impl ConditionChecker<'_, '_> {
             ExprForm::Like(value, pattern, case) => self.like(value, pattern, *case),
             ExprForm::Matches(value, pattern, case) => self.matches(value, pattern, *case),
             ExprForm::In(value, list) => self.in_list(value, list),
-            ExprForm::IsNull(value) => self.operand(value).map(|named| Predicate::IsNull(named.column)),
+            ExprForm::IsNull(value) => self
+                .operand(value)
+                .map(|named| Predicate::IsNull(named.column)),
             _ => self.truth(expr),
         }
     }
@@ -33,16 +35,24 @@ impl ConditionChecker<'_, '_> {
         checked.into_iter().collect()
     }
 
-    fn compare(&mut self, left: &QueryExpr, op: ComparisonOperator, right: &QueryExpr) -> Option<Predicate> {
+    fn compare(
+        &mut self,
+        left: &QueryExpr,
+        op: ComparisonOperator,
+        right: &QueryExpr,
+    ) -> Option<Predicate> {
         match (literal_of(left), literal_of(right)) {
             (Some(_), Some(_)) => {
-                let error = Diagnostic::new(left.span.to(right.span), "the comparison has no field");
+                let error =
+                    Diagnostic::new(left.span.to(right.span), "the comparison has no field");
                 let is_quoted = matches!(&left.form, ExprForm::Atom(atom) if atom.quoted);
                 let hint = is_quoted.then(|| "write field names without quotes".to_owned());
                 self.fail(error.maybe_hint(hint))
             }
             (None, Some(value)) => self.compare_with(left, op, &value, left.span.to(right.span)),
-            (Some(value), None) => self.compare_with(right, mirrored(op), &value, left.span.to(right.span)),
+            (Some(value), None) => {
+                self.compare_with(right, mirrored(op), &value, left.span.to(right.span))
+            }
             (None, None) => {
                 if let Some(value) = self.named_value(left, right) {
                     self.compare_with(left, op, &value, left.span.to(right.span))
@@ -58,14 +68,18 @@ impl ConditionChecker<'_, '_> {
     /// Treats a name that is not a field, next to a field, as a host name or an error. Host names may look like
     /// differences: `web-1`.
     fn named_value(&self, field: &QueryExpr, value: &QueryExpr) -> Option<Atom> {
-        let ExprForm::Atom(field) = &field.form else { return None };
+        let ExprForm::Atom(field) = &field.form else {
+            return None;
+        };
         let field = self.scope.field(self.scope.find(field).ok()?.column);
         match &value.form {
             // `method = GET` lacks quotes, although `GET` is an alias of a field.
             ExprForm::Atom(atom) if field.data_type == DataType::Text && self.is_alias(atom) => {
                 Some(atom.clone())
             }
-            ExprForm::Atom(atom) if !self.is_known(atom) && self.scope.is_complete() => Some(atom.clone()),
+            ExprForm::Atom(atom) if !self.is_known(atom) && self.scope.is_complete() => {
+                Some(atom.clone())
+            }
             ExprForm::Arithmetic(..) if field.data_type == DataType::Ip => {
                 let text = &self.scope.text[value.span.range()];
                 let is_word = |c: char| c.is_alphanumeric() || "_-./".contains(c);
@@ -88,9 +102,14 @@ impl ConditionChecker<'_, '_> {
     fn is_alias(&self, name: &Atom) -> bool {
         let is_own = |field: &str| {
             let own = field.trim_end_matches("_ns");
-            [field, own].iter().any(|own| own.eq_ignore_ascii_case(&name.text)) || name.text.contains('.')
+            [field, own]
+                .iter()
+                .any(|own| own.eq_ignore_ascii_case(&name.text))
+                || name.text.contains('.')
         };
-        self.scope.find(name).is_ok_and(|named| !is_own(&self.scope.field(named.column).name))
+        self.scope
+            .find(name)
+            .is_ok_and(|named| !is_own(&self.scope.field(named.column).name))
     }
 
     fn compare_with(
@@ -105,10 +124,21 @@ impl ConditionChecker<'_, '_> {
         let mut literals = self.literals(named, value)?;
         if literals.len() == 1 {
             let column = named.column;
-            return literals.pop().map(|literal| Predicate::Compare { column, op, literal });
+            return literals.pop().map(|literal| Predicate::Compare {
+                column,
+                op,
+                literal,
+            });
         }
-        let inside = Predicate::In { column: named.column, literals };
-        Some(if op == ComparisonOperator::Ne { Predicate::Not(Box::new(inside)) } else { inside })
+        let inside = Predicate::In {
+            column: named.column,
+            literals,
+        };
+        Some(if op == ComparisonOperator::Ne {
+            Predicate::Not(Box::new(inside))
+        } else {
+            inside
+        })
     }
 
     /// Reports an error if a type without order is compared by order.
@@ -126,21 +156,44 @@ impl ConditionChecker<'_, '_> {
         Some(())
     }
 
-    fn like(&mut self, value: &QueryExpr, pattern: &Atom, case: CaseSensitivity) -> Option<Predicate> {
-        let word = if case == CaseSensitivity::Sensitive { "like" } else { "ilike" };
+    fn like(
+        &mut self,
+        value: &QueryExpr,
+        pattern: &Atom,
+        case: CaseSensitivity,
+    ) -> Option<Predicate> {
+        let word = if case == CaseSensitivity::Sensitive {
+            "like"
+        } else {
+            "ilike"
+        };
         let column = self.text_operand(value, pattern, word)?;
         let trailing = pattern.text.len() - pattern.text.trim_end_matches('\\').len();
         if trailing % 2 == 1 {
-            let error =
-                Diagnostic::new(pattern.span, "the pattern ends with `\\`, which must precede a character");
+            let error = Diagnostic::new(
+                pattern.span,
+                "the pattern ends with `\\`, which must precede a character",
+            );
             return self.fail(error.hint("write \\\\ for a backslash"));
         }
-        Some(Predicate::Like { column, pattern: pattern.text.clone(), case })
+        Some(Predicate::Like {
+            column,
+            pattern: pattern.text.clone(),
+            case,
+        })
     }
 
-    fn matches(&mut self, value: &QueryExpr, pattern: &Atom, case: CaseSensitivity) -> Option<Predicate> {
+    fn matches(
+        &mut self,
+        value: &QueryExpr,
+        pattern: &Atom,
+        case: CaseSensitivity,
+    ) -> Option<Predicate> {
         let column = self.text_operand(value, pattern, "~")?;
-        Some(Predicate::Matches { column, regex: self.regex(pattern, case)? })
+        Some(Predicate::Matches {
+            column,
+            regex: self.regex(pattern, case)?,
+        })
     }
 
     /// The text operand of a pattern.
@@ -152,7 +205,10 @@ impl ConditionChecker<'_, '_> {
             return self.fail(Diagnostic::new(value.span, message));
         }
         if !pattern.quoted {
-            let error = Diagnostic::new(pattern.span, format!("{} needs quotes", quoted(&pattern.text)));
+            let error = Diagnostic::new(
+                pattern.span,
+                format!("{} needs quotes", quoted(&pattern.text)),
+            );
             return self.fail(error.hint(format!("write '{}'", pattern.text)));
         }
         Some(named.column)
@@ -160,18 +216,30 @@ impl ConditionChecker<'_, '_> {
 
     fn in_list(&mut self, value: &QueryExpr, values: &[Atom]) -> Option<Predicate> {
         let named = self.operand(value)?;
-        let checked: Vec<_> = values.iter().map(|value| self.literals(named, value)).collect();
+        let checked: Vec<_> = values
+            .iter()
+            .map(|value| self.literals(named, value))
+            .collect();
         let literals: Option<Vec<Vec<Literal>>> = checked.into_iter().collect();
-        literals.map(|lists| Predicate::In { column: named.column, literals: lists.concat() })
+        literals.map(|lists| Predicate::In {
+            column: named.column,
+            literals: lists.concat(),
+        })
     }
 
     /// A boolean value used as a condition.
     fn truth(&mut self, expr: &QueryExpr) -> Option<Predicate> {
         // Without the surrounding parentheses.
-        let place = if let ExprForm::Atom(atom) = &expr.form { atom.span } else { expr.span };
+        let place = if let ExprForm::Atom(atom) = &expr.form {
+            atom.span
+        } else {
+            expr.span
+        };
         if let Some(value) = literal_of(expr) {
-            let error =
-                Diagnostic::new(place, format!("{} is a value, not a condition", quoted(&value.text)));
+            let error = Diagnostic::new(
+                place,
+                format!("{} is a value, not a condition", quoted(&value.text)),
+            );
             return self.fail(error.expected("a condition such as `status >= 500`"));
         }
         let column = self.operand(expr)?.column;
@@ -183,10 +251,20 @@ impl ConditionChecker<'_, '_> {
                 literal: Literal::Bool(true),
             });
         }
-        if matches!(expr.form, ExprForm::Arithmetic(_, ArithmeticOperator::BitAnd, _)) {
-            return Some(Predicate::Compare { column, op: ComparisonOperator::Ne, literal: Literal::I64(0) });
+        if matches!(
+            expr.form,
+            ExprForm::Arithmetic(_, ArithmeticOperator::BitAnd, _)
+        ) {
+            return Some(Predicate::Compare {
+                column,
+                op: ComparisonOperator::Ne,
+                literal: Literal::I64(0),
+            });
         }
-        let error = Diagnostic::new(place, format!("`{}` is {}, not a condition", field.name, kind(field)));
+        let error = Diagnostic::new(
+            place,
+            format!("`{}` is {}, not a condition", field.name, kind(field)),
+        );
         self.fail(error.expected("a comparison: =, !=, <, <=, >, >=, like, in or is null"))
     }
 
@@ -198,7 +276,9 @@ impl ConditionChecker<'_, '_> {
             {
                 self.column(atom)
             }
-            ExprForm::Atom(atom) if self.scope.find(atom).is_ok() && !atom.quoted => self.column(atom),
+            ExprForm::Atom(atom) if self.scope.find(atom).is_ok() && !atom.quoted => {
+                self.column(atom)
+            }
             _ => self.computed(expr, None),
         }
     }
@@ -227,7 +307,11 @@ impl ConditionChecker<'_, '_> {
             Ok(literal) => Some(vec![literal]),
             Err(hint) => {
                 let message = format!("{} is not a value of `{}`", quoted(&value.text), field.name);
-                self.fail(Diagnostic::new(value.span, message).expected(wanted(field)).maybe_hint(hint))
+                self.fail(
+                    Diagnostic::new(value.span, message)
+                        .expected(wanted(field))
+                        .maybe_hint(hint),
+                )
             }
         }
     }
@@ -235,16 +319,23 @@ impl ConditionChecker<'_, '_> {
     fn networks(&mut self, field: &Field, value: &Atom) -> Option<Vec<Literal>> {
         let nets = match literal::net(&value.text) {
             Some(net) => Ok(vec![net]),
-            None if value.text.contains(['/', ':']) => {
-                Err((format!("{} is not a value of `{}`", quoted(&value.text), field.name), None))
-            }
+            None if value.text.contains(['/', ':']) => Err((
+                format!("{} is not a value of `{}`", quoted(&value.text), field.name),
+                None,
+            )),
             None => address::named(&value.text, self.scope.hosts),
         };
         match nets {
-            Ok(nets) => Some(nets.into_iter().map(|(ip, bits)| Literal::Net(ip, bits)).collect()),
-            Err((message, hint)) => {
-                self.fail(Diagnostic::new(value.span, message).expected(wanted(field)).maybe_hint(hint))
-            }
+            Ok(nets) => Some(
+                nets.into_iter()
+                    .map(|(ip, bits)| Literal::Net(ip, bits))
+                    .collect(),
+            ),
+            Err((message, hint)) => self.fail(
+                Diagnostic::new(value.span, message)
+                    .expected(wanted(field))
+                    .maybe_hint(hint),
+            ),
         }
     }
 }
@@ -266,9 +357,16 @@ pub(super) fn literal_of(expr: &QueryExpr) -> Option<Atom> {
         ExprForm::Atom(atom) => (!may_be_column(atom)).then(|| atom.clone()),
         ExprForm::Negative(inner) => match &inner.form {
             ExprForm::Atom(atom)
-                if !atom.quoted && atom.text.starts_with(|c: char| c.is_ascii_digit() || c == '.') =>
+                if !atom.quoted
+                    && atom
+                        .text
+                        .starts_with(|c: char| c.is_ascii_digit() || c == '.') =>
             {
-                Some(Atom { text: format!("-{}", atom.text), span: expr.span, quoted: false })
+                Some(Atom {
+                    text: format!("-{}", atom.text),
+                    span: expr.span,
+                    quoted: false,
+                })
             }
             _ => None,
         },
@@ -278,8 +376,12 @@ pub(super) fn literal_of(expr: &QueryExpr) -> Option<Atom> {
 
 /// Whether it has the syntax of a name.
 fn may_be_column(atom: &Atom) -> bool {
-    let begins = atom.text.starts_with(|c: char| c.is_alphabetic() || c == '_');
-    let reserved = ["true", "false", "null"].iter().any(|w| w.eq_ignore_ascii_case(&atom.text));
+    let begins = atom
+        .text
+        .starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let reserved = ["true", "false", "null"]
+        .iter()
+        .any(|w| w.eq_ignore_ascii_case(&atom.text));
     begins && !atom.quoted && !reserved && !atom.text.contains([':', '/', '*'])
 }
 
@@ -291,15 +393,26 @@ fn literal(field: &Field, unit_written: bool, value: &Atom) -> Result<Literal, O
         DataType::Text => Err(Some(format!("write '{text}'"))),
         DataType::Bool if text.eq_ignore_ascii_case("true") => Ok(Literal::Bool(true)),
         DataType::Bool if text.eq_ignore_ascii_case("false") => Ok(Literal::Bool(false)),
-        DataType::F64 if matches!(field.unit, Unit::None | Unit::PerSecond | Unit::Fraction | Unit::Id) => {
+        DataType::F64
+            if matches!(
+                field.unit,
+                Unit::None | Unit::PerSecond | Unit::Fraction | Unit::Id
+            ) =>
+        {
             let percent = text.ends_with('%') && field.unit != Unit::Fraction;
-            literal::real(text).ok().filter(|_| !percent).map(Literal::F64).ok_or(None)
+            literal::real(text)
+                .ok()
+                .filter(|_| !percent)
+                .map(Literal::F64)
+                .ok_or(None)
         }
         DataType::U64 | DataType::I64 | DataType::F64 => {
             let number = integer(field.unit, unit_written, text).map_err(|bad| why(bad, field))?;
             let out_of_range = || (number < 0).then(|| "it is never negative".to_owned());
             match field.data_type {
-                DataType::U64 => u64::try_from(number).map(Literal::U64).map_err(|_| out_of_range()),
+                DataType::U64 => u64::try_from(number)
+                    .map(Literal::U64)
+                    .map_err(|_| out_of_range()),
                 DataType::I64 => i64::try_from(number).map(Literal::I64).map_err(|_| None),
                 _ => Ok(Literal::F64(number as f64)),
             }
@@ -323,13 +436,18 @@ fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, LiteralEr
         },
         Unit::EpochNanoseconds => match iso_time::epoch_ns(text) {
             Some(nanos) => Ok(nanos.into()),
-            None => literal::duration_ns(text).map(i128::from).or_else(|_| bare()),
+            None => literal::duration_ns(text)
+                .map(i128::from)
+                .or_else(|_| bare()),
         },
         Unit::Id => {
-            let hex =
-                text.strip_prefix("0x").or((text.len() == 16).then_some(text)).filter(|t| t.len() <= 16);
+            let hex = text
+                .strip_prefix("0x")
+                .or((text.len() == 16).then_some(text))
+                .filter(|t| t.len() <= 16);
             let hex = hex.filter(|t| t.bytes().all(|b| b.is_ascii_hexdigit()));
-            hex.and_then(|t| u64::from_str_radix(t, 16).ok()).map_or_else(bare, |id| Ok(id.into()))
+            hex.and_then(|t| u64::from_str_radix(t, 16).ok())
+                .map_or_else(bare, |id| Ok(id.into()))
         }
         Unit::None | Unit::PerSecond | Unit::Fraction => bare(),
     }

@@ -15,12 +15,17 @@ use crate::literal;
 
 impl ConditionChecker<'_, '_> {
     /// The computed column of an expression, named `name` or as written.
-    pub(super) fn computed(&mut self, expr: &QueryExpr, name: Option<&Atom>) -> Option<ResolvedField> {
+    pub(super) fn computed(
+        &mut self,
+        expr: &QueryExpr,
+        name: Option<&Atom>,
+    ) -> Option<ResolvedField> {
         let typed = self.value(expr)?;
         if typed.is_constant() && name.is_none() {
             let message = format!("{} is a value, not a field", quoted(&self.text(expr)));
-            return self
-                .fail(Diagnostic::new(expr.span, message).expected("a field, or an expression of fields"));
+            return self.fail(
+                Diagnostic::new(expr.span, message).expected("a field, or an expression of fields"),
+            );
         }
         self.add(expr, typed, name)
     }
@@ -34,7 +39,10 @@ impl ConditionChecker<'_, '_> {
     ) -> Option<ResolvedField> {
         let text = self.text(expr);
         let Some(of) = typed.of else {
-            return self.fail(Diagnostic::new(expr.span, format!("{} is always null", quoted(&text))));
+            return self.fail(Diagnostic::new(
+                expr.span,
+                format!("{} is always null", quoted(&text)),
+            ));
         };
         let redact = match (of.data_type, typed.is_secret) {
             (DataType::Text, true) => RedactionRule::Fold(redact::HASH),
@@ -49,15 +57,24 @@ impl ConditionChecker<'_, '_> {
             _ => redact,
         };
         let field = Field {
-            name: name.map_or_else(|| text.clone(), |name| name.text.clone()).into(),
+            name: name
+                .map_or_else(|| text.clone(), |name| name.text.clone())
+                .into(),
             data_type: of.data_type,
             unit: of.unit,
             doc: "computed".into(),
             redact,
         };
         let unit_written = typed.unit_written;
-        match self.scope.computing.add(ComputedField { field, text, expr: typed.expr }) {
-            Some(column) => Some(ResolvedField { column, unit_written }),
+        match self.scope.computing.add(ComputedField {
+            field,
+            text,
+            expr: typed.expr,
+        }) {
+            Some(column) => Some(ResolvedField {
+                column,
+                unit_written,
+            }),
             None => {
                 let message = format!("the query computes more than {COMPUTED_MAX} columns");
                 self.fail(Diagnostic::new(expr.span, message))
@@ -67,7 +84,10 @@ impl ConditionChecker<'_, '_> {
 
     /// The text of an expression in one line.
     pub(super) fn text(&self, expr: &QueryExpr) -> String {
-        self.scope.text[expr.span.range()].split_whitespace().collect::<Vec<_>>().join(" ")
+        self.scope.text[expr.span.range()]
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// The value of an expression with its type.
@@ -88,7 +108,10 @@ impl ConditionChecker<'_, '_> {
             ExprForm::Call(name, args) => self.call(expr, name, args),
             _ => {
                 let condition = self.check(expr)?;
-                let of = ValueType { data_type: DataType::Bool, unit: Unit::None };
+                let of = ValueType {
+                    data_type: DataType::Bool,
+                    unit: Unit::None,
+                };
                 Some(TypedExpr::new(Planned::Test(Box::new(condition)), of))
             }
         }
@@ -97,18 +120,35 @@ impl ConditionChecker<'_, '_> {
     fn named(&mut self, name: &Atom) -> Option<TypedExpr> {
         let flag = functions::tcp_flag(&name.text).filter(|_| self.scope.find(name).is_err());
         if let Some(bit) = flag {
-            return Some(TypedExpr::new(Planned::Literal(Literal::I64(bit)), ValueType::WHOLE));
+            return Some(TypedExpr::new(
+                Planned::Literal(Literal::I64(bit)),
+                ValueType::WHOLE,
+            ));
         }
-        let ResolvedField { column, unit_written } = self.column(name)?;
+        let ResolvedField {
+            column,
+            unit_written,
+        } = self.column(name)?;
         let field = self.scope.field(column);
         if matches!(field.data_type, DataType::Json | DataType::Hashes) {
-            let message = format!("expressions cannot use `{}`, which is {}", field.name, kind(field));
+            let message = format!(
+                "expressions cannot use `{}`, which is {}",
+                field.name,
+                kind(field)
+            );
             return self.fail(Diagnostic::new(name.span, message));
         }
         let is_secret = field.redact != RedactionRule::Keep;
-        let of = ValueType { data_type: field.data_type, unit: field.unit };
+        let of = ValueType {
+            data_type: field.data_type,
+            unit: field.unit,
+        };
         let unit_written = unit_written && of.unit == Unit::Nanoseconds;
-        Some(TypedExpr { unit_written, is_secret, ..TypedExpr::new(Planned::Column(column), of) })
+        Some(TypedExpr {
+            unit_written,
+            is_secret,
+            ..TypedExpr::new(Planned::Column(column), of)
+        })
     }
 
     /// A literal, with its type determined by its syntax.
@@ -127,14 +167,20 @@ impl ConditionChecker<'_, '_> {
             }
         }
         if text.eq_ignore_ascii_case("null") {
-            return Some(TypedExpr { of: None, ..TypedExpr::new(Planned::Null, ValueType::WHOLE) });
+            return Some(TypedExpr {
+                of: None,
+                ..TypedExpr::new(Planned::Null, ValueType::WHOLE)
+            });
         }
         // `2.0` is floating point, as required for `7 / 2.0`.
         if let Ok(number) = literal::whole(text)
             && !text.contains('.')
             && let Ok(number) = i64::try_from(number)
         {
-            return Some(TypedExpr::new(Planned::Literal(Literal::I64(number)), ValueType::WHOLE));
+            return Some(TypedExpr::new(
+                Planned::Literal(Literal::I64(number)),
+                ValueType::WHOLE,
+            ));
         }
         if let Ok(nanos) = literal::duration_ns(text) {
             return Some(of(DataType::I64, Unit::Nanoseconds, Literal::I64(nanos)));
@@ -143,7 +189,10 @@ impl ConditionChecker<'_, '_> {
             return Some(of(DataType::I64, Unit::Bytes, Literal::I64(bytes)));
         }
         if let Ok(number) = literal::real(text) {
-            return Some(TypedExpr::new(Planned::Literal(Literal::F64(number)), ValueType::REAL));
+            return Some(TypedExpr::new(
+                Planned::Literal(Literal::F64(number)),
+                ValueType::REAL,
+            ));
         }
         if let Some((ip, bits)) = literal::net(text)
             && bits == if ip.is_ipv4() { 32 } else { 128 }
@@ -202,7 +251,9 @@ impl ConditionChecker<'_, '_> {
                 u64::try_from(*v).ok().map(Literal::U64)
             }
             (Some(DataType::I64), Planned::Literal(Literal::I64(v))) => Some(Literal::I64(*v)),
-            (Some(DataType::F64), Planned::Literal(Literal::I64(v))) => Some(Literal::F64(*v as f64)),
+            (Some(DataType::F64), Planned::Literal(Literal::I64(v))) => {
+                Some(Literal::F64(*v as f64))
+            }
             (Some(DataType::F64), Planned::Literal(Literal::F64(v))) => Some(Literal::F64(*v)),
             (Some(DataType::Text | DataType::Bool | DataType::Ip), Planned::Literal(same)) => {
                 Some(same.clone())
@@ -216,7 +267,11 @@ impl ConditionChecker<'_, '_> {
             Planned::Column(column) => *column,
             _ => self.add(expr, value, None)?.column,
         };
-        Some(Predicate::Compare { column, op, literal })
+        Some(Predicate::Compare {
+            column,
+            op,
+            literal,
+        })
     }
 
     fn compare_columns(
@@ -226,10 +281,20 @@ impl ConditionChecker<'_, '_> {
         op: ComparisonOperator,
         b: TypedExpr,
     ) -> Option<Predicate> {
-        let of = ValueType { data_type: DataType::Bool, unit: Unit::None };
+        let of = ValueType {
+            data_type: DataType::Bool,
+            unit: Unit::None,
+        };
         let typed = TypedExpr::new(Planned::Compare(Box::new(a.expr), op, Box::new(b.expr)), of);
-        let whole = QueryExpr { form: ExprForm::And(Vec::new()), span: place };
+        let whole = QueryExpr {
+            form: ExprForm::And(Vec::new()),
+            span: place,
+        };
         let column = self.add(&whole, typed, None)?.column;
-        Some(Predicate::Compare { column, op: ComparisonOperator::Eq, literal: Literal::Bool(true) })
+        Some(Predicate::Compare {
+            column,
+            op: ComparisonOperator::Eq,
+            literal: Literal::Bool(true),
+        })
     }
 }

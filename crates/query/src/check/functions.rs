@@ -41,7 +41,11 @@ pub const FUNCTIONS: &[FunctionDoc] = &[
         "url_query(url, 'name')",
         "first value of a parameter in a URL or query string, decoded",
     ),
-    function("split", "split(path, '/', 2)", "n-th part between separators, from 1; -1 is the last"),
+    function(
+        "split",
+        "split(path, '/', 2)",
+        "n-th part between separators, from 1; -1 is the last",
+    ),
     function(
         "extract",
         "extract(url, 'id=([0-9]+)')",
@@ -55,7 +59,11 @@ pub const FUNCTIONS: &[FunctionDoc] = &[
     function("lower", "lower(host)", "text in lower case"),
     function("upper", "upper(host)", "in capitals"),
     function("length", "length(url)", "number of characters"),
-    function("coalesce", "coalesce(status, 0)", "first argument that is not null"),
+    function(
+        "coalesce",
+        "coalesce(status, 0)",
+        "first argument that is not null",
+    ),
     function(
         "if",
         "if(status >= 500, 'bad', 'good')",
@@ -64,8 +72,16 @@ pub const FUNCTIONS: &[FunctionDoc] = &[
 ];
 
 /// TCP flags by name, with their bits in `tcp_flags`.
-const TCP_FLAGS: [(&str, i64); 8] =
-    [("FIN", 1), ("SYN", 2), ("RST", 4), ("PSH", 8), ("ACK", 16), ("URG", 32), ("ECE", 64), ("CWR", 128)];
+const TCP_FLAGS: [(&str, i64); 8] = [
+    ("FIN", 1),
+    ("SYN", 2),
+    ("RST", 4),
+    ("PSH", 8),
+    ("ACK", 16),
+    ("URG", 32),
+    ("ECE", 64),
+    ("CWR", 128),
+];
 
 const fn function(name: &'static str, usage: &'static str, doc: &'static str) -> FunctionDoc {
     FunctionDoc { name, usage, doc }
@@ -73,16 +89,31 @@ const fn function(name: &'static str, usage: &'static str, doc: &'static str) ->
 
 /// The bit of a TCP flag.
 pub(super) fn tcp_flag(name: &str) -> Option<i64> {
-    TCP_FLAGS.iter().find(|(flag, _)| flag.eq_ignore_ascii_case(name)).map(|(_, bit)| *bit)
+    TCP_FLAGS
+        .iter()
+        .find(|(flag, _)| flag.eq_ignore_ascii_case(name))
+        .map(|(_, bit)| *bit)
 }
 
 impl ConditionChecker<'_, '_> {
     /// `name(args)`.
-    pub(super) fn call(&mut self, expr: &QueryExpr, name: &Atom, args: &[QueryExpr]) -> Option<TypedExpr> {
-        let Some(function) = FUNCTIONS.iter().find(|f| f.name.eq_ignore_ascii_case(&name.text)) else {
-            let error = Diagnostic::new(name.span, format!("unknown function {}", quoted(&name.text)));
+    pub(super) fn call(
+        &mut self,
+        expr: &QueryExpr,
+        name: &Atom,
+        args: &[QueryExpr],
+    ) -> Option<TypedExpr> {
+        let Some(function) = FUNCTIONS
+            .iter()
+            .find(|f| f.name.eq_ignore_ascii_case(&name.text))
+        else {
+            let error = Diagnostic::new(
+                name.span,
+                format!("unknown function {}", quoted(&name.text)),
+            );
             let names = FUNCTIONS.iter().map(|f| f.name);
-            let is_it = |b: &BlockDoc| b.block.is_aggregate() && b.name.eq_ignore_ascii_case(&name.text);
+            let is_it =
+                |b: &BlockDoc| b.block.is_aggregate() && b.name.eq_ignore_ascii_case(&name.text);
             let block = BLOCKS.iter().any(is_it);
             return self.fail(match did_you_mean(&name.text, names.clone()) {
                 _ if block => error.hint(format!(
@@ -103,7 +134,11 @@ impl ConditionChecker<'_, '_> {
         if args.len() < least || args.len() > most {
             let error = Diagnostic::new(
                 expr.span,
-                format!("`{}` does not accept {} arguments", function.name, args.len()),
+                format!(
+                    "`{}` does not accept {} arguments",
+                    function.name,
+                    args.len()
+                ),
             );
             return self.fail(error.expected(quoted(function.usage)));
         }
@@ -114,7 +149,10 @@ impl ConditionChecker<'_, '_> {
             "if" => self.choice(args),
             "length" => {
                 let text = self.text_of(&args[0], function)?;
-                Some(TypedExpr::new(Planned::Length(Box::new(text.expr)), ValueType::WHOLE))
+                Some(TypedExpr::new(
+                    Planned::Length(Box::new(text.expr)),
+                    ValueType::WHOLE,
+                ))
             }
             _ => self.text_function(function, args),
         }
@@ -130,9 +168,18 @@ impl ConditionChecker<'_, '_> {
                 let separator = self.literal_text(&args[1], function)?;
                 let place = self.literal_whole(&args[2], function)?;
                 if separator.text.is_empty() || place == 0 {
-                    let span = if place == 0 { args[2].span } else { args[1].span };
-                    let message = if place == 0 { "parts are counted from 1" } else { "nothing separates" };
-                    return self.fail(Diagnostic::new(span, message).expected(quoted(function.usage)));
+                    let span = if place == 0 {
+                        args[2].span
+                    } else {
+                        args[1].span
+                    };
+                    let message = if place == 0 {
+                        "parts are counted from 1"
+                    } else {
+                        "nothing separates"
+                    };
+                    return self
+                        .fail(Diagnostic::new(span, message).expected(quoted(function.usage)));
                 }
                 TextFunction::Split(separator.text, place)
             }
@@ -140,7 +187,9 @@ impl ConditionChecker<'_, '_> {
                 let pattern = self.literal_text(&args[1], function)?;
                 let regex = self.regex(&pattern, CaseSensitivity::Sensitive)?;
                 match args.get(2) {
-                    Some(with) => TextFunction::Replace(regex, self.literal_text(with, function)?.text),
+                    Some(with) => {
+                        TextFunction::Replace(regex, self.literal_text(with, function)?.text)
+                    }
                     None => TextFunction::Extract(regex),
                 }
             }
@@ -158,32 +207,48 @@ impl ConditionChecker<'_, '_> {
         let step = self.value(&args[1]);
         let of = of?;
         let step = step?;
-        let (Some(x), Some(y)) = (of.of, step.of) else { return Some(of) };
+        let (Some(x), Some(y)) = (of.of, step.of) else {
+            return Some(of);
+        };
         let fits = match x.unit {
             Unit::EpochNanoseconds | Unit::Nanoseconds => y.unit == Unit::Nanoseconds,
             Unit::Bytes => matches!(y.unit, Unit::Bytes | Unit::None),
             _ => x.is_plain_number() && y.unit == Unit::None,
         };
         if !x.is_whole() || !y.is_whole() || !fits {
-            let message = format!("`trunc` cannot round {} to multiples of {}", x.words(), y.words());
+            let message = format!(
+                "`trunc` cannot round {} to multiples of {}",
+                x.words(),
+                y.words()
+            );
             let error = Diagnostic::new(args[0].span.to(args[1].span), message);
-            return self
-                .fail(error.expected("a time and a duration, or two values of one type: `trunc(ts, 1m)`"));
+            return self.fail(
+                error.expected("a time and a duration, or two values of one type: `trunc(ts, 1m)`"),
+            );
         }
         let Planned::Literal(Literal::I64(step @ 1..)) = step.expr else {
-            let error =
-                Diagnostic::new(args[1].span, format!("{} is not a step", quoted(&self.text(&args[1]))));
+            let error = Diagnostic::new(
+                args[1].span,
+                format!("{} is not a step", quoted(&self.text(&args[1]))),
+            );
             return self.fail(error.expected("a constant above 0, such as 1m"));
         };
-        Some(TypedExpr { expr: Planned::Trunc(Box::new(of.expr), step), of: Some(signed(x)), ..of })
+        Some(TypedExpr {
+            expr: Planned::Trunc(Box::new(of.expr), step),
+            of: Some(signed(x)),
+            ..of
+        })
     }
 
     fn subnet(&mut self, args: &[QueryExpr]) -> Option<TypedExpr> {
         let function = &FUNCTIONS[1];
         let of = self.value(&args[0])?;
         if let Some(what) = of.of.filter(|of| of.data_type != DataType::Ip) {
-            let message =
-                format!("`subnet` needs an address; {} is {}", quoted(&self.text(&args[0])), what.words());
+            let message = format!(
+                "`subnet` needs an address; {} is {}",
+                quoted(&self.text(&args[0])),
+                what.words()
+            );
             return self.fail(Diagnostic::new(args[0].span, message));
         }
         let mut bits = [0, SUBNET_V6];
@@ -212,7 +277,10 @@ impl ConditionChecker<'_, '_> {
             all.is_secret |= value.is_secret;
         }
         all.of = all.of.map(signed);
-        Some(TypedExpr { expr: Planned::Coalesce(values.into_iter().map(|v| v.expr).collect()), ..all })
+        Some(TypedExpr {
+            expr: Planned::Coalesce(values.into_iter().map(|v| v.expr).collect()),
+            ..all
+        })
     }
 
     fn choice(&mut self, args: &[QueryExpr]) -> Option<TypedExpr> {
@@ -222,16 +290,30 @@ impl ConditionChecker<'_, '_> {
         let condition = condition?;
         let a = a?;
         let b = b?;
-        let of = self.common(args[1].span.to(args[2].span), &a, &b)?.map(signed);
+        let of = self
+            .common(args[1].span.to(args[2].span), &a, &b)?
+            .map(signed);
         let unit_written = a.unit_written || b.unit_written;
         let is_secret = a.is_secret || b.is_secret;
         let expr = Planned::If(Box::new(condition), Box::new(a.expr), Box::new(b.expr));
-        Some(TypedExpr { expr, of, unit_written, is_secret })
+        Some(TypedExpr {
+            expr,
+            of,
+            unit_written,
+            is_secret,
+        })
     }
 
     /// The common type of two values; null has any type.
-    fn common(&mut self, place: TextSpan, a: &TypedExpr, b: &TypedExpr) -> Option<Option<ValueType>> {
-        let (Some(x), Some(y)) = (a.of, b.of) else { return Some(a.of.or(b.of)) };
+    fn common(
+        &mut self,
+        place: TextSpan,
+        a: &TypedExpr,
+        b: &TypedExpr,
+    ) -> Option<Option<ValueType>> {
+        let (Some(x), Some(y)) = (a.of, b.of) else {
+            return Some(a.of.or(b.of));
+        };
         match x.with(y) {
             Some(both) => Some(Some(both)),
             None => {
@@ -247,8 +329,12 @@ impl ConditionChecker<'_, '_> {
             None => Some(value),
             Some(what) => {
                 let text = self.text(arg);
-                let message =
-                    format!("`{}` needs text; {} is {}", function.name, quoted(&text), what.words());
+                let message = format!(
+                    "`{}` needs text; {} is {}",
+                    function.name,
+                    quoted(&text),
+                    what.words()
+                );
                 self.fail(Diagnostic::new(arg.span, message))
             }
         }
@@ -258,8 +344,10 @@ impl ConditionChecker<'_, '_> {
         match &arg.form {
             ExprForm::Atom(atom) if atom.quoted => Some(atom.clone()),
             _ => {
-                let error =
-                    Diagnostic::new(arg.span, format!("{} is not a text in quotes", quoted(&self.text(arg))));
+                let error = Diagnostic::new(
+                    arg.span,
+                    format!("{} is not a text in quotes", quoted(&self.text(arg))),
+                );
                 self.fail(error.expected(quoted(function.usage)))
             }
         }
@@ -269,8 +357,10 @@ impl ConditionChecker<'_, '_> {
         match self.value(arg)?.expr {
             Planned::Literal(Literal::I64(number)) => Some(number),
             _ => {
-                let error =
-                    Diagnostic::new(arg.span, format!("{} is not a whole number", quoted(&self.text(arg))));
+                let error = Diagnostic::new(
+                    arg.span,
+                    format!("{} is not a whole number", quoted(&self.text(arg))),
+                );
                 self.fail(error.expected(quoted(function.usage)))
             }
         }
@@ -278,7 +368,10 @@ impl ConditionChecker<'_, '_> {
 
     /// A valid regular expression within the size limit.
     pub(super) fn regex(&mut self, pattern: &Atom, case: CaseSensitivity) -> Option<RegexPattern> {
-        let regex = RegexPattern { pattern: pattern.text.clone(), case };
+        let regex = RegexPattern {
+            pattern: pattern.text.clone(),
+            case,
+        };
         let error = match regex.compile() {
             Ok(_) => return Some(regex),
             Err(regex::Error::CompiledTooBig(_)) => {
@@ -293,12 +386,14 @@ impl ConditionChecker<'_, '_> {
     /// The error of a pattern, with its position.
     fn place_in_pattern(&self, pattern: &Atom) -> Diagnostic {
         let (place, what) = match regex_syntax::Parser::new().parse(&pattern.text) {
-            Err(regex_syntax::Error::Parse(e)) => {
-                (e.span().start.offset..e.span().end.offset, e.kind().to_string())
-            }
-            Err(regex_syntax::Error::Translate(e)) => {
-                (e.span().start.offset..e.span().end.offset, e.kind().to_string())
-            }
+            Err(regex_syntax::Error::Parse(e)) => (
+                e.span().start.offset..e.span().end.offset,
+                e.kind().to_string(),
+            ),
+            Err(regex_syntax::Error::Translate(e)) => (
+                e.span().start.offset..e.span().end.offset,
+                e.kind().to_string(),
+            ),
             _ => (0..pattern.text.len(), "the pattern is invalid".to_owned()),
         };
         let start = pattern.span.start + 1 + self.written(pattern, place.start);
@@ -307,13 +402,18 @@ impl ConditionChecker<'_, '_> {
             true => Some("look-around and back-references are not supported".to_owned()),
             false => None,
         };
-        Diagnostic::new(TextSpan::new(start, end), format!("in the pattern: {what}")).maybe_hint(hint)
+        Diagnostic::new(TextSpan::new(start, end), format!("in the pattern: {what}"))
+            .maybe_hint(hint)
     }
 
     /// Position in the source of a byte of quoted text: quotes are doubled in the source.
     fn written(&self, quoted: &Atom, at: usize) -> usize {
         let source = &self.scope.text[quoted.span.range()];
-        let Some(quote) = source.chars().next() else { return at };
-        at + quoted.text[..at.min(quoted.text.len())].matches(quote).count()
+        let Some(quote) = source.chars().next() else {
+            return at;
+        };
+        at + quoted.text[..at.min(quoted.text.len())]
+            .matches(quote)
+            .count()
     }
 }

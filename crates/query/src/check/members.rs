@@ -30,7 +30,10 @@ pub(super) fn with_those_named(text: &str, mut schemas: Vec<Arc<Schema>>) -> Vec
         for name in [Some(word), after_parser].into_iter().flatten() {
             let is_agent = may_be_agent && name.eq_ignore_ascii_case(AGENT);
             let has_it = |schema: &&mut Arc<Schema>| is_agent || schema.family(name).is_some();
-            schemas.iter_mut().filter(has_it).for_each(|schema| Arc::make_mut(schema).add_member(name));
+            schemas
+                .iter_mut()
+                .filter(has_it)
+                .for_each(|schema| Arc::make_mut(schema).add_member(name));
         }
     }
 }
@@ -40,7 +43,9 @@ pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
     let (family, key) = name.split_once('.').unwrap_or((name, ""));
     if family.eq_ignore_ascii_case(TAPS.name) {
         let error = Diagnostic::new(at.span, format!("`tap` has no field {}", quoted(name)));
-        return error.expected("tap.seen, tap.client_time, tap.server_time, tap.network_time or tap.request");
+        return error.expected(
+            "tap.seen, tap.client_time, tap.server_time, tap.network_time or tap.request",
+        );
     }
     if ColumnFamily::key(key).is_some() {
         let message = format!("the query uses more than {MEMBERS_MAX} fields of heads and labels");
@@ -50,16 +55,31 @@ pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
         true => ("label", "role"),
         false => ("field of a head", "x_request_id"),
     };
-    let error = Diagnostic::new(at.span, format!("{} is not a name of a {what}", quoted(name)));
-    error.expected(format!("`{family}.` and a name of letters, digits, - and _, such as {family}.{such_as}"))
+    let error = Diagnostic::new(
+        at.span,
+        format!("{} is not a name of a {what}", quoted(name)),
+    );
+    error.expected(format!(
+        "`{family}.` and a name of letters, digits, - and _, such as {family}.{such_as}"
+    ))
 }
 
 /// A suggestion for an unknown field.
 pub(super) fn hint(field: &str, schema: &Schema) -> Option<String> {
-    let heads: Vec<&ColumnFamily> = schema.facts.families.iter().filter(|family| **family != TAPS).collect();
-    let [first, .., last] = heads.as_slice() else { return None };
+    let heads: Vec<&ColumnFamily> = schema
+        .facts
+        .families
+        .iter()
+        .filter(|family| **family != TAPS)
+        .collect();
+    let [first, .., last] = heads.as_slice() else {
+        return None;
+    };
     let key = ColumnFamily::key(field.split_once('.').map_or(field, |(_, key)| key))?;
-    Some(format!("write fields of heads as `{}.{key}` and `{}.{key}`", first.name, last.name))
+    Some(format!(
+        "write fields of heads as `{}.{key}` and `{}.{key}`",
+        first.name, last.name
+    ))
 }
 
 #[cfg(test)]
@@ -74,7 +94,11 @@ mod tests {
                     let name = |(id, _, _)| format!("{}.{}", schema.name, schema.field(id).name);
                     schema.members().map(name).collect::<Vec<_>>()
                 };
-                let names: Vec<String> = checked.inputs.iter().flat_map(|input| of(&input.schema)).collect();
+                let names: Vec<String> = checked
+                    .inputs
+                    .iter()
+                    .flat_map(|input| of(&input.schema))
+                    .collect();
                 assert_eq!(
                     Ok(&names.iter().map(String::as_str).collect::<Vec<_>>()[..]),
                     expected,
@@ -92,7 +116,10 @@ mod tests {
     #[test]
     fn names_become_columns() {
         check("PARSE http WHERE status = 500", Ok(&[]));
-        check("PARSE mysql_query WHERE query = 'request_header.x'", Ok(&[]));
+        check(
+            "PARSE mysql_query WHERE query = 'request_header.x'",
+            Ok(&[]),
+        );
         check(
             "PARSE http WHERE request_header.x_request_id = 'a'",
             Ok(&["http.request_header.x_request_id"]),
@@ -112,7 +139,10 @@ mod tests {
             "PARSE http WHERE request_header.X-Request-ID = 'a'",
             Ok(&["http.request_header.x_request_id"]),
         );
-        check("PARSE http PROCESS (group-count: group='request_header.a')", Ok(&["http.request_header.a"]));
+        check(
+            "PARSE http PROCESS (group-count: group='request_header.a')",
+            Ok(&["http.request_header.a"]),
+        );
     }
 
     #[test]
@@ -120,23 +150,50 @@ mod tests {
         check("PARSE mysql_query WHERE query = 'agent'", Ok(&[]));
         check(
             "PARSE mysql_query WHERE label.role = 'db' PROCESS (group-count: group=agent, mysql_query.label.Rack-Id)",
-            Ok(&["mysql_query.label.role", "mysql_query.agent", "mysql_query.label.rack_id"]),
+            Ok(&[
+                "mysql_query.label.role",
+                "mysql_query.agent",
+                "mysql_query.label.rack_id",
+            ]),
         );
-        check("PARSE http SELECT Agent, label.rack-id", Ok(&["http.agent", "http.label.rack_id"]));
-        check("PARSE mysql_query WHERE label.a.b = 'x'", Err("is not a name of a label"));
+        check(
+            "PARSE http SELECT Agent, label.rack-id",
+            Ok(&["http.agent", "http.label.rack_id"]),
+        );
+        check(
+            "PARSE mysql_query WHERE label.a.b = 'x'",
+            Err("is not a name of a label"),
+        );
     }
 
     #[test]
     fn what_is_no_name_is_said() {
-        check("PARSE http WHERE request_header.a.b = 'x'", Err("is not a name of a field of a head"));
-        check("PARSE http WHERE request_header. = 'x'", Err("is not a name of a field of a head"));
-        check("PARSE http WHERE http.response_header.ä = 'x'", Err("is not a name of a field of a head"));
-        check("PARSE mysql_query WHERE request_header.a = 'x'", Err("`http` has it"));
+        check(
+            "PARSE http WHERE request_header.a.b = 'x'",
+            Err("is not a name of a field of a head"),
+        );
+        check(
+            "PARSE http WHERE request_header. = 'x'",
+            Err("is not a name of a field of a head"),
+        );
+        check(
+            "PARSE http WHERE http.response_header.ä = 'x'",
+            Err("is not a name of a field of a head"),
+        );
+        check(
+            "PARSE mysql_query WHERE request_header.a = 'x'",
+            Err("`http` has it"),
+        );
         check(
             "PARSE http WHERE x_forwarded_for = '1'",
             Err("`request_header.x_forwarded_for` and `response_header.x_forwarded_for`"),
         );
-        let many: Vec<String> = (0..17).map(|i| format!("request_header.x{i} is null")).collect();
-        check(&format!("PARSE http WHERE {}", many.join(" and ")), Err("more than 16 fields of heads"));
+        let many: Vec<String> = (0..17)
+            .map(|i| format!("request_header.x{i} is null"))
+            .collect();
+        check(
+            &format!("PARSE http WHERE {}", many.join(" and ")),
+            Err("more than 16 fields of heads"),
+        );
     }
 }

@@ -62,8 +62,11 @@ pub(crate) fn check(
     let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
     let wholes = processor::only_wholes(&processors, &scope);
     let rows = rows::rows(ast, &scope, errors);
-    let inputs =
-        parsers.into_iter().zip(wholes).map(|(schema, filter)| QueryInput { schema, filter }).collect();
+    let inputs = parsers
+        .into_iter()
+        .zip(wholes)
+        .map(|(schema, filter)| QueryInput { schema, filter })
+        .collect();
     let processors = processors.into_iter().map(|p| p.processor).collect();
     let computed = computing.list();
     let query = CheckedQuery {
@@ -85,10 +88,17 @@ pub(crate) fn check(
     (!query.inputs.is_empty()).then_some(query)
 }
 
-fn parsers(names: &[Atom], schemas: &[Arc<Schema>], errors: &mut Vec<Diagnostic>) -> Vec<Arc<Schema>> {
+fn parsers(
+    names: &[Atom],
+    schemas: &[Arc<Schema>],
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Arc<Schema>> {
     let mut parsers: Vec<Arc<Schema>> = Vec::new();
     for (i, name) in names.iter().enumerate() {
-        match schemas.iter().find(|s| s.name.eq_ignore_ascii_case(&name.text)) {
+        match schemas
+            .iter()
+            .find(|s| s.name.eq_ignore_ascii_case(&name.text))
+        {
             None => errors.push(unknown_parser(name, schemas)),
             Some(known) if parsers.iter().any(|p| p.name == known.name) => {
                 errors.push(Diagnostic::new(
@@ -112,7 +122,8 @@ fn parsers(names: &[Atom], schemas: &[Arc<Schema>], errors: &mut Vec<Diagnostic>
 fn unknown_parser(name: &Atom, schemas: &[Arc<Schema>]) -> Diagnostic {
     let error = Diagnostic::new(name.span, format!("unknown parser {}", quoted(&name.text)));
     let names = schemas.iter().map(|s| s.name.as_ref());
-    match unsupported_protocols::hint(&name.text, schemas).or_else(|| did_you_mean(&name.text, names.clone()))
+    match unsupported_protocols::hint(&name.text, schemas)
+        .or_else(|| did_you_mean(&name.text, names.clone()))
     {
         Some(hint) => error.hint(hint),
         None => error.expected(one_of(names)),
@@ -133,17 +144,24 @@ fn filter(
             other => all.push(other),
         }
     }
-    if all.len() > 1 { Some(Predicate::And(all)) } else { all.pop() }
+    if all.len() > 1 {
+        Some(Predicate::And(all))
+    } else {
+        all.pop()
+    }
 }
 
 fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> QueryLimit {
-    const WANTED: &str = "a duration such as 90s, or packets such as 5000p, or rows such as 20 rows";
+    const WANTED: &str =
+        "a duration such as 90s, or packets such as 5000p, or rows such as 20 rows";
     let mut limit = QueryLimit::default();
     for atom in atoms {
         let found = quoted(&atom.text);
         let packets = atom.text.strip_suffix(['p', 'P']).map(literal::whole);
         let twice = match packets {
-            Some(Ok(n @ 1..)) if u64::try_from(n).is_ok() => limit.packets.replace(n as u64).is_some(),
+            Some(Ok(n @ 1..)) if u64::try_from(n).is_ok() => {
+                limit.packets.replace(n as u64).is_some()
+            }
             Some(_) => {
                 errors.push(
                     Diagnostic::new(atom.span, format!("{found} is not a number of packets"))
@@ -154,8 +172,8 @@ fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> QueryLimit {
             None => match literal::duration_ns(&atom.text) {
                 Ok(nanos @ 1..) => limit.nanos.replace(nanos).is_some(),
                 bad => {
-                    let error =
-                        Diagnostic::new(atom.span, format!("{found} is not a limit")).expected(WANTED);
+                    let error = Diagnostic::new(atom.span, format!("{found} is not a limit"))
+                        .expected(WANTED);
                     let hint = || format!("write {0}s, {0}p or {0} rows", atom.text);
                     errors.push(error.maybe_hint((bad == Err(LiteralError::NoUnit)).then(hint)));
                     false
@@ -163,15 +181,24 @@ fn limit(atoms: &[Atom], errors: &mut Vec<Diagnostic>) -> QueryLimit {
             },
         };
         if twice {
-            let kind = if packets.is_some() { "packets" } else { "duration" };
-            errors.push(Diagnostic::new(atom.span, format!("a second limit of {kind}")));
+            let kind = if packets.is_some() {
+                "packets"
+            } else {
+                "duration"
+            };
+            errors.push(Diagnostic::new(
+                atom.span,
+                format!("a second limit of {kind}"),
+            ));
         }
     }
     limit
 }
 
 fn sample(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> SampleMode {
-    let Some(atom) = atom else { return SampleMode::All };
+    let Some(atom) = atom else {
+        return SampleMode::All;
+    };
     let share = match atom.text.split_once('/') {
         Some((part, whole)) => literal::real(part).and_then(|p| Ok(p / literal::real(whole)?)),
         None => literal::real(&atom.text),
@@ -182,8 +209,12 @@ fn sample(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> SampleMode {
         (_, Ok(1.0)) => SampleMode::All,
         (_, Ok(p)) if p > 0.0 && p < 1.0 => SampleMode::Fraction(p),
         (word, share) => {
-            let found = Diagnostic::new(atom.span, format!("{} is not a sampling rate", quoted(word)));
-            let error = found.expected("a share above 0 and up to 1, such as 0.1 or 1/1000, or auto, or *");
+            let found = Diagnostic::new(
+                atom.span,
+                format!("{} is not a sampling rate", quoted(word)),
+            );
+            let error =
+                found.expected("a share above 0 and up to 1, such as 0.1 or 1/1000, or auto, or *");
             let one_in = share.is_ok_and(|p| p > 1.0) && word.bytes().all(|b| b.is_ascii_digit());
             let hint = one_in.then(|| format!("write 1/{word} for one flow in {word}"));
             errors.push(error.maybe_hint(hint));
@@ -193,13 +224,23 @@ fn sample(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> SampleMode {
 }
 
 fn taps(atom: Option<&Atom>, errors: &mut Vec<Diagnostic>) -> TapSelection {
-    const WORDS: [(&str, TapSelection); 3] =
-        [("server", TapSelection::Server), ("client", TapSelection::Client), ("all", TapSelection::All)];
-    let Some(atom) = atom else { return TapSelection::default() };
-    let known = WORDS.iter().find(|(word, _)| atom.text.eq_ignore_ascii_case(word));
+    const WORDS: [(&str, TapSelection); 3] = [
+        ("server", TapSelection::Server),
+        ("client", TapSelection::Client),
+        ("all", TapSelection::All),
+    ];
+    let Some(atom) = atom else {
+        return TapSelection::default();
+    };
+    let known = WORDS
+        .iter()
+        .find(|(word, _)| atom.text.eq_ignore_ascii_case(word));
     known.map_or_else(
         || {
-            let error = Diagnostic::new(atom.span, format!("{} is not a set of taps", quoted(&atom.text)));
+            let error = Diagnostic::new(
+                atom.span,
+                format!("{} is not a set of taps", quoted(&atom.text)),
+            );
             errors.push(error.expected("server, client or all"));
             TapSelection::default()
         },

@@ -63,7 +63,16 @@ impl<'a> NameScope<'a> {
         computing: &'a ComputedFields,
     ) -> NameScope<'a> {
         let complete = complete && !inputs.is_empty();
-        NameScope { inputs, known, complete, only: None, text, hosts, computing, of: ScopeKind::Parsers }
+        NameScope {
+            inputs,
+            known,
+            complete,
+            only: None,
+            text,
+            hosts,
+            computing,
+            of: ScopeKind::Parsers,
+        }
     }
 
     /// The scope of a processor's results in the same query; not `complete` if it had errors.
@@ -92,7 +101,11 @@ impl<'a> NameScope<'a> {
     where
         'a: 'b,
     {
-        NameScope { only: Some(input), text, ..self }
+        NameScope {
+            only: Some(input),
+            text,
+            ..self
+        }
     }
 
     /// Whether missing names are certainly missing.
@@ -101,8 +114,14 @@ impl<'a> NameScope<'a> {
     }
 
     /// The names of all parsers with a property.
-    pub(super) fn who_know(&self, what: impl Fn(&SchemaFacts) -> bool) -> impl Iterator<Item = &'a str> {
-        self.known.iter().filter(move |schema| what(schema.facts)).map(|schema| schema.name.as_ref())
+    pub(super) fn who_know(
+        &self,
+        what: impl Fn(&SchemaFacts) -> bool,
+    ) -> impl Iterator<Item = &'a str> {
+        self.known
+            .iter()
+            .filter(move |schema| what(schema.facts))
+            .map(|schema| schema.name.as_ref())
     }
 
     /// The field of a column.
@@ -118,22 +137,33 @@ impl<'a> NameScope<'a> {
         if column.computed_place().is_some() {
             return self.field(column).name.to_string();
         }
-        format!("{}.{}", self.inputs[usize::from(column.input)].name, self.field(column).name)
+        format!(
+            "{}.{}",
+            self.inputs[usize::from(column.input)].name,
+            self.field(column).name
+        )
     }
 
     /// The first input's field with exactly this name.
     pub(super) fn exact(&self, name: &str) -> Option<Column> {
-        self.searched().find_map(|(i, schema)| schema.find(name).map(|field| column(i, field)))
+        self.searched()
+            .find_map(|(i, schema)| schema.find(name).map(|field| column(i, field)))
     }
 
     /// Resolves `name`. The error is `None` if an error about PARSE is sufficient.
     pub(super) fn find(&self, name: &Atom) -> Result<ResolvedField, Option<Diagnostic>> {
         if self.of == ScopeKind::Parsers
-            && self.searched().any(|(_, schema)| schema.family(&name.text).is_some())
+            && self
+                .searched()
+                .any(|(_, schema)| schema.family(&name.text).is_some())
         {
             return self.member(name);
         }
-        match name.text.split_once('.').filter(|_| self.of == ScopeKind::Parsers) {
+        match name
+            .text
+            .split_once('.')
+            .filter(|_| self.of == ScopeKind::Parsers)
+        {
             Some((parser, field)) => self.qualified(name, parser, field),
             None => self.unqualified(name),
         }
@@ -141,19 +171,37 @@ impl<'a> NameScope<'a> {
 
     /// Resolves a column of a family.
     fn member(&self, name: &Atom) -> Result<ResolvedField, Option<Diagnostic>> {
-        let found = self.searched().find_map(|(i, schema)| by_name(i, schema, &name.text));
+        let found = self
+            .searched()
+            .find_map(|(i, schema)| by_name(i, schema, &name.text));
         found.ok_or_else(|| Some(members::missing(name, &name.text)))
     }
 
     fn unqualified(&self, name: &Atom) -> Result<ResolvedField, Option<Diagnostic>> {
-        let by_name = self.searched().find_map(|(i, schema)| by_name(i, schema, &name.text));
-        let by_alias = || self.searched().find_map(|(i, schema)| by_alias(i, schema, &name.text));
-        let by_unit =
-            || (self.of == ScopeKind::Results).then(|| without_unit(&self.inputs[0], &name.text)).flatten();
-        by_name.or_else(by_unit).or_else(by_alias).ok_or_else(|| self.complete.then(|| self.unknown(name)))
+        let by_name = self
+            .searched()
+            .find_map(|(i, schema)| by_name(i, schema, &name.text));
+        let by_alias = || {
+            self.searched()
+                .find_map(|(i, schema)| by_alias(i, schema, &name.text))
+        };
+        let by_unit = || {
+            (self.of == ScopeKind::Results)
+                .then(|| without_unit(&self.inputs[0], &name.text))
+                .flatten()
+        };
+        by_name
+            .or_else(by_unit)
+            .or_else(by_alias)
+            .ok_or_else(|| self.complete.then(|| self.unknown(name)))
     }
 
-    fn qualified(&self, name: &Atom, parser: &str, field: &str) -> Result<ResolvedField, Option<Diagnostic>> {
+    fn qualified(
+        &self,
+        name: &Atom,
+        parser: &str,
+        field: &str,
+    ) -> Result<ResolvedField, Option<Diagnostic>> {
         let is_it = |schema: &Arc<Schema>| schema.name.eq_ignore_ascii_case(parser);
         if let Some((i, schema)) = self.searched().find(|(_, s)| is_it(s)) {
             let found = by_name(i, schema, field).or_else(|| by_alias(i, schema, field));
@@ -164,10 +212,17 @@ impl<'a> NameScope<'a> {
                 })
             });
         }
-        let error = Diagnostic::new(name.span, format!("the query has no parser {}", quoted(parser)));
+        let error = Diagnostic::new(
+            name.span,
+            format!("the query has no parser {}", quoted(parser)),
+        );
         let own = || did_you_mean(parser, self.inputs.iter().map(|s| s.name.as_ref()));
         let hint = match self.known.iter().find(|s| is_it(s)) {
-            Some(other) => Some(format!("add it: PARSE {}, {} …", one_name(self.inputs), other.name)),
+            Some(other) => Some(format!(
+                "add it: PARSE {}, {} …",
+                one_name(self.inputs),
+                other.name
+            )),
             None => self.elsewhere(&name.text).or_else(own),
         };
         Err(self.complete.then(|| error.maybe_hint(hint)))
@@ -175,7 +230,10 @@ impl<'a> NameScope<'a> {
 
     fn searched(&self) -> impl Iterator<Item = (usize, &'a Arc<Schema>)> + use<'a> {
         let only = self.only;
-        self.inputs.iter().enumerate().filter(move |(i, _)| only.is_none_or(|o| o == *i))
+        self.inputs
+            .iter()
+            .enumerate()
+            .filter(move |(i, _)| only.is_none_or(|o| o == *i))
     }
 
     fn unknown(&self, name: &Atom) -> Diagnostic {
@@ -185,21 +243,37 @@ impl<'a> NameScope<'a> {
         if let [schema] = self.inputs {
             let error = no_field(name, &name.text, schema);
             return match self.elsewhere(&name.text) {
-                Some(hint) => Diagnostic { expected: None, hint: Some(hint), ..error },
+                Some(hint) => Diagnostic {
+                    expected: None,
+                    hint: Some(hint),
+                    ..error
+                },
                 None => error,
             };
         }
-        let error =
-            Diagnostic::new(name.span, format!("no parser of the query has a field {}", quoted(&name.text)));
-        let fields = || self.inputs.iter().flat_map(|s| &s.fields).map(|f| f.name.as_ref());
-        let hint = self.elsewhere(&name.text).or_else(|| did_you_mean(&name.text, fields()));
+        let error = Diagnostic::new(
+            name.span,
+            format!("no parser of the query has a field {}", quoted(&name.text)),
+        );
+        let fields = || {
+            self.inputs
+                .iter()
+                .flat_map(|s| &s.fields)
+                .map(|f| f.name.as_ref())
+        };
+        let hint = self
+            .elsewhere(&name.text)
+            .or_else(|| did_you_mean(&name.text, fields()));
         error.maybe_hint(hint)
     }
 
     /// A hint if another parser has the field.
     fn elsewhere(&self, name: &str) -> Option<String> {
         let has_it = |s: &&Arc<Schema>| by_name(0, s, name).is_some() || s.family(name).is_some();
-        self.known.iter().find(has_it).map(|s| format!("{} has it", quoted(&s.name)))
+        self.known
+            .iter()
+            .find(has_it)
+            .map(|s| format!("{} has it", quoted(&s.name)))
     }
 }
 
@@ -208,47 +282,80 @@ fn one_name(inputs: &[Arc<Schema>]) -> &str {
 }
 
 fn column(input: usize, field: FieldId) -> Column {
-    Column { input: input as u16, field }
+    Column {
+        input: input as u16,
+        field,
+    }
 }
 
 fn by_name(input: usize, schema: &Schema, name: &str) -> Option<ResolvedField> {
     let name = &*schema.member_name(name);
-    let found = |called: &str| schema.fields.iter().position(|f| f.name.eq_ignore_ascii_case(called));
+    let found = |called: &str| {
+        schema
+            .fields
+            .iter()
+            .position(|f| f.name.eq_ignore_ascii_case(called))
+    };
     let (place, unit_written) = match (schema.find(name), found(name)) {
         (Some(exact), _) => (exact, true),
         (None, Some(place)) => (FieldId(place as u16), true),
         (None, None) => (FieldId(found(&format!("{name}_ns"))? as u16), false),
     };
-    Some(ResolvedField { column: column(input, place), unit_written })
+    Some(ResolvedField {
+        column: column(input, place),
+        unit_written,
+    })
 }
 
 fn by_alias(input: usize, schema: &Schema, name: &str) -> Option<ResolvedField> {
-    let field = aliases::meant_by(name).iter().find_map(|field| schema.find(field))?;
-    Some(ResolvedField { column: column(input, field), unit_written: true })
+    let field = aliases::meant_by(name)
+        .iter()
+        .find_map(|field| schema.find(field))?;
+    Some(ResolvedField {
+        column: column(input, field),
+        unit_written: true,
+    })
 }
 
 /// A result column named without its unit.
 fn without_unit(schema: &Schema, name: &str) -> Option<ResolvedField> {
-    let place = schema.fields.iter().position(|field| names_result(name, field))?;
-    Some(ResolvedField { column: column(0, FieldId(place as u16)), unit_written: false })
+    let place = schema
+        .fields
+        .iter()
+        .position(|field| names_result(name, field))?;
+    Some(ResolvedField {
+        column: column(0, FieldId(place as u16)),
+        unit_written: false,
+    })
 }
 
 /// Whether a name refers to a result column; the unit may be omitted, and `baseline.p99` is `baseline_p99_ns`.
 pub(super) fn names_result(name: &str, field: &Field) -> bool {
     let name = &name.replace('.', "_");
-    let bare = ["_ns", "_bytes"].iter().find_map(|unit| field.name.strip_suffix(unit));
-    field.name.eq_ignore_ascii_case(name) || bare.is_some_and(|bare| bare.eq_ignore_ascii_case(name))
+    let bare = ["_ns", "_bytes"]
+        .iter()
+        .find_map(|unit| field.name.strip_suffix(unit));
+    field.name.eq_ignore_ascii_case(name)
+        || bare.is_some_and(|bare| bare.eq_ignore_ascii_case(name))
 }
 
 /// The error for an unknown result column.
 fn no_column(name: &Atom, schema: &Schema) -> Diagnostic {
-    let message = format!("the results of {} have no column {}", quoted(&schema.name), quoted(&name.text));
+    let message = format!(
+        "the results of {} have no column {}",
+        quoted(&schema.name),
+        quoted(&name.text)
+    );
     let error = Diagnostic::new(name.span, message);
     let columns = || schema.fields.iter().map(|f| f.name.as_ref());
     let word = name.text.to_ascii_lowercase();
-    let percent = word.strip_prefix('p').filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    let percent = word
+        .strip_prefix('p')
+        .filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
     let missing = match percent {
-        Some(percent) => Some(format!("the block `quantile` with q=0.{percent} computes it")),
+        Some(percent) => Some(format!(
+            "the block `quantile` with q=0.{percent} computes it"
+        )),
         None => BLOCKS
             .iter()
             .find(|b| b.block.is_aggregate() && b.name == word)
@@ -261,15 +368,24 @@ fn no_column(name: &Atom, schema: &Schema) -> Diagnostic {
 }
 
 fn no_field(name: &Atom, field: &str, schema: &Schema) -> Diagnostic {
-    let error =
-        Diagnostic::new(name.span, format!("parser `{}` has no field {}", schema.name, quoted(field)));
+    let error = Diagnostic::new(
+        name.span,
+        format!("parser `{}` has no field {}", schema.name, quoted(field)),
+    );
     let fields = || schema.fields.iter().map(|f| f.name.as_ref());
-    let named_otherwise = aliases::called(field).iter().copied().find(|name| schema.find(name).is_some());
+    let named_otherwise = aliases::called(field)
+        .iter()
+        .copied()
+        .find(|name| schema.find(name).is_some());
     match named_otherwise.or_else(|| nearest(field, fields())) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
         // The parser's own fields are last and the most informative.
         None => error
             .maybe_hint(members::hint(field, schema))
-            .expected(one_of(fields().skip(tuple::common::FIELDS.len()).chain(fields().take(2)))),
+            .expected(one_of(
+                fields()
+                    .skip(tuple::common::FIELDS.len())
+                    .chain(fields().take(2)),
+            )),
     }
 }

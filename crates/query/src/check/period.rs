@@ -7,8 +7,7 @@ use crate::period::{BaselinePeriod, PeriodMoment, TimePeriod};
 use crate::{Diagnostic, iso_time};
 
 /// Expected syntax of SINCE and UNTIL.
-pub(crate) const MOMENT: &str =
-    "a duration before the end, such as 2h, or a time such as '2026-11-22T10:00' or '2026-11-22 10:00+02:00'";
+pub(crate) const MOMENT: &str = "a duration before the end, such as 2h, or a time such as '2026-11-22T10:00' or '2026-11-22 10:00+02:00'";
 
 /// The query's period, and the baseline period.
 pub(super) fn periods(
@@ -16,7 +15,10 @@ pub(super) fn periods(
     errors: &mut Vec<Diagnostic>,
 ) -> (TimePeriod, Option<BaselinePeriod>) {
     let own = period(ast.since.as_ref(), ast.until.as_ref(), errors);
-    let baseline = ast.baseline.as_ref().and_then(|baseline| check_baseline(ast, baseline, errors));
+    let baseline = ast
+        .baseline
+        .as_ref()
+        .and_then(|baseline| check_baseline(ast, baseline, errors));
     (own, baseline)
 }
 
@@ -27,26 +29,38 @@ fn period(since: Option<&Atom>, until: Option<&Atom>, errors: &mut Vec<Diagnosti
     };
     let is_empty = match (period.since, period.until) {
         (Some(PeriodMoment::At(since)), Some(PeriodMoment::At(until))) => since >= until,
-        (Some(PeriodMoment::BeforeEnd(since)), Some(PeriodMoment::BeforeEnd(until))) => since <= until,
+        (Some(PeriodMoment::BeforeEnd(since)), Some(PeriodMoment::BeforeEnd(until))) => {
+            since <= until
+        }
         _ => false,
     };
     if let (true, Some(until)) = (is_empty, until) {
-        errors.push(Diagnostic::new(until.span, "UNTIL is not after SINCE: the period is empty"));
+        errors.push(Diagnostic::new(
+            until.span,
+            "UNTIL is not after SINCE: the period is empty",
+        ));
     }
     period
 }
 
 fn moment(atom: &Atom, errors: &mut Vec<Diagnostic>) -> Option<PeriodMoment> {
     let text = atom.text.trim();
-    let without = text.len().checked_sub("ago".len()).and_then(|at| text.split_at_checked(at));
-    let ago =
-        without.filter(|(_, word)| word.eq_ignore_ascii_case("ago")).map(|(length, _)| length.trim_end());
-    match (literal::duration_ns(ago.unwrap_or(text)), iso_time::epoch_ns(text)) {
+    let without = text
+        .len()
+        .checked_sub("ago".len())
+        .and_then(|at| text.split_at_checked(at));
+    let ago = without
+        .filter(|(_, word)| word.eq_ignore_ascii_case("ago"))
+        .map(|(length, _)| length.trim_end());
+    match (
+        literal::duration_ns(ago.unwrap_or(text)),
+        iso_time::epoch_ns(text),
+    ) {
         (Ok(ns @ 1..), _) => Some(PeriodMoment::BeforeEnd(ns)),
         (_, Some(ns)) => Some(PeriodMoment::At(ns)),
         (bad, None) => {
-            let error =
-                Diagnostic::new(atom.span, format!("{} is not a time", quoted(&atom.text))).expected(MOMENT);
+            let error = Diagnostic::new(atom.span, format!("{} is not a time", quoted(&atom.text)))
+                .expected(MOMENT);
             let hint = || format!("write {text}h or {text}m");
             errors.push(error.maybe_hint((bad == Err(LiteralError::NoUnit)).then(hint)));
             None
@@ -69,7 +83,10 @@ fn check_baseline(
         );
     }
     if ast.since.is_none() {
-        complain("BASELINE compares a period", "add SINCE, as in SINCE 1h BASELINE 1d");
+        complain(
+            "BASELINE compares a period",
+            "add SINCE, as in SINCE 1h BASELINE 1d",
+        );
     }
     let Some(earlier) = &baseline.earlier else {
         let period = period(baseline.since.as_ref(), baseline.until.as_ref(), errors);
@@ -78,7 +95,10 @@ fn check_baseline(
     match literal::duration_ns(earlier.text.trim()) {
         Ok(ns @ 1..) => Some(BaselinePeriod::Earlier(ns)),
         _ => {
-            let error = Diagnostic::new(earlier.span, format!("{} is not a duration", quoted(&earlier.text)));
+            let error = Diagnostic::new(
+                earlier.span,
+                format!("{} is not a duration", quoted(&earlier.text)),
+            );
             errors.push(error.expected("an offset such as 1h or 1d, or SINCE and a time"));
             None
         }

@@ -63,7 +63,14 @@ pub(super) fn list(
         let errors_before = errors.len();
         let chain = blocks::chain(&ast.name, errors);
         let chain_is_whole = errors.len() == errors_before;
-        let reader = ProcessorReader { scope, errors, ast, chain, chain_is_whole, errors_before };
+        let reader = ProcessorReader {
+            scope,
+            errors,
+            ast,
+            chain,
+            chain_is_whole,
+            errors_before,
+        };
         checked.extend(reader.read());
     }
     if let Some(error) = parts_and_wholes(&checked, scope, filter) {
@@ -74,10 +81,18 @@ pub(super) fn list(
 
 /// For each input the condition for tuples that represent a whole, if partial tuples must be excluded: in a join, and
 /// if every processor reads only wholes.
-pub(super) fn only_wholes(processors: &[CheckedProcessor], scope: &NameScope<'_>) -> Vec<Option<Predicate>> {
+pub(super) fn only_wholes(
+    processors: &[CheckedProcessor],
+    scope: &NameScope<'_>,
+) -> Vec<Option<Predicate>> {
     let joined = scope.inputs.len() > 1;
-    let every = |input| !processors.is_empty() && processors.iter().all(|p| p.looks_at_wholes(input));
-    let condition = |input: usize| (joined || every(input)).then(|| whole(scope, input)).flatten();
+    let every =
+        |input| !processors.is_empty() && processors.iter().all(|p| p.looks_at_wholes(input));
+    let condition = |input: usize| {
+        (joined || every(input))
+            .then(|| whole(scope, input))
+            .flatten()
+    };
     (0..scope.inputs.len()).map(condition).collect()
 }
 
@@ -106,7 +121,8 @@ fn parts_and_wholes(
         return None;
     }
     let only = schema.facts.whole?;
-    let message = format!("`success` uses only tuples with {only}, another processor of this query uses all");
+    let message =
+        format!("`success` uses only tuples with {only}, another processor of this query uses all");
     Some(Diagnostic::new(span, message).hint(format!("add WHERE {only}, or use two queries")))
 }
 
@@ -139,19 +155,28 @@ impl<'a> ProcessorReader<'a> {
         self.needs("near", ProcessorBlock::WorkloadProfile);
         let (group, key_is_group) = self.group();
         let given = self.arg("value").map(|arg| (arg, self.columns(arg)));
-        let given = given.as_ref().map(|(arg, columns)| (*arg, columns.as_slice()));
+        let given = given
+            .as_ref()
+            .map(|(arg, columns)| (*arg, columns.as_slice()));
         let values = self.values(given);
         let distinct = self.distinct(&group, key_is_group, given);
         let success = self.success();
         let (aggregates, by) = self.aggregates(&values, &distinct, success.clone().map(|s| s.1));
         let window = self.window();
-        let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
+        let groups_max = self
+            .whole_number("groups_max", GROUPS_MAX)
+            .unwrap_or(GROUPS);
         let uses_value =
             aggregates.iter().any(|a| a.aggregate.takes_value()) || self.has(ProcessorBlock::Diff);
         let values = values.iter().filter(|_| uses_value);
         let mut processor = Pipeline {
             name: self.ast.name.text.clone(),
-            values: values.map(|c| AggregatedValue { column: *c, unit: self.scope.field(*c).unit }).collect(),
+            values: values
+                .map(|c| AggregatedValue {
+                    column: *c,
+                    unit: self.scope.field(*c).unit,
+                })
+                .collect(),
             value_required: self.has(ProcessorBlock::Diff),
             group: self.named(&group),
             aggregates,
@@ -163,7 +188,8 @@ impl<'a> ProcessorReader<'a> {
         };
         processor.top_k = self.top_k(&processor, by);
         processor.selection = self.selection(&processor);
-        let success = success.and_then(|(input, _)| Some((input, self.place(ProcessorBlock::Success)?)));
+        let success =
+            success.and_then(|(input, _)| Some((input, self.place(ProcessorBlock::Success)?)));
         (!self.chain.is_empty()).then_some(CheckedProcessor { processor, success })
     }
 
@@ -172,15 +198,25 @@ impl<'a> ProcessorReader<'a> {
         for (i, arg) in ast.args.iter().enumerate() {
             let name = &arg.name;
             if !ARGS.iter().any(|known| is_called(arg, known.name)) {
-                let error = Diagnostic::new(name.span, format!("unknown argument {}", quoted(&name.text)));
+                let error = Diagnostic::new(
+                    name.span,
+                    format!("unknown argument {}", quoted(&name.text)),
+                );
                 let names = ARGS.iter().map(|a| a.name);
-                let synonym =
-                    name.text.eq_ignore_ascii_case("window").then(|| "did you mean `w`?".to_owned());
-                self.errors.push(match synonym.or_else(|| did_you_mean(&name.text, names.clone())) {
-                    Some(hint) => error.hint(hint),
-                    None => error.expected(one_of(names)),
-                });
-            } else if ast.args[..i].iter().any(|other| is_called(other, &name.text)) {
+                let synonym = name
+                    .text
+                    .eq_ignore_ascii_case("window")
+                    .then(|| "did you mean `w`?".to_owned());
+                self.errors.push(
+                    match synonym.or_else(|| did_you_mean(&name.text, names.clone())) {
+                        Some(hint) => error.hint(hint),
+                        None => error.expected(one_of(names)),
+                    },
+                );
+            } else if ast.args[..i]
+                .iter()
+                .any(|other| is_called(other, &name.text))
+            {
                 let message = format!("argument {} is given twice", quoted(&name.text));
                 self.errors.push(Diagnostic::new(name.span, message));
             }
@@ -193,8 +229,12 @@ impl<'a> ProcessorReader<'a> {
             && !self.has(block)
             && self.chain_is_whole
         {
-            let error = Diagnostic::new(arg.name.span, format!("`{}` has no effect here", arg.name.text));
-            self.errors.push(error.hint(format!("it belongs to the block `{}`", block.name())));
+            let error = Diagnostic::new(
+                arg.name.span,
+                format!("`{}` has no effect here", arg.name.text),
+            );
+            self.errors
+                .push(error.hint(format!("it belongs to the block `{}`", block.name())));
         }
     }
 
@@ -204,8 +244,10 @@ impl<'a> ProcessorReader<'a> {
         if let Some(arg) = self.arg("group") {
             if !grouped && self.chain_is_whole {
                 let error = Diagnostic::new(arg.name.span, "`group=` without the block `group`");
-                self.errors
-                    .push(error.hint(format!("write {}", quoted(&format!("group-{}", self.ast.name.text)))));
+                self.errors.push(error.hint(format!(
+                    "write {}",
+                    quoted(&format!("group-{}", self.ast.name.text))
+                )));
             }
             return (self.columns(arg), false);
         }
@@ -217,14 +259,24 @@ impl<'a> ProcessorReader<'a> {
         }
         let key = self.default_of(|s| s.key);
         if key.is_none() && self.scope.is_complete() {
-            let block =
-                if self.has(ProcessorBlock::Group) { ProcessorBlock::Group } else { ProcessorBlock::TopK };
-            let arg = if block == ProcessorBlock::Group { "group" } else { "key" };
+            let block = if self.has(ProcessorBlock::Group) {
+                ProcessorBlock::Group
+            } else {
+                ProcessorBlock::TopK
+            };
+            let arg = if block == ProcessorBlock::Group {
+                "group"
+            } else {
+                "key"
+            };
             let error = Diagnostic::new(
                 self.place(block).unwrap_or_default(),
                 format!("`{}` needs `{arg}=`", block.name()),
             );
-            let message = format!("name the columns, as in {arg}={}", one_of(self.examples(|_| true)));
+            let message = format!(
+                "name the columns, as in {arg}={}",
+                one_of(self.examples(|_| true))
+            );
             self.errors.push(error.hint(message));
         }
         (key.into_iter().collect(), false)
@@ -233,11 +285,21 @@ impl<'a> ProcessorReader<'a> {
     /// Group columns named after their fields; with their parsers if two fields have the same name.
     fn named(&self, columns: &[Column]) -> Vec<GroupBy> {
         let name_of = |c: Column| self.scope.field(c).name.as_ref();
-        let name = |c: Column| match columns.iter().filter(|o| name_of(**o) == name_of(c)).count() {
+        let name = |c: Column| match columns
+            .iter()
+            .filter(|o| name_of(**o) == name_of(c))
+            .count()
+        {
             1 => name_of(c).to_owned(),
             _ => self.scope.full_name(c),
         };
-        columns.iter().map(|c| GroupBy { column: *c, name: name(*c) }).collect()
+        columns
+            .iter()
+            .map(|c| GroupBy {
+                column: *c,
+                name: name(*c),
+            })
+            .collect()
     }
 
     /// The columns to aggregate; `given` is from `value=`.
@@ -250,31 +312,44 @@ impl<'a> ProcessorReader<'a> {
         }
         let user = self.chain.iter().map(|p| p.block).find(|b| b.needs_value());
         let Some((arg, columns)) = given else {
-            let has_flow = |field: tuple::FieldId, s: &Schema| s.field(field).unit != Unit::Nanoseconds;
+            let has_flow =
+                |field: tuple::FieldId, s: &Schema| s.field(field).unit != Unit::Nanoseconds;
             let measure = match self.has(ProcessorBlock::Throughput) {
                 true => self.default_of(|s| s.measure.filter(|field| has_flow(*field, s))),
                 false => self.default_of(|s| s.measure),
             };
-            let user =
-                if self.has(ProcessorBlock::Throughput) { Some(ProcessorBlock::Throughput) } else { user };
+            let user = if self.has(ProcessorBlock::Throughput) {
+                Some(ProcessorBlock::Throughput)
+            } else {
+                user
+            };
             if let Some(block) = user.filter(|_| measure.is_none() && self.scope.is_complete()) {
                 let place = self.place(block).unwrap_or_default();
                 let error = Diagnostic::new(place, format!("`{}` needs `value=`", block.name()));
-                let is_number =
-                    |f: &tuple::Field| matches!(f.data_type, DataType::U64 | DataType::I64 | DataType::F64);
+                let is_number = |f: &tuple::Field| {
+                    matches!(f.data_type, DataType::U64 | DataType::I64 | DataType::F64)
+                };
                 let numbers = match block {
                     ProcessorBlock::Throughput => self.examples(|f| f.unit == Unit::Bytes),
                     _ => self.examples(is_number),
                 };
-                self.errors.push(error.hint(format!("name the column, as in value={}", one_of(numbers))));
+                self.errors
+                    .push(error.hint(format!("name the column, as in value={}", one_of(numbers))));
             }
             return measure.into_iter().collect();
         };
         if let Some(beyond) = arg.values.get(VALUES_MAX) {
-            self.errors.push(Diagnostic::new(beyond.span, format!("more than {VALUES_MAX} values")));
+            self.errors.push(Diagnostic::new(
+                beyond.span,
+                format!("more than {VALUES_MAX} values"),
+            ));
         }
         if user.is_some() || self.has(ProcessorBlock::Share) || self.has_statistics() {
-            let numeric = arg.values.iter().zip(columns).filter_map(|(atom, c)| self.numeric(atom, *c));
+            let numeric = arg
+                .values
+                .iter()
+                .zip(columns)
+                .filter_map(|(atom, c)| self.numeric(atom, *c));
             return numeric.collect();
         }
         if !self.has(ProcessorBlock::Distinct) && self.chain_is_whole {
@@ -282,12 +357,10 @@ impl<'a> ProcessorReader<'a> {
                 arg.name.span,
                 format!("no block in {} uses a value", quoted(&self.ast.name.text)),
             );
-            self.errors.push(
-                error.hint(format!(
-                    "add an aggregate, as in {}",
-                    quoted(&format!("sum-{}", self.ast.name.text))
-                )),
-            );
+            self.errors.push(error.hint(format!(
+                "add an aggregate, as in {}",
+                quoted(&format!("sum-{}", self.ast.name.text))
+            )));
         }
         columns.to_vec()
     }
@@ -297,53 +370,75 @@ impl<'a> ProcessorReader<'a> {
         if let Some((arg, &[column, ..])) = given {
             if let [_, second, ..] = arg.values.as_slice() {
                 let error = Diagnostic::new(second.span, "`diff` has one value, the difference");
-                self.errors.push(error.hint("omit `diff`, or use several processors"));
+                self.errors
+                    .push(error.hint("omit `diff`, or use several processors"));
             }
             let field = self.scope.field(column);
             if field.unit != Unit::Nanoseconds {
-                let message =
-                    format!("`diff` is a difference of times, but `{}` is {}", field.name, kind(field));
-                self.errors.push(Diagnostic::new(arg.values[0].span, message));
+                let message = format!(
+                    "`diff` is a difference of times, but `{}` is {}",
+                    field.name,
+                    kind(field)
+                );
+                self.errors
+                    .push(Diagnostic::new(arg.values[0].span, message));
             }
             return Some(column);
         }
-        let found = aliases::DIFFERENCES.iter().find_map(|name| self.scope.exact(name));
+        let found = aliases::DIFFERENCES
+            .iter()
+            .find_map(|name| self.scope.exact(name));
         if found.is_none() && self.scope.is_complete() {
             let place = self.place(ProcessorBlock::Diff).unwrap_or_default();
             let message = "`diff` needs a parser that records two times: a connection's start and end, or a request and its response";
-            self.errors
-                .push(Diagnostic::new(place, message).hint("add tcp_conn_time to PARSE, or omit `diff`"));
+            self.errors.push(
+                Diagnostic::new(place, message).hint("add tcp_conn_time to PARSE, or omit `diff`"),
+            );
         }
         found
     }
 
     fn numeric(&mut self, name: &Atom, column: Column) -> Option<Column> {
         let field = self.scope.field(column);
-        let numeric = matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
-            && field.unit != Unit::Id;
+        let numeric = matches!(
+            field.data_type,
+            DataType::U64 | DataType::I64 | DataType::F64
+        ) && field.unit != Unit::Id;
         let ordered_only = field.unit == Unit::EpochNanoseconds;
-        let offender = self
-            .chain
-            .iter()
-            .map(|p| p.block)
-            .find(|b| b.needs_value() && !matches!(b, ProcessorBlock::Min | ProcessorBlock::Max));
+        let offender =
+            self.chain.iter().map(|p| p.block).find(|b| {
+                b.needs_value() && !matches!(b, ProcessorBlock::Min | ProcessorBlock::Max)
+            });
         if numeric && field.unit == Unit::Nanoseconds && self.has(ProcessorBlock::Throughput) {
-            let message = format!("`throughput` cannot use `{}`, which is {}", field.name, kind(field));
+            let message = format!(
+                "`throughput` cannot use `{}`, which is {}",
+                field.name,
+                kind(field)
+            );
             let error = Diagnostic::new(name.span, message);
-            self.errors.push(error.expected("bytes, or another number that adds up"));
+            self.errors
+                .push(error.expected("bytes, or another number that adds up"));
             return None;
         }
         if numeric && !(ordered_only && (offender.is_some() || self.has_statistics())) {
             return Some(column);
         }
-        let block = offender.or(self.chain.first().map(|p| p.block)).map_or("", ProcessorBlock::name);
+        let block = offender
+            .or(self.chain.first().map(|p| p.block))
+            .map_or("", ProcessorBlock::name);
         let error = Diagnostic::new(
             name.span,
-            format!("`{block}` cannot use `{}`, which is {}", field.name, kind(field)),
+            format!(
+                "`{block}` cannot use `{}`, which is {}",
+                field.name,
+                kind(field)
+            ),
         );
         self.errors.push(match ordered_only {
             true => error.hint("points in time support only `min` and `max`"),
-            false => error.expected("a column of numbers").hint("`distinct` accepts any column"),
+            false => error
+                .expected("a column of numbers")
+                .hint("`distinct` accepts any column"),
         });
         None
     }
@@ -368,7 +463,9 @@ impl<'a> ProcessorReader<'a> {
             }
             return Vec::new();
         };
-        let value = value.filter(|_| !self.has(ProcessorBlock::Diff)).map(|(_, columns)| columns.to_vec());
+        let value = value
+            .filter(|_| !self.has(ProcessorBlock::Diff))
+            .map(|(_, columns)| columns.to_vec());
         let is_default = value.is_none() && key.is_none();
         let columns = match (value, key) {
             (Some(columns), _) => columns,
@@ -376,13 +473,19 @@ impl<'a> ProcessorReader<'a> {
             (None, None) => self.default_of(|s| s.key).into_iter().collect(),
         };
         if columns.is_empty() && is_default && self.scope.is_complete() {
-            let hint = format!("name the column, as in value={}", one_of(self.examples(|_| true)));
-            self.errors.push(Diagnostic::new(place, "`distinct` needs `value=`").hint(hint));
+            let hint = format!(
+                "name the column, as in value={}",
+                one_of(self.examples(|_| true))
+            );
+            self.errors
+                .push(Diagnostic::new(place, "`distinct` needs `value=`").hint(hint));
         }
         for column in columns.iter().filter(|column| group.contains(column)) {
             let name = &self.scope.field(*column).name;
-            let error = Diagnostic::new(place, format!("within each `{name}` there is one `{name}`"));
-            self.errors.push(error.hint("name another column to count with value="));
+            let error =
+                Diagnostic::new(place, format!("within each `{name}` there is one `{name}`"));
+            self.errors
+                .push(error.hint("name another column to count with value="));
         }
         columns
     }
@@ -393,13 +496,15 @@ impl<'a> ProcessorReader<'a> {
         let mut inputs: Vec<_> = self.scope.inputs.iter().enumerate().collect();
         // A response is more informative than the end of its connection, which is a partial tuple.
         inputs.sort_by_key(|(_, schema)| schema.facts.whole.is_some());
-        let of_input =
-            |(i, schema): (usize, &Arc<Schema>)| Some((i, builtin(schema.facts.success?, *self.scope, i)?));
+        let of_input = |(i, schema): (usize, &Arc<Schema>)| {
+            Some((i, builtin(schema.facts.success?, *self.scope, i)?))
+        };
         let found = inputs.into_iter().find_map(of_input);
         if found.is_none() && self.scope.is_complete() {
             let names = one_of(self.scope.who_know(|facts| facts.success.is_some()));
             let message = "`success` needs a parser whose tuples record success or failure";
-            self.errors.push(Diagnostic::new(place, message).hint(format!("those are {names}")));
+            self.errors
+                .push(Diagnostic::new(place, message).hint(format!("those are {names}")));
         }
         found
     }
@@ -413,7 +518,11 @@ impl<'a> ProcessorReader<'a> {
     ) -> (Vec<AggregateColumn>, Option<usize>) {
         let quantiles = self.quantiles();
         let ratios = self.ratios();
-        let total = if self.arg("value").is_some() { ShareTotal::Values } else { ShareTotal::Tuples };
+        let total = if self.arg("value").is_some() {
+            ShareTotal::Values
+        } else {
+            ShareTotal::Tuples
+        };
         let mut aggregates = Vec::new();
         let mut by = None;
         for block in self.chain.iter().map(|p| p.block) {
@@ -437,15 +546,21 @@ impl<'a> ProcessorReader<'a> {
                 ProcessorBlock::Cdf => vec![AggregateFunction::Cdf],
                 ProcessorBlock::Throughput => vec![AggregateFunction::Throughput],
                 ProcessorBlock::Share => vec![AggregateFunction::Share(total)],
-                ProcessorBlock::Distinct => {
-                    distinct.iter().copied().map(AggregateFunction::Distinct).collect()
-                }
-                ProcessorBlock::Success => {
-                    success.clone().into_iter().map(AggregateFunction::Success).collect()
-                }
-                ProcessorBlock::Quantile => {
-                    quantiles.iter().copied().map(AggregateFunction::Quantile).collect()
-                }
+                ProcessorBlock::Distinct => distinct
+                    .iter()
+                    .copied()
+                    .map(AggregateFunction::Distinct)
+                    .collect(),
+                ProcessorBlock::Success => success
+                    .clone()
+                    .into_iter()
+                    .map(AggregateFunction::Success)
+                    .collect(),
+                ProcessorBlock::Quantile => quantiles
+                    .iter()
+                    .copied()
+                    .map(AggregateFunction::Quantile)
+                    .collect(),
                 ProcessorBlock::Ratio => {
                     aggregates.extend(ratios.iter().cloned());
                     Vec::new()
@@ -457,17 +572,24 @@ impl<'a> ProcessorReader<'a> {
             return (aggregates, by);
         }
         let statistics = self.has_statistics() && !values.is_empty();
-        let usual = if statistics { default_statistics() } else { vec![AggregateFunction::Count] };
+        let usual = if statistics {
+            default_statistics()
+        } else {
+            vec![AggregateFunction::Count]
+        };
         of_values(usual, values, &mut aggregates);
         (aggregates, Some(0))
     }
 
     /// The aggregates of `ratio`.
     fn ratios(&mut self) -> Vec<AggregateColumn> {
-        let Some(place) = self.place(ProcessorBlock::Ratio) else { return Vec::new() };
+        let Some(place) = self.place(ProcessorBlock::Ratio) else {
+            return Vec::new();
+        };
         let Some(arg) = self.arg("of") else {
             let error = Diagnostic::new(place, "`ratio` needs `of=`");
-            self.errors.push(error.hint("name a condition in brackets, as in of=(response_time > 100ms)"));
+            self.errors
+                .push(error.hint("name a condition in brackets, as in of=(response_time > 100ms)"));
             return Vec::new();
         };
         let mut ratios = Vec::new();
@@ -475,7 +597,11 @@ impl<'a> ProcessorReader<'a> {
             let checked = ConditionChecker::new(self.scope, self.errors).check(&condition.expr);
             let name = condition.name.as_ref().map(|name| name.text.clone());
             let aggregate = checked.map(AggregateFunction::Ratio);
-            ratios.extend(aggregate.map(|aggregate| AggregateColumn { aggregate, value: 0, name }));
+            ratios.extend(aggregate.map(|aggregate| AggregateColumn {
+                aggregate,
+                value: 0,
+                name,
+            }));
         }
         ratios
     }
@@ -487,12 +613,18 @@ impl<'a> ProcessorReader<'a> {
     }
 
     fn quantiles(&mut self) -> Vec<f64> {
-        let Some(arg) = self.arg("q") else { return QUANTILES.to_vec() };
+        let Some(arg) = self.arg("q") else {
+            return QUANTILES.to_vec();
+        };
         let mut quantiles: Vec<f64> = Vec::new();
         for atom in &arg.values {
             let message = match literal::real(&atom.text) {
-                Ok(q) if quantiles.contains(&q) => format!("quantile {} is named twice", quoted(&atom.text)),
-                Ok(_) if quantiles.len() >= QUANTILES_MAX => format!("more than {QUANTILES_MAX} quantiles"),
+                Ok(q) if quantiles.contains(&q) => {
+                    format!("quantile {} is named twice", quoted(&atom.text))
+                }
+                Ok(_) if quantiles.len() >= QUANTILES_MAX => {
+                    format!("more than {QUANTILES_MAX} quantiles")
+                }
                 Ok(q) if (0.0..=1.0).contains(&q) => {
                     // `-0` would be a second zero.
                     quantiles.push(q.abs());
@@ -501,41 +633,61 @@ impl<'a> ProcessorReader<'a> {
                 _ => format!("{} is not a quantile", quoted(&atom.text)),
             };
             self.errors.push(
-                Diagnostic::new(atom.span, message).expected("numbers from 0 to 1, such as q=0.5, 0.99"),
+                Diagnostic::new(atom.span, message)
+                    .expected("numbers from 0 to 1, such as q=0.5, 0.99"),
             );
         }
         quantiles
     }
 
     fn top_k(&mut self, processor: &Pipeline, by: Option<usize>) -> Option<TopK> {
-        let placed = self.chain.iter().find(|p| p.block == ProcessorBlock::TopK).copied()?;
+        let placed = self
+            .chain
+            .iter()
+            .find(|p| p.block == ProcessorBlock::TopK)
+            .copied()?;
         let given = self.whole_number("k", K_MAX);
         if let (Some(named), Some(arg)) = (placed.k, self.arg("k")) {
             let message = format!("`top-{named}` already sets k");
-            self.errors.push(Diagnostic::new(arg.name.span, message).hint("omit one of them"));
+            self.errors
+                .push(Diagnostic::new(arg.name.span, message).hint("omit one of them"));
         }
         if placed.k.is_some_and(|k| k == 0 || k as i128 > K_MAX) {
             let error = Diagnostic::new(placed.span, "the number of groups is out of range");
-            self.errors.push(error.expected(format!("a number from 1 to {K_MAX}")));
+            self.errors
+                .push(error.expected(format!("a number from 1 to {K_MAX}")));
         }
         let k = placed.k.or(given).unwrap_or(K);
         if let Some(arg) = self.arg("by") {
-            return Some(TopK { k, by: self.ranked_by(arg, processor)? });
+            return Some(TopK {
+                k,
+                by: self.ranked_by(arg, processor)?,
+            });
         }
         let by = by.or_else(|| {
-            let first = self.chain.iter().find(|p| p.block.is_aggregate() || p.block == ProcessorBlock::TopK);
+            let first = self
+                .chain
+                .iter()
+                .find(|p| p.block.is_aggregate() || p.block == ProcessorBlock::TopK);
             if self.chain_is_whole && first.is_some_and(|p| p.block == ProcessorBlock::TopK) {
-                let error =
-                    Diagnostic::new(placed.span, "`top-k` before all aggregates has nothing to rank by");
+                let error = Diagnostic::new(
+                    placed.span,
+                    "`top-k` before all aggregates has nothing to rank by",
+                );
                 let hint = "put it after an aggregate, as in `group-sum-top-k`, or add by=";
                 self.errors.push(error.hint(hint));
             }
             None
         })?;
-        if processor.aggregates.get(by).is_some_and(|a| a.aggregate.is_distribution()) {
+        if processor
+            .aggregates
+            .get(by)
+            .is_some_and(|a| a.aggregate.is_distribution())
+        {
             let error = Diagnostic::new(placed.span, "a distribution cannot be ranked");
-            self.errors
-                .push(error.hint("put `top-k` after another aggregate, as in `group-count-top-k-hist`"));
+            self.errors.push(
+                error.hint("put `top-k` after another aggregate, as in `group-count-top-k-hist`"),
+            );
         }
         Some(TopK { k, by })
     }
@@ -543,24 +695,36 @@ impl<'a> ProcessorReader<'a> {
     /// The index of the aggregate named by `by=`.
     fn ranked_by(&mut self, arg: &ProcessorArg, processor: &Pipeline) -> Option<usize> {
         let name = self.single(arg)?;
-        let schema = result::schema(processor, result::IntervalMode::None, &|c| self.scope.field(c).clone());
+        let schema = result::schema(processor, result::IntervalMode::None, &|c| {
+            self.scope.field(c).clone()
+        });
         let first = result::first_aggregate(processor);
         let columns = &schema.fields[first..first + processor.aggregates.len()];
         let is_ranked = |place: &usize| !processor.aggregates[*place].aggregate.is_distribution();
-        let found = columns.iter().position(|field| names::names_result(&name.text, field));
+        let found = columns
+            .iter()
+            .position(|field| names::names_result(&name.text, field));
         if found.is_some_and(|place| is_ranked(&place)) || !self.chain_is_whole {
             return found;
         }
-        let ranked = (0..columns.len()).filter(is_ranked).map(|place| columns[place].name.as_ref());
+        let ranked = (0..columns.len())
+            .filter(is_ranked)
+            .map(|place| columns[place].name.as_ref());
         let message = match found {
             Some(_) => "a distribution cannot be ranked".to_owned(),
-            None => format!("{} is not a result of {}", quoted(&name.text), quoted(&processor.name)),
+            None => format!(
+                "{} is not a result of {}",
+                quoted(&name.text),
+                quoted(&processor.name)
+            ),
         };
         let error = Diagnostic::new(name.span, message);
-        self.errors.push(match did_you_mean(&name.text, ranked.clone()).filter(|_| found.is_none()) {
-            Some(hint) => error.hint(hint),
-            None => error.expected(one_of(ranked)),
-        });
+        self.errors.push(
+            match did_you_mean(&name.text, ranked.clone()).filter(|_| found.is_none()) {
+                Some(hint) => error.hint(hint),
+                None => error.expected(one_of(ranked)),
+            },
+        );
         None
     }
 
@@ -570,8 +734,12 @@ impl<'a> ProcessorReader<'a> {
         let lateness = self.arg("lateness").map(|arg| (arg, self.duration(arg, 0)));
         let Some(size) = size else {
             for (arg, _) in slide.into_iter().chain(lateness) {
-                let error = Diagnostic::new(arg.name.span, format!("`{}` without a window", arg.name.text));
-                self.errors.push(error.hint("give the window's length, as in w=10s"));
+                let error = Diagnostic::new(
+                    arg.name.span,
+                    format!("`{}` without a window", arg.name.text),
+                );
+                self.errors
+                    .push(error.hint("give the window's length, as in w=10s"));
             }
             return None;
         };
@@ -579,14 +747,23 @@ impl<'a> ProcessorReader<'a> {
         let slide_ns = slide.map_or(Some(size_ns), |(_, slide)| slide)?;
         let place = slide.map(|(arg, _)| arg.values[0].span).unwrap_or_default();
         if size_ns % slide_ns != 0 {
-            let message =
-                if slide_ns > size_ns { "windows would leave gaps" } else { "windows would not line up" };
-            self.errors.push(Diagnostic::new(place, message).expected("a `slide` that divides `w`"));
+            let message = if slide_ns > size_ns {
+                "windows would leave gaps"
+            } else {
+                "windows would not line up"
+            };
+            self.errors
+                .push(Diagnostic::new(place, message).expected("a `slide` that divides `w`"));
         } else if size_ns / slide_ns > OVERLAP_MAX {
             let message = format!("each tuple would be in {} windows", size_ns / slide_ns);
-            self.errors.push(Diagnostic::new(place, message).expected(format!("at most {OVERLAP_MAX}")));
+            self.errors
+                .push(Diagnostic::new(place, message).expected(format!("at most {OVERLAP_MAX}")));
         }
-        Some(Window { size_ns, slide_ns, lateness_ns: lateness.map_or(Some(LATENESS_NS), |(_, l)| l)? })
+        Some(Window {
+            size_ns,
+            slide_ns,
+            lateness_ns: lateness.map_or(Some(LATENESS_NS), |(_, l)| l)?,
+        })
     }
 
     fn duration(&mut self, arg: &ProcessorArg, min: i64) -> Option<i64> {
@@ -597,9 +774,16 @@ impl<'a> ProcessorReader<'a> {
         {
             return Some(nanos);
         }
-        let error = Diagnostic::new(atom.span, format!("{} is not a duration", quoted(&atom.text)));
+        let error = Diagnostic::new(
+            atom.span,
+            format!("{} is not a duration", quoted(&atom.text)),
+        );
         let hint = (result == Err(LiteralError::NoUnit)).then(|| format!("write {}s", atom.text));
-        self.errors.push(error.expected("a duration such as 10s or 500ms").maybe_hint(hint));
+        self.errors.push(
+            error
+                .expected("a duration such as 10s or 500ms")
+                .maybe_hint(hint),
+        );
         None
     }
 
@@ -607,11 +791,16 @@ impl<'a> ProcessorReader<'a> {
     pub(super) fn whole_number(&mut self, name: &str, max: i128) -> Option<usize> {
         let arg = self.arg(name)?;
         let atom = self.single(arg)?;
-        let number = literal::whole(&atom.text).ok().filter(|n| (1..=max).contains(n));
+        let number = literal::whole(&atom.text)
+            .ok()
+            .filter(|n| (1..=max).contains(n));
         if number.is_none() {
-            let error =
-                Diagnostic::new(atom.span, format!("{} is not valid for `{name}`", quoted(&atom.text)));
-            self.errors.push(error.expected(format!("a whole number from 1 to {max}")));
+            let error = Diagnostic::new(
+                atom.span,
+                format!("{} is not valid for `{name}`", quoted(&atom.text)),
+            );
+            self.errors
+                .push(error.expected(format!("a whole number from 1 to {max}")));
         }
         number.and_then(|n| usize::try_from(n).ok())
     }
@@ -622,8 +811,10 @@ impl<'a> ProcessorReader<'a> {
             match rows::column(named, self.scope, self.errors) {
                 Some(column) if columns.contains(&column) => {
                     let full = self.scope.full_name(column);
-                    self.errors
-                        .push(Diagnostic::new(name.span, format!("{} repeats `{full}`", quoted(&name.text))));
+                    self.errors.push(Diagnostic::new(
+                        name.span,
+                        format!("{} repeats `{full}`", quoted(&name.text)),
+                    ));
                 }
                 Some(column) => columns.push(column),
                 None => {}
@@ -636,15 +827,19 @@ impl<'a> ProcessorReader<'a> {
         self.single(arg)?;
         let mut errors = Vec::new();
         let column = rows::column(arg.columns.first()?, self.scope, &mut errors);
-        errors.into_iter().for_each(|error| self.report_once(Some(error)));
+        errors
+            .into_iter()
+            .for_each(|error| self.report_once(Some(error)));
         column
     }
 
     pub(super) fn single<'b>(&mut self, arg: &'b ProcessorArg) -> Option<&'b Atom> {
         let [one] = arg.values.as_slice() else {
             let last = arg.values.last().map_or(arg.name.span, |v| v.span);
-            let error =
-                Diagnostic::new(arg.name.span.to(last), format!("`{}` takes one value", arg.name.text));
+            let error = Diagnostic::new(
+                arg.name.span.to(last),
+                format!("`{}` takes one value", arg.name.text),
+            );
             self.report_once(Some(error));
             return None;
         };
@@ -670,18 +865,30 @@ impl<'a> ProcessorReader<'a> {
     }
 
     /// The key or measure of the first parser that has one.
-    fn default_of(&self, which: impl Fn(&tuple::Schema) -> Option<tuple::FieldId>) -> Option<Column> {
+    fn default_of(
+        &self,
+        which: impl Fn(&tuple::Schema) -> Option<tuple::FieldId>,
+    ) -> Option<Column> {
         let of = |(i, schema): (usize, &std::sync::Arc<tuple::Schema>)| {
-            Some(Column { input: i as u16, field: which(schema)? })
+            Some(Column {
+                input: i as u16,
+                field: which(schema)?,
+            })
         };
         self.scope.inputs.iter().enumerate().find_map(of)
     }
 
     /// Some columns for a hint, beginning with the parsers' own.
     fn examples(&self, fits: impl Fn(&tuple::Field) -> bool) -> Vec<&'a str> {
-        let own = self.scope.inputs.iter().flat_map(|s| s.fields.iter().skip(tuple::common::FIELDS.len()));
+        let own = self
+            .scope
+            .inputs
+            .iter()
+            .flat_map(|s| s.fields.iter().skip(tuple::common::FIELDS.len()));
         let names = own.filter(|f| fits(f)).map(|f| f.name.as_ref());
-        let common = ["server_ip", "client_ip"].into_iter().filter(|_| fits(&tuple::common::FIELDS[2]));
+        let common = ["server_ip", "client_ip"]
+            .into_iter()
+            .filter(|_| fits(&tuple::common::FIELDS[2]));
         names.take(3).chain(common).take(3).collect()
     }
 }
@@ -693,7 +900,11 @@ fn is_called(arg: &ProcessorArg, name: &str) -> bool {
 /// Appends each aggregate, once per value if it uses one.
 fn of_values(aggregates: Vec<AggregateFunction>, values: &[Column], to: &mut Vec<AggregateColumn>) {
     for aggregate in aggregates {
-        let times = if aggregate.takes_value() { values.len() } else { 1 };
+        let times = if aggregate.takes_value() {
+            values.len()
+        } else {
+            1
+        };
         to.extend((0..times).map(|value| AggregateColumn {
             aggregate: aggregate.clone(),
             value,
@@ -705,8 +916,13 @@ fn of_values(aggregates: Vec<AggregateFunction>, values: &[Column], to: &mut Vec
 /// Aggregates computed by default.
 pub(super) fn default_statistics() -> Vec<AggregateFunction> {
     let quantiles = QUANTILES.map(AggregateFunction::Quantile);
-    [AggregateFunction::Count, AggregateFunction::Min, AggregateFunction::Avg, AggregateFunction::Max]
-        .into_iter()
-        .chain(quantiles)
-        .collect()
+    [
+        AggregateFunction::Count,
+        AggregateFunction::Min,
+        AggregateFunction::Avg,
+        AggregateFunction::Max,
+    ]
+    .into_iter()
+    .chain(quantiles)
+    .collect()
 }

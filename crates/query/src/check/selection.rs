@@ -16,15 +16,25 @@ use crate::{Diagnostic, literal};
 impl ProcessorReader<'_> {
     /// The selection of the processor's result rows.
     pub(super) fn selection(&mut self, processor: &Pipeline) -> ResultSelection {
-        let schema = result::schema(processor, result::IntervalMode::None, &|c| self.scope.field(c).clone());
-        let schema = [Arc::new(Schema { name: processor.name.clone().into(), ..schema })];
+        let schema = result::schema(processor, result::IntervalMode::None, &|c| {
+            self.scope.field(c).clone()
+        });
+        let schema = [Arc::new(Schema {
+            name: processor.name.clone().into(),
+            ..schema
+        })];
         // If the processor has errors, a missing column may be a consequence.
         let is_whole = self.errors.len() == self.errors_before && self.scope.is_complete();
         let computing = ComputedFields::new();
         let scope = self.scope.of_results(&schema, is_whole, &computing);
         let having = self.having(&scope);
         let order_by = self.order_by(&scope);
-        ResultSelection { having, order_by, rows_max: self.rows_max(), computed: computing.list() }
+        ResultSelection {
+            having,
+            order_by,
+            rows_max: self.rows_max(),
+            computed: computing.list(),
+        }
     }
 
     fn having(&mut self, scope: &NameScope<'_>) -> Option<Predicate> {
@@ -35,7 +45,9 @@ impl ProcessorReader<'_> {
     fn order_by(&mut self, scope: &NameScope<'_>) -> Vec<SortKey> {
         let mut keys: Vec<SortKey> = Vec::new();
         for (expr, direction) in &self.ast.order_by {
-            let Some(key) = self.sort_key(expr, *direction, scope) else { continue };
+            let Some(key) = self.sort_key(expr, *direction, scope) else {
+                continue;
+            };
             if keys.iter().any(|other| other.column == key.column) {
                 let text = &scope.text[expr.span.range()];
                 let message = format!("{} is already a sort key", quoted(text));
@@ -53,9 +65,14 @@ impl ProcessorReader<'_> {
         direction: SortDirection,
         scope: &NameScope<'_>,
     ) -> Option<SortKey> {
-        let column = ConditionChecker::new(scope, self.errors).operand(expr)?.column;
+        let column = ConditionChecker::new(scope, self.errors)
+            .operand(expr)?
+            .column;
         if scope.field(column).data_type == DataType::Json {
-            self.errors.push(Diagnostic::new(expr.span, "a distribution cannot be ordered"));
+            self.errors.push(Diagnostic::new(
+                expr.span,
+                "a distribution cannot be ordered",
+            ));
             return None;
         }
         Some(SortKey { column, direction })
@@ -63,10 +80,16 @@ impl ProcessorReader<'_> {
 
     fn rows_max(&mut self) -> Option<usize> {
         let atom = self.ast.rows_max.as_ref()?;
-        let number = literal::whole(&atom.text).ok().filter(|n| (1..=K_MAX).contains(n));
+        let number = literal::whole(&atom.text)
+            .ok()
+            .filter(|n| (1..=K_MAX).contains(n));
         if number.is_none() {
-            let error = Diagnostic::new(atom.span, format!("{} is not a number of rows", quoted(&atom.text)));
-            self.errors.push(error.expected(format!("a whole number from 1 to {K_MAX}")));
+            let error = Diagnostic::new(
+                atom.span,
+                format!("{} is not a number of rows", quoted(&atom.text)),
+            );
+            self.errors
+                .push(error.expected(format!("a whole number from 1 to {K_MAX}")));
         }
         number.and_then(|n| usize::try_from(n).ok())
     }
@@ -80,8 +103,12 @@ impl ProcessorReader<'_> {
             (.., Some(_)) => "LIMIT n ROWS",
             _ => return,
         };
-        let error = Diagnostic::new(ast.name.span, format!("{clause} has no effect with `workload-profile`"));
-        self.errors
-            .push(error.hint("its rows have different meanings; k= sets the number of hottest entries"));
+        let error = Diagnostic::new(
+            ast.name.span,
+            format!("{clause} has no effect with `workload-profile`"),
+        );
+        self.errors.push(
+            error.hint("its rows have different meanings; k= sets the number of hottest entries"),
+        );
     }
 }

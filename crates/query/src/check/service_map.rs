@@ -10,8 +10,14 @@ use crate::Diagnostic;
 use crate::blocks::ProcessorBlock;
 
 /// Fields with the bytes of either direction, by their names in parsers.
-const BYTES: &[&str] =
-    &["request_bytes", "response_bytes", "client_bytes", "server_bytes", "value_bytes", "packet_bytes"];
+const BYTES: &[&str] = &[
+    "request_bytes",
+    "response_bytes",
+    "client_bytes",
+    "server_bytes",
+    "value_bytes",
+    "packet_bytes",
+];
 /// Field with the application protocol.
 const APPLICATION: &str = "application";
 /// The median, and a high quantile.
@@ -26,12 +32,15 @@ impl ProcessorReader<'_> {
             &["group", "value", "key", "k", "q", "by", "of", "near"],
         );
         let window = self.window();
-        let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
+        let groups_max = self
+            .whole_number("groups_max", GROUPS_MAX)
+            .unwrap_or(GROUPS);
         let [schema] = self.scope.inputs else {
             if self.scope.is_complete() {
                 let error = Diagnostic::new(place, "`service-map` needs exactly one parser");
-                self.errors
-                    .push(error.hint("use one query per parser, or `netalytics map` for all protocols"));
+                self.errors.push(
+                    error.hint("use one query per parser, or `netalytics map` for all protocols"),
+                );
             }
             return None;
         };
@@ -40,23 +49,48 @@ impl ProcessorReader<'_> {
         let group: Vec<GroupBy> = ends
             .into_iter()
             .chain(self.scope.exact(APPLICATION))
-            .map(|column| GroupBy { column, name: self.scope.field(column).name.to_string() })
+            .map(|column| GroupBy {
+                column,
+                name: self.scope.field(column).name.to_string(),
+            })
             .collect();
-        let mut aggregates = vec![AggregateFunction::Count.into(), AggregateFunction::Rate.into()];
-        let success = schema.facts.success.and_then(|text| builtin(text, *self.scope, 0));
+        let mut aggregates = vec![
+            AggregateFunction::Count.into(),
+            AggregateFunction::Rate.into(),
+        ];
+        let success = schema
+            .facts
+            .success
+            .and_then(|text| builtin(text, *self.scope, 0));
         aggregates.extend(success.map(|condition| AggregateFunction::Success(condition).into()));
         let is_success = aggregates.len() > 2;
         let mut values = Vec::new();
-        if let Some(field) = schema.measure.filter(|field| schema.field(*field).unit == Unit::Nanoseconds) {
-            values.push(AggregatedValue { column: column(field), unit: Unit::Nanoseconds });
-            let named =
-                |aggregate, name: &str| AggregateColumn { aggregate, value: 0, name: Some(name.into()) };
+        if let Some(field) = schema
+            .measure
+            .filter(|field| schema.field(*field).unit == Unit::Nanoseconds)
+        {
+            values.push(AggregatedValue {
+                column: column(field),
+                unit: Unit::Nanoseconds,
+            });
+            let named = |aggregate, name: &str| AggregateColumn {
+                aggregate,
+                value: 0,
+                name: Some(name.into()),
+            };
             aggregates.push(named(AggregateFunction::Sum, "time_ns"));
-            aggregates.extend(QUANTILES.map(|(q, name)| named(AggregateFunction::Quantile(q), name)));
+            aggregates
+                .extend(QUANTILES.map(|(q, name)| named(AggregateFunction::Quantile(q), name)));
         }
-        for (name, column) in BYTES.iter().filter_map(|name| Some((*name, self.scope.exact(name)?))) {
+        for (name, column) in BYTES
+            .iter()
+            .filter_map(|name| Some((*name, self.scope.exact(name)?)))
+        {
             let value = values.len();
-            values.push(AggregatedValue { column, unit: Unit::Bytes });
+            values.push(AggregatedValue {
+                column,
+                unit: Unit::Bytes,
+            });
             aggregates.push(AggregateColumn {
                 aggregate: AggregateFunction::Sum,
                 value,
@@ -76,6 +110,9 @@ impl ProcessorReader<'_> {
             profile: None,
         };
         processor.selection = self.selection(&processor);
-        Some(CheckedProcessor { processor, success: is_success.then_some((0, place)) })
+        Some(CheckedProcessor {
+            processor,
+            success: is_success.then_some((0, place)),
+        })
     }
 }

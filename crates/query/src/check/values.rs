@@ -43,9 +43,18 @@ pub(super) struct TypedExpr {
 }
 
 impl ValueType {
-    pub(super) const WHOLE: ValueType = ValueType { data_type: DataType::I64, unit: Unit::None };
-    pub(super) const REAL: ValueType = ValueType { data_type: DataType::F64, unit: Unit::None };
-    pub(super) const TEXT: ValueType = ValueType { data_type: DataType::Text, unit: Unit::None };
+    pub(super) const WHOLE: ValueType = ValueType {
+        data_type: DataType::I64,
+        unit: Unit::None,
+    };
+    pub(super) const REAL: ValueType = ValueType {
+        data_type: DataType::F64,
+        unit: Unit::None,
+    };
+    pub(super) const TEXT: ValueType = ValueType {
+        data_type: DataType::Text,
+        unit: Unit::None,
+    };
 
     pub(super) fn is_whole(self) -> bool {
         matches!(self.data_type, DataType::U64 | DataType::I64)
@@ -59,7 +68,11 @@ impl ValueType {
 
     /// Whether arithmetic is defined for it.
     pub(super) fn is_number(self) -> bool {
-        self.is_plain_number() || matches!(self.unit, Unit::Nanoseconds | Unit::Bytes | Unit::BytesPerSecond)
+        self.is_plain_number()
+            || matches!(
+                self.unit,
+                Unit::Nanoseconds | Unit::Bytes | Unit::BytesPerSecond
+            )
     }
 
     /// The common type, if there is one.
@@ -73,7 +86,9 @@ impl ValueType {
         };
         let data_type = match (self.data_type, other.data_type) {
             (a, b) if a == b => a,
-            (DataType::F64, _) | (_, DataType::F64) if numbers(self) && numbers(other) => DataType::F64,
+            (DataType::F64, _) | (_, DataType::F64) if numbers(self) && numbers(other) => {
+                DataType::F64
+            }
             _ if self.is_whole() && other.is_whole() => DataType::I64,
             _ => return None,
         };
@@ -88,7 +103,12 @@ impl ValueType {
 
 impl TypedExpr {
     pub(super) fn new(expr: Planned, of: ValueType) -> TypedExpr {
-        TypedExpr { expr, of: Some(of), unit_written: false, is_secret: false }
+        TypedExpr {
+            expr,
+            of: Some(of),
+            unit_written: false,
+            is_secret: false,
+        }
     }
 
     /// Whether it is constant.

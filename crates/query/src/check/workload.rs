@@ -20,24 +20,35 @@ const NEAR_MAX: i128 = 1024;
 impl ProcessorReader<'_> {
     /// Checks the processor; `None` on error.
     pub(super) fn workload_profile(mut self) -> Option<CheckedProcessor> {
-        let place = self.place(ProcessorBlock::WorkloadProfile).unwrap_or_default();
-        self.stands_alone(ProcessorBlock::WorkloadProfile, &["group", "value", "q", "slide", "by", "of"]);
+        let place = self
+            .place(ProcessorBlock::WorkloadProfile)
+            .unwrap_or_default();
+        self.stands_alone(
+            ProcessorBlock::WorkloadProfile,
+            &["group", "value", "q", "slide", "by", "of"],
+        );
         self.nothing_is_selected();
         let key = self.arg("key").and_then(|arg| self.column(arg));
         let k = self.whole_number("k", K_MAX).unwrap_or(K);
         let near = self.near();
         let window = self.window();
-        let groups_max = self.whole_number("groups_max", KEYS as i128).unwrap_or(KEYS);
+        let groups_max = self
+            .whole_number("groups_max", KEYS as i128)
+            .unwrap_or(KEYS);
         let [schema] = self.scope.inputs else {
             if self.scope.is_complete() {
-                self.errors.push(Diagnostic::new(place, "`workload-profile` needs exactly one parser"));
+                self.errors.push(Diagnostic::new(
+                    place,
+                    "`workload-profile` needs exactly one parser",
+                ));
             }
             return None;
         };
         let Some(fact) = schema.facts.workload else {
             let message = "`workload-profile` needs a parser whose tuples are operations";
             let parsers = one_of(self.scope.who_know(|facts| facts.workload.is_some()));
-            self.errors.push(Diagnostic::new(place, message).hint(format!("those are {parsers}")));
+            self.errors
+                .push(Diagnostic::new(place, message).hint(format!("those are {parsers}")));
             return None;
         };
         let field = |name| self.scope.exact(name);
@@ -59,7 +70,10 @@ impl ProcessorReader<'_> {
             aligned: field("aligned"),
             checksums: field("block_checksums"),
             object: key.or(own_key.filter(|key| *key != operation)),
-            client: Column { input: 0, field: common::CLIENT_IP },
+            client: Column {
+                input: 0,
+                field: common::CLIENT_IP,
+            },
             k,
             near,
         };
@@ -76,7 +90,10 @@ impl ProcessorReader<'_> {
             selection: ResultSelection::default(),
             profile: Some(profile),
         };
-        Some(CheckedProcessor { processor, success: None })
+        Some(CheckedProcessor {
+            processor,
+            success: None,
+        })
     }
 
     /// Reports other blocks of the chain, and arguments that this block does not support.
@@ -84,7 +101,8 @@ impl ProcessorReader<'_> {
         if self.chain.len() > 1 {
             let place = self.place(block).unwrap_or_default();
             let error = Diagnostic::new(place, format!("`{}` stands alone", block.name()));
-            self.errors.push(error.hint("put the other blocks into another processor"));
+            self.errors
+                .push(error.hint("put the other blocks into another processor"));
         }
         for name in useless {
             if let Some(arg) = self.arg(name) {
@@ -95,13 +113,16 @@ impl ProcessorReader<'_> {
     }
 
     fn near(&mut self) -> u64 {
-        let Some(atom) = self.arg("near").and_then(|arg| self.single(arg)) else { return NEAR };
+        let Some(atom) = self.arg("near").and_then(|arg| self.single(arg)) else {
+            return NEAR;
+        };
         match literal::whole(&atom.text) {
             Ok(n @ 0..=NEAR_MAX) => n as u64,
             _ => {
                 let message = format!("{} is not valid for `near`", quoted(&atom.text));
                 let error = Diagnostic::new(atom.span, message);
-                self.errors.push(error.expected(format!("a whole number from 0 to {NEAR_MAX}")));
+                self.errors
+                    .push(error.expected(format!("a whole number from 0 to {NEAR_MAX}")));
                 NEAR
             }
         }

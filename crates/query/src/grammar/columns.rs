@@ -63,7 +63,14 @@ impl QueryReader<'_> {
         if !descends {
             self.eat_word("asc");
         }
-        Some((key, if descends { SortDirection::Descending } else { SortDirection::Ascending }))
+        Some((
+            key,
+            if descends {
+                SortDirection::Descending
+            } else {
+                SortDirection::Ascending
+            },
+        ))
     }
 
     /// Parses the limits of LIMIT.
@@ -71,11 +78,20 @@ impl QueryReader<'_> {
         let open = self.eat('(');
         loop {
             match self.atom(WordShape::Value) {
-                Some(atom) if self.eat_word("rows").or_else(|| self.eat_word("row")).is_some() => {
+                Some(atom)
+                    if self
+                        .eat_word("rows")
+                        .or_else(|| self.eat_word("row"))
+                        .is_some() =>
+                {
                     query.rows.push(atom)
                 }
                 Some(atom) => query.limits.push(atom),
-                None if self.at_end_of_list() && !(query.limits.is_empty() && query.rows.is_empty()) => break,
+                None if self.at_end_of_list()
+                    && !(query.limits.is_empty() && query.rows.is_empty()) =>
+                {
+                    break;
+                }
                 None => {
                     self.unexpected("a limit such as 90s, 5000p or 20 rows");
                     self.skip_to(&[',', ')']);

@@ -19,7 +19,9 @@ const NESTING_MAX: u32 = 64;
 /// Maximum operators and functions in an expression, without `and` and `or`.
 const OPERATORS_MAX: usize = 256;
 /// Words that are not operands.
-const WORDS: [&str; 11] = ["and", "or", "not", "like", "ilike", "in", "is", "as", "asc", "desc", "matches"];
+const WORDS: [&str; 11] = [
+    "and", "or", "not", "like", "ilike", "in", "is", "as", "asc", "desc", "matches",
+];
 /// Equivalents of syntax from other languages.
 const SAID_OTHERWISE: &[(&str, &str)] = &[
     ("between", "write `x >= a and x <= b`"),
@@ -38,7 +40,10 @@ const SAID_OTHERWISE: &[(&str, &str)] = &[
 const OPERATORS: [&[(char, ArithmeticOperator)]; 4] = [
     &[('|', ArithmeticOperator::BitOr)],
     &[('&', ArithmeticOperator::BitAnd)],
-    &[('+', ArithmeticOperator::Add), ('-', ArithmeticOperator::Subtract)],
+    &[
+        ('+', ArithmeticOperator::Add),
+        ('-', ArithmeticOperator::Subtract),
+    ],
     &[
         ('*', ArithmeticOperator::Multiply),
         ('/', ArithmeticOperator::Divide),
@@ -73,7 +78,8 @@ impl QueryReader<'_> {
     pub(super) fn condition_clause(&mut self) -> Option<QueryExpr> {
         let condition = self.expr(ExprContext::Condition);
         let next = self.peek(WordShape::Value);
-        let ended = self.begins_clause(&next) || matches!(next.kind, TokenKind::End | TokenKind::Mark(';'));
+        let ended =
+            self.begins_clause(&next) || matches!(next.kind, TokenKind::End | TokenKind::Mark(';'));
         if condition.is_some() && !ended {
             self.no_test(&next, "`and`, `or` or a clause");
         }
@@ -85,7 +91,12 @@ impl QueryReader<'_> {
 
     /// Parses an expression; `None` on a syntax error, which is recorded.
     pub(super) fn expr(&mut self, within: ExprContext) -> Option<QueryExpr> {
-        let mut reading = ExprProgress { within, wanted: within.wanted(), depth: 0, operators: 0 };
+        let mut reading = ExprProgress {
+            within,
+            wanted: within.wanted(),
+            depth: 0,
+            operators: 0,
+        };
         self.any(&mut reading)
     }
 
@@ -138,22 +149,37 @@ impl QueryReader<'_> {
             self.at = next.span.end;
             let right = self.value(0, reading)?;
             let span = start.to(right.span);
-            return Some(QueryExpr { form: ExprForm::Compare(Box::new(left), op, Box::new(right)), span });
+            return Some(QueryExpr {
+                form: ExprForm::Compare(Box::new(left), op, Box::new(right)),
+                span,
+            });
         }
         if let Some((case, negated, span)) = self.eat_match() {
             let pattern = self.quoted_atom("a pattern in quotes")?;
             let span = start.to(span).to(pattern.span);
-            let test = QueryExpr { form: ExprForm::Matches(Box::new(left), pattern, case), span };
+            let test = QueryExpr {
+                form: ExprForm::Matches(Box::new(left), pattern, case),
+                span,
+            };
             return Some(if negated { not(test, span) } else { test });
         }
         if self.eat_word("is").is_some() {
             return self.is_null(left);
         }
         let negated = self.eat_word("not").is_some();
-        let like = [("like", CaseSensitivity::Sensitive), ("ilike", CaseSensitivity::Ignored)];
-        let case = like.into_iter().find(|(word, _)| self.eat_word(word).is_some());
+        let like = [
+            ("like", CaseSensitivity::Sensitive),
+            ("ilike", CaseSensitivity::Ignored),
+        ];
+        let case = like
+            .into_iter()
+            .find(|(word, _)| self.eat_word(word).is_some());
         let form = if let Some((_, case)) = case {
-            ExprForm::Like(Box::new(left), self.quoted_atom("a pattern in quotes")?, case)
+            ExprForm::Like(
+                Box::new(left),
+                self.quoted_atom("a pattern in quotes")?,
+                case,
+            )
         } else if self.eat_word("in").is_some() {
             ExprForm::In(Box::new(left), self.values()?)
         } else if negated || !self.ends_test(reading.within) {
@@ -168,18 +194,32 @@ impl QueryReader<'_> {
         } else {
             return Some(left);
         };
-        let test = QueryExpr { form, span: start.to(TextSpan::new(self.at, self.at)) };
-        Some(if negated { not(test, start.to(TextSpan::new(self.at, self.at))) } else { test })
+        let test = QueryExpr {
+            form,
+            span: start.to(TextSpan::new(self.at, self.at)),
+        };
+        Some(if negated {
+            not(test, start.to(TextSpan::new(self.at, self.at)))
+        } else {
+            test
+        })
     }
 
     fn is_null(&mut self, value: QueryExpr) -> Option<QueryExpr> {
         let negated = self.eat_word("not").is_some();
         let Some(null) = self.eat_word("null") else {
-            self.unexpected(if negated { "`null`" } else { "`null` or `not null`" });
+            self.unexpected(if negated {
+                "`null`"
+            } else {
+                "`null` or `not null`"
+            });
             return None;
         };
         let span = value.span.to(null);
-        let test = QueryExpr { form: ExprForm::IsNull(Box::new(value)), span };
+        let test = QueryExpr {
+            form: ExprForm::IsNull(Box::new(value)),
+            span,
+        };
         Some(if negated { not(test, span) } else { test })
     }
 
@@ -196,13 +236,18 @@ impl QueryReader<'_> {
 
     /// Parses operands joined by operators of `level` or higher precedence.
     fn operators(&mut self, level: usize, reading: &mut ExprProgress) -> Option<QueryExpr> {
-        let Some(own) = OPERATORS.get(level) else { return self.unary(reading) };
+        let Some(own) = OPERATORS.get(level) else {
+            return self.unary(reading);
+        };
         let mut left = self.operators(level + 1, reading)?;
         while let Some(op) = self.eat_operator(own) {
             self.count(left.span, reading)?;
             let right = self.value(level + 1, reading)?;
             let span = left.span.to(right.span);
-            left = QueryExpr { form: ExprForm::Arithmetic(Box::new(left), op, Box::new(right)), span };
+            left = QueryExpr {
+                form: ExprForm::Arithmetic(Box::new(left), op, Box::new(right)),
+                span,
+            };
         }
         Some(left)
     }
@@ -225,7 +270,10 @@ impl QueryReader<'_> {
         let inner = self.primary(reading)?;
         let span = first.map_or(inner.span, |first| first.to(inner.span));
         Some(if negative {
-            QueryExpr { form: ExprForm::Negative(Box::new(inner)), span }
+            QueryExpr {
+                form: ExprForm::Negative(Box::new(inner)),
+                span,
+            }
         } else {
             QueryExpr { span, ..inner }
         })
@@ -237,7 +285,10 @@ impl QueryReader<'_> {
             let inner = self.any(reading)?;
             self.close(Some(open), "`and`, `or` or `)`");
             reading.depth -= 1;
-            return Some(QueryExpr { span: open.to(TextSpan::new(self.at, self.at)), ..inner });
+            return Some(QueryExpr {
+                span: open.to(TextSpan::new(self.at, self.at)),
+                ..inner
+            });
         }
         let Some(atom) = self.operand() else {
             let next = self.peek(WordShape::Value);
@@ -251,11 +302,19 @@ impl QueryReader<'_> {
             return self.call(atom, open, reading);
         }
         let span = atom.span;
-        Some(QueryExpr { form: ExprForm::Atom(atom), span })
+        Some(QueryExpr {
+            form: ExprForm::Atom(atom),
+            span,
+        })
     }
 
     /// Parses the arguments after `name(`.
-    fn call(&mut self, name: Atom, open: TextSpan, reading: &mut ExprProgress) -> Option<QueryExpr> {
+    fn call(
+        &mut self,
+        name: Atom,
+        open: TextSpan,
+        reading: &mut ExprProgress,
+    ) -> Option<QueryExpr> {
         self.enter(open, reading)?;
         self.count(name.span, reading)?;
         let outside = (reading.within, reading.wanted);
@@ -271,7 +330,10 @@ impl QueryReader<'_> {
         self.close(Some(open), "`,` or `)`");
         reading.depth -= 1;
         let span = name.span.to(TextSpan::new(self.at, self.at));
-        Some(QueryExpr { form: ExprForm::Call(name, args), span })
+        Some(QueryExpr {
+            form: ExprForm::Call(name, args),
+            span,
+        })
     }
 
     fn enter(&mut self, open: TextSpan, reading: &mut ExprProgress) -> Option<()> {
@@ -312,7 +374,11 @@ impl QueryReader<'_> {
             return None;
         }
         self.at = span.end;
-        Some(Atom { text: text.to_owned(), span, quoted: false })
+        Some(Atom {
+            text: text.to_owned(),
+            span,
+            quoted: false,
+        })
     }
 
     fn quoted_atom(&mut self, expected: &str) -> Option<Atom> {
@@ -331,7 +397,11 @@ impl QueryReader<'_> {
     fn operator_char(&self) -> Option<(char, usize)> {
         let start = match self.text[self.at..].starts_with("--") && self.at > 0 {
             true => self.at,
-            false => lexer::token(self.text, self.at, WordShape::Value).span.start,
+            false => {
+                lexer::token(self.text, self.at, WordShape::Value)
+                    .span
+                    .start
+            }
         };
         Some((self.text[start..].chars().next()?, start))
     }
@@ -349,7 +419,10 @@ impl QueryReader<'_> {
 
     fn eat_sign(&mut self) -> Option<char> {
         let token = self.peek(WordShape::Value);
-        let sign = self.text[token.span.start..].chars().next().filter(|c| matches!(c, '-' | '+'))?;
+        let sign = self.text[token.span.start..]
+            .chars()
+            .next()
+            .filter(|c| matches!(c, '-' | '+'))?;
         self.at = token.span.start + 1;
         Some(sign)
     }
@@ -374,7 +447,8 @@ impl QueryReader<'_> {
         let next = self.peek(WordShape::Value);
         let word = &self.text[next.span.range()];
         let is = |w: &str| word.eq_ignore_ascii_case(w);
-        let of_columns = within != ExprContext::Condition && ["as", "asc", "desc"].into_iter().any(is);
+        let of_columns =
+            within != ExprContext::Condition && ["as", "asc", "desc"].into_iter().any(is);
         let mark = matches!(next.kind, TokenKind::End | TokenKind::Mark(')' | ';' | ','));
         let argument = within == ExprContext::Argument && self.at_arg();
         is("and") || is("or") || of_columns || mark || argument || self.begins_clause(&next)
@@ -383,7 +457,9 @@ impl QueryReader<'_> {
     /// Whether the token begins a clause, including reserved ones.
     pub(super) fn begins_clause(&self, token: &QueryToken) -> bool {
         let word = &self.text[token.span.range()];
-        let reserved = RESERVED.iter().any(|r| token.kind == TokenKind::Word && r.eq_ignore_ascii_case(word));
+        let reserved = RESERVED
+            .iter()
+            .any(|r| token.kind == TokenKind::Word && r.eq_ignore_ascii_case(word));
         reserved || self.clause_of(token).is_some()
     }
 
@@ -394,7 +470,9 @@ impl QueryReader<'_> {
         self.unexpected(expected);
         let twice = ["&&", "||"].into_iter().find(|sign| rest.starts_with(sign));
         let word = twice.unwrap_or(word);
-        let said = SAID_OTHERWISE.iter().find(|(said, _)| said.eq_ignore_ascii_case(word));
+        let said = SAID_OTHERWISE
+            .iter()
+            .find(|(said, _)| said.eq_ignore_ascii_case(word));
         if let (Some((_, hint)), Some(error)) = (said, self.errors.last_mut()) {
             error.hint = Some((*hint).to_owned());
         }
@@ -412,7 +490,10 @@ struct ExprProgress {
 
 fn joined(mut list: Vec<QueryExpr>, form: fn(Vec<QueryExpr>) -> ExprForm) -> QueryExpr {
     match list.as_slice() {
-        [first, .., last] => QueryExpr { span: first.span.to(last.span), form: form(list) },
+        [first, .., last] => QueryExpr {
+            span: first.span.to(last.span),
+            form: form(list),
+        },
         _ => list.remove(0),
     }
 }
@@ -421,6 +502,9 @@ fn joined(mut list: Vec<QueryExpr>, form: fn(Vec<QueryExpr>) -> ExprForm) -> Que
 fn not(expr: QueryExpr, span: TextSpan) -> QueryExpr {
     match expr.form {
         ExprForm::Not(inner) => *inner,
-        _ => QueryExpr { form: ExprForm::Not(Box::new(expr)), span },
+        _ => QueryExpr {
+            form: ExprForm::Not(Box::new(expr)),
+            span,
+        },
     }
 }

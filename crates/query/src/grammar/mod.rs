@@ -22,8 +22,8 @@ use crate::{Diagnostic, TextSpan, error};
 
 /// The clauses in their usual order.
 const CLAUSES: [&str; 14] = [
-    "PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT", "SAMPLE",
-    "TAPS", "BUDGET", "PROCESS",
+    "PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT",
+    "SAMPLE", "TAPS", "BUDGET", "PROCESS",
 ];
 /// The clause available only for processors.
 const HAVING: &str = "HAVING";
@@ -32,7 +32,11 @@ const RESERVED: [&str; 1] = ["ERROR"];
 
 /// Parses a query; invalid parts are omitted and recorded as errors.
 pub(crate) fn query(text: &str) -> (ParsedQuery, Vec<Diagnostic>) {
-    let mut reader = QueryReader { text, at: 0, errors: Vec::new() };
+    let mut reader = QueryReader {
+        text,
+        at: 0,
+        errors: Vec::new(),
+    };
     let query = reader.query();
     (query, reader.errors)
 }
@@ -58,7 +62,10 @@ impl<'a> QueryReader<'a> {
                 Some(clause) => {
                     self.at = token.span.end;
                     if given.contains(&clause) && !["WHERE", HAVING].contains(&clause) {
-                        self.report(Diagnostic::new(token.span, format!("{clause} is given twice")));
+                        self.report(Diagnostic::new(
+                            token.span,
+                            format!("{clause} is given twice"),
+                        ));
                     }
                     given.push(clause);
                     self.clause(clause, &mut query);
@@ -81,9 +88,15 @@ impl<'a> QueryReader<'a> {
 
     fn clause(&mut self, clause: &str, query: &mut ParsedQuery) {
         match clause {
-            "PARSE" => query.parsers.extend(self.list(WordShape::Name, "a parser's name")),
-            "FROM" => query.from.extend(self.list(WordShape::Value, "an address or `*`")),
-            "TO" => query.to.extend(self.list(WordShape::Value, "an address or `*`")),
+            "PARSE" => query
+                .parsers
+                .extend(self.list(WordShape::Name, "a parser's name")),
+            "FROM" => query
+                .from
+                .extend(self.list(WordShape::Value, "an address or `*`")),
+            "TO" => query
+                .to
+                .extend(self.list(WordShape::Value, "an address or `*`")),
             "WHERE" => query.filters.extend(self.condition_clause()),
             "SELECT" => query.select.extend(self.select()),
             "SINCE" => query.since = self.moment().or(query.since.take()),
@@ -142,7 +155,8 @@ impl<'a> QueryReader<'a> {
 
     fn at_end_of_list(&self) -> bool {
         let token = self.peek(WordShape::Value);
-        self.clause_of(&token).is_some() || matches!(token.kind, TokenKind::End | TokenKind::Mark(')' | ';'))
+        self.clause_of(&token).is_some()
+            || matches!(token.kind, TokenKind::End | TokenKind::Mark(')' | ';'))
     }
 
     /// Parses the `)` that matches `open`, if any.
@@ -153,7 +167,9 @@ impl<'a> QueryReader<'a> {
         }
         let token = self.peek(WordShape::Value);
         if self.clause_of(&token).is_some() || token.kind == TokenKind::End {
-            self.report(Diagnostic::new(open, "this `(` is not closed").hint("add the missing `)`"));
+            self.report(
+                Diagnostic::new(open, "this `(` is not closed").hint("add the missing `)`"),
+            );
         } else {
             self.unexpected(expected);
             self.skip_to(&[')']);
@@ -162,7 +178,12 @@ impl<'a> QueryReader<'a> {
     }
 
     /// Handles a first word other than PARSE. A similar word is treated as PARSE; another clause is processed later.
-    fn begins_wrongly(&mut self, token: &QueryToken, query: &mut ParsedQuery, given: &mut Vec<&'static str>) {
+    fn begins_wrongly(
+        &mut self,
+        token: &QueryToken,
+        query: &mut ParsedQuery,
+        given: &mut Vec<&'static str>,
+    ) {
         let word = &self.text[token.span.range()];
         if token.kind == TokenKind::End {
             let empty = Diagnostic::new(token.span, "the query is empty");
@@ -189,16 +210,26 @@ impl<'a> QueryReader<'a> {
         if token.kind == TokenKind::Word && RESERVED.iter().any(|r| r.eq_ignore_ascii_case(word)) {
             let message = format!("{} is not available yet", word.to_uppercase());
             self.report(
-                Diagnostic::new(token.span, message).hint("the word is reserved for a future clause"),
+                Diagnostic::new(token.span, message)
+                    .hint("the word is reserved for a future clause"),
             );
             self.at = token.span.end;
             self.skip_to(&[';']);
             return None;
         }
-        let left = CLAUSES.into_iter().filter(|c| *c == "WHERE" || !given.contains(c));
-        let meant = if token.kind == TokenKind::Word { nearest(word, left.clone()) } else { None };
+        let left = CLAUSES
+            .into_iter()
+            .filter(|c| *c == "WHERE" || !given.contains(c));
+        let meant = if token.kind == TokenKind::Word {
+            nearest(word, left.clone())
+        } else {
+            None
+        };
         if let Some(meant) = meant {
-            let error = Diagnostic::new(token.span, format!("{} is not a clause", error::quoted(word)));
+            let error = Diagnostic::new(
+                token.span,
+                format!("{} is not a clause", error::quoted(word)),
+            );
             self.report(error.hint(format!("did you mean `{meant}`?")));
         } else {
             self.unexpected(&format!("`,` or a clause: {}", one_of(left)));
@@ -213,7 +244,10 @@ impl<'a> QueryReader<'a> {
     fn end_of_query(&mut self) {
         let token = self.peek(WordShape::Value);
         if token.kind != TokenKind::End {
-            self.report(Diagnostic::new(token.span, "text after `;`: only one query is allowed"));
+            self.report(Diagnostic::new(
+                token.span,
+                "text after `;`: only one query is allowed",
+            ));
         }
     }
 
@@ -222,7 +256,9 @@ impl<'a> QueryReader<'a> {
         let word = &self.text[token.span.range()];
         let is_word = token.kind == TokenKind::Word;
         let clauses = CLAUSES.into_iter().chain([HAVING]);
-        clauses.into_iter().find(|clause| is_word && clause.eq_ignore_ascii_case(word))
+        clauses
+            .into_iter()
+            .find(|clause| is_word && clause.eq_ignore_ascii_case(word))
     }
 
     fn peek(&self, shape: WordShape) -> QueryToken {
@@ -248,13 +284,18 @@ impl<'a> QueryReader<'a> {
             _ => return None,
         };
         self.at = token.span.end;
-        Some(Atom { text, span: token.span, quoted })
+        Some(Atom {
+            text,
+            span: token.span,
+            quoted,
+        })
     }
 
     /// Consumes this word if it is next.
     fn eat_word(&mut self, word: &str) -> Option<TextSpan> {
         let token = self.peek(WordShape::Value);
-        let is_it = token.kind == TokenKind::Word && self.text[token.span.range()].eq_ignore_ascii_case(word);
+        let is_it = token.kind == TokenKind::Word
+            && self.text[token.span.range()].eq_ignore_ascii_case(word);
         is_it.then(|| {
             self.at = token.span.end;
             token.span
@@ -279,12 +320,16 @@ impl<'a> QueryReader<'a> {
         let token = self.peek(WordShape::Value);
         let found = error::quoted(&self.text[token.span.range()]);
         let error = match token.kind {
-            TokenKind::End => Diagnostic::new(token.span, "the query is incomplete").expected(expected),
+            TokenKind::End => {
+                Diagnostic::new(token.span, "the query is incomplete").expected(expected)
+            }
             TokenKind::Unterminated => {
-                Diagnostic::new(token.span, "this text has no closing quote").hint("add the missing quote")
+                Diagnostic::new(token.span, "this text has no closing quote")
+                    .hint("add the missing quote")
             }
             TokenKind::Stray('‘' | '’' | '“' | '”' | '`') => {
-                Diagnostic::new(token.span, format!("unexpected {found}")).hint("quotes are ' or \"")
+                Diagnostic::new(token.span, format!("unexpected {found}"))
+                    .hint("quotes are ' or \"")
             }
             _ => Diagnostic::new(token.span, format!("unexpected {found}")).expected(expected),
         };

@@ -18,7 +18,10 @@ impl QueryReader<'_> {
     /// Parses BASELINE. SINCE and UNTIL directly after it belong to it.
     pub(super) fn baseline(&mut self) -> BaselineClause {
         let span = TextSpan::new(self.at - "BASELINE".len(), self.at);
-        let mut baseline = BaselineClause { span, ..BaselineClause::default() };
+        let mut baseline = BaselineClause {
+            span,
+            ..BaselineClause::default()
+        };
         if self.eat_word("SINCE").is_some() {
             baseline.since = self.moment();
             if self.eat_word("UNTIL").is_some() {

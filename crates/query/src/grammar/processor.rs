@@ -27,7 +27,9 @@ impl QueryReader<'_> {
             }
             if let Some(open) = self.eat('(') {
                 let mut processor = self.bracketed(open);
-                processor.iter_mut().for_each(|processor| self.selection(processor));
+                processor
+                    .iter_mut()
+                    .for_each(|processor| self.selection(processor));
                 processors.extend(processor);
             } else if let Some(name) = self.atom(WordShape::Name) {
                 let mut processor = self.bare(name);
@@ -58,7 +60,11 @@ impl QueryReader<'_> {
         }
         let args = self.args();
         self.close(Some(open), "`,` or `)`");
-        Some(ProcessorClause { name, args, ..ProcessorClause::default() })
+        Some(ProcessorClause {
+            name,
+            args,
+            ..ProcessorClause::default()
+        })
     }
 
     /// A processor without parentheses has no arguments; any that follow are parsed and reported.
@@ -68,12 +74,21 @@ impl QueryReader<'_> {
             None => Vec::new(),
         };
         if let Some(last) = args.last().and_then(|a| a.values.last()) {
-            let error =
-                Diagnostic::new(name.span.to(last.span), "write a processor with arguments in brackets");
+            let error = Diagnostic::new(
+                name.span.to(last.span),
+                "write a processor with arguments in brackets",
+            );
             let written = &self.text[name.span.to(last.span).range()];
-            self.report(error.hint(format!("write {}", crate::error::quoted(&format!("({written})")))));
+            self.report(error.hint(format!(
+                "write {}",
+                crate::error::quoted(&format!("({written})"))
+            )));
         }
-        ProcessorClause { name, args, ..ProcessorClause::default() }
+        ProcessorClause {
+            name,
+            args,
+            ..ProcessorClause::default()
+        }
     }
 
     fn args(&mut self) -> Vec<ProcessorArg> {
@@ -87,9 +102,12 @@ impl QueryReader<'_> {
                 self.skip_to(&[',', ')', ';']);
                 continue;
             }
-            let Some(name) = self.atom(WordShape::Name) else { break };
+            let Some(name) = self.atom(WordShape::Name) else {
+                break;
+            };
             self.at = self.peek(WordShape::Name).span.end;
-            let is_one_of = |args: &[&str]| args.iter().any(|arg| name.text.eq_ignore_ascii_case(arg));
+            let is_one_of =
+                |args: &[&str]| args.iter().any(|arg| name.text.eq_ignore_ascii_case(arg));
             let of_columns = is_one_of(&["group", "value", "key"]);
             let of_conditions = is_one_of(&["of"]);
             let columns = match (of_columns, of_conditions) {
@@ -98,8 +116,16 @@ impl QueryReader<'_> {
                 _ => Vec::new(),
             };
             let has_columns = of_columns || of_conditions;
-            let values = if has_columns { self.texts_of(&columns) } else { self.arg_values() };
-            args.extend((!values.is_empty()).then_some(ProcessorArg { name, values, columns }));
+            let values = if has_columns {
+                self.texts_of(&columns)
+            } else {
+                self.arg_values()
+            };
+            args.extend((!values.is_empty()).then_some(ProcessorArg {
+                name,
+                values,
+                columns,
+            }));
             if self.at_arg() {
                 self.unexpected("`,` before the next argument");
             }
@@ -133,7 +159,11 @@ impl QueryReader<'_> {
             let columns = self.column_list();
             self.eat(',');
             // `(a + b) / c` is not a list in parentheses.
-            let after = crate::lexer::token(self.text, self.peek(WordShape::Name).span.end, WordShape::Name);
+            let after = crate::lexer::token(
+                self.text,
+                self.peek(WordShape::Name).span.end,
+                WordShape::Name,
+            );
             let goes_on = !matches!(after.kind, TokenKind::Mark(_) | TokenKind::End)
                 && columns.len() == 1
                 && !self.is_arg(&after);
@@ -172,7 +202,11 @@ impl QueryReader<'_> {
     fn texts_of(&self, columns: &[NamedExpr]) -> Vec<Atom> {
         let atom = |NamedExpr { expr, .. }: &NamedExpr| match &expr.form {
             ExprForm::Atom(atom) => atom.clone(),
-            _ => Atom { text: self.text[expr.span.range()].to_owned(), span: expr.span, quoted: false },
+            _ => Atom {
+                text: self.text[expr.span.range()].to_owned(),
+                span: expr.span,
+                quoted: false,
+            },
         };
         columns.iter().map(atom).collect()
     }

@@ -48,9 +48,14 @@ impl QueryReader<'_> {
     /// Handles HAVING without a processor.
     pub(super) fn having_without_processor(&mut self) {
         let place = TextSpan::new(self.at - HAVING.len(), self.at);
-        let error = Diagnostic::new(place, "HAVING belongs after a processor, whose rows it filters");
+        let error = Diagnostic::new(
+            place,
+            "HAVING belongs after a processor, whose rows it filters",
+        );
         self.report(
-            error.hint("as in PROCESS (group-count) HAVING count > 10; tuples are filtered by WHERE"),
+            error.hint(
+                "as in PROCESS (group-count) HAVING count > 10; tuples are filtered by WHERE",
+            ),
         );
         self.having();
     }
@@ -66,9 +71,12 @@ impl QueryReader<'_> {
     /// Handles a word after a processor that is similar to a clause but not to a block.
     fn misspelt(&mut self, token: &QueryToken) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
-        let meant =
-            crate::nearest::nearest(word, [HAVING, "ORDER"]).filter(|_| token.kind == TokenKind::Word)?;
-        let error = Diagnostic::new(token.span, format!("{} is not a clause", crate::error::quoted(word)));
+        let meant = crate::nearest::nearest(word, [HAVING, "ORDER"])
+            .filter(|_| token.kind == TokenKind::Word)?;
+        let error = Diagnostic::new(
+            token.span,
+            format!("{} is not a clause", crate::error::quoted(word)),
+        );
         self.report(error.hint(format!("did you mean `{meant}`?")));
         Some(meant)
     }
@@ -111,10 +119,13 @@ impl QueryReader<'_> {
         let number = next(limit.span.end);
         let unit = next(number.span.end);
         let word = &self.text[unit.span.range()];
-        let is_unit = ["rows", "row"].iter().any(|name| word.eq_ignore_ascii_case(name));
+        let is_unit = ["rows", "row"]
+            .iter()
+            .any(|name| word.eq_ignore_ascii_case(name));
         let after = next(unit.span.end);
         let another = &self.text[next(after.span.end).span.range()];
-        let goes_on = after.kind == TokenKind::Mark(',') && another.starts_with(|c: char| c.is_ascii_digit());
+        let goes_on =
+            after.kind == TokenKind::Mark(',') && another.starts_with(|c: char| c.is_ascii_digit());
         number.kind == TokenKind::Word && is_unit && !goes_on
     }
 

@@ -14,8 +14,14 @@ pub fn attach(engine: &mut Engine, pipeline: usize, cells: &RecordBatch) -> Vec<
         Err(why) if rows <= 1 => vec![why],
         // Bisection finds the invalid cells; the others count.
         Err(_) => {
-            let halves = [cells.slice(0, rows / 2), cells.slice(rows / 2, rows - rows / 2)];
-            halves.iter().flat_map(|half| attach(engine, pipeline, half)).collect()
+            let halves = [
+                cells.slice(0, rows / 2),
+                cells.slice(rows / 2, rows - rows / 2),
+            ];
+            halves
+                .iter()
+                .flat_map(|half| attach(engine, pipeline, half))
+                .collect()
         }
     }
 }

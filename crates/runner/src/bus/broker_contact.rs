@@ -30,7 +30,12 @@ impl BrokerContact {
     /// Connected.
     pub fn new() -> BrokerContact {
         let now = Instant::now();
-        BrokerContact { heard: now, asked: now, state: ContactState::Near, notes: Vec::new() }
+        BrokerContact {
+            heard: now,
+            asked: now,
+            state: ContactState::Near,
+            notes: Vec::new(),
+        }
     }
 
     /// Notes the arrival of a record.

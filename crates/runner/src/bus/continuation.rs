@@ -41,14 +41,25 @@ impl RunContinuation {
             if plan.dataflow.pipelines.is_empty() {
                 let engine = Engine::worker(&dataflows[place], config.clone());
                 let schema = tuples::record_schema(engine.tuples().0);
-                ContinuedTopic { name: name.clone(), schema, begins: begins_ns }
+                ContinuedTopic {
+                    name: name.clone(),
+                    schema,
+                    begins: begins_ns,
+                }
             } else {
                 let schema = cells.cell_table(place).arrow(CellOrigin::Sent);
                 let begins = begins_ns.map(|ns| cells.promise_ms(place, ns));
-                ContinuedTopic { name: name.clone(), schema, begins }
+                ContinuedTopic {
+                    name: name.clone(),
+                    schema,
+                    begins,
+                }
             }
         };
-        RunContinuation { kafka: kafka.clone(), topics: topics.iter().enumerate().map(topic).collect() }
+        RunContinuation {
+            kafka: kafka.clone(),
+            topics: topics.iter().enumerate().map(topic).collect(),
+        }
     }
 
     /// Unsuitable partitions, among all or only the given one.
@@ -57,10 +68,19 @@ impl RunContinuation {
     /// `BusError::Unreachable` if the brokers do not answer in time.
     pub fn unfit(&self, there: &TopicAdmin, only: Option<i32>) -> Result<BTreeSet<i32>, BusError> {
         let mut unfit = BTreeSet::new();
-        for ContinuedTopic { name, schema, begins } in &self.topics {
+        for ContinuedTopic {
+            name,
+            schema,
+            begins,
+        } in &self.topics
+        {
             let last = lane_promises::last(&self.kafka, there, (name, schema), only)?;
             let is_fit = |promise: Option<i64>| matches!((promise, begins), (Some(last), Some(begins)) if last <= *begins);
-            unfit.extend(last.into_iter().filter(|(_, last)| !is_fit(*last)).map(|(partition, _)| partition));
+            unfit.extend(
+                last.into_iter()
+                    .filter(|(_, last)| !is_fit(*last))
+                    .map(|(partition, _)| partition),
+            );
         }
         Ok(unfit)
     }

@@ -143,11 +143,15 @@ impl BusFeed {
     }
 
     fn add_new(&mut self, found: Vec<(PartitionRange, TopicRecords)>) -> Result<(), BusError> {
-        found.into_iter().try_for_each(|(part, records)| self.add(part, records, true))
+        found
+            .into_iter()
+            .try_for_each(|(part, records)| self.add(part, records, true))
     }
 
     fn tell_progress(&mut self) {
-        let Some(progress) = self.progress.as_mut().filter(|progress| progress.is_due()) else { return };
+        let Some(progress) = self.progress.as_mut().filter(|progress| progress.is_due()) else {
+            return;
+        };
         let mut positions: BTreeMap<&str, Vec<Option<i64>>> = BTreeMap::new();
         for (number, part) in self.reader.parts().enumerate() {
             let at = positions.entry(&part.topic).or_default();
@@ -170,7 +174,10 @@ impl BusFeed {
         let lane = &mut self.lanes[number];
         let mut taken = 0;
         while taken < RECORDS {
-            match self.reader.next(lane.part, if taken == 0 { wait } else { Duration::ZERO })? {
+            match self
+                .reader
+                .next(lane.part, if taken == 0 { wait } else { Duration::ZERO })?
+            {
                 NextRecord::Record(record) => {
                     taken += 1;
                     self.counts.records += 1;
@@ -235,7 +242,9 @@ impl BusFeed {
                     if place == 0 {
                         self.counts.rows -= refused.len() as u64;
                         self.counts.malformed += refused.len() as u64;
-                        refused.into_iter().for_each(|why| self.problems.note(lane.place.as_str(), why));
+                        refused
+                            .into_iter()
+                            .for_each(|why| self.problems.note(lane.place.as_str(), why));
                     }
                     self.engine.make_room(out);
                 }
@@ -250,7 +259,8 @@ impl BusFeed {
         let is_past = self.reach == TopicReach::Past;
         let waited = |lane: &&BusLane| {
             let is_alive = lane.heard.is_some_and(|heard| heard.elapsed() < SILENCE);
-            lane.state == BusLaneState::Behind || (lane.state == BusLaneState::Going && (is_past || is_alive))
+            lane.state == BusLaneState::Behind
+                || (lane.state == BusLaneState::Going && (is_past || is_alive))
         };
         let mut least: BTreeMap<Option<usize>, i64> = BTreeMap::new();
         for lane in self.lanes.iter().filter(waited) {
@@ -263,12 +273,18 @@ impl BusFeed {
         self.late.mark(&mut self.engine, late);
         self.mark_limits(false);
         for (pipeline, promise) in &least {
-            self.late.come_to(if pipeline.is_some() { promise.saturating_mul(1_000_000) } else { *promise });
+            self.late.come_to(if pipeline.is_some() {
+                promise.saturating_mul(1_000_000)
+            } else {
+                *promise
+            });
             match pipeline {
                 Some(pipeline) => self.engine.keep_promise(*pipeline, *promise, out),
                 None => {
                     self.engine.advance(*promise, out);
-                    self.in_order.iter_mut().for_each(|held| held.release(*promise, out));
+                    self.in_order
+                        .iter_mut()
+                        .for_each(|held| held.release(*promise, out));
                 }
             }
         }
@@ -282,15 +298,17 @@ impl BusFeed {
         match self.reach {
             // Without active lanes the clock decides.
             TopicReach::Live(Some(until_ns)) if least.is_empty() => is_silent_beyond(until_ns),
-            TopicReach::Live(Some(until_ns)) => {
-                least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
-            }
+            TopicReach::Live(Some(until_ns)) => least
+                .iter()
+                .all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline)),
             _ => false,
         }
     }
 
     fn mark_limits(&mut self, last: bool) {
-        self.marks.iter_mut().for_each(|marks| marks.mark(&mut self.engine, &self.late, last));
+        self.marks
+            .iter_mut()
+            .for_each(|marks| marks.mark(&mut self.engine, &self.late, last));
     }
 
     fn step(&mut self, out: &mut dyn OutputConsumer) -> Result<MonitorProgress, BusError> {
@@ -306,7 +324,12 @@ impl BusFeed {
             BusLaneState::Going => is_past,
             BusLaneState::Over => false,
         };
-        let behind = self.lanes.iter().enumerate().filter(first).min_by_key(|(_, lane)| lane.promise);
+        let behind = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(first)
+            .min_by_key(|(_, lane)| lane.promise);
         match (behind, self.reach) {
             (Some((number, _)), _) => {
                 if self.take(number, PATIENCE, out)? {
@@ -333,13 +356,19 @@ impl BusFeed {
                 }
             }
         }
-        Ok(if self.advance(out) { MonitorProgress::Done } else { MonitorProgress::Going })
+        Ok(if self.advance(out) {
+            MonitorProgress::Done
+        } else {
+            MonitorProgress::Going
+        })
     }
 }
 
 /// Whether a lane active at this time would have written by now.
 fn is_silent_beyond(ns: i64) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let until = Duration::from_nanos(u64::try_from(ns).unwrap_or(0)).saturating_add(SILENCE);
     now >= until
 }
@@ -375,7 +404,10 @@ impl TupleFeed for BusFeed {
     }
 
     fn come_to_the_end(&mut self) -> Result<(), String> {
-        let found = self.growing.as_mut().map_or(Ok(Vec::new()), |growing| growing.more(&self.engine));
+        let found = self
+            .growing
+            .as_mut()
+            .map_or(Ok(Vec::new()), |growing| growing.more(&self.engine));
         let rest = found.and_then(|found| {
             self.add_new(found)?;
             self.reader.of_the_rest()
@@ -399,7 +431,10 @@ impl TupleFeed for BusFeed {
 
     fn fed(&self) -> FedInput {
         let hurried = self.in_order.as_ref().map_or(0, TupleOrderer::hurried);
-        FedInput::Published(PublishedInput { hurried, ..self.counts })
+        FedInput::Published(PublishedInput {
+            hurried,
+            ..self.counts
+        })
     }
 
     fn notes(&mut self) -> Vec<String> {

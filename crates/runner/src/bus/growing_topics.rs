@@ -26,7 +26,12 @@ impl GrowingTopics {
     /// Watches topics whose partitions in `read` are already read. `there` is queried every few seconds, synchronously.
     #[must_use]
     pub fn new(there: TopicAdmin, read: Vec<(String, i32)>, records: Recognise) -> GrowingTopics {
-        GrowingTopics { there, read, records, looked: Instant::now() }
+        GrowingTopics {
+            there,
+            read,
+            records,
+            looked: Instant::now(),
+        }
     }
 
     /// Whether a check is due.
@@ -38,19 +43,28 @@ impl GrowingTopics {
     ///
     /// # Errors
     /// `BusError` if no broker answers; the call may be repeated.
-    pub fn more(&mut self, engine: &Engine) -> Result<Vec<(PartitionRange, TopicRecords)>, BusError> {
+    pub fn more(
+        &mut self,
+        engine: &Engine,
+    ) -> Result<Vec<(PartitionRange, TopicRecords)>, BusError> {
         self.looked = Instant::now();
         let mut more = Vec::new();
         for (topic, known) in &self.read {
             for partition in *known..self.there.partitions(topic)?.unwrap_or(*known) {
-                let part =
-                    PartitionRange { topic: topic.clone(), partition, from: 0, until: PartitionEnd::Forever };
+                let part = PartitionRange {
+                    topic: topic.clone(),
+                    partition,
+                    from: 0,
+                    until: PartitionEnd::Forever,
+                };
                 more.push((part, (self.records)(topic, engine)));
             }
         }
         for (part, _) in &more {
             let known = self.read.iter_mut().find(|(topic, _)| *topic == part.topic);
-            known.into_iter().for_each(|(_, known)| *known = part.partition + 1);
+            known
+                .into_iter()
+                .for_each(|(_, known)| *known = part.partition + 1);
         }
         Ok(more)
     }

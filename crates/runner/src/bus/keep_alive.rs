@@ -48,23 +48,32 @@ impl TopicKeepAlive {
         sources: &[AwakeTopic],
     ) -> Result<TopicKeepAlive, BusError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let config = ProducerConfig { linger: Duration::ZERO, ..ProducerConfig::default() };
+        let config = ProducerConfig {
+            linger: Duration::ZERO,
+            ..ProducerConfig::default()
+        };
         let mut producer = Producer::new(kafka, config, stop.clone())?;
         let mut beats = Vec::new();
         for source in sources {
             let last = lane_promises::last(kafka, there, (&source.topic, &source.schema), None)?;
-            let furthest =
-                last.into_iter().filter_map(|(partition, promise)| Some((promise?, partition))).max();
+            let furthest = last
+                .into_iter()
+                .filter_map(|(partition, promise)| Some((promise?, partition)))
+                .max();
             if let Some((promise, partition)) = furthest {
                 let target = producer.target(&source.topic, partition);
                 beats.push((target, source.schema.clone(), promise, source.millisecond));
             }
         }
         let mut write = move |producer: &Producer| {
-            beats.iter_mut().try_for_each(|(target, schema, promise, millisecond)| {
-                *promise = promise.saturating_add(*millisecond);
-                producer.send_all(*target, &beat(schema, *promise)).map(drop)
-            })
+            beats
+                .iter_mut()
+                .try_for_each(|(target, schema, promise, millisecond)| {
+                    *promise = promise.saturating_add(*millisecond);
+                    producer
+                        .send_all(*target, &beat(schema, *promise))
+                        .map(drop)
+                })
         };
         write(&producer)?;
         producer.flush(ANSWER)?;
@@ -80,7 +89,10 @@ impl TopicKeepAlive {
                 std::thread::sleep(LOOK);
             }
         };
-        let thread = std::thread::Builder::new().name("waking".into()).spawn(keep).ok();
+        let thread = std::thread::Builder::new()
+            .name("waking".into())
+            .spawn(keep)
+            .ok();
         std::thread::sleep(NOTICED);
         Ok(TopicKeepAlive { stop, thread })
     }
@@ -96,7 +108,11 @@ impl Drop for TopicKeepAlive {
 /// A record with a promise and no row.
 fn beat(schema: &SchemaRef, promise: i64) -> AvroRecords {
     let first: ArrayRef = Arc::new(Int64Array::from(vec![promise]));
-    let others = schema.fields().iter().skip(1).map(|field| new_null_array(field.data_type(), 1));
+    let others = schema
+        .fields()
+        .iter()
+        .skip(1)
+        .map(|field| new_null_array(field.data_type(), 1));
     let columns = std::iter::once(first).chain(others).collect();
     let row = RecordBatch::try_new(schema.clone(), columns).expect("columns of the schema");
     let mut records = AvroRecords::default();

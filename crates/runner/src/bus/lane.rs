@@ -57,7 +57,9 @@ impl TopicRecords {
     pub fn pipelines(&self) -> Vec<Option<usize>> {
         match self {
             TopicRecords::Tuples(..) => vec![None],
-            TopicRecords::Cells(pipelines, _) => pipelines.iter().map(|pipeline| Some(*pipeline)).collect(),
+            TopicRecords::Cells(pipelines, _) => {
+                pipelines.iter().map(|pipeline| Some(*pipeline)).collect()
+            }
         }
     }
 }
@@ -68,7 +70,8 @@ pub fn within(cells: &RecordBatch, bounds: TimeBounds) -> RecordBatch {
         return cells.clone();
     }
     let times = cells["et_ms"].as_primitive::<Int64Type>();
-    let is_within = |time: Option<i64>| time.is_some_and(|ms| bounds.contains(ms.saturating_mul(1_000_000)));
+    let is_within =
+        |time: Option<i64>| time.is_some_and(|ms| bounds.contains(ms.saturating_mul(1_000_000)));
     let chosen: BooleanArray = times.iter().map(|time| Some(is_within(time))).collect();
     filter_record_batch(cells, &chosen).expect("a word for each row")
 }
@@ -94,13 +97,34 @@ mod tests {
     #[test]
     fn cells_within_a_period_are_kept() {
         let times = |bounds| {
-            let cells = within(&cells(&[Some(9), Some(10), None, Some(19), Some(20)]), bounds);
+            let cells = within(
+                &cells(&[Some(9), Some(10), None, Some(19), Some(20)]),
+                bounds,
+            );
             told(&cells, "et_ms").collect::<Vec<_>>()
         };
         let ms = |ms: i64| Some(ms * 1_000_000);
-        assert_eq!(times(TimeBounds { since_ns: ms(10), until_ns: ms(20) }), [10, 19]);
-        assert_eq!(times(TimeBounds { since_ns: ms(10), until_ns: None }), [10, 19, 20]);
-        assert_eq!(times(TimeBounds { since_ns: None, until_ns: ms(10) }), [9]);
+        assert_eq!(
+            times(TimeBounds {
+                since_ns: ms(10),
+                until_ns: ms(20)
+            }),
+            [10, 19]
+        );
+        assert_eq!(
+            times(TimeBounds {
+                since_ns: ms(10),
+                until_ns: None
+            }),
+            [10, 19, 20]
+        );
+        assert_eq!(
+            times(TimeBounds {
+                since_ns: None,
+                until_ns: ms(10)
+            }),
+            [9]
+        );
     }
 
     /// Without a period, rows without a time are kept, too.
@@ -108,12 +132,28 @@ mod tests {
     fn all_cells_are_kept_without_a_period() {
         let all = cells(&[Some(1), None]);
         assert_eq!(within(&all, TimeBounds::default()).num_rows(), 2);
-        assert_eq!(within(&all, TimeBounds { since_ns: Some(i64::MIN), until_ns: None }).num_rows(), 1);
+        assert_eq!(
+            within(
+                &all,
+                TimeBounds {
+                    since_ns: Some(i64::MIN),
+                    until_ns: None
+                }
+            )
+            .num_rows(),
+            1
+        );
     }
 
     #[test]
     fn the_farthest_times_do_not_overflow() {
-        let bounds = TimeBounds { since_ns: Some(0), until_ns: Some(i64::MAX) };
-        assert_eq!(within(&cells(&[Some(i64::MAX), Some(i64::MIN)]), bounds).num_rows(), 0);
+        let bounds = TimeBounds {
+            since_ns: Some(0),
+            until_ns: Some(i64::MAX),
+        };
+        assert_eq!(
+            within(&cells(&[Some(i64::MAX), Some(i64::MIN)]), bounds).num_rows(),
+            0
+        );
     }
 }

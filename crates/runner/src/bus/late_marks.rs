@@ -13,7 +13,10 @@ pub struct LateMarks {
 impl LateMarks {
     /// Without late items.
     pub fn new() -> LateMarks {
-        LateMarks { marked: 0, come_ns: i64::MIN }
+        LateMarks {
+            marked: 0,
+            come_ns: i64::MIN,
+        }
     }
 
     /// Advances event time.
@@ -36,7 +39,11 @@ impl LateMarks {
         if times > 0 {
             let lateness_ns = engine.lateness_ns().iter().copied().max().unwrap_or(0);
             let from_ns = self.come_ns.saturating_sub(lateness_ns);
-            engine.add_limited(LimitedStretch { from_ns, to_ns: self.come_ns, times });
+            engine.add_limited(LimitedStretch {
+                from_ns,
+                to_ns: self.come_ns,
+                times,
+            });
         }
     }
 }

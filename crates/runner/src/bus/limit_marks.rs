@@ -30,7 +30,12 @@ impl LimitMarks {
     /// Limits of the publishers to `topics` within `bounds`, from an open log.
     #[must_use]
     pub fn new(lanes: LaneLogReader, topics: Vec<String>, bounds: TimeBounds) -> LimitMarks {
-        LimitMarks { lanes, topics, bounds, marked: BTreeMap::new() }
+        LimitMarks {
+            lanes,
+            topics,
+            bounds,
+            marked: BTreeMap::new(),
+        }
     }
 
     /// Ignores limits reported so far: they concern tuples and cells published before.
@@ -44,15 +49,32 @@ impl LimitMarks {
 
     /// Marks the limits reported since the last call; before the `last` windows are emitted, waits for entries that the brokers have.
     pub fn mark(&mut self, engine: &mut Engine, late: &LateMarks, last: bool) {
-        let read = if last { self.lanes.read_all(LAST) } else { self.lanes.read(Duration::ZERO) };
+        let read = if last {
+            self.lanes.read_all(LAST)
+        } else {
+            self.lanes.read(Duration::ZERO)
+        };
         // Publishers end if the log is unreadable, and report it.
         let Ok(log) = read else { return };
         for (lane, limits) in new(log, &self.topics, &self.marked) {
             let times = limits.times - self.marked.get(&lane).map_or(0, |marked| marked.times);
-            let is_within = self.bounds.since_ns.is_none_or(|since| limits.to_ns >= since)
-                && self.bounds.until_ns.is_none_or(|until| limits.from_ns < until);
+            let is_within = self
+                .bounds
+                .since_ns
+                .is_none_or(|since| limits.to_ns >= since)
+                && self
+                    .bounds
+                    .until_ns
+                    .is_none_or(|until| limits.from_ns < until);
             if is_within {
-                late.limit(engine, LimitedStretch { from_ns: limits.from_ns, to_ns: limits.to_ns, times });
+                late.limit(
+                    engine,
+                    LimitedStretch {
+                        from_ns: limits.from_ns,
+                        to_ns: limits.to_ns,
+                        times,
+                    },
+                );
             }
             self.marked.insert(lane, limits);
         }
@@ -65,9 +87,15 @@ fn new(
     topics: &[String],
     marked: &BTreeMap<String, LimitPeriod>,
 ) -> Vec<(String, LimitPeriod)> {
-    let lanes = topics.iter().flat_map(|topic| log.of_topic(topic, log.last_ms()));
+    let lanes = topics
+        .iter()
+        .flat_map(|topic| log.of_topic(topic, log.last_ms()));
     let limits = lanes.filter_map(|(known, _)| Some((&known.entry.lane, known.entry.limited?)));
-    let is_new =
-        |(lane, limits): &(&String, LimitPeriod)| marked.get(*lane).is_none_or(|of| of.times < limits.times);
-    limits.filter(is_new).map(|(lane, limits)| (lane.clone(), limits)).collect()
+    let is_new = |(lane, limits): &(&String, LimitPeriod)| {
+        marked.get(*lane).is_none_or(|of| of.times < limits.times)
+    };
+    limits
+        .filter(is_new)
+        .map(|(lane, limits)| (lane.clone(), limits))
+        .collect()
 }

@@ -134,7 +134,13 @@ impl MergedFeed {
             read.push(if engine.gives_tuples() {
                 MergedTopic::of_tuples(dataflow, &engine, name, part)
             } else {
-                MergedTopic::of_cells(engine.cell_table(pipeline), merges.origin, pipeline, name, part)
+                MergedTopic::of_cells(
+                    engine.cell_table(pipeline),
+                    merges.origin,
+                    pipeline,
+                    name,
+                    part,
+                )
             });
         }
         let counts = PublishedInput::default();
@@ -167,7 +173,10 @@ impl MergedFeed {
                     self.counts.bytes += record.payload().len() as u64;
                     if let Err(why) = topic.decoder.push(record.payload()) {
                         self.counts.malformed += 1;
-                        self.problems.note(format!("topic {}, offset {}", topic.name, record.offset()), why);
+                        self.problems.note(
+                            format!("topic {}, offset {}", topic.name, record.offset()),
+                            why,
+                        );
                     }
                 }
                 NextRecord::Nothing | NextRecord::CaughtUp => break,
@@ -198,17 +207,27 @@ impl MergedFeed {
                         self.counts.rows += (rows.num_rows() - refused.len()) as u64;
                         self.counts.malformed += refused.len() as u64;
                         let place = format!("topic {}", topic.name);
-                        refused.into_iter().for_each(|why| self.problems.note(place.as_str(), why));
+                        refused
+                            .into_iter()
+                            .for_each(|why| self.problems.note(place.as_str(), why));
                     }
                     self.engine.make_room(out);
                     self.engine.keep_promise(*pipeline, end_ms - 1, out);
                 }
                 MergedContent::Tuples(schema, fields) => {
-                    let tuples: Vec<Batch> =
-                        rows.iter().map(|rows| topic::tuples(rows, schema, fields)).collect();
+                    let tuples: Vec<Batch> = rows
+                        .iter()
+                        .map(|rows| topic::tuples(rows, schema, fields))
+                        .collect();
                     self.counts.rows += tuples.iter().map(Batch::rows).sum::<usize>() as u64;
                     let watermark_ns = end_ms.saturating_mul(1_000_000);
-                    let mut give = |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns });
+                    let mut give = |batch| {
+                        out.take(EngineOutput {
+                            pipeline: None,
+                            batch,
+                            watermark_ns,
+                        })
+                    };
                     in_time_order(tuples, &mut give);
                 }
             }
@@ -241,9 +260,15 @@ impl MergedFeed {
         }
         let waiting: usize = self.topics.iter().map(|topic| topic.waiting).sum();
         if waiting > self.waiting_max {
-            let flag = if self.engine.gives_tuples() { "--results-bytes-max" } else { "--window-bytes-max" };
-            let why =
-                format!("more than {} bytes wait for the rest of their panes ({flag})", self.waiting_max);
+            let flag = if self.engine.gives_tuples() {
+                "--results-bytes-max"
+            } else {
+                "--window-bytes-max"
+            };
+            let why = format!(
+                "more than {} bytes wait for the rest of their panes ({flag})",
+                self.waiting_max
+            );
             self.problems.end("Flink", why);
             return Ok(MonitorProgress::Done);
         }
@@ -315,7 +340,10 @@ impl TupleFeed for MergedFeed {
     }
 
     fn fed(&self) -> FedInput {
-        FedInput::Published(PublishedInput { late: self.job.late(), ..self.counts })
+        FedInput::Published(PublishedInput {
+            late: self.job.late(),
+            ..self.counts
+        })
     }
 
     fn notes(&mut self) -> Vec<String> {
@@ -333,9 +361,13 @@ impl MergedFeed {
     fn close(&mut self, out: &mut dyn OutputConsumer) {
         let missing: usize = self.topics.iter().map(MergedTopic::missing).sum();
         if missing > 0 && self.problems.is_empty() {
-            self.problems.end("Flink", format!("{missing} panes arrived incomplete; the result lacks them"));
+            self.problems.end(
+                "Flink",
+                format!("{missing} panes arrived incomplete; the result lacks them"),
+            );
         }
-        self.marks.mark(&mut self.engine, &self.late, self.contact.away().is_none());
+        self.marks
+            .mark(&mut self.engine, &self.late, self.contact.away().is_none());
         self.engine.finish(out);
     }
 }

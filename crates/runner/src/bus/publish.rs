@@ -88,10 +88,23 @@ impl PublishRun {
         feedback: Option<PublishFeedback>,
     ) -> io::Result<PublishRun> {
         let started = Instant::now();
-        let windows = WindowEmission::HandedOn { open_every_ns: crate::OPEN_EVERY_NS };
-        let ceiling = feedback.as_ref().map_or_else(RateCeiling::default, PublishFeedback::ceiling);
-        let config = JobConfig { windows, ceiling, ..config.clone() };
-        let job = Box::new(MonitorJob::start_several(&plan.monitor, dataflows, &config, input)?);
+        let windows = WindowEmission::HandedOn {
+            open_every_ns: crate::OPEN_EVERY_NS,
+        };
+        let ceiling = feedback
+            .as_ref()
+            .map_or_else(RateCeiling::default, PublishFeedback::ceiling);
+        let config = JobConfig {
+            windows,
+            ceiling,
+            ..config.clone()
+        };
+        let job = Box::new(MonitorJob::start_several(
+            &plan.monitor,
+            dataflows,
+            &config,
+            input,
+        )?);
         let out = PublishOutput {
             producer,
             what,
@@ -109,7 +122,14 @@ impl PublishRun {
             rows: 0,
             failed: None,
         };
-        Ok(PublishRun { job, out, feedback, limited: 0, told: started, started })
+        Ok(PublishRun {
+            job,
+            out,
+            feedback,
+            limited: 0,
+            told: started,
+            started,
+        })
     }
 
     /// Publishes to its own partition until the input ends, or `stop` is set if the source does not observe it. Calls
@@ -129,8 +149,16 @@ impl PublishRun {
             lane.check()?;
             if let Some(feedback) = &mut self.feedback {
                 let job = &self.job;
-                let rates = || job.readings().iter().map(|reading| reading.sample_rate).fold(0.0, f64::max);
-                feedback.look(&self.out.producer, rates).into_iter().for_each(&mut *changed);
+                let rates = || {
+                    job.readings()
+                        .iter()
+                        .map(|reading| reading.sample_rate)
+                        .fold(0.0, f64::max)
+                };
+                feedback
+                    .look(&self.out.producer, rates)
+                    .into_iter()
+                    .for_each(&mut *changed);
             }
             if stop.is_some_and(StopSignal::is_asked) {
                 self.job.stop();
@@ -150,7 +178,11 @@ impl PublishRun {
                 self.out.beat();
                 if let Some(frames) = &mut told {
                     frames.come_to(Timestamp(self.out.watermark_ns), self.job.capture_loss());
-                    frames.report(ReportPart::default(), self.job.take_lost(), self.job.take_limited());
+                    frames.report(
+                        ReportPart::default(),
+                        self.job.take_lost(),
+                        self.job.take_limited(),
+                    );
                 }
             }
             if let Some(frames) = &mut told {
@@ -169,10 +201,20 @@ impl PublishRun {
 
     /// Publishes new limits before the promise by which readers close windows, at a limited rate.
     fn tell_limits(&mut self, lane: &ClaimedLane, is_last: bool) {
-        let Some(limited) = self.job.limited().filter(|limited| limited.times > self.limited) else { return };
+        let Some(limited) = self
+            .job
+            .limited()
+            .filter(|limited| limited.times > self.limited)
+        else {
+            return;
+        };
         if is_last || self.limited == 0 || self.told.elapsed() >= LIMITS_EVERY {
             (self.limited, self.told) = (limited.times, Instant::now());
-            lane.limit(LimitPeriod { from_ns: limited.from_ns, to_ns: limited.to_ns, times: limited.times });
+            lane.limit(LimitPeriod {
+                from_ns: limited.from_ns,
+                to_ns: limited.to_ns,
+                times: limited.times,
+            });
         }
     }
 
@@ -202,11 +244,23 @@ impl PublishRun {
 
 impl TakeRows for PublishOutput {
     fn take(&mut self, output: EngineOutput, _: &CollectorLanes) {
-        let PublishedContent::Tuples(targets) = &self.what else { return };
+        let PublishedContent::Tuples(targets) = &self.what else {
+            return;
+        };
         let rows = &output.batch;
         let is_of = |engine: &Engine| engine.tuples().0.name == rows.schema().name;
-        let Some(target) = self.engines.iter().position(is_of).map(|input| targets[input]) else { return };
-        let promise = LanePromise { before: self.promised_ns(), after: self.promised_ns() };
+        let Some(target) = self
+            .engines
+            .iter()
+            .position(is_of)
+            .map(|input| targets[input])
+        else {
+            return;
+        };
+        let promise = LanePromise {
+            before: self.promised_ns(),
+            after: self.promised_ns(),
+        };
         let replicates = self.is_sampled.then(|| replicates(rows));
         let records = tuples::to_records(rows, promise, replicates.as_ref());
         self.rows += rows.rows() as u64;
@@ -230,7 +284,9 @@ impl PublishOutput {
 
     /// Publishes the cells of parts of windows.
     fn tell(&mut self, windows: &PartialResultSet) {
-        let PublishedContent::Cells(targets) = &self.what else { return };
+        let PublishedContent::Cells(targets) = &self.what else {
+            return;
+        };
         let targets = targets.clone();
         for partial in windows.each() {
             let cells = self.engines[0].cells(partial, self.promised_ns());
@@ -274,7 +330,8 @@ impl PublishOutput {
             return;
         }
         self.records.clear();
-        avro::encode(rows, &mut self.records).expect("tuples and cells have types that have a form");
+        avro::encode(rows, &mut self.records)
+            .expect("tuples and cells have types that have a form");
         self.said = Instant::now();
         self.failed = self.producer.send_all(target, &self.records).err();
     }

@@ -23,7 +23,8 @@ impl RecordProblems {
 
     /// Notes an early end of reading.
     pub fn end(&mut self, place: &str, why: impl ToString) {
-        self.end.get_or_insert_with(|| (place.to_owned(), why.to_string()));
+        self.end
+            .get_or_insert_with(|| (place.to_owned(), why.to_string()));
     }
 
     /// Whether there were no problems.
@@ -33,7 +34,9 @@ impl RecordProblems {
 
     /// Reason of an early end, if any.
     pub fn cut_short(&self) -> Option<String> {
-        self.end.as_ref().map(|(place, why)| format!("{place}: {why}"))
+        self.end
+            .as_ref()
+            .map(|(place, why)| format!("{place}: {why}"))
     }
 
     /// Errors for the summary.
@@ -55,11 +58,16 @@ mod tests {
     #[test]
     fn the_first_problems_are_reported() {
         let mut problems = RecordProblems::default();
-        assert!(problems.is_empty() && problems.cut_short().is_none() && problems.told().is_empty());
+        assert!(
+            problems.is_empty() && problems.cut_short().is_none() && problems.told().is_empty()
+        );
         (0..100).for_each(|n| problems.note(format!("partition {n}"), "no Avro"));
         let told = problems.told();
         assert_eq!(told.len(), TOLD_MAX);
-        assert_eq!((&*told[0].path, &*told[0].text), ("partition 0", "partition 0: no Avro"));
+        assert_eq!(
+            (&*told[0].path, &*told[0].text),
+            ("partition 0", "partition 0: no Avro")
+        );
         assert!(!problems.is_empty() && problems.cut_short().is_none());
     }
 
@@ -70,8 +78,14 @@ mod tests {
         (0..TOLD_MAX).for_each(|_| problems.note("partition 1", "no Avro"));
         problems.end("partition 2", "it was deleted");
         problems.end("partition 3", "no broker");
-        assert_eq!(problems.cut_short().as_deref(), Some("partition 2: it was deleted"));
+        assert_eq!(
+            problems.cut_short().as_deref(),
+            Some("partition 2: it was deleted")
+        );
         let told = problems.told();
-        assert_eq!((told.len(), &*told[TOLD_MAX].text), (TOLD_MAX + 1, "partition 2: it was deleted"));
+        assert_eq!(
+            (told.len(), &*told[TOLD_MAX].text),
+            (TOLD_MAX + 1, "partition 2: it was deleted")
+        );
     }
 }

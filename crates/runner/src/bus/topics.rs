@@ -15,7 +15,11 @@ pub fn configured(config: &EngineConfig, monitor: &MonitorSpec) -> EngineConfig 
         SampleMode::Fraction(share) => share,
         SampleMode::All | SampleMode::Auto => 1.0,
     };
-    EngineConfig { sample, sample_seed: SAMPLE_SEED, ..config.clone() }
+    EngineConfig {
+        sample,
+        sample_seed: SAMPLE_SEED,
+        ..config.clone()
+    }
 }
 
 /// Settings of created topics: a pane in one record may exceed the brokers' default limit.
@@ -34,7 +38,10 @@ pub fn tuples(schema: &Schema) -> String {
 #[must_use]
 pub fn cells(monitor: &MonitorSpec, dataflow: &Dataflow, pipeline: usize) -> String {
     let config = &configured(&EngineConfig::default(), monitor);
-    let beside = format!("{:?} {:?} {:?}", monitor.clients, monitor.servers, monitor.sample);
+    let beside = format!(
+        "{:?} {:?} {:?}",
+        monitor.clients, monitor.servers, monitor.sample
+    );
     format!(
         "netalytics.cells.v1.{}",
         stream::cells::fingerprint(dataflow, pipeline, config, beside.as_bytes())
@@ -95,13 +102,25 @@ mod tests {
 
     #[test]
     fn readers_and_publishers_sample_alike() {
-        let config = EngineConfig { sample: 0.1, sample_seed: 99, ..EngineConfig::default() };
-        for (sample, expected) in
-            [(SampleMode::All, 1.0), (SampleMode::Auto, 1.0), (SampleMode::Fraction(0.25), 0.25)]
-        {
-            let monitor = MonitorSpec { sample, ..MonitorSpec::default() };
+        let config = EngineConfig {
+            sample: 0.1,
+            sample_seed: 99,
+            ..EngineConfig::default()
+        };
+        for (sample, expected) in [
+            (SampleMode::All, 1.0),
+            (SampleMode::Auto, 1.0),
+            (SampleMode::Fraction(0.25), 0.25),
+        ] {
+            let monitor = MonitorSpec {
+                sample,
+                ..MonitorSpec::default()
+            };
             let configured = configured(&config, &monitor);
-            assert_eq!((configured.sample, configured.sample_seed), (expected, SAMPLE_SEED));
+            assert_eq!(
+                (configured.sample, configured.sample_seed),
+                (expected, SAMPLE_SEED)
+            );
         }
     }
 

@@ -24,7 +24,13 @@ impl OutputConsumer for TupleOrderer {
 impl TupleOrderer {
     /// `bytes_max`: limit of waiting tuples; beyond it the older half is released.
     pub fn new(bytes_max: usize) -> TupleOrderer {
-        TupleOrderer { held: Vec::new(), bytes: 0, bytes_max, watermark_ns: i64::MIN, hurried: 0 }
+        TupleOrderer {
+            held: Vec::new(),
+            bytes: 0,
+            bytes_max,
+            watermark_ns: i64::MIN,
+            hurried: 0,
+        }
     }
 
     /// Number of tuples released early.
@@ -34,7 +40,11 @@ impl TupleOrderer {
 
     /// Releases tuples older than `watermark_ns`; no older ones follow.
     pub fn release(&mut self, watermark_ns: i64, out: &mut dyn OutputConsumer) {
-        let before = if self.bytes > self.bytes_max { self.middle().max(watermark_ns) } else { watermark_ns };
+        let before = if self.bytes > self.bytes_max {
+            self.middle().max(watermark_ns)
+        } else {
+            watermark_ns
+        };
         self.watermark_ns = watermark_ns;
         let mut ready = Vec::new();
         let mut held = Vec::new();
@@ -44,15 +54,24 @@ impl TupleOrderer {
                 continue;
             }
             let ends = batch.i64(common::TS_END);
-            self.hurried +=
-                ends.values().iter().filter(|end| (watermark_ns..before).contains(end)).count() as u64;
+            self.hurried += ends
+                .values()
+                .iter()
+                .filter(|end| (watermark_ns..before).contains(end))
+                .count() as u64;
             let (early, late) = split_at_time(&batch, before);
             ready.extend((early.rows() > 0).then_some(early));
             held.extend((late.rows() > 0).then_some(late));
         }
         self.bytes = held.iter().map(Batch::bytes).sum();
         self.held = held;
-        in_time_order(ready, &mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }));
+        in_time_order(ready, &mut |batch| {
+            out.take(EngineOutput {
+                pipeline: None,
+                batch,
+                watermark_ns,
+            })
+        });
     }
 
     /// Releases all of them, because nothing is waited for.
@@ -60,16 +79,30 @@ impl TupleOrderer {
         let all = std::mem::take(&mut self.held);
         let watermark_ns = self.watermark_ns;
         self.bytes = 0;
-        in_time_order(all, &mut |batch| out.take(EngineOutput { pipeline: None, batch, watermark_ns }));
+        in_time_order(all, &mut |batch| {
+            out.take(EngineOutput {
+                pipeline: None,
+                batch,
+                watermark_ns,
+            })
+        });
     }
 
     /// Median time of the waiting tuples.
     fn middle(&self) -> i64 {
-        let timed = self.held.iter().filter(|batch| batch.column(common::TS_END).is_some());
-        let mut ends: Vec<i64> =
-            timed.flat_map(|batch| batch.i64(common::TS_END).values().to_vec()).collect();
+        let timed = self
+            .held
+            .iter()
+            .filter(|batch| batch.column(common::TS_END).is_some());
+        let mut ends: Vec<i64> = timed
+            .flat_map(|batch| batch.i64(common::TS_END).values().to_vec())
+            .collect();
         let middle = ends.len() / 2;
-        if ends.is_empty() { i64::MIN } else { ends.select_nth_unstable(middle).1.saturating_add(1) }
+        if ends.is_empty() {
+            i64::MIN
+        } else {
+            ends.select_nth_unstable(middle).1.saturating_add(1)
+        }
     }
 }
 
@@ -89,7 +122,11 @@ mod tests {
             writer.i64(common::TS_END, *end);
             writer.end_row();
         }
-        EngineOutput { pipeline: None, batch: writer.finish(), watermark_ns: 0 }
+        EngineOutput {
+            pipeline: None,
+            batch: writer.finish(),
+            watermark_ns: 0,
+        }
     }
 
     #[test]
@@ -99,7 +136,9 @@ mod tests {
         held.take(tuples(&[1, 5, 7]));
         held.take(tuples(&[2, 3, 9]));
         let told = |out: &[EngineOutput]| -> Vec<i64> {
-            out.iter().flat_map(|output| output.batch.i64(common::TS_END).values().to_vec()).collect()
+            out.iter()
+                .flat_map(|output| output.batch.i64(common::TS_END).values().to_vec())
+                .collect()
         };
         held.release(1, &mut out);
         assert!(out.is_empty());
@@ -124,7 +163,9 @@ mod tests {
     }
 
     fn ends(out: &[EngineOutput]) -> Vec<i64> {
-        out.iter().flat_map(|output| output.batch.i64(common::TS_END).values().to_vec()).collect()
+        out.iter()
+            .flat_map(|output| output.batch.i64(common::TS_END).values().to_vec())
+            .collect()
     }
 
     #[test]
@@ -133,7 +174,10 @@ mod tests {
         held.take(tuples(&[1, 8]));
         held.release(5, &mut out);
         held.release_all(&mut out);
-        let seen: Vec<_> = out.iter().map(|of| (of.pipeline, of.watermark_ns)).collect();
+        let seen: Vec<_> = out
+            .iter()
+            .map(|of| (of.pipeline, of.watermark_ns))
+            .collect();
         assert_eq!(seen, [(None, 5), (None, 5)]);
         assert_eq!(ends(&out), [1, 8]);
     }
@@ -143,7 +187,10 @@ mod tests {
         let (mut held, mut out) = (TupleOrderer::new(0), Vec::new());
         held.take(tuples(&[1, 2, 3]));
         held.release(4, &mut out);
-        assert_eq!((ends(&out), held.hurried(), held.bytes), (vec![1, 2, 3], 0, 0));
+        assert_eq!(
+            (ends(&out), held.hurried(), held.bytes),
+            (vec![1, 2, 3], 0, 0)
+        );
         held.release(9, &mut out);
         assert_eq!((out.len(), held.hurried()), (1, 0));
     }
@@ -158,6 +205,10 @@ mod tests {
         held.take(tuples(&[i64::MAX]));
         out.clear();
         held.release(8, &mut out);
-        assert_eq!((ends(&out), held.hurried()), (vec![i64::MAX], 5), "the last time is no overflow");
+        assert_eq!(
+            (ends(&out), held.hurried()),
+            (vec![i64::MAX], 5),
+            "the last time is no overflow"
+        );
     }
 }

@@ -10,18 +10,43 @@ use wire::DecodeError;
 pub type Counts = Vec<(&'static str, u64)>;
 
 pub fn filtered(a: &PacketAccounting) -> Counts {
-    let monitor::accounting::FilterCounts { address, direction, tap, early } = a.filtered;
-    vec![("address", address), ("direction", direction), ("tap", tap), ("early", early)]
+    let monitor::accounting::FilterCounts {
+        address,
+        direction,
+        tap,
+        early,
+    } = a.filtered;
+    vec![
+        ("address", address),
+        ("direction", direction),
+        ("tap", tap),
+        ("early", early),
+    ]
 }
 
 pub fn tap_counts(taps: &stream::TapCounts) -> Counts {
-    let stream::TapCounts { joined, client_only, server_only, unkept } = *taps;
-    vec![("joined", joined), ("client_only", client_only), ("server_only", server_only), ("unkept", unkept)]
+    let stream::TapCounts {
+        joined,
+        client_only,
+        server_only,
+        unkept,
+    } = *taps;
+    vec![
+        ("joined", joined),
+        ("client_only", client_only),
+        ("server_only", server_only),
+        ("unkept", unkept),
+    ]
 }
 
 pub fn fragments(a: &PacketAccounting) -> Counts {
-    let monitor::fragments::FragmentCounters { reassembled, incomplete, evicted, overlaps, malformed } =
-        a.fragments;
+    let monitor::fragments::FragmentCounters {
+        reassembled,
+        incomplete,
+        evicted,
+        overlaps,
+        malformed,
+    } = a.fragments;
     vec![
         ("reassembled", reassembled),
         ("incomplete", incomplete),
@@ -36,7 +61,10 @@ pub fn losses(source: &capture::SourceCounters) -> Counts {
 }
 
 pub fn undecodable(a: &PacketAccounting) -> Counts {
-    DecodeError::ALL.iter().map(|cause| (cause.name(), a.undecodable[*cause as usize])).collect()
+    DecodeError::ALL
+        .iter()
+        .map(|cause| (cause.name(), a.undecodable[*cause as usize]))
+        .collect()
 }
 
 /// Undecodable packets by the name of their protocol.

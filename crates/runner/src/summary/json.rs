@@ -5,8 +5,8 @@ use monitor::sampling_control::RateChange;
 use serde_json::{Map, Value, json};
 
 use super::counts::{
-    Counts, closed, filtered, flow_counts, fragments, parser_counts, protocols, stream_counts, tap_counts,
-    undecodable,
+    Counts, closed, filtered, flow_counts, fragments, parser_counts, protocols, stream_counts,
+    tap_counts, undecodable,
 };
 use super::{InputError, RunSummary, SUMMARY_FORMAT};
 use crate::limits;
@@ -24,7 +24,8 @@ impl RunSummary {
         flows.insert("cut_off".into(), a.cut_off.into());
         flows.insert("closed".into(), object(&closed(&a.flows)).into());
         let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
-        let stretch = |(start_ns, end_ns): &(i64, i64)| json!({"start_ns": start_ns, "end_ns": end_ns});
+        let stretch =
+            |(start_ns, end_ns): &(i64, i64)| json!({"start_ns": start_ns, "end_ns": end_ns});
         let silence = |s: &stream::EmptyWindows| json!({"windows": s.windows, "stretches": s.stretches.iter().map(stretch).collect::<Vec<_>>()});
         let mut value = json!({
             "query": self.query,
@@ -113,7 +114,15 @@ impl RunSummary {
 }
 
 fn change(change: &RateChange) -> Value {
-    let &RateChange { ts, worker, rate, backlog, lost, ceiling, copied } = change;
+    let &RateChange {
+        ts,
+        worker,
+        rate,
+        backlog,
+        lost,
+        ceiling,
+        copied,
+    } = change;
     json!({
         "ts": ts.0, "worker": worker, "rate": rate, "backlog": f64::from(backlog), "lost": lost, "ceiling": ceiling,
         "copied": copied,
@@ -121,5 +130,8 @@ fn change(change: &RateChange) -> Value {
 }
 
 fn object(counts: &Counts) -> Map<String, Value> {
-    counts.iter().map(|(name, n)| ((*name).to_owned(), Value::from(*n))).collect()
+    counts
+        .iter()
+        .map(|(name, n)| ((*name).to_owned(), Value::from(*n)))
+        .collect()
 }

@@ -10,8 +10,12 @@ use wire::{DecodeError, Timestamp, UnreadProtocol};
 use super::{InputError, RunSummary};
 
 fn summary() -> RunSummary {
-    let mut accounting =
-        PacketAccounting { received: 100, parsed: 90, tuples: 7, ..PacketAccounting::default() };
+    let mut accounting = PacketAccounting {
+        received: 100,
+        parsed: 90,
+        tuples: 7,
+        ..PacketAccounting::default()
+    };
     accounting.filtered.address = 6;
     accounting.undecodable[DecodeError::NotIp as usize] = 4;
     accounting.count_protocol(UnreadProtocol::EtherType(0x0806), 3);
@@ -29,7 +33,11 @@ fn summary() -> RunSummary {
             buffer_overflows: 2,
             ..Default::default()
         },
-        stream: stream::EngineCounters { tuples_in: 7, tuples_late: 1, ..Default::default() },
+        stream: stream::EngineCounters {
+            tuples_in: 7,
+            tuples_late: 1,
+            ..Default::default()
+        },
         silences: Vec::new(),
         rows: 6,
         seen: Some((Timestamp(1_000_000_000), Timestamp(2_500_000_000))),
@@ -90,7 +98,10 @@ fn limits_that_took_effect_are_named() {
         assert!(text.contains(line), "{line} in\n{text}");
     }
     let json: Value = serde_json::from_str(&summary.json()).expect("JSON");
-    assert_eq!(json["limits"]["flows"], json!({"flag": "--flows-max", "count": 5}));
+    assert_eq!(
+        json["limits"]["flows"],
+        json!({"flag": "--flows-max", "count": 5})
+    );
     assert_eq!(json["limits"]["joined_tuples"]["count"], json!(0));
 }
 
@@ -101,9 +112,14 @@ fn every_limit_has_its_counter() {
     summary.packets_kept = Some(Default::default());
     let value = summary.value();
     let known = |limit: &crate::limits::MemoryLimit| {
-        value.pointer(&format!("/{}", limit.counter.replace('.', "/"))).is_some()
+        value
+            .pointer(&format!("/{}", limit.counter.replace('.', "/")))
+            .is_some()
     };
-    let unknown: Vec<_> = crate::limits::LIMITS.iter().filter(|limit| !known(limit)).collect();
+    let unknown: Vec<_> = crate::limits::LIMITS
+        .iter()
+        .filter(|limit| !known(limit))
+        .collect();
     assert!(unknown.is_empty(), "{unknown:?}");
     // Part of the query's result, late data, and normal ends.
     let no_limits = [
@@ -117,13 +133,19 @@ fn every_limit_has_its_counter() {
         "join_expired",
     ];
     for name in value["stream"].as_object().expect("counters").keys() {
-        let is_limit = crate::limits::LIMITS.iter().any(|limit| limit.counter == format!("stream.{name}"));
+        let is_limit = crate::limits::LIMITS
+            .iter()
+            .any(|limit| limit.counter == format!("stream.{name}"));
         assert!(is_limit != no_limits.contains(&name.as_str()), "{name}");
     }
 }
 
 fn order() -> plan::message::JobOrder {
-    let plan = plan::Plan { query: String::new(), monitor: Default::default(), dataflow: Default::default() };
+    let plan = plan::Plan {
+        query: String::new(),
+        monitor: Default::default(),
+        dataflow: Default::default(),
+    };
     plan::message::JobOrder {
         job: 7,
         generation: 2,
@@ -145,7 +167,10 @@ fn order() -> plan::message::JobOrder {
 fn an_account_has_the_counts_by_name() {
     let closing = summary().closing(&order(), false);
     let count = |name| closing.count(name);
-    assert_eq!((closing.job, closing.generation, closing.attempt), (7, 2, 1));
+    assert_eq!(
+        (closing.job, closing.generation, closing.attempt),
+        (7, 2, 1)
+    );
     assert_eq!(closing.end, plan::message::MonitorEndReason::Input);
     for (name, n) in [
         ("packets.received", 100),
@@ -160,9 +185,18 @@ fn an_account_has_the_counts_by_name() {
     ] {
         assert_eq!(count(name), Some(n), "{name}");
     }
-    assert_eq!((count("format"), count("first_ts"), count("replayed")), (None, None, None));
-    assert_eq!((closing.seen, closing.errors.len()), (Some((1_000_000_000, 2_500_000_000)), 1));
-    assert_eq!(plan::message::MonitorFinalReport::decode(&closing.encode()), Ok(closing));
+    assert_eq!(
+        (count("format"), count("first_ts"), count("replayed")),
+        (None, None, None)
+    );
+    assert_eq!(
+        (closing.seen, closing.errors.len()),
+        (Some((1_000_000_000, 2_500_000_000)), 1)
+    );
+    assert_eq!(
+        plan::message::MonitorFinalReport::decode(&closing.encode()),
+        Ok(closing)
+    );
 }
 
 #[test]
@@ -204,7 +238,10 @@ fn everything_as_json() {
     for (pointer, expected) in [
         ("/packets/received", json!(100)),
         ("/packets/undecodable/not_ip", json!(4)),
-        ("/packets/undecodable_protocols", json!({ "arp": 3, "ipx": 1 })),
+        (
+            "/packets/undecodable_protocols",
+            json!({ "arp": 3, "ipx": 1 }),
+        ),
         ("/packets/adds_up", json!(true)),
         ("/stream/tuples_late", json!(1)),
         ("/flows/closed/fin", json!(0)),
@@ -223,7 +260,10 @@ fn the_reason_of_an_end_is_the_worst() {
     let failed = |text: &str| Failed(text.to_owned());
     let mut summary = summary();
     let end = |summary: &RunSummary, was_stopped| summary.closing(&order(), was_stopped).end;
-    assert_eq!((end(&summary, false), end(&summary, true)), (Input, Stopped));
+    assert_eq!(
+        (end(&summary, false), end(&summary, true)),
+        (Input, Stopped)
+    );
     summary.limit_reached = true;
     assert_eq!(end(&summary, true), Limit);
     summary.output_errors = vec!["disk full".into()];
@@ -237,11 +277,17 @@ fn the_reason_of_an_end_is_the_worst() {
 #[test]
 fn a_run_is_complete_without_complaints() {
     let mut summary = summary();
-    assert_eq!(summary.complaints().collect::<Vec<_>>(), ["x.pcap: byte 9: cut"]);
+    assert_eq!(
+        summary.complaints().collect::<Vec<_>>(),
+        ["x.pcap: byte 9: cut"]
+    );
     summary.cut_short = Some("stopped".into());
     summary.panics = vec!["p".into()];
     summary.output_errors = vec!["o".into()];
-    assert_eq!(summary.complaints().collect::<Vec<_>>(), ["x.pcap: byte 9: cut", "stopped", "p", "o"]);
+    assert_eq!(
+        summary.complaints().collect::<Vec<_>>(),
+        ["x.pcap: byte 9: cut", "stopped", "p", "o"]
+    );
     assert!(!summary.is_complete());
     summary.errors.clear();
     (summary.cut_short, summary.panics, summary.output_errors) = (None, vec![], vec![]);
@@ -253,10 +299,24 @@ fn a_run_is_complete_without_complaints() {
 fn published_input_has_its_own_lines() {
     use super::{FedInput, PublishedInput};
     let mut summary = summary();
-    let published = PublishedInput { records: 5, bytes: 2048, rows: 40, malformed: 1, late: 2, hurried: 3 };
+    let published = PublishedInput {
+        records: 5,
+        bytes: 2048,
+        rows: 40,
+        malformed: 1,
+        late: 2,
+        hurried: 3,
+    };
     summary.fed = Some(FedInput::Published(published));
     let text = summary.text();
-    for part in ["records", "malformed", "too late", "dropped by Flink", "hurried", "tuples or cells"] {
+    for part in [
+        "records",
+        "malformed",
+        "too late",
+        "dropped by Flink",
+        "hurried",
+        "tuples or cells",
+    ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     assert!(!text.contains("packets"), "{text}");
@@ -270,9 +330,17 @@ fn published_input_has_its_own_lines() {
 fn counters_that_are_zero_have_no_line() {
     use super::{FedInput, PublishedInput};
     let mut summary = summary();
-    summary.fed = Some(FedInput::Published(PublishedInput { records: 5, ..PublishedInput::default() }));
+    summary.fed = Some(FedInput::Published(PublishedInput {
+        records: 5,
+        ..PublishedInput::default()
+    }));
     let text = summary.text();
-    assert!(!["malformed", "too late", "hurried"].iter().any(|part| text.contains(part)), "{text}");
+    assert!(
+        !["malformed", "too late", "hurried"]
+            .iter()
+            .any(|part| text.contains(part)),
+        "{text}"
+    );
 }
 
 #[test]
@@ -281,7 +349,10 @@ fn a_run_without_packets_has_no_period() {
     summary.seen = None;
     summary.elapsed = Duration::ZERO;
     let text = summary.text();
-    assert!(text.starts_with("packets         100  123.5 kB\n"), "{text}");
+    assert!(
+        text.starts_with("packets         100  123.5 kB\n"),
+        "{text}"
+    );
     let json: Value = serde_json::from_str(&summary.json()).expect("JSON");
     assert!(json["first_ts"].is_null() && json["last_ts"].is_null());
     assert_eq!(summary.closing(&order(), false).seen, None);

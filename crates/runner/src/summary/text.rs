@@ -7,8 +7,8 @@ use monitor::sampling_control::RateHistory;
 use sinks::{DisplayZone, units};
 
 use super::counts::{
-    Counts, filtered, flow_trouble, fragments, losses, parser_trouble, protocols, stream_trouble, tap_counts,
-    undecodable,
+    Counts, filtered, flow_trouble, fragments, losses, parser_trouble, protocols, stream_trouble,
+    tap_counts, undecodable,
 };
 use super::{FedInput, RunSummary};
 use crate::limits;
@@ -38,17 +38,52 @@ impl RunSummary {
         some(&mut lines, "  filtered", a.filtered_total(), &filtered(a));
         some(&mut lines, "  sampled out", a.sampled_out, &Vec::new());
         some(&mut lines, "  dropped", a.dropped, &Vec::new());
-        some(&mut lines, "  undecodable", a.undecodable_total(), &undecodable(a));
+        some(
+            &mut lines,
+            "  undecodable",
+            a.undecodable_total(),
+            &undecodable(a),
+        );
         if !a.undecodable_protocols.is_empty() {
             lines.push(("    not read", None, most_frequent(protocols(a))));
         }
-        some(&mut lines, "truncated", self.source.truncated_packets, &Vec::new());
-        some(&mut lines, "lost before us", self.source.lost_before_us.unwrap_or(0), &losses(&self.source));
-        some(&mut lines, "dropped by the adapter", self.source.nic_drops.unwrap_or(0), &Vec::new());
-        some(&mut lines, "left out by the capture filter", self.source.filtered, &Vec::new());
-        some(&mut lines, "not stamped by the adapter", self.source.unstamped_packets, &Vec::new());
+        some(
+            &mut lines,
+            "truncated",
+            self.source.truncated_packets,
+            &Vec::new(),
+        );
+        some(
+            &mut lines,
+            "lost before us",
+            self.source.lost_before_us.unwrap_or(0),
+            &losses(&self.source),
+        );
+        some(
+            &mut lines,
+            "dropped by the adapter",
+            self.source.nic_drops.unwrap_or(0),
+            &Vec::new(),
+        );
+        some(
+            &mut lines,
+            "left out by the capture filter",
+            self.source.filtered,
+            &Vec::new(),
+        );
+        some(
+            &mut lines,
+            "not stamped by the adapter",
+            self.source.unstamped_packets,
+            &Vec::new(),
+        );
         let finer = self.source.nanosecond_fractions;
-        some(&mut lines, "times in a finer unit than stated", finer, &Vec::new());
+        some(
+            &mut lines,
+            "times in a finer unit than stated",
+            finer,
+            &Vec::new(),
+        );
         let fragments = listed(&fragments(a));
         if !fragments.is_empty() {
             lines.push(("fragments", None, fragments));
@@ -56,7 +91,11 @@ impl RunSummary {
         if let Some(note) = sampling(&self.sampling) {
             lines.push(("sampling", Some(self.sampling.count), note));
         }
-        lines.push(("flows", Some(a.flows.flows()), listed(&flow_trouble(&a.flows))));
+        lines.push((
+            "flows",
+            Some(a.flows.flows()),
+            listed(&flow_trouble(&a.flows)),
+        ));
         if let Some(loss) = capture_loss(&a.flows) {
             lines.push(("capture loss", None, loss));
         }
@@ -64,7 +103,11 @@ impl RunSummary {
         if !trouble.is_empty() {
             lines.push(("parsers", None, trouble));
         }
-        lines.push(("tuples", Some(a.tuples), listed(&stream_trouble(&self.stream))));
+        lines.push((
+            "tuples",
+            Some(a.tuples),
+            listed(&stream_trouble(&self.stream)),
+        ));
         let mut notes = listed(&vec![("epochs_cut", self.epochs_cut)]);
         if self.limit_reached {
             notes = [notes.as_str(), "LIMIT reached"].map(str::trim).join(" ");
@@ -85,7 +128,11 @@ impl RunSummary {
     fn text_of(&self, fed: &FedInput) -> String {
         let mut lines = match fed {
             FedInput::Recording(replayed) => {
-                let note = format!("{} files, {}", replayed.files, units::bytes(replayed.bytes as f64));
+                let note = format!(
+                    "{} files, {}",
+                    replayed.files,
+                    units::bytes(replayed.bytes as f64)
+                );
                 let mut lines = vec![("recorded tuples", Some(replayed.rows), note)];
                 if replayed.rows_skipped > 0 {
                     let note = "row groups without a tuple that was asked for".to_owned();
@@ -100,11 +147,15 @@ impl RunSummary {
                     lines.push(("  malformed", Some(published.malformed), String::new()));
                 }
                 if published.late > 0 {
-                    lines.push(("  too late", Some(published.late), "dropped by Flink".to_owned()));
+                    lines.push((
+                        "  too late",
+                        Some(published.late),
+                        "dropped by Flink".to_owned(),
+                    ));
                 }
                 if published.hurried > 0 {
-                    let note =
-                        "may be out of order, due to the memory limit (--results-bytes-max)".to_owned();
+                    let note = "may be out of order, due to the memory limit (--results-bytes-max)"
+                        .to_owned();
                     lines.push(("  hurried", Some(published.hurried), note));
                 }
                 lines
@@ -129,39 +180,66 @@ impl RunSummary {
                         "the monitors were too slow".to_owned(),
                     ));
                 }
-                lines.push(("reports", Some(monitored.reports), units::bytes(monitored.bytes as f64)));
+                lines.push((
+                    "reports",
+                    Some(monitored.reports),
+                    units::bytes(monitored.bytes as f64),
+                ));
                 if monitored.malformed > 0 {
                     lines.push(("  malformed", Some(monitored.malformed), String::new()));
                 }
                 lines
             }
         };
-        let told = if self.published().is_some() { "tuples or cells" } else { "tuples" };
-        lines.push((told, Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
+        let told = if self.published().is_some() {
+            "tuples or cells"
+        } else {
+            "tuples"
+        };
+        lines.push((
+            told,
+            Some(self.accounting.tuples),
+            listed(&stream_trouble(&self.stream)),
+        ));
         lines.push(("rows", Some(self.rows), String::new()));
         lines.extend(self.silences.iter().map(empty_windows));
         lines.extend(self.limits());
         lines.extend(self.keeping());
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
         let per_second = (fed.tuples() as f64 / seconds).round();
-        format!("{}done in {}: {per_second} {told}/s\n", aligned(&lines), units::duration(seconds * 1e9))
+        format!(
+            "{}done in {}: {per_second} {told}/s\n",
+            aligned(&lines),
+            units::duration(seconds * 1e9)
+        )
     }
 
     /// Limits that took effect.
     fn limits(&self) -> Vec<(&'static str, Option<u64>, String)> {
         let value = self.value();
-        limits::reached(&value).map(|(limit, count)| ("limit reached", Some(count), limit.note())).collect()
+        limits::reached(&value)
+            .map(|(limit, count)| ("limit reached", Some(count), limit.note()))
+            .collect()
     }
 
     /// Recorded data and written packets.
     fn keeping(&self) -> Vec<(&'static str, Option<u64>, String)> {
-        let size = |files: u64, bytes: u64| format!("{files} files, {}", units::bytes(bytes as f64));
+        let size =
+            |files: u64, bytes: u64| format!("{files} files, {}", units::bytes(bytes as f64));
         let mut lines = Vec::new();
         if let Some(sent) = &self.sent {
             let dropped = sent.dropped();
-            lines.push(("sent to Kafka", Some(sent.acknowledged), units::bytes(sent.bytes as f64)));
+            lines.push((
+                "sent to Kafka",
+                Some(sent.acknowledged),
+                units::bytes(sent.bytes as f64),
+            ));
             if dropped > 0 {
-                lines.push(("  dropped", Some(dropped), "no room, too large or refused".to_owned()));
+                lines.push((
+                    "  dropped",
+                    Some(dropped),
+                    "no room, too large or refused".to_owned(),
+                ));
             }
         }
         if let Some(kept) = &self.kept {
@@ -175,26 +253,53 @@ impl RunSummary {
                 lines.push(("  unfinished", Some(kept.rows_unfinished), note));
             }
             if kept.rows_lost > 0 {
-                lines.push(("  lost", Some(kept.rows_lost), "rows that could not be written".into()));
+                lines.push((
+                    "  lost",
+                    Some(kept.rows_lost),
+                    "rows that could not be written".into(),
+                ));
             }
             if kept.files_recovered > 0 {
-                let note =
-                    format!("rows of {} files that an earlier run left unfinished", kept.files_recovered);
+                let note = format!(
+                    "rows of {} files that an earlier run left unfinished",
+                    kept.files_recovered
+                );
                 lines.push(("recovered", Some(kept.rows_recovered), note));
             }
         }
         if let Some(taps) = &self.taps {
-            lines.push(("seen by both taps", Some(taps.joined), listed(&tap_counts(taps))));
+            lines.push((
+                "seen by both taps",
+                Some(taps.joined),
+                listed(&tap_counts(taps)),
+            ));
         }
         for delivered in &self.delivered {
-            let causes: Counts = delivered.lost.iter().chain(&delivered.counts).copied().collect();
+            let causes: Counts = delivered
+                .lost
+                .iter()
+                .chain(&delivered.counts)
+                .copied()
+                .collect();
             let note = listed(&causes);
-            lines.push(("delivered", Some(delivered.sent), format!("to {}; {note}", delivered.to)));
+            lines.push((
+                "delivered",
+                Some(delivered.sent),
+                format!("to {}; {note}", delivered.to),
+            ));
         }
         if let Some(kept) = &self.packets_kept {
-            lines.push(("packets kept", Some(kept.packets), size(kept.files, kept.bytes)));
+            lines.push((
+                "packets kept",
+                Some(kept.packets),
+                size(kept.files, kept.bytes),
+            ));
             if kept.packets_lost > 0 {
-                lines.push(("  lost", Some(kept.packets_lost), "packets that could not be written".into()));
+                lines.push((
+                    "  lost",
+                    Some(kept.packets_lost),
+                    "packets that could not be written".into(),
+                ));
             }
             if kept.tuples_missed > 0 {
                 let note = "tuples whose packets were evicted earlier or exceeded the limit";
@@ -208,7 +313,10 @@ impl RunSummary {
         let bytes = units::bytes(self.source.original_bytes as f64);
         match self.seen {
             Some((first, last)) => {
-                format!("{bytes} in {} of traffic", units::duration(last.since(first) as f64))
+                format!(
+                    "{bytes} in {} of traffic",
+                    units::duration(last.since(first) as f64)
+                )
             }
             None => bytes,
         }
@@ -226,8 +334,12 @@ impl RunSummary {
 /// Estimated capture loss, if any.
 fn capture_loss(c: &flow::FlowTableCounters) -> Option<String> {
     let bytes = units::bytes(c.acked_unseen_bytes as f64);
-    (c.acked_unseen_bytes > 0)
-        .then(|| format!("{}: {bytes} were acknowledged and not captured", percent(c.capture_loss().share())))
+    (c.acked_unseen_bytes > 0).then(|| {
+        format!(
+            "{}: {bytes} were acknowledged and not captured",
+            percent(c.capture_loss().share())
+        )
+    })
 }
 
 /// Empty windows of a result with groups, which have no rows.
@@ -247,7 +359,11 @@ fn empty_windows(silence: &stream::EmptyWindows) -> Line {
 fn sampling(history: &RateHistory) -> Option<String> {
     let lowest = history.lowest?;
     let last = history.changes.back()?;
-    Some(format!("changes of rate, lowest {}, last {}", percent(lowest), percent(last.rate * last.copied)))
+    Some(format!(
+        "changes of rate, lowest {}, last {}",
+        percent(lowest),
+        percent(last.rate * last.copied)
+    ))
 }
 
 fn percent(rate: f64) -> String {
@@ -256,8 +372,11 @@ fn percent(rate: f64) -> String {
 
 /// Nonzero counters: `not_ip 3, malformed 1`.
 fn listed(counts: &Counts) -> String {
-    let some: Vec<String> =
-        counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+    let some: Vec<String> = counts
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| format!("{name} {n}"))
+        .collect();
     some.join(", ")
 }
 
@@ -267,7 +386,9 @@ fn most_frequent(protocols: BTreeMap<String, u64>) -> String {
     counts.sort_by_key(|(_, packets)| Reverse(*packets));
     let others = counts.split_off(counts.len().min(PROTOCOLS_SHOWN)).len();
     let others = (others > 0).then(|| format!("and {others} more"));
-    let shown = counts.into_iter().map(|(name, packets)| format!("{name} {packets}"));
+    let shown = counts
+        .into_iter()
+        .map(|(name, packets)| format!("{name} {packets}"));
     shown.chain(others).collect::<Vec<_>>().join(", ")
 }
 
@@ -276,7 +397,10 @@ fn aligned(lines: &[(&str, Option<u64>, String)]) -> String {
     let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
     let number_width = lines.iter().map(|l| number(l.1).len()).max().unwrap_or(0);
     let line = |(label, n, note): &(&str, Option<u64>, String)| {
-        let line = format!("{label:label_width$}  {:>number_width$}  {note}", number(*n));
+        let line = format!(
+            "{label:label_width$}  {:>number_width$}  {note}",
+            number(*n)
+        );
         format!("{}\n", line.trim_end())
     };
     lines.iter().map(line).collect()

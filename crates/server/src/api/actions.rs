@@ -57,7 +57,11 @@ pub async fn list(
     caller: RequestCaller,
 ) -> Result<JsonResponse<ActionList>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    Ok(JsonResponse(ActionList { actions: app.run(move |service| Ok(service.actions.list(&who))).await? }))
+    Ok(JsonResponse(ActionList {
+        actions: app
+            .run(move |service| Ok(service.actions.list(&who)))
+            .await?,
+    }))
 }
 
 /// Create an action.
@@ -75,7 +79,10 @@ pub async fn create(
 ) -> Result<(StatusCode, JsonResponse<ActionView>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let act = ("action.create", asked.name.clone());
-    let made = done(&app, who, act, move |service, who| service.actions.add(who, &asked)).await?;
+    let made = done(&app, who, act, move |service, who| {
+        service.actions.add(who, &asked)
+    })
+    .await?;
     Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
@@ -89,8 +96,14 @@ pub async fn show(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<ActionView>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::View)?, number(&name, "an action")?);
-    Ok(JsonResponse(app.run(move |service| service.actions.get(&who, id)).await?))
+    let (who, id) = (
+        caller.at_least(AccessRole::View)?,
+        number(&name, "an action")?,
+    );
+    Ok(JsonResponse(
+        app.run(move |service| service.actions.get(&who, id))
+            .await?,
+    ))
 }
 
 /// Remove an action. Receivers keep its last decision.
@@ -103,9 +116,15 @@ pub async fn remove(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "an action")?);
+    let (who, id) = (
+        caller.at_least(AccessRole::Run)?,
+        number(&name, "an action")?,
+    );
     let act = ("action.remove", id.to_string());
-    done(&app, who, act, move |service, who| Ok(service.actions.remove(who, id)?)).await?;
+    done(&app, who, act, move |service, who| {
+        Ok(service.actions.remove(who, id)?)
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -121,9 +140,14 @@ pub async fn decisions(
     Path(name): Path<String>,
     QueryParams(params): QueryParams<DecisionParams>,
 ) -> Result<JsonResponse<DecisionList>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::View)?, number(&name, "an action")?);
+    let (who, id) = (
+        caller.at_least(AccessRole::View)?,
+        number(&name, "an action")?,
+    );
     let limit = params.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let decisions = app.run(move |service| service.actions.decisions(&who, id, params.before, limit)).await?;
+    let decisions = app
+        .run(move |service| service.actions.decisions(&who, id, params.before, limit))
+        .await?;
     let last = decisions.last().map(|decision| decision.version);
     let next = last.filter(|last| decisions.len() == limit && *last > 1);
     Ok(JsonResponse(DecisionList { decisions, next }))

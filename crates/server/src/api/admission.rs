@@ -52,14 +52,24 @@ impl ConnectionAdmission {
     pub fn new(connections_max: usize) -> Arc<ConnectionAdmission> {
         let total_max = (connections_max - connections_max / 4).max(1);
         let network_max = (connections_max / 4).max(NETWORK_LEAST).min(total_max);
-        Arc::new(ConnectionAdmission { total_max, network_max, table: Mutex::default() })
+        Arc::new(ConnectionAdmission {
+            total_max,
+            network_max,
+            table: Mutex::default(),
+        })
     }
 
     /// Registers a new connection; evicts others if it exceeds a limit.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> (AdmittedConnection, CloseSignal) {
         let network = network_of(address);
         let mut table = self.table();
-        if table.open.values().filter(|one| one.network == network).count() >= self.network_max {
+        if table
+            .open
+            .values()
+            .filter(|one| one.network == network)
+            .count()
+            >= self.network_max
+        {
             table.evict(Some(network));
         }
         if table.open.len() >= self.total_max {
@@ -67,8 +77,21 @@ impl ConnectionAdmission {
         }
         let id = table.next_use();
         let (close, closing) = oneshot::channel();
-        table.open.insert(id, UnauthenticatedConnection { network, used: id, close });
-        (AdmittedConnection { admission: self.clone(), id }, CloseSignal(closing))
+        table.open.insert(
+            id,
+            UnauthenticatedConnection {
+                network,
+                used: id,
+                close,
+            },
+        );
+        (
+            AdmittedConnection {
+                admission: self.clone(),
+                id,
+            },
+            CloseSignal(closing),
+        )
     }
 
     /// Evicts an unauthenticated connection, if there is one.
@@ -98,9 +121,14 @@ impl AdmissionTable {
         for one in self.open.values() {
             *counts.entry(one.network).or_default() += 1;
         }
-        let candidates = self.open.iter().filter(|(_, one)| network.is_none_or(|only| one.network == only));
+        let candidates = self
+            .open
+            .iter()
+            .filter(|(_, one)| network.is_none_or(|only| one.network == only));
         let victim = candidates.max_by_key(|(_, one)| (counts[&one.network], Reverse(one.used)));
-        let Some(id) = victim.map(|(id, _)| *id) else { return };
+        let Some(id) = victim.map(|(id, _)| *id) else {
+            return;
+        };
         if let Some(one) = self.open.remove(&id) {
             self.evicted += 1;
             // It may be ending by itself.
@@ -157,7 +185,9 @@ mod tests {
     fn remain(admission: &Arc<ConnectionAdmission>, from: &[u8]) -> Vec<bool> {
         let admit = |last: &u8| admission.admit(IpAddr::from([10, 0, 0, *last]));
         let mut all: Vec<_> = from.iter().map(admit).collect();
-        all.iter_mut().map(|(_, closing)| closing.0.try_recv().is_err()).collect()
+        all.iter_mut()
+            .map(|(_, closing)| closing.0.try_recv().is_err())
+            .collect()
     }
 
     #[test]
@@ -166,11 +196,23 @@ mod tests {
         assert_eq!((admission.total_max, admission.network_max), (48, 16));
         let one = remain(&admission, &[1; 600]);
         assert_eq!(one.iter().filter(|open| **open).count(), 16);
-        assert!(one[600 - 16..].iter().all(|open| *open), "the newest remain");
+        assert!(
+            one[600 - 16..].iter().all(|open| *open),
+            "the newest remain"
+        );
         assert_eq!(admission.evicted(), 600 - 16);
-        assert!(admission.table().open.is_empty(), "connections that ended are not counted");
+        assert!(
+            admission.table().open.is_empty(),
+            "connections that ended are not counted"
+        );
         let many: Vec<u8> = (0..200).collect();
-        assert_eq!(remain(&admission, &many).iter().filter(|open| **open).count(), 48);
+        assert_eq!(
+            remain(&admission, &many)
+                .iter()
+                .filter(|open| **open)
+                .count(),
+            48
+        );
     }
 
     #[test]
@@ -180,8 +222,12 @@ mod tests {
         from.extend([[1; 16], [2; 16], [3; 16]].concat());
         from.extend([4, 5]);
         let open = remain(&admission, &from);
-        let closed: Vec<_> =
-            from.iter().zip(&open).filter(|(_, open)| !**open).map(|(from, _)| *from).collect();
+        let closed: Vec<_> = from
+            .iter()
+            .zip(&open)
+            .filter(|(_, open)| !**open)
+            .map(|(from, _)| *from)
+            .collect();
         assert_eq!(closed.len(), 3);
         assert!(open[0] && open[49] && open[50], "{closed:?}");
     }
@@ -189,15 +235,24 @@ mod tests {
     #[test]
     fn who_has_a_token_stays_and_uses_count() {
         let admission = ConnectionAdmission::new(4);
-        let mut all: Vec<_> = (0..3).map(|_| admission.admit(IpAddr::from([10, 0, 0, 1]))).collect();
+        let mut all: Vec<_> = (0..3)
+            .map(|_| admission.admit(IpAddr::from([10, 0, 0, 1])))
+            .collect();
         all[0].0.record_token();
         all[1].0.record_request();
         for _ in 0..2 {
             all.push(admission.admit(IpAddr::from([10, 0, 0, 1])));
         }
         admission.make_room();
-        let open: Vec<_> = all.iter_mut().map(|(_, closing)| closing.0.try_recv()).collect();
-        let closed: Vec<_> = (0..).zip(&open).filter(|(_, open)| open.is_ok()).map(|(at, _)| at).collect();
+        let open: Vec<_> = all
+            .iter_mut()
+            .map(|(_, closing)| closing.0.try_recv())
+            .collect();
+        let closed: Vec<_> = (0..)
+            .zip(&open)
+            .filter(|(_, open)| open.is_ok())
+            .map(|(at, _)| at)
+            .collect();
         assert_eq!(closed, [1, 2]);
     }
 

@@ -43,10 +43,13 @@ pub async fn connect(State(app): State<Arc<AppState>>, request: Request) -> Resp
 
 async fn upgrade(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ApiFailure> {
     let who = AgentIdentity::of(app, parts).await?;
-    let wants = header_text(&parts.headers, "upgrade").is_some_and(|to| to.eq_ignore_ascii_case(UPGRADE));
+    let wants =
+        header_text(&parts.headers, "upgrade").is_some_and(|to| to.eq_ignore_ascii_case(UPGRADE));
     let on_upgrade = parts.extensions.remove::<OnUpgrade>().filter(|_| wants);
     let Some(on_upgrade) = on_upgrade else {
-        return Err(ApiFailure::bad("agents connect with Connection: Upgrade and Upgrade: netalytics/1"));
+        return Err(ApiFailure::bad(
+            "agents connect with Connection: Upgrade and Upgrade: netalytics/1",
+        ));
     };
     let Some(door) = app.service.jobs.fleet.door() else {
         return Err(ApiFailure::not_found("this server has no agents"));
@@ -58,7 +61,9 @@ async fn upgrade(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ApiFailur
     let app = app.clone();
     tokio::spawn(async move {
         // If the connection was closed before the upgrade, there is nothing to report to.
-        let Ok(connection) = on_upgrade.await else { return };
+        let Ok(connection) = on_upgrade.await else {
+            return;
+        };
         let mut ending = app.ending.clone();
         tokio::select! {
             () = entry.carry(who.name().to_owned(), TokioIo::new(connection), who.over(&app)) => {}
@@ -79,14 +84,21 @@ impl AgentIdentity {
         if let Some(access) = caller::find(app, parts).await? {
             return match access.role {
                 AccessRole::Agent => Ok(AgentIdentity::Token(access)),
-                _ => Err(ApiFailure::forbidden("an agent needs a token with the role agent")),
+                _ => Err(ApiFailure::forbidden(
+                    "an agent needs a token with the role agent",
+                )),
             };
         }
-        let Some(ClientCertificate(peer)) = parts.extensions.get::<ClientCertificate>().cloned() else {
-            return Err(ApiFailure::unauthorized("an agent's certificate or token is required"));
+        let Some(ClientCertificate(peer)) = parts.extensions.get::<ClientCertificate>().cloned()
+        else {
+            return Err(ApiFailure::unauthorized(
+                "an agent's certificate or token is required",
+            ));
         };
         let who = AgentIdentity::Certificate(peer);
-        who.may_stay(app).await.inspect_err(|why| tracing::warn!("agent rejected: {}", why.message))?;
+        who.may_stay(app)
+            .await
+            .inspect_err(|why| tracing::warn!("agent rejected: {}", why.message))?;
         caller::record_token(&parts.extensions);
         Ok(who)
     }
@@ -102,14 +114,25 @@ impl AgentIdentity {
         match self {
             AgentIdentity::Certificate(peer) => {
                 let peer = peer.clone();
-                app.run(move |service| service.enrolments.is_enrolled(&peer)).await
+                app.run(move |service| service.enrolments.is_enrolled(&peer))
+                    .await
             }
             AgentIdentity::Token(access) => {
                 let (id, name) = (access.id, access.name.clone());
                 let gone = move || {
-                    ServiceError::Forbidden(format!("the token of agent {name} was revoked or has expired"))
+                    ServiceError::Forbidden(format!(
+                        "the token of agent {name} was revoked or has expired"
+                    ))
                 };
-                app.run(move |service| service.store().tokens.has(id)?.then_some(()).ok_or_else(gone)).await
+                app.run(move |service| {
+                    service
+                        .store()
+                        .tokens
+                        .has(id)?
+                        .then_some(())
+                        .ok_or_else(gone)
+                })
+                .await
             }
         }
     }
@@ -123,7 +146,11 @@ impl AgentIdentity {
             if let Err(why) = self.may_stay(app).await
                 && why.code == "forbidden"
             {
-                return tracing::warn!("the connection of agent {} is closed: {}", self.name(), why.message);
+                return tracing::warn!(
+                    "the connection of agent {} is closed: {}",
+                    self.name(),
+                    why.message
+                );
             }
         }
     }

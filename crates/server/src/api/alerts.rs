@@ -53,13 +53,20 @@ pub struct AlertParams {
 type Place = (i64, u8, BTreeMap<String, String>);
 
 fn place(alert: &AlertView) -> Place {
-    let rank = ["no_data", "missing_agents"].iter().position(|reason| *reason == alert.reason);
-    (alert.rule_id.parse().unwrap_or(0), rank.unwrap_or(2) as u8, alert.labels.clone())
+    let rank = ["no_data", "missing_agents"]
+        .iter()
+        .position(|reason| *reason == alert.reason);
+    (
+        alert.rule_id.parse().unwrap_or(0),
+        rank.unwrap_or(2) as u8,
+        alert.labels.clone(),
+    )
 }
 
 /// Parses `next`.
 fn read_place(text: &str) -> Result<Place, ApiFailure> {
-    serde_json::from_str(text).map_err(|_| ApiFailure::bad("`after` must be a value of `next`".to_owned()))
+    serde_json::from_str(text)
+        .map_err(|_| ApiFailure::bad("`after` must be a value of `next`".to_owned()))
 }
 
 /// Rules.
@@ -157,9 +164,14 @@ pub async fn list(
     let who = caller.at_least(AccessRole::View)?;
     let after = params.after.as_deref().map(read_place).transpose()?;
     let limit = params.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let mut alerts = app.run(move |service| Ok(service.rules.alerts_shown(&who))).await?;
+    let mut alerts = app
+        .run(move |service| Ok(service.rules.alerts_shown(&who)))
+        .await?;
     alerts.retain(|alert| {
-        params.state.as_ref().is_none_or(|state| *state == alert.state)
+        params
+            .state
+            .as_ref()
+            .is_none_or(|state| *state == alert.state)
             && params.rule.as_ref().is_none_or(|rule| *rule == alert.rule)
             && after.as_ref().is_none_or(|after| *after < place(alert))
     });
@@ -181,7 +193,9 @@ pub async fn rules(
     caller: RequestCaller,
 ) -> Result<JsonResponse<RuleList>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    Ok(JsonResponse(RuleList { rules: app.run(move |service| Ok(service.rules.list(&who))).await? }))
+    Ok(JsonResponse(RuleList {
+        rules: app.run(move |service| Ok(service.rules.list(&who))).await?,
+    }))
 }
 
 /// Create an alert rule.
@@ -199,7 +213,10 @@ pub async fn create_rule(
 ) -> Result<(StatusCode, JsonResponse<RuleView>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let act = ("alert_rule.create", asked.name.clone());
-    let made = done(&app, who, act, move |service, who| service.rules.add(who, &asked)).await?;
+    let made = done(&app, who, act, move |service, who| {
+        service.rules.add(who, &asked)
+    })
+    .await?;
     Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
@@ -213,8 +230,13 @@ pub async fn show_rule(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<RuleView>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::View)?, number(&name, "an alert rule")?);
-    Ok(JsonResponse(app.run(move |service| service.rules.get(&who, id)).await?))
+    let (who, id) = (
+        caller.at_least(AccessRole::View)?,
+        number(&name, "an alert rule")?,
+    );
+    Ok(JsonResponse(
+        app.run(move |service| service.rules.get(&who, id)).await?,
+    ))
 }
 
 /// Replace an alert rule. Firing alerts resolve, unless only annotations or receivers change.
@@ -232,9 +254,17 @@ pub async fn replace_rule(
     Path(name): Path<String>,
     JsonBody(asked, _): JsonBody<RuleRequest>,
 ) -> Result<JsonResponse<RuleView>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "an alert rule")?);
+    let (who, id) = (
+        caller.at_least(AccessRole::Run)?,
+        number(&name, "an alert rule")?,
+    );
     let act = ("alert_rule.replace", asked.name.clone());
-    Ok(JsonResponse(done(&app, who, act, move |service, who| service.rules.replace(who, id, &asked)).await?))
+    Ok(JsonResponse(
+        done(&app, who, act, move |service, who| {
+            service.rules.replace(who, id, &asked)
+        })
+        .await?,
+    ))
 }
 
 /// Remove an alert rule: its alerts resolve, and its own job ends.
@@ -247,9 +277,15 @@ pub async fn remove_rule(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "an alert rule")?);
+    let (who, id) = (
+        caller.at_least(AccessRole::Run)?,
+        number(&name, "an alert rule")?,
+    );
     let act = ("alert_rule.remove", id.to_string());
-    done(&app, who, act, move |service, who| Ok(service.rules.remove(who, id)?)).await?;
+    done(&app, who, act, move |service, who| {
+        Ok(service.rules.remove(who, id)?)
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -257,14 +293,25 @@ fn silence_asked(asked: SilenceRequest) -> Result<NewSilence, ApiFailure> {
     let starts_ns = asked.starts.as_deref().map_or(Ok(now_ns()), time)?;
     let ends_ns = match (&asked.ends, &asked.for_time) {
         (Some(ends), None) => time(ends)?,
-        (None, Some(length)) => {
-            query::duration_ns(length).map(|ns| starts_ns.saturating_add(ns)).ok_or_else(|| {
-                ApiFailure::bad(format!("`{length}` is not a duration, such as 90s, 5m, or 1h"))
-            })?
+        (None, Some(length)) => query::duration_ns(length)
+            .map(|ns| starts_ns.saturating_add(ns))
+            .ok_or_else(|| {
+                ApiFailure::bad(format!(
+                    "`{length}` is not a duration, such as 90s, 5m, or 1h"
+                ))
+            })?,
+        _ => {
+            return Err(ApiFailure::bad(
+                "a silence needs an end or a duration".to_owned(),
+            ));
         }
-        _ => return Err(ApiFailure::bad("a silence needs an end or a duration".to_owned())),
     };
-    Ok(NewSilence { matchers: asked.matchers, starts_ns, ends_ns, comment: asked.comment })
+    Ok(NewSilence {
+        matchers: asked.matchers,
+        starts_ns,
+        ends_ns,
+        comment: asked.comment,
+    })
 }
 
 /// List silences.
@@ -277,7 +324,9 @@ pub async fn silences(
     caller: RequestCaller,
 ) -> Result<JsonResponse<SilenceList>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    Ok(JsonResponse(SilenceList { silences: app.service.rules.silences_shown(&who) }))
+    Ok(JsonResponse(SilenceList {
+        silences: app.service.rules.silences_shown(&who),
+    }))
 }
 
 /// Create a silence: that of an admin applies to all alerts, that of another user to alerts of the user's own rules.
@@ -294,8 +343,14 @@ pub async fn create_silence(
     JsonBody(asked, _): JsonBody<SilenceRequest>,
 ) -> Result<(StatusCode, JsonResponse<AlertSilence>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
-    let (act, asked) = (("silence.create", asked.matchers.join(" ")), silence_asked(asked)?);
-    let made = done(&app, who, act, move |service, who| service.rules.keep_silence(who, None, asked)).await?;
+    let (act, asked) = (
+        ("silence.create", asked.matchers.join(" ")),
+        silence_asked(asked)?,
+    );
+    let made = done(&app, who, act, move |service, who| {
+        service.rules.keep_silence(who, None, asked)
+    })
+    .await?;
     Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
@@ -314,10 +369,16 @@ pub async fn replace_silence(
     Path(name): Path<String>,
     JsonBody(asked, _): JsonBody<SilenceRequest>,
 ) -> Result<JsonResponse<AlertSilence>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "a silence")?);
+    let (who, id) = (
+        caller.at_least(AccessRole::Run)?,
+        number(&name, "a silence")?,
+    );
     let (act, asked) = (("silence.replace", id.to_string()), silence_asked(asked)?);
     Ok(JsonResponse(
-        done(&app, who, act, move |service, who| service.rules.keep_silence(who, Some(id), asked)).await?,
+        done(&app, who, act, move |service, who| {
+            service.rules.keep_silence(who, Some(id), asked)
+        })
+        .await?,
     ))
 }
 
@@ -331,9 +392,17 @@ pub async fn end_silence(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<AlertSilence>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::Run)?, number(&name, "a silence")?);
+    let (who, id) = (
+        caller.at_least(AccessRole::Run)?,
+        number(&name, "a silence")?,
+    );
     let act = ("silence.end", id.to_string());
-    Ok(JsonResponse(done(&app, who, act, move |service, who| Ok(service.rules.end_silence(who, id)?)).await?))
+    Ok(JsonResponse(
+        done(&app, who, act, move |service, who| {
+            Ok(service.rules.end_silence(who, id)?)
+        })
+        .await?,
+    ))
 }
 
 /// List receivers.
@@ -347,7 +416,9 @@ pub async fn receivers(
 ) -> Result<JsonResponse<ReceiverList>, ApiFailure> {
     caller.at_least(AccessRole::View)?;
     Ok(JsonResponse(ReceiverList {
-        receivers: app.run(|service| Ok(service.rules.alerts.receiver_states()?)).await?,
+        receivers: app
+            .run(|service| Ok(service.rules.alerts.receiver_states()?))
+            .await?,
     }))
 }
 
@@ -364,6 +435,9 @@ pub async fn test_receiver(
     let who = caller.at_least(AccessRole::Run)?;
     let act = ("receiver.test", name.clone());
     Ok(JsonResponse(
-        done(&app, who, act, move |service, who| Ok(service.rules.test_receiver(who, &name)?)).await?,
+        done(&app, who, act, move |service, who| {
+            Ok(service.rules.test_receiver(who, &name)?)
+        })
+        .await?,
     ))
 }

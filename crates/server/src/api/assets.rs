@@ -49,10 +49,19 @@ impl PageAssets {
         };
         let asset = |file: PageFile| {
             let hash = Sha256::digest(&file.bytes);
-            let tag: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-            let etag = HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static(""));
-            let asset =
-                PageAsset { kind: kind(&file.name), etag, plain: bytes(file.bytes), gzip: bytes(file.gzip) };
+            let tag: String = hash
+                .iter()
+                .take(8)
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            let etag = HeaderValue::from_str(&format!("\"{tag}\""))
+                .unwrap_or(HeaderValue::from_static(""));
+            let asset = PageAsset {
+                kind: kind(&file.name),
+                etag,
+                plain: bytes(file.bytes),
+                gzip: bytes(file.gzip),
+            };
             (file.name.into_owned(), asset)
         };
         PageAssets(files.into_iter().map(asset).collect())
@@ -62,7 +71,9 @@ impl PageAssets {
     pub fn answer(&self, name: &str, asked: &HeaderMap) -> Option<Response> {
         let asset = self.0.get(name)?;
         let known = header_text(asked, "if-none-match").unwrap_or_default();
-        let is_known = known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == asset.etag);
+        let is_known = known
+            .split(',')
+            .any(|tag| tag.trim().trim_start_matches("W/") == asset.etag);
         let is_small = !asset.gzip.is_empty() && takes_gzip(asked);
         let mut response = match (is_known, is_small) {
             (true, _) => StatusCode::NOT_MODIFIED.into_response(),
@@ -71,9 +82,16 @@ impl PageAssets {
         };
         let headers = response.headers_mut();
         let mut say = |name: HeaderName, value| headers.insert(name, value);
-        let lasts = if name.starts_with("assets/") { FOR_EVER } else { "no-cache" };
+        let lasts = if name.starts_with("assets/") {
+            FOR_EVER
+        } else {
+            "no-cache"
+        };
         say(header::CACHE_CONTROL, HeaderValue::from_static(lasts));
-        say(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        say(
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        );
         say(header::ETAG, asset.etag.clone());
         say(header::VARY, HeaderValue::from_static("accept-encoding"));
         if !is_known {
@@ -100,14 +118,19 @@ fn kind(name: &str) -> &'static str {
 
 fn takes_gzip(asked: &HeaderMap) -> bool {
     let taken = header_text(asked, "accept-encoding").unwrap_or_default();
-    taken.split(',').any(|coding| match coding.trim().split_once(';') {
-        // Weight zero: not accepted.
-        Some((name, weight)) => {
-            let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok());
-            name.trim() == "gzip" && weight.is_none_or(|weight| weight > 0.0)
-        }
-        None => coding.trim() == "gzip",
-    })
+    taken
+        .split(',')
+        .any(|coding| match coding.trim().split_once(';') {
+            // Weight zero: not accepted.
+            Some((name, weight)) => {
+                let weight = weight
+                    .trim()
+                    .strip_prefix("q=")
+                    .and_then(|weight| weight.parse::<f32>().ok());
+                name.trim() == "gzip" && weight.is_none_or(|weight| weight > 0.0)
+            }
+            None => coding.trim() == "gzip",
+        })
 }
 
 #[cfg(test)]
@@ -116,26 +139,43 @@ mod tests {
 
     fn asked(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &'static str)| {
-            (HeaderName::from_static(name), HeaderValue::from_static(value))
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
         };
         pairs.iter().map(pair).collect()
     }
 
     #[test]
     fn a_file_is_sent_small_to_whom_takes_it_so_and_not_at_all_to_whom_has_it() {
-        let file = PageFile { name: "assets/a-1.js".into(), bytes: b"12"[..].into(), gzip: b"z"[..].into() };
+        let file = PageFile {
+            name: "assets/a-1.js".into(),
+            bytes: b"12"[..].into(),
+            gzip: b"z"[..].into(),
+        };
         let assets = PageAssets::of(vec![file]);
-        let answer = |pairs: &[_]| assets.answer("assets/a-1.js", &asked(pairs)).expect("a file");
+        let answer = |pairs: &[_]| {
+            assets
+                .answer("assets/a-1.js", &asked(pairs))
+                .expect("a file")
+        };
         let encoding = |response: &Response| response.headers().contains_key("content-encoding");
-        for (taken, is_small) in
-            [("gzip, br", true), ("br;q=1, gzip;q=0.5", true), ("gzip;q=0", false), ("br", false)]
-        {
+        for (taken, is_small) in [
+            ("gzip, br", true),
+            ("br;q=1, gzip;q=0.5", true),
+            ("gzip;q=0", false),
+            ("br", false),
+        ] {
             let found = answer(&[("accept-encoding", taken)]);
             assert_eq!(encoding(&found), is_small, "{taken}");
         }
         let whole = answer(&[]);
         assert_eq!(whole.headers()["cache-control"], FOR_EVER);
-        assert_eq!(whole.headers()["content-type"], "text/javascript; charset=utf-8");
+        assert_eq!(
+            whole.headers()["content-type"],
+            "text/javascript; charset=utf-8"
+        );
         let tag = whole.headers()["etag"].clone();
         let mut known = HeaderMap::new();
         known.insert("if-none-match", tag);

@@ -18,8 +18,12 @@ use crate::store::access::{self, AccessRole, ClientAccess};
 /// Session cookie of a request.
 pub fn session_of(headers: &HeaderMap) -> Option<&str> {
     let cookies = header_text(headers, "cookie")?;
-    let mut pairs = cookies.split(';').filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+    let mut pairs = cookies
+        .split(';')
+        .filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(name, _)| *name == COOKIE)
+        .map(|(_, value)| value)
 }
 
 /// Checks that a request names an accepted host and comes from no other origin. The host of an absolute target must be
@@ -31,17 +35,26 @@ pub fn is_for_us(app: &AppState, target: &Uri, headers: &HeaderMap) -> Result<()
             "this server does not answer to the name in the header Host; --host NAME adds names",
         ));
     };
-    if target.authority().is_some_and(|name| !app.hosts.contains(&name.as_str().to_ascii_lowercase())) {
+    if target
+        .authority()
+        .is_some_and(|name| !app.hosts.contains(&name.as_str().to_ascii_lowercase()))
+    {
         return Err(ApiFailure::misdirected(
             "this server does not answer to the name in the request's target; --host NAME adds names",
         ));
     }
-    let is_ours =
-        |origin: &str| origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(&host));
-    match headers.get("origin").map(|origin| origin.to_str().unwrap_or_default()) {
-        Some(origin) if !is_ours(origin) => {
-            Err(ApiFailure::forbidden("requests from pages of other origins are rejected"))
-        }
+    let is_ours = |origin: &str| {
+        origin
+            .split_once("://")
+            .is_some_and(|(_, of)| of.eq_ignore_ascii_case(&host))
+    };
+    match headers
+        .get("origin")
+        .map(|origin| origin.to_str().unwrap_or_default())
+    {
+        Some(origin) if !is_ours(origin) => Err(ApiFailure::forbidden(
+            "requests from pages of other origins are rejected",
+        )),
         _ => Ok(()),
     }
 }
@@ -79,34 +92,51 @@ pub async fn find(app: &Arc<AppState>, parts: &Parts) -> Result<Option<ClientAcc
     });
     let hash = match bearer {
         Some((true, token)) => Some(access::hash(token)),
-        Some((false, _)) => return Err(ApiFailure::unauthorized("Authorization: Bearer TOKEN is required")),
+        Some((false, _)) => {
+            return Err(ApiFailure::unauthorized(
+                "Authorization: Bearer TOKEN is required",
+            ));
+        }
         None => match session_of(&parts.headers) {
             None => return Ok(None),
             Some(name) => {
                 let name = name.to_owned();
-                app.run(move |service| Ok(sessions::token(&service.store().sessions, &name)?)).await?
+                app.run(move |service| Ok(sessions::token(&service.store().sessions, &name)?))
+                    .await?
             }
         },
     };
     let Some(hash) = hash else {
-        return Err(ApiFailure::unauthorized("the session has ended: log in again"));
+        return Err(ApiFailure::unauthorized(
+            "the session has ended: log in again",
+        ));
     };
     by_hash(app, parts, hash).await.map(Some)
 }
 
 /// Client by the hash of its token; wrong tokens are rate-limited per address. Valid ones are still accepted because
 /// clients may share the address.
-pub async fn by_hash(app: &Arc<AppState>, parts: &Parts, hash: Hash) -> Result<ClientAccess, ApiFailure> {
+pub async fn by_hash(
+    app: &Arc<AppState>,
+    parts: &Parts,
+    hash: Hash,
+) -> Result<ClientAccess, ApiFailure> {
     let address = parts.extensions.get::<ClientAddress>().map(|peer| peer.0);
-    let found = app.run(move |service| Ok(access::find_hash(&service.store().tokens, &hash)?)).await?;
+    let found = app
+        .run(move |service| Ok(access::find_hash(&service.store().tokens, &hash)?))
+        .await?;
     let Some(access) = found else {
         address.map_or(Ok(()), |address| count_wrong(app, address))?;
-        return Err(ApiFailure::unauthorized("there is no such token, or it was revoked"));
+        return Err(ApiFailure::unauthorized(
+            "there is no such token, or it was revoked",
+        ));
     };
     record_token(&parts.extensions);
     match app.rates.may_ask(access.id) {
         true => Ok(access),
-        false => Err(ApiFailure::too_fast("too many requests with this token (--requests-per-second)")),
+        false => Err(ApiFailure::too_fast(
+            "too many requests with this token (--requests-per-second)",
+        )),
     }
 }
 
@@ -114,7 +144,9 @@ pub async fn by_hash(app: &Arc<AppState>, parts: &Parts, hash: Hash) -> Result<C
 pub fn count_wrong(app: &AppState, address: IpAddr) -> Result<(), ApiFailure> {
     let network = network_of(address);
     if !app.rates.may_try(network) {
-        return Err(ApiFailure::too_fast("too many wrong tokens from this address"));
+        return Err(ApiFailure::too_fast(
+            "too many wrong tokens from this address",
+        ));
     }
     app.rates.was_wrong(network);
     Ok(())
@@ -130,7 +162,10 @@ pub fn record_token(of: &Extensions) {
 impl FromRequestParts<Arc<AppState>> for RequestCaller {
     type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<RequestCaller, ApiFailure> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &Arc<AppState>,
+    ) -> Result<RequestCaller, ApiFailure> {
         let access = find(app, parts).await?;
         access.map(RequestCaller).ok_or_else(|| {
             ApiFailure::unauthorized(
@@ -169,7 +204,12 @@ mod tests {
     fn tls_is_required_of_names_on_the_default_port_only() {
         let is_usual = |host: &str| is_usual_https(&headers("host", host));
         assert!(is_usual("netalytics.example") && is_usual("netalytics.example:443"));
-        for host in ["netalytics.example:8443", "localhost", "LOCALHOST:443", "[::1]:443"] {
+        for host in [
+            "netalytics.example:8443",
+            "localhost",
+            "LOCALHOST:443",
+            "[::1]:443",
+        ] {
             assert!(!is_usual(host), "{host}");
         }
     }

@@ -67,20 +67,27 @@ pub struct BlockArgument {
 }
 
 fn named(name: &str, doc: &str) -> CatalogEntry {
-    CatalogEntry { name: name.to_owned(), doc: doc.to_owned() }
+    CatalogEntry {
+        name: name.to_owned(),
+        doc: doc.to_owned(),
+    }
 }
 
 impl Catalog {
     /// The catalog of these parsers.
     pub fn of<'s>(schemas: impl IntoIterator<Item = &'s Schema>) -> Catalog {
-        let name_of =
-            |schema: &Schema, id: Option<tuple::FieldId>| id.map(|id| schema.field(id).name.to_string());
+        let name_of = |schema: &Schema, id: Option<tuple::FieldId>| {
+            id.map(|id| schema.field(id).name.to_string())
+        };
         let parser = |schema: &Schema| ParserEntry {
             name: schema.name.to_string(),
             doc: schema.doc.to_string(),
             version: schema.version,
             fields: schema.fields.iter().map(ColumnHead::of).collect(),
-            families: schema.families().map(|family| named(family.name, family.doc)).collect(),
+            families: schema
+                .families()
+                .map(|family| named(family.name, family.doc))
+                .collect(),
             value: name_of(schema, schema.measure),
             key: name_of(schema, schema.key),
         };
@@ -92,9 +99,15 @@ impl Catalog {
         Catalog {
             version: env!("CARGO_PKG_VERSION").into(),
             parsers: schemas.into_iter().map(parser).collect(),
-            blocks: BLOCKS.iter().map(|block| named(block.name, block.doc)).collect(),
+            blocks: BLOCKS
+                .iter()
+                .map(|block| named(block.name, block.doc))
+                .collect(),
             arguments: ARGS.iter().map(argument).collect(),
-            functions: query::FUNCTIONS.iter().map(|f| named(f.usage, f.doc)).collect(),
+            functions: query::FUNCTIONS
+                .iter()
+                .map(|f| named(f.usage, f.doc))
+                .collect(),
         }
     }
 }
@@ -113,7 +126,14 @@ impl CatalogText {
         let catalog = Catalog::of(schemas);
         let json = serde_json::to_vec(&catalog).unwrap_or_default();
         let hash = Sha256::digest(&json);
-        let etag: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        CatalogText { json, etag: format!("\"{etag}\"") }
+        let etag: String = hash
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        CatalogText {
+            json,
+            etag: format!("\"{etag}\""),
+        }
     }
 }

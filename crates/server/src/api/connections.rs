@@ -28,7 +28,8 @@ const REASON_TIME: Duration = Duration::from_secs(1);
 /// Content type of handshake records (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 /// Response to HTTP clients on a TLS port.
-const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+const NOT_TLS: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This server speaks TLS: its address begins with https://\n";
 
 /// A connection before its first byte is read.
@@ -53,7 +54,9 @@ impl AcceptedConnection {
     /// Serves it until it ends, or has to make room.
     pub async fn serve(self, app: Arc<AppState>, router: Router) {
         let (stream, peer, admitted, closing) = match self {
-            AcceptedConnection::Direct(stream, peer, admitted, closing) => (stream, peer, admitted, closing),
+            AcceptedConnection::Direct(stream, peer, admitted, closing) => {
+                (stream, peer, admitted, closing)
+            }
             AcceptedConnection::Proxied(mut stream, proxy) => {
                 let read = tokio::time::timeout(HEAD_TIME, proxy_header::client(&mut stream)).await;
                 let peer = match read.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -86,7 +89,12 @@ async fn serve(
         return answer(&app, router, stream, (peer.ip(), admitted, None)).await;
     };
     let shaken = tokio::time::timeout(HEAD_TIME, shake(&tls, stream)).await;
-    let silent = || Err(format!("handshake not completed within {} s", HEAD_TIME.as_secs()));
+    let silent = || {
+        Err(format!(
+            "handshake not completed within {} s",
+            HEAD_TIME.as_secs()
+        ))
+    };
     let stream = match shaken.unwrap_or_else(|_| silent()) {
         Ok(stream) => stream,
         Err(why) => {
@@ -96,7 +104,11 @@ async fn serve(
             };
         }
     };
-    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let shown = stream
+        .get_ref()
+        .1
+        .peer_certificates()
+        .and_then(<[_]>::first);
     let certificate = match shown.map(identity::VerifiedPeer::of).transpose() {
         Ok(certificate) => certificate.map(ClientCertificate),
         Err(why) => return tracing::warn!("{peer}: {why}"),
@@ -141,7 +153,9 @@ async fn answer(
         let lines = request.headers().get_all("x-forwarded-for").iter().rev();
         let client = proxies.client(peer, lines.map(|line| line.to_str().unwrap_or_default()));
         request.extensions_mut().insert(ClientAddress(client));
-        certificate.clone().map(|certificate| request.extensions_mut().insert(certificate));
+        certificate
+            .clone()
+            .map(|certificate| request.extensions_mut().insert(certificate));
         TowerToHyperService::new(router.clone()).call(request)
     });
     let connection = hyper::server::conn::http1::Builder::new()

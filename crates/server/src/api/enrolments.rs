@@ -61,7 +61,9 @@ pub struct EnrolmentList {
 
 fn tls(app: &AppState) -> Result<Arc<ServerTls>, ApiFailure> {
     let none = "this server has no TLS (--tls): agents connect with tokens of the role agent";
-    app.tls.clone().ok_or_else(|| ApiFailure::conflict("no_tls", none))
+    app.tls
+        .clone()
+        .ok_or_else(|| ApiFailure::conflict("no_tls", none))
 }
 
 /// Requires an admin without restriction to networks: agents see all networks.
@@ -69,7 +71,9 @@ fn admin(caller: RequestCaller) -> Result<ClientAccess, ApiFailure> {
     let who = caller.at_least(AccessRole::Admin)?;
     match who.is_admin_of_all() {
         true => Ok(who),
-        false => Err(ApiFailure::forbidden("a token restricted to networks cannot manage agents")),
+        false => Err(ApiFailure::forbidden(
+            "a token restricted to networks cannot manage agents",
+        )),
     }
 }
 
@@ -85,11 +89,17 @@ pub async fn invite(
 ) -> Result<(StatusCode, JsonResponse<Invitation>), ApiFailure> {
     let (who, tls) = (admin(caller)?, tls(&app)?);
     if !(1..=INVITATION_SECONDS_MAX).contains(&asked.expires_in_seconds) {
-        return Err(ApiFailure::bad("the lifetime of a one-time token is 1 to 604800 seconds"));
+        return Err(ApiFailure::bad(
+            "the lifetime of a one-time token is 1 to 604800 seconds",
+        ));
     }
     let invite = move |service: &Service| {
-        let made = service.enrolments.invite(&tls, &asked.agent, asked.expires_in_seconds);
-        service.audit.note_result(&who.name, "agent.invite", &asked.agent, &made);
+        let made = service
+            .enrolments
+            .invite(&tls, &asked.agent, asked.expires_in_seconds);
+        service
+            .audit
+            .note_result(&who.name, "agent.invite", &asked.agent, &made);
         made
     };
     Ok((StatusCode::CREATED, JsonResponse(app.run(invite).await?)))
@@ -105,7 +115,9 @@ pub async fn list(
     caller: RequestCaller,
 ) -> Result<JsonResponse<EnrolmentList>, ApiFailure> {
     admin(caller)?;
-    let enrolments = app.run(|service| Ok(service.store().enrolments.all()?)).await?;
+    let enrolments = app
+        .run(|service| Ok(service.store().enrolments.all()?))
+        .await?;
     Ok(JsonResponse(EnrolmentList { enrolments }))
 }
 
@@ -122,7 +134,9 @@ pub async fn revoke(
     let who = admin(caller)?;
     let revoke = move |service: &Service| {
         let revoked = service.enrolments.revoke_agent(&agent);
-        service.audit.note_result(&who.name, "agent.revoke", &agent, &revoked);
+        service
+            .audit
+            .note_result(&who.name, "agent.revoke", &agent, &revoked);
         revoked
     };
     app.run(revoke).await?;
@@ -143,14 +157,25 @@ pub async fn enrol(
     let tls = tls(&app)?;
     let JsonBody(asked, _) = JsonBody::<EnrolmentRequest>::from_request(request, &app).await?;
     let token = asked.token.clone();
-    if app.run(move |service| service.enrolments.invited(&token)).await?.is_none() {
+    if app
+        .run(move |service| service.enrolments.invited(&token))
+        .await?
+        .is_none()
+    {
         caller::count_wrong(&app, address)?;
-        return Err(ApiFailure::unauthorized("there is no such one-time token: it was used or has expired"));
+        return Err(ApiFailure::unauthorized(
+            "there is no such one-time token: it was used or has expired",
+        ));
     }
     let enrol = move |service: &Service| {
         let made = service.enrolments.enrol(&tls, &asked.token, &asked.request);
-        let agent = made.as_ref().map(|made| made.agent.clone()).unwrap_or_default();
-        service.audit.note_result(&address.to_string(), "agent.enrol", &agent, &made);
+        let agent = made
+            .as_ref()
+            .map(|made| made.agent.clone())
+            .unwrap_or_default();
+        service
+            .audit
+            .note_result(&address.to_string(), "agent.enrol", &agent, &made);
         made
     };
     Ok((StatusCode::CREATED, JsonResponse(app.run(enrol).await?)))
@@ -166,13 +191,18 @@ pub async fn renew(
     request: Request,
 ) -> Result<(StatusCode, JsonResponse<AgentCertificate>), ApiFailure> {
     let tls = tls(&app)?;
-    let Some(ClientCertificate(peer)) = request.extensions().get::<ClientCertificate>().cloned() else {
-        return Err(ApiFailure::unauthorized("an agent's certificate is required"));
+    let Some(ClientCertificate(peer)) = request.extensions().get::<ClientCertificate>().cloned()
+    else {
+        return Err(ApiFailure::unauthorized(
+            "an agent's certificate is required",
+        ));
     };
     let JsonBody(asked, _) = JsonBody::<RenewalRequest>::from_request(request, &app).await?;
     let renew = move |service: &Service| {
         let made = service.enrolments.renew_agent(&tls, &peer, &asked.request);
-        service.audit.note_result(&peer.name, "agent.renew", &peer.name, &made);
+        service
+            .audit
+            .note_result(&peer.name, "agent.renew", &peer.name, &made);
         made
     };
     Ok((StatusCode::CREATED, JsonResponse(app.run(renew).await?)))

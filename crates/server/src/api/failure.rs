@@ -105,14 +105,23 @@ impl ApiFailure {
 
     /// Error in a request's body, before it was decoded.
     pub fn of_body(status: StatusCode, message: impl Into<String>) -> ApiFailure {
-        let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
+        let code = if status == StatusCode::PAYLOAD_TOO_LARGE {
+            "too_large"
+        } else {
+            "bad_request"
+        };
         ApiFailure::new(status, code, message)
     }
 
     pub fn of_query(text: &str, errors: &[query::Diagnostic]) -> ApiFailure {
-        let problems: Vec<QueryProblem> = errors.iter().map(|error| QueryProblem::of(text, error)).collect();
+        let problems: Vec<QueryProblem> = errors
+            .iter()
+            .map(|error| QueryProblem::of(text, error))
+            .collect();
         let first = problems.first().cloned();
-        let message = first.as_ref().map_or_else(String::new, |problem| problem.message.clone());
+        let message = first
+            .as_ref()
+            .map_or_else(String::new, |problem| problem.message.clone());
         ApiFailure {
             place: first.map(|problem| problem.place),
             problems,
@@ -137,7 +146,9 @@ impl From<ServiceError> for ApiFailure {
             ServiceError::KeyReused => (StatusCode::CONFLICT, "key_reused"),
             ServiceError::Fleet(FleetRefusal::NoAgent(_)) => (StatusCode::CONFLICT, "no_agent"),
             ServiceError::Fleet(FleetRefusal::Unable(_)) => (StatusCode::CONFLICT, "agents_unable"),
-            ServiceError::Fleet(FleetRefusal::Busy(_)) => (StatusCode::SERVICE_UNAVAILABLE, "agents_busy"),
+            ServiceError::Fleet(FleetRefusal::Busy(_)) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "agents_busy")
+            }
             ServiceError::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
             ServiceError::Unkept(unkept) if unkept.is_full() => {
                 (StatusCode::INSUFFICIENT_STORAGE, "disk_full")
@@ -167,7 +178,9 @@ impl IntoResponse for ApiFailure {
             _ => None,
         };
         if let Some((name, value)) = say {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            response
+                .headers_mut()
+                .insert(name, HeaderValue::from_static(value));
         }
         response
     }
@@ -184,7 +197,14 @@ mod tests {
         let response = failure.into_response();
         let header = [header::RETRY_AFTER, header::WWW_AUTHENTICATE]
             .iter()
-            .find_map(|name| response.headers().get(name)?.to_str().ok().map(str::to_owned));
+            .find_map(|name| {
+                response
+                    .headers()
+                    .get(name)?
+                    .to_str()
+                    .ok()
+                    .map(str::to_owned)
+            });
         (response.status().as_u16(), code, header)
     }
 
@@ -204,9 +224,21 @@ mod tests {
             (ServiceError::TooLarge(text()), 413, "too_large"),
             (ServiceError::Quota(text()), 429, "quota"),
             (ServiceError::KeyReused, 409, "key_reused"),
-            (ServiceError::Fleet(FleetRefusal::NoAgent(text())), 409, "no_agent"),
-            (ServiceError::Fleet(FleetRefusal::Unable(text())), 409, "agents_unable"),
-            (ServiceError::Fleet(FleetRefusal::Busy(text())), 503, "agents_busy"),
+            (
+                ServiceError::Fleet(FleetRefusal::NoAgent(text())),
+                409,
+                "no_agent",
+            ),
+            (
+                ServiceError::Fleet(FleetRefusal::Unable(text())),
+                409,
+                "agents_unable",
+            ),
+            (
+                ServiceError::Fleet(FleetRefusal::Busy(text())),
+                503,
+                "agents_busy",
+            ),
             (ServiceError::Unknown(text()), 404, "not_found"),
         ] {
             assert_eq!(of(error), (status, code.to_owned()));
@@ -230,8 +262,14 @@ mod tests {
     #[test]
     fn clients_are_told_to_wait_or_to_authenticate() {
         let header = |failure| response(failure).2;
-        assert_eq!(header(ApiFailure::unauthorized("no")).as_deref(), Some("Bearer"));
-        assert_eq!(header(ApiFailure::too_fast("slow down")).as_deref(), Some("1"));
+        assert_eq!(
+            header(ApiFailure::unauthorized("no")).as_deref(),
+            Some("Bearer")
+        );
+        assert_eq!(
+            header(ApiFailure::too_fast("slow down")).as_deref(),
+            Some("1")
+        );
         assert_eq!(header(ApiFailure::busy("later")).as_deref(), Some("1"));
         assert_eq!(header(ApiFailure::late()).as_deref(), Some("1"));
         assert_eq!(header(ApiFailure::bad("wrong")), None);

@@ -20,12 +20,16 @@ pub async fn home(State(app): State<Arc<AppState>>, request: Request) -> Respons
 
 /// The icon requested by browsers.
 pub async fn icon(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Response {
-    app.assets.answer("favicon.svg", &headers).unwrap_or_else(nothing)
+    app.assets
+        .answer("favicon.svg", &headers)
+        .unwrap_or_else(nothing)
 }
 
 /// Licenses of the page's dependencies.
 pub async fn licences(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Response {
-    app.assets.answer("LICENSES.txt", &headers).unwrap_or_else(nothing)
+    app.assets
+        .answer("LICENSES.txt", &headers)
+        .unwrap_or_else(nothing)
 }
 
 /// A file of the page.
@@ -34,7 +38,9 @@ pub async fn file(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    app.assets.answer(&format!("assets/{name}"), &headers).unwrap_or_else(nothing)
+    app.assets
+        .answer(&format!("assets/{name}"), &headers)
+        .unwrap_or_else(nothing)
 }
 
 fn nothing() -> Response {

@@ -101,7 +101,10 @@ pub struct ServiceCounters {
 /// Check whether the service is running. Needs no token.
 #[utoipa::path(get, path = "/api/v1/health", tag = "service", security(()), responses((status = 200, description = "The server is running", body = ServiceHealth)))]
 pub async fn health() -> JsonResponse<ServiceHealth> {
-    JsonResponse(ServiceHealth { status: "ok".into(), version: env!("CARGO_PKG_VERSION").into() })
+    JsonResponse(ServiceHealth {
+        status: "ok".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    })
 }
 
 /// Show current usage, and counters of losses and rejections.
@@ -119,20 +122,33 @@ pub async fn counters(
 }
 
 pub(super) async fn counted(app: &Arc<AppState>) -> Result<ServiceCounters, ApiFailure> {
-    let (uptime, rates) = (app.started.elapsed().as_secs(), app.rates.refused.load(Ordering::Relaxed));
+    let (uptime, rates) = (
+        app.started.elapsed().as_secs(),
+        app.rates.refused.load(Ordering::Relaxed),
+    );
     let handshakes_failed = app.tls.as_ref().map_or(0, |tls| tls.refusals());
     let waited = app.connections_waited.load(Ordering::Relaxed);
     let evicted = app.admission.evicted();
     app.run(move |service| {
         let (hub, kept) = (service.hub(), service.history.kept()?);
-        let reached =
-            |bounds: [LimitKind; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
+        let reached = |bounds: [LimitKind; 2]| {
+            bounds
+                .map(|bound| hub.meters.times_reached(bound))
+                .iter()
+                .sum()
+        };
         let (rules, tally) = (service.rules.alerts.rules(), &service.rules.alerts.tally);
         let actions = service.actions.registry.shown();
         Ok(ServiceCounters {
             uptime_seconds: uptime,
             jobs_unfinished: service.store().jobs.unfinished_count()?,
-            agents_connected: service.jobs.fleet.agents().iter().filter(|agent| agent.connected).count(),
+            agents_connected: service
+                .jobs
+                .fleet
+                .agents()
+                .iter()
+                .filter(|agent| agent.connected)
+                .count(),
             streams: hub.streams.load(Ordering::Relaxed),
             history_bytes: kept.bytes,
             tuple_bytes: kept.tuple_bytes,
@@ -179,14 +195,19 @@ pub async fn catalog(
     caller.at_least(AccessRole::View)?;
     let CatalogText { json, etag } = &app.catalog;
     let known = header_text(&headers, "if-none-match").unwrap_or_default();
-    let is_known = known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag);
+    let is_known = known
+        .split(',')
+        .any(|tag| tag.trim().trim_start_matches("W/") == etag);
     let mut response = match is_known {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response(),
     };
     let tag = HeaderValue::from_str(etag).map_err(|_| ApiFailure::internal())?;
     response.headers_mut().insert(header::ETAG, tag);
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response.headers_mut().insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("private, no-cache"),
+    );
     Ok(response)
 }
 
@@ -201,7 +222,10 @@ pub async fn check(
     JsonBody(asked, _): JsonBody<CheckRequest>,
 ) -> Result<JsonResponse<CheckAnswer>, ApiFailure> {
     caller.at_least(AccessRole::View)?;
-    Ok(JsonResponse(app.run(move |service| Ok(query_assist::check(service, &asked))).await?))
+    Ok(JsonResponse(
+        app.run(move |service| Ok(query_assist::check(service, &asked)))
+            .await?,
+    ))
 }
 
 /// Explain a query.
@@ -216,6 +240,10 @@ pub async fn explain(
 ) -> Result<JsonResponse<ExplainAnswer>, ApiFailure> {
     caller.at_least(AccessRole::View)?;
     let text = asked.query.clone();
-    let explained = app.run(move |service| Ok(query_assist::explain(service, &asked.query))).await?;
-    explained.map(JsonResponse).map_err(|errors| ApiFailure::of_query(&text, &errors))
+    let explained = app
+        .run(move |service| Ok(query_assist::explain(service, &asked.query)))
+        .await?;
+    explained
+        .map(JsonResponse)
+        .map_err(|errors| ApiFailure::of_query(&text, &errors))
 }

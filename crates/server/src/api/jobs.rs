@@ -17,8 +17,8 @@ use crate::api::service::Service;
 use crate::gateway::fleet::AgentView;
 use crate::job::columns::{maybe_text, text};
 use crate::job::{
-    BusKind, CaptureRequest, Job, JobId, JobKind, JobOutcome, JobOutlet, JobSpec, MergeEngine, RedactionMode,
-    RetainedRows,
+    BusKind, CaptureRequest, Job, JobId, JobKind, JobOutcome, JobOutlet, JobSpec, MergeEngine,
+    RedactionMode, RetainedRows,
 };
 use crate::results::hub::{AgentAccount, TapAccount};
 use crate::store::access::AccessRole;
@@ -144,7 +144,17 @@ pub struct JobView {
 
 impl From<Job> for JobView {
     fn from(job: Job) -> JobView {
-        let Job { id, spec, owner, state, reason, created_ns, ended_ns, outlets, tuples: _ } = job;
+        let Job {
+            id,
+            spec,
+            owner,
+            state,
+            reason,
+            created_ns,
+            ended_ns,
+            outlets,
+            tuples: _,
+        } = job;
         JobView {
             id,
             redacted: spec.is_redacted(),
@@ -237,20 +247,32 @@ fn checked(asked: JobRequest) -> Result<(JobSpec, Vec<String>), ApiFailure> {
             "at most {LABELS_MAX} interfaces may be named, each in at most {NAME_BYTES_MAX} bytes"
         )));
     }
-    if capture_filter.as_ref().is_some_and(|filter| filter.len() > FILTER_BYTES_MAX) {
-        return Err(ApiFailure::bad(format!("a capture filter has at most {FILTER_BYTES_MAX} bytes")));
+    if capture_filter
+        .as_ref()
+        .is_some_and(|filter| filter.len() > FILTER_BYTES_MAX)
+    {
+        return Err(ApiFailure::bad(format!(
+            "a capture filter has at most {FILTER_BYTES_MAX} bytes"
+        )));
     }
     match lease_seconds {
         Some(_) if kind == JobKind::Standing => {
-            return Err(ApiFailure::bad("a standing job has no lease: it runs until it is stopped"));
+            return Err(ApiFailure::bad(
+                "a standing job has no lease: it runs until it is stopped",
+            ));
         }
         Some(seconds) if !(1..=LEASE_SECONDS_MAX).contains(&seconds) => {
-            return Err(ApiFailure::bad(format!("a lease has 1 to {LEASE_SECONDS_MAX} seconds")));
+            return Err(ApiFailure::bad(format!(
+                "a lease has 1 to {LEASE_SECONDS_MAX} seconds"
+            )));
         }
         _ => {}
     }
     let is_long = |labels: &BTreeMap<String, String>| {
-        labels.len() > LABELS_MAX || labels.iter().any(|(k, v)| k.len().max(v.len()) > NAME_BYTES_MAX)
+        labels.len() > LABELS_MAX
+            || labels
+                .iter()
+                .any(|(k, v)| k.len().max(v.len()) > NAME_BYTES_MAX)
     };
     if name.len() > NAME_BYTES_MAX || is_long(&on) || is_long(&labels) {
         return Err(ApiFailure::bad(format!(
@@ -261,7 +283,9 @@ fn checked(asked: JobRequest) -> Result<(JobSpec, Vec<String>), ApiFailure> {
         (Some(BusKind::Kafka), engine) => Some(engine.unwrap_or_default()),
         (None, None | Some(MergeEngine::Embedded)) => None,
         (None, Some(MergeEngine::Flink)) => {
-            return Err(ApiFailure::bad("Flink merges data of a bus: add one (bus: kafka)"));
+            return Err(ApiFailure::bad(
+                "Flink merges data of a bus: add one (bus: kafka)",
+            ));
         }
     };
     if network && (!on.is_empty() || !interfaces.is_empty() || merged_by.is_some()) {
@@ -270,15 +294,35 @@ fn checked(asked: JobRequest) -> Result<(JobSpec, Vec<String>), ApiFailure> {
              on, interfaces, and bus",
         ));
     }
-    let redaction = if redact { RedactionMode::Folded } else { RedactionMode::Raw };
+    let redaction = if redact {
+        RedactionMode::Folded
+    } else {
+        RedactionMode::Raw
+    };
     let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
-    let capture = CaptureRequest { interfaces, filter, network };
-    let spec = JobSpec { query, name, kind, on, labels, redaction, capture, lease_seconds, keep, merged_by };
+    let capture = CaptureRequest {
+        interfaces,
+        filter,
+        network,
+    };
+    let spec = JobSpec {
+        query,
+        name,
+        kind,
+        on,
+        labels,
+        redaction,
+        capture,
+        lease_seconds,
+        keep,
+        merged_by,
+    };
     Ok((spec, to))
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, ApiFailure> {
-    text.parse().map_err(|()| ApiFailure::not_found("a job is identified by its number"))
+    text.parse()
+        .map_err(|()| ApiFailure::not_found("a job is identified by its number"))
 }
 
 /// Start a job.
@@ -304,7 +348,9 @@ pub async fn create(
             header_text(&headers, "idempotency-key")
                 .filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()))
                 .ok_or_else(|| {
-                    ApiFailure::bad("Idempotency-Key must be a single text of at most 200 characters")
+                    ApiFailure::bad(
+                        "Idempotency-Key must be a single text of at most 200 characters",
+                    )
                 })?
                 .to_owned(),
         ),
@@ -319,7 +365,9 @@ pub async fn create(
             Ok((job, false)) => (job.id.to_string(), "had been done".to_owned()),
             Err(denied) => (String::new(), denied.to_string()),
         };
-        service.audit.note(&who.name, "job.start", &object, &outcome);
+        service
+            .audit
+            .note(&who.name, "job.start", &object, &outcome);
         Ok(result)
     };
     match app.run(submit).await? {
@@ -343,13 +391,22 @@ pub async fn list(
     let who = caller.at_least(AccessRole::View)?;
     let before = params.before.as_deref().map(id).transpose()?;
     let limit = params.limit.unwrap_or(PAGE).min(1000);
-    let wanted = JobQuery { state: params.state, before, limit };
+    let wanted = JobQuery {
+        state: params.state,
+        before,
+        limit,
+    };
     let read = move |service: &Service| {
         let mut jobs = service.store().jobs.list(&wanted)?;
-        let next = (jobs.len() == wanted.limit).then(|| jobs.last().map(|job| job.id)).flatten();
+        let next = (jobs.len() == wanted.limit)
+            .then(|| jobs.last().map(|job| job.id))
+            .flatten();
         jobs.retain(|job| service.jobs.may_see(&who, job));
         service.jobs.complete(&mut jobs)?;
-        Ok(JobList { jobs: jobs.into_iter().map(JobView::from).collect(), next })
+        Ok(JobList {
+            jobs: jobs.into_iter().map(JobView::from).collect(),
+            next,
+        })
     };
     Ok(JsonResponse(app.run(read).await?))
 }
@@ -365,7 +422,11 @@ pub async fn show(
     Path(name): Path<String>,
 ) -> Result<JsonResponse<JobView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
-    Ok(JsonResponse(app.run(move |service| service.jobs.get(&who, id)).await?.into()))
+    Ok(JsonResponse(
+        app.run(move |service| service.jobs.get(&who, id))
+            .await?
+            .into(),
+    ))
 }
 
 /// Stop a job. Its results so far are kept.
@@ -381,7 +442,9 @@ pub async fn stop(
     let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
     let stop = move |service: &Service| {
         let result = service.jobs.stop(&who, id);
-        service.audit.note_result(&who.name, "job.stop", &id.to_string(), &result);
+        service
+            .audit
+            .note_result(&who.name, "job.stop", &id.to_string(), &result);
         result
     };
     Ok(JsonResponse(app.run(stop).await?.into()))
@@ -398,7 +461,11 @@ pub async fn renew(
     Path(name): Path<String>,
 ) -> Result<JsonResponse<JobView>, ApiFailure> {
     let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
-    Ok(JsonResponse(app.run(move |service| service.jobs.renew(&who, id)).await?.into()))
+    Ok(JsonResponse(
+        app.run(move |service| service.jobs.renew(&who, id))
+            .await?
+            .into(),
+    ))
 }
 
 /// Counters of each agent of a job.
@@ -439,6 +506,8 @@ pub async fn agents(
     caller: RequestCaller,
 ) -> Result<JsonResponse<AgentList>, ApiFailure> {
     let who = caller.at_least(AccessRole::View)?;
-    let agents = app.run(move |service| Ok(service.jobs.agents_shown(&who))).await?;
+    let agents = app
+        .run(move |service| Ok(service.jobs.agents_shown(&who)))
+        .await?;
     Ok(JsonResponse(AgentList { agents }))
 }

@@ -27,12 +27,16 @@ use crate::store::access::AccessRole;
     get, path = "/metrics", tag = "service",
     responses((status = 200, description = "Prometheus text format, or protobuf on request", content((String = "text/plain"))), (status = "4XX", description = "Error", body = ApiFailure))
 )]
-pub async fn own(State(app): State<Arc<AppState>>, request: Request) -> Result<Response, ApiFailure> {
+pub async fn own(
+    State(app): State<Arc<AppState>>,
+    request: Request,
+) -> Result<Response, ApiFailure> {
     let (parts, _) = request.into_parts();
     let form = form(&parts.headers);
     if app.service.limits().scrapers == ScrapeAccess::WithToken {
         let who = caller::find(&app, &parts).await?.map(RequestCaller);
-        let who = who.ok_or_else(|| ApiFailure::unauthorized("a token with the role view is required"))?;
+        let who =
+            who.ok_or_else(|| ApiFailure::unauthorized("a token with the role view is required"))?;
         if who.at_least(AccessRole::View)?.is_scoped() {
             return Err(ApiFailure::forbidden(
                 "a token restricted to networks cannot read metrics of all jobs and agents",
@@ -46,7 +50,9 @@ pub async fn own(State(app): State<Arc<AppState>>, request: Request) -> Result<R
         evicted: app.admission.evicted(),
         handshakes_failed: app.tls.as_ref().map_or(0, |tls| tls.refusals()),
     };
-    let page = app.run(move |service| metrics_page::page(service, &of_requests, form)).await?;
+    let page = app
+        .run(move |service| metrics_page::page(service, &of_requests, form))
+        .await?;
     Ok(answer(&page, form))
 }
 
@@ -70,9 +76,14 @@ pub async fn of_jobs(
     headers: HeaderMap,
 ) -> Result<Response, ApiFailure> {
     let (who, form) = (caller.at_least(AccessRole::View)?, form(&headers));
-    let numbers = params.jobs.as_deref().map(|text| text.split(',').map(|name| id(name.trim())).collect());
+    let numbers = params
+        .jobs
+        .as_deref()
+        .map(|text| text.split(',').map(|name| id(name.trim())).collect());
     let only: Option<Vec<JobId>> = numbers.transpose()?;
-    let page = app.run(move |service| metrics_page::results(service, &who, only.as_deref(), form)).await?;
+    let page = app
+        .run(move |service| metrics_page::results(service, &who, only.as_deref(), form))
+        .await?;
     Ok(answer(&page, form))
 }
 
@@ -89,15 +100,28 @@ fn answer(page: &MetricsPage, form: ExpositionFormat) -> Response {
 pub async fn measured(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let method = word(request.method());
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map(|path| path.as_str().to_owned());
     let response = next.run(request).await;
-    let asked = (method, route.unwrap_or_default(), response.status().as_u16());
+    let asked = (
+        method,
+        route.unwrap_or_default(),
+        response.status().as_u16(),
+    );
     app.service.hub().meters.answered(asked, begun.elapsed());
     response
 }
 
 /// Name of a standard HTTP method; clients may invent others.
 fn word(method: &Method) -> &'static str {
-    const KNOWN: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
-    KNOWN.iter().find(|known| **known == method.as_str()).copied().unwrap_or("_OTHER")
+    const KNOWN: [&str; 9] = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
+    ];
+    KNOWN
+        .iter()
+        .find(|known| **known == method.as_str())
+        .copied()
+        .unwrap_or("_OTHER")
 }

@@ -114,7 +114,12 @@ impl HttpServer {
             selecting_room: Arc::new(Semaphore::new(service.limits().past.at_once)),
             service,
         };
-        Ok(HttpServer { listener, app, anew: watch::channel(0).1, end })
+        Ok(HttpServer {
+            listener,
+            app,
+            anew: watch::channel(0).1,
+            end,
+        })
     }
 
     /// Sets the files of the page for browsers.
@@ -124,8 +129,12 @@ impl HttpServer {
 
     /// Requires TLS. Changing the returned value reloads the certificates.
     pub fn secure(&mut self, tls: ServerTls) -> watch::Sender<u64> {
-        let https: Vec<_> =
-            self.app.hosts.iter().filter_map(|name| Some(name.strip_suffix(":443")?.to_owned())).collect();
+        let https: Vec<_> = self
+            .app
+            .hosts
+            .iter()
+            .filter_map(|name| Some(name.strip_suffix(":443")?.to_owned()))
+            .collect();
         self.app.hosts.extend(https);
         self.app.tls = Some(Arc::new(tls));
         let (anew, asked) = watch::channel(0);
@@ -143,7 +152,12 @@ impl HttpServer {
 
     /// Serves until `end` resolves, then finishes the requests in progress.
     pub async fn until(self, end: impl Future<Output = ()>) {
-        let HttpServer { listener, app, anew, end: tell_end } = self;
+        let HttpServer {
+            listener,
+            app,
+            anew,
+            end: tell_end,
+        } = self;
         let app = Arc::new(app);
         if let Some(tls) = app.tls.clone() {
             tokio::spawn(tls.keep(anew, app.ending.clone()));
@@ -216,12 +230,19 @@ async fn look_after(service: Arc<Service>, mut ending: watch::Receiver<bool>) {
 
 /// Host names accepted from clients, with the port and, for the default port, without.
 fn hosts(bound: SocketAddr, names: &[String]) -> Vec<String> {
-    let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+    let own = [
+        "localhost".to_owned(),
+        "127.0.0.1".to_owned(),
+        "[::1]".to_owned(),
+    ];
     let address = match bound {
         SocketAddr::V4(v4) => v4.ip().to_string(),
         SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
     };
-    let all = own.into_iter().chain([address]).chain(names.iter().map(|name| name.to_ascii_lowercase()));
+    let all = own
+        .into_iter()
+        .chain([address])
+        .chain(names.iter().map(|name| name.to_ascii_lowercase()));
     let with_port = |name: String| match bound.port() {
         80 => vec![format!("{name}:80"), name],
         port => vec![format!("{name}:{port}")],
@@ -260,24 +281,46 @@ fn router(app: Arc<AppState>) -> Router {
         .route("/api/v1/recordings/{id}", delete(recordings::remove))
         .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
-        .route("/api/v1/login", get(tokens::whoami).post(tokens::login).delete(tokens::logout))
+        .route(
+            "/api/v1/login",
+            get(tokens::whoami)
+                .post(tokens::login)
+                .delete(tokens::logout),
+        )
         .route("/api/v1/audit", get(tokens::audit))
-        .route("/api/v1/enrolments", get(enrolments::list).post(enrolments::invite))
+        .route(
+            "/api/v1/enrolments",
+            get(enrolments::list).post(enrolments::invite),
+        )
         .route("/api/v1/enrolments/{agent}", delete(enrolments::revoke))
         .route("/api/v1/enrol", post(enrolments::enrol))
         .route("/api/v1/renew", post(enrolments::renew))
         .route("/api/v1/alerts", get(alerts::list))
-        .route("/api/v1/alert-rules", get(alerts::rules).post(alerts::create_rule))
+        .route(
+            "/api/v1/alert-rules",
+            get(alerts::rules).post(alerts::create_rule),
+        )
         .route(
             "/api/v1/alert-rules/{id}",
-            get(alerts::show_rule).put(alerts::replace_rule).delete(alerts::remove_rule),
+            get(alerts::show_rule)
+                .put(alerts::replace_rule)
+                .delete(alerts::remove_rule),
         )
-        .route("/api/v1/silences", get(alerts::silences).post(alerts::create_silence))
-        .route("/api/v1/silences/{id}", put(alerts::replace_silence).delete(alerts::end_silence))
+        .route(
+            "/api/v1/silences",
+            get(alerts::silences).post(alerts::create_silence),
+        )
+        .route(
+            "/api/v1/silences/{id}",
+            put(alerts::replace_silence).delete(alerts::end_silence),
+        )
         .route("/api/v1/receivers", get(alerts::receivers))
         .route("/api/v1/receivers/{id}/test", post(alerts::test_receiver))
         .route("/api/v1/actions", get(actions::list).post(actions::create))
-        .route("/api/v1/actions/{id}", get(actions::show).delete(actions::remove))
+        .route(
+            "/api/v1/actions/{id}",
+            get(actions::show).delete(actions::remove),
+        )
         .route("/api/v1/actions/{id}/decisions", get(actions::decisions))
         .layer(middleware::from_fn_with_state(app.clone(), in_time));
     Router::new()
@@ -290,7 +333,10 @@ fn router(app: Arc<AppState>) -> Router {
         .method_not_allowed_fallback(async || ApiFailure::method())
         .layer(DefaultBodyLimit::max(app.service.limits().body_bytes_max))
         .layer(middleware::from_fn_with_state(app.clone(), guard))
-        .layer(middleware::from_fn_with_state(app.clone(), metrics::measured))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            metrics::measured,
+        ))
         .with_state(app)
 }
 
@@ -303,7 +349,9 @@ async fn guard(State(app): State<Arc<AppState>>, request: Request, next: Next) -
     };
     let headers = response.headers_mut();
     let mut say = |name, value| {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
     };
     say(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     say(header::REFERRER_POLICY, "no-referrer");

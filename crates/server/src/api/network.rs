@@ -37,8 +37,12 @@ pub async fn show(
                 .collect();
             view.jobs.retain(|of| seen.contains(&of.job));
             for switch in &mut view.switches {
-                switch.rules.retain(|rule| rule.job.is_none_or(|job| seen.contains(&job)));
-                switch.mirrors.retain(|mirror| mirror.job.is_none_or(|job| seen.contains(&job)));
+                switch
+                    .rules
+                    .retain(|rule| rule.job.is_none_or(|job| seen.contains(&job)));
+                switch
+                    .mirrors
+                    .retain(|mirror| mirror.job.is_none_or(|job| seen.contains(&job)));
             }
         }
         Ok(view)

@@ -12,8 +12,8 @@ use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::failure::ApiFailure;
 use super::{
-    actions, alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, stream_events,
-    tokens,
+    actions, alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream,
+    stream_events, tokens,
 };
 
 #[derive(OpenApi)]
@@ -51,7 +51,10 @@ struct SecuritySchemes;
 impl Modify for SecuritySchemes {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
         let components = api.components.get_or_insert_default();
-        components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+        components.add_security_scheme(
+            "token",
+            SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)),
+        );
         let cookie = ApiKey::Cookie(ApiKeyValue::new(super::sessions::COOKIE));
         components.add_security_scheme("cookie", SecurityScheme::ApiKey(cookie));
     }
@@ -64,14 +67,23 @@ impl Modify for FailureResponses {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
         let failure = Ref::from_schema_name(ApiFailure::name());
         let content = ContentBuilder::new().schema(Some(failure)).build();
-        let response =
-            ResponseBuilder::new().description("Error").content("application/json", content).build();
+        let response = ResponseBuilder::new()
+            .description("Error")
+            .content("application/json", content)
+            .build();
         for item in api.paths.paths.values_mut() {
-            let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+            let operations = [
+                &mut item.get,
+                &mut item.put,
+                &mut item.post,
+                &mut item.delete,
+            ];
             for operation in operations.into_iter().flatten() {
                 for statuses in ["4XX", "5XX"] {
                     let responses = &mut operation.responses.responses;
-                    responses.entry(statuses.to_owned()).or_insert_with(|| RefOr::T(response.clone()));
+                    responses
+                        .entry(statuses.to_owned())
+                        .or_insert_with(|| RefOr::T(response.clone()));
                 }
             }
         }
@@ -83,13 +95,24 @@ struct CompleteResponses;
 
 impl Modify for CompleteResponses {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
-        let Some(components) = &mut api.components else { return };
+        let Some(components) = &mut api.components else {
+            return;
+        };
         let mut requested = BTreeSet::new();
-        let operations = api.paths.paths.values().flat_map(|item| [&item.post, &item.put]).flatten();
+        let operations = api
+            .paths
+            .paths
+            .values()
+            .flat_map(|item| [&item.post, &item.put])
+            .flatten();
         for body in operations.filter_map(|operation| operation.request_body.as_ref()) {
             add_references(body, components, &mut requested);
         }
-        for (_, schema) in components.schemas.iter_mut().filter(|(name, _)| !requested.contains(*name)) {
+        for (_, schema) in components
+            .schemas
+            .iter_mut()
+            .filter(|(name, _)| !requested.contains(*name))
+        {
             require_nullable(schema);
         }
     }
@@ -112,16 +135,21 @@ fn require_nullable(schema: &mut RefOr<Schema>) {
     match schema {
         RefOr::T(Schema::Object(object)) => {
             let is_nullable = |schema: &RefOr<Schema>| match schema {
-                RefOr::T(Schema::Object(Object { schema_type: SchemaType::Array(types), .. })) => {
-                    types.contains(&Type::Null)
-                }
-                RefOr::T(Schema::Array(Array { schema_type: SchemaType::Array(types), .. })) => {
-                    types.contains(&Type::Null)
-                }
+                RefOr::T(Schema::Object(Object {
+                    schema_type: SchemaType::Array(types),
+                    ..
+                })) => types.contains(&Type::Null),
+                RefOr::T(Schema::Array(Array {
+                    schema_type: SchemaType::Array(types),
+                    ..
+                })) => types.contains(&Type::Null),
                 RefOr::T(Schema::OneOf(one_of)) => one_of.items.iter().any(is_null),
                 _ => false,
             };
-            let nullable = object.properties.iter().filter(|(_, schema)| is_nullable(schema));
+            let nullable = object
+                .properties
+                .iter()
+                .filter(|(_, schema)| is_nullable(schema));
             let nullable: Vec<String> = nullable.map(|(name, _)| name.clone()).collect();
             object.required.extend(nullable);
         }
@@ -131,7 +159,13 @@ fn require_nullable(schema: &mut RefOr<Schema>) {
 }
 
 fn is_null(schema: &RefOr<Schema>) -> bool {
-    matches!(schema, RefOr::T(Schema::Object(Object { schema_type: SchemaType::Type(Type::Null), .. })))
+    matches!(
+        schema,
+        RefOr::T(Schema::Object(Object {
+            schema_type: SchemaType::Type(Type::Null),
+            ..
+        }))
+    )
 }
 
 /// The description, as JSON.

@@ -41,20 +41,25 @@ pub async fn style() -> Response {
 pub async fn status(State(app): State<Arc<AppState>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     match caller::find(&app, &parts).await {
-        Ok(Some(who)) if who.role < AccessRole::View => {
-            (StatusCode::FORBIDDEN, Html(document(&form(Some("this request needs the role view")))))
-                .into_response()
-        }
+        Ok(Some(who)) if who.role < AccessRole::View => (
+            StatusCode::FORBIDDEN,
+            Html(document(&form(Some("this request needs the role view")))),
+        )
+            .into_response(),
         Ok(Some(who)) => match show(&app, who).await {
             Ok(page) => Html(page).into_response(),
-            Err(failure) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, Html(document(&escape(&failure.message)))).into_response()
-            }
+            Err(failure) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                Html(document(&escape(&failure.message))),
+            )
+                .into_response(),
         },
         Ok(None) => Html(document(&form(None))).into_response(),
-        Err(failure) => {
-            (StatusCode::UNAUTHORIZED, Html(document(&form(Some(&failure.message))))).into_response()
-        }
+        Err(failure) => (
+            StatusCode::UNAUTHORIZED,
+            Html(document(&form(Some(&failure.message)))),
+        )
+            .into_response(),
     }
 }
 
@@ -80,26 +85,39 @@ pub async fn login(State(app): State<Arc<AppState>>, request: Request) -> Respon
             response.headers_mut().insert(header::SET_COOKIE, cookie);
             response
         }
-        Err(failure) => {
-            (StatusCode::UNAUTHORIZED, Html(document(&self::form(Some(&failure.message))))).into_response()
-        }
+        Err(failure) => (
+            StatusCode::UNAUTHORIZED,
+            Html(document(&self::form(Some(&failure.message)))),
+        )
+            .into_response(),
     }
 }
 
 /// Logs out.
 pub async fn logout(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Response {
     match tokens::end(&app, &headers).await {
-        Ok(()) => ([(header::SET_COOKIE, tokens::FORGET)], Redirect::to("/status")).into_response(),
+        Ok(()) => (
+            [(header::SET_COOKIE, tokens::FORGET)],
+            Redirect::to("/status"),
+        )
+            .into_response(),
         Err(failure) => failure.into_response(),
     }
 }
 
 async fn show(app: &Arc<AppState>, who: ClientAccess) -> Result<String, ApiFailure> {
     // Counters are of all jobs and agents.
-    let counters = if who.is_scoped() { None } else { Some(counted(app).await?) };
+    let counters = if who.is_scoped() {
+        None
+    } else {
+        Some(counted(app).await?)
+    };
     let name = who.name.clone();
     let read = move |service: &Service| {
-        let mut jobs = service.store().jobs.list(&JobQuery { limit: JOBS, ..JobQuery::default() })?;
+        let mut jobs = service.store().jobs.list(&JobQuery {
+            limit: JOBS,
+            ..JobQuery::default()
+        })?;
         jobs.retain(|job| service.jobs.may_see(&who, job));
         service.jobs.complete(&mut jobs)?;
         let mut alerts = service.rules.alerts_shown(&who);
@@ -128,7 +146,10 @@ fn summary(c: &ServiceCounters) -> String {
         (c.requests_refused, "requests rejected by the rate limit"),
         (c.notifications_lost, "notifications of alerts lost"),
     ];
-    let lost = lost.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(" · {n} {what}"));
+    let lost = lost
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!(" · {n} {what}"));
     format!(
         "<p>up {} s · {} jobs not ended · {} agents connected · {} live streams · {} bytes of history{}</p>",
         c.uptime_seconds,
@@ -146,7 +167,13 @@ fn of_alerts(alerts: &[AlertView]) -> String {
         format!(
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}",
             escape(&alert.rule),
-            list(alert.labels.iter().map(|(k, v)| format!("{k}={v}")).collect()),
+            list(
+                alert
+                    .labels
+                    .iter()
+                    .map(|(k, v)| format!("{k}={v}"))
+                    .collect()
+            ),
             list(alert.annotations.values().cloned().collect()),
             escape(&time(alert.fired_ns.unwrap_or(alert.since_ns))),
             match (alert.silenced_by.is_empty(), alert.held.as_deref()) {
@@ -186,7 +213,11 @@ fn of_jobs(jobs: &[Job]) -> String {
 
 fn of_agents(agents: &[AgentView]) -> String {
     let row = |agent: &AgentView| {
-        let labels: Vec<_> = agent.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let labels: Vec<_> = agent
+            .labels
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
         format!(
             "<tr><td>{}<td>{}<td>{}<td>{}",
             escape(&agent.name),
@@ -205,7 +236,9 @@ fn of_agents(agents: &[AgentView]) -> String {
 }
 
 fn form(said: Option<&str>) -> String {
-    let said = said.map(|said| format!("<p>{}</p>", escape(said))).unwrap_or_default();
+    let said = said
+        .map(|said| format!("<p>{}</p>", escape(said)))
+        .unwrap_or_default();
     format!(
         "{said}<form method=post action=/login><p><label>Token <input type=password name=token autocomplete=off \
          required></label> <button>log in</button></p></form>"

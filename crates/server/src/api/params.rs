@@ -16,18 +16,27 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiFailure> {
         let is_json = header_text(request.headers(), "content-type").is_some_and(|kind| {
-            kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+            kind.split(';')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .eq_ignore_ascii_case("application/json")
         });
         if !is_json {
             let wanted = "the body must be JSON, with Content-Type: application/json";
-            return Err(ApiFailure::of_body(StatusCode::UNSUPPORTED_MEDIA_TYPE, wanted));
+            return Err(ApiFailure::of_body(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                wanted,
+            ));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejected| {
-            ApiFailure::of_body(
-                rejected.status(),
-                format!("the body cannot be read: {}", rejected.body_text()),
-            )
-        })?;
+        let bytes = Bytes::from_request(request, state)
+            .await
+            .map_err(|rejected| {
+                ApiFailure::of_body(
+                    rejected.status(),
+                    format!("the body cannot be read: {}", rejected.body_text()),
+                )
+            })?;
         let value = serde_json::from_slice(&bytes)
             .map_err(|error| ApiFailure::bad(format!("the body is invalid: {error}")))?;
         Ok(JsonBody(value, bytes))
@@ -43,7 +52,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiFailure> {
         let read = Query::<T>::try_from_uri(&parts.uri);
         read.map(|Query(value)| QueryParams(value))
-            .map_err(|error| ApiFailure::bad(format!("the address is invalid: {}", error.body_text())))
+            .map_err(|error| {
+                ApiFailure::bad(format!("the address is invalid: {}", error.body_text()))
+            })
     }
 }
 
@@ -59,10 +70,14 @@ pub fn time(text: &str) -> Result<i64, ApiFailure> {
     if let Ok(ns) = text.parse() {
         return Ok(ns);
     }
-    let read = text.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok());
+    let read = text
+        .parse::<jiff::Timestamp>()
+        .ok()
+        .and_then(|at| i64::try_from(at.as_nanosecond()).ok());
     read.ok_or_else(|| {
         ApiFailure::bad(
-            "a time must be nanoseconds since 1970, or have the form 2026-11-22T10:00:00Z".to_owned(),
+            "a time must be nanoseconds since 1970, or have the form 2026-11-22T10:00:00Z"
+                .to_owned(),
         )
     })
 }
@@ -85,7 +100,14 @@ mod tests {
             assert_eq!(time(text).ok(), Some(ns), "{text}");
         }
         // The last one exceeds 64 bits of nanoseconds.
-        for text in ["", "1.5", "yesterday", "1970-01-01", "1970-01-01T00:00:00", "9000-01-01T00:00:00Z"] {
+        for text in [
+            "",
+            "1.5",
+            "yesterday",
+            "1970-01-01",
+            "1970-01-01T00:00:00",
+            "9000-01-01T00:00:00Z",
+        ] {
             assert!(time(text).is_err(), "{text}");
         }
     }

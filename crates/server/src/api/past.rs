@@ -133,9 +133,20 @@ pub async fn query(
     }
     let most = app.service.limits().page_rows_max;
     let rows_max = asked.limit.unwrap_or(most).min(most);
-    let PastRequest { query, recording, on, result, .. } = asked;
+    let PastRequest {
+        query,
+        recording,
+        on,
+        result,
+        ..
+    } = asked;
     let text = query.clone();
-    let question = PastQuery { query, on, confidence, rows_max };
+    let question = PastQuery {
+        query,
+        on,
+        confidence,
+        rows_max,
+    };
     let room = tokio::time::timeout(WAIT, app.past_room.clone().acquire_owned()).await;
     let Ok(Ok(room)) = room else {
         return Err(ApiFailure::busy("other queries of stored data are running"));
@@ -147,10 +158,17 @@ pub async fn query(
             None => service.past.ask(&who, &question),
             Some(id) => service.recordings.ask(&who, id, &question),
         };
-        service.audit.note_result(&who.name, "query", recording.as_deref().unwrap_or_default(), &asked);
+        service.audit.note_result(
+            &who.name,
+            "query",
+            recording.as_deref().unwrap_or_default(),
+            &asked,
+        );
         match asked {
             Err(ServiceError::Query(errors)) => Ok(Err(errors)),
-            asked => asked.and_then(|answer| said(answer, result.as_deref(), format)).map(Ok),
+            asked => asked
+                .and_then(|answer| said(answer, result.as_deref(), format))
+                .map(Ok),
         }
     });
     match answer.await? {
@@ -161,7 +179,10 @@ pub async fn query(
 
 fn response(bytes: Vec<u8>, notes: &[String], format: RowFormat) -> Response {
     let mut response = in_form(bytes, format);
-    for note in notes.iter().filter_map(|note| HeaderValue::from_bytes(note.as_bytes()).ok()) {
+    for note in notes
+        .iter()
+        .filter_map(|note| HeaderValue::from_bytes(note.as_bytes()).ok())
+    {
         response.headers_mut().append(NOTE, note);
     }
     response
@@ -175,13 +196,23 @@ fn said(
 ) -> Result<(Vec<u8>, Vec<String>), ServiceError> {
     if format == RowFormat::Json {
         let answer = json(answer);
-        return Ok((serde_json::to_vec(&answer).unwrap_or_default(), answer.notes));
+        return Ok((
+            serde_json::to_vec(&answer).unwrap_or_default(),
+            answer.notes,
+        ));
     }
-    let names: Vec<String> = answer.results.iter().map(|one| one.result.table.clone()).collect();
+    let names: Vec<String> = answer
+        .results
+        .iter()
+        .map(|one| one.result.table.clone())
+        .collect();
     let one = match result {
         None if answer.results.len() == 1 => answer.results.into_iter().next(),
         None => None,
-        Some(wanted) => answer.results.into_iter().find(|one| one.result.is_called(wanted)),
+        Some(wanted) => answer
+            .results
+            .into_iter()
+            .find(|one| one.result.is_called(wanted)),
     };
     let Some(one) = one else {
         return Err(ServiceError::Wrong(format!(
@@ -189,9 +220,15 @@ fn said(
             names.join(", ")
         )));
     };
-    let page = RowPage { schema: one.schema, batches: one.batches, last: None, next: None, stopped: None };
-    let bytes =
-        write(&page, None, &one.result, format).map_err(crate::store::persist_error::PersistError::Disk)?;
+    let page = RowPage {
+        schema: one.schema,
+        batches: one.batches,
+        last: None,
+        next: None,
+        stopped: None,
+    };
+    let bytes = write(&page, None, &one.result, format)
+        .map_err(crate::store::persist_error::PersistError::Disk)?;
     Ok((bytes, answer.notes))
 }
 

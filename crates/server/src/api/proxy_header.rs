@@ -17,17 +17,23 @@ pub async fn client(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Sock
     let mut held = Vec::new();
     loop {
         let missing = match read(&held) {
-            ProxyHeaderProbe::Other => return Err(invalid("no PROXY protocol header was received")),
+            ProxyHeaderProbe::Other => {
+                return Err(invalid("no PROXY protocol header was received"));
+            }
             ProxyHeaderProbe::Open => 1,
             ProxyHeaderProbe::Header(ProxyHeader { len, .. }) if len > CHECKED_BYTES_MAX => {
                 return Err(invalid("a PROXY protocol header is too long"));
             }
-            ProxyHeaderProbe::Header(ProxyHeader { len, .. }) if len > held.len() => len - held.len(),
+            ProxyHeaderProbe::Header(ProxyHeader { len, .. }) if len > held.len() => {
+                len - held.len()
+            }
             ProxyHeaderProbe::Header(_) if !is_sound(&held) => {
                 return Err(invalid("a PROXY protocol header has a wrong checksum"));
             }
             ProxyHeaderProbe::Header(ProxyHeader { proxied, .. }) => {
-                return Ok(proxied.map(|ends| SocketAddr::new(ends.client.addr.to_ip(), ends.client.port)));
+                return Ok(
+                    proxied.map(|ends| SocketAddr::new(ends.client.addr.to_ip(), ends.client.port))
+                );
             }
         };
         let begin = held.len();
@@ -46,14 +52,28 @@ mod tests {
 
     fn of(bytes: &[u8]) -> (std::result::Result<Option<String>, ErrorKind>, usize) {
         let mut from = bytes;
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
         let found = runtime.block_on(client(&mut from));
-        (found.map(|address| address.map(|of| of.to_string())).map_err(|error| error.kind()), from.len())
+        (
+            found
+                .map(|address| address.map(|of| of.to_string()))
+                .map_err(|error| error.kind()),
+            from.len(),
+        )
     }
 
     fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
         let len = (rest.len() as u16).to_be_bytes();
-        [b"\r\n\r\n\0\r\nQUIT\n".as_slice(), &[command, family], &len, rest, b"GET "].concat()
+        [
+            b"\r\n\r\n\0\r\nQUIT\n".as_slice(),
+            &[command, family],
+            &len,
+            rest,
+            b"GET ",
+        ]
+        .concat()
     }
 
     #[test]
@@ -65,23 +85,51 @@ mod tests {
         let long = [four.as_slice(), &[0; 5000]].concat();
         let line = |text: &str| format!("{text}\r\nGET ").into_bytes();
         for (bytes, expected, left) in [
-            (line("PROXY TCP4 198.51.100.7 10.0.0.2 1234 443"), named("198.51.100.7:1234"), Some(4)),
-            (line("PROXY TCP6 2001:db8::7 ::1 1234 443"), named("[2001:db8::7]:1234"), Some(4)),
+            (
+                line("PROXY TCP4 198.51.100.7 10.0.0.2 1234 443"),
+                named("198.51.100.7:1234"),
+                Some(4),
+            ),
+            (
+                line("PROXY TCP6 2001:db8::7 ::1 1234 443"),
+                named("[2001:db8::7]:1234"),
+                Some(4),
+            ),
             (line("PROXY UNKNOWN"), Ok(None), Some(4)),
             (v2(0x21, 0x11, &four), named("198.51.100.7:1234"), Some(4)),
-            (v2(0x21, 0x11, &elements), named("198.51.100.7:1234"), Some(4)),
+            (
+                v2(0x21, 0x11, &elements),
+                named("198.51.100.7:1234"),
+                Some(4),
+            ),
             // The proxy's own: it looks whether we are there.
             (v2(0x20, 0, &[]), Ok(None), Some(4)),
-            (v2(0x21, 0x11, &wrong_sum), Err(ErrorKind::InvalidData), Some(4)),
+            (
+                v2(0x21, 0x11, &wrong_sum),
+                Err(ErrorKind::InvalidData),
+                Some(4),
+            ),
             (v2(0x21, 0x11, &long), Err(ErrorKind::InvalidData), None),
             (line("GET / HTTP/1.1"), Err(ErrorKind::InvalidData), None),
-            (line("PROXY TCP4 198.51.100.7 10.0.0.2 1234"), Err(ErrorKind::InvalidData), Some(4)),
+            (
+                line("PROXY TCP4 198.51.100.7 10.0.0.2 1234"),
+                Err(ErrorKind::InvalidData),
+                Some(4),
+            ),
             (vec![22, 3, 1, 2, 0], Err(ErrorKind::InvalidData), Some(4)),
-            (b"PROXY TCP4 198.51".to_vec(), Err(ErrorKind::UnexpectedEof), Some(0)),
+            (
+                b"PROXY TCP4 198.51".to_vec(),
+                Err(ErrorKind::UnexpectedEof),
+                Some(0),
+            ),
         ] {
             let (found, rest) = of(&bytes);
             assert_eq!(found, expected, "{}", bytes.escape_ascii());
-            assert!(left.is_none_or(|left| left == rest), "{rest} bytes left of {}", bytes.escape_ascii());
+            assert!(
+                left.is_none_or(|left| left == rest),
+                "{rest} bytes left of {}",
+                bytes.escape_ascii()
+            );
         }
     }
 }

@@ -99,20 +99,38 @@ pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
     let text = &asked.text;
     let diagnostics = match query::check(text, &service.jobs.queries.schemas, &()) {
         Ok(_) => Vec::new(),
-        Err(errors) => errors.iter().map(|error| QueryProblem::of(text, error)).collect(),
+        Err(errors) => errors
+            .iter()
+            .map(|error| QueryProblem::of(text, error))
+            .collect(),
     };
     let (mut word, mut completions) = (None, Vec::new());
-    if let Some(cursor) = asked.cursor.filter(|_| text.len() <= query::QUERY_BYTES_MAX) {
+    if let Some(cursor) = asked
+        .cursor
+        .filter(|_| text.len() <= query::QUERY_BYTES_MAX)
+    {
         let byte = byte_of(text, cursor);
         let found = query::complete(&text[..byte], &service.jobs.queries.schemas);
         // The whole word is replaced, including the part after the cursor.
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let rest: usize = text[byte..].chars().take_while(|c| is_part(*c)).map(char::len_utf8).sum();
-        word = Some(TextRange::of(text, TextSpan::new(found.word.start, byte + rest)));
+        let rest: usize = text[byte..]
+            .chars()
+            .take_while(|c| is_part(*c))
+            .map(char::len_utf8)
+            .sum();
+        word = Some(TextRange::of(
+            text,
+            TextSpan::new(found.word.start, byte + rest),
+        ));
         completions = found.candidates;
         completions.truncate(CANDIDATES_MAX);
     }
-    CheckAnswer { diagnostics, word, completions, revision: asked.revision }
+    CheckAnswer {
+        diagnostics,
+        word,
+        completions,
+        revision: asked.revision,
+    }
 }
 
 /// Byte offset of a position in UTF-16 units; at most the length of the text.
@@ -200,7 +218,11 @@ pub fn explain(service: &Service, text: &str) -> Result<ExplainAnswer, Vec<Diagn
     let plan = service.jobs.queries.plan(text)?;
     let parser = |parser: &plan::ParserUse| ParserColumns {
         name: parser.schema.name.to_string(),
-        columns: parser.columns.iter().map(|id| parser.schema.field(*id).name.to_string()).collect(),
+        columns: parser
+            .columns
+            .iter()
+            .map(|id| parser.schema.field(*id).name.to_string())
+            .collect(),
     };
     let cost = planner::cost(&plan);
     let agents = service.jobs.fleet.agents().into_iter().filter_map(|agent| {
@@ -212,7 +234,12 @@ pub fn explain(service: &Service, text: &str) -> Result<ExplainAnswer, Vec<Diagn
     Ok(ExplainAnswer {
         text: planner::explain(&plan),
         parsers: plan.monitor.parsers.iter().map(parser).collect(),
-        processors: plan.dataflow.pipelines.iter().map(|pipeline| pipeline.name.clone()).collect(),
+        processors: plan
+            .dataflow
+            .pipelines
+            .iter()
+            .map(|pipeline| pipeline.name.clone())
+            .collect(),
         estimate: HostEstimate::at(&cost, PACKETS),
         agents: agents.collect(),
     })
@@ -225,7 +252,12 @@ mod tests {
     #[test]
     fn places_are_told_in_both_countings() {
         let text = "a😀é b";
-        for (span, utf16) in [((0, 1), (0, 1)), ((1, 5), (1, 3)), ((5, 7), (3, 4)), ((8, 9), (5, 6))] {
+        for (span, utf16) in [
+            ((0, 1), (0, 1)),
+            ((1, 5), (1, 3)),
+            ((5, 7), (3, 4)),
+            ((8, 9), (5, 6)),
+        ] {
             let place = TextRange::of(text, TextSpan::new(span.0, span.1));
             assert_eq!((place.start_utf16, place.end_utf16), utf16, "{span:?}");
             assert_eq!(byte_of(text, utf16.0), span.0);

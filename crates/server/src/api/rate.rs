@@ -62,7 +62,11 @@ struct RateBuckets<K> {
 
 impl<K: Hash + Eq + Copy> RateBuckets<K> {
     fn new(most: f64, per_second: f64) -> RateBuckets<K> {
-        RateBuckets { most, per_second, levels: Mutex::default() }
+        RateBuckets {
+            most,
+            per_second,
+            levels: Mutex::default(),
+        }
     }
 
     /// Takes `cost` from the bucket if it holds at least one; returns whether it did.
@@ -96,8 +100,15 @@ mod tests {
         let buckets = RateBuckets::new(2.0, 1.0);
         let start = Instant::now();
         let take = |key: u8, ms: u64| buckets.take(key, 1.0, start + Duration::from_millis(ms));
-        let taken =
-            [take(1, 0), take(1, 0), take(1, 0), take(2, 0), take(1, 500), take(1, 1000), take(1, 1001)];
+        let taken = [
+            take(1, 0),
+            take(1, 0),
+            take(1, 0),
+            take(2, 0),
+            take(1, 500),
+            take(1, 1000),
+            take(1, 1001),
+        ];
         assert_eq!(taken, [true, true, false, true, false, true, false]);
     }
 

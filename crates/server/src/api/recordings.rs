@@ -61,7 +61,11 @@ pub async fn list(
         let limits = service.recordings.shelf()?.sent().limits;
         let recordings = service.recordings.list(&who)?;
         let upload_seconds = limits.time.as_secs();
-        Ok(RecordingList { recordings, upload_bytes_max: limits.file_bytes, upload_seconds })
+        Ok(RecordingList {
+            recordings,
+            upload_bytes_max: limits.file_bytes,
+            upload_seconds,
+        })
     };
     app.run(read).await.map(JsonResponse)
 }
@@ -85,7 +89,13 @@ pub async fn send(
     let length = header_text(&headers, "content-length").and_then(|text| text.parse().ok());
     let begin = {
         let who = who.clone();
-        move |service: &Service| service.recordings.shelf()?.sent().begin(&who, &params.name, length)
+        move |service: &Service| {
+            service
+                .recordings
+                .shelf()?
+                .sent()
+                .begin(&who, &params.name, length)
+        }
     };
     let coming = app.run(begin).await?;
     let kept = tokio::time::timeout(TIME, receive(&app, coming, body))
@@ -104,7 +114,9 @@ pub async fn send(
         );
         told.map(Ok)
     };
-    app.run(read).await?.map(|told| (StatusCode::CREATED, JsonResponse(told)))
+    app.run(read)
+        .await?
+        .map(|told| (StatusCode::CREATED, JsonResponse(told)))
 }
 
 /// Inspects a new upload and removes it if it is not a capture.
@@ -114,13 +126,19 @@ fn found(service: &Service, who: &ClientAccess, id: &str) -> Result<RecordingVie
         None => Ok(one),
         Some(why) => {
             service.recordings.shelf()?.sent().remove(id);
-            Err(ServiceError::Invalid(format!("this is not a readable capture: {why}")))
+            Err(ServiceError::Invalid(format!(
+                "this is not a readable capture: {why}"
+            )))
         }
     }
 }
 
 /// Writes an upload on a blocking thread; returns its id.
-async fn receive(app: &Arc<AppState>, mut coming: IncomingUpload, body: Body) -> Result<String, ApiFailure> {
+async fn receive(
+    app: &Arc<AppState>,
+    mut coming: IncomingUpload,
+    body: Body,
+) -> Result<String, ApiFailure> {
     let (pieces, mut waiting) = mpsc::channel::<Bytes>(PIECES);
     let (whole, is_whole) = tokio::sync::oneshot::channel::<()>();
     let writing = app.run(move |_: &Service| {
@@ -129,7 +147,9 @@ async fn receive(app: &Arc<AppState>, mut coming: IncomingUpload, body: Body) ->
         }
         match is_whole.blocking_recv() {
             Ok(()) => coming.finish(),
-            Err(_) => Err(ServiceError::Invalid("the upload ended before the end of the file".into())),
+            Err(_) => Err(ServiceError::Invalid(
+                "the upload ended before the end of the file".into(),
+            )),
         }
     });
     let reading = async move {
@@ -163,7 +183,9 @@ pub async fn remove(
     let who = caller.at_least(AccessRole::Run)?;
     let remove = move |service: &Service| {
         let removed = service.recordings.remove(&who, &id);
-        service.audit.note_result(&who.name, "recording.delete", &id, &removed);
+        service
+            .audit
+            .note_result(&who.name, "recording.delete", &id, &removed);
         removed
     };
     app.run(remove).await.map(|()| StatusCode::NO_CONTENT)

@@ -38,22 +38,40 @@ const FORMATS: [(RowFormat, &str, &str); 5] = [
     (RowFormat::Json, "json", "application/json"),
     (RowFormat::Jsonl, "jsonl", "application/x-ndjson"),
     (RowFormat::Csv, "csv", "text/csv"),
-    (RowFormat::Arrow, "arrow", "application/vnd.apache.arrow.stream"),
-    (RowFormat::Parquet, "parquet", "application/vnd.apache.parquet"),
+    (
+        RowFormat::Arrow,
+        "arrow",
+        "application/vnd.apache.arrow.stream",
+    ),
+    (
+        RowFormat::Parquet,
+        "parquet",
+        "application/vnd.apache.parquet",
+    ),
 ];
 
 impl RowFormat {
     /// The format by name, or the first supported one in an `Accept` header; default: JSON.
     pub fn wanted(name: Option<&str>, accept: Option<&str>) -> Option<RowFormat> {
         if let Some(name) = name {
-            return FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
+            return FORMATS
+                .iter()
+                .find(|(_, known, _)| *known == name)
+                .map(|(format, ..)| *format);
         }
-        let Some(accept) = accept else { return Some(RowFormat::Json) };
-        let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
+        let Some(accept) = accept else {
+            return Some(RowFormat::Json);
+        };
+        let types = accept
+            .split(',')
+            .map(|part| part.split(';').next().unwrap_or_default().trim());
         let find = |wanted: &str| match wanted {
             "*/*" | "application/*" => Some(RowFormat::Json),
             "text/*" => Some(RowFormat::Csv),
-            _ => FORMATS.iter().find(|(.., known)| *known == wanted).map(|(format, ..)| *format),
+            _ => FORMATS
+                .iter()
+                .find(|(.., known)| *known == wanted)
+                .map(|(format, ..)| *format),
         };
         types.into_iter().find_map(find)
     }
@@ -62,7 +80,10 @@ impl RowFormat {
     pub fn content_type(self) -> &'static str {
         match self {
             RowFormat::Csv => "text/csv; charset=utf-8",
-            other => FORMATS.iter().find(|(format, ..)| *format == other).map_or("", |(.., name)| name),
+            other => FORMATS
+                .iter()
+                .find(|(format, ..)| *format == other)
+                .map_or("", |(.., name)| name),
         }
     }
 }
@@ -82,7 +103,10 @@ pub fn write(
 }
 
 fn json_page(page: &RowPage, matches: Option<u64>, result: &KeptResult) -> Value {
-    let rows = page.batches.iter().flat_map(|batch| (0..batch.rows()).map(|row| columns::row(batch, row)));
+    let rows = page
+        .batches
+        .iter()
+        .flat_map(|batch| (0..batch.rows()).map(|row| columns::row(batch, row)));
     json!({
         "processor": result.processor,
         "columns": result.columns,
@@ -100,7 +124,9 @@ fn arrow(page: &RowPage) -> io::Result<Vec<u8>> {
     let schema = recording::arrow_schema(&page.schema, &ids, false);
     let mut writer = StreamWriter::try_new(Vec::new(), &schema).map_err(io::Error::other)?;
     for batch in &page.batches {
-        writer.write(&recording::to_arrow(batch, &ids, &schema, None)).map_err(io::Error::other)?;
+        writer
+            .write(&recording::to_arrow(batch, &ids, &schema, None))
+            .map_err(io::Error::other)?;
     }
     writer.into_inner().map_err(io::Error::other)
 }
@@ -111,7 +137,8 @@ fn arrow(page: &RowPage) -> io::Result<Vec<u8>> {
 /// A message if the bytes are invalid.
 pub fn read_arrow(bytes: &[u8], schema: &Arc<Schema>) -> Result<Vec<Batch>, String> {
     recording::guarded(|| {
-        let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(|why| why.to_string())?;
+        let reader =
+            StreamReader::try_new(Cursor::new(bytes), None).map_err(|why| why.to_string())?;
         let batch = |record: Result<RecordBatch, ArrowError>| {
             recording::of_record(&record.map_err(|why| why.to_string())?, schema)
         };
@@ -121,7 +148,11 @@ pub fn read_arrow(bytes: &[u8], schema: &Arc<Schema>) -> Result<Vec<Batch>, Stri
 
 fn by_sink(page: &RowPage, result: &KeptResult, format: RowFormat) -> io::Result<Vec<u8>> {
     let out = SharedBuffer::default();
-    let columns = result.columns.iter().map(|column| column.name.clone()).collect();
+    let columns = result
+        .columns
+        .iter()
+        .map(|column| column.name.clone())
+        .collect();
     let head = [ResultHead {
         processor: result.processor.clone(),
         columns,
@@ -162,7 +193,10 @@ impl SharedBuffer {
 
 impl io::Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -182,13 +216,20 @@ mod tests {
             assert_eq!(RowFormat::wanted(None, Some(media_type)), Some(format));
             assert!(format.content_type().starts_with(media_type), "{name}");
         }
-        assert_eq!(RowFormat::wanted(Some("xml"), Some("text/csv")), None, "a name goes first");
+        assert_eq!(
+            RowFormat::wanted(Some("xml"), Some("text/csv")),
+            None,
+            "a name goes first"
+        );
     }
 
     #[test]
     fn the_first_known_type_of_a_header_is_used() {
         let wanted = |accept| RowFormat::wanted(None, Some(accept));
-        assert_eq!(wanted("text/html, text/csv;q=0.5, application/json"), Some(RowFormat::Csv));
+        assert_eq!(
+            wanted("text/html, text/csv;q=0.5, application/json"),
+            Some(RowFormat::Csv)
+        );
         assert_eq!(wanted("text/*"), Some(RowFormat::Csv));
         assert_eq!(wanted("application/*;q=0.1"), Some(RowFormat::Json));
         assert_eq!(wanted("*/*"), Some(RowFormat::Json));

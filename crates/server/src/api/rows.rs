@@ -110,7 +110,10 @@ pub async fn rows(
     }
     let ask = PageQuery {
         after: params.after.as_deref().map(row_number).transpose()?,
-        limit: params.limit.unwrap_or(PAGE).min(app.service.limits().page_rows_max),
+        limit: params
+            .limit
+            .unwrap_or(PAGE)
+            .min(app.service.limits().page_rows_max),
         since_ns: params.since.as_deref().map(time).transpose()?,
         until_ns: params.until.as_deref().map(time).transpose()?,
     };
@@ -119,8 +122,8 @@ pub async fn rows(
         service.jobs.may_see_rows(&who, &job)?;
         let result = chosen(service, id, params.result.as_deref())?;
         let page = service.history.read(id, &result, &ask)?;
-        let bytes =
-            write(&page, None, &result, format).map_err(crate::store::persist_error::PersistError::Disk)?;
+        let bytes = write(&page, None, &result, format)
+            .map_err(crate::store::persist_error::PersistError::Disk)?;
         Ok((bytes, page.next, page.last))
     };
     let (bytes, next, last) = app.run(read).await?;
@@ -139,11 +142,18 @@ fn row_number(text: &str) -> Result<i64, ApiFailure> {
 }
 
 /// Requested selection, if rows are to be sorted, searched or skipped.
-fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<RowSelection>, ApiFailure> {
+fn selection(
+    params: &RowsParams,
+    page_rows_max: usize,
+) -> Result<Option<RowSelection>, ApiFailure> {
     let is_descending = match params.order.as_deref() {
         None | Some("asc") => false,
         Some("desc") => true,
-        Some(other) => return Err(ApiFailure::bad(format!("`order` is asc or desc, not {other}"))),
+        Some(other) => {
+            return Err(ApiFailure::bad(format!(
+                "`order` is asc or desc, not {other}"
+            )));
+        }
     };
     if params.order.is_some() && params.sort.is_none() {
         return Err(ApiFailure::bad("`order` needs the column (`sort`)"));
@@ -176,7 +186,9 @@ async fn selected(
 ) -> Result<Response, ApiFailure> {
     let room = tokio::time::timeout(WAIT, app.selecting_room.clone().acquire_owned()).await;
     let Ok(Ok(room)) = room else {
-        return Err(ApiFailure::busy("rows are being sorted and searched for other requests"));
+        return Err(ApiFailure::busy(
+            "rows are being sorted and searched for other requests",
+        ));
     };
     let read = move |service: &Service| {
         let _room = room;
@@ -195,7 +207,9 @@ async fn selected(
     };
     let (bytes, matches) = app.run(read).await?;
     let mut response = in_form(bytes, format);
-    response.headers_mut().insert(MATCHES, HeaderValue::from(matches));
+    response
+        .headers_mut()
+        .insert(MATCHES, HeaderValue::from(matches));
     Ok(response)
 }
 
@@ -209,7 +223,9 @@ pub(super) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Result<RowFo
 /// Response with rows in a format.
 pub(super) fn in_form(bytes: Vec<u8>, format: RowFormat) -> Response {
     let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+        .headers_mut()
+        .insert(header::VARY, HeaderValue::from_static("Accept"));
     response
 }
 
@@ -259,7 +275,15 @@ pub async fn results(
             total: result.next_row.to_string(),
             dropped: result.rows_dropped.to_string(),
         };
-        Ok(ResultList { results: service.store().results.of_job(id)?.into_iter().map(of).collect() })
+        Ok(ResultList {
+            results: service
+                .store()
+                .results
+                .of_job(id)?
+                .into_iter()
+                .map(of)
+                .collect(),
+        })
     };
     Ok(JsonResponse(app.run(read).await?))
 }
@@ -268,7 +292,9 @@ pub async fn results(
 fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptResult, ServiceError> {
     let mut results = service.store().results.of_job(job)?;
     if results.is_empty() {
-        return Err(ServiceError::Unknown(format!("job {job} has no rows yet: it has not started")));
+        return Err(ServiceError::Unknown(format!(
+            "job {job} has no rows yet: it has not started"
+        )));
     }
     let at = match wanted {
         None => Some(0),
@@ -278,7 +304,10 @@ fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptRes
         Some(at) => Ok(results.swap_remove(at)),
         None => {
             let names: Vec<_> = results.iter().map(|result| result.table.as_str()).collect();
-            Err(ServiceError::Unknown(format!("job {job} has no such result; it has {}", names.join(", "))))
+            Err(ServiceError::Unknown(format!(
+                "job {job} has no such result; it has {}",
+                names.join(", ")
+            )))
         }
     }
 }

@@ -67,24 +67,58 @@ impl Service {
     ///
     /// # Errors
     /// `StoreError` when the store cannot be read.
-    pub(crate) fn start(parts: ServiceParts, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
-        let ServiceParts { folder, store, history, hub, alerts, actions, outlets, shelf, limits, lock } =
-            parts;
+    pub(crate) fn start(
+        parts: ServiceParts,
+        fleet: Arc<dyn Fleet>,
+    ) -> Result<Arc<Service>, StoreError> {
+        let ServiceParts {
+            folder,
+            store,
+            history,
+            hub,
+            alerts,
+            actions,
+            outlets,
+            shelf,
+            limits,
+            lock,
+        } = parts;
         let told = Arc::downgrade(&hub);
-        let tell =
-            move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.notify_alert(job, event));
+        let tell = move |job, event: &_| {
+            told.upgrade()
+                .into_iter()
+                .for_each(|hub| hub.notify_alert(job, event))
+        };
         let sending = AlertSenderThreads::start(&alerts, Box::new(tell))?;
-        let deliveries = OutletDeliveries::new((&store, &history, &hub), outlets.clone(), limits.delivery());
+        let deliveries =
+            OutletDeliveries::new((&store, &history, &hub), outlets.clone(), limits.delivery());
         let carrying = ActionExecutors::start(&actions, outlets);
         let quotas = JobQuotas::of(&limits);
-        let jobs = Arc::new(JobRequests::new(fleet, deliveries, hub.clone(), store.jobs.clone(), quotas));
+        let jobs = Arc::new(JobRequests::new(
+            fleet,
+            deliveries,
+            hub.clone(),
+            store.jobs.clone(),
+            quotas,
+        ));
         let service = Arc::new(Service {
             _sending: sending,
             _carrying: carrying,
             rules: RuleRequests::new(jobs.clone(), alerts, store.jobs.clone()),
             actions: ActionRequests::new(jobs.clone(), actions),
-            past: PastQueries::new(jobs.clone(), hub.clone(), history.clone(), &store, limits.past),
-            recordings: RecordingRequests::new(shelf, jobs.queries.clone(), hub.clone(), limits.past),
+            past: PastQueries::new(
+                jobs.clone(),
+                hub.clone(),
+                history.clone(),
+                &store,
+                limits.past,
+            ),
+            recordings: RecordingRequests::new(
+                shelf,
+                jobs.queries.clone(),
+                hub.clone(),
+                limits.past,
+            ),
             enrolments: EnrolmentRequests::new(store.enrolments.clone()),
             audit: AuditTrail::new(store.audit.clone()),
             jobs,

@@ -67,15 +67,18 @@ pub async fn stream(
     let wanted = wanted(params.jobs.as_deref())?;
     let place = StreamSlot::take(&app, &who.name)?;
     let access = who.clone();
-    let queue = app.run(move |service| watch(service, &access, wanted, seen)).await?;
+    let queue = app
+        .run(move |service| watch(service, &access, wanted, seen))
+        .await?;
     let (send, receive) = mpsc::channel(1);
     tokio::spawn(tell(app.clone(), who, queue, send, place));
     let events = ReceiverStream::new(receive).map(Ok::<_, Infallible>);
     let mut response = Sse::new(events).into_response();
     // Disables buffering in proxies, which would delay events.
-    response
-        .headers_mut()
-        .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response.headers_mut().insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
     Ok(response)
 }
 
@@ -90,19 +93,27 @@ impl StreamSlot {
     fn take(app: &Arc<AppState>, owner: &str) -> Result<StreamSlot, ApiFailure> {
         let (hub, limits) = (app.service.hub(), app.service.limits());
         let before = hub.streams.fetch_add(1, Ordering::Relaxed);
-        let mut of_all = hub.streams_of.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_all = hub
+            .streams_of
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let of_owner = of_all.entry(owner.to_owned()).or_default();
         *of_owner += 1;
         let of_owner = *of_owner;
         drop(of_all);
         // From here on, drop releases it.
-        let place = StreamSlot { app: app.clone(), owner: owner.to_owned() };
+        let place = StreamSlot {
+            app: app.clone(),
+            owner: owner.to_owned(),
+        };
         let (bound, why) = match () {
-            () if before >= limits.streams_max => {
-                (LimitKind::Streams, "the maximum number of live streams is open (--streams-max)")
-            }
+            () if before >= limits.streams_max => (
+                LimitKind::Streams,
+                "the maximum number of live streams is open (--streams-max)",
+            ),
             () if of_owner > limits.streams_per_token_max => {
-                let why = "this token has the maximum number of live streams open (--streams-per-token)";
+                let why =
+                    "this token has the maximum number of live streams open (--streams-per-token)";
                 (LimitKind::StreamsPerToken, why)
             }
             () => return Ok(place),
@@ -116,7 +127,10 @@ impl Drop for StreamSlot {
     fn drop(&mut self) {
         let hub = self.app.service.hub();
         hub.streams.fetch_sub(1, Ordering::Relaxed);
-        let mut of_all = hub.streams_of.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_all = hub
+            .streams_of
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(left) = of_all.get_mut(&self.owner) {
             *left -= 1;
             if *left == 0 {
@@ -128,7 +142,9 @@ impl Drop for StreamSlot {
 
 /// Last event seen by the client.
 fn seen(app: &AppState, text: Option<&str>) -> ResumePoint {
-    let Some(text) = text else { return ResumePoint::Nothing };
+    let Some(text) = text else {
+        return ResumePoint::Nothing;
+    };
     match position(text) {
         Some((boot, seq)) if boot == app.service.hub().boot => ResumePoint::UpTo(seq),
         _ => ResumePoint::OtherLife,
@@ -143,10 +159,15 @@ pub fn position(text: &str) -> Option<(u64, u64)> {
 
 fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<JobId>>, ApiFailure> {
     let Some(text) = text else { return Ok(None) };
-    let jobs: BTreeSet<JobId> = text.split(',').map(|name| id(name.trim())).collect::<Result<_, _>>()?;
+    let jobs: BTreeSet<JobId> = text
+        .split(',')
+        .map(|name| id(name.trim()))
+        .collect::<Result<_, _>>()?;
     match jobs.len() <= JOBS_MAX {
         true => Ok(Some(jobs)),
-        false => Err(ApiFailure::bad(format!("a stream has at most {JOBS_MAX} jobs"))),
+        false => Err(ApiFailure::bad(format!(
+            "a stream has at most {JOBS_MAX} jobs"
+        ))),
     }
 }
 
@@ -159,13 +180,17 @@ fn watch(
     let jobs = match wanted {
         Some(jobs) => {
             for job in &jobs {
-                service.jobs.may_see_rows(who, &service.jobs.get(who, *job)?)?;
+                service
+                    .jobs
+                    .may_see_rows(who, &service.jobs.get(who, *job)?)?;
             }
             jobs
         }
         None => {
             let mut jobs = service.store().jobs.unfinished()?;
-            jobs.retain(|job| service.jobs.may_see(who, job) && service.jobs.may_see_rows(who, job).is_ok());
+            jobs.retain(|job| {
+                service.jobs.may_see(who, job) && service.jobs.may_see_rows(who, job).is_ok()
+            });
             jobs.iter().rev().take(JOBS_MAX).map(|job| job.id).collect()
         }
     };
@@ -196,7 +221,10 @@ async fn tell(
             "event_rows": crate::results::hub::EVENT_ROWS_MAX,
         },
     });
-    let first = Sent::default().event("hello").data(hello.to_string()).retry(RETRY);
+    let first = Sent::default()
+        .event("hello")
+        .data(hello.to_string())
+        .retry(RETRY);
     if send.send(first).await.is_err() {
         return;
     }
@@ -226,9 +254,10 @@ async fn tell(
             () = ended(&mut ending) => break "the server ends",
         };
         let event = match next {
-            NextEvent::Event(event) => {
-                Sent::default().event(event.kind.name()).id(format!("{boot}:{}", event.seq)).data(&event.data)
-            }
+            NextEvent::Event(event) => Sent::default()
+                .event(event.kind.name())
+                .id(format!("{boot}:{}", event.seq))
+                .data(&event.data),
             NextEvent::LeftOut(events) => {
                 let data = json!({ "reason": "the client is slow", "provisional_events": events });
                 Sent::default().event("gap").data(data.to_string())
@@ -244,7 +273,9 @@ async fn tell(
         }
     };
     let bye = json!({ "reason": why, "retry_after_ms": RETRY.as_millis() });
-    let _ = send.send(Sent::default().event("bye").data(bye.to_string())).await;
+    let _ = send
+        .send(Sent::default().event("bye").data(bye.to_string()))
+        .await;
 }
 
 async fn ended(ending: &mut watch::Receiver<bool>) {
@@ -254,6 +285,8 @@ async fn ended(ending: &mut watch::Receiver<bool>) {
 
 async fn is_still_known(app: &Arc<AppState>, who: &ClientAccess) -> bool {
     let id = who.id;
-    let known = app.run(move |service| Ok(service.store().tokens.has(id)?)).await;
+    let known = app
+        .run(move |service| Ok(service.store().tokens.has(id)?))
+        .await;
     known.unwrap_or(true)
 }

@@ -111,24 +111,38 @@ pub async fn create(
     if asked.networks.len() > 100 {
         return Err(ApiFailure::bad("a token has at most 100 networks"));
     }
-    let scope = NetworkScope::of(asked.networks.iter().map(String::as_str)).map_err(ApiFailure::bad)?;
+    let scope =
+        NetworkScope::of(asked.networks.iter().map(String::as_str)).map_err(ApiFailure::bad)?;
     // A restricted user can only create tokens with the same restriction.
     if who.is_scoped() && (scope != who.scope || asked.role == AccessRole::Agent) {
         return Err(ApiFailure::forbidden(
             "a token restricted to networks can only create tokens for the same networks, and none for agents",
         ));
     }
-    let expires = asked.expires_in_seconds.map(|seconds| now_ns() + i64::from(seconds) * 1_000_000_000);
+    let expires = asked
+        .expires_in_seconds
+        .map(|seconds| now_ns() + i64::from(seconds) * 1_000_000_000);
     let name = asked.name.clone();
     let make = move |service: &Service| {
-        let made = access::make(&service.store().tokens, (&asked.name, asked.role, &scope), expires)?;
-        let outcome = if made.is_some() { "done" } else { "the name is taken" };
-        service.audit.note(&who.name, "token.create", &asked.name, outcome);
+        let made = access::make(
+            &service.store().tokens,
+            (&asked.name, asked.role, &scope),
+            expires,
+        )?;
+        let outcome = if made.is_some() {
+            "done"
+        } else {
+            "the name is taken"
+        };
+        service
+            .audit
+            .note(&who.name, "token.create", &asked.name, outcome);
         Ok(made)
     };
     let made = app.run(make).await?;
-    let made =
-        made.ok_or_else(|| ApiFailure::conflict("name_taken", format!("there is a token {name} already")))?;
+    let made = made.ok_or_else(|| {
+        ApiFailure::conflict("name_taken", format!("there is a token {name} already"))
+    })?;
     Ok((StatusCode::CREATED, JsonResponse(made)))
 }
 
@@ -151,7 +165,8 @@ pub async fn list(
 /// Whether `who` may see a token: a restricted user sees tokens with the same restriction.
 fn may_see(who: &ClientAccess, token: &AccessToken) -> bool {
     let of = |token: &AccessToken| NetworkScope::of(token.networks.iter().map(String::as_str));
-    !who.is_scoped() || (token.role != AccessRole::Agent && of(token).is_ok_and(|scope| scope == who.scope))
+    !who.is_scoped()
+        || (token.role != AccessRole::Agent && of(token).is_ok_and(|scope| scope == who.scope))
 }
 
 /// Revoke a token; its sessions and streams end with it.
@@ -181,10 +196,20 @@ pub async fn revoke(
             .into_iter()
             .map(AccessToken::from)
             .any(|token| token.id == id && may_see(&who, &token));
-        let removed = if seen { service.store().tokens.remove(id)? } else { None };
+        let removed = if seen {
+            service.store().tokens.remove(id)?
+        } else {
+            None
+        };
         let object = removed.clone().unwrap_or_else(|| id.to_string());
-        let outcome = if removed.is_some() { "done" } else { "there is none" };
-        service.audit.note(&who.name, "token.revoke", &object, outcome);
+        let outcome = if removed.is_some() {
+            "done"
+        } else {
+            "there is none"
+        };
+        service
+            .audit
+            .note(&who.name, "token.revoke", &object, outcome);
         Ok(removed)
     };
     let revoked = app.run(revoke).await?;
@@ -208,7 +233,11 @@ pub async fn whoami(
         Err(failure) => return Err(failure),
     };
     let (name, role) = found.map(|who| (who.name, who.role)).unzip();
-    Ok(JsonResponse(WhoAnswer { name, role, version: env!("CARGO_PKG_VERSION").into() }))
+    Ok(JsonResponse(WhoAnswer {
+        name,
+        role,
+        version: env!("CARGO_PKG_VERSION").into(),
+    }))
 }
 
 /// Exchange a token for a session cookie.
@@ -216,13 +245,22 @@ pub async fn whoami(
     post, path = "/api/v1/login", tag = "access", request_body = LoginRequest, security(()),
     responses((status = 200, description = "Name and role; the cookie is in Set-Cookie", body = LoginAnswer), (status = "4XX", description = "Error", body = ApiFailure))
 )]
-pub async fn login(State(app): State<Arc<AppState>>, request: Request) -> Result<Response, ApiFailure> {
+pub async fn login(
+    State(app): State<Arc<AppState>>,
+    request: Request,
+) -> Result<Response, ApiFailure> {
     let (mut parts, body) = request.into_parts();
-    let peer = ClientAddress::from_request_parts(&mut parts, &app).await.ok();
+    let peer = ClientAddress::from_request_parts(&mut parts, &app)
+        .await
+        .ok();
     let head = Request::from_parts(parts.clone(), body);
     let JsonBody(asked, _) = JsonBody::<LoginRequest>::from_request(head, &app).await?;
     let (access, cookie) = begin(&app, &parts, &asked.token, peer).await?;
-    let mut response = JsonResponse(LoginAnswer { name: access.name, role: access.role }).into_response();
+    let mut response = JsonResponse(LoginAnswer {
+        name: access.name,
+        role: access.role,
+    })
+    .into_response();
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
 }
@@ -242,7 +280,11 @@ pub(super) async fn begin(
         Err(failure) => (address.clone(), failure.message.clone()),
     };
     // A full disk does not prevent a login, so that the problem can be examined.
-    let note = move |service: &Service| match service.store().audit.add(&who, "login", &address, &outcome) {
+    let note = move |service: &Service| match service
+        .store()
+        .audit
+        .add(&who, "login", &address, &outcome)
+    {
         Err(StoreError::Full) => {
             tracing::warn!(
                 "the disk is full: login of {who} from {address} is not in the audit log: {outcome}"
@@ -251,9 +293,13 @@ pub(super) async fn begin(
         }
         noted => noted.map_err(ServiceError::from),
     };
-    app.run(note).await.or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
+    app.run(note)
+        .await
+        .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
-    let name = app.run(move |service| Ok(sessions::begin(&service.store().sessions, hash)?)).await?;
+    let name = app
+        .run(move |service| Ok(sessions::begin(&service.store().sessions, hash)?))
+        .await?;
     let secure = if app.tls.is_some() { "; Secure" } else { "" };
     let cookie = format!(
         "{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}",
@@ -268,15 +314,21 @@ pub(super) const FORGET: &str = "netalytics=; HttpOnly; SameSite=Strict; Path=/;
 
 /// End the session that the cookie names.
 #[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "Logged out")))]
-pub async fn logout(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Result<Response, ApiFailure> {
+pub async fn logout(
+    State(app): State<Arc<AppState>>,
+    headers: HeaderMap,
+) -> Result<Response, ApiFailure> {
     end(&app, &headers).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, FORGET)]).into_response())
 }
 
 /// Ends the session of a request, if it has one.
 pub(super) async fn end(app: &Arc<AppState>, headers: &HeaderMap) -> Result<(), ApiFailure> {
-    let Some(name) = session_of(headers).map(str::to_owned) else { return Ok(()) };
-    app.run(move |service| Ok(sessions::end(&service.store().sessions, &name)?)).await
+    let Some(name) = session_of(headers).map(str::to_owned) else {
+        return Ok(());
+    };
+    app.run(move |service| Ok(sessions::end(&service.store().sessions, &name)?))
+        .await
 }
 
 /// Read the audit log.
@@ -290,10 +342,14 @@ pub async fn audit(
     QueryParams(params): QueryParams<AuditParams>,
 ) -> Result<JsonResponse<AuditLog>, ApiFailure> {
     if caller.at_least(AccessRole::Admin)?.is_scoped() {
-        return Err(ApiFailure::forbidden("a token restricted to networks cannot read the audit log"));
+        return Err(ApiFailure::forbidden(
+            "a token restricted to networks cannot read the audit log",
+        ));
     }
     let limit = params.limit.unwrap_or(100).min(1000);
-    let entries = app.run(move |service| Ok(service.store().audit.entries(params.before, limit)?)).await?;
+    let entries = app
+        .run(move |service| Ok(service.store().audit.entries(params.before, limit)?))
+        .await?;
     Ok(JsonResponse(AuditLog { entries }))
 }
 
@@ -301,6 +357,10 @@ impl<S: Sync> FromRequestParts<S> for ClientAddress {
     type Rejection = ApiFailure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<ClientAddress, ApiFailure> {
-        parts.extensions.get::<ClientAddress>().copied().ok_or_else(ApiFailure::internal)
+        parts
+            .extensions
+            .get::<ClientAddress>()
+            .copied()
+            .ok_or_else(ApiFailure::internal)
     }
 }

@@ -78,13 +78,24 @@ pub struct AgentSlot {
 impl AgentListener {
     /// A listener for at most `agents_max` agents.
     pub fn new(agents_max: usize, tell: Arc<Tell>) -> AgentListener {
-        AgentListener { tell, sessions: Arc::default(), room: Arc::new(Semaphore::new(agents_max)) }
+        AgentListener {
+            tell,
+            sessions: Arc::default(),
+            room: Arc::new(Semaphore::new(agents_max)),
+        }
     }
 
     /// Permit for a connection, if the limit allows one.
     pub fn enter(&self) -> Result<AgentSlot, TooManyAgents> {
-        let room = self.room.clone().try_acquire_owned().map_err(|_| TooManyAgents)?;
-        Ok(AgentSlot { door: self.clone(), _room: room })
+        let room = self
+            .room
+            .clone()
+            .try_acquire_owned()
+            .map_err(|_| TooManyAgents)?;
+        Ok(AgentSlot {
+            door: self.clone(),
+            _room: room,
+        })
     }
 }
 
@@ -98,7 +109,13 @@ impl AgentSlot {
     ) {
         let session = self.door.sessions.fetch_add(1, Ordering::Relaxed) + 1;
         let (out, outgoing) = mpsc::channel(WRITES_WAITING);
-        if (self.door.tell)(AgentConnectionEvent::Connected { session, agent, out }).is_err() {
+        if (self.door.tell)(AgentConnectionEvent::Connected {
+            session,
+            agent,
+            out,
+        })
+        .is_err()
+        {
             return;
         }
         let (mut from, to) = tokio::io::split(connection);
@@ -119,13 +136,21 @@ impl AgentSlot {
 async fn read(door: &AgentListener, session: u64, from: &mut (impl AsyncRead + Unpin)) {
     let waiting = Arc::new(Semaphore::new(READS_WAITING));
     loop {
-        let Ok(room) = waiting.clone().acquire_owned().await else { return };
+        let Ok(room) = waiting.clone().acquire_owned().await else {
+            return;
+        };
         let mut bytes = BytesMut::with_capacity(READ_BYTES);
         match from.read_buf(&mut bytes).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        if (door.tell)(AgentConnectionEvent::Bytes { session, bytes: bytes.freeze(), room }).is_err() {
+        if (door.tell)(AgentConnectionEvent::Bytes {
+            session,
+            bytes: bytes.freeze(),
+            room,
+        })
+        .is_err()
+        {
             return;
         }
     }

@@ -30,18 +30,33 @@ impl<'a> OrderBuilder<'a> {
     /// a time limit, on all agents.
     pub fn new(order: &'a FleetOrder, topics: &'a [String], now_ns: i64) -> OrderBuilder<'a> {
         let key = order.spec.is_redacted().then(key);
-        OrderBuilder { order, topics, now_ns, key }
+        OrderBuilder {
+            order,
+            topics,
+            now_ns,
+            key,
+        }
     }
 
     /// Uses the key of a running job with the same owner, agents, and order. `plan`: the agents' part.
-    pub fn keyed_as<'j>(mut self, mut jobs: impl Iterator<Item = &'j ControlledJob>, plan: &Plan) -> Self {
+    pub fn keyed_as<'j>(
+        mut self,
+        mut jobs: impl Iterator<Item = &'j ControlledJob>,
+        plan: &Plan,
+    ) -> Self {
         let is_like = |job: &ControlledJob| {
-            job.state.is_active() && job.request.owner == self.order.owner && job.request.on == self.order.spec.on
+            job.state.is_active()
+                && job.request.owner == self.order.owner
+                && job.request.on == self.order.spec.on
         };
         let own = self.order(plan.clone(), &self.order.spec.capture.interfaces);
         let key = |job: &ControlledJob| {
             let told = JobOrder::decode(&job.request.body, &parsers::registry::schema).ok()?;
-            let mut own = JobOrder { job: told.job, redaction: told.redaction, ..own.clone() };
+            let mut own = JobOrder {
+                job: told.job,
+                redaction: told.redaction,
+                ..own.clone()
+            };
             // Also if the same query is spelled in another way.
             own.plan.query.clone_from(&told.plan.query);
             told.redaction.filter(|_| own == told)
@@ -79,12 +94,23 @@ impl<'a> OrderBuilder<'a> {
             labels: BTreeMap::new(),
             kind: job_codec::kind(spec.kind),
             on: spec.on.clone(),
-            limit: JobLimit { packets: limit.packets, ends_at_ns: limit.nanos.map(end) },
+            limit: JobLimit {
+                packets: limit.packets,
+                ends_at_ns: limit.nanos.map(end),
+            },
             cost: planner::cost(agents),
             // In a network, the parts determine which tap reports a flow.
-            taps: if parts.is_some() { TapAssignment::All } else { job_codec::taps(plan.monitor.taps) },
+            taps: if parts.is_some() {
+                TapAssignment::All
+            } else {
+                job_codec::taps(plan.monitor.taps)
+            },
             interfaces: spec.capture.interfaces.clone(),
-            body: if parts.is_some() { Bytes::new() } else { self.of_all(agents) },
+            body: if parts.is_some() {
+                Bytes::new()
+            } else {
+                self.of_all(agents)
+            },
             parts: parts.into_iter().flatten().map(share).collect(),
         }
     }
@@ -94,7 +120,12 @@ impl<'a> OrderBuilder<'a> {
     }
 
     fn order(&self, mut plan: Plan, interfaces: &[String]) -> JobOrder {
-        let OrderBuilder { order, topics, now_ns, key } = self;
+        let OrderBuilder {
+            order,
+            topics,
+            now_ns,
+            key,
+        } = self;
         if let Some(nanos) = plan.monitor.limit.nanos {
             let span = &mut plan.monitor.span;
             span.start_ns = span.start_ns.or(Some(*now_ns));
@@ -173,7 +204,10 @@ mod tests {
                 labels: BTreeMap::new(),
                 kind: JobLifetime::Standing,
                 on: order.spec.on.clone(),
-                limit: JobLimit { packets: None, ends_at_ns: None },
+                limit: JobLimit {
+                    packets: None,
+                    ends_at_ns: None,
+                },
                 cost: planner::cost(&order.plan),
                 taps: TapAssignment::One,
                 interfaces: Vec::new(),
@@ -189,30 +223,48 @@ mod tests {
     }
 
     fn key_of(body: &[u8]) -> Option<RedactionKey> {
-        JobOrder::decode(body, &parsers::registry::schema).expect("an order").redaction
+        JobOrder::decode(body, &parsers::registry::schema)
+            .expect("an order")
+            .redaction
     }
 
     #[test]
     fn running_jobs_of_one_owner_with_the_same_query_have_the_same_key() {
         const QUERY: &str = "PARSE http PROCESS (count: w=1s)";
         let running = job(&order(1, "ann", QUERY), JobState::Running);
-        let ended = ControlledJob { state: JobState::Ended(EndReason::Finished), ..running.clone() };
+        let ended = ControlledJob {
+            state: JobState::Ended(EndReason::Finished),
+            ..running.clone()
+        };
         let mut narrow = order(2, "ann", QUERY);
         narrow.spec.on = [("role".to_owned(), "web".to_owned())].into();
         let mut raw = order(2, "ann", QUERY);
         raw.spec.redaction = RedactionMode::Raw;
         for (known, new, is_same) in [
             (&running, order(2, "ann", QUERY), true),
-            (&running, order(2, "ann", "PARSE http  PROCESS (count: w=1000ms)"), true),
-            (&running, order(2, "ann", "PARSE http PROCESS (count: w=2s)"), false),
+            (
+                &running,
+                order(2, "ann", "PARSE http  PROCESS (count: w=1000ms)"),
+                true,
+            ),
+            (
+                &running,
+                order(2, "ann", "PARSE http PROCESS (count: w=2s)"),
+                false,
+            ),
             (&running, order(2, "bob", QUERY), false),
             (&running, narrow, false),
             (&running, raw, false),
             (&ended, order(2, "ann", QUERY), false),
         ] {
-            let body =
-                OrderBuilder::new(&new, &[], 0).keyed_as([known].into_iter(), &new.plan).of_all(&new.plan);
-            assert_eq!(key_of(&body) == key_of(&known.request.body), is_same, "{new:?}");
+            let body = OrderBuilder::new(&new, &[], 0)
+                .keyed_as([known].into_iter(), &new.plan)
+                .of_all(&new.plan);
+            assert_eq!(
+                key_of(&body) == key_of(&known.request.body),
+                is_same,
+                "{new:?}"
+            );
         }
     }
 }

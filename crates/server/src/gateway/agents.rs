@@ -41,9 +41,14 @@ impl AgentDirectory {
     /// `StoreError` when the database cannot be read or written.
     pub fn load(store: AgentStore) -> Result<AgentDirectory, StoreError> {
         let known = store.all()?.into_iter();
-        let all =
-            known.map(|(name, facts, at)| (name, (serde_json::from_str(&facts).unwrap_or_default(), at)));
-        Ok(AgentDirectory { all: all.collect(), health: BTreeMap::new(), store })
+        let all = known.map(|(name, facts, at)| {
+            (name, (serde_json::from_str(&facts).unwrap_or_default(), at))
+        });
+        Ok(AgentDirectory {
+            all: all.collect(),
+            health: BTreeMap::new(),
+            store,
+        })
     }
 
     /// Handles the hello of an agent.
@@ -82,7 +87,10 @@ impl AgentDirectory {
 
     /// Reported addresses, by agent.
     pub fn hosts(&self) -> BTreeMap<String, HostCapacity> {
-        self.all.iter().map(|(name, (facts, _))| (name.clone(), capacity(facts))).collect()
+        self.all
+            .iter()
+            .map(|(name, (facts, _))| (name.clone(), capacity(facts)))
+            .collect()
     }
 
     /// Notes the reported counters of an agent; drops unknown ones.
@@ -97,7 +105,9 @@ impl AgentDirectory {
     }
 
     fn note(&self, name: &str) {
-        let Some((facts, _)) = self.all.get(name) else { return };
+        let Some((facts, _)) = self.all.get(name) else {
+            return;
+        };
         let text = serde_json::to_string(facts).unwrap_or_default();
         if let Err(error) = self.store.save(name, &text) {
             tracing::warn!("cannot store the state of agent {name}: {error}");
@@ -108,7 +118,9 @@ impl AgentDirectory {
     pub fn told(&self, finish: impl Fn(&mut AgentView)) -> Vec<AgentView> {
         let agent = |(name, (facts, at)): (&String, &(AgentFacts, i64))| {
             let is_shared = |ip: &&IpAddr| {
-                self.all.iter().any(|(other, (facts, _))| other != name && facts.addresses.contains(ip))
+                self.all
+                    .iter()
+                    .any(|(other, (facts, _))| other != name && facts.addresses.contains(ip))
             };
             let texts = |ips: Vec<&IpAddr>| ips.into_iter().map(ToString::to_string).collect();
             let addresses_shared = texts(facts.addresses.iter().filter(is_shared).collect());
@@ -138,7 +150,9 @@ impl AgentDirectory {
 }
 
 fn read(ips: &[Bytes]) -> Vec<IpAddr> {
-    ips.iter().filter_map(|ip| control::taps::read(ip)).collect()
+    ips.iter()
+        .filter_map(|ip| control::taps::read(ip))
+        .collect()
 }
 
 /// Addresses only: other stored properties may have changed.

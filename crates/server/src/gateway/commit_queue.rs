@@ -47,7 +47,10 @@ impl CommitQueue {
     /// Drops all records of an agent.
     pub fn forget(&mut self, agent: &str) {
         let entries = self.take();
-        entries.into_iter().filter(|entry| entry.key.agent != agent).for_each(|entry| self.push(entry));
+        entries
+            .into_iter()
+            .filter(|entry| entry.key.agent != agent)
+            .for_each(|entry| self.push(entry));
     }
 
     /// Size of the queue in bytes.
@@ -75,13 +78,31 @@ mod tests {
     /// A record of an agent with this number of bytes, and its sequence number.
     fn pending(agent: &str, seq: u64, bytes: usize) -> PendingRecord {
         let payload = vec![0; bytes].into();
-        let data = link::DataRecord { seq, payload, ..link::DataRecord::default() };
-        let key = LaneKey { agent: agent.into(), boot: 1, attempt: 1 };
-        PendingRecord { session: 1, job: JobId(7), key, record: LaneRecord::Data(data), report: None }
+        let data = link::DataRecord {
+            seq,
+            payload,
+            ..link::DataRecord::default()
+        };
+        let key = LaneKey {
+            agent: agent.into(),
+            boot: 1,
+            attempt: 1,
+        };
+        PendingRecord {
+            session: 1,
+            job: JobId(7),
+            key,
+            record: LaneRecord::Data(data),
+            report: None,
+        }
     }
 
     fn seqs(queue: &mut CommitQueue) -> Vec<u64> {
-        queue.take().iter().map(|entry| entry.record.seq()).collect()
+        queue
+            .take()
+            .iter()
+            .map(|entry| entry.record.seq())
+            .collect()
     }
 
     #[test]
@@ -91,7 +112,11 @@ mod tests {
         queue.push(pending("a", 1, 10));
         let since = queue.since();
         queue.push(pending("b", 2, 5));
-        assert_eq!((queue.bytes(), queue.since()), (15, since), "the time of the oldest record");
+        assert_eq!(
+            (queue.bytes(), queue.since()),
+            (15, since),
+            "the time of the oldest record"
+        );
         assert_eq!(seqs(&mut queue), [1, 2]);
         assert_eq!((queue.bytes(), queue.since()), (0, None));
     }
@@ -113,8 +138,15 @@ mod tests {
     #[test]
     fn lost_records_have_no_bytes() {
         let mut queue = CommitQueue::default();
-        let lost = link::LostRecords { first: 1, last: 9, ..Default::default() };
-        queue.push(PendingRecord { record: LaneRecord::Lost(lost), ..pending("a", 0, 0) });
+        let lost = link::LostRecords {
+            first: 1,
+            last: 9,
+            ..Default::default()
+        };
+        queue.push(PendingRecord {
+            record: LaneRecord::Lost(lost),
+            ..pending("a", 0, 0)
+        });
         assert_eq!((queue.bytes(), queue.since().is_some()), (0, true));
     }
 }

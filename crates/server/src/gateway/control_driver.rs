@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use control::{
-    AgentPresence, ControlledJob, RestoredControl, ServerAction, ServerControl, ServerEvent, ServerSettings,
+    AgentPresence, ControlledJob, RestoredControl, ServerAction, ServerControl, ServerEvent,
+    ServerSettings,
 };
 use link::{ObservedState, SessionTime};
 
@@ -45,7 +46,14 @@ impl ControlDriver {
         }
         let control = ServerControl::new(settings, restored(&store.jobs, agents, &saved)?, now);
         let (store, jobs) = (store.controls.clone(), store.jobs.clone());
-        Ok(ControlDriver { settings, control, saved, progress, store, jobs })
+        Ok(ControlDriver {
+            settings,
+            control,
+            saved,
+            progress,
+            store,
+            jobs,
+        })
     }
 
     /// Restarts from the stored state; agents reconnect and report what they run.
@@ -77,7 +85,9 @@ impl ControlDriver {
         now: SessionTime,
     ) -> Result<Vec<ServerAction>, FleetRefusal> {
         self.control.count_from(id.0.saturating_sub(1));
-        let actions = self.control.handle(ServerEvent::Submit(Box::new(spec)), now);
+        let actions = self
+            .control
+            .handle(ServerEvent::Submit(Box::new(spec)), now);
         let refusal = actions.iter().find_map(|action| match action {
             ServerAction::Submitted(Err(refusal)) => Some(user_messages::refused(refusal)),
             _ => None,
@@ -103,7 +113,11 @@ impl ControlDriver {
     /// Stores a job.
     pub fn save(&mut self, job: ControlledJob) -> Result<(), StoreError> {
         let id = JobId(job.id);
-        self.store.save_job(id, &job_codec::write(&job), &job_codec::write_body(&job.request))?;
+        self.store.save_job(
+            id,
+            &job_codec::write(&job),
+            &job_codec::write_body(&job.request),
+        )?;
         self.saved.insert(id, job);
         Ok(())
     }
@@ -118,26 +132,39 @@ impl ControlDriver {
 
     /// State of a job on an agent, as reported.
     pub fn state_on(&self, job: JobId, agent: &str) -> Option<ObservedState> {
-        let observed = self.control.observed(agent).find(|observed| observed.job == job.0);
+        let observed = self
+            .control
+            .observed(agent)
+            .find(|observed| observed.job == job.0);
         observed.map(link::ObservedJob::state)
     }
 
     /// Whether an active job runs on all of its agents.
     pub fn all_run(&self, job: JobId) -> bool {
-        let Some(saved) = self.job(job).filter(|job| job.state.is_active()) else { return false };
-        saved.agents.keys().all(|agent| self.state_on(job, agent) == Some(ObservedState::Running))
+        let Some(saved) = self.job(job).filter(|job| job.state.is_active()) else {
+            return false;
+        };
+        saved
+            .agents
+            .keys()
+            .all(|agent| self.state_on(job, agent) == Some(ObservedState::Running))
     }
 
     /// Whether windows no longer wait for an agent.
     pub fn is_absent(&self, agent: &str) -> bool {
         let is_absent = |presence| matches!(presence, AgentPresence::Absent { .. });
-        self.control.agents().any(|(name, presence, _)| name == agent && is_absent(presence))
+        self.control
+            .agents()
+            .any(|(name, presence, _)| name == agent && is_absent(presence))
     }
 
     /// Agents for which windows no longer wait.
     pub fn absent_agents(&self) -> Vec<String> {
         let is_absent = |presence| matches!(presence, AgentPresence::Absent { .. });
-        let agents = self.control.agents().filter(|(_, presence, _)| is_absent(*presence));
+        let agents = self
+            .control
+            .agents()
+            .filter(|(_, presence, _)| is_absent(*presence));
         agents.map(|(agent, ..)| agent.to_owned()).collect()
     }
 }

@@ -76,7 +76,10 @@ impl EventLoop {
         (bus, events): (Option<Arc<dyn MergeBackend>>, Sender<GatewayEvent>),
     ) -> Result<EventLoop, StoreError> {
         let started = Instant::now();
-        let now = SessionTime { monotonic_ns: 0, wall_ns: now_ns() };
+        let now = SessionTime {
+            monotonic_ns: 0,
+            wall_ns: now_ns(),
+        };
         let agents = AgentDirectory::load(store.agents.clone())?;
         let identity = store.database.identity()?;
         Ok(EventLoop {
@@ -101,7 +104,10 @@ impl EventLoop {
     /// Current time.
     pub fn now(&self) -> SessionTime {
         let monotonic_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        SessionTime { monotonic_ns, wall_ns: now_ns() }
+        SessionTime {
+            monotonic_ns,
+            wall_ns: now_ns(),
+        }
     }
 
     /// Runs until the gateway ends.
@@ -125,30 +131,51 @@ impl EventLoop {
     /// Time until the next timer.
     fn patience(&self) -> Duration {
         let now = self.now();
-        let timers = [self.sessions.timeout(), self.driver.control().timeout(now), Some(self.second_ns)];
+        let timers = [
+            self.sessions.timeout(),
+            self.driver.control().timeout(now),
+            Some(self.second_ns),
+        ];
         let due = timers.into_iter().flatten().min().unwrap_or(u64::MAX);
         let timers = Duration::from_nanos(due.saturating_sub(now.monotonic_ns));
-        let commit = self.pending.since().filter(|_| self.room == StoreCapacity::Free);
-        let commit = commit.map_or(NAP, |since| self.settings.commit_every.saturating_sub(since.elapsed()));
+        let commit = self
+            .pending
+            .since()
+            .filter(|_| self.room == StoreCapacity::Free);
+        let commit = commit.map_or(NAP, |since| {
+            self.settings.commit_every.saturating_sub(since.elapsed())
+        });
         timers.min(commit).min(NAP)
     }
 
     fn handle(&mut self, event: GatewayEvent) {
         match event {
-            GatewayEvent::Arrival(AgentConnectionEvent::Connected { session, agent, out }) => {
+            GatewayEvent::Arrival(AgentConnectionEvent::Connected {
+                session,
+                agent,
+                out,
+            }) => {
                 let (mut limits, now) = (self.settings.link, self.now());
                 if self.room == StoreCapacity::Full {
                     limits.window_bytes = 0;
                 }
                 self.sessions.add(session, agent, out, limits, now);
             }
-            GatewayEvent::Arrival(AgentConnectionEvent::Bytes { session, bytes, room }) => {
+            GatewayEvent::Arrival(AgentConnectionEvent::Bytes {
+                session,
+                bytes,
+                room,
+            }) => {
                 self.advance(session, |link, now| link.handle_bytes(now, &bytes));
                 drop(room);
             }
             GatewayEvent::Arrival(AgentConnectionEvent::Written { session }) => self.pump(session),
             GatewayEvent::Arrival(AgentConnectionEvent::Closed { session }) => self.close(session),
-            GatewayEvent::Start { order, planned, answer } => {
+            GatewayEvent::Start {
+                order,
+                planned,
+                answer,
+            } => {
                 let result = self.start(&order, planned);
                 // The requester may have disconnected.
                 let _ = answer.send(result);
@@ -179,7 +206,9 @@ impl EventLoop {
         step: impl FnOnce(&mut ServerSession, SessionTime) -> Result<(), PeerMisbehaved>,
     ) {
         let now = self.now();
-        let Some(known) = self.sessions.get(session) else { return };
+        let Some(known) = self.sessions.get(session) else {
+            return;
+        };
         if let Err(why) = step(&mut known.link, now) {
             tracing::warn!("agent {} violates the protocol: {why}", known.agent);
             self.hub.meters.links_broken.add(1);
@@ -200,7 +229,9 @@ impl EventLoop {
                     self.hear_health(session, std::mem::take(&mut renew.health));
                     self.decide(Happens::Renew { session, renew });
                 }
-                ServerSessionEvent::Offset(ahead) => self.decide(Happens::Offset { session, ahead }),
+                ServerSessionEvent::Offset(ahead) => {
+                    self.decide(Happens::Offset { session, ahead })
+                }
                 ServerSessionEvent::Record(record) => self.receive_record(session, record),
                 ServerSessionEvent::Closed(_) => return self.close(session),
             }
@@ -210,10 +241,15 @@ impl EventLoop {
 
     /// Handles the first message of an agent.
     fn handle_hello(&mut self, session: u64, hello: Box<Hello>) {
-        let Some(known) = self.sessions.get(session) else { return };
+        let Some(known) = self.sessions.get(session) else {
+            return;
+        };
         if hello.agent != known.agent {
             let name = known.agent.clone();
-            known.link.refuse(&format!("this agent is {name} here, and calls itself {}", hello.agent));
+            known.link.refuse(&format!(
+                "this agent is {name} here, and calls itself {}",
+                hello.agent
+            ));
             return;
         }
         if self.sessions.has_another(&hello.agent, hello.boot) {
@@ -223,7 +259,9 @@ impl EventLoop {
             );
             return self.send(session, |link| link.refuse(&why));
         }
-        let Some(known) = self.sessions.get(session) else { return };
+        let Some(known) = self.sessions.get(session) else {
+            return;
+        };
         known.boot = Some(hello.boot);
         known.greeting = Some(PendingGreeting::of(&hello));
         self.greet(&hello);
@@ -233,13 +271,19 @@ impl EventLoop {
 
     /// Passes outgoing data to the connection.
     pub fn pump(&mut self, session: u64) {
-        if self.sessions.get(session).is_some_and(|known| known.pump() == ConnectionStatus::Broken) {
+        if self
+            .sessions
+            .get(session)
+            .is_some_and(|known| known.pump() == ConnectionStatus::Broken)
+        {
             self.close(session);
         }
     }
 
     fn close(&mut self, session: u64) {
-        let Some(known) = self.sessions.remove(session) else { return };
+        let Some(known) = self.sessions.remove(session) else {
+            return;
+        };
         self.agents.leave(&known.agent);
         self.decide(Happens::Disconnected { session });
     }
@@ -253,10 +297,18 @@ impl EventLoop {
                 Ok(())
             });
         }
-        if self.driver.control().timeout(now).is_some_and(|at| at <= now.monotonic_ns) {
+        if self
+            .driver
+            .control()
+            .timeout(now)
+            .is_some_and(|at| at <= now.monotonic_ns)
+        {
             self.decide(Happens::Tick);
         }
-        let is_due = self.pending.since().is_some_and(|since| since.elapsed() >= self.settings.commit_every);
+        let is_due = self
+            .pending
+            .since()
+            .is_some_and(|since| since.elapsed() >= self.settings.commit_every);
         if is_due && self.room == StoreCapacity::Free {
             self.commit();
         }
@@ -270,7 +322,10 @@ impl EventLoop {
 
     /// Restarts from the stored state; agents reconnect and report what they run.
     fn begin_again(&mut self) {
-        self.sessions.ids().into_iter().for_each(|session| drop(self.sessions.remove(session)));
+        self.sessions
+            .ids()
+            .into_iter()
+            .for_each(|session| drop(self.sessions.remove(session)));
         self.driver.restart(&self.agents, self.now());
     }
 
@@ -302,17 +357,28 @@ impl EventLoop {
     }
 
     pub fn told_agents(&self) -> Vec<AgentView> {
-        let known: BTreeMap<&str, _> =
-            self.driver.control().agents().map(|(name, presence, ahead)| (name, (presence, ahead))).collect();
+        let known: BTreeMap<&str, _> = self
+            .driver
+            .control()
+            .agents()
+            .map(|(name, presence, ahead)| (name, (presence, ahead)))
+            .collect();
         self.agents.told(|agent| {
-            let Some((presence, ahead)) = known.get(agent.name.as_str()) else { return };
+            let Some((presence, ahead)) = known.get(agent.name.as_str()) else {
+                return;
+            };
             agent.connected = matches!(presence, control::AgentPresence::Here { .. });
             agent.clock_offset_ns = ahead.map(|ahead| ahead.ns);
             if agent.connected {
                 agent.packets_per_second = self.driver.control().packets_per_second(&agent.name);
                 agent.last_seen_ns = Some(now_ns());
             }
-            agent.jobs = self.driver.control().observed(&agent.name).map(|job| JobId(job.job)).collect();
+            agent.jobs = self
+                .driver
+                .control()
+                .observed(&agent.name)
+                .map(|job| JobId(job.job))
+                .collect();
         })
     }
 }

@@ -79,7 +79,18 @@ enum SavedDegraded {
 
 /// Encodes a job as text.
 pub fn write(job: &ControlledJob) -> String {
-    let JobSpec { owner, name, kind, on, limit, cost, taps, interfaces, parts, .. } = &job.request;
+    let JobSpec {
+        owner,
+        name,
+        kind,
+        on,
+        limit,
+        cost,
+        taps,
+        interfaces,
+        parts,
+        ..
+    } = &job.request;
     let saved = SavedJob {
         owner: owner.clone(),
         name: name.clone(),
@@ -114,27 +125,43 @@ pub fn write_body(request: &JobSpec) -> Bytes {
     if request.parts.is_empty() {
         return request.body.clone();
     }
-    let parts: BTreeMap<&String, &[u8]> =
-        request.parts.iter().map(|(agent, body)| (agent, body.as_ref())).collect();
+    let parts: BTreeMap<&String, &[u8]> = request
+        .parts
+        .iter()
+        .map(|(agent, body)| (agent, body.as_ref()))
+        .collect();
     serde_json::to_vec(&parts).unwrap_or_default().into()
 }
 
 fn write_cost(cost: &JobCost) -> SavedCost {
     let JobCost {
-        base: ResourceUsage { cpu_millis, memory_bytes },
+        base: ResourceUsage {
+            cpu_millis,
+            memory_bytes,
+        },
         cpu_ns_per_packet,
         memory_bytes_per_pps,
         memory_bytes_max,
         sent_bytes_per_1000_packets,
     } = *cost;
-    let of_packets = [cpu_ns_per_packet, memory_bytes_per_pps, memory_bytes_max, sent_bytes_per_1000_packets];
+    let of_packets = [
+        cpu_ns_per_packet,
+        memory_bytes_per_pps,
+        memory_bytes_max,
+        sent_bytes_per_1000_packets,
+    ];
     let [time, memory, most, sent] = of_packets;
     SavedCost([cpu_millis, memory_bytes, time, memory, most, sent])
 }
 
-fn read_cost(SavedCost([cpu_millis, memory_bytes, time, memory, most, sent]): &SavedCost) -> JobCost {
+fn read_cost(
+    SavedCost([cpu_millis, memory_bytes, time, memory, most, sent]): &SavedCost,
+) -> JobCost {
     JobCost {
-        base: ResourceUsage { cpu_millis: *cpu_millis, memory_bytes: *memory_bytes },
+        base: ResourceUsage {
+            cpu_millis: *cpu_millis,
+            memory_bytes: *memory_bytes,
+        },
         cpu_ns_per_packet: *time,
         memory_bytes_per_pps: *memory,
         memory_bytes_max: *most,
@@ -161,7 +188,9 @@ fn write_degraded(degraded: Degradation) -> SavedDegraded {
         Degradation::Poisoned { agent } => SavedDegraded::Poisoned(agent),
         Degradation::Refused { agent } => SavedDegraded::Refused(agent),
         Degradation::EndedWithout { agent, boot } => SavedDegraded::EndedWithout(agent, boot),
-        Degradation::Restarted { agent, boot, at_ns } => SavedDegraded::Restarted(agent, boot, at_ns),
+        Degradation::Restarted { agent, boot, at_ns } => {
+            SavedDegraded::Restarted(agent, boot, at_ns)
+        }
     }
 }
 
@@ -179,12 +208,22 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<ControlledJob> {
         labels: BTreeMap::new(),
         kind: kind(saved.kind),
         on: saved.on,
-        limit: JobLimit { packets: saved.packets, ends_at_ns: saved.ends_at_ns },
+        limit: JobLimit {
+            packets: saved.packets,
+            ends_at_ns: saved.ends_at_ns,
+        },
         cost: read_cost(&saved.takes),
-        taps: if saved.told_by_all { TapAssignment::All } else { TapAssignment::One },
+        taps: if saved.told_by_all {
+            TapAssignment::All
+        } else {
+            TapAssignment::One
+        },
         interfaces: saved.interfaces,
         body: if saved.in_parts { Bytes::new() } else { body },
-        parts: parts.into_iter().map(|(agent, body)| (agent, body.into())).collect(),
+        parts: parts
+            .into_iter()
+            .map(|(agent, body)| (agent, body.into()))
+            .collect(),
     };
     let state = match saved.state {
         SavedState::Planned => JobState::Planned,
@@ -195,9 +234,21 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<ControlledJob> {
     };
     let degraded: BTreeSet<Degradation> = saved.degraded.into_iter().map(read_degraded).collect();
     let (agents, granted) = (saved.agents, saved.granted);
-    let shares =
-        saved.shares.unwrap_or_else(|| agents.keys().map(|agent| (agent.clone(), granted)).collect());
-    Some(ControlledJob { id, request, state, agents, granted, shares, degraded })
+    let shares = saved.shares.unwrap_or_else(|| {
+        agents
+            .keys()
+            .map(|agent| (agent.clone(), granted))
+            .collect()
+    });
+    Some(ControlledJob {
+        id,
+        request,
+        state,
+        agents,
+        granted,
+        shares,
+        degraded,
+    })
 }
 
 /// Converts to the type of [`control`]; agents find the details in their plan.
@@ -233,12 +284,17 @@ fn read_why(why: SavedWhy) -> EndReason {
 fn read_degraded(degraded: SavedDegraded) -> Degradation {
     match degraded {
         SavedDegraded::Absent(agent) => Degradation::Absent { agent },
-        SavedDegraded::NoRoom(agent) => Degradation::NoRoom { agent, why: String::new() },
+        SavedDegraded::NoRoom(agent) => Degradation::NoRoom {
+            agent,
+            why: String::new(),
+        },
         SavedDegraded::TooCostly(agent, why) => Degradation::NoRoom { agent, why },
         SavedDegraded::Poisoned(agent) => Degradation::Poisoned { agent },
         SavedDegraded::Refused(agent) => Degradation::Refused { agent },
         SavedDegraded::EndedWithout(agent, boot) => Degradation::EndedWithout { agent, boot },
-        SavedDegraded::Restarted(agent, boot, at_ns) => Degradation::Restarted { agent, boot, at_ns },
+        SavedDegraded::Restarted(agent, boot, at_ns) => {
+            Degradation::Restarted { agent, boot, at_ns }
+        }
     }
 }
 
@@ -249,7 +305,12 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let why = EndReason::Stopped { by: "x".into() };
-        for state in [JobState::Planned, JobState::Arming, JobState::Running, JobState::Draining(why)] {
+        for state in [
+            JobState::Planned,
+            JobState::Arming,
+            JobState::Running,
+            JobState::Draining(why),
+        ] {
             let mut request = JobSpec {
                 key: String::new(),
                 owner: "o".into(),
@@ -257,7 +318,10 @@ mod tests {
                 labels: BTreeMap::new(),
                 kind: JobLifetime::Standing,
                 on: [("rack".to_owned(), "a1".to_owned())].into(),
-                limit: JobLimit { packets: Some(7), ends_at_ns: Some(-1) },
+                limit: JobLimit {
+                    packets: Some(7),
+                    ends_at_ns: Some(-1),
+                },
                 cost: read_cost(&SavedCost([1, 2, 3, 4, 5, 6])),
                 taps: TapAssignment::All,
                 interfaces: vec!["br-*".into()],
@@ -268,11 +332,30 @@ mod tests {
                 request.body = Bytes::new();
                 request.parts = [("a".to_owned(), Bytes::from_static(b"\xff\0"))].into();
             }
-            let restarted = Degradation::Restarted { agent: "a".into(), boot: u64::MAX, at_ns: 5 };
-            let degraded = [Degradation::NoRoom { agent: "b".into(), why: "so".into() }, restarted].into();
+            let restarted = Degradation::Restarted {
+                agent: "a".into(),
+                boot: u64::MAX,
+                at_ns: 5,
+            };
+            let degraded = [
+                Degradation::NoRoom {
+                    agent: "b".into(),
+                    why: "so".into(),
+                },
+                restarted,
+            ]
+            .into();
             let agents = [("a".to_owned(), u64::MAX)].into();
             let shares = [("a".to_owned(), 3)].into();
-            let job = ControlledJob { id: 4, request, state, agents, granted: 5, shares, degraded };
+            let job = ControlledJob {
+                id: 4,
+                request,
+                state,
+                agents,
+                granted: 5,
+                shares,
+                degraded,
+            };
             assert_eq!(read(4, &write(&job), write_body(&job.request)), Some(job));
         }
         assert_eq!(read(4, "{}", Bytes::new()), None);

@@ -16,21 +16,37 @@ pub enum JobInput {
 impl JobInput {
     /// Join of requests, for a job over both taps.
     pub fn joiner(&self) -> Option<&JobJoiner> {
-        if let JobInput::BothTaps(joiner) = self { Some(joiner) } else { None }
+        if let JobInput::BothTaps(joiner) = self {
+            Some(joiner)
+        } else {
+            None
+        }
     }
 
     /// As [`JobInput::joiner`].
     pub fn joiner_mut(&mut self) -> Option<&mut JobJoiner> {
-        if let JobInput::BothTaps(joiner) = self { Some(joiner) } else { None }
+        if let JobInput::BothTaps(joiner) = self {
+            Some(joiner)
+        } else {
+            None
+        }
     }
 
     /// Reader of the bus.
     pub fn reader(&self) -> Option<&MergeReader> {
-        if let JobInput::Bus(reader) = self { Some(reader) } else { None }
+        if let JobInput::Bus(reader) = self {
+            Some(reader)
+        } else {
+            None
+        }
     }
 
     /// As [`JobInput::reader`].
     pub fn reader_mut(&mut self) -> Option<&mut MergeReader> {
-        if let JobInput::Bus(reader) = self { Some(reader) } else { None }
+        if let JobInput::Bus(reader) = self {
+            Some(reader)
+        } else {
+            None
+        }
     }
 }

@@ -14,7 +14,9 @@ use link::LaneRecord;
 use plan::Plan;
 use planner::BothTaps;
 use serde::{Deserialize, Serialize};
-use stream::{EngineOutput, EngineSet, LossCount, OutputConsumer, TapCounts, TapJoin, TapRowsStatus};
+use stream::{
+    EngineOutput, EngineSet, LossCount, OutputConsumer, TapCounts, TapJoin, TapRowsStatus,
+};
 use tuple::{Batch, common};
 use wire::Timestamp;
 
@@ -113,9 +115,24 @@ impl JobJoiner {
         if let Some(saved) = mark.and_then(|mark| serde_json::from_str(&mark.facts).ok()) {
             self.saved = saved;
         }
-        let JoinCheckpoint { through_ns, joined, client_only, server_only, unkept, .. } = self.saved;
-        let counts = TapCounts { joined, client_only, server_only, unkept };
-        let JoinLimits { patience_ns, bytes_max } = self.limits;
+        let JoinCheckpoint {
+            through_ns,
+            joined,
+            client_only,
+            server_only,
+            unkept,
+            ..
+        } = self.saved;
+        let counts = TapCounts {
+            joined,
+            client_only,
+            server_only,
+            unkept,
+        };
+        let JoinLimits {
+            patience_ns,
+            bytes_max,
+        } = self.limits;
         self.join = TapJoin::new(patience_ns, bytes_max).begin_at(through_ns, counts);
         let (mut last, mut unreadable) = (0, 0);
         loop {
@@ -148,32 +165,47 @@ impl JobJoiner {
     }
 
     fn add(&mut self, report: &WorkerReport, ahead_ns: i64, taken: TapRowsStatus) {
-        report.part.rows.iter().for_each(|rows| self.join.take(rows, ahead_ns, taken));
+        report
+            .part
+            .rows
+            .iter()
+            .for_each(|rows| self.join.take(rows, ahead_ns, taken));
     }
 
     /// Processes a record whose clock is ahead by at least `ahead_ns`; returns the frame to store, if any. Not durable
     /// until [`JobJoiner::committed`].
     pub fn take(&mut self, entry: &PendingRecord, ahead_ns: i64) -> Option<NewFrame> {
-        let (LaneRecord::Data(data), Some(report)) = (&entry.record, &entry.report) else { return None };
+        let (LaneRecord::Data(data), Some(report)) = (&entry.record, &entry.report) else {
+            return None;
+        };
         let ends = |rows: &Batch| rows.i64(common::TS_END).values().iter().copied().max();
         let last = report.part.rows.iter().filter_map(ends).max()?;
         self.held = JoinerState::Astray;
         self.add(report, ahead_ns, TapRowsStatus::New);
         let payload = [&ahead_ns.to_le_bytes()[..], &data.payload].concat().into();
         let over_ns = last.saturating_sub(ahead_ns).saturating_add(1);
-        Some(NewFrame { job: self.job, lane: Some(entry.key.text()), over_ns, payload })
+        Some(NewFrame {
+            job: self.job,
+            lane: Some(entry.key.text()),
+            over_ns,
+            payload,
+        })
     }
 
     /// Requests that no longer wait, as a report; `None`: none, and no change. `ahead_ns`: clock offsets of the lanes
     /// that may send more.
     pub fn give(&mut self, ahead_ns: impl Iterator<Item = i64>) -> Option<WorkerReport> {
         let mut given = Vec::new();
-        self.join.advance(self.lanes.watermark().0, &mut |batch| given.push(batch));
+        self.join
+            .advance(self.lanes.watermark().0, &mut |batch| given.push(batch));
         if given.is_empty() && self.join.through_ns() == self.saved.through_ns {
             return None;
         }
         self.held = JoinerState::Astray;
-        let behind = self.join.through_ns().saturating_add(ahead_ns.min().unwrap_or(0));
+        let behind = self
+            .join
+            .through_ns()
+            .saturating_add(ahead_ns.min().unwrap_or(0));
         let watermark = behind.min(self.join.earliest_ns().unwrap_or(i64::MAX));
         Some(self.report(&given, watermark.max(self.saved.watermark_ns)))
     }
@@ -190,9 +222,12 @@ impl JobJoiner {
         let mut part = ReportPart::default();
         if !given.is_empty() {
             let dataflow = std::slice::from_ref(&self.plan.dataflow);
-            let mut engines = EngineSet::worker(dataflow, &engine_config(&self.plan, self.limits.bytes_max));
+            let mut engines =
+                EngineSet::worker(dataflow, &engine_config(&self.plan, self.limits.bytes_max));
             let mut rows = JoinedRows(Vec::new());
-            given.iter().for_each(|batch| engines.push(0, batch, &mut rows));
+            given
+                .iter()
+                .for_each(|batch| engines.push(0, batch, &mut rows));
             rows.0.into_iter().for_each(|batch| part.add_rows(batch));
             if !self.plan.dataflow.pipelines.is_empty() {
                 part.add_windows(engines.detach_all());
@@ -214,11 +249,21 @@ impl JobJoiner {
     pub fn mark(&self, watermark: Timestamp) -> LaneMark {
         let saved = self.now(watermark);
         let facts = serde_json::to_string(&saved).unwrap_or_default();
-        LaneMark { job: self.job, lane: NAME.into(), seq: saved.seq, facts }
+        LaneMark {
+            job: self.job,
+            lane: NAME.into(),
+            seq: saved.seq,
+            facts,
+        }
     }
 
     fn now(&self, watermark: Timestamp) -> JoinCheckpoint {
-        let TapCounts { joined, client_only, server_only, unkept } = self.join.counts();
+        let TapCounts {
+            joined,
+            client_only,
+            server_only,
+            unkept,
+        } = self.join.counts();
         JoinCheckpoint {
             seq: self.saved.seq + 1,
             through_ns: self.join.through_ns(),
@@ -250,7 +295,8 @@ impl JobJoiner {
     pub fn come_to(&mut self, lane: LaneId, state: LaneActivity, facts: &LaneFacts) {
         let most_ns = facts.ahead_ns.saturating_add(facts.uncertain_ns);
         self.lanes.set(lane, state);
-        self.lanes.come_to(lane, Timestamp(facts.watermark_ns.saturating_sub(most_ns)));
+        self.lanes
+            .come_to(lane, Timestamp(facts.watermark_ns.saturating_sub(most_ns)));
     }
 
     /// Number of requests by tap.

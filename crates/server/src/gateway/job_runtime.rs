@@ -110,7 +110,11 @@ impl JobRuntime {
             0 => JobResults::Tuples(Box::new(TupleResults::new(plan, kept, window_bytes))),
             _ => JobResults::Windows(Box::new(WindowResults::new(plan, window_bytes))),
         };
-        let progress = JobProgress { watermark_ns: i64::MIN, latest_ns: vec![None; pipelines], late: 0 };
+        let progress = JobProgress {
+            watermark_ns: i64::MIN,
+            latest_ns: vec![None; pipelines],
+            late: 0,
+        };
         JobRuntime {
             id,
             plan: plan.clone(),
@@ -149,9 +153,14 @@ impl JobRuntime {
             return JobRuntime::new(order.id, &order.plan, kept, bounds).paced(settings.pace);
         };
         let patience_ns = i64::try_from(settings.join_patience.as_nanos()).unwrap_or(i64::MAX);
-        let limits = JoinLimits { patience_ns, bytes_max: settings.join_bytes_max };
+        let limits = JoinLimits {
+            patience_ns,
+            bytes_max: settings.join_bytes_max,
+        };
         let joining = JobJoiner::new(order.id, both, limits, settings.window_bytes_max);
-        JobRuntime::new(order.id, &both.joined, kept, bounds).paced(settings.pace).joining(joining)
+        JobRuntime::new(order.id, &both.joined, kept, bounds)
+            .paced(settings.pace)
+            .joining(joining)
     }
 
     /// Sets the limits of waiting for agents.
@@ -172,7 +181,12 @@ impl JobRuntime {
         match &self.results {
             JobResults::Tuples(tuples) => {
                 let (schema, columns) = tuples.shown().columns();
-                vec![ResultTable { processor: None, schema: schema.clone(), columns, keys: 0 }]
+                vec![ResultTable {
+                    processor: None,
+                    schema: schema.clone(),
+                    columns,
+                    keys: 0,
+                }]
             }
             JobResults::Windows(windows) => {
                 let pipelines = &self.plan.dataflow.pipelines;
@@ -180,7 +194,12 @@ impl JobRuntime {
                 let table = |(i, name)| {
                     let schema = windows.collector.engine().result_schema(i).clone();
                     let (columns, keys) = (schema.ids().collect(), pipelines[i].group.len());
-                    ResultTable { processor: Some(name), schema, columns, keys }
+                    ResultTable {
+                        processor: Some(name),
+                        schema,
+                        columns,
+                        keys,
+                    }
                 };
                 names.into_iter().enumerate().map(table).collect()
             }
@@ -248,8 +267,15 @@ impl JobRuntime {
                 joining.come_to(id, facts.state(), facts);
             }
         }
-        if let (Some(joining), JobResults::Windows(windows)) = (self.input.joiner(), &mut self.results) {
-            windows.collector.adopt(JOINED, LaneActivity::Active, joining.watermark(), LossCount::default());
+        if let (Some(joining), JobResults::Windows(windows)) =
+            (self.input.joiner(), &mut self.results)
+        {
+            windows.collector.adopt(
+                JOINED,
+                LaneActivity::Active,
+                joining.watermark(),
+                LossCount::default(),
+            );
         }
         self.remember_losses();
         if let JobResults::Windows(windows) = &self.results {
@@ -276,17 +302,26 @@ impl JobRuntime {
             .iter()
             .filter(|(_, known)| known.facts.end == LaneEnd::Open)
             .map(|(key, known)| {
-                let from = known.facts.begin_ns.unwrap_or_else(|| known.facts.watermark_ns.max(now));
+                let from = known
+                    .facts
+                    .begin_ns
+                    .unwrap_or_else(|| known.facts.watermark_ns.max(now));
                 (key.agent.clone(), from.saturating_add(reach))
             })
             .collect();
-        let lost = self.lanes.known.iter_mut().filter(|(_, known)| known.facts.end == LaneEnd::Lost);
+        let lost = self
+            .lanes
+            .known
+            .iter_mut()
+            .filter(|(_, known)| known.facts.end == LaneEnd::Lost);
         lost.for_each(|(key, known)| known.missed_until_ns = later.get(&key.agent).copied());
     }
 
     fn adopt(&mut self, id: LaneId, facts: &LaneFacts, watermark_ns: i64) {
         if let JobResults::Windows(windows) = &mut self.results {
-            windows.collector.adopt(id, facts.state(), Timestamp(watermark_ns), facts.loss());
+            windows
+                .collector
+                .adopt(id, facts.state(), Timestamp(watermark_ns), facts.loss());
         }
     }
 
@@ -294,7 +329,9 @@ impl JobRuntime {
         let mut last = 0;
         loop {
             let frames = store.read(self.id, last, FRAMES)?;
-            let Some(newest) = frames.last() else { return Ok(()) };
+            let Some(newest) = frames.last() else {
+                return Ok(());
+            };
             last = newest.id;
             for frame in frames {
                 let key = frame.of.lane.as_deref().and_then(LaneKey::read);
@@ -347,8 +384,14 @@ impl JobRuntime {
 
     pub fn add_rows(&mut self, released: ReleasedRows) {
         for (output, missing) in released.0 {
-            let Some(result) = output.pipeline else { continue };
-            let start = output.batch.schema().find("window_start").map(|id| output.batch.i64(id).clone());
+            let Some(result) = output.pipeline else {
+                continue;
+            };
+            let start = output
+                .batch
+                .schema()
+                .find("window_start")
+                .map(|id| output.batch.i64(id).clone());
             let latest = start.and_then(|starts| starts.iter().flatten().max());
             let known = &mut self.progress.latest_ns[result];
             *known = (*known).max(latest);
@@ -358,17 +401,32 @@ impl JobRuntime {
     }
 
     /// Rows with the agents of the missing lanes.
-    fn row(&self, result: usize, output: stream::EngineOutput, missing: &[LaneId]) -> UnpublishedRows {
+    fn row(
+        &self,
+        result: usize,
+        output: stream::EngineOutput,
+        missing: &[LaneId],
+    ) -> UnpublishedRows {
         let missing = self.lanes.names(missing);
         let batch = match missing.is_empty() {
             true => output.batch,
             false => coverage::without(&output.batch, &self.upper_ends[result]),
         };
-        UnpublishedRows { result, batch, watermark_ns: output.watermark_ns, missing }
+        UnpublishedRows {
+            result,
+            batch,
+            watermark_ns: output.watermark_ns,
+            missing,
+        }
     }
 
     /// Adds a committed record to the results. `mark`: position of its lane.
-    pub fn merge_record(&mut self, key: &LaneKey, report: Option<WorkerReport>, mark: (u64, LaneFacts)) {
+    pub fn merge_record(
+        &mut self,
+        key: &LaneKey,
+        report: Option<WorkerReport>,
+        mark: (u64, LaneFacts),
+    ) {
         let (lane, is_new) = self.lanes.join(key);
         if is_new {
             self.arrive(key, lane, report.as_ref().map(|report| report.watermark.0));
@@ -396,10 +454,16 @@ impl JobRuntime {
 
     /// Marks the rest of a lane as lost.
     fn lose(&mut self, key: &LaneKey) {
-        let later = self.lanes.open_of(&key.agent).map(|(_, known)| known.facts.watermark_ns).min();
+        let later = self
+            .lanes
+            .open_of(&key.agent)
+            .map(|(_, known)| known.facts.watermark_ns)
+            .min();
         let reach = self.reach_ns();
         let now = self.progress.watermark_ns;
-        let Some(known) = self.lanes.known.get_mut(key) else { return };
+        let Some(known) = self.lanes.known.get_mut(key) else {
+            return;
+        };
         known.facts.end = LaneEnd::Lost;
         known.missed_until_ns = later.map(|from| from.max(now).saturating_add(reach));
         let id = known.id;
@@ -422,9 +486,13 @@ impl JobRuntime {
         } else {
             self.turn(&[lane], LaneActivity::Idle);
         }
-        awaited.into_iter().for_each(|awaited| self.turn(&[awaited.id], LaneActivity::Finished));
+        awaited
+            .into_iter()
+            .for_each(|awaited| self.turn(&[awaited.id], LaneActivity::Finished));
         // No lane covers closed windows.
-        let from = watermark_ns.map_or(self.progress.watermark_ns, |ns| ns.max(self.progress.watermark_ns));
+        let from = watermark_ns.map_or(self.progress.watermark_ns, |ns| {
+            ns.max(self.progress.watermark_ns)
+        });
         let until = from.saturating_add(self.reach_ns());
         let earlier = |(known, of): &(&LaneKey, &mut super::lanes::KnownLane)| {
             known.agent == key.agent && *known != key && of.facts.end == LaneEnd::Lost
@@ -434,10 +502,16 @@ impl JobRuntime {
     }
 
     fn heal(&mut self) {
-        let JobResults::Windows(windows) = &self.results else { return };
+        let JobResults::Windows(windows) = &self.results else {
+            return;
+        };
         let now = windows.collector.watermark().0;
         let due = |until: &Option<i64>| until.is_some_and(|until| now >= until);
-        let healed = self.lanes.known.values_mut().filter(|known| due(&known.missed_until_ns));
+        let healed = self
+            .lanes
+            .known
+            .values_mut()
+            .filter(|known| due(&known.missed_until_ns));
         let healed: Vec<LaneId> = healed
             .map(|known| {
                 known.missed_until_ns = None;
@@ -449,9 +523,12 @@ impl JobRuntime {
 
     /// Agents behind the watermark.
     pub fn lacking(&self) -> Vec<String> {
-        let JobResults::Windows(windows) = &self.results else { return Vec::new() };
+        let JobResults::Windows(windows) = &self.results else {
+            return Vec::new();
+        };
         let now = windows.collector.watermark();
-        self.lanes.names(&windows.collector.lanes().coverage((now, now), 0).missing)
+        self.lanes
+            .names(&windows.collector.lanes().coverage((now, now), 0).missing)
     }
 
     /// Changes the state of lanes and collects completed windows.
@@ -468,7 +545,13 @@ impl JobRuntime {
         let is_known = self.lanes.known.keys().any(|key| key.agent == agent);
         if !is_known && !self.lanes.awaited.contains_key(agent) {
             let id = self.lanes.number(agent);
-            self.lanes.awaited.insert(agent.to_owned(), AwaitedLane { id, until_ns: Some(until_ns) });
+            self.lanes.awaited.insert(
+                agent.to_owned(),
+                AwaitedLane {
+                    id,
+                    until_ns: Some(until_ns),
+                },
+            );
             self.turn(&[id], LaneActivity::Active);
         }
     }
@@ -478,7 +561,9 @@ impl JobRuntime {
         if let Some(joining) = self.input.joiner_mut() {
             ids.iter().for_each(|id| joining.lanes.set(*id, state));
         }
-        self.with_collector(|collector, out| ids.iter().for_each(|id| collector.turn(*id, state, out)));
+        self.with_collector(|collector, out| {
+            ids.iter().for_each(|id| collector.turn(*id, state, out))
+        });
     }
 
     /// Closes all windows.
@@ -493,8 +578,12 @@ impl JobRuntime {
         match &mut self.results {
             JobResults::Windows(_) => self.with_collector(|collector, out| collector.end(out)),
             JobResults::Tuples(tuples) => {
-                let row =
-                    |batch| UnpublishedRows { result: 0, batch, watermark_ns: i64::MAX, missing: Vec::new() };
+                let row = |batch| UnpublishedRows {
+                    result: 0,
+                    batch,
+                    watermark_ns: i64::MAX,
+                    missing: Vec::new(),
+                };
                 let rows: Vec<UnpublishedRows> = tuples.finish().into_iter().map(row).collect();
                 self.rows.extend(rows);
             }
@@ -517,12 +606,20 @@ impl JobRuntime {
     /// Content of open windows. Lanes that are not waited for count as missing; active lanes have not reached the end
     /// yet.
     pub fn open_rows(&mut self) -> Vec<UnpublishedRows> {
-        let JobResults::Windows(windows) = &mut self.results else { return Vec::new() };
+        let JobResults::Windows(windows) = &mut self.results else {
+            return Vec::new();
+        };
         let mut out = ReleasedRows::default();
         windows.collector.open_rows(&mut out);
-        let active = windows.collector.lanes().states().filter(|(_, state)| *state == LaneActivity::Active);
+        let active = windows
+            .collector
+            .lanes()
+            .states()
+            .filter(|(_, state)| *state == LaneActivity::Active);
         let active: BTreeSet<LaneId> = active.map(|(id, _)| id).collect();
-        out.0.iter_mut().for_each(|(_, missing)| missing.retain(|id| !active.contains(id)));
+        out.0
+            .iter_mut()
+            .for_each(|(_, missing)| missing.retain(|id| !active.contains(id)));
         let row = |(output, missing): (stream::EngineOutput, Vec<LaneId>)| {
             let result = output.pipeline?;
             Some(self.row(result, output, &missing))
@@ -537,7 +634,11 @@ impl JobRuntime {
 
     /// Sampling rate of flows: the lowest of the running monitors.
     fn sample_rate(&self) -> Option<f64> {
-        let open = self.lanes.known.values().filter(|known| known.facts.end == LaneEnd::Open);
+        let open = self
+            .lanes
+            .known
+            .values()
+            .filter(|known| known.facts.end == LaneEnd::Open);
         let rates = open.filter_map(|known| known.facts.counters.get("sample_ppm"));
         rates.min().map(|millionths| *millionths as f64 / 1e6)
     }
@@ -553,9 +654,17 @@ impl JobRuntime {
                 *sums.entry(name.as_str()).or_default() += n;
             }
         }
-        let sum = |names: &[&str]| names.iter().find_map(|name| sums.get(name)).copied().unwrap_or_default();
-        let of_quality = |(name, n): (&&str, &u64)| Some((name.strip_prefix("quality.")?.to_owned(), *n));
-        let watermark = Some(self.progress.watermark_ns).filter(|ns| ![i64::MIN, i64::MAX].contains(ns));
+        let sum = |names: &[&str]| {
+            names
+                .iter()
+                .find_map(|name| sums.get(name))
+                .copied()
+                .unwrap_or_default()
+        };
+        let of_quality =
+            |(name, n): (&&str, &u64)| Some((name.strip_prefix("quality.")?.to_owned(), *n));
+        let watermark =
+            Some(self.progress.watermark_ns).filter(|ns| ![i64::MIN, i64::MAX].contains(ns));
         JobAccount {
             watermark_ns: watermark,
             received: sum(&["received", "packets"]),

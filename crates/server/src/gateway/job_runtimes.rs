@@ -48,12 +48,21 @@ impl JobRuntimes {
     ) -> Marks {
         let mut marks = Marks::new();
         for entry in entries {
-            let Some(work) = self.get(&entry.job) else { continue };
-            let mark =
-                marks.entry((entry.job, entry.key.clone())).or_insert_with(|| work.lanes.mark(&entry.key));
+            let Some(work) = self.get(&entry.job) else {
+                continue;
+            };
+            let mark = marks
+                .entry((entry.job, entry.key.clone()))
+                .or_insert_with(|| work.lanes.mark(&entry.key));
             each(entry, work, &mark.1);
             mark.0 = entry.record.seq();
-            mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
+            mark.1.take(
+                &entry.record,
+                entry
+                    .report
+                    .as_ref()
+                    .map(|report| (report.watermark.0, report.loss)),
+            );
         }
         marks
     }
@@ -61,7 +70,9 @@ impl JobRuntimes {
     /// Notes the jobs that an agent reports it cannot run; removes them when they run.
     pub fn note_troubles(&mut self, agent: &str, observed: &ObservedJobs) {
         for of_job in &observed.jobs {
-            let Some(work) = self.get_mut(&JobId(of_job.job)) else { continue };
+            let Some(work) = self.get_mut(&JobId(of_job.job)) else {
+                continue;
+            };
             match (of_job.state(), of_job.reason.as_str()) {
                 (ObservedState::Gone, _) => {}
                 (_, "") => drop(work.troubles.remove(agent)),
@@ -73,11 +84,17 @@ impl JobRuntimes {
     /// Reasons of agents that cannot run a job.
     pub fn troubles(&self, job: JobId) -> Vec<String> {
         let troubles = self.get(&job).into_iter().flat_map(|work| &work.troubles);
-        troubles.map(|(agent, why)| format!("{agent}: {why}")).collect()
+        troubles
+            .map(|(agent, why)| format!("{agent}: {why}"))
+            .collect()
     }
 
     /// Committed positions of the lanes of a session's agent.
-    pub fn resume_points(&self, session: &GatewaySession, meters: &ServiceMetrics) -> Vec<LaneResume> {
+    pub fn resume_points(
+        &self,
+        session: &GatewaySession,
+        meters: &ServiceMetrics,
+    ) -> Vec<LaneResume> {
         let agent = &session.agent;
         let ranges = session.greeting.iter().flat_map(|greeting| &greeting.lanes);
         let mut lanes = Vec::new();
@@ -85,24 +102,44 @@ impl JobRuntimes {
             match self.get(&JobId(range.lane.job)) {
                 Some(work) => {
                     let (durable, facts) = work.lanes.mark(&LaneKey::of(agent, range.lane));
-                    let (watermark_ns, is_closed) = (facts.watermark_ns, facts.end != LaneEnd::Open);
-                    lanes.push(LaneResume { lane: range.lane, durable, watermark_ns, is_closed });
+                    let (watermark_ns, is_closed) =
+                        (facts.watermark_ns, facts.end != LaneEnd::Open);
+                    lanes.push(LaneResume {
+                        lane: range.lane,
+                        durable,
+                        watermark_ns,
+                        is_closed,
+                    });
                 }
                 None => {
                     // The job has been removed, so the agent may drop its records.
                     let records = range.newest.saturating_sub(range.oldest).saturating_add(1);
                     meters.records_unclaimed.add(records);
                     let (durable, watermark_ns) = (range.newest, i64::MIN);
-                    lanes.push(LaneResume { lane: range.lane, durable, watermark_ns, is_closed: false });
+                    lanes.push(LaneResume {
+                        lane: range.lane,
+                        durable,
+                        watermark_ns,
+                        is_closed: false,
+                    });
                 }
             }
         }
         for work in self.values() {
             for (key, known) in work.lanes.open_of(agent) {
-                let lane = RecordLane { boot: key.boot, job: work.id.0, attempt: key.attempt };
+                let lane = RecordLane {
+                    boot: key.boot,
+                    job: work.id.0,
+                    attempt: key.attempt,
+                };
                 if lanes.iter().all(|resume| resume.lane != lane) {
                     let (durable, watermark_ns) = (known.seq, known.facts.watermark_ns);
-                    lanes.push(LaneResume { lane, durable, watermark_ns, is_closed: false });
+                    lanes.push(LaneResume {
+                        lane,
+                        durable,
+                        watermark_ns,
+                        is_closed: false,
+                    });
                 }
             }
         }

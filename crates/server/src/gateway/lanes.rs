@@ -24,7 +24,11 @@ pub struct LaneKey {
 impl LaneKey {
     /// A lane of an agent.
     pub fn of(agent: &str, lane: RecordLane) -> LaneKey {
-        LaneKey { agent: agent.to_owned(), boot: lane.boot, attempt: lane.attempt }
+        LaneKey {
+            agent: agent.to_owned(),
+            boot: lane.boot,
+            attempt: lane.attempt,
+        }
     }
 
     /// Text form for the store; the agent's name, which is arbitrary, is last.
@@ -37,7 +41,11 @@ impl LaneKey {
         let mut parts = text.splitn(3, '/');
         let boot = u64::from_str_radix(parts.next()?, 16).ok()?;
         let attempt = parts.next()?.parse().ok()?;
-        Some(LaneKey { agent: parts.next()?.to_owned(), boot, attempt })
+        Some(LaneKey {
+            agent: parts.next()?.to_owned(),
+            boot,
+            attempt,
+        })
     }
 }
 
@@ -90,7 +98,10 @@ pub struct LaneFacts {
 impl LaneFacts {
     /// State without records.
     pub fn new() -> LaneFacts {
-        LaneFacts { watermark_ns: i64::MIN, ..LaneFacts::default() }
+        LaneFacts {
+            watermark_ns: i64::MIN,
+            ..LaneFacts::default()
+        }
     }
 
     /// Event time from which it has reported, if known.
@@ -100,12 +111,19 @@ impl LaneFacts {
 
     /// Loss in its byte streams.
     pub fn loss(&self) -> LossCount {
-        LossCount { seen: self.seen, lost: self.lost }
+        LossCount {
+            seen: self.seen,
+            lost: self.lost,
+        }
     }
 
     /// Adds a record; `report`: event time and loss of its report, if readable.
     pub fn take(&mut self, record: &LaneRecord, report: Option<(i64, LossCount)>) {
-        let end = if record.is_last() { LaneEnd::Finished } else { LaneEnd::Open };
+        let end = if record.is_last() {
+            LaneEnd::Finished
+        } else {
+            LaneEnd::Open
+        };
         match record {
             LaneRecord::Data(data) => {
                 self.counters.clone_from(&data.counters);
@@ -120,7 +138,9 @@ impl LaneFacts {
                 self.end = end;
             }
             // Its agent ended it in order; traffic until the next lane starts is not in it.
-            LaneRecord::Lost(lost) if lost.is_last && lost.tuples == Some(0) && lost.first == lost.last => {
+            LaneRecord::Lost(lost)
+                if lost.is_last && lost.tuples == Some(0) && lost.first == lost.last =>
+            {
                 self.end = LaneEnd::Lost;
             }
             LaneRecord::Lost(lost) => {
@@ -128,7 +148,11 @@ impl LaneFacts {
                 self.records_lost += lost.last.saturating_sub(lost.first).saturating_add(1);
                 self.tuples_lost += lost.tuples.unwrap_or_default();
                 // A lane closed on behalf of a dead process may lack data.
-                self.end = if record.is_last() { LaneEnd::Lost } else { LaneEnd::Open };
+                self.end = if record.is_last() {
+                    LaneEnd::Lost
+                } else {
+                    LaneEnd::Open
+                };
             }
         }
     }
@@ -191,24 +215,39 @@ impl JobLanes {
             return (known.id, false);
         }
         let id = self.number(&key.agent);
-        let known = KnownLane { id, seq: 0, facts: LaneFacts::new(), missed_until_ns: None };
+        let known = KnownLane {
+            id,
+            seq: 0,
+            facts: LaneFacts::new(),
+            missed_until_ns: None,
+        };
         self.known.insert(key.clone(), known);
         (id, true)
     }
 
     /// Committed position of a lane.
     pub fn mark(&self, key: &LaneKey) -> (u64, LaneFacts) {
-        self.known.get(key).map_or((0, LaneFacts::new()), |known| (known.seq, known.facts.clone()))
+        self.known.get(key).map_or((0, LaneFacts::new()), |known| {
+            (known.seq, known.facts.clone())
+        })
     }
 
     /// Lanes of an agent that have not ended.
-    pub fn open_of<'l>(&'l self, agent: &'l str) -> impl Iterator<Item = (&'l LaneKey, &'l KnownLane)> {
-        self.known.iter().filter(move |(key, known)| key.agent == agent && known.facts.end == LaneEnd::Open)
+    pub fn open_of<'l>(
+        &'l self,
+        agent: &'l str,
+    ) -> impl Iterator<Item = (&'l LaneKey, &'l KnownLane)> {
+        self.known
+            .iter()
+            .filter(move |(key, known)| key.agent == agent && known.facts.end == LaneEnd::Open)
     }
 
     /// Agents of lanes, distinct, in order.
     pub fn names(&self, lanes: &[LaneId]) -> Vec<String> {
-        let mut names: Vec<String> = lanes.iter().filter_map(|id| self.agents.get(id).cloned()).collect();
+        let mut names: Vec<String> = lanes
+            .iter()
+            .filter_map(|id| self.agents.get(id).cloned())
+            .collect();
         names.sort();
         names.dedup();
         names
@@ -218,12 +257,21 @@ impl JobLanes {
 /// Encodes a lane for the store.
 pub fn mark(job: crate::job::JobId, key: &LaneKey, (seq, facts): &(u64, LaneFacts)) -> LaneMark {
     let facts = serde_json::to_string(facts).unwrap_or_default();
-    LaneMark { job, lane: key.text(), seq: *seq, facts }
+    LaneMark {
+        job,
+        lane: key.text(),
+        seq: *seq,
+        facts,
+    }
 }
 
 /// Decodes the output of [`mark`].
 pub fn read_mark(mark: &LaneMark) -> Option<(LaneKey, u64, LaneFacts)> {
-    Some((LaneKey::read(&mark.lane)?, mark.seq, serde_json::from_str(&mark.facts).ok()?))
+    Some((
+        LaneKey::read(&mark.lane)?,
+        mark.seq,
+        serde_json::from_str(&mark.facts).ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -233,7 +281,11 @@ mod tests {
     #[test]
     fn names_are_read_as_they_were_written() {
         for agent in ["a", "", "rack/7/a", "ü"] {
-            let key = LaneKey { agent: agent.into(), boot: u64::MAX, attempt: 3 };
+            let key = LaneKey {
+                agent: agent.into(),
+                boot: u64::MAX,
+                attempt: 3,
+            };
             assert_eq!(LaneKey::read(&key.text()), Some(key));
         }
         for text in ["", "1", "1/2", "x/1/a", "1/-1/a"] {
@@ -241,34 +293,58 @@ mod tests {
         }
     }
 
-    const LANE: RecordLane = RecordLane { boot: 1, job: 7, attempt: 2 };
+    const LANE: RecordLane = RecordLane {
+        boot: 1,
+        job: 7,
+        attempt: 2,
+    };
 
     fn data(is_last: bool) -> LaneRecord {
         let counters = [("packets".to_owned(), 5)].into();
-        LaneRecord::Data(link::DataRecord { lane: LANE, is_last, counters, ..link::DataRecord::default() })
+        LaneRecord::Data(link::DataRecord {
+            lane: LANE,
+            is_last,
+            counters,
+            ..link::DataRecord::default()
+        })
     }
 
     /// Lost records `first` to `last`, the last of the lane or not.
     fn lost((first, last): (u64, u64), tuples: Option<u64>, is_last: bool) -> LaneRecord {
-        let lost = link::LostRecords { lane: LANE, first, last, tuples, is_last, ..Default::default() };
+        let lost = link::LostRecords {
+            lane: LANE,
+            first,
+            last,
+            tuples,
+            is_last,
+            ..Default::default()
+        };
         LaneRecord::Lost(lost)
     }
 
     fn taken(records: &[(LaneRecord, Option<(i64, LossCount)>)]) -> LaneFacts {
         let mut facts = LaneFacts::new();
-        records.iter().for_each(|(record, report)| facts.take(record, *report));
+        records
+            .iter()
+            .for_each(|(record, report)| facts.take(record, *report));
         facts
     }
 
     #[test]
     fn event_time_never_decreases() {
         let report = |ns, seen, lost| Some((ns, LossCount { seen, lost }));
-        let facts = taken(&[(data(false), report(10, 5, 1)), (data(false), report(8, 9, 2))]);
+        let facts = taken(&[
+            (data(false), report(10, 5, 1)),
+            (data(false), report(8, 9, 2)),
+        ]);
         assert_eq!(
             (facts.begin(), facts.watermark_ns, facts.loss()),
             (10, 10, LossCount { seen: 9, lost: 2 })
         );
-        assert_eq!((facts.end, facts.state()), (LaneEnd::Open, LaneActivity::Active));
+        assert_eq!(
+            (facts.end, facts.state()),
+            (LaneEnd::Open, LaneActivity::Active)
+        );
         assert_eq!(facts.counters["packets"], 5);
         assert_eq!(LaneFacts::new().begin(), i64::MIN, "unknown");
     }
@@ -277,13 +353,22 @@ mod tests {
     fn an_unreadable_report_is_counted_and_ends_its_lane() {
         let facts = taken(&[(data(false), None), (data(true), None)]);
         assert_eq!((facts.malformed, facts.watermark_ns), (2, i64::MIN));
-        assert_eq!((facts.end, facts.state()), (LaneEnd::Finished, LaneActivity::Finished));
+        assert_eq!(
+            (facts.end, facts.state()),
+            (LaneEnd::Finished, LaneActivity::Finished)
+        );
     }
 
     #[test]
     fn lost_records_are_added_up() {
-        let facts = taken(&[(lost((3, 5), Some(7), false), None), (lost((6, 6), None, false), None)]);
-        assert_eq!((facts.records_lost, facts.tuples_lost, facts.is_loss_unknown), (4, 7, true));
+        let facts = taken(&[
+            (lost((3, 5), Some(7), false), None),
+            (lost((6, 6), None, false), None),
+        ]);
+        assert_eq!(
+            (facts.records_lost, facts.tuples_lost, facts.is_loss_unknown),
+            (4, 7, true)
+        );
         assert_eq!(facts.end, LaneEnd::Open);
         let all = taken(&[(lost((0, u64::MAX), Some(1), false), None)]);
         assert_eq!(all.records_lost, u64::MAX, "no overflow");
@@ -316,20 +401,43 @@ mod tests {
     fn only_open_lanes_of_an_agent_are_found() {
         let mut lanes = JobLanes::default();
         for attempt in 1..=3 {
-            lanes.join(&LaneKey { agent: "a".into(), boot: 1, attempt });
-            lanes.join(&LaneKey { agent: "ab".into(), boot: 1, attempt });
+            lanes.join(&LaneKey {
+                agent: "a".into(),
+                boot: 1,
+                attempt,
+            });
+            lanes.join(&LaneKey {
+                agent: "ab".into(),
+                boot: 1,
+                attempt,
+            });
         }
-        let ended = LaneKey { agent: "a".into(), boot: 1, attempt: 2 };
+        let ended = LaneKey {
+            agent: "a".into(),
+            boot: 1,
+            attempt: 2,
+        };
         lanes.known.get_mut(&ended).expect("joined").facts.end = LaneEnd::Lost;
         let open: Vec<u32> = lanes.open_of("a").map(|(key, _)| key.attempt).collect();
         assert_eq!(open, [1, 3]);
-        assert_eq!(lanes.mark(&LaneKey { agent: "c".into(), boot: 1, attempt: 1 }), (0, LaneFacts::new()));
+        assert_eq!(
+            lanes.mark(&LaneKey {
+                agent: "c".into(),
+                boot: 1,
+                attempt: 1
+            }),
+            (0, LaneFacts::new())
+        );
     }
 
     #[test]
     fn stored_lanes_are_read_again() {
         let facts = taken(&[(data(true), Some((9, LossCount { seen: 4, lost: 2 })))]);
-        let key = LaneKey { agent: "rack/7".into(), boot: 0xabc, attempt: 1 };
+        let key = LaneKey {
+            agent: "rack/7".into(),
+            boot: 0xabc,
+            attempt: 1,
+        };
         let mut stored = mark(crate::job::JobId(3), &key, &(17, facts.clone()));
         assert_eq!(read_mark(&stored), Some((key, 17, facts)));
         stored.facts = "{".into();

@@ -67,16 +67,34 @@ impl MergeReader {
         events: Sender<GatewayEvent>,
     ) -> MergeReader {
         let wish = Arc::new(AtomicU8::new(MergeCommand::GoOn as u8));
-        let mut work = MergeThread { job, bus, wanted, events, wish: wish.clone(), last: None, told: None };
+        let mut work = MergeThread {
+            job,
+            bus,
+            wanted,
+            events,
+            wish: wish.clone(),
+            last: None,
+            told: None,
+        };
         let work = move || work.run().unwrap_or(());
-        let thread = std::thread::Builder::new().name(format!("job {job}")).spawn(work);
-        let trouble = thread.err().map(|why| format!("data published by its agents is not merged: {why}"));
-        MergeReader { wish, handed: None, is_over: trouble.is_some(), trouble }
+        let thread = std::thread::Builder::new()
+            .name(format!("job {job}"))
+            .spawn(work);
+        let trouble = thread
+            .err()
+            .map(|why| format!("data published by its agents is not merged: {why}"));
+        MergeReader {
+            wish,
+            handed: None,
+            is_over: trouble.is_some(),
+            trouble,
+        }
     }
 
     /// Tells the thread that all agents have stopped publishing.
     pub fn come_to_the_end(&self) {
-        self.wish.fetch_max(MergeCommand::ComeToTheEnd as u8, Ordering::Relaxed);
+        self.wish
+            .fetch_max(MergeCommand::ComeToTheEnd as u8, Ordering::Relaxed);
     }
 
     /// Signals that the rows passed are stored.
@@ -89,7 +107,8 @@ impl MergeReader {
 
 impl Drop for MergeReader {
     fn drop(&mut self) {
-        self.wish.store(MergeCommand::Leave as u8, Ordering::Relaxed);
+        self.wish
+            .store(MergeCommand::Leave as u8, Ordering::Relaxed);
     }
 }
 
@@ -168,7 +187,9 @@ impl MergeThread {
                     return Ok(None);
                 }
                 _ if self.is_late() => {
-                    return Ok(Some("the last published data could not be merged in time".into()));
+                    return Ok(Some(
+                        "the last published data could not be merged in time".into(),
+                    ));
                 }
                 _ => {}
             }
@@ -186,7 +207,11 @@ impl MergeThread {
 
     /// Whether the deadline for the last results has passed.
     fn is_late(&mut self) -> bool {
-        if self.last.is_none() && self.wish().is_ok_and(|wish| wish == MergeCommand::ComeToTheEnd) {
+        if self.last.is_none()
+            && self
+                .wish()
+                .is_ok_and(|wish| wish == MergeCommand::ComeToTheEnd)
+        {
             self.last = Some(Instant::now() + LAST);
         }
         self.last.is_some_and(|last| Instant::now() >= last)
@@ -202,20 +227,36 @@ impl MergeThread {
     }
 
     fn say(&self, said: MergeEvent) -> Result<(), JobRemoved> {
-        self.events.send(GatewayEvent::Merged(self.job, said)).map_err(|_| JobRemoved)
+        self.events
+            .send(GatewayEvent::Merged(self.job, said))
+            .map_err(|_| JobRemoved)
     }
 
     /// Passes rows and waits until they are stored.
     fn hand_over(&mut self, rows: Vec<EngineOutput>) -> Result<(), JobRemoved> {
-        let come = rows.iter().map(|output| output.watermark_ns).max().unwrap_or(i64::MIN);
+        let come = rows
+            .iter()
+            .map(|output| output.watermark_ns)
+            .max()
+            .unwrap_or(i64::MIN);
         let pipelines = self.wanted.plan.dataflow.pipelines.len();
-        let (at, latest) = self.wanted.from.get_or_insert_with(|| (i64::MIN, vec![None; pipelines]));
+        let (at, latest) = self
+            .wanted
+            .from
+            .get_or_insert_with(|| (i64::MIN, vec![None; pipelines]));
         *at = (*at).max(come);
-        for (known, start) in rows.iter().filter_map(|output| Some((output.pipeline?, start(output)?))) {
+        for (known, start) in rows
+            .iter()
+            .filter_map(|output| Some((output.pipeline?, start(output)?)))
+        {
             latest[known] = latest[known].max(Some(start));
         }
         let (kept, is_kept) = mpsc::sync_channel(1);
-        self.say(MergeEvent::Rows(MergedRows { rows, since: Instant::now(), kept }))?;
+        self.say(MergeEvent::Rows(MergedRows {
+            rows,
+            since: Instant::now(),
+            kept,
+        }))?;
         loop {
             match is_kept.recv_timeout(LOOK_EVERY) {
                 Ok(()) => return Ok(()),
@@ -244,5 +285,6 @@ pub fn start(output: &EngineOutput) -> Option<i64> {
 /// End of the last window in these rows; the maximum if there are no windows.
 pub fn end(output: &EngineOutput) -> i64 {
     let ends = output.batch.schema().find("window_end");
-    ends.and_then(|id| output.batch.i64(id).iter().flatten().max()).unwrap_or(i64::MAX)
+    ends.and_then(|id| output.batch.i64(id).iter().flatten().max())
+        .unwrap_or(i64::MAX)
 }

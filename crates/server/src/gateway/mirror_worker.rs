@@ -72,7 +72,9 @@ impl MirrorWorker {
         let (tell, wishes) = mpsc::channel();
         let to = events.clone();
         let work = move || run(job, copies, &wishes, &to);
-        let thread = std::thread::Builder::new().name(format!("copies {job}")).spawn(work);
+        let thread = std::thread::Builder::new()
+            .name(format!("copies {job}"))
+            .spawn(work);
         let mut copying = MirrorWorker::on(job, thread, tell, &events);
         copying.lacks = lacks;
         copying
@@ -94,13 +96,29 @@ impl MirrorWorker {
                 (MirrorStage::Gone, None)
             }
         };
-        MirrorWorker { stage, then, failed, left, lacks, tell: Some(tell), thread }
+        MirrorWorker {
+            stage,
+            then,
+            failed,
+            left,
+            lacks,
+            tell: Some(tell),
+            thread,
+        }
     }
 
     /// For a job that could not be planned.
     pub fn impossible(why: String) -> MirrorWorker {
         let (then, left, lacks, tell, thread) = Default::default();
-        MirrorWorker { stage: MirrorStage::Gone, then, failed: Some(why), left, lacks, tell, thread }
+        MirrorWorker {
+            stage: MirrorStage::Gone,
+            then,
+            failed: Some(why),
+            left,
+            lacks,
+            tell,
+            thread,
+        }
     }
 
     /// Whether a failure in the network ends the job.
@@ -124,7 +142,9 @@ impl MirrorWorker {
 
     /// What the answer lacks, a sentence each.
     pub fn lacking(&self) -> impl Iterator<Item = String> {
-        self.lacks.iter().map(|lack| format!("the answer lacks something: {lack}"))
+        self.lacks
+            .iter()
+            .map(|lack| format!("the answer lacks something: {lack}"))
     }
 
     /// The state shown to users for this state of the control.
@@ -157,8 +177,9 @@ fn run(
     let worked = catch_unwind(AssertUnwindSafe(|| work(copies.as_mut(), wishes, &say)));
     if let Err(panic) = worked {
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text =
-            text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+        let text = text
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("a panic without a message");
         let why = format!("the thread that configures switches has failed: {text}");
         // Reports the end of the thread.
         say(MirrorEvent::Lost(why));
@@ -166,7 +187,11 @@ fn run(
     }
 }
 
-fn work(copies: &mut dyn MirrorSession, wishes: &Receiver<MirrorCommand>, say: &dyn Fn(MirrorEvent)) {
+fn work(
+    copies: &mut dyn MirrorSession,
+    wishes: &Receiver<MirrorCommand>,
+    say: &dyn Fn(MirrorEvent),
+) {
     let mut are_there = false;
     loop {
         match wishes.recv_timeout(LOOK_EVERY) {
@@ -217,7 +242,10 @@ mod tests {
     }
 
     fn said(events: &Receiver<GatewayEvent>) -> MirrorEvent {
-        match events.recv_timeout(Duration::from_secs(10)).expect("it says something") {
+        match events
+            .recv_timeout(Duration::from_secs(10))
+            .expect("it says something")
+        {
             GatewayEvent::Copies(JOB, said) => said,
             _ => panic!("something else was said"),
         }
@@ -225,10 +253,16 @@ mod tests {
 
     #[test]
     fn a_panic_is_told_and_nothing_waits_for_it() {
-        for (wish, text) in [(MirrorCommand::Begin, "no such switch"), (MirrorCommand::End, "no such job")] {
+        for (wish, text) in [
+            (MirrorCommand::Begin, "no such switch"),
+            (MirrorCommand::End, "no such job"),
+        ] {
             let (tell, events) = mpsc::channel();
-            let planned =
-                PlannedJob { parts: Vec::new(), lacks: Vec::new(), copies: Box::new(FaultyMirrorSession) };
+            let planned = PlannedJob {
+                parts: Vec::new(),
+                lacks: Vec::new(),
+                copies: Box::new(FaultyMirrorSession),
+            };
             let mut copying = MirrorWorker::new(JOB, planned, tell);
             copying.ask(wish, MirrorStage::Beginning);
             let (lost, gone) = (said(&events), said(&events));

@@ -102,7 +102,10 @@ impl Default for GatewaySettings {
 }
 
 /// Stored lanes of a job, each with its agent. For an ended job, only if its rows are tuples.
-pub(crate) fn lane_facts(store: &FrameStore, job: JobId) -> Result<Vec<(String, LaneFacts)>, StoreError> {
+pub(crate) fn lane_facts(
+    store: &FrameStore,
+    job: JobId,
+) -> Result<Vec<(String, LaneFacts)>, StoreError> {
     let read = |mark| lanes::read_mark(mark).map(|(key, _, facts)| (key.agent, facts));
     Ok(store.lanes(job)?.iter().filter_map(read).collect())
 }
@@ -163,12 +166,23 @@ impl Gateway {
         let GatewayBackends { bus, network } = backends;
         let to_us = (bus, events.clone());
         let core = event_loop::EventLoop::new(store, hub, settings, to_us)?;
-        let thread = std::thread::Builder::new().name("gateway".into()).spawn(move || core.run(&incoming));
+        let thread = std::thread::Builder::new()
+            .name("gateway".into())
+            .spawn(move || core.run(&incoming));
         let thread = thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?;
         let arrivals = events.clone();
-        let tell = move |arrival| arrivals.send(GatewayEvent::Arrival(arrival)).map_err(|_| GatewayClosed);
+        let tell = move |arrival| {
+            arrivals
+                .send(GatewayEvent::Arrival(arrival))
+                .map_err(|_| GatewayClosed)
+        };
         let door = AgentListener::new(settings.agents_max, Arc::new(tell));
-        Ok(Arc::new(Gateway { events, door, network, thread: Some(thread) }))
+        Ok(Arc::new(Gateway {
+            events,
+            door,
+            network,
+            thread: Some(thread),
+        }))
     }
 }
 
@@ -176,26 +190,39 @@ impl Fleet for Gateway {
     fn agents(&self) -> Vec<AgentView> {
         let (answer, answered) = mpsc::sync_channel(1);
         let sent = self.events.send(GatewayEvent::Agents { answer });
-        sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
+        sent.ok()
+            .and_then(|()| answered.recv().ok())
+            .unwrap_or_default()
     }
 
     fn health(&self) -> FleetHealth {
         let (answer, answered) = mpsc::sync_channel(1);
         let sent = self.events.send(GatewayEvent::Health { answer });
-        sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_default()
+        sent.ok()
+            .and_then(|()| answered.recv().ok())
+            .unwrap_or_default()
     }
 
     fn start(&self, order: &FleetOrder) -> Result<(), FleetRefusal> {
-        let without = || Err("this server has no network: serve --network FILE names one".to_owned());
+        let without =
+            || Err("this server has no network: serve --network FILE names one".to_owned());
         let planned = order.network.map(|budget| {
             let network = self.network.as_ref();
-            network.map_or_else(without, |network| network.plan(order.id, &order.plan, budget))
+            network.map_or_else(without, |network| {
+                network.plan(order.id, &order.plan, budget)
+            })
         });
         let (answer, answered) = mpsc::sync_channel(1);
         let order = Box::new(order.clone());
-        let sent = self.events.send(GatewayEvent::Start { order, planned, answer });
+        let sent = self.events.send(GatewayEvent::Start {
+            order,
+            planned,
+            answer,
+        });
         let ended = || Err(FleetRefusal::Busy("the server is ending".into()));
-        sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_else(ended)
+        sent.ok()
+            .and_then(|()| answered.recv().ok())
+            .unwrap_or_else(ended)
     }
 
     fn stop(&self, job: JobId, why: StopCause) {
@@ -204,7 +231,10 @@ impl Fleet for Gateway {
     }
 
     fn network(&self) -> NetworkView {
-        self.network.as_ref().map(|network| network.view()).unwrap_or_default()
+        self.network
+            .as_ref()
+            .map(|network| network.view())
+            .unwrap_or_default()
     }
 
     fn door(&self) -> Option<AgentListener> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use link::{Hello, LaneRange, RecordLane, ServerSession, ServerSessionEvent, SessionLimits, SessionTime};
+use link::{
+    Hello, LaneRange, RecordLane, ServerSession, ServerSessionEvent, SessionLimits, SessionTime,
+};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -33,7 +35,10 @@ pub struct PendingGreeting {
 impl PendingGreeting {
     /// Fields of a Hello.
     pub fn of(hello: &Hello) -> PendingGreeting {
-        PendingGreeting { version_max: hello.version_max, lanes: hello.lanes.clone() }
+        PendingGreeting {
+            version_max: hello.version_max,
+            lanes: hello.lanes.clone(),
+        }
     }
 }
 
@@ -56,7 +61,10 @@ pub enum ConnectionStatus {
 impl GatewaySessions {
     /// Without sessions.
     pub fn of(server: u64) -> GatewaySessions {
-        GatewaySessions { server, all: BTreeMap::new() }
+        GatewaySessions {
+            server,
+            all: BTreeMap::new(),
+        }
     }
 
     /// Adds a session for a new connection.
@@ -69,7 +77,16 @@ impl GatewaySessions {
         now: SessionTime,
     ) {
         let link = ServerSession::new(limits, self.server, now);
-        self.all.insert(id, GatewaySession { agent, link, out, boot: None, greeting: None });
+        self.all.insert(
+            id,
+            GatewaySession {
+                agent,
+                link,
+                out,
+                boot: None,
+                greeting: None,
+            },
+        );
     }
 
     /// Session by number.
@@ -79,7 +96,9 @@ impl GatewaySessions {
 
     /// Sends a message in a session, if it still exists.
     pub fn send(&mut self, id: u64, message: impl FnOnce(&mut ServerSession)) -> ConnectionStatus {
-        let Some(session) = self.all.get_mut(&id) else { return ConnectionStatus::Open };
+        let Some(session) = self.all.get_mut(&id) else {
+            return ConnectionStatus::Open;
+        };
         message(&mut session.link);
         session.pump()
     }
@@ -102,7 +121,10 @@ impl GatewaySessions {
     /// Whether another process is connected under this name. A dead one counts until its timeout.
     pub fn has_another(&self, agent: &str, boot: u64) -> bool {
         let of_agent = |session: &&GatewaySession| session.agent == agent;
-        self.all.values().filter(of_agent).any(|session| session.boot.is_some_and(|other| other != boot))
+        self.all
+            .values()
+            .filter(of_agent)
+            .any(|session| session.boot.is_some_and(|other| other != boot))
     }
 
     /// Numbers of all sessions.
@@ -112,18 +134,28 @@ impl GatewaySessions {
 
     /// Earliest timer of a session, by the monotonic clock.
     pub fn timeout(&self) -> Option<u64> {
-        self.all.values().filter_map(|session| session.link.poll_timeout()).min()
+        self.all
+            .values()
+            .filter_map(|session| session.link.poll_timeout())
+            .min()
     }
 
     /// Sessions with expired timers.
     pub fn due(&self, now_ns: u64) -> Vec<u64> {
-        let is_due = |session: &GatewaySession| session.link.poll_timeout().is_some_and(|at| at <= now_ns);
-        self.all.iter().filter(|(_, session)| is_due(session)).map(|(id, _)| *id).collect()
+        let is_due =
+            |session: &GatewaySession| session.link.poll_timeout().is_some_and(|at| at <= now_ns);
+        self.all
+            .iter()
+            .filter(|(_, session)| is_due(session))
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     /// Sets the flow control window of every session: maximum uncommitted bytes.
     pub fn set_window(&mut self, bytes: u64) {
-        self.all.values_mut().for_each(|session| session.link.set_window(bytes));
+        self.all
+            .values_mut()
+            .for_each(|session| session.link.set_window(bytes));
     }
 }
 

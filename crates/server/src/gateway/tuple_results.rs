@@ -32,10 +32,23 @@ pub struct TupleResults {
 impl TupleResults {
     /// `kept`: number of rows stored so far.
     pub fn new(plan: &std::sync::Arc<Plan>, kept: u64, bytes_max: usize) -> TupleResults {
-        let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &engine_config(plan, bytes_max));
-        let when = if plan.dataflow.rows.order.is_empty() { EmitTime::AtOnce } else { EmitTime::AtTheEnd };
+        let engines = EngineSet::new(
+            std::slice::from_ref(&plan.dataflow),
+            &engine_config(plan, bytes_max),
+        );
+        let when = if plan.dataflow.rows.order.is_empty() {
+            EmitTime::AtOnce
+        } else {
+            EmitTime::AtTheEnd
+        };
         let shown = TupleProjection::new(&plan.dataflow, engines.first(), bytes_max);
-        let mut tuples = TupleResults { engines, shown, when, plan: plan.clone(), bytes_max };
+        let mut tuples = TupleResults {
+            engines,
+            shown,
+            when,
+            plan: plan.clone(),
+            bytes_max,
+        };
         if when == EmitTime::AtOnce {
             tuples.begin_at(kept);
         }
@@ -56,7 +69,12 @@ impl TupleResults {
 
     /// Rows of a report.
     pub fn take(&mut self, report: &WorkerReport) -> Vec<Batch> {
-        report.part.rows.iter().filter_map(|batch| self.shown.take(batch)).collect()
+        report
+            .part
+            .rows
+            .iter()
+            .filter_map(|batch| self.shown.take(batch))
+            .collect()
     }
 
     /// Sorted rows, after all tuples have arrived.

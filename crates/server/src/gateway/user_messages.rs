@@ -25,8 +25,14 @@ pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
             "no agent is connected to this server: a query needs an agent that captures".into(),
         ),
         AdmissionError::NoAgent { on } => {
-            let labels: Vec<_> = on.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            FleetRefusal::NoAgent(format!("no connected agent has the labels {}", labels.join(", ")))
+            let labels: Vec<_> = on
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            FleetRefusal::NoAgent(format!(
+                "no connected agent has the labels {}",
+                labels.join(", ")
+            ))
         }
         AdmissionError::Missing { agent } => FleetRefusal::NoAgent(format!(
             "agent {agent}, which the network's file names, is not connected to this server"
@@ -34,23 +40,37 @@ pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
         AdmissionError::TooCostly { agent, why } => {
             FleetRefusal::Unable(format!("agent {agent} has no capacity for it: {why}"))
         }
-        AdmissionError::EndsInThePast => FleetRefusal::Unable("it would end before it starts".into()),
+        AdmissionError::EndsInThePast => {
+            FleetRefusal::Unable("it would end before it starts".into())
+        }
     }
 }
 
 /// Outcome of a job; `troubles`: problems reported by agents; `has_parts`: each agent has its own part.
 pub fn ended(why: &EndReason, troubles: &[String], has_parts: bool) -> JobEnd {
-    let nobody = if has_parts { "an agent cannot run its part" } else { "no agent could run it" };
+    let nobody = if has_parts {
+        "an agent cannot run its part"
+    } else {
+        "no agent could run it"
+    };
     let (outcome, said) = match why {
         EndReason::PacketLimit => (JobOutcome::Limit, "it reached its number of packets".into()),
         EndReason::RowLimit => (JobOutcome::Limit, "it reached its number of rows".into()),
         EndReason::TimeLimit => (JobOutcome::Limit, "it reached its time limit".into()),
-        EndReason::Stopped { by } if by.is_empty() => (JobOutcome::Stopped, "it was stopped".into()),
+        EndReason::Stopped { by } if by.is_empty() => {
+            (JobOutcome::Stopped, "it was stopped".into())
+        }
         EndReason::Stopped { by } => (JobOutcome::Stopped, format!("it was stopped: {by}")),
-        EndReason::Abandoned => (JobOutcome::Abandoned, "its lease expired: its client is gone".into()),
+        EndReason::Abandoned => (
+            JobOutcome::Abandoned,
+            "its lease expired: its client is gone".into(),
+        ),
         EndReason::Finished => (JobOutcome::Finished, "all agents have finished".into()),
         EndReason::Poisoned if troubles.is_empty() => (JobOutcome::Failed, nobody.into()),
-        EndReason::Poisoned => (JobOutcome::Failed, format!("{nobody}: {}", troubles.join("; "))),
+        EndReason::Poisoned => (
+            JobOutcome::Failed,
+            format!("{nobody}: {}", troubles.join("; ")),
+        ),
     };
     JobEnd::new(outcome, said)
 }
@@ -71,7 +91,9 @@ impl From<&control::JobState> for JobState {
 pub fn degraded(all: &BTreeSet<Degradation>) -> impl Iterator<Item = String> {
     all.iter().map(|degraded| match degraded {
         Degradation::Absent { agent } => format!("agent {agent} is not connected"),
-        Degradation::NoRoom { agent, why } => format!("agent {agent} has no capacity for it: {why}"),
+        Degradation::NoRoom { agent, why } => {
+            format!("agent {agent} has no capacity for it: {why}")
+        }
         Degradation::Poisoned { agent } => format!("agent {agent} cannot run it"),
         Degradation::Refused { agent } => format!("agent {agent} rejects it"),
         Degradation::EndedWithout { agent, .. } => {
@@ -101,21 +123,34 @@ pub fn lacks(work: &JobRuntime) -> Vec<String> {
             ));
         }
         if facts.malformed > 0 {
-            said.push(format!("agent {} sent {} records that cannot be read", key.agent, facts.malformed));
+            said.push(format!(
+                "agent {} sent {} records that cannot be read",
+                key.agent, facts.malformed
+            ));
         }
         if let Some(dropped) = facts.counters.get("dropped") {
             let agent = &key.agent;
-            said.push(format!("Kafka rejected {dropped} records of agent {agent}, which are in no row"));
+            said.push(format!(
+                "Kafka rejected {dropped} records of agent {agent}, which are in no row"
+            ));
         }
     }
     for agent in work.pace.silent() {
-        said.push(format!("agent {agent} is connected, but its results make no progress"));
+        said.push(format!(
+            "agent {agent} is connected, but its results make no progress"
+        ));
     }
     if work.unreadable > 0 {
-        said.push(format!("{} records from before the server's restart cannot be read", work.unreadable));
+        said.push(format!(
+            "{} records from before the server's restart cannot be read",
+            work.unreadable
+        ));
     }
     if work.progress.late > 0 {
-        said.push(format!("{} tuples arrived after their windows were closed", work.progress.late));
+        said.push(format!(
+            "{} tuples arrived after their windows were closed",
+            work.progress.late
+        ));
     }
     said
 }

@@ -1,7 +1,9 @@
 //! Results of processors: a window is closed when all lanes have passed its end. Committed, unpublished data is in the
 //! store as records, or, if large, as the partial result of many records.
 
-use collect::{Collector, CollectorLanes, LaneActivity, LaneId, ReportPart, TakeRows, WorkerReport};
+use collect::{
+    Collector, CollectorLanes, LaneActivity, LaneId, ReportPart, TakeRows, WorkerReport,
+};
 use plan::Plan;
 use stream::{EngineOutput, EngineSet, LimitedStretches, LossCount, LossStretch};
 use wire::Timestamp;
@@ -19,7 +21,9 @@ pub struct ReleasedRows(pub Vec<(EngineOutput, Vec<LaneId>)>);
 
 impl TakeRows for ReleasedRows {
     fn take(&mut self, output: EngineOutput, lanes: &CollectorLanes) {
-        lanes.cover(&output, &mut |output, coverage| self.0.push((output, coverage.missing)));
+        lanes.cover(&output, &mut |output, coverage| {
+            self.0.push((output, coverage.missing))
+        });
     }
 }
 
@@ -37,8 +41,10 @@ pub struct WindowResults {
 impl WindowResults {
     /// Creates an empty state.
     pub fn new(plan: &Plan, window_bytes_max: usize) -> WindowResults {
-        let engines =
-            EngineSet::new(std::slice::from_ref(&plan.dataflow), &engine_config(plan, window_bytes_max));
+        let engines = EngineSet::new(
+            std::slice::from_ref(&plan.dataflow),
+            &engine_config(plan, window_bytes_max),
+        );
         WindowResults {
             collector: Collector::of_lanes(engines, window_bytes_max),
             stretches: Vec::new(),
@@ -52,26 +58,47 @@ impl WindowResults {
         let reach = self.collector.engine().reach_ns();
         let is_news = report.loss.lost != before.lost;
         let loss = is_news.then(|| report.watermark.0.saturating_add(reach));
-        self.collector.over_at(report).into_iter().chain(loss).max().unwrap_or(i64::MIN)
+        self.collector
+            .over_at(report)
+            .into_iter()
+            .chain(loss)
+            .max()
+            .unwrap_or(i64::MIN)
     }
 
     /// Adds a report of a lane.
     pub fn merge(&mut self, lane: LaneId, report: WorkerReport, out: &mut ReleasedRows) {
         let (Timestamp(from_ns), before) = self.collector.lanes().told(lane);
         self.stretches.extend(report.lost);
-        report.limited.into_iter().for_each(|limited| self.limited.add(limited));
+        report
+            .limited
+            .into_iter()
+            .for_each(|limited| self.limited.add(limited));
         if report.loss.lost > before.lost {
             let seen = report.loss.seen.saturating_sub(before.seen);
-            let bytes = LossCount { seen, lost: report.loss.lost - before.lost };
+            let bytes = LossCount {
+                seen,
+                lost: report.loss.lost - before.lost,
+            };
             let to_ns = report.watermark.0;
-            self.stretches.push(LossStretch { from_ns, to_ns, packets: LossCount::default(), bytes });
+            self.stretches.push(LossStretch {
+                from_ns,
+                to_ns,
+                packets: LossCount::default(),
+                bytes,
+            });
         }
         self.collector.take(lane, report, out);
-        let open = self.collector.watermark().0.saturating_sub(self.collector.engine().reach_ns());
+        let open = self
+            .collector
+            .watermark()
+            .0
+            .saturating_sub(self.collector.engine().reach_ns());
         self.limited.forget_before(open);
         if self.stretches.len() > STRETCHES_MAX {
             self.stretches.retain(|stretch| stretch.to_ns >= open);
-            self.stretches.drain(..self.stretches.len().saturating_sub(STRETCHES_MAX / 2));
+            self.stretches
+                .drain(..self.stretches.len().saturating_sub(STRETCHES_MAX / 2));
         }
     }
 
@@ -90,13 +117,25 @@ impl WindowResults {
         };
         let mut report = nothing();
         report.part.add_windows(all);
-        let losses = self.stretches.iter().map(|stretch| WorkerReport { lost: Some(*stretch), ..nothing() });
-        let limits = self.limited.iter().map(|limited| WorkerReport { limited: Some(*limited), ..nothing() });
+        let losses = self.stretches.iter().map(|stretch| WorkerReport {
+            lost: Some(*stretch),
+            ..nothing()
+        });
+        let limits = self.limited.iter().map(|limited| WorkerReport {
+            limited: Some(*limited),
+            ..nothing()
+        });
         let records = std::iter::once(report).chain(losses).chain(limits);
         let over = |report: &WorkerReport| self.collector.over_at(report).unwrap_or(i64::MIN);
-        let records: Vec<_> = records.map(|report| (over(&report), report.encode())).collect();
+        let records: Vec<_> = records
+            .map(|report| (over(&report), report.encode()))
+            .collect();
         let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
-        let largest = records.iter().map(|(_, record)| record.len()).max().unwrap_or(0);
+        let largest = records
+            .iter()
+            .map(|(_, record)| record.len())
+            .max()
+            .unwrap_or(0);
         (bytes as u64 <= bytes_max && largest <= collect::REPORT_BYTES_MAX / 2).then_some(records)
     }
 
@@ -108,6 +147,11 @@ impl WindowResults {
     /// Resumes after the results published by an earlier collector.
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
         self.collector.begin_at(Timestamp(watermark_ns), latest_ns);
-        self.collector.adopt(ALL_LANES, LaneActivity::Finished, Timestamp::MIN, LossCount::default());
+        self.collector.adopt(
+            ALL_LANES,
+            LaneActivity::Finished,
+            Timestamp::MIN,
+            LossCount::default(),
+        );
     }
 }

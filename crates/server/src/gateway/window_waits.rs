@@ -21,7 +21,8 @@ impl JobRuntime {
                 refused.push(awaited.id);
                 continue;
             }
-            let is_due = |until: u64| until <= now_ns || state.is_some_and(ObservedState::is_hopeless);
+            let is_due =
+                |until: u64| until <= now_ns || state.is_some_and(ObservedState::is_hopeless);
             if awaited.until_ns.take_if(|until| is_due(*until)).is_some() {
                 given_up.push(awaited.id);
             }
@@ -49,21 +50,41 @@ impl JobRuntime {
     }
 
     fn wait_for(&mut self, agent: &str, is_waited: bool) {
-        let ids: Vec<LaneId> = self.lanes.open_of(agent).map(|(_, known)| known.id).collect();
-        self.turn(&ids, if is_waited { LaneActivity::Active } else { LaneActivity::Idle });
+        let ids: Vec<LaneId> = self
+            .lanes
+            .open_of(agent)
+            .map(|(_, known)| known.id)
+            .collect();
+        self.turn(
+            &ids,
+            if is_waited {
+                LaneActivity::Active
+            } else {
+                LaneActivity::Idle
+            },
+        );
     }
 
     /// Marks agents without progress as missing, and waits again for those that have caught up. `is_here`: whether an
     /// agent is connected, or disconnected only recently.
     pub fn keep_pace(&mut self, is_here: &dyn Fn(&str) -> bool, takes: bool, now: SessionTime) {
         let mut positions: BTreeMap<&str, i64> = BTreeMap::new();
-        for (key, known) in self.lanes.known.iter().filter(|(_, known)| known.facts.end == LaneEnd::Open) {
+        for (key, known) in self
+            .lanes
+            .known
+            .iter()
+            .filter(|(_, known)| known.facts.end == LaneEnd::Open)
+        {
             if is_here(&key.agent) {
                 let least = positions.entry(&key.agent).or_insert(i64::MAX);
                 *least = known.facts.watermark_ns.min(*least);
             }
         }
-        let ended = self.lanes.known.values().filter(|known| known.facts.end != LaneEnd::Open);
+        let ended = self
+            .lanes
+            .known
+            .values()
+            .filter(|known| known.facts.end != LaneEnd::Open);
         let ended_ns = ended.map(|known| known.facts.watermark_ns).max();
         for (agent, wait) in self.pace.look(&positions, ended_ns, takes, now) {
             self.wait_for(&agent, wait == PaceState::Waited);

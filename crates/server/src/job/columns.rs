@@ -51,7 +51,10 @@ impl PartialSchema for ColumnType {
 
 impl PartialSchema for ColumnUnit {
     fn schema() -> RefOr<ApiSchema> {
-        names("Unit of a column; empty: none.", UNITS.map(|(_, name)| name))
+        names(
+            "Unit of a column; empty: none.",
+            UNITS.map(|(_, name)| name),
+        )
     }
 }
 
@@ -60,7 +63,11 @@ impl ToSchema for ColumnType {}
 impl ToSchema for ColumnUnit {}
 
 fn names<const N: usize>(doc: &str, names: [&'static str; N]) -> RefOr<ApiSchema> {
-    ObjectBuilder::new().schema_type(Type::String).description(Some(doc)).enum_values(Some(names)).into()
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(doc))
+        .enum_values(Some(names))
+        .into()
 }
 
 /// Value of a cell. Times, durations in whole nanoseconds, ids, and addresses are strings; a distribution is a list of
@@ -101,8 +108,14 @@ const UNITS: [(Unit, &str); 8] = [
 impl ColumnHead {
     /// The API view of a field.
     pub fn of(field: &Field) -> ColumnHead {
-        let data_type = TYPES.iter().find(|(t, _)| *t == field.data_type).map_or("text", |(_, name)| name);
-        let unit = UNITS.iter().find(|(u, _)| *u == field.unit).map_or("", |(_, name)| name);
+        let data_type = TYPES
+            .iter()
+            .find(|(t, _)| *t == field.data_type)
+            .map_or("text", |(_, name)| name);
+        let unit = UNITS
+            .iter()
+            .find(|(u, _)| *u == field.unit)
+            .map_or("", |(_, name)| name);
         ColumnHead {
             name: field.name.to_string(),
             data_type: data_type.into(),
@@ -126,7 +139,10 @@ impl ColumnHead {
 pub fn with_bounds(columns: &[ColumnHead]) -> Vec<Value> {
     let end = |name: &str, end: &str| {
         let name = format!("{name}_{end}");
-        columns.iter().any(|column| column.name == name).then_some(name)
+        columns
+            .iter()
+            .any(|column| column.name == name)
+            .then_some(name)
     };
     let told = |column: &ColumnHead| {
         let mut told = serde_json::to_value(column).unwrap_or_default();
@@ -146,7 +162,10 @@ pub fn schema(name: &str, columns: &[ColumnHead]) -> Option<Arc<Schema>> {
         name: name.to_owned().into(),
         version: 1,
         doc: "rows of a job".into(),
-        fields: columns.iter().map(ColumnHead::field).collect::<Option<_>>()?,
+        fields: columns
+            .iter()
+            .map(ColumnHead::field)
+            .collect::<Option<_>>()?,
         measure: None,
         key: None,
         parts: &[],
@@ -156,19 +175,31 @@ pub fn schema(name: &str, columns: &[ColumnHead]) -> Option<Arc<Schema>> {
 
 /// Columns of a result, followed by the column of missing agents.
 pub fn heads(schema: &Schema, columns: &[FieldId]) -> Vec<ColumnHead> {
-    let missing = Field::new(AGENTS_MISSING, DataType::Text, Unit::None, "agents that the row lacks");
+    let missing = Field::new(
+        AGENTS_MISSING,
+        DataType::Text,
+        Unit::None,
+        "agents that the row lacks",
+    );
     let fields = columns.iter().map(|id| schema.field(*id)).chain([&missing]);
     fields.map(ColumnHead::of).collect()
 }
 
 /// The batch with exactly the stored columns; `None` if it lacks one.
-pub fn as_kept(batch: &Batch, columns: &[FieldId], kept: &Arc<Schema>, missing: &[String]) -> Option<Batch> {
+pub fn as_kept(
+    batch: &Batch,
+    columns: &[FieldId],
+    kept: &Arc<Schema>,
+    missing: &[String],
+) -> Option<Batch> {
     let rows = batch.rows();
     let mut arrays: Vec<Option<ArrayRef>> = Vec::with_capacity(columns.len() + 1);
     for (id, field) in columns.iter().zip(&kept.fields) {
         let is_there = usize::from(id.0) < batch.schema().fields.len()
             && batch.schema().field(*id).data_type == field.data_type;
-        arrays.push(Some(is_there.then(|| batch.column(*id).cloned()).flatten()?));
+        arrays.push(Some(
+            is_there.then(|| batch.column(*id).cloned()).flatten()?,
+        ));
     }
     let lacking: StringArray = match missing {
         [] => StringArray::new_null(rows),
@@ -189,12 +220,20 @@ pub fn encode(batch: &Batch) -> Vec<u8> {
         .present()
         .map(|id| {
             let field = batch.schema().field(id);
-            arrow_schema::Field::new(field.name.as_ref(), tuple::batch::arrow_type(field.data_type), true)
+            arrow_schema::Field::new(
+                field.name.as_ref(),
+                tuple::batch::arrow_type(field.data_type),
+                true,
+            )
         })
         .collect();
-    let arrays = batch.present().filter_map(|id| batch.column(id).cloned()).collect();
+    let arrays = batch
+        .present()
+        .filter_map(|id| batch.column(id).cloned())
+        .collect();
     let schema = Arc::new(arrow_schema::Schema::new(fields));
-    let record = RecordBatch::try_new(schema.clone(), arrays).expect("the columns are those of the schema");
+    let record =
+        RecordBatch::try_new(schema.clone(), arrays).expect("the columns are those of the schema");
     let write = || {
         let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
         writer.write(&record)?;
@@ -205,7 +244,9 @@ pub fn encode(batch: &Batch) -> Vec<u8> {
 
 /// Decodes the output of [`encode`]; `None` if it is invalid.
 pub fn decode(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
-    recording::guarded(|| Ok(read(bytes, schema))).ok().flatten()
+    recording::guarded(|| Ok(read(bytes, schema)))
+        .ok()
+        .flatten()
 }
 
 fn read(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
@@ -223,7 +264,10 @@ fn read(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
 
 /// Cells of a row. Integers that are times, durations or ids are strings because JavaScript would round them.
 pub fn row(batch: &Batch, row: usize) -> Vec<Value> {
-    batch.present().filter_map(|id| Some(cell(&ColumnCells::of(batch, id)?, row))).collect()
+    batch
+        .present()
+        .filter_map(|id| Some(cell(&ColumnCells::of(batch, id)?, row)))
+        .collect()
 }
 
 fn cell(cells: &ColumnCells<'_>, row: usize) -> Value {
@@ -254,7 +298,8 @@ fn cell(cells: &ColumnCells<'_>, row: usize) -> Value {
 pub fn read_rows(rows: &[Value], schema: &Arc<Schema>) -> Option<Batch> {
     let cells: Vec<&Vec<Value>> = rows.iter().map(Value::as_array).collect::<Option<_>>()?;
     let is_whole = cells.iter().all(|row| row.len() == schema.fields.len());
-    let column = |(at, field): (usize, &Field)| read_column(field, cells.iter().map(move |row| &row[at]));
+    let column =
+        |(at, field): (usize, &Field)| read_column(field, cells.iter().map(move |row| &row[at]));
     is_whole.then(|| {
         let columns = schema.fields.iter().enumerate().map(column).collect();
         Batch::new(schema.clone(), rows.len(), columns)
@@ -267,7 +312,10 @@ fn read_column<'v>(field: &Field, cells: impl Iterator<Item = &'v Value>) -> Opt
         Some(text) => text.parse().ok(),
         None => cell.as_u64(),
     };
-    let i64_of = |cell: &Value| cell.as_str().map_or_else(|| cell.as_i64(), |text| text.parse().ok());
+    let i64_of = |cell: &Value| {
+        cell.as_str()
+            .map_or_else(|| cell.as_i64(), |text| text.parse().ok())
+    };
     Some(match field.data_type {
         DataType::Bool => Arc::new(cells.map(Value::as_bool).collect::<BooleanArray>()),
         DataType::U64 => Arc::new(cells.map(u64_of).collect::<UInt64Array>()),
@@ -282,7 +330,9 @@ fn read_column<'v>(field: &Field, cells: impl Iterator<Item = &'v Value>) -> Opt
             let mut addresses = FixedSizeBinaryBuilder::new(16);
             for cell in cells {
                 match cell.as_str().and_then(|text| text.parse::<IpAddr>().ok()) {
-                    Some(IpAddr::V4(v4)) => addresses.append_value(v4.to_ipv6_mapped().octets()).ok()?,
+                    Some(IpAddr::V4(v4)) => {
+                        addresses.append_value(v4.to_ipv6_mapped().octets()).ok()?
+                    }
                     Some(IpAddr::V6(v6)) => addresses.append_value(v6.octets()).ok()?,
                     None => addresses.append_null(),
                 }
@@ -296,7 +346,10 @@ fn read_column<'v>(field: &Field, cells: impl Iterator<Item = &'v Value>) -> Opt
 /// Column with the time of a row: the start of its window, or the end of a tuple.
 pub fn time_column(schema: &Schema) -> Option<FieldId> {
     let is_time = |id: &FieldId| schema.field(*id).data_type == DataType::I64;
-    ["window_start", "ts_end", "ts"].iter().find_map(|name| schema.find(name)).filter(is_time)
+    ["window_start", "ts_end", "ts"]
+        .iter()
+        .find_map(|name| schema.find(name))
+        .filter(is_time)
 }
 
 /// Serializes an integer as a string.
@@ -328,7 +381,8 @@ pub fn every_type() -> Arc<Schema> {
         ("hist", "json", ""),
         ("ok", "bool", ""),
     ];
-    let heads = columns.map(|(name, of, unit)| json!({"name": name, "type": of, "unit": unit, "doc": ""}));
+    let heads =
+        columns.map(|(name, of, unit)| json!({"name": name, "type": of, "unit": unit, "doc": ""}));
     let heads: Vec<ColumnHead> =
         serde_json::from_value(Value::from(heads.to_vec())).expect("heads of columns");
     schema("t", &heads).expect("a schema")

@@ -34,12 +34,18 @@ pub struct TimingHistogram(Mutex<ExponentialBuckets>);
 impl TimingHistogram {
     /// Adds a request of this duration.
     pub fn record(&self, time: Duration) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(time.as_secs_f64());
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .record(time.as_secs_f64());
     }
 
     /// Current histogram.
     pub fn get(&self) -> ExponentialBuckets {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -56,8 +62,11 @@ pub enum GatewayStage {
 
 impl GatewayStage {
     /// All stages with their names.
-    pub const ALL: [(GatewayStage, &'static str); 3] =
-        [(GatewayStage::Decode, "decode"), (GatewayStage::Commit, "commit"), (GatewayStage::Merge, "merge")];
+    pub const ALL: [(GatewayStage, &'static str); 3] = [
+        (GatewayStage::Decode, "decode"),
+        (GatewayStage::Commit, "commit"),
+        (GatewayStage::Merge, "merge"),
+    ];
 }
 
 /// Limits without their own counters elsewhere.
@@ -169,14 +178,21 @@ impl ServiceMetrics {
     pub fn answered(&self, asked: Asked, time: Duration) {
         let mut all = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !all.contains_key(&asked);
-        let asked = if is_new && all.len() >= REQUESTS_MAX { ("_OTHER", String::new(), 0) } else { asked };
+        let asked = if is_new && all.len() >= REQUESTS_MAX {
+            ("_OTHER", String::new(), 0)
+        } else {
+            asked
+        };
         all.entry(asked).or_default().record(time.as_secs_f64());
     }
 
     /// All classes of requests, sorted.
     pub fn requests(&self) -> Vec<(Asked, ExponentialBuckets)> {
         let all = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = all.iter().map(|(asked, times)| (asked.clone(), times.clone())).collect();
+        let mut all: Vec<_> = all
+            .iter()
+            .map(|(asked, times)| (asked.clone(), times.clone()))
+            .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
     }
@@ -193,14 +209,26 @@ pub fn process_cpu() -> Duration {
 
 fn since(clock: ClockId) -> Duration {
     let at = clock_gettime(clock);
-    Duration::new(u64::try_from(at.tv_sec).unwrap_or(0), u32::try_from(at.tv_nsec).unwrap_or(0))
+    Duration::new(
+        u64::try_from(at.tv_sec).unwrap_or(0),
+        u32::try_from(at.tv_nsec).unwrap_or(0),
+    )
 }
 
 /// Resident memory of this process, in bytes.
 pub fn process_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(
+        line.trim()
+            .trim_end_matches("kB")
+            .trim()
+            .parse::<u64>()
+            .ok()?
+            * 1024,
+    )
 }
 
 #[cfg(test)]
@@ -225,6 +253,9 @@ mod tests {
         }
         let all = meters.requests();
         assert_eq!(all.len(), REQUESTS_MAX + 1);
-        assert_eq!(all.iter().map(|(_, times)| times.count()).sum::<u64>(), 2000);
+        assert_eq!(
+            all.iter().map(|(_, times)| times.count()).sum::<u64>(),
+            2000
+        );
     }
 }

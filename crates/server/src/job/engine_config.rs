@@ -10,5 +10,10 @@ pub fn engine_config(plan: &Plan, window_bytes_max: usize) -> EngineConfig {
         SampleMode::All | SampleMode::Auto => 1.0,
     };
     let sample_seed = plan.monitor.sample_seed;
-    EngineConfig { sample, sample_seed, window_bytes_max, ..EngineConfig::default() }
+    EngineConfig {
+        sample,
+        sample_seed,
+        window_bytes_max,
+        ..EngineConfig::default()
+    }
 }

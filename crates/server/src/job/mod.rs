@@ -32,7 +32,12 @@ impl FromStr for JobId {
     type Err = ();
 
     fn from_str(text: &str) -> Result<JobId, ()> {
-        text.parse().ok().filter(|n| *n > 0).map(JobId).filter(|id| *id <= JobId::MAX).ok_or(())
+        text.parse()
+            .ok()
+            .filter(|n| *n > 0)
+            .map(JobId)
+            .filter(|id| *id <= JobId::MAX)
+            .ok_or(())
     }
 }
 
@@ -70,7 +75,11 @@ impl JobKind {
     }
 
     pub(crate) fn of(word: &str) -> JobKind {
-        if word == "standing" { JobKind::Standing } else { JobKind::OneOff }
+        if word == "standing" {
+            JobKind::Standing
+        } else {
+            JobKind::OneOff
+        }
     }
 }
 
@@ -95,7 +104,11 @@ impl RetainedRows {
     }
 
     pub(crate) fn of(word: &str) -> RetainedRows {
-        if word == "tuples" { RetainedRows::Tuples } else { RetainedRows::Results }
+        if word == "tuples" {
+            RetainedRows::Tuples
+        } else {
+            RetainedRows::Results
+        }
     }
 }
 
@@ -128,7 +141,11 @@ impl MergeEngine {
     }
 
     pub(crate) fn of(word: &str) -> MergeEngine {
-        if word == "flink" { MergeEngine::Flink } else { MergeEngine::Embedded }
+        if word == "flink" {
+            MergeEngine::Flink
+        } else {
+            MergeEngine::Embedded
+        }
     }
 }
 
@@ -193,11 +210,17 @@ impl JobOutcome {
     ];
 
     pub(crate) fn word(self) -> &'static str {
-        JobOutcome::WORDS.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, word)| word)
+        JobOutcome::WORDS
+            .iter()
+            .find(|(outcome, _)| *outcome == self)
+            .map_or("", |(_, word)| word)
     }
 
     pub(crate) fn of(word: &str) -> Option<JobOutcome> {
-        JobOutcome::WORDS.iter().find(|(_, known)| *known == word).map(|(outcome, _)| *outcome)
+        JobOutcome::WORDS
+            .iter()
+            .find(|(_, known)| *known == word)
+            .map(|(outcome, _)| *outcome)
     }
 }
 
@@ -205,7 +228,10 @@ impl JobEnding {
     /// An end with this outcome and reason.
     #[must_use]
     pub fn new(outcome: JobOutcome, why: impl Into<String>) -> JobEnding {
-        JobEnding { outcome, why: why.into() }
+        JobEnding {
+            outcome,
+            why: why.into(),
+        }
     }
 }
 
@@ -234,7 +260,10 @@ impl JobState {
             "arming" => JobState::Arming,
             "running" => JobState::Running,
             "draining" => JobState::Draining,
-            _ => JobState::Ended(JobEnding::new(outcome.unwrap_or_default(), reason.unwrap_or_default())),
+            _ => JobState::Ended(JobEnding::new(
+                outcome.unwrap_or_default(),
+                reason.unwrap_or_default(),
+            )),
         }
     }
 
@@ -413,7 +442,14 @@ mod tests {
     #[test]
     fn a_job_number_is_a_positive_number_of_the_database() {
         assert_eq!("9223372036854775807".parse(), Ok(JobId::MAX));
-        for text in ["0", "-1", "9223372036854775808", "18446744073709551615", "x", ""] {
+        for text in [
+            "0",
+            "-1",
+            "9223372036854775808",
+            "18446744073709551615",
+            "x",
+            "",
+        ] {
             assert_eq!(text.parse::<JobId>(), Err(()), "{text}");
         }
     }

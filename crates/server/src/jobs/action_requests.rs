@@ -26,7 +26,11 @@ impl ActionRequests {
     }
 
     /// Adds an action.
-    pub fn add(&self, who: &ClientAccess, asked: &ActionRequest) -> Result<ActionView, RuleRejection> {
+    pub fn add(
+        &self,
+        who: &ClientAccess,
+        asked: &ActionRequest,
+    ) -> Result<ActionView, RuleRejection> {
         let most = self.registry.limits().actions_max;
         if self.registry.count() >= most {
             return Err(ServiceError::Quota(format!(
@@ -37,7 +41,12 @@ impl ActionRequests {
         asked.check().map_err(RuleRejection::Wrong)?;
         let job = self.jobs.standing_job(who, &asked.job)?;
         self.jobs.may_see_rows(who, &job)?;
-        must_own(who, &job.owner, &format!("job {}", job.id), "makes actions over")?;
+        must_own(
+            who,
+            &job.owner,
+            &format!("job {}", job.id),
+            "makes actions over",
+        )?;
         let plan = self
             .jobs
             .queries
@@ -46,7 +55,9 @@ impl ActionRequests {
         let action = ActionSpec::of(asked.clone(), &plan).map_err(RuleRejection::Wrong)?;
         self.may_tell(who, asked)?;
         let added = self.registry.add(&who.name, job.id, &action)?;
-        added.ok_or_else(|| RuleRejection::Taken(format!("there is an action {} already", asked.name)))
+        added.ok_or_else(|| {
+            RuleRejection::Taken(format!("there is an action {} already", asked.name))
+        })
     }
 
     /// Checks whether `who` may use these receivers, and whether they can carry out decisions.
@@ -71,7 +82,12 @@ impl ActionRequests {
     /// Removes an action. Receivers keep its last decision.
     pub fn remove(&self, who: &ClientAccess, id: i64) -> Result<(), ServiceError> {
         let action = self.get(who, id)?;
-        must_own(who, &action.owner, &format!("the action {}", action.name), "removes")?;
+        must_own(
+            who,
+            &action.owner,
+            &format!("the action {}", action.name),
+            "removes",
+        )?;
         self.registry.remove(id)?;
         Ok(())
     }
@@ -85,7 +101,10 @@ impl ActionRequests {
 
     /// An action that `who` may see.
     pub fn get(&self, who: &ClientAccess, id: i64) -> Result<ActionView, ServiceError> {
-        let action = self.registry.one(id).filter(|action| self.jobs.may_see_rows_of(who, action.job_id));
+        let action = self
+            .registry
+            .one(id)
+            .filter(|action| self.jobs.may_see_rows_of(who, action.job_id));
         action.ok_or_else(|| ServiceError::Unknown(format!("there is no action {id}")))
     }
 

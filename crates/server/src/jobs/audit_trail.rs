@@ -24,8 +24,16 @@ impl AuditTrail {
     }
 
     /// Records an operation with a result.
-    pub fn note_result<T, E: Display>(&self, who: &str, act: &str, object: &str, result: &Result<T, E>) {
-        let outcome = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+    pub fn note_result<T, E: Display>(
+        &self,
+        who: &str,
+        act: &str,
+        object: &str,
+        result: &Result<T, E>,
+    ) {
+        let outcome = result
+            .as_ref()
+            .map_or_else(ToString::to_string, |_| "done".to_owned());
         self.note(who, act, object, &outcome);
     }
 }

@@ -57,13 +57,22 @@ impl EnrolmentRequests {
     }
 
     /// Creates a one-time token.
-    pub fn invite(&self, tls: &ServerTls, agent: &str, seconds: u32) -> Result<Invitation, ServiceError> {
+    pub fn invite(
+        &self,
+        tls: &ServerTls,
+        agent: &str,
+        seconds: u32,
+    ) -> Result<Invitation, ServiceError> {
         identity::check_name(agent).map_err(|why| ServiceError::Invalid(why.to_string()))?;
         let secret = format!("nle_{}", random_hex());
         let expires_ns = now_ns() + i64::from(seconds.min(INVITATION_SECONDS_MAX)) * SECOND_NS;
         self.store.invite(agent, &hash(&secret), expires_ns)?;
         let pin = tls.pin().map(|pin| format!(".{pin}")).unwrap_or_default();
-        Ok(Invitation { agent: agent.to_owned(), token: format!("{secret}{pin}"), expires_ns })
+        Ok(Invitation {
+            agent: agent.to_owned(),
+            token: format!("{secret}{pin}"),
+            expires_ns,
+        })
     }
 
     /// Name of the agent that a one-time token invites.
@@ -83,7 +92,10 @@ impl EnrolmentRequests {
         // Random, so that enrollments differ even after an older store was restored.
         let enrolment = random();
         let certified = certify(tls, &agent, enrolment, request)?;
-        match self.store.enrol(&secret_hash(token), enrolment, certified.good_until_ns)? {
+        match self
+            .store
+            .enrol(&secret_hash(token), enrolment, certified.good_until_ns)?
+        {
             true => Ok(certified),
             false => Err(gone()),
         }
@@ -98,7 +110,8 @@ impl EnrolmentRequests {
     ) -> Result<AgentCertificate, ServiceError> {
         self.is_enrolled(peer)?;
         let certified = certify(tls, &peer.name, peer.enrolment, request)?;
-        self.store.renew(&peer.name, peer.enrolment, certified.good_until_ns)?;
+        self.store
+            .renew(&peer.name, peer.enrolment, certified.good_until_ns)?;
         Ok(certified)
     }
 
@@ -108,13 +121,18 @@ impl EnrolmentRequests {
         let known = self.store.of_agent(&peer.name)?;
         let refused = |why: String| Err(ServiceError::Forbidden(why));
         match known {
-            None => refused(format!("agent {} has not enrolled with this server", peer.name)),
-            Some(known) if known.revoked_ns.is_some() => {
-                refused(format!("agent {} was revoked; it can enroll again with a new token", peer.name))
-            }
-            Some(known) if known.enrolment != peer.enrolment => {
-                refused(format!("agent {} has enrolled again since this certificate was issued", peer.name))
-            }
+            None => refused(format!(
+                "agent {} has not enrolled with this server",
+                peer.name
+            )),
+            Some(known) if known.revoked_ns.is_some() => refused(format!(
+                "agent {} was revoked; it can enroll again with a new token",
+                peer.name
+            )),
+            Some(known) if known.enrolment != peer.enrolment => refused(format!(
+                "agent {} has enrolled again since this certificate was issued",
+                peer.name
+            )),
             // The store may be an older, restored one: the presented certificate counts, too.
             Some(known) if known.good_until_ns.max(peer.lifetime.to * SECOND_NS) <= now_ns() => {
                 refused(format!(
@@ -130,9 +148,9 @@ impl EnrolmentRequests {
     pub fn revoke_agent(&self, agent: &str) -> Result<(), ServiceError> {
         match self.store.revoke(agent)? {
             true => Ok(()),
-            false => {
-                Err(ServiceError::Unknown(format!("there is nothing by which an agent {agent} may connect")))
-            }
+            false => Err(ServiceError::Unknown(format!(
+                "there is nothing by which an agent {agent} may connect"
+            ))),
         }
     }
 }
@@ -152,7 +170,10 @@ fn certify(
     let signed = tls.authority().sign_agent(
         request,
         agent,
-        CertificateSerial { enrolment, number: random() },
+        CertificateSerial {
+            enrolment,
+            number: random(),
+        },
         lifetime,
     );
     Ok(AgentCertificate {

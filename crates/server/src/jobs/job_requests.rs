@@ -30,8 +30,17 @@ pub struct JobQuotas {
 impl JobQuotas {
     /// The limits of jobs among all limits.
     pub fn of(limits: &ServiceLimits) -> JobQuotas {
-        let ServiceLimits { jobs_max, jobs_per_owner_max, outlets_max, .. } = *limits;
-        JobQuotas { jobs_max, jobs_per_owner_max, outlets_max }
+        let ServiceLimits {
+            jobs_max,
+            jobs_per_owner_max,
+            outlets_max,
+            ..
+        } = *limits;
+        JobQuotas {
+            jobs_max,
+            jobs_per_owner_max,
+            outlets_max,
+        }
     }
 }
 
@@ -93,7 +102,8 @@ impl JobRequests {
             let plan = Arc::new(planner::lower(&query));
             self.leases.begin(job.id, job.spec.lease_seconds);
             if let Err(refused) = self.fleet.start(&order(&job, plan, query.budget)) {
-                self.store.set_state(job.id, &JobState::Planned, Some(&refused.to_string()))?;
+                self.store
+                    .set_state(job.id, &JobState::Planned, Some(&refused.to_string()))?;
             } else if job.state == JobState::Draining {
                 self.fleet.stop(job.id, StopCause::Asked);
             }
@@ -101,7 +111,9 @@ impl JobRequests {
         for id in self.deliveries.unfinished_jobs()? {
             let job = self.store.get(id)?;
             // A query that this version cannot parse has no new rows, and its existing rows cannot be interpreted.
-            let Some(Ok(plan)) = job.map(|job| self.queries.plan_of(&job)) else { continue };
+            let Some(Ok(plan)) = job.map(|job| self.queries.plan_of(&job)) else {
+                continue;
+            };
             self.deliveries.begin(id, &plan)?;
         }
         Ok(())
@@ -109,7 +121,8 @@ impl JobRequests {
 
     /// Whether `who` may see the rows of a job, and the alerts and actions on them.
     pub fn may_see_rows_of(&self, who: &ClientAccess, job: JobId) -> bool {
-        self.get(who, job).is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
+        self.get(who, job)
+            .is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
     }
 
     /// A job that `who` may see.
@@ -128,7 +141,10 @@ impl JobRequests {
 
     /// A standing job by number or name.
     pub fn standing_job(&self, who: &ClientAccess, name: &str) -> Result<Job, ServiceError> {
-        let all = self.store.list(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
+        let all = self.store.list(&JobQuery {
+            limit: usize::MAX,
+            ..JobQuery::default()
+        })?;
         let is_meant = |job: &Job| {
             job.spec.kind == JobKind::Standing
                 && !job.state.has_ended()
@@ -136,7 +152,9 @@ impl JobRequests {
                 && self.may_see(who, job)
         };
         let found = all.into_iter().find(is_meant);
-        found.ok_or_else(|| ServiceError::Unknown(format!("there is no running standing job {name}")))
+        found.ok_or_else(|| {
+            ServiceError::Unknown(format!("there is no running standing job {name}"))
+        })
     }
 
     /// Adds state that is not in the store to jobs.
@@ -151,7 +169,10 @@ impl JobRequests {
         if who.is_scoped() {
             let mut may = BTreeMap::new();
             for agent in &mut agents {
-                agent.jobs.retain(|job| *may.entry(*job).or_insert_with(|| self.get(who, *job).is_ok()));
+                agent.jobs.retain(|job| {
+                    *may.entry(*job)
+                        .or_insert_with(|| self.get(who, *job).is_ok())
+                });
             }
         }
         agents
@@ -159,19 +180,26 @@ impl JobRequests {
 
     /// Whether `who` may see a job: its query stays within the token's networks.
     pub fn may_see(&self, who: &ClientAccess, job: &Job) -> bool {
-        !who.is_scoped() || self.queries.plan_of(job).is_ok_and(|plan| who.scope.allows(&plan.monitor))
+        !who.is_scoped()
+            || self
+                .queries
+                .plan_of(job)
+                .is_ok_and(|plan| who.scope.allows(&plan.monitor))
     }
 
     /// Checks whether `who` may see a job's rows: tuples, and unredacted texts, require the role *raw*.
     pub fn may_see_rows(&self, who: &ClientAccess, job: &Job) -> Result<(), ServiceError> {
         self.may_see_texts(who, job)?;
         match who.role >= AccessRole::Raw
-            || self.queries.plan_of(job).is_ok_and(|plan| !plan.dataflow.pipelines.is_empty())
+            || self
+                .queries
+                .plan_of(job)
+                .is_ok_and(|plan| !plan.dataflow.pipelines.is_empty())
         {
             true => Ok(()),
-            false => {
-                Err(ServiceError::Forbidden("this job's rows are tuples, which need the role raw".into()))
-            }
+            false => Err(ServiceError::Forbidden(
+                "this job's rows are tuples, which need the role raw".into(),
+            )),
         }
     }
 
@@ -245,11 +273,23 @@ fn tuples_made(query: &query::CheckedQuery) -> Option<TupleOrigin> {
         SampleMode::Auto => "auto".into(),
         SampleMode::Fraction(share) => share.to_string(),
     };
-    let parsers = query.inputs.iter().map(|input| (input.schema.name.to_string(), input.schema.version));
-    query.processors.is_empty().then(|| TupleOrigin { parsers: parsers.collect(), sample })
+    let parsers = query
+        .inputs
+        .iter()
+        .map(|input| (input.schema.name.to_string(), input.schema.version));
+    query.processors.is_empty().then(|| TupleOrigin {
+        parsers: parsers.collect(),
+        sample,
+    })
 }
 
 fn order(job: &Job, plan: Arc<Plan>, budget: NetworkBudget) -> FleetOrder {
     let network = job.spec.capture.network.then_some(budget);
-    FleetOrder { id: job.id, owner: job.owner.clone(), spec: job.spec.clone(), plan, network }
+    FleetOrder {
+        id: job.id,
+        owner: job.owner.clone(),
+        spec: job.spec.clone(),
+        plan,
+        network,
+    }
 }

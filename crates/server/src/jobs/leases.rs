@@ -24,7 +24,15 @@ impl JobLeases {
     pub fn begin(&self, job: JobId, seconds: Option<u32>) {
         let Some(seconds) = seconds else { return };
         let lasts = Duration::from_secs(seconds.into());
-        self.with(|of| of.insert(job, JobLease { lasts, until: Instant::now() + lasts }));
+        self.with(|of| {
+            of.insert(
+                job,
+                JobLease {
+                    lasts,
+                    until: Instant::now() + lasts,
+                },
+            )
+        });
     }
 
     /// Renews a job's lease.
@@ -39,7 +47,12 @@ impl JobLeases {
     /// Jobs whose leases have expired.
     pub fn over(&self) -> Vec<JobId> {
         let now = Instant::now();
-        self.with(|of| of.iter().filter(|(_, lease)| lease.until <= now).map(|(job, _)| *job).collect())
+        self.with(|of| {
+            of.iter()
+                .filter(|(_, lease)| lease.until <= now)
+                .map(|(job, _)| *job)
+                .collect()
+        })
     }
 
     /// Removes the lease of an ended job.

@@ -33,7 +33,11 @@ pub struct PastLimits {
 
 impl Default for PastLimits {
     fn default() -> PastLimits {
-        PastLimits { at_once: 2, time: Duration::from_secs(20), bytes: 64 << 20 }
+        PastLimits {
+            at_once: 2,
+            time: Duration::from_secs(20),
+            bytes: 64 << 20,
+        }
     }
 }
 

@@ -6,7 +6,12 @@ use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::service_error::ServiceError;
 
 /// Checks whether `who` is the owner of `thing` or an admin; `what`: the verb for the message, as "stops".
-pub(crate) fn must_own(who: &ClientAccess, owner: &str, thing: &str, what: &str) -> Result<(), ServiceError> {
+pub(crate) fn must_own(
+    who: &ClientAccess,
+    owner: &str,
+    thing: &str,
+    what: &str,
+) -> Result<(), ServiceError> {
     match owner == who.name || who.role >= AccessRole::Admin {
         true => Ok(()),
         false => Err(ServiceError::Forbidden(format!(
@@ -25,7 +30,8 @@ pub(crate) fn may_ask(who: &ClientAccess, plan: &Plan) -> Result<(), ServiceErro
     match who.scope.allows(&plan.monitor) {
         true => Ok(()),
         false => Err(ServiceError::Forbidden(
-            "this token is restricted to networks: add FROM or TO with addresses inside them only".into(),
+            "this token is restricted to networks: add FROM or TO with addresses inside them only"
+                .into(),
         )),
     }
 }

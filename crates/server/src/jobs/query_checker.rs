@@ -17,7 +17,9 @@ pub struct QueryChecker {
 
 impl Default for QueryChecker {
     fn default() -> QueryChecker {
-        QueryChecker { schemas: parsers::registry::schemas().into() }
+        QueryChecker {
+            schemas: parsers::registry::schemas().into(),
+        }
     }
 }
 
@@ -42,11 +44,13 @@ impl QueryChecker {
 
     /// The plan of a query.
     pub fn plan(&self, text: &str) -> Result<Arc<Plan>, Vec<Diagnostic>> {
-        self.check(text).map(|query| Arc::new(planner::lower(&query)))
+        self.check(text)
+            .map(|query| Arc::new(planner::lower(&query)))
     }
 
     /// The plan of a job's query.
     pub fn plan_of(&self, job: &Job) -> Result<Arc<Plan>, Vec<Diagnostic>> {
-        self.check_job(job).map(|query| Arc::new(planner::lower(&query)))
+        self.check_job(job)
+            .map(|query| Arc::new(planner::lower(&query)))
     }
 }

@@ -6,8 +6,8 @@ use crate::job::{Job, JobId, JobSpec, RedactionMode};
 use crate::jobs::job_requests::JobRequests;
 use crate::jobs::permissions::{may_ask, must_own};
 use crate::rules::alerts::{
-    AlertRegistry, AlertRule, AlertSilence, AlertView, CompiledSilence, ReceiverTestResult, RuleError,
-    RuleRequest, RuleView, SilenceScope,
+    AlertRegistry, AlertRule, AlertSilence, AlertView, CompiledSilence, ReceiverTestResult,
+    RuleError, RuleRequest, RuleView, SilenceScope,
 };
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::service_error::ServiceError;
@@ -57,8 +57,17 @@ pub struct RuleRequests {
 
 impl RuleRequests {
     /// Accepts requests about the rules of `alerts`.
-    pub fn new(jobs: Arc<JobRequests>, alerts: Arc<AlertRegistry>, store: JobStore) -> RuleRequests {
-        RuleRequests { jobs, alerts, store, changing: Mutex::new(()) }
+    pub fn new(
+        jobs: Arc<JobRequests>,
+        alerts: Arc<AlertRegistry>,
+        store: JobStore,
+    ) -> RuleRequests {
+        RuleRequests {
+            jobs,
+            alerts,
+            store,
+            changing: Mutex::new(()),
+        }
     }
 
     /// Adds a rule.
@@ -72,7 +81,12 @@ impl RuleRequests {
             .into());
         }
         let taken = || RuleRejection::Taken(format!("there is a rule {} already", asked.name));
-        if self.alerts.rules().iter().any(|rule| rule.asked.name == asked.name) {
+        if self
+            .alerts
+            .rules()
+            .iter()
+            .any(|rule| rule.asked.name == asked.name)
+        {
             return Err(taken());
         }
         let (rule, job) = self.rule_over(who, asked)?;
@@ -132,10 +146,19 @@ impl RuleRequests {
     /// Ends the job of a removed rule unless another rule uses it.
     fn leave(&self, who: &ClientAccess, job: Option<JobId>) {
         let Some(job) = job else { return };
-        if self.alerts.rules().iter().any(|rule| rule.job_id == job && rule.asked.query.is_some()) {
+        if self
+            .alerts
+            .rules()
+            .iter()
+            .any(|rule| rule.job_id == job && rule.asked.query.is_some())
+        {
             return;
         }
-        let all = ClientAccess { role: AccessRole::Admin, scope: Default::default(), ..who.clone() };
+        let all = ClientAccess {
+            role: AccessRole::Admin,
+            scope: Default::default(),
+            ..who.clone()
+        };
         if let Err(why) = self.jobs.stop(&all, job) {
             tracing::warn!("cannot stop job {job} of a deleted alert rule: {why}");
         }
@@ -161,7 +184,11 @@ impl RuleRequests {
                 let spec = JobSpec {
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
-                    redaction: if asked.redact { RedactionMode::Folded } else { RedactionMode::Raw },
+                    redaction: if asked.redact {
+                        RedactionMode::Folded
+                    } else {
+                        RedactionMode::Raw
+                    },
                     ..JobSpec::standing(query, &format!("alert: {}", asked.name))
                 };
                 let (job, _) = self.jobs.submit(who, &spec, &[], None)?;
@@ -170,10 +197,17 @@ impl RuleRequests {
             (None, Some(name)) => {
                 let job = self.jobs.standing_job(who, name)?;
                 self.jobs.may_see_rows(who, &job)?;
-                must_own(who, &job.owner, &format!("job {}", job.id), "makes rules over")?;
+                must_own(
+                    who,
+                    &job.owner,
+                    &format!("job {}", job.id),
+                    "makes rules over",
+                )?;
                 Ok((self.checked_rule(asked, &job)?, job.id))
             }
-            _ => Err(RuleRejection::Wrong("a rule has either a query or a job".into())),
+            _ => Err(RuleRejection::Wrong(
+                "a rule has either a query or a job".into(),
+            )),
         }
     }
 
@@ -188,19 +222,37 @@ impl RuleRequests {
         if plan.monitor.limit != plan::QueryLimit::default() {
             return Ok(None);
         }
-        let budget = |query: &str| self.jobs.queries.check(query).ok().map(|query| query.budget);
+        let budget = |query: &str| {
+            self.jobs
+                .queries
+                .check(query)
+                .ok()
+                .map(|query| query.budget)
+        };
         for rule in self.alerts.rules() {
-            let RuleRequest { query: Some(query), on, redact, .. } = &rule.asked else { continue };
+            let RuleRequest {
+                query: Some(query),
+                on,
+                redact,
+                ..
+            } = &rule.asked
+            else {
+                continue;
+            };
             if rule.owner != who.name || (on, redact) != (&asked.on, &asked.redact) {
                 continue;
             }
-            let may = |job: &Job| !job.state.has_ended() && self.jobs.may_see_rows(who, job).is_ok();
+            let may =
+                |job: &Job| !job.state.has_ended() && self.jobs.may_see_rows(who, job).is_ok();
             let is_same = self
                 .jobs
                 .queries
                 .plan(query)
                 .is_ok_and(|own| own.monitor == plan.monitor && own.dataflow == plan.dataflow)
-                && asked.query.as_deref().is_some_and(|asked| budget(asked) == budget(query));
+                && asked
+                    .query
+                    .as_deref()
+                    .is_some_and(|asked| budget(asked) == budget(query));
             if is_same && let Some(job) = self.store.get(rule.job_id)?.filter(may) {
                 may_ask(who, plan)?;
                 return Ok(Some(job.id));
@@ -223,7 +275,12 @@ impl RuleRequests {
             RuleError::Words(words) => RuleRejection::Wrong(words),
             RuleError::Condition(errors) => RuleRejection::Condition(asked.when.clone(), errors),
         };
-        let is_known = |name: &str| self.alerts.receivers().iter().any(|receiver| receiver.name == name);
+        let is_known = |name: &str| {
+            self.alerts
+                .receivers()
+                .iter()
+                .any(|receiver| receiver.name == name)
+        };
         asked.check(&is_known).map_err(wrong)?;
         AlertRule::of(asked.clone(), plan).map_err(wrong)
     }
@@ -237,14 +294,22 @@ impl RuleRequests {
 
     /// A rule that `who` may see.
     pub fn get(&self, who: &ClientAccess, id: i64) -> Result<RuleView, ServiceError> {
-        let rule = self.alerts.rule(id).filter(|rule| self.jobs.may_see_rows_of(who, rule.job_id));
+        let rule = self
+            .alerts
+            .rule(id)
+            .filter(|rule| self.jobs.may_see_rows_of(who, rule.job_id));
         rule.ok_or_else(|| ServiceError::Unknown(format!("there is no alert rule {id}")))
     }
 
     /// A rule that `who` may change.
     fn own_rule(&self, who: &ClientAccess, id: i64) -> Result<RuleView, ServiceError> {
         let rule = self.get(who, id)?;
-        must_own(who, &rule.owner, &format!("the rule {}", rule.asked.name), "changes")?;
+        must_own(
+            who,
+            &rule.owner,
+            &format!("the rule {}", rule.asked.name),
+            "changes",
+        )?;
         Ok(rule)
     }
 
@@ -253,7 +318,8 @@ impl RuleRequests {
         let mut alerts = self.alerts.shown();
         let mut may = std::collections::BTreeMap::new();
         alerts.retain(|alert| {
-            *may.entry(alert.job).or_insert_with(|| self.jobs.may_see_rows_of(who, alert.job))
+            *may.entry(alert.job)
+                .or_insert_with(|| self.jobs.may_see_rows_of(who, alert.job))
         });
         alerts
     }
@@ -280,11 +346,30 @@ impl RuleRequests {
             ))
             .into());
         }
-        let reach = if who.is_admin_of_all() { SilenceScope::All } else { SilenceScope::Own };
-        let NewSilence { matchers, starts_ns, ends_ns, comment } = asked;
+        let reach = if who.is_admin_of_all() {
+            SilenceScope::All
+        } else {
+            SilenceScope::Own
+        };
+        let NewSilence {
+            matchers,
+            starts_ns,
+            ends_ns,
+            comment,
+        } = asked;
         let (id, author) = known.map_or((0, who.name.clone()), |known| (known.id, known.author));
-        let silence = AlertSilence { id, matchers, starts_ns, ends_ns, comment, author, reach };
-        Ok(self.alerts.keep_silence(CompiledSilence::new(silence).map_err(RuleRejection::Wrong)?)?)
+        let silence = AlertSilence {
+            id,
+            matchers,
+            starts_ns,
+            ends_ns,
+            comment,
+            author,
+            reach,
+        };
+        Ok(self
+            .alerts
+            .keep_silence(CompiledSilence::new(silence).map_err(RuleRejection::Wrong)?)?)
     }
 
     /// Ends a silence.
@@ -297,17 +382,29 @@ impl RuleRequests {
     }
 
     fn own_silence(&self, who: &ClientAccess, id: i64) -> Result<AlertSilence, ServiceError> {
-        let known = self.silences_shown(who).into_iter().find(|silence| silence.id == id);
-        let known = known.ok_or_else(|| ServiceError::Unknown(format!("there is no silence {id}")))?;
+        let known = self
+            .silences_shown(who)
+            .into_iter()
+            .find(|silence| silence.id == id);
+        let known =
+            known.ok_or_else(|| ServiceError::Unknown(format!("there is no silence {id}")))?;
         must_own(who, &known.author, &format!("the silence {id}"), "changes")?;
         Ok(known)
     }
 
     /// Sends a test notification to a receiver.
-    pub fn test_receiver(&self, who: &ClientAccess, name: &str) -> Result<ReceiverTestResult, ServiceError> {
-        let receiver = self.alerts.receivers().iter().find(|receiver| receiver.name == name);
-        let receiver =
-            receiver.ok_or_else(|| ServiceError::Unknown(format!("there is no receiver {name}")))?;
+    pub fn test_receiver(
+        &self,
+        who: &ClientAccess,
+        name: &str,
+    ) -> Result<ReceiverTestResult, ServiceError> {
+        let receiver = self
+            .alerts
+            .receivers()
+            .iter()
+            .find(|receiver| receiver.name == name);
+        let receiver = receiver
+            .ok_or_else(|| ServiceError::Unknown(format!("there is no receiver {name}")))?;
         Ok(receiver.test(&who.name))
     }
 }

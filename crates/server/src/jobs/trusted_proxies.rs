@@ -18,7 +18,11 @@ impl TrustedProxies {
     /// # Errors
     /// The first text that is not a network.
     pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<TrustedProxies, String> {
-        texts.into_iter().map(network).collect::<Result<_, _>>().map(TrustedProxies)
+        texts
+            .into_iter()
+            .map(network)
+            .collect::<Result<_, _>>()
+            .map(TrustedProxies)
     }
 
     /// The client's address by the lines of the header, last line first; if an entry is unreadable, the address of the
@@ -45,9 +49,16 @@ impl TrustedProxies {
 
 /// Parses an address with optional port and, for IPv6, brackets.
 fn read(entry: &str) -> Option<IpAddr> {
-    let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
-    let address =
-        bare.parse().ok().or_else(|| entry.parse().ok().map(|with_port: SocketAddr| with_port.ip()));
+    let bare = entry
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(entry);
+    let address = bare.parse().ok().or_else(|| {
+        entry
+            .parse()
+            .ok()
+            .map(|with_port: SocketAddr| with_port.ip())
+    });
     address.map(|address: IpAddr| address.to_canonical())
 }
 
@@ -66,8 +77,16 @@ mod tests {
             ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
             ("::ffff:10.0.0.1", &["::ffff:198.51.100.7"], "198.51.100.7"),
             // Several hops; entries on the left may be forged.
-            ("10.0.0.1", &["203.0.113.9, 198.51.100.7, 10.0.0.3, 10.0.0.2"], "198.51.100.7"),
-            ("10.0.0.1", &["203.0.113.9", "198.51.100.7", "10.0.0.3,10.0.0.2"], "198.51.100.7"),
+            (
+                "10.0.0.1",
+                &["203.0.113.9, 198.51.100.7, 10.0.0.3, 10.0.0.2"],
+                "198.51.100.7",
+            ),
+            (
+                "10.0.0.1",
+                &["203.0.113.9", "198.51.100.7", "10.0.0.3,10.0.0.2"],
+                "198.51.100.7",
+            ),
             ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
             // Ports and brackets.
             ("10.0.0.1", &["198.51.100.7:50312"], "198.51.100.7"),
@@ -83,7 +102,10 @@ mod tests {
             ("10.0.0.1", &["198.51.100.7; 10.0.0.2"], "10.0.0.1"),
             ("10.0.0.1", &["198.51.100.300"], "10.0.0.1"),
         ] {
-            let found = trusted.client(peer.parse().expect("an address"), lines.iter().rev().copied());
+            let found = trusted.client(
+                peer.parse().expect("an address"),
+                lines.iter().rev().copied(),
+            );
             assert_eq!(found.to_string(), client, "{peer} {lines:?}");
         }
     }
@@ -91,7 +113,10 @@ mod tests {
     #[test]
     fn without_proxies_the_header_is_not_read() {
         let peer = IpAddr::from([127, 0, 0, 1]);
-        assert_eq!(TrustedProxies::default().client(peer, ["10.0.0.1"].into_iter()), peer);
+        assert_eq!(
+            TrustedProxies::default().client(peer, ["10.0.0.1"].into_iter()),
+            peer
+        );
         assert!(TrustedProxies::of(["10.0.0.0/33"]).is_err());
     }
 }

@@ -102,8 +102,9 @@ impl PastTable {
         let heads = columns::heads(schema, columns);
         let table = processor.clone().unwrap_or_else(|| schema.name.to_string());
         let shown = columns::schema(&table, &heads)?;
-        let as_shown =
-            |(batch, missing): &(Batch, Vec<String>)| columns::as_kept(batch, columns, &shown, missing);
+        let as_shown = |(batch, missing): &(Batch, Vec<String>)| {
+            columns::as_kept(batch, columns, &shown, missing)
+        };
         let batches: Vec<Batch> = rows.iter().map(as_shown).collect::<Option<_>>()?;
         let rows: usize = batches.iter().map(Batch::rows).sum();
         let result = KeptResult {
@@ -115,7 +116,12 @@ impl PastTable {
             next_row: rows as i64,
             rows_dropped: 0,
         };
-        Some(PastTable { result, schema: shown, batches, left_out: 0 })
+        Some(PastTable {
+            result,
+            schema: shown,
+            batches,
+            left_out: 0,
+        })
     }
 }
 
@@ -131,13 +137,27 @@ impl QueryDeadline {
 
 impl PastQueries {
     /// Answers a query of the past.
-    pub(crate) fn ask(&self, who: &ClientAccess, asked: &PastQuery) -> Result<PastResponse, ServiceError> {
+    pub(crate) fn ask(
+        &self,
+        who: &ClientAccess,
+        asked: &PastQuery,
+    ) -> Result<PastResponse, ServiceError> {
         let limits = self.limits;
         let deadline = QueryDeadline(Instant::now() + limits.time);
-        let query = self.jobs.queries.check(&asked.query).map_err(ServiceError::Query)?;
+        let query = self
+            .jobs
+            .queries
+            .check(&asked.query)
+            .map_err(ServiceError::Query)?;
         let (own, baseline) = periods(&query, now_ns())?;
         may_ask(who, &planner::lower(&query))?;
-        let wanted = SourceQuery { query: &query, own, baseline, on: &asked.on, now_ns: now_ns() };
+        let wanted = SourceQuery {
+            query: &query,
+            own,
+            baseline,
+            on: &asked.on,
+            now_ns: now_ns(),
+        };
         let mut answer = match self.source(who, &wanted)? {
             PastSource::Tuples(kept) if baseline.is_some() => {
                 compare::compare(self, &kept, &wanted, (asked, deadline))?
@@ -169,15 +189,25 @@ fn periods(query: &CheckedQuery, now_ns: i64) -> Result<(Period, Option<Period>)
     }
     if query.limit.packets.is_some() {
         return Err(ServiceError::Wrong(
-            "LIMIT counts packets, which are not stored: limit the time, as in SINCE 2h UNTIL 1h".into(),
+            "LIMIT counts packets, which are not stored: limit the time, as in SINCE 2h UNTIL 1h"
+                .into(),
         ));
     }
     let settled = query.period.settle(now_ns);
-    let own = (settled.since_ns.unwrap_or(i64::MIN), settled.until_ns.unwrap_or(now_ns.saturating_add(1)));
-    let bounds = plan::TimeBounds { since_ns: Some(own.0), until_ns: Some(own.1) };
+    let own = (
+        settled.since_ns.unwrap_or(i64::MIN),
+        settled.until_ns.unwrap_or(now_ns.saturating_add(1)),
+    );
+    let bounds = plan::TimeBounds {
+        since_ns: Some(own.0),
+        until_ns: Some(own.1),
+    };
     let baseline = query.baseline.map(|baseline| {
         let bounds = baseline.settle(bounds, now_ns);
-        (bounds.since_ns.unwrap_or(i64::MIN), bounds.until_ns.unwrap_or(own.0))
+        (
+            bounds.since_ns.unwrap_or(i64::MIN),
+            bounds.until_ns.unwrap_or(own.0),
+        )
     });
     for (name, period) in [("SINCE and UNTIL", Some(own)), ("BASELINE", baseline)] {
         if period.is_some_and(|(since, until)| since >= until) {

@@ -13,8 +13,8 @@ use crate::results::hub::ResultHub;
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::persist_error::PersistError;
 use crate::store::recording_store::{
-    ReadLimits, RecordingAnswer, RecordingEntry, RecordingKind, RecordingQueryError, RecordingStore,
-    RecordingView,
+    ReadLimits, RecordingAnswer, RecordingEntry, RecordingKind, RecordingQueryError,
+    RecordingStore, RecordingView,
 };
 use crate::store::service_error::ServiceError;
 
@@ -34,7 +34,12 @@ impl RecordingRequests {
         hub: Arc<ResultHub>,
         limits: PastLimits,
     ) -> RecordingRequests {
-        RecordingRequests { shelf, queries, hub, limits }
+        RecordingRequests {
+            shelf,
+            queries,
+            hub,
+            limits,
+        }
     }
 
     /// Ends uploads that make no progress.
@@ -45,18 +50,26 @@ impl RecordingRequests {
     }
 
     pub(crate) fn shelf(&self) -> Result<&RecordingStore, ServiceError> {
-        self.shelf.as_ref().ok_or_else(|| ServiceError::Unknown("this server has no recordings".into()))
+        self.shelf
+            .as_ref()
+            .ok_or_else(|| ServiceError::Unknown("this server has no recordings".into()))
     }
 
     /// Entries that `who` may see.
     pub(crate) fn list(&self, who: &ClientAccess) -> Result<Vec<RecordingView>, ServiceError> {
         let all = self.shelf()?.all();
-        Ok(all.into_iter().filter(|entry| may_know(who, entry)).map(|entry| entry.told).collect())
+        Ok(all
+            .into_iter()
+            .filter(|entry| may_know(who, entry))
+            .map(|entry| entry.told)
+            .collect())
     }
 
     pub(crate) fn get(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
         let found = self.shelf()?.one(id).filter(|entry| may_know(who, entry));
-        found.ok_or_else(|| ServiceError::Unknown("there is no such recording, or it was deleted".into()))
+        found.ok_or_else(|| {
+            ServiceError::Unknown("there is no such recording, or it was deleted".into())
+        })
     }
 
     /// Answers a query from a capture or recording.
@@ -66,10 +79,16 @@ impl RecordingRequests {
         id: &str,
         asked: &PastQuery,
     ) -> Result<PastResponse, ServiceError> {
-        let query = self.queries.check(&asked.query).map_err(ServiceError::Query)?;
+        let query = self
+            .queries
+            .check(&asked.query)
+            .map_err(ServiceError::Query)?;
         let entry = self.get(who, id)?;
         let is_own = entry.told.owner.as_ref() == Some(&who.name);
-        let is_folded = entry.looked.as_ref().is_some_and(|looked| looked.is_redacted);
+        let is_folded = entry
+            .looked
+            .as_ref()
+            .is_some_and(|looked| looked.is_redacted);
         // A user may query own uploads without restriction.
         if !is_own {
             may_ask(who, &planner::lower(&query))?;
@@ -86,21 +105,42 @@ impl RecordingRequests {
             rows_max: asked.rows_max,
             confidence: asked.confidence,
         };
-        let read = self.shelf()?.reader().ask(&entry.path, &query, limits).map_err(|why| match why {
-            RecordingQueryError::Wrong(why) => ServiceError::Wrong(why),
-            RecordingQueryError::Late(why) => {
-                self.hub.meters.queries_given_up.add(1);
-                ServiceError::Late(why)
-            }
-        })?;
-        let RecordingAnswer { results, period, baseline, tuples, mut notes } = read;
+        let read = self
+            .shelf()?
+            .reader()
+            .ask(&entry.path, &query, limits)
+            .map_err(|why| match why {
+                RecordingQueryError::Wrong(why) => ServiceError::Wrong(why),
+                RecordingQueryError::Late(why) => {
+                    self.hub.meters.queries_given_up.add(1);
+                    ServiceError::Late(why)
+                }
+            })?;
+        let RecordingAnswer {
+            results,
+            period,
+            baseline,
+            tuples,
+            mut notes,
+        } = read;
         let mut made = Vec::new();
         for (place, one) in results.into_iter().enumerate() {
-            let rows: Vec<(Batch, Vec<String>)> =
-                one.batches.into_iter().map(|batch| (batch, Vec::new())).collect();
-            let answered =
-                PastTable::made(place, one.processor, one.keys, (&one.schema, &one.columns), &rows);
-            let answered = PastTable { left_out: one.left_out, ..answered.ok_or(PersistError::Damaged)? };
+            let rows: Vec<(Batch, Vec<String>)> = one
+                .batches
+                .into_iter()
+                .map(|batch| (batch, Vec::new()))
+                .collect();
+            let answered = PastTable::made(
+                place,
+                one.processor,
+                one.keys,
+                (&one.schema, &one.columns),
+                &rows,
+            );
+            let answered = PastTable {
+                left_out: one.left_out,
+                ..answered.ok_or(PersistError::Damaged)?
+            };
             if answered.left_out > 0 {
                 notes.push(format!(
                     "{} rows more than {} of {} are omitted: request fewer (SINCE, WHERE, LIMIT n ROWS)",
@@ -138,11 +178,17 @@ impl RecordingRequests {
         match entry.told.kind {
             RecordingKind::Upload => self.shelf()?.sent().remove(id),
             RecordingKind::Capture => fs::remove_file(&entry.path).map_err(PersistError::Disk)?,
-            RecordingKind::DataSet if entry.looked.is_some_and(|looked| !looked.parsers.is_empty()) => {
+            RecordingKind::DataSet
+                if entry
+                    .looked
+                    .is_some_and(|looked| !looked.parsers.is_empty()) =>
+            {
                 fs::remove_dir_all(&entry.path).map_err(PersistError::Disk)?;
             }
             RecordingKind::DataSet => {
-                return Err(ServiceError::Wrong("this folder has no recording: it is not deleted".into()));
+                return Err(ServiceError::Wrong(
+                    "this folder has no recording: it is not deleted".into(),
+                ));
             }
         }
         Ok(())
@@ -151,5 +197,9 @@ impl RecordingRequests {
 
 /// Uploads of others are visible only to admins.
 fn may_know(who: &ClientAccess, entry: &RecordingEntry) -> bool {
-    entry.told.owner.as_ref().is_none_or(|owner| *owner == who.name || who.is_admin_of_all())
+    entry
+        .told
+        .owner
+        .as_ref()
+        .is_none_or(|owner| *owner == who.name || who.is_admin_of_all())
 }

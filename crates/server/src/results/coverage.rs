@@ -31,8 +31,13 @@ fn of_totals(pipeline: &Pipeline) -> Vec<FieldId> {
         _ => false,
     };
     // A value is followed by the lower and upper bound of its interval.
-    let columns = shown(pipeline).into_iter().zip(places(pipeline, IntervalMode::Shown));
-    columns.filter(|(shown, _)| is_total(shown)).map(|(_, place)| FieldId(place.0 + 2)).collect()
+    let columns = shown(pipeline)
+        .into_iter()
+        .zip(places(pipeline, IntervalMode::Shown));
+    columns
+        .filter(|(shown, _)| is_total(shown))
+        .map(|(_, place)| FieldId(place.0 + 2))
+        .collect()
 }
 
 /// The rows with these columns set to null.
@@ -47,7 +52,11 @@ pub fn without(batch: &Batch, columns: &[FieldId]) -> Batch {
             false => array.clone(),
         })
     };
-    Batch::new(batch.schema().clone(), batch.rows(), batch.schema().ids().map(column).collect())
+    Batch::new(
+        batch.schema().clone(),
+        batch.rows(),
+        batch.schema().ids().map(column).collect(),
+    )
 }
 
 #[cfg(test)]
@@ -58,24 +67,43 @@ mod tests {
     fn lost(query: &str) -> Vec<String> {
         let schemas = parsers::registry::schemas();
         let plan = planner::lower(&query::check(query, &schemas, &()).expect("a query"));
-        let sample = if let SampleMode::Fraction(share) = plan.monitor.sample { share } else { 1.0 };
+        let sample = if let SampleMode::Fraction(share) = plan.monitor.sample {
+            share
+        } else {
+            1.0
+        };
         let engine = stream::Engine::new(
             &plan.dataflow,
-            stream::EngineConfig { sample, ..stream::EngineConfig::default() },
+            stream::EngineConfig {
+                sample,
+                ..stream::EngineConfig::default()
+            },
         );
         let schema = engine.result_schema(0);
         let columns = upper_ends(&plan.dataflow, 0, plan.monitor.sample);
-        columns.into_iter().map(|id| schema.field(id).name.to_string()).collect()
+        columns
+            .into_iter()
+            .map(|id| schema.field(id).name.to_string())
+            .collect()
     }
 
     #[test]
     fn totals_lose_their_upper_ends_and_nothing_else_does() {
         for (query, expected) in [
             ("PARSE http SAMPLE 0.5 PROCESS (count)", &["count_high"][..]),
-            ("PARSE http SAMPLE 0.5 PROCESS (group-count-avg: group=url, w=1s)", &["count_high"]),
-            ("PARSE http SAMPLE 0.5 PROCESS (top-k: k=3)", &["count_high"]),
+            (
+                "PARSE http SAMPLE 0.5 PROCESS (group-count-avg: group=url, w=1s)",
+                &["count_high"],
+            ),
+            (
+                "PARSE http SAMPLE 0.5 PROCESS (top-k: k=3)",
+                &["count_high"],
+            ),
             ("PARSE http SAMPLE 0.5 PROCESS (quantile: q=0.9)", &[]),
-            ("PARSE http SAMPLE 0.5 PROCESS (success-rate)", &["rate_high"]),
+            (
+                "PARSE http SAMPLE 0.5 PROCESS (success-rate)",
+                &["rate_high"],
+            ),
             // Without sampling, rows have no intervals.
             ("PARSE http PROCESS (count)", &[]),
         ] {

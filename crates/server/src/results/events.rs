@@ -65,7 +65,11 @@ pub struct LiveEvent {
 impl LiveEvent {
     /// Creates an event.
     pub fn new(seq: u64, kind: EventKind, data: &Value) -> Arc<LiveEvent> {
-        Arc::new(LiveEvent { seq, kind, data: data.to_string() })
+        Arc::new(LiveEvent {
+            seq,
+            kind,
+            data: data.to_string(),
+        })
     }
 
     /// Approximate memory in bytes.
@@ -104,7 +108,11 @@ impl EventRing {
 
     /// Events after number `seq`; `None` if some of them were dropped.
     pub fn behind(&self, seq: u64) -> Option<impl Iterator<Item = Arc<LiveEvent>> + '_> {
-        let later = self.events.iter().map(|(_, event)| event).filter(move |event| event.seq > seq);
+        let later = self
+            .events
+            .iter()
+            .map(|(_, event)| event)
+            .filter(move |event| event.seq > seq);
         (self.gone <= seq).then(|| later.cloned())
     }
 }
@@ -142,12 +150,21 @@ pub enum NextEvent {
 impl ClientQueue {
     /// A queue of at most `bytes_max` for the events of `jobs`.
     pub fn new(jobs: BTreeSet<JobId>, bytes_max: usize) -> ClientQueue {
-        ClientQueue { state: Mutex::default(), news: Notify::new(), bytes_max, jobs }
+        ClientQueue {
+            state: Mutex::default(),
+            news: Notify::new(),
+            bytes_max,
+            jobs,
+        }
     }
 
     /// Inserts an event before all others, regardless of the limit.
     pub fn begin(&self, event: Arc<LiveEvent>) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).first.push_back(event);
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .first
+            .push_back(event);
         self.news.notify_one();
     }
 
@@ -165,7 +182,10 @@ impl ClientQueue {
             match event.kind.is_provisional() {
                 true => state.provisional_dropped += 1,
                 false => {
-                    *state = ClientQueueState { over: true, ..ClientQueueState::default() };
+                    *state = ClientQueueState {
+                        over: true,
+                        ..ClientQueueState::default()
+                    };
                 }
             }
         } else {
@@ -177,7 +197,10 @@ impl ClientQueue {
 
     /// Closes the queue.
     pub fn end(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).over = true;
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .over = true;
         self.news.notify_one();
     }
 
@@ -187,7 +210,9 @@ impl ClientQueue {
             return Some(NextEvent::Event(event));
         }
         if state.provisional_dropped > 0 {
-            return Some(NextEvent::LeftOut(std::mem::take(&mut state.provisional_dropped)));
+            return Some(NextEvent::LeftOut(std::mem::take(
+                &mut state.provisional_dropped,
+            )));
         }
         if let Some(event) = state.events.pop_front() {
             state.bytes -= event.bytes();
@@ -228,19 +253,31 @@ mod tests {
     fn a_ring_says_when_it_has_forgotten() {
         let mut ring = EventRing::default();
         let now = Instant::now();
-        let (time, bytes) = (Duration::from_secs(60), 3 * event(0, EventKind::ClosedWindow).bytes());
+        let (time, bytes) = (
+            Duration::from_secs(60),
+            3 * event(0, EventKind::ClosedWindow).bytes(),
+        );
         (1..=5).for_each(|seq| ring.push(event(seq, EventKind::ClosedWindow), (now, time, bytes)));
-        let behind = |ring: &EventRing, seq| ring.behind(seq).map(|e| e.map(|e| e.seq).collect::<Vec<_>>());
+        let behind = |ring: &EventRing, seq| {
+            ring.behind(seq)
+                .map(|e| e.map(|e| e.seq).collect::<Vec<_>>())
+        };
         assert_eq!(behind(&ring, 3), Some(vec![4, 5]));
         assert_eq!(behind(&ring, 2), Some(vec![3, 4, 5]));
         assert_eq!(behind(&ring, 1), None);
-        ring.push(event(6, EventKind::ClosedWindow), (now + time * 2, time, bytes));
+        ring.push(
+            event(6, EventKind::ClosedWindow),
+            (now + time * 2, time, bytes),
+        );
         assert_eq!((behind(&ring, 5), behind(&ring, 4)), (Some(vec![6]), None));
     }
 
     #[test]
     fn who_does_not_keep_up_loses_what_is_provisional_and_then_everything() {
-        let queue = ClientQueue::new(BTreeSet::new(), 3 * event(0, EventKind::ClosedWindow).bytes());
+        let queue = ClientQueue::new(
+            BTreeSet::new(),
+            3 * event(0, EventKind::ClosedWindow).bytes(),
+        );
         for (seq, kind) in [
             (1, EventKind::ClosedWindow),
             (2, EventKind::OpenWindow),

@@ -130,7 +130,10 @@ impl ResultHub {
         let told = tables.iter().enumerate().map(|(place, table)| KeptResult {
             place,
             processor: table.processor.clone(),
-            table: table.processor.clone().unwrap_or_else(|| table.schema.name.to_string()),
+            table: table
+                .processor
+                .clone()
+                .unwrap_or_else(|| table.schema.name.to_string()),
             columns: columns::heads(&table.schema, &table.columns),
             keys: table.keys,
             next_row: 0,
@@ -139,13 +142,15 @@ impl ResultHub {
         let told: Vec<KeptResult> = told.collect();
         if live.results.is_empty() {
             self.results.add(job, &told)?;
-            live.results = told.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?;
+            live.results = told
+                .into_iter()
+                .map(LiveResult::new)
+                .collect::<Result<_, _>>()?;
         }
-        let same =
-            live.results.len() == tables.len()
-                && live.results.iter().zip(tables).all(|(known, table)| {
-                    known.kept.columns == columns::heads(&table.schema, &table.columns)
-                });
+        let same = live.results.len() == tables.len()
+            && live.results.iter().zip(tables).all(|(known, table)| {
+                known.kept.columns == columns::heads(&table.schema, &table.columns)
+            });
         if !same {
             return Err(PersistError::Columns);
         }
@@ -162,11 +167,16 @@ impl ResultHub {
     /// # Errors
     /// `PersistError` when they cannot be stored; the delivery may be repeated.
     pub fn publish(&self, delivery: &ResultDelivery<'_>) -> Result<(), PersistError> {
-        let ResultDelivery { job, watermark_ns, .. } = *delivery;
+        let ResultDelivery {
+            job, watermark_ns, ..
+        } = *delivery;
         match delivery.state {
             WindowState::Open => self.commit(job, slice::from_ref(delivery), None),
             WindowState::Closed => {
-                let progress = CommitProgress { watermark_ns, ..CommitProgress::default() };
+                let progress = CommitProgress {
+                    watermark_ns,
+                    ..CommitProgress::default()
+                };
                 self.commit(job, slice::from_ref(delivery), Some(&progress))
             }
         }
@@ -195,7 +205,8 @@ impl ResultHub {
         if let Some(progress) = progress {
             self.store_rows(&mut live, (job, &rows), progress)?;
         }
-        rows.into_iter().for_each(|(delivery, batch)| self.show(&mut live, delivery, batch));
+        rows.into_iter()
+            .for_each(|(delivery, batch)| self.show(&mut live, delivery, batch));
         drop(live);
         self.wake(job);
         Ok(())
@@ -208,9 +219,13 @@ impl ResultHub {
         (job, rows): (JobId, &[(&ResultDelivery<'_>, &Batch)]),
         progress: &CommitProgress,
     ) -> Result<(), PersistError> {
-        let tails = rows.iter().map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns)));
+        let tails = rows
+            .iter()
+            .map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns)));
         let tails: Vec<_> = tails.collect();
-        let judged = rows.iter().map(|(d, batch)| (d.result, *batch, &d.coverage.missing[..]));
+        let judged = rows
+            .iter()
+            .map(|(d, batch)| (d.result, *batch, &d.coverage.missing[..]));
         let judged: Vec<_> = judged.collect();
         let n: usize = rows.iter().map(|(_, batch)| batch.rows()).sum();
         let pending = self.participant.evaluate(&UncommittedRows {
@@ -219,15 +234,21 @@ impl ResultHub {
             watermark_ns: progress.watermark_ns,
             lacking: &progress.lacking,
         });
-        self.frames.commit(job, &tails, progress, pending.rules(), pending.actions()).inspect_err(|_| {
-            self.meters.rows_unkept.add(n as u64);
-        })?;
+        self.frames
+            .commit(job, &tails, progress, pending.rules(), pending.actions())
+            .inspect_err(|_| {
+                self.meters.rows_unkept.add(n as u64);
+            })?;
         self.meters.rows_kept.add(n as u64);
         for event in pending.adopt() {
             self.notify(live, job, EventKind::Alert, &event);
         }
-        let has_come = |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
-        live.results.iter().filter(has_come).for_each(|result| self.settle(job, live, result));
+        let has_come =
+            |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
+        live.results
+            .iter()
+            .filter(has_come)
+            .for_each(|result| self.settle(job, live, result));
         Ok(())
     }
 
@@ -248,7 +269,9 @@ impl ResultHub {
     /// Number of rows of a job's result so far.
     pub(crate) fn rows_kept(&self, job: JobId, place: usize) -> Result<u64, PersistError> {
         let results = self.results.of_job(job)?;
-        Ok(results.get(place).map_or(0, |result| result.next_row.unsigned_abs()))
+        Ok(results
+            .get(place)
+            .map_or(0, |result| result.next_row.unsigned_abs()))
     }
 
     /// Sends rows to clients, by window.
@@ -291,9 +314,13 @@ impl ResultHub {
         let live = self.live(job)?;
         let mut live = lock(&live);
         let mut data = json!({ "job": job });
-        if let (Some(all), Ok(Value::Object(own))) = (data.as_object_mut(), serde_json::to_value(account)) {
+        if let (Some(all), Ok(Value::Object(own))) =
+            (data.as_object_mut(), serde_json::to_value(account))
+        {
             all.extend(own);
-            let lag = account.watermark_ns.map(|at| (crate::store::sqlite::now_ns() - at).to_string());
+            let lag = account
+                .watermark_ns
+                .map(|at| (crate::store::sqlite::now_ns() - at).to_string());
             all.insert("lag_ns".into(), lag.into());
         }
         live.account = data.clone();
@@ -305,7 +332,9 @@ impl ResultHub {
             let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
             let reason = match is_whole {
                 true => "every flow is processed",
-                false => "the query has a SAMPLE, or an agent receives more packets than it can process",
+                false => {
+                    "the query has a SAMPLE, or an agent receives more packets than it can process"
+                }
             };
             let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
             self.notify(&mut live, job, EventKind::Sampling, &data);
@@ -317,7 +346,10 @@ impl ResultHub {
     ///
     /// # Errors
     /// `PersistError` if the job does not exist.
-    pub(crate) fn agents(&self, job: JobId) -> Result<(Vec<AgentAccount>, Option<TapAccount>), PersistError> {
+    pub(crate) fn agents(
+        &self,
+        job: JobId,
+    ) -> Result<(Vec<AgentAccount>, Option<TapAccount>), PersistError> {
         let live = self.live(job)?;
         let live = lock(&live);
         Ok((live.agents.clone(), live.taps))
@@ -328,7 +360,12 @@ impl ResultHub {
     ///
     /// # Errors
     /// `PersistError` when the store fails.
-    pub fn turn(&self, job: JobId, state: JobState, reason: Option<&str>) -> Result<(), PersistError> {
+    pub fn turn(
+        &self,
+        job: JobId,
+        state: JobState,
+        reason: Option<&str>,
+    ) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
         if !self.jobs.set_state(job, &state, reason)? {
@@ -340,11 +377,14 @@ impl ResultHub {
             self.jobs.keep_accounts(job, &accounts)?;
         }
         let why = reason.or(state.reason()).map(str::to_owned);
-        let data = json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
+        let data =
+            json!({ "job": job, "state": state.word(), "reason": why, "outcome": state.outcome() });
         live.state = state;
         self.notify(&mut live, job, EventKind::Job, &data);
         if has_ended {
-            live.results.iter().for_each(|result| self.settle(job, &live, result));
+            live.results
+                .iter()
+                .for_each(|result| self.settle(job, &live, result));
             drop(live);
             self.wake(job);
         }
@@ -361,7 +401,12 @@ impl ResultHub {
         if self.is_full.load(Ordering::Relaxed) {
             for job in jobs.iter_mut().filter(|job| !job.state.has_ended()) {
                 job.reason = Some(
-                    job.reason.iter().map(String::as_str).chain([DISK_FULL]).collect::<Vec<_>>().join("; "),
+                    job.reason
+                        .iter()
+                        .map(String::as_str)
+                        .chain([DISK_FULL])
+                        .collect::<Vec<_>>()
+                        .join("; "),
                 );
             }
         }
@@ -369,15 +414,20 @@ impl ResultHub {
 
     /// Housekeeping: moves old rows to files, applies retention, and unloads ended jobs without watchers.
     pub(crate) fn look_after(&self) -> Result<(), PersistError> {
-        for (job, place) in self.results.old_tails(crate::store::sqlite::now_ns() - 60_000_000_000)? {
+        for (job, place) in self
+            .results
+            .old_tails(crate::store::sqlite::now_ns() - 60_000_000_000)?
+        {
             let live = self.live(job)?;
             let live = lock(&live);
             if let Some(result) = live.results.get(place) {
                 self.history.settle(job, &live.state, &result.kept)?;
             }
         }
-        self.history.retain(RetainedRows::Results, &self.limits.retention)?;
-        self.history.retain(RetainedRows::Tuples, &self.limits.tuples_retention)?;
+        self.history
+            .retain(RetainedRows::Results, &self.limits.retention)?;
+        self.history
+            .retain(RetainedRows::Tuples, &self.limits.tuples_retention)?;
         if self.limits.retention.age_ns > 0 {
             self.jobs.forget_accounts(
                 crate::store::sqlite::now_ns().saturating_sub(self.limits.retention.age_ns),
@@ -398,7 +448,10 @@ impl ResultHub {
             return Ok(live.clone());
         }
         let known = self.jobs.get(job)?.ok_or(PersistError::NoJob(job))?;
-        let agents = self.jobs.accounts(job)?.and_then(|kept| serde_json::from_str(&kept).ok());
+        let agents = self
+            .jobs
+            .accounts(job)?
+            .and_then(|kept| serde_json::from_str(&kept).ok());
         let mut live = LiveJob::new(known.state, self.results.of_job(job)?)?;
         live.agents = agents.unwrap_or_default();
         let live = Arc::new(Mutex::new(live));
@@ -409,7 +462,12 @@ impl ResultHub {
 
 fn new_tail(batch: &Batch, watermark_ns: i64) -> NewTail {
     let times = time_column(batch.schema()).map(|id| batch.i64(id));
-    let known = || times.iter().flat_map(|times| times.iter()).map(|at| at.unwrap_or(watermark_ns));
+    let known = || {
+        times
+            .iter()
+            .flat_map(|times| times.iter())
+            .map(|at| at.unwrap_or(watermark_ns))
+    };
     NewTail {
         rows: batch.rows() as i64,
         first_ns: known().min().unwrap_or(watermark_ns),

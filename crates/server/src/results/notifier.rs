@@ -55,7 +55,11 @@ impl DeliveryNotifier {
         self.sleep(time, |_| false)
     }
 
-    fn sleep(&self, most: Duration, is_enough: impl Fn(&mut DeliverySignal) -> bool) -> DeliveryWakeup {
+    fn sleep(
+        &self,
+        most: Duration,
+        is_enough: impl Fn(&mut DeliverySignal) -> bool,
+    ) -> DeliveryWakeup {
         let until = Instant::now() + most;
         let mut state = self.lock();
         loop {
@@ -66,7 +70,11 @@ impl DeliveryNotifier {
             if left.is_zero() || is_enough(&mut state) {
                 return DeliveryWakeup::GoOn;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -92,7 +100,11 @@ mod tests {
         notifier.ring();
         notifier.ring();
         assert_eq!(notifier.wait(LONG), DeliveryWakeup::GoOn);
-        assert_eq!(notifier.wait(Duration::from_millis(1)), DeliveryWakeup::GoOn, "by time");
+        assert_eq!(
+            notifier.wait(Duration::from_millis(1)),
+            DeliveryWakeup::GoOn,
+            "by time"
+        );
     }
 
     /// Rows that arrive during a pause are not forgotten.
@@ -100,7 +112,10 @@ mod tests {
     fn a_pause_keeps_the_signal() {
         let notifier = DeliveryNotifier::default();
         notifier.ring();
-        assert_eq!(notifier.pause(Duration::from_millis(1)), DeliveryWakeup::GoOn);
+        assert_eq!(
+            notifier.pause(Duration::from_millis(1)),
+            DeliveryWakeup::GoOn
+        );
         assert_eq!(notifier.wait(LONG), DeliveryWakeup::GoOn);
     }
 
@@ -109,7 +124,13 @@ mod tests {
         let notifier = Arc::new(DeliveryNotifier::default());
         let waiting = [true, false].map(|waits| {
             let notifier = notifier.clone();
-            thread::spawn(move || if waits { notifier.wait(LONG) } else { notifier.pause(LONG) })
+            thread::spawn(move || {
+                if waits {
+                    notifier.wait(LONG)
+                } else {
+                    notifier.pause(LONG)
+                }
+            })
         });
         notifier.end();
         for thread in waiting {

@@ -38,7 +38,10 @@ pub struct ActionLimits {
 
 impl Default for ActionLimits {
     fn default() -> ActionLimits {
-        ActionLimits { actions_max: 20, groups_max: 1000 }
+        ActionLimits {
+            actions_max: 20,
+            groups_max: 1000,
+        }
     }
 }
 
@@ -71,10 +74,18 @@ impl ActionRegistry {
         for stored in store.all()? {
             let is_busy = store.decision_waiting(stored.id)?.is_some();
             let id = stored.id;
-            running.extend(RunningAction::of(stored, limits.groups_max, is_busy).map(|known| (id, known)));
+            running.extend(
+                RunningAction::of(stored, limits.groups_max, is_busy).map(|known| (id, known)),
+            );
         }
         let (inner, named) = (Mutex::new(running), OnceLock::new());
-        Ok(ActionRegistry { store, limits, inner, named, tally: ActionCounters::default() })
+        Ok(ActionRegistry {
+            store,
+            limits,
+            inner,
+            named,
+            tally: ActionCounters::default(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, RunningAction>> {
@@ -114,9 +125,13 @@ impl ActionRegistry {
         };
         let document = running_action::document(action, &standing, &first, None);
         let mut inner = self.lock();
-        let Some(stored) = self.store.add(&new, &(first.version, document))? else { return Ok(None) };
+        let Some(stored) = self.store.add(&new, &(first.version, document))? else {
+            return Ok(None);
+        };
         let id = stored.id;
-        let Some(running) = RunningAction::of(stored, self.limits.groups_max, true) else { return Ok(None) };
+        let Some(running) = RunningAction::of(stored, self.limits.groups_max, true) else {
+            return Ok(None);
+        };
         let shown = ActionView::of(&running);
         inner.insert(id, running);
         drop(inner);
@@ -128,7 +143,10 @@ impl ActionRegistry {
     fn carried_out(&self, id: i64, version: u64) {
         self.tally.done.add(1);
         let mut inner = self.lock();
-        if let Some(running) = inner.get_mut(&id).filter(|running| running.standing.version == version) {
+        if let Some(running) = inner
+            .get_mut(&id)
+            .filter(|running| running.standing.version == version)
+        {
             running.hands = ExecutorState::Free;
         }
     }

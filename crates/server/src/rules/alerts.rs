@@ -112,9 +112,19 @@ impl AlertRegistry {
             let silence: AlertSilence = serde_json::from_str(&body).ok()?;
             CompiledSilence::new(AlertSilence { id, ..silence }).ok()
         });
-        let inner = AlertRegistryState { rules, silences: silences.collect(), parted: Vec::new() };
+        let inner = AlertRegistryState {
+            rules,
+            silences: silences.collect(),
+            parted: Vec::new(),
+        };
         let (receivers, tally) = (OnceLock::new(), AlertCounters::default());
-        Ok(AlertRegistry { store, limits, inner: Mutex::new(inner), receivers, tally })
+        Ok(AlertRegistry {
+            store,
+            limits,
+            inner: Mutex::new(inner),
+            receivers,
+            tally,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, AlertRegistryState> {
@@ -123,7 +133,9 @@ impl AlertRegistry {
 
     /// Sets the receivers; called once, before the first rule.
     pub fn set_receivers(&self, receivers: Vec<AlertReceiver>) {
-        let _ = self.receivers.set(receivers.into_iter().map(Arc::new).collect());
+        let _ = self
+            .receivers
+            .set(receivers.into_iter().map(Arc::new).collect());
     }
 
     /// The receivers.
@@ -133,7 +145,10 @@ impl AlertRegistry {
 
     /// Names of the receivers of documents.
     fn webhooks(&self) -> Vec<&str> {
-        let webhooks = self.receivers().iter().filter(|receiver| receiver.takes_documents());
+        let webhooks = self
+            .receivers()
+            .iter()
+            .filter(|receiver| receiver.takes_documents());
         webhooks.map(|receiver| receiver.name.as_str()).collect()
     }
 
@@ -151,13 +166,27 @@ impl AlertRegistry {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add(&self, owner: &str, job: JobId, rule: &AlertRule) -> Result<Option<RuleView>, StoreError> {
+    pub fn add(
+        &self,
+        owner: &str,
+        job: JobId,
+        rule: &AlertRule,
+    ) -> Result<Option<RuleView>, StoreError> {
         let body = serde_json::to_string(rule).unwrap_or_default();
         let mut inner = self.lock();
-        let new = NewRule { name: rule.asked.name.clone(), owner: owner.to_owned(), job, body };
-        let Some(stored) = self.store.add_rule(&new)? else { return Ok(None) };
+        let new = NewRule {
+            name: rule.asked.name.clone(),
+            owner: owner.to_owned(),
+            job,
+            body,
+        };
+        let Some(stored) = self.store.add_rule(&new)? else {
+            return Ok(None);
+        };
         let id = stored.id;
-        let Some(watched) = RunningRule::of(stored, self.limits.groups_max) else { return Ok(None) };
+        let Some(watched) = RunningRule::of(stored, self.limits.groups_max) else {
+            return Ok(None);
+        };
         let shown = RuleView::of(&watched);
         inner.rules.insert(id, watched);
         Ok(Some(shown))
@@ -167,10 +196,17 @@ impl AlertRegistry {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn replace(&self, id: i64, job: JobId, rule: &AlertRule) -> Result<Option<RuleView>, StoreError> {
+    pub fn replace(
+        &self,
+        id: i64,
+        job: JobId,
+        rule: &AlertRule,
+    ) -> Result<Option<RuleView>, StoreError> {
         let body = serde_json::to_string(rule).unwrap_or_default();
         let mut inner = self.lock();
-        let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
+        let Some(watched) = inner.rules.get(&id) else {
+            return Ok(None);
+        };
         let mut next = watched.with(rule.clone(), job, self.limits.groups_max);
         if watched.judges_as(&next) {
             next.standing = watched.standing.clone();
@@ -195,7 +231,9 @@ impl AlertRegistry {
     /// `StoreError` when the database cannot be read or written.
     pub fn remove(&self, id: i64) -> Result<Option<JobId>, StoreError> {
         let mut inner = self.lock();
-        let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
+        let Some(watched) = inner.rules.get(&id) else {
+            return Ok(None);
+        };
         let (last, said) = watched.last_change(&self.webhooks());
         self.store.remove_rule(&last)?;
         let own = watched.rule.owns_job().then_some(watched.job);
@@ -211,7 +249,10 @@ impl AlertRegistry {
     pub fn silences(&self) -> Vec<AlertSilence> {
         let now_ns = crate::store::sqlite::now_ns();
         let inner = self.lock();
-        let there = inner.silences.iter().filter(|matching| matching.silence.ends_ns > now_ns);
+        let there = inner
+            .silences
+            .iter()
+            .filter(|matching| matching.silence.ends_ns > now_ns);
         there.map(|matching| matching.silence.clone()).collect()
     }
 
@@ -221,7 +262,8 @@ impl AlertRegistry {
     /// `StoreError` when the database cannot be read or written.
     pub fn keep_silence(&self, mut matching: CompiledSilence) -> Result<AlertSilence, StoreError> {
         let mut inner = self.lock();
-        self.store.forget_silences(crate::store::sqlite::now_ns() - machine::SHOWN_NS)?;
+        self.store
+            .forget_silences(crate::store::sqlite::now_ns() - machine::SHOWN_NS)?;
         let silence = &mut matching.silence;
         let body = serde_json::to_string(silence).unwrap_or_default();
         let known = (silence.id != 0).then_some(silence.id);
@@ -249,7 +291,10 @@ impl AlertRegistry {
 
 impl AlertRegistryState {
     fn part(&mut self, to: Vec<String>, said: Vec<messages::AlertMessage>) {
-        self.parted.extend(said.into_iter().map(|said| (std::time::Instant::now(), to.clone(), said)));
+        self.parted.extend(
+            said.into_iter()
+                .map(|said| (std::time::Instant::now(), to.clone(), said)),
+        );
     }
 }
 

@@ -19,7 +19,12 @@ pub struct RuleEvaluation {
 
 impl CommitParticipant for RuleEvaluation {
     fn evaluate(&self, rows: &UncommittedRows<'_>) -> Box<dyn PendingChanges + '_> {
-        let UncommittedRows { job, results, watermark_ns, lacking } = *rows;
+        let UncommittedRows {
+            job,
+            results,
+            watermark_ns,
+            lacking,
+        } = *rows;
         let alerts = self.alerts.decide(job, results, watermark_ns, lacking);
         let actions = self.actions.decide(job, results, watermark_ns, lacking);
         Box::new(PendingRuleChanges { alerts, actions })

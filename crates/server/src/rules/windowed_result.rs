@@ -33,22 +33,35 @@ impl WindowedResult {
     ///
     /// # Errors
     /// A message for the user.
-    pub fn of(plan: &Plan, said: Option<&str>, who: &str) -> Result<(WindowedResult, Arc<Schema>), String> {
+    pub fn of(
+        plan: &Plan,
+        said: Option<&str>,
+        who: &str,
+    ) -> Result<(WindowedResult, Arc<Schema>), String> {
         let pipelines = &plan.dataflow.pipelines;
         let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
         let result = match (said, pipelines.len()) {
             (_, 0) => {
-                return Err(format!("{who} needs results, and a query without PROCESS has only tuples"));
+                return Err(format!(
+                    "{who} needs results, and a query without PROCESS has only tuples"
+                ));
             }
             (None, 1) => 0,
             (None, _) => {
-                return Err(format!("the query has several results: name one of {}", names.join(", ")));
+                return Err(format!(
+                    "the query has several results: name one of {}",
+                    names.join(", ")
+                ));
             }
             (Some(said), n) => {
                 let place = said.parse().ok().filter(|place| *place < n);
                 let place = names.iter().position(|name| name == said).or(place);
-                place
-                    .ok_or_else(|| format!("there is no result {said}: the query has {}", names.join(", ")))?
+                place.ok_or_else(|| {
+                    format!(
+                        "there is no result {said}: the query has {}",
+                        names.join(", ")
+                    )
+                })?
             }
         };
         let pipeline: &Pipeline = &pipelines[result];
@@ -57,24 +70,36 @@ impl WindowedResult {
                 "{who} needs windows: give the processor one, as in w=10s; a profile has no rows"
             ));
         };
-        let schema = kept_schema(plan, result).ok_or("the result has columns that cannot be stored")?;
+        let schema =
+            kept_schema(plan, result).ok_or("the result has columns that cannot be stored")?;
         let mut looked_at = WindowedResult {
             result,
             size_ns: window.size_ns,
             slide_ns: window.slide_ns.min(window.size_ns),
             lateness_ns: window.lateness_ns.max(0),
-            keys: pipeline.group.iter().map(|group| group.name.clone()).collect(),
+            keys: pipeline
+                .group
+                .iter()
+                .map(|group| group.name.clone())
+                .collect(),
         };
         looked_at.keys.retain(|key| schema.find(key).is_some());
         // Errors name the requested processor.
-        let named = Schema { name: names[result].clone().into(), ..(*schema).clone() };
+        let named = Schema {
+            name: names[result].clone().into(),
+            ..(*schema).clone()
+        };
         Ok((looked_at, Arc::new(named)))
     }
 
     /// End of the last window that is complete at this watermark.
     pub fn last_end(&self, watermark_ns: i64) -> i64 {
-        let over = watermark_ns.saturating_sub(self.lateness_ns).saturating_sub(self.size_ns);
-        over.div_euclid(self.slide_ns).saturating_mul(self.slide_ns).saturating_add(self.size_ns)
+        let over = watermark_ns
+            .saturating_sub(self.lateness_ns)
+            .saturating_sub(self.size_ns);
+        over.div_euclid(self.slide_ns)
+            .saturating_mul(self.slide_ns)
+            .saturating_add(self.size_ns)
     }
 
     /// Windows completed by the watermark, in order of their ends: those of `rows`, and in between windows without
@@ -89,7 +114,10 @@ impl WindowedResult {
         let mut windows: Vec<W> = Vec::new();
         let mut seen = seen_ns;
         let empty = |from: Option<i64>, to: i64| {
-            empty(from.map_or(to, |from| from + self.slide_ns) - self.size_ns, to)
+            empty(
+                from.map_or(to, |from| from + self.slide_ns) - self.size_ns,
+                to,
+            )
         };
         for (end_ns, window) in rows {
             let before = end_ns - self.slide_ns;
@@ -100,8 +128,8 @@ impl WindowedResult {
             windows.push(window);
         }
         // The largest values mean the end of the job.
-        let last =
-            (watermark_ns > i64::MIN && watermark_ns < i64::MAX - 1).then(|| self.last_end(watermark_ns));
+        let last = (watermark_ns > i64::MIN && watermark_ns < i64::MAX - 1)
+            .then(|| self.last_end(watermark_ns));
         if let Some(last) = last.filter(|last| seen.is_none_or(|seen| seen < *last)) {
             windows.push(empty(seen, last));
         }
@@ -124,7 +152,9 @@ pub fn length_ns(text: Option<&str>) -> Result<i64, String> {
 
 /// A column by its name, with or without its unit.
 pub fn column(schema: &Schema, name: &str) -> Option<tuple::FieldId> {
-    schema.find(name).or_else(|| schema.find(&format!("{name}_ns")))
+    schema
+        .find(name)
+        .or_else(|| schema.find(&format!("{name}_ns")))
 }
 
 /// A result's columns as stored.
@@ -149,30 +179,54 @@ mod tests {
     #[test]
     fn a_result_is_named_or_numbered() {
         assert_eq!(of(TWO, Some("rate")).map(|of| of.result), Ok(1));
-        assert_eq!(of(TWO, Some("0")).map(|of| (of.result, of.keys)), Ok((0, vec!["path".to_owned()])));
+        assert_eq!(
+            of(TWO, Some("0")).map(|of| (of.result, of.keys)),
+            Ok((0, vec!["path".to_owned()]))
+        );
         let names = "group-count, rate";
         for unknown in ["2", "-1", "Rate"] {
             let error = format!("there is no result {unknown}: the query has {names}");
             assert_eq!(of(TWO, Some(unknown)).err(), Some(error));
         }
-        assert_eq!(of(TWO, None).err(), Some(format!("the query has several results: name one of {names}")));
+        assert_eq!(
+            of(TWO, None).err(),
+            Some(format!(
+                "the query has several results: name one of {names}"
+            ))
+        );
     }
 
     #[test]
     fn a_result_has_windows() {
         let tuples = of("PARSE http", None).expect_err("tuples");
-        assert_eq!(tuples, "a rule needs results, and a query without PROCESS has only tuples");
+        assert_eq!(
+            tuples,
+            "a rule needs results, and a query without PROCESS has only tuples"
+        );
         let whole = of("PARSE http PROCESS (rate)", None).expect_err("no windows");
         assert!(whole.starts_with("a rule needs windows"), "{whole}");
     }
 
     /// Windows of ten seconds every five, closed a second late; in seconds.
-    const SLIDING: WindowedResult =
-        WindowedResult { result: 0, size_ns: 10, slide_ns: 5, lateness_ns: 1, keys: Vec::new() };
+    const SLIDING: WindowedResult = WindowedResult {
+        result: 0,
+        size_ns: 10,
+        slide_ns: 5,
+        lateness_ns: 1,
+        keys: Vec::new(),
+    };
 
     #[test]
     fn the_last_window_ended_before_the_watermark_and_its_lateness() {
-        for (watermark, end) in [(11, 10), (15, 10), (16, 15), (20, 15), (21, 20), (0, -5), (-5, -10)] {
+        for (watermark, end) in [
+            (11, 10),
+            (15, 10),
+            (16, 15),
+            (20, 15),
+            (21, 20),
+            (0, -5),
+            (-5, -10),
+        ] {
             assert_eq!(SLIDING.last_end(watermark), end, "{watermark}");
         }
         assert!(SLIDING.last_end(i64::MIN) <= i64::MIN + 10, "no overflow");
@@ -180,14 +234,25 @@ mod tests {
 
     /// Windows as text: those with rows by their end, and those without by start and end.
     fn windows(rows: &[i64], seen: Option<i64>, watermark: i64) -> Vec<String> {
-        let rows = rows.iter().map(|end| (*end, format!("rows {end}"))).collect();
-        SLIDING.windows(rows, seen, watermark, |start, end| format!("empty {start} to {end}"))
+        let rows = rows
+            .iter()
+            .map(|end| (*end, format!("rows {end}")))
+            .collect();
+        SLIDING.windows(rows, seen, watermark, |start, end| {
+            format!("empty {start} to {end}")
+        })
     }
 
     #[test]
     fn windows_without_rows_are_between_those_with_rows() {
-        assert_eq!(windows(&[10, 15, 20], None, 21), ["rows 10", "rows 15", "rows 20"]);
-        assert_eq!(windows(&[10, 25], None, 26), ["rows 10", "empty 5 to 20", "rows 25"]);
+        assert_eq!(
+            windows(&[10, 15, 20], None, 21),
+            ["rows 10", "rows 15", "rows 20"]
+        );
+        assert_eq!(
+            windows(&[10, 25], None, 26),
+            ["rows 10", "empty 5 to 20", "rows 25"]
+        );
         assert_eq!(windows(&[25], Some(10), 26), ["empty 5 to 20", "rows 25"]);
         assert_eq!(windows(&[15], Some(10), 16), ["rows 15"], "none is missing");
     }
@@ -197,20 +262,31 @@ mod tests {
         assert_eq!(windows(&[], Some(10), 21), ["empty 5 to 20"]);
         assert_eq!(windows(&[], Some(20), 21), Vec::<String>::new());
         assert_eq!(windows(&[10], None, 21), ["rows 10", "empty 5 to 20"]);
-        assert_eq!(windows(&[], None, 21), ["empty 10 to 20"], "the first one evaluated");
+        assert_eq!(
+            windows(&[], None, 21),
+            ["empty 10 to 20"],
+            "the first one evaluated"
+        );
     }
 
     /// The end of a job completes the windows with rows only.
     #[test]
     fn the_end_of_a_job_is_no_event_time() {
         for watermark in [i64::MIN, i64::MAX - 1, i64::MAX] {
-            assert_eq!(windows(&[10], Some(5), watermark), ["rows 10"], "{watermark}");
+            assert_eq!(
+                windows(&[10], Some(5), watermark),
+                ["rows 10"],
+                "{watermark}"
+            );
         }
     }
 
     #[test]
     fn lengths_are_durations_and_columns_have_units() {
-        assert_eq!((length_ns(None), length_ns(Some("")), length_ns(Some("0"))), (Ok(0), Ok(0), Ok(0)));
+        assert_eq!(
+            (length_ns(None), length_ns(Some("")), length_ns(Some("0"))),
+            (Ok(0), Ok(0), Ok(0))
+        );
         assert_eq!(length_ns(Some("90s")), Ok(90_000_000_000));
         assert!(length_ns(Some("-1s")).is_err() && length_ns(Some("5")).is_err());
         let field = |name| tuple::Field::new(name, tuple::DataType::F64, tuple::Unit::None, "");

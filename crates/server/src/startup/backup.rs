@@ -70,20 +70,40 @@ pub struct BackupSummary {
 pub fn backup(data: &Path, to: &Path) -> Result<BackupSummary, String> {
     let store = DataDirectory::store_file(data);
     if !store.is_file() {
-        return Err(format!("{} is not a data directory of netalytics serve", data.display()));
+        return Err(format!(
+            "{} is not a data directory of netalytics serve",
+            data.display()
+        ));
     }
     if to.exists() {
-        return Err(format!("{} exists: a backup needs a new folder", to.display()));
+        return Err(format!(
+            "{} exists: a backup needs a new folder",
+            to.display()
+        ));
     }
-    let Some(name) = to.file_name() else { return Err(format!("{} does not name a folder", to.display())) };
-    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let at = |path: &Path| fs::canonicalize(path).map_err(|why| format!("{}: {why}", path.display()));
+    let Some(name) = to.file_name() else {
+        return Err(format!("{} does not name a folder", to.display()));
+    };
+    let parent = to
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let at =
+        |path: &Path| fs::canonicalize(path).map_err(|why| format!("{}: {why}", path.display()));
     if at(parent)?.starts_with(at(data)?) {
-        return Err(format!("{} is in the data directory: choose a folder outside it", to.display()));
+        return Err(format!(
+            "{} is in the data directory: choose a folder outside it",
+            to.display()
+        ));
     }
     let partial = parent.join(format!(".{}.partial", name.to_string_lossy()));
-    let lock = begin(&partial).map_err(|why| format!("cannot write {}: {why}", partial.display()))?;
-    let mut taking = BackupWriter { data, to: &partial, files: BTreeMap::new() };
+    let lock =
+        begin(&partial).map_err(|why| format!("cannot write {}: {why}", partial.display()))?;
+    let mut taking = BackupWriter {
+        data,
+        to: &partial,
+        files: BTreeMap::new(),
+    };
     let taken = taking.all(&store).and_then(|taken| {
         fs::remove_file(partial.join(LOCK))
             .and_then(|()| sync(&partial))
@@ -104,8 +124,14 @@ fn begin(partial: &Path) -> io::Result<File> {
     create_folder(partial)?;
     fs::set_permissions(partial, fs::Permissions::from_mode(0o700))?;
     let lock = partial.join(LOCK);
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock)?;
-    lock.try_lock().map_err(|_| io::Error::other("another backup is being written there"))?;
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(lock)?;
+    lock.try_lock()
+        .map_err(|_| io::Error::other("another backup is being written there"))?;
     for entry in fs::read_dir(partial)? {
         let path = entry?.path();
         match path.is_dir() {
@@ -126,8 +152,8 @@ struct BackupWriter<'b> {
 
 impl BackupWriter<'_> {
     fn all(&mut self, store: &Path) -> Result<BackupSummary, String> {
-        let source =
-            BackupSource::open(store).map_err(|why| format!("cannot read {}: {why}", store.display()))?;
+        let source = BackupSource::open(store)
+            .map_err(|why| format!("cannot read {}: {why}", store.display()))?;
         let (taken_ns, missing) = self.rows(&source)?;
         self.others()?;
         let manifest = BackupManifest {
@@ -139,8 +165,8 @@ impl BackupWriter<'_> {
         };
         let path = self.to.join(MANIFEST);
         let text = serde_json::to_vec_pretty(&manifest).map_err(|why| why.to_string())?;
-        let written =
-            new_file(&path).and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
+        let written = new_file(&path)
+            .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
         written.map_err(|why| format!("cannot write {}: {why}", path.display()))?;
         Ok(BackupSummary {
             files: manifest.files.len(),
@@ -152,8 +178,9 @@ impl BackupWriter<'_> {
     /// Copies the store and the history as of one moment; returns its time and the missing segments.
     fn rows(&mut self, source: &BackupSource) -> Result<(i64, BTreeSet<String>), String> {
         let path = self.to.join(DataDirectory::store_file(Path::new("")));
-        let failed =
-            |why: &dyn std::fmt::Display| format!("cannot copy the store to {}: {why}", path.display());
+        let failed = |why: &dyn std::fmt::Display| {
+            format!("cannot copy the store to {}: {why}", path.display())
+        };
         let mut gone_before: BTreeSet<String> = BTreeSet::new();
         for _ in 0..COPIES_MAX {
             if path.exists() {
@@ -185,7 +212,10 @@ impl BackupWriter<'_> {
 
     fn has(&self, segment: &str) -> bool {
         let prefix = format!("{segment}/");
-        self.files.range(prefix.clone()..).next().is_some_and(|(path, _)| path.starts_with(&prefix))
+        self.files
+            .range(prefix.clone()..)
+            .next()
+            .is_some_and(|(path, _)| path.starts_with(&prefix))
     }
 
     /// Copies a segment; returns whether it was complete.
@@ -197,7 +227,9 @@ impl BackupWriter<'_> {
     ) -> Result<bool, String> {
         self.folder(Path::new(name))?;
         // A segment still named after the copy was not removed during it.
-        let is_named = source.has_segment(segment).map_err(|why| format!("cannot read the store: {why}"))?;
+        let is_named = source
+            .has_segment(segment)
+            .map_err(|why| format!("cannot read the store: {why}"))?;
         if !is_named {
             self.remove(name)?;
         }
@@ -208,14 +240,19 @@ impl BackupWriter<'_> {
     fn retain(&mut self, wanted: &BTreeSet<String>) -> Result<(), String> {
         let segment_of = |path: &String| path.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         let all: BTreeSet<String> = self.files.keys().map(segment_of).collect();
-        all.difference(wanted).try_for_each(|name| self.remove(name))
+        all.difference(wanted)
+            .try_for_each(|name| self.remove(name))
     }
 
     fn remove(&mut self, segment: &str) -> Result<(), String> {
         let prefix = format!("{segment}/");
         self.files.retain(|path, _| !path.starts_with(&prefix));
         let path = self.to.join(segment);
-        let removed = if path.exists() { fs::remove_dir_all(&path) } else { Ok(()) };
+        let removed = if path.exists() {
+            fs::remove_dir_all(&path)
+        } else {
+            Ok(())
+        };
         removed.map_err(|why| format!("cannot remove {}: {why}", path.display()))
     }
 
@@ -223,7 +260,9 @@ impl BackupWriter<'_> {
     fn others(&mut self) -> Result<(), String> {
         let store = DataDirectory::store_file(Path::new(""));
         let store = store.to_string_lossy().into_owned();
-        for name in names(self.data).map_err(|why| format!("cannot read {}: {why}", self.data.display()))? {
+        for name in
+            names(self.data).map_err(|why| format!("cannot read {}: {why}", self.data.display()))?
+        {
             let is_of_process = [LOCK, RESERVE, RESTORING].contains(&name.as_str());
             if !is_of_process && name != history::FOLDER && !name.starts_with(&store) {
                 self.either(Path::new(&name))?;
@@ -237,7 +276,12 @@ impl BackupWriter<'_> {
         match fs::metadata(self.data.join(path)) {
             Ok(found) if found.is_dir() => self.folder(path),
             // An incomplete upload.
-            Ok(_) if path.starts_with(UPLOADS) && path.extension().is_some_and(|ext| ext == "part") => Ok(()),
+            Ok(_)
+                if path.starts_with(UPLOADS)
+                    && path.extension().is_some_and(|ext| ext == "part") =>
+            {
+                Ok(())
+            }
             Ok(found) if found.is_file() => self.file(path),
             // Sockets and removed files.
             _ => Ok(()),
@@ -248,11 +292,18 @@ impl BackupWriter<'_> {
         let names = match names(&self.data.join(path)) {
             Ok(names) => names,
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(why) => return Err(format!("cannot read {}: {why}", self.data.join(path).display())),
+            Err(why) => {
+                return Err(format!(
+                    "cannot read {}: {why}",
+                    self.data.join(path).display()
+                ));
+            }
         };
         let to = self.to.join(path);
         create_folder(&to).map_err(|why| format!("cannot make {}: {why}", to.display()))?;
-        names.iter().try_for_each(|name| self.either(&path.join(name)))?;
+        names
+            .iter()
+            .try_for_each(|name| self.either(&path.join(name)))?;
         sync(&to).map_err(|why| format!("cannot write {}: {why}", to.display()))
     }
 
@@ -261,20 +312,30 @@ impl BackupWriter<'_> {
         match copy(&from, &to) {
             Ok(facts) => drop(self.files.insert(relative(self.to, &to)?, facts)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-            Err(why) => return Err(format!("cannot copy {} to {}: {why}", from.display(), to.display())),
+            Err(why) => {
+                return Err(format!(
+                    "cannot copy {} to {}: {why}",
+                    from.display(),
+                    to.display()
+                ));
+            }
         }
         Ok(())
     }
 }
 
 fn segment_name((job, place, first_row): (JobId, usize, i64)) -> Result<String, String> {
-    relative(Path::new(""), &history::segment_path(Path::new(history::FOLDER), job, place, first_row))
+    relative(
+        Path::new(""),
+        &history::segment_path(Path::new(history::FOLDER), job, place, first_row),
+    )
 }
 
 /// Path relative to a folder, as in the manifest.
 fn relative(folder: &Path, path: &Path) -> Result<String, String> {
     let own = path.strip_prefix(folder).ok().and_then(Path::to_str);
-    own.map(str::to_owned).ok_or_else(|| format!("{} is not valid UTF-8", path.display()))
+    own.map(str::to_owned)
+        .ok_or_else(|| format!("{} is not valid UTF-8", path.display()))
 }
 
 /// The names in a folder, sorted.
@@ -283,7 +344,10 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     for entry in fs::read_dir(folder)? {
         let text = entry?.file_name().into_string();
         names.push(text.map_err(|name| {
-            io::Error::other(format!("{} is not valid UTF-8", PathBuf::from(name).display()))
+            io::Error::other(format!(
+                "{} is not valid UTF-8",
+                PathBuf::from(name).display()
+            ))
         })?);
     }
     names.sort();
@@ -291,11 +355,18 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
 }
 
 fn create_folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
 }
 
 fn sync(folder: &Path) -> io::Result<()> {
@@ -332,6 +403,10 @@ fn read(file: &mut File, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::R
             Err(why) => return Err(why),
         }
     }
-    let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     Ok(BackupFile { bytes, sha256 })
 }

@@ -85,7 +85,10 @@ impl DataDirectory {
         let store = ServerStore::open(&path).or_else(|error| {
             // The store needs some space to open, for example after a kill on a full disk.
             fs::remove_file(&reserve).map_err(|_| error)?;
-            tracing::warn!("the room in {} is used to open the store", reserve.display());
+            tracing::warn!(
+                "the room in {} is used to open the store",
+                reserve.display()
+            );
             ServerStore::open(&path)
         });
         let store = store.map_err(|error| failed("cannot open the data directory", &error))?;
@@ -103,7 +106,10 @@ impl DataDirectory {
         let actions = ActionRegistry::open(store.actions.clone(), limits.actions)
             .map_err(|error| failed("cannot read the actions in", &error))?;
         let actions = Arc::new(actions);
-        let rules = RuleEvaluation { alerts: alerts.clone(), actions: actions.clone() };
+        let rules = RuleEvaluation {
+            alerts: alerts.clone(),
+            actions: actions.clone(),
+        };
         let hub = ResultHub::new(&store, history.clone(), Box::new(rules), limits.hub(), boot);
         let hub = Arc::new(hub);
         let admin_token = first_token(&store.tokens, folder)
@@ -175,7 +181,10 @@ impl Gateway {
     ///
     /// # Errors
     /// `StoreError` when the store cannot be read, or the system cannot create threads.
-    pub fn open(opened: &DataDirectory, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
+    pub fn open(
+        opened: &DataDirectory,
+        settings: GatewaySettings,
+    ) -> Result<Arc<Gateway>, StoreError> {
         Gateway::open_with(opened, settings, GatewayBackends::default())
     }
 
@@ -213,9 +222,17 @@ fn first_token(store: &TokenStore, folder: &Path) -> io::Result<Option<PathBuf>>
     let path = folder.join(ADMIN_TOKEN);
     // Left by a start that was killed between the file and the store.
     let _ = fs::remove_file(&path);
-    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
-    let made = access::make(store, ("admin", AccessRole::Admin, &NetworkScope::default()), None)
-        .map_err(io::Error::other)?;
+    let mut file = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)?;
+    let made = access::make(
+        store,
+        ("admin", AccessRole::Admin, &NetworkScope::default()),
+        None,
+    )
+    .map_err(io::Error::other)?;
     let Some(made) = made else { return Ok(None) };
     let written = writeln!(file, "{}", made.secret).and_then(|()| file.sync_all());
     if let Err(error) = written {

@@ -30,11 +30,26 @@ impl Service {
         self.renew_token(name, AccessRole::Admin, Some(now_ns() + DAY_NS))
     }
 
-    fn renew_token(&self, name: &str, role: AccessRole, expires: Option<i64>) -> Result<String, StoreError> {
-        for token in self.store().tokens.all()?.iter().filter(|token| token.name == name) {
+    fn renew_token(
+        &self,
+        name: &str,
+        role: AccessRole,
+        expires: Option<i64>,
+    ) -> Result<String, StoreError> {
+        for token in self
+            .store()
+            .tokens
+            .all()?
+            .iter()
+            .filter(|token| token.name == name)
+        {
             self.store().tokens.remove(token.id)?;
         }
-        let made = access::make(&self.store().tokens, (name, role, &NetworkScope::default()), expires)?;
+        let made = access::make(
+            &self.store().tokens,
+            (name, role, &NetworkScope::default()),
+            expires,
+        )?;
         Ok(made.map(|made| made.secret).unwrap_or_default())
     }
 
@@ -49,7 +64,9 @@ impl Service {
         patience: Duration,
     ) -> Result<(), ServiceError> {
         let until = Instant::now() + patience;
-        while !self.jobs.fleet.agents().iter().any(|agent| agent.connected) && Instant::now() < until {
+        while !self.jobs.fleet.agents().iter().any(|agent| agent.connected)
+            && Instant::now() < until
+        {
             std::thread::sleep(LOOK_EVERY);
         }
         let who = ClientAccess {
@@ -59,8 +76,12 @@ impl Service {
             scope: NetworkScope::default(),
         };
         for (name, query, keep) in jobs {
-            let spec = JobSpec { keep: *keep, ..JobSpec::standing(query, name) };
-            self.jobs.submit(&who, &spec, &[], Some((name, query.as_bytes())))?;
+            let spec = JobSpec {
+                keep: *keep,
+                ..JobSpec::standing(query, name)
+            };
+            self.jobs
+                .submit(&who, &spec, &[], Some((name, query.as_bytes())))?;
         }
         Ok(())
     }

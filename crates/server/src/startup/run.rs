@@ -53,7 +53,9 @@ pub fn serve(
     listen: ListenOptions<'_>,
     ready: impl FnOnce(BoundAddresses),
 ) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -75,7 +77,10 @@ pub fn serve(
             });
         }
         let beside_at = beside.as_ref().map(HttpServer::address).transpose()?;
-        ready(BoundAddresses { address: serving.address()?, beside: beside_at });
+        ready(BoundAddresses {
+            address: serving.address()?,
+            beside: beside_at,
+        });
         let (end, mut ended) = watch::channel(());
         let beside = beside.map(|beside| {
             tokio::spawn(beside.until(async move {

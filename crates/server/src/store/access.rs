@@ -41,8 +41,16 @@ impl AccessRole {
     }
 
     fn of(word: &str) -> AccessRole {
-        let known = [AccessRole::View, AccessRole::Run, AccessRole::Raw, AccessRole::Admin];
-        known.into_iter().find(|role| role.word() == word).unwrap_or(AccessRole::Agent)
+        let known = [
+            AccessRole::View,
+            AccessRole::Run,
+            AccessRole::Raw,
+            AccessRole::Admin,
+        ];
+        known
+            .into_iter()
+            .find(|role| role.word() == word)
+            .unwrap_or(AccessRole::Agent)
     }
 }
 
@@ -56,22 +64,32 @@ impl NetworkScope {
     /// # Errors
     /// The first text that is not a network.
     pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<NetworkScope, String> {
-        texts.into_iter().map(network).collect::<Result<_, _>>().map(NetworkScope)
+        texts
+            .into_iter()
+            .map(network)
+            .collect::<Result<_, _>>()
+            .map(NetworkScope)
     }
 
     /// Whether a query stays within these networks: its conditions restrict all clients or all servers to them.
     #[must_use]
     pub fn allows(&self, asked: &MonitorSpec) -> bool {
-        let within = |ends: &[AddressMatch]| !ends.is_empty() && ends.iter().all(|end| self.holds(end));
+        let within =
+            |ends: &[AddressMatch]| !ends.is_empty() && ends.iter().all(|end| self.holds(end));
         self.0.is_empty() || within(&asked.clients) || within(&asked.servers)
     }
 
     fn holds(&self, end: &AddressMatch) -> bool {
-        end.net.is_some_and(|inner| self.0.iter().any(|net| lies_in(inner, *net)))
+        end.net
+            .is_some_and(|inner| self.0.iter().any(|net| lies_in(inner, *net)))
     }
 
     fn text(&self) -> String {
-        let texts: Vec<_> = self.0.iter().map(|(net, length)| format!("{net}/{length}")).collect();
+        let texts: Vec<_> = self
+            .0
+            .iter()
+            .map(|(net, length)| format!("{net}/{length}"))
+            .collect();
         texts.join(" ")
     }
 }
@@ -82,7 +100,11 @@ pub(crate) fn network(text: &str) -> Result<(IpAddr, u8), String> {
         let (address, length) = text.split_once('/').unwrap_or((text, ""));
         let address: IpAddr = address.parse().ok()?;
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let length = if length.is_empty() { most } else { length.parse().ok().filter(|n| *n <= most)? };
+        let length = if length.is_empty() {
+            most
+        } else {
+            length.parse().ok().filter(|n| *n <= most)?
+        };
         Some((address, length))
     };
     read().ok_or_else(|| format!("`{text}` is not a network, such as 10.1.0.0/16 or 2001:db8::/32"))
@@ -133,7 +155,11 @@ impl From<StoredToken> for AccessToken {
         AccessToken {
             id: stored.id,
             role: AccessRole::of(&stored.role),
-            networks: stored.networks.split_whitespace().map(str::to_owned).collect(),
+            networks: stored
+                .networks
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
             name: stored.name,
             created_ns: stored.created_ns,
             expires_ns: stored.expires_ns,
@@ -180,7 +206,12 @@ impl ClientAccess {
     fn of(token: StoredToken) -> Option<ClientAccess> {
         // Unreadable networks deny access instead of lifting the restriction.
         let scope = NetworkScope::of(token.networks.split_whitespace()).ok()?;
-        Some(ClientAccess { id: token.id, role: AccessRole::of(&token.role), name: token.name, scope })
+        Some(ClientAccess {
+            id: token.id,
+            role: AccessRole::of(&token.role),
+            name: token.name,
+            scope,
+        })
     }
 }
 
@@ -191,8 +222,15 @@ pub fn make(
     expires_ns: Option<i64>,
 ) -> Result<Option<NewToken>, StoreError> {
     let secret = format!("nl_{}", random_hex());
-    let made = store.add((name, role.word(), &scope.text()), &hash(&secret), expires_ns)?;
-    Ok(made.map(|token| NewToken { token: token.into(), secret }))
+    let made = store.add(
+        (name, role.word(), &scope.text()),
+        &hash(&secret),
+        expires_ns,
+    )?;
+    Ok(made.map(|token| NewToken {
+        token: token.into(),
+        secret,
+    }))
 }
 
 /// Finds the token with this hash.
@@ -221,12 +259,21 @@ mod tests {
             let end = |text: &&str| {
                 let NetworkScope(nets) =
                     NetworkScope::of((*text != "*").then_some(*text)).expect("a network");
-                AddressMatch { net: nets.first().copied(), port: Some(80) }
+                AddressMatch {
+                    net: nets.first().copied(),
+                    port: Some(80),
+                }
             };
             texts.iter().map(end).collect()
         };
-        let spec = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };
-        NetworkScope::of(scope.iter().copied()).expect("networks").allows(&spec)
+        let spec = MonitorSpec {
+            clients: ends(from),
+            servers: ends(to),
+            ..MonitorSpec::default()
+        };
+        NetworkScope::of(scope.iter().copied())
+            .expect("networks")
+            .allows(&spec)
     }
 
     #[test]
@@ -242,11 +289,20 @@ mod tests {
             (&["10.1.0.0/16"], &[], &["*"], false),
             (&["10.1.0.0/16"], &["*"], &["10.1.2.3"], true),
             (&["10.1.0.0/17"], &[], &["10.1.128.1"], false),
-            (&["10.1.0.0/16", "2001:db8::/32"], &[], &["2001:db8:1::/48"], true),
+            (
+                &["10.1.0.0/16", "2001:db8::/32"],
+                &[],
+                &["2001:db8:1::/48"],
+                true,
+            ),
             (&["2001:db8::/32"], &[], &["10.1.2.3"], false),
             (&["0.0.0.0/0"], &[], &["2001:db8::1"], false),
         ] {
-            assert_eq!(allows(scope, from, to), allowed, "{scope:?} {from:?} {to:?}");
+            assert_eq!(
+                allows(scope, from, to),
+                allowed,
+                "{scope:?} {from:?} {to:?}"
+            );
         }
     }
 

@@ -29,7 +29,9 @@ impl DirectoryLock {
             Err(TryLockError::WouldBlock) => Err(format!(
                 "another netalytics serve uses the data directory {name}: stop it, or choose another directory with --data"
             )),
-            Err(TryLockError::Error(error)) => Err(format!("cannot lock the data directory {name}: {error}")),
+            Err(TryLockError::Error(error)) => {
+                Err(format!("cannot lock the data directory {name}: {error}"))
+            }
         }
     }
 }

@@ -16,8 +16,8 @@ use std::{fs, io};
 use crate::job::{JobId, JobState, RetainedRows};
 use crate::store::persist_error::PersistError;
 use crate::store::sqlite::{
-    HistorySegment, JobStore, KeptResult, ResultStore, RowTail, SegmentOrder, SegmentStore, ServerStore,
-    now_ns,
+    HistorySegment, JobStore, KeptResult, ResultStore, RowTail, SegmentOrder, SegmentStore,
+    ServerStore, now_ns,
 };
 
 pub use pages::{PageQuery, RowPage};
@@ -35,7 +35,10 @@ pub struct RowRetention {
 
 impl Default for RowRetention {
     fn default() -> RowRetention {
-        RowRetention { age_ns: 7 * 86_400_000_000_000, bytes: 10 << 30 }
+        RowRetention {
+            age_ns: 7 * 86_400_000_000_000,
+            bytes: 10 << 30,
+        }
     }
 }
 
@@ -96,11 +99,15 @@ impl RowHistory {
                 let path = entry?.path();
                 let name = path.file_name().and_then(|name| name.to_str());
                 let parts = name.and_then(|name| name.split_once('-'));
-                let Some((place, first)) = parts.and_then(|(p, f)| Some((p.parse().ok()?, f.parse().ok()?)))
+                let Some((place, first)) =
+                    parts.and_then(|(p, f)| Some((p.parse().ok()?, f.parse().ok()?)))
                 else {
                     continue;
                 };
-                let known = self.segments.has(id, place, first).map_err(io::Error::other)?;
+                let known = self
+                    .segments
+                    .has(id, place, first)
+                    .map_err(io::Error::other)?;
                 if !known {
                     fs::remove_dir_all(&path)?;
                 }
@@ -115,7 +122,12 @@ impl RowHistory {
 
     /// Moves a result's rows from the store to a segment if they are many or old, or the job has ended. One thread at a
     /// time per result.
-    pub fn settle(&self, job: JobId, state: &JobState, result: &KeptResult) -> Result<(), PersistError> {
+    pub fn settle(
+        &self,
+        job: JobId,
+        state: &JobState,
+        result: &KeptResult,
+    ) -> Result<(), PersistError> {
         let all = state.has_ended();
         loop {
             let (rows, bytes, oldest) = self.results.tail_size((job, result.place))?;
@@ -133,11 +145,14 @@ impl RowHistory {
         let (mut all, mut from, mut rows, mut bytes) = (Vec::new(), 0, 0, 0);
         loop {
             let some = self.results.tail((job, result.place), from, TAIL_BATCHES)?;
-            let Some(last) = some.last() else { return Ok(all) };
+            let Some(last) = some.last() else {
+                return Ok(all);
+            };
             from = last.first_row + last.of.rows;
             for part in some {
                 let has_room = all.is_empty()
-                    || rows < TAIL_ROWS_MAX && bytes + part.of.batch.len() <= TAIL_BYTES_MAX as usize;
+                    || rows < TAIL_ROWS_MAX
+                        && bytes + part.of.batch.len() <= TAIL_BYTES_MAX as usize;
                 if !has_room {
                     return Ok(all);
                 }
@@ -150,15 +165,22 @@ impl RowHistory {
     /// Applies retention by age and size to the jobs that keep `keep`.
     pub fn retain(&self, keep: RetainedRows, retention: &RowRetention) -> Result<(), PersistError> {
         if retention.age_ns > 0 {
-            let is_old =
-                |segment: &HistorySegment| segment.kept_ns < now_ns().saturating_sub(retention.age_ns);
-            while let Some(oldest) = self.segments.oldest(keep, SegmentOrder::Came)?.filter(is_old) {
+            let is_old = |segment: &HistorySegment| {
+                segment.kept_ns < now_ns().saturating_sub(retention.age_ns)
+            };
+            while let Some(oldest) = self
+                .segments
+                .oldest(keep, SegmentOrder::Came)?
+                .filter(is_old)
+            {
                 self.take_away(&oldest)?;
             }
         }
         let mut bytes = self.segments.bytes(keep)?;
         while retention.bytes > 0 && bytes > retention.bytes {
-            let Some(oldest) = self.segments.oldest(keep, SegmentOrder::Made)? else { return Ok(()) };
+            let Some(oldest) = self.segments.oldest(keep, SegmentOrder::Made)? else {
+                return Ok(());
+            };
             self.take_away(&oldest)?;
             bytes = bytes.saturating_sub(oldest.bytes.unsigned_abs());
         }
@@ -167,13 +189,18 @@ impl RowHistory {
 
     fn take_away(&self, segment: &HistorySegment) -> Result<(), PersistError> {
         self.segments.remove(segment)?;
-        Ok(fs::remove_dir_all(self.path(segment.job, segment.place, segment.first_row))?)
+        Ok(fs::remove_dir_all(self.path(
+            segment.job,
+            segment.place,
+            segment.first_row,
+        ))?)
     }
 
     /// Current counters.
     pub fn kept(&self) -> Result<HistoryUsage, PersistError> {
-        let bytes =
-            |keep| Ok::<_, PersistError>(self.segments.bytes(keep)? + self.segments.tail_bytes(keep)?);
+        let bytes = |keep| {
+            Ok::<_, PersistError>(self.segments.bytes(keep)? + self.segments.tail_bytes(keep)?)
+        };
         Ok(HistoryUsage {
             bytes: bytes(RetainedRows::Results)?,
             tuple_bytes: bytes(RetainedRows::Tuples)?,
@@ -185,7 +212,9 @@ impl RowHistory {
 
 /// Path of a segment in the history's folder.
 pub(crate) fn segment_path(folder: &Path, job: JobId, place: usize, first_row: i64) -> PathBuf {
-    folder.join(job.to_string()).join(format!("{place}-{first_row:012}"))
+    folder
+        .join(job.to_string())
+        .join(format!("{place}-{first_row:012}"))
 }
 
 fn job_of(path: &Path) -> Option<JobId> {

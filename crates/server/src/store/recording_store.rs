@@ -38,7 +38,11 @@ pub struct RecordingLimits {
 
 impl Default for RecordingLimits {
     fn default() -> RecordingLimits {
-        RecordingLimits { file_bytes: 64 << 20, bytes: 1 << 30, time: Duration::from_secs(86_400) }
+        RecordingLimits {
+            file_bytes: 64 << 20,
+            bytes: 1 << 30,
+            time: Duration::from_secs(86_400),
+        }
     }
 }
 
@@ -179,7 +183,9 @@ pub(crate) struct RecordingEntry {
 
 impl RecordingEntry {
     fn stamp(&self) -> Stamp {
-        let changed = fs::metadata(&self.path).and_then(|found| found.modified()).ok();
+        let changed = fs::metadata(&self.path)
+            .and_then(|found| found.modified())
+            .ok();
         (self.told.bytes, changed)
     }
 
@@ -243,25 +249,46 @@ impl RecordingStore {
     /// All entries, without descriptions.
     fn entries(&self) -> Vec<RecordingEntry> {
         let mut all = self.sent.list();
-        let listed = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok());
-        let mut paths: Vec<PathBuf> = listed.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let listed = self
+            .folder
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok());
+        let mut paths: Vec<PathBuf> = listed
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect();
         paths.sort();
-        all.extend(paths.iter().filter_map(|path| of_folder(path)).take(ENTRIES_MAX));
+        all.extend(
+            paths
+                .iter()
+                .filter_map(|path| of_folder(path))
+                .take(ENTRIES_MAX),
+        );
         all
     }
 
     /// All entries, with the descriptions that can be read within the time limit; later calls return more.
     pub fn all(&self) -> Vec<RecordingEntry> {
         let all = self.entries();
-        self.seen().retain(|path, _| all.iter().any(|entry| entry.path == *path));
+        self.seen()
+            .retain(|path, _| all.iter().any(|entry| entry.path == *path));
         let until = Instant::now() + LISTED_IN;
-        let looked = |entry| if Instant::now() < until { self.looked(entry) } else { self.as_known(entry) };
+        let looked = |entry| {
+            if Instant::now() < until {
+                self.looked(entry)
+            } else {
+                self.as_known(entry)
+            }
+        };
         all.into_iter().map(looked).collect()
     }
 
     /// The entry with that id and its description.
     pub fn one(&self, id: &str) -> Option<RecordingEntry> {
-        let found = self.entries().into_iter().find(|entry| entry.told.id == id)?;
+        let found = self
+            .entries()
+            .into_iter()
+            .find(|entry| entry.told.id == id)?;
         Some(self.looked(found))
     }
 
@@ -275,7 +302,8 @@ impl RecordingStore {
         let stamp = entry.stamp();
         let looked = self.known(&entry, stamp).unwrap_or_else(|| {
             let looked = self.reader.look(&entry.path);
-            self.seen().insert(entry.path.clone(), (stamp, looked.clone()));
+            self.seen()
+                .insert(entry.path.clone(), (stamp, looked.clone()));
             looked
         });
         entry.with(looked)
@@ -289,8 +317,15 @@ impl RecordingStore {
         }
     }
 
-    fn known(&self, entry: &RecordingEntry, stamp: Stamp) -> Option<Result<RecordingInspection, String>> {
-        self.seen().get(&entry.path).filter(|(at, _)| *at == stamp).map(|(_, looked)| looked.clone())
+    fn known(
+        &self,
+        entry: &RecordingEntry,
+        stamp: Stamp,
+    ) -> Option<Result<RecordingInspection, String>> {
+        self.seen()
+            .get(&entry.path)
+            .filter(|(at, _)| *at == stamp)
+            .map(|(_, looked)| looked.clone())
     }
 }
 
@@ -306,9 +341,17 @@ fn of_folder(path: &Path) -> Option<RecordingEntry> {
     if name.starts_with('.') {
         return None;
     }
-    let bytes = if found.is_dir() { size_of(path) } else { found.len() };
+    let bytes = if found.is_dir() {
+        size_of(path)
+    } else {
+        found.len()
+    };
     let hash = Sha256::digest(name.as_bytes());
-    let id: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let id: String = hash
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let told = RecordingView {
         id: format!("r{id}"),
         name,
@@ -322,19 +365,32 @@ fn of_folder(path: &Path) -> Option<RecordingEntry> {
         owner: None,
         expires_ns: None,
     };
-    Some(RecordingEntry { path: path.to_owned(), told, looked: None })
+    Some(RecordingEntry {
+        path: path.to_owned(),
+        told,
+        looked: None,
+    })
 }
 
 /// Total bytes of a data set's files.
 fn size_of(folder: &Path) -> u64 {
-    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let entries = |folder: &Path| {
+        fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+    };
     let tables = entries(folder).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let files = tables.flat_map(|table| entries(&table.path()).take(100_000).collect::<Vec<_>>());
-    files.filter_map(|file| Some(file.metadata().ok().filter(fs::Metadata::is_file)?.len())).sum()
+    files
+        .filter_map(|file| Some(file.metadata().ok().filter(fs::Metadata::is_file)?.len()))
+        .sum()
 }
 
 fn ns_of(time: Option<SystemTime>) -> i64 {
-    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let since = time
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
@@ -359,7 +415,10 @@ mod tests {
                     .set_modified(later)
                     .expect("its time");
             }
-            Ok(RecordingInspection { first_ns: Some(nth), ..RecordingInspection::default() })
+            Ok(RecordingInspection {
+                first_ns: Some(nth),
+                ..RecordingInspection::default()
+            })
         }
 
         fn ask(
@@ -374,7 +433,10 @@ mod tests {
 
     #[test]
     fn what_changes_while_it_is_looked_at_is_shown_and_looked_at_again() {
-        let (data, folder) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let (data, folder) = (
+            tempfile::tempdir().expect("a folder"),
+            tempfile::tempdir().expect("a folder"),
+        );
         fs::write(folder.path().join("a.pcap"), "packets").expect("a file");
         let reader = Arc::new(GrowingFile(AtomicI64::new(0)));
         let shelf = RecordingStore::open(
@@ -384,12 +446,20 @@ mod tests {
             RecordingLimits::default(),
         );
         let shelf = shelf.expect("a shelf");
-        let seen = || shelf.all().iter().map(|one| one.told.first_ns.clone()).collect::<Vec<_>>();
+        let seen = || {
+            shelf
+                .all()
+                .iter()
+                .map(|one| one.told.first_ns.clone())
+                .collect::<Vec<_>>()
+        };
         for looked in ["0", "1", "2", "2"] {
             assert_eq!(seen(), [Some(looked.to_owned())]);
         }
         let id = shelf.all()[0].told.id.clone();
-        assert!(shelf.one(&id).is_some_and(|one| one.looked.is_some()) && shelf.one("r0").is_none());
+        assert!(
+            shelf.one(&id).is_some_and(|one| one.looked.is_some()) && shelf.one("r0").is_none()
+        );
         assert_eq!(reader.0.load(Ordering::Relaxed), 3);
     }
 }

@@ -111,7 +111,9 @@ pub enum StoreError {
         known: usize,
     },
     /// The disk is full.
-    #[error("the disk with the data directory is full: existing data is kept, new data is rejected")]
+    #[error(
+        "the disk with the data directory is full: existing data is kept, new data is rejected"
+    )]
     Full,
     /// Any other error of SQLite.
     #[error("the store: {0}")]
@@ -135,19 +137,46 @@ impl ServerStore {
     pub fn open(path: &Path) -> Result<ServerStore, StoreError> {
         let database = Database::open(path)?;
         Ok(ServerStore {
-            jobs: JobStore { database: database.clone() },
-            controls: ControlStore { database: database.clone() },
-            agents: AgentStore { database: database.clone() },
-            frames: FrameStore { database: database.clone() },
-            results: ResultStore { database: database.clone() },
-            segments: SegmentStore { database: database.clone() },
-            deliveries: DeliveryStore { database: database.clone() },
-            alerts: AlertStore { database: database.clone() },
-            actions: ActionStore { database: database.clone() },
-            tokens: TokenStore { database: database.clone() },
-            sessions: SessionStore { database: database.clone(), unkept: Arc::default() },
-            enrolments: EnrolmentStore { database: database.clone() },
-            audit: AuditLog { database: database.clone() },
+            jobs: JobStore {
+                database: database.clone(),
+            },
+            controls: ControlStore {
+                database: database.clone(),
+            },
+            agents: AgentStore {
+                database: database.clone(),
+            },
+            frames: FrameStore {
+                database: database.clone(),
+            },
+            results: ResultStore {
+                database: database.clone(),
+            },
+            segments: SegmentStore {
+                database: database.clone(),
+            },
+            deliveries: DeliveryStore {
+                database: database.clone(),
+            },
+            alerts: AlertStore {
+                database: database.clone(),
+            },
+            actions: ActionStore {
+                database: database.clone(),
+            },
+            tokens: TokenStore {
+                database: database.clone(),
+            },
+            sessions: SessionStore {
+                database: database.clone(),
+                unkept: Arc::default(),
+            },
+            enrolments: EnrolmentStore {
+                database: database.clone(),
+            },
+            audit: AuditLog {
+                database: database.clone(),
+            },
             database,
         })
     }
@@ -164,15 +193,22 @@ impl Database {
         // Size of the page cache: a negative number means KiB.
         connection.pragma_update(None, "cache_size", -8192)?;
         migrate(&mut connection)?;
-        Ok(Database { connection: Arc::new(Mutex::new(connection)) })
+        Ok(Database {
+            connection: Arc::new(Mutex::new(connection)),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
         // A panic during a transaction has rolled it back.
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write<T>(&self, act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn write<T>(
+        &self,
+        act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let mut connection = self.lock();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let value = act(&transaction)?;
@@ -185,7 +221,9 @@ impl Database {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn identity(&self) -> Result<u64, StoreError> {
-        let id: i64 = self.lock().query_row("SELECT id FROM identity", [], |row| row.get(0))?;
+        let id: i64 = self
+            .lock()
+            .query_row("SELECT id FROM identity", [], |row| row.get(0))?;
         Ok(id.cast_unsigned())
     }
 
@@ -194,7 +232,10 @@ impl Database {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn renew_identity(&self) -> Result<(), StoreError> {
-        self.write(|t| t.execute("UPDATE identity SET id = random() | 1", []).map(drop))
+        self.write(|t| {
+            t.execute("UPDATE identity SET id = random() | 1", [])
+                .map(drop)
+        })
     }
 
     /// Limits the file to this number of pages, to simulate a full disk in tests.
@@ -202,7 +243,9 @@ impl Database {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn limit_pages(&self, pages: i64) -> Result<(), StoreError> {
-        self.lock().pragma_update(None, "max_page_count", pages).map_err(StoreError::from)
+        self.lock()
+            .pragma_update(None, "max_page_count", pages)
+            .map_err(StoreError::from)
     }
 
     /// Size of the file in bytes.
@@ -220,7 +263,9 @@ impl Database {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn pages(&self) -> Result<i64, StoreError> {
-        Ok(self.lock().pragma_query_value(None, "page_count", |row| row.get(0))?)
+        Ok(self
+            .lock()
+            .pragma_query_value(None, "page_count", |row| row.get(0))?)
     }
 
     /// Tests whether the disk has space for a record of maximum size.
@@ -247,15 +292,24 @@ impl ToSql for JobId {
 impl FromSql for JobId {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<JobId> {
         let number = value.as_i64()?;
-        u64::try_from(number).map(JobId).map_err(|_| FromSqlError::OutOfRange(number))
+        u64::try_from(number)
+            .map(JobId)
+            .map_err(|_| FromSqlError::OutOfRange(number))
     }
 }
 
 fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let known = usize::try_from(found).ok().filter(|form| *form <= FORMS.len());
-    let Some(form) = known else { return Err(StoreError::Newer { found, known: FORMS.len() }) };
+    let known = usize::try_from(found)
+        .ok()
+        .filter(|form| *form <= FORMS.len());
+    let Some(form) = known else {
+        return Err(StoreError::Newer {
+            found,
+            known: FORMS.len(),
+        });
+    };
     if form == FORMS.len() {
         // Without a write, so that a full disk does not prevent the start.
         return Ok(());
@@ -271,5 +325,7 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 /// Current time, in nanoseconds since the epoch.
 pub fn now_ns() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
 }

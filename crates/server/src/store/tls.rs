@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use identity::{AuthorityPin, CertificateAuthority, CertificateLifetime, TrustedClients, server_config};
+use identity::{
+    AuthorityPin, CertificateAuthority, CertificateLifetime, TrustedClients, server_config,
+};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -95,9 +97,14 @@ impl ServerTls {
         agents: Duration,
     ) -> Result<ServerTls, String> {
         let authority = authority(folder)?;
-        let names: Vec<String> = names.iter().map(|name| name.trim_matches(['[', ']']).to_owned()).collect();
+        let names: Vec<String> = names
+            .iter()
+            .map(|name| name.trim_matches(['[', ']']).to_owned())
+            .collect();
         let now = current(&shown, &authority, &names)?.into();
-        let agents_seconds = i64::try_from(agents.as_secs()).unwrap_or(i64::MAX / 2).max(1);
+        let agents_seconds = i64::try_from(agents.as_secs())
+            .unwrap_or(i64::MAX / 2)
+            .max(1);
         Ok(ServerTls {
             shown,
             names,
@@ -132,13 +139,19 @@ impl ServerTls {
 
     /// Identifies the server for enrolling agents; `None` if its certificate is the operator's.
     pub fn pin(&self) -> Option<AuthorityPin> {
-        let own = matches!(self.shown, ServerCertificate::Own).then(|| self.authority.certificate_pem());
+        let own =
+            matches!(self.shown, ServerCertificate::Own).then(|| self.authority.certificate_pem());
         own.and_then(|pem| AuthorityPin::of_pem(pem).ok())
     }
 
     /// Acceptor for the next connection.
     pub fn acceptor(&self) -> TlsAcceptor {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner).config.clone().into()
+        self.now
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .config
+            .clone()
+            .into()
     }
 
     /// Loads the current certificate; keeps the previous one on failure.
@@ -160,7 +173,11 @@ impl ServerTls {
 
     /// Replaces certificates when due, when their files have changed, and when `asked` changes; runs until the service
     /// ends.
-    pub async fn keep(self: Arc<Self>, mut asked: watch::Receiver<u64>, mut ending: watch::Receiver<bool>) {
+    pub async fn keep(
+        self: Arc<Self>,
+        mut asked: watch::Receiver<u64>,
+        mut ending: watch::Receiver<bool>,
+    ) {
         loop {
             let is_asked = tokio::select! {
                 changed = asked.changed() => changed.is_ok(),
@@ -184,9 +201,16 @@ fn seconds() -> i64 {
 
 /// State of the files, to detect changes: times, sizes, inodes.
 fn state(shown: &ServerCertificate) -> Vec<(i64, i64, u64, u64)> {
-    let ServerCertificate::Files { chain, key } = shown else { return Vec::new() };
-    let of = |path| fs::metadata(path).map(|file| (file.mtime(), file.mtime_nsec(), file.size(), file.ino()));
-    [chain, key].into_iter().filter_map(|path| of(path).ok()).collect()
+    let ServerCertificate::Files { chain, key } = shown else {
+        return Vec::new();
+    };
+    let of = |path| {
+        fs::metadata(path).map(|file| (file.mtime(), file.mtime_nsec(), file.size(), file.ino()))
+    };
+    [chain, key]
+        .into_iter()
+        .filter_map(|path| of(path).ok())
+        .collect()
 }
 
 fn current(
@@ -205,15 +229,28 @@ fn current(
         }
         ServerCertificate::Own => {
             let lifetime = CertificateLifetime::lasting(seconds(), OWN_SECONDS);
-            let made = authority.make_server(names, lifetime).and_then(|(own, key)| {
-                server_config(&format!("{own}{}", authority.certificate_pem()), &key, clients)
-            });
-            (made.map_err(|why| format!("cannot make the server's certificate: {why}"))?, lifetime.renew_at())
+            let made = authority
+                .make_server(names, lifetime)
+                .and_then(|(own, key)| {
+                    server_config(
+                        &format!("{own}{}", authority.certificate_pem()),
+                        &key,
+                        clients,
+                    )
+                });
+            (
+                made.map_err(|why| format!("cannot make the server's certificate: {why}"))?,
+                lifetime.renew_at(),
+            )
         }
     };
     let mut config = config;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(CurrentCertificate { config: config.into(), state, replace_at })
+    Ok(CurrentCertificate {
+        config: config.into(),
+        state,
+        replace_at,
+    })
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -224,7 +261,8 @@ fn read(path: &Path) -> Result<String, String> {
 fn authority(folder: &Path) -> Result<CertificateAuthority, String> {
     let own = folder.join(FOLDER);
     if !own.exists() {
-        make(folder, &own).map_err(|why| format!("cannot make an authority in {}: {why}", own.display()))?;
+        make(folder, &own)
+            .map_err(|why| format!("cannot make an authority in {}: {why}", own.display()))?;
     }
     let [certificate, key] = FILES.map(|name| own.join(name));
     CertificateAuthority::load(&read(&certificate)?, &read(&key)?)
@@ -236,15 +274,24 @@ fn make(folder: &Path, own: &Path) -> io::Result<()> {
     let mut id = [0; 8];
     getrandom::fill(&mut id).map_err(io::Error::other)?;
     let id = u64::from_le_bytes(id);
-    let private = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let private = |path: &Path| {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+    };
     private(folder)?;
     let new = folder.join(format!("{FOLDER}.{id:016x}"));
     private(&new)?;
     let lifetime = CertificateLifetime::lasting(seconds(), AUTHORITY_SECONDS);
-    let (authority, key) =
-        CertificateAuthority::create(&format!("netalytics {id:016x}"), lifetime).map_err(io::Error::other)?;
+    let (authority, key) = CertificateAuthority::create(&format!("netalytics {id:016x}"), lifetime)
+        .map_err(io::Error::other)?;
     for (name, text) in FILES.iter().zip([authority.certificate_pem(), &key]) {
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(new.join(name))?;
+        let mut file = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(new.join(name))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
     }
@@ -266,9 +313,16 @@ mod tests {
         let first = authority_pem(&data).expect("it is made");
         assert_eq!(authority_pem(&data).expect("it is there"), first);
         let mode = |name: &str| fs::metadata(data.join(name)).expect("it is there").mode() & 0o777;
-        assert_eq!(["tls", "tls/ca.pem", "tls/ca.key"].map(mode), [0o700, 0o600, 0o600]);
+        assert_eq!(
+            ["tls", "tls/ca.pem", "tls/ca.key"].map(mode),
+            [0o700, 0o600, 0o600]
+        );
         fs::write(data.join("tls/ca.key"), "nonsense").expect("it is written");
-        assert!(authority_pem(&data).expect_err("no key").contains("the authority's key cannot be read"));
+        assert!(
+            authority_pem(&data)
+                .expect_err("no key")
+                .contains("the authority's key cannot be read")
+        );
     }
 
     #[test]
@@ -283,10 +337,15 @@ mod tests {
             let made = operator
                 .make_server(&names, CertificateLifetime::lasting(seconds(), 600))
                 .expect("a certificate");
-            fs::write(&chain, made.0).and_then(|()| fs::write(&key, made.1)).expect("written");
+            fs::write(&chain, made.0)
+                .and_then(|()| fs::write(&key, made.1))
+                .expect("written");
         };
         put();
-        let shown = ServerCertificate::Files { chain: chain.clone(), key: key.clone() };
+        let shown = ServerCertificate::Files {
+            chain: chain.clone(),
+            key: key.clone(),
+        };
         let open = |shown| ServerTls::open(folder.path(), shown, &[], Duration::from_secs(60));
         let tls = open(shown.clone()).expect("TLS");
         let config = |tls: &ServerTls| tls.now.lock().expect("whole").config.clone();
@@ -300,6 +359,11 @@ mod tests {
         fs::write(&chain, "nonsense").expect("written");
         tls.replace();
         assert!(Arc::ptr_eq(&second, &config(&tls)));
-        assert!(open(shown).err().expect("no certificate").contains("chain.pem"));
+        assert!(
+            open(shown)
+                .err()
+                .expect("no certificate")
+                .contains("chain.pem")
+        );
     }
 }

@@ -9,12 +9,22 @@ use crate::fleet::{TestFleet, Way};
 /// Secret of a new token.
 fn token(server: &Server, name: &str, role: &str, networks: &[&str]) -> String {
     let asked = json!({ "name": name, "role": role, "networks": networks });
-    let made = server.ask("POST", "/api/v1/tokens", Some(&asked)).of(201).json();
+    let made = server
+        .ask("POST", "/api/v1/tokens", Some(&asked))
+        .of(201)
+        .json();
     made["secret"].as_str().expect("a secret").to_owned()
 }
 
 fn start(server: &Server, token: &str, query: &str) -> u16 {
-    server.ask_as(token, "POST", "/api/v1/jobs", Some(&json!({ "query": query }))).status
+    server
+        .ask_as(
+            token,
+            "POST",
+            "/api/v1/jobs",
+            Some(&json!({ "query": query })),
+        )
+        .status
 }
 
 #[test]
@@ -22,7 +32,8 @@ fn the_first_token_is_its_owners_only_and_kept_as_a_hash() {
     use std::os::unix::fs::PermissionsExt;
     let server = Server::start(TestFleet::new(Way::Note));
     let file = server.folder.join("admin.token");
-    let mode = |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+    let mode =
+        |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(&file), 0o600);
     assert_eq!(mode(&server.folder.join("store.sqlite")), 0o600);
     for entry in std::fs::read_dir(&server.folder).expect("the folder") {
@@ -30,7 +41,11 @@ fn the_first_token_is_its_owners_only_and_kept_as_a_hash() {
         if path.is_file() && path != file {
             let bytes = std::fs::read(&path).expect("bytes");
             let secret = server.token.as_bytes();
-            assert!(!bytes.windows(secret.len()).any(|window| window == secret), "{}", path.display());
+            assert!(
+                !bytes.windows(secret.len()).any(|window| window == secret),
+                "{}",
+                path.display()
+            );
         }
     }
 }
@@ -43,8 +58,9 @@ fn roles_allow_what_they_say() {
     const ADMIN: u8 = 3;
     let server = Server::start(TestFleet::new(Way::Note));
     let job = server.job("PARSE http PROCESS (rate)");
-    let secrets: Vec<_> =
-        ["view", "run", "raw", "admin"].map(|role| token(&server, &format!("a-{role}"), role, &[])).into();
+    let secrets: Vec<_> = ["view", "run", "raw", "admin"]
+        .map(|role| token(&server, &format!("a-{role}"), role, &[]))
+        .into();
     let rate = json!({ "query": "PARSE http PROCESS (rate)" });
     let tuples = json!({ "query": "PARSE http" });
     let unfolded = json!({ "query": "PARSE http PROCESS (rate)", "redact": false });
@@ -69,7 +85,11 @@ fn roles_allow_what_they_say() {
             let status = server.ask_as(secret, method, path, body).status;
             assert_eq!(status, expected, "{method} {path} with role {role}");
         }
-        assert_eq!(server.ask_with(method, path, &[], body).status, 401, "{method} {path} without a token");
+        assert_eq!(
+            server.ask_with(method, path, &[], body).status,
+            401,
+            "{method} {path} without a token"
+        );
         assert_eq!(
             server.ask_as("nl_wrong", method, path, body).status,
             401,
@@ -82,13 +102,25 @@ fn roles_allow_what_they_say() {
 fn rows_that_are_not_folded_are_for_raw() {
     let server = Server::start(TestFleet::shop());
     let asked = json!({ "query": "PARSE http PROCESS (diff-group: group=url)", "redact": false });
-    let job = server.ask("POST", "/api/v1/jobs", Some(&asked)).of(201).json()["id"].clone();
+    let job = server
+        .ask("POST", "/api/v1/jobs", Some(&asked))
+        .of(201)
+        .json()["id"]
+        .clone();
     let job = job.as_str().expect("id");
     server.ended(job);
-    let (view, raw) = (token(&server, "v", "view", &[]), token(&server, "r", "raw", &[]));
+    let (view, raw) = (
+        token(&server, "v", "view", &[]),
+        token(&server, "r", "raw", &[]),
+    );
     let rows = format!("/api/v1/jobs/{job}/rows");
     assert_eq!(server.ask_as(&view, "GET", &rows, None).status, 403);
-    assert_eq!(server.ask_as(&view, "GET", &format!("/api/v1/stream?jobs={job}"), None).status, 403);
+    assert_eq!(
+        server
+            .ask_as(&view, "GET", &format!("/api/v1/stream?jobs={job}"), None)
+            .status,
+        403
+    );
     assert_eq!(server.ask_as(&raw, "GET", &rows, None).status, 200);
 }
 
@@ -108,23 +140,59 @@ fn a_scoped_token_keeps_to_its_networks() {
     ] {
         assert_eq!(start(&server, &scoped, query), status, "{query}");
     }
-    let listed = server.ask_as(&scoped, "GET", "/api/v1/jobs", None).of(200).json();
+    let listed = server
+        .ask_as(&scoped, "GET", "/api/v1/jobs", None)
+        .of(200)
+        .json();
     assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(2));
-    for path in [format!("/api/v1/jobs/{foreign}"), format!("/api/v1/jobs/{foreign}/rows")] {
-        assert_eq!(server.ask_as(&scoped, "GET", &path, None).status, 404, "{path}");
+    for path in [
+        format!("/api/v1/jobs/{foreign}"),
+        format!("/api/v1/jobs/{foreign}/rows"),
+    ] {
+        assert_eq!(
+            server.ask_as(&scoped, "GET", &path, None).status,
+            404,
+            "{path}"
+        );
     }
-    assert_eq!(server.ask_as(&scoped, "DELETE", &format!("/api/v1/jobs/{foreign}"), None).status, 404);
-    assert_eq!(server.ask_as(&scoped, "GET", &format!("/api/v1/stream?jobs={foreign}"), None).status, 404);
+    assert_eq!(
+        server
+            .ask_as(&scoped, "DELETE", &format!("/api/v1/jobs/{foreign}"), None)
+            .status,
+        404
+    );
+    assert_eq!(
+        server
+            .ask_as(
+                &scoped,
+                "GET",
+                &format!("/api/v1/stream?jobs={foreign}"),
+                None
+            )
+            .status,
+        404
+    );
     let wider = json!({ "name": "wider", "role": "admin" });
-    assert_eq!(server.ask_as(&scoped, "POST", "/api/v1/tokens", Some(&wider)).status, 403);
+    assert_eq!(
+        server
+            .ask_as(&scoped, "POST", "/api/v1/tokens", Some(&wider))
+            .status,
+        403
+    );
 }
 
 #[test]
 fn a_job_is_stopped_by_its_owner_or_an_admin() {
     let server = Server::start(TestFleet::new(Way::Note));
-    let (a, b) = (token(&server, "a", "run", &[]), token(&server, "b", "run", &[]));
+    let (a, b) = (
+        token(&server, "a", "run", &[]),
+        token(&server, "b", "run", &[]),
+    );
     let asked = json!({ "query": "PARSE http PROCESS (rate)" });
-    let job = server.ask_as(&a, "POST", "/api/v1/jobs", Some(&asked)).of(201).json();
+    let job = server
+        .ask_as(&a, "POST", "/api/v1/jobs", Some(&asked))
+        .of(201)
+        .json();
     assert_eq!(job["owner"], "a");
     let path = format!("/api/v1/jobs/{}", job["id"].as_str().expect("id"));
     assert_eq!(server.ask_as(&b, "DELETE", &path, None).status, 403);
@@ -135,36 +203,87 @@ fn a_job_is_stopped_by_its_owner_or_an_admin() {
 fn a_revoked_token_is_over_and_its_sessions_too() {
     let server = Server::start(TestFleet::new(Way::Note));
     let secret = token(&server, "gone", "view", &[]);
-    let login = server.ask_with("POST", "/api/v1/login", &[], Some(&json!({ "token": secret }))).of(200);
+    let login = server
+        .ask_with(
+            "POST",
+            "/api/v1/login",
+            &[],
+            Some(&json!({ "token": secret })),
+        )
+        .of(200);
     let cookie = login.header("set-cookie").expect("a cookie").to_owned();
-    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"),
+        "{cookie}"
+    );
     assert!(!cookie.contains(&secret), "a cookie is no token");
     let cookie = cookie.split(';').next().expect("a pair").to_owned();
-    let by_cookie = || server.ask_with("GET", "/api/v1/jobs", &[("cookie", &cookie)], None).status;
+    let by_cookie = || {
+        server
+            .ask_with("GET", "/api/v1/jobs", &[("cookie", &cookie)], None)
+            .status
+    };
     assert_eq!(by_cookie(), 200);
     let tokens = server.get("/api/v1/tokens").of(200).json();
     let find = |name: &str| -> i64 {
         let all = tokens["tokens"].as_array().expect("tokens");
-        all.iter().find(|token| token["name"] == name).and_then(|token| token["id"].as_i64()).expect("an id")
+        all.iter()
+            .find(|token| token["name"] == name)
+            .and_then(|token| token["id"].as_i64())
+            .expect("an id")
     };
     assert!(!tokens.to_string().contains(&secret));
-    server.ask("DELETE", &format!("/api/v1/tokens/{}", find("gone")), None).of(204);
-    assert_eq!((by_cookie(), server.ask_as(&secret, "GET", "/api/v1/jobs", None).status), (401, 401));
-    server.ask("DELETE", &format!("/api/v1/tokens/{}", find("admin")), None).of(409);
+    server
+        .ask("DELETE", &format!("/api/v1/tokens/{}", find("gone")), None)
+        .of(204);
+    assert_eq!(
+        (
+            by_cookie(),
+            server.ask_as(&secret, "GET", "/api/v1/jobs", None).status
+        ),
+        (401, 401)
+    );
+    server
+        .ask("DELETE", &format!("/api/v1/tokens/{}", find("admin")), None)
+        .of(409);
     server.ask("DELETE", "/api/v1/tokens/999", None).of(404);
 }
 
 #[test]
 fn a_session_ends() {
     let server = Server::start(TestFleet::new(Way::Note));
-    let login = server.ask_with("POST", "/api/v1/login", &[], Some(&json!({ "token": server.token })));
+    let login = server.ask_with(
+        "POST",
+        "/api/v1/login",
+        &[],
+        Some(&json!({ "token": server.token })),
+    );
     let login = login.of(200);
-    let cookie = login.header("set-cookie").and_then(|c| c.split(';').next()).expect("a cookie").to_owned();
+    let cookie = login
+        .header("set-cookie")
+        .and_then(|c| c.split(';').next())
+        .expect("a cookie")
+        .to_owned();
     let with = [("cookie", cookie.as_str())];
-    assert!(server.ask_with("GET", "/", &with, None).of(200).text().contains("log out"));
-    server.ask_with("DELETE", "/api/v1/login", &with, None).of(204);
+    assert!(
+        server
+            .ask_with("GET", "/", &with, None)
+            .of(200)
+            .text()
+            .contains("log out")
+    );
+    server
+        .ask_with("DELETE", "/api/v1/login", &with, None)
+        .of(204);
     server.ask_with("GET", "/api/v1/jobs", &with, None).of(401);
-    server.ask_with("POST", "/api/v1/login", &[], Some(&json!({ "token": "nl_no" }))).of(401);
+    server
+        .ask_with(
+            "POST",
+            "/api/v1/login",
+            &[],
+            Some(&json!({ "token": "nl_no" })),
+        )
+        .of(401);
 }
 
 #[test]
@@ -178,11 +297,21 @@ fn what_was_done_is_noted() {
         .as_array()
         .expect("entries")
         .iter()
-        .map(|e| (e["who"].as_str().expect("who"), e["act"].as_str().expect("act"), e["outcome"] == "done"))
+        .map(|e| {
+            (
+                e["who"].as_str().expect("who"),
+                e["act"].as_str().expect("act"),
+                e["outcome"] == "done",
+            )
+        })
         .collect();
     assert_eq!(
         entries,
-        [("ops", "job.start", true), ("ops", "job.start", false), ("admin", "token.create", true)]
+        [
+            ("ops", "job.start", true),
+            ("ops", "job.start", false),
+            ("admin", "token.create", true)
+        ]
     );
     assert!(!log.to_string().contains(&secret));
 }
@@ -215,7 +344,10 @@ fn the_name_in_an_absolute_target_has_to_be_ours() {
     use std::io::{Read, Write};
     let server = Server::start(TestFleet::new(Way::Note));
     let own = format!("localhost:{}", server.address.port());
-    for (name, expected) in [(own.as_str(), "HTTP/1.1 200"), ("evil.example", "HTTP/1.1 421")] {
+    for (name, expected) in [
+        (own.as_str(), "HTTP/1.1 200"),
+        ("evil.example", "HTTP/1.1 421"),
+    ] {
         let mut stream = std::net::TcpStream::connect(server.address).expect("it listens");
         write!(
             stream,
@@ -235,7 +367,9 @@ fn a_tokens_name_is_no_place_in_a_path() {
     let server = Server::start(TestFleet::new(Way::Note));
     for (name, status) in [(".", 400), ("..", 400), ("...", 201), (".a", 201)] {
         let asked = json!({ "name": name, "role": "view" });
-        server.ask("POST", "/api/v1/tokens", Some(&asked)).of(status);
+        server
+            .ask("POST", "/api/v1/tokens", Some(&asked))
+            .of(status);
     }
 }
 
@@ -248,29 +382,56 @@ fn the_page_has_no_script_and_shows_text_as_text() {
     assert!(stranger.text().contains("type=password") && !stranger.text().contains("PARSE"));
     let page = server.get("/").of(200);
     let policy = page.header("content-security-policy").expect("a policy");
-    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'") && !policy.contains("unsafe"),
+        "{policy}"
+    );
     let text = page.text();
     assert!(
-        text.contains("&lt;script&gt;x&lt;/script&gt;") && !text.contains("<script") && !text.contains("<b>")
+        text.contains("&lt;script&gt;x&lt;/script&gt;")
+            && !text.contains("<script")
+            && !text.contains("<b>")
     );
     assert!(!text.contains('\u{202e}'));
 }
 
 #[test]
 fn who_asks_too_fast_or_guesses_has_to_wait() {
-    let limits = ServiceLimits { requests_per_second: 3, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        requests_per_second: 3,
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let other = token(&server, "other", "view", &[]);
     let answers: Vec<_> = (0..60).map(|_| server.get("/api/v1/jobs").status).collect();
-    assert!(answers.contains(&200) && answers.contains(&429), "{answers:?}");
-    let guesses: Vec<_> =
-        (0..40).map(|_| server.ask_as("nl_guess", "GET", "/api/v1/jobs", None).status).collect();
+    assert!(
+        answers.contains(&200) && answers.contains(&429),
+        "{answers:?}"
+    );
+    let guesses: Vec<_> = (0..40)
+        .map(|_| {
+            server
+                .ask_as("nl_guess", "GET", "/api/v1/jobs", None)
+                .status
+        })
+        .collect();
     assert!(guesses[0] == 401 && guesses.contains(&429), "{guesses:?}");
     // Valid tokens of the same address are accepted meanwhile.
-    assert_eq!(server.ask_as("nl_guess", "GET", "/api/v1/jobs", None).status, 429);
-    assert_eq!(server.ask_as(&other, "GET", "/api/v1/jobs", None).status, 200);
     assert_eq!(
-        server.ask_with("GET", "/api/v1/health", &[], None).of(200).json()["status"],
+        server
+            .ask_as("nl_guess", "GET", "/api/v1/jobs", None)
+            .status,
+        429
+    );
+    assert_eq!(
+        server.ask_as(&other, "GET", "/api/v1/jobs", None).status,
+        200
+    );
+    assert_eq!(
+        server
+            .ask_with("GET", "/api/v1/health", &[], None)
+            .of(200)
+            .json()["status"],
         Value::from("ok")
     );
 }

@@ -15,11 +15,16 @@ use crate::history::{begin, counts, fill, publish, window};
 /// All files in a folder: relative path and content.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     fn add(folder: &Path, within: &Path, all: &mut BTreeMap<PathBuf, Vec<u8>>) {
-        for entry in fs::read_dir(folder.join(within)).expect("a folder").flatten() {
+        for entry in fs::read_dir(folder.join(within))
+            .expect("a folder")
+            .flatten()
+        {
             let path = within.join(entry.file_name());
             match folder.join(&path).is_dir() {
                 true => add(folder, &path, all),
-                false => drop(all.insert(path.clone(), fs::read(folder.join(&path)).expect("a file"))),
+                false => {
+                    drop(all.insert(path.clone(), fs::read(folder.join(&path)).expect("a file")))
+                }
             }
         }
     }
@@ -34,8 +39,13 @@ fn over(folder: &Path) -> Server {
 
 #[test]
 fn every_row_is_in_a_backup_once_while_rows_move_and_go() {
-    let limits =
-        ServiceLimits { retention: RowRetention { age_ns: 0, bytes: 60_000 }, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        retention: RowRetention {
+            age_ns: 0,
+            bytes: 60_000,
+        },
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let own = tempfile::tempdir().expect("a folder");
@@ -62,16 +72,33 @@ fn every_row_is_in_a_backup_once_while_rows_move_and_go() {
         server::restore(&own.path().join(format!("backup-{n}")), &data).expect("restored");
         let restored = over(&data);
         let found = counts(&restored, job);
-        let result =
-            restored.get(&format!("/api/v1/jobs/{job}/results")).of(200).json()["results"][0].clone();
-        let number =
-            |name: &str| result[name].as_str().and_then(|n| n.parse::<u64>().ok()).expect("a number");
+        let result = restored
+            .get(&format!("/api/v1/jobs/{job}/results"))
+            .of(200)
+            .json()["results"][0]
+            .clone();
+        let number = |name: &str| {
+            result[name]
+                .as_str()
+                .and_then(|n| n.parse::<u64>().ok())
+                .expect("a number")
+        };
         // Counts equal row numbers: existing rows start after those removed by retention, and end with the last.
-        assert_eq!(found, (number("dropped")..number("total")).collect::<Vec<_>>(), "backup {n}");
+        assert_eq!(
+            found,
+            (number("dropped")..number("total")).collect::<Vec<_>>(),
+            "backup {n}"
+        );
         (longest, dropped) = (longest.max(found.len()), dropped.max(number("dropped")));
-        assert_eq!(restored.get("/api/v1/counters").of(200).json()["segments_damaged"], 0);
+        assert_eq!(
+            restored.get("/api/v1/counters").of(200).json()["segments_damaged"],
+            0
+        );
     }
-    assert!(longest > 16_384 && dropped > 0, "{longest} rows, {dropped} dropped");
+    assert!(
+        longest > 16_384 && dropped > 0,
+        "{longest} rows, {dropped} dropped"
+    );
 }
 
 /// A server's directory with every kind of data, and a backup of it.
@@ -79,10 +106,18 @@ fn backed_up(own: &Path) -> (Server, PathBuf, server::JobId) {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     fill(&server, job, 40, 500);
-    publish(&server, job, &window(9000, &[("/a", 20_000)]), WindowState::Closed);
-    for (name, text) in
-        [("tls/ca.pem", "ca"), ("tls/ca.key", "key"), ("uploads/0123", "packets"), ("switches.number", "7")]
-    {
+    publish(
+        &server,
+        job,
+        &window(9000, &[("/a", 20_000)]),
+        WindowState::Closed,
+    );
+    for (name, text) in [
+        ("tls/ca.pem", "ca"),
+        ("tls/ca.key", "key"),
+        ("uploads/0123", "packets"),
+        ("switches.number", "7"),
+    ] {
         let path = server.folder.join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(&path, text).expect("written");
@@ -108,8 +143,17 @@ fn all_of_a_data_directory_comes_back_and_is_its_owners_only() {
         paths.extend(["", "tls", "history", "uploads"].map(PathBuf::from));
         for path in paths {
             let path = folder.join(path);
-            let mode = fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
-            assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+            let mode = fs::metadata(&path)
+                .expect("it is there")
+                .permissions()
+                .mode()
+                & 0o777;
+            assert_eq!(
+                mode,
+                if path.is_dir() { 0o700 } else { 0o600 },
+                "{}",
+                path.display()
+            );
         }
     }
     server.end();
@@ -117,9 +161,15 @@ fn all_of_a_data_directory_comes_back_and_is_its_owners_only() {
     let is_same = |path: &&PathBuf| before.get(*path) == after.get(*path);
     // The log of an open store is not a separate file.
     let is_log = |path: &&PathBuf| path.to_string_lossy().starts_with("store.sqlite-");
-    let differ: Vec<&PathBuf> = before.keys().filter(|path| !is_same(path) && !is_log(path)).collect();
+    let differ: Vec<&PathBuf> = before
+        .keys()
+        .filter(|path| !is_same(path) && !is_log(path))
+        .collect();
     assert_eq!(
-        differ.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
+        differ
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect::<Vec<_>>(),
         ["reserve", "store.sqlite", "uploads/4567.part"]
     );
     let restored = over(&data);
@@ -142,14 +192,20 @@ fn a_backup_that_is_not_as_it_was_is_refused_with_the_file() {
             flipped[bytes.len() / 2] ^= 1;
             flipped
         };
-        for damaged in [None, Some(bytes[..bytes.len() / 2].to_vec()), Some(flipped())] {
+        for damaged in [
+            None,
+            Some(bytes[..bytes.len() / 2].to_vec()),
+            Some(flipped()),
+        ] {
             match &damaged {
                 None => fs::remove_file(&path).expect("removed"),
                 Some(damaged) => fs::write(&path, damaged).expect("written"),
             }
             match server::restore(&backup, &data) {
                 // A flipped bit in the manifest may be in the version or the time.
-                Ok(_) if name == Path::new("manifest.json") => fs::remove_dir_all(&data).expect("removed"),
+                Ok(_) if name == Path::new("manifest.json") => {
+                    fs::remove_dir_all(&data).expect("removed")
+                }
                 Ok(_) => panic!("{} is damaged: {damaged:?}", name.display()),
                 Err(why) => {
                     let is_of_manifest = name == Path::new("manifest.json");
@@ -170,7 +226,10 @@ fn a_backup_that_is_not_as_it_was_is_refused_with_the_file() {
         changed["files"][name] = json!({ "bytes": 0, "sha256": "" });
         fs::write(backup.join("manifest.json"), changed.to_string()).expect("written");
         let why = server::restore(&backup, &data).expect_err("it leads elsewhere");
-        assert!(why.contains("manifest.json") && why.contains("is not a file of a backup"), "{why}");
+        assert!(
+            why.contains("manifest.json") && why.contains("is not a file of a backup"),
+            "{why}"
+        );
     }
 }
 
@@ -188,19 +247,27 @@ fn where_a_backup_does_not_go() {
     );
     let restore = |from: &Path, to: &Path| error(server::restore(from, to).map(drop));
     let said = restore(&backup, &server.folder);
-    assert!(said.contains("a netalytics serve uses the data directory"), "{said}");
+    assert!(
+        said.contains("a netalytics serve uses the data directory"),
+        "{said}"
+    );
     let full = own.path().join("full");
     fs::create_dir(&full).expect("made");
     fs::write(full.join("file"), "").expect("written");
     assert!(restore(&backup, &full).contains("is not empty"));
     assert!(full.join("file").exists());
     let data = own.path().join("data");
-    assert!(restore(&backup.join("store.sqlite"), &data).contains("is a file, as earlier versions wrote it"));
+    assert!(
+        restore(&backup.join("store.sqlite"), &data)
+            .contains("is a file, as earlier versions wrote it")
+    );
     assert!(restore(own.path(), &data).contains("is not a backup: manifest.json"));
     // A killed restore.
     fs::create_dir(&data).expect("made");
     fs::write(data.join("restoring"), "").expect("written");
-    let said = DataDirectory::open(&data, ServiceLimits::default()).err().expect("refused");
+    let said = DataDirectory::open(&data, ServiceLimits::default())
+        .err()
+        .expect("refused");
     assert!(said.contains("was interrupted"), "{said}");
 }
 
@@ -214,8 +281,17 @@ fn a_history_that_lacks_a_file_is_backed_up_and_that_is_told() {
     let found = server::backup(&server.folder, &backup).expect("a backup");
     assert_eq!(found.missing, [segment.as_str()]);
     let data = own.path().join("data");
-    assert_eq!(server::restore(&backup, &data).expect("restored").missing, [segment.as_str()]);
-    let said = over(&data).get(&format!("/api/v1/jobs/{job}/rows")).of(500).json();
+    assert_eq!(
+        server::restore(&backup, &data).expect("restored").missing,
+        [segment.as_str()]
+    );
+    let said = over(&data)
+        .get(&format!("/api/v1/jobs/{job}/rows"))
+        .of(500)
+        .json();
     assert_eq!(said["code"], "damaged");
-    assert!(said["message"].as_str().expect("words").contains(&segment), "{said}");
+    assert!(
+        said["message"].as_str().expect("words").contains(&segment),
+        "{said}"
+    );
 }

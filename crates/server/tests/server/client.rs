@@ -37,7 +37,8 @@ pub struct Answer {
 
 impl Answer {
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
     pub fn text(&self) -> String {
@@ -45,7 +46,10 @@ impl Answer {
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The response; panics for another status.
@@ -71,7 +75,13 @@ impl Server {
     /// Starts with receivers of alerts, as in `serve --receiver`.
     pub fn telling(fleet: Arc<TestFleet>, limits: ServiceLimits, receivers: &[&str]) -> Server {
         let own = tempfile::tempdir().expect("a folder");
-        let mut server = Server::over_with(own.path(), fleet, limits, receivers, NamedOutlets::default());
+        let mut server = Server::over_with(
+            own.path(),
+            fleet,
+            limits,
+            receivers,
+            NamedOutlets::default(),
+        );
         server._own = Some(own);
         server
     }
@@ -91,13 +101,17 @@ impl Server {
     ) -> Server {
         let mut opened = DataDirectory::open(folder, limits).expect("the data directory opens");
         opened.outlets = outlets;
-        let receivers = receivers.iter().map(|text| server::AlertReceiver::read(text).expect("a receiver"));
+        let receivers = receivers
+            .iter()
+            .map(|text| server::AlertReceiver::read(text).expect("a receiver"));
         opened.set_receivers(receivers.collect());
         fleet.attach(&opened.hub);
         let service = opened.serve(fleet.clone()).expect("the service begins");
         let runtime = Runtime::new().expect("a runtime");
         let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-        let serving = runtime.block_on(HttpServer::bind(service.clone(), loopback, &[])).expect("a port");
+        let serving = runtime
+            .block_on(HttpServer::bind(service.clone(), loopback, &[]))
+            .expect("a port");
         let address = serving.address().expect("its address");
         let (end, ending) = oneshot::channel();
         let ended = runtime.spawn(serving.until(async move {
@@ -147,7 +161,13 @@ impl Server {
         self.ask_bytes(method, path, &headers, body.unwrap_or_default().as_bytes())
     }
 
-    pub fn ask_bytes(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub fn ask_bytes(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -155,14 +175,20 @@ impl Server {
             .timeout_global(Some(PATIENCE))
             .build();
         let agent = ureq::Agent::new_with_config(config);
-        let mut request =
-            ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let mut response = agent.run(request.body(body.to_vec()).expect("a request")).expect("an answer");
+        let mut response = agent
+            .run(request.body(body.to_vec()).expect("a request"))
+            .expect("an answer");
         let headers = response.headers().iter().map(|(name, value)| {
-            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            (
+                name.as_str().to_owned(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
         });
         let status = response.status().as_u16();
         assert!(
@@ -172,13 +198,24 @@ impl Server {
         Answer {
             status,
             headers: headers.collect(),
-            body: response.body_mut().with_config().limit(1 << 30).read_to_vec().expect("a body"),
+            body: response
+                .body_mut()
+                .with_config()
+                .limit(1 << 30)
+                .read_to_vec()
+                .expect("a body"),
         }
     }
 
     /// Starts a job; returns its number.
     pub fn job(&self, query: &str) -> String {
-        let made = self.ask("POST", "/api/v1/jobs", Some(&serde_json::json!({ "query": query }))).of(201);
+        let made = self
+            .ask(
+                "POST",
+                "/api/v1/jobs",
+                Some(&serde_json::json!({ "query": query })),
+            )
+            .of(201);
         made.json()["id"].as_str().expect("a number").to_owned()
     }
 
@@ -191,7 +228,10 @@ impl Server {
                 return found;
             }
             assert!(!self.fleet.has_panicked(), "the fleet has panicked");
-            assert!(started.elapsed() < PATIENCE, "job {job} does not end: {found}");
+            assert!(
+                started.elapsed() < PATIENCE,
+                "job {job} does not end: {found}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -222,13 +262,30 @@ impl Drop for Server {
 fn is_described(method: &str, path: &str, status: u16) -> bool {
     static API: OnceLock<Value> = OnceLock::new();
     let api = API.get_or_init(|| serde_json::from_str(&server::openapi()).expect("JSON"));
-    let segments: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').collect();
+    let segments: Vec<&str> = path
+        .split('?')
+        .next()
+        .unwrap_or_default()
+        .split('/')
+        .collect();
     let is_of = |template: &str| {
         let of: Vec<&str> = template.split('/').collect();
-        of.len() == segments.len() && of.iter().zip(&segments).all(|(of, is)| of.starts_with('{') || of == is)
+        of.len() == segments.len()
+            && of
+                .iter()
+                .zip(&segments)
+                .all(|(of, is)| of.starts_with('{') || of == is)
     };
-    let item = api["paths"].as_object().expect("paths").iter().find(|(template, _)| is_of(template));
+    let item = api["paths"]
+        .as_object()
+        .expect("paths")
+        .iter()
+        .find(|(template, _)| is_of(template));
     let responses = item.and_then(|(_, item)| item.get(method.to_lowercase())?.get("responses"));
     let statuses = [status.to_string(), format!("{}XX", status / 100)];
-    responses.is_none_or(|responses| statuses.iter().any(|status| responses.get(status).is_some()))
+    responses.is_none_or(|responses| {
+        statuses
+            .iter()
+            .any(|status| responses.get(status).is_some())
+    })
 }

@@ -16,7 +16,11 @@ fn examples(text: &str) -> Vec<(String, Value)> {
     while let (Some(_), Some(block)) = (blocks.next(), blocks.next()) {
         let (kind, body) = block.split_once('\n').expect("a block has lines");
         match kind {
-            "sh" => assert_eq!(command.replace(body.to_owned()), None, "a command without an answer"),
+            "sh" => assert_eq!(
+                command.replace(body.to_owned()),
+                None,
+                "a command without an answer"
+            ),
             "json" => {
                 let command = command.take().expect("an answer stands behind its command");
                 found.push((command, serde_json::from_str(body).expect("JSON")));
@@ -32,14 +36,17 @@ fn examples(text: &str) -> Vec<(String, Value)> {
 fn is_as(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
         (Value::String(any), _) if any == "…" => true,
-        (Value::Object(expected), Value::Object(found)) => {
-            expected.iter().all(|(key, value)| found.get(key).is_some_and(|found| is_as(value, found)))
-        }
+        (Value::Object(expected), Value::Object(found)) => expected
+            .iter()
+            .all(|(key, value)| found.get(key).is_some_and(|found| is_as(value, found))),
         (Value::Array(expected), Value::Array(found)) => match expected.split_last() {
             Some((Value::String(any), first)) if any == "…" => {
                 first.len() <= found.len() && first.iter().zip(found).all(|(e, f)| is_as(e, f))
             }
-            _ => expected.len() == found.len() && expected.iter().zip(found).all(|(e, f)| is_as(e, f)),
+            _ => {
+                expected.len() == found.len()
+                    && expected.iter().zip(found).all(|(e, f)| is_as(e, f))
+            }
         },
         _ => expected == found,
     }
@@ -47,17 +54,29 @@ fn is_as(expected: &Value, found: &Value) -> bool {
 
 #[test]
 fn every_example_is_answered_so() {
-    check(TestFleet::shop(), include_str!("../../../../docs/api.md"), 14);
+    check(
+        TestFleet::shop(),
+        include_str!("../../../../docs/api.md"),
+        14,
+    );
 }
 
 #[test]
 fn alerts_are_as_their_page_says() {
-    check(TestFleet::shop(), include_str!("../../../../docs/alerts.md"), 5);
+    check(
+        TestFleet::shop(),
+        include_str!("../../../../docs/alerts.md"),
+        5,
+    );
 }
 
 #[test]
 fn actions_are_as_their_page_says() {
-    check(TestFleet::new(Way::Note), include_str!("../../../../docs/actions.md"), 4);
+    check(
+        TestFleet::new(Way::Note),
+        include_str!("../../../../docs/actions.md"),
+        4,
+    );
 }
 
 /// Runs the examples, at least `least` of them.
@@ -76,9 +95,15 @@ fn check(fleet: Arc<TestFleet>, text: &str, least: usize) {
             .expect("a shell");
         let printed = String::from_utf8_lossy(&ran.stdout);
         let found: Value = serde_json::from_str(&printed).unwrap_or_else(|error| {
-            panic!("{command}: {error}: {printed} {}", String::from_utf8_lossy(&ran.stderr))
+            panic!(
+                "{command}: {error}: {printed} {}",
+                String::from_utf8_lossy(&ran.stderr)
+            )
         });
-        assert!(is_as(&expected, &found), "{command}\nis to print\n{expected}\nand prints\n{found}");
+        assert!(
+            is_as(&expected, &found),
+            "{command}\nis to print\n{expected}\nand prints\n{found}"
+        );
         if command.contains("/api/v1/jobs\" -H") && found["id"].is_string() {
             server.ended(found["id"].as_str().expect("an id"));
         }

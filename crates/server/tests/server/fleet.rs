@@ -11,8 +11,9 @@ use monitor::job::JobConfig;
 use plan::Plan;
 use runner::QueryRun;
 use server::{
-    AgentCoverage, AgentView, Fleet, FleetOrder, FleetRefusal, JobId, JobState, NetworkHost, NetworkRule,
-    NetworkSwitch, NetworkView, ResultDelivery, ResultHub, ResultTable, StopCause, WindowState,
+    AgentCoverage, AgentView, Fleet, FleetOrder, FleetRefusal, JobId, JobState, NetworkHost,
+    NetworkRule, NetworkSwitch, NetworkView, ResultDelivery, ResultHub, ResultTable, StopCause,
+    WindowState,
 };
 use sinks::Sink;
 use stream::{ServerTap, TapSightings};
@@ -78,7 +79,9 @@ impl TestFleet {
 
 /// A file of the capture of the shop.
 pub fn shop(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../captures/shop").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../captures/shop")
+        .join(name)
 }
 
 impl Fleet for TestFleet {
@@ -98,7 +101,13 @@ impl Fleet for TestFleet {
             addresses: vec!["10.0.0.1".into()],
             addresses_shared: Vec::new(),
             packets_per_second: Some(1500),
-            jobs: self.orders.lock().expect("orders").iter().map(|order| order.id).collect(),
+            jobs: self
+                .orders
+                .lock()
+                .expect("orders")
+                .iter()
+                .map(|order| order.id)
+                .collect(),
             clock_offset_ns: Some(-1_500),
             last_seen_ns: Some(1_795_291_157_229_334_000),
         }]
@@ -131,7 +140,12 @@ impl Fleet for TestFleet {
             spare: true,
             agent: Some(name("here")),
         };
-        NetworkView { is_known: true, switches: vec![switch], hosts: vec![host], ..NetworkView::default() }
+        NetworkView {
+            is_known: true,
+            switches: vec![switch],
+            hosts: vec![host],
+            ..NetworkView::default()
+        }
     }
 
     fn start(&self, order: &FleetOrder) -> Result<(), FleetRefusal> {
@@ -150,7 +164,10 @@ impl Fleet for TestFleet {
         };
         let (hub, order) = (self.hub().clone(), order.clone());
         let stop = live::StopSignal::default();
-        self.stops.lock().expect("stops").insert(order.id, stop.clone());
+        self.stops
+            .lock()
+            .expect("stops")
+            .insert(order.id, stop.clone());
         let panicked = self.panicked.clone();
         std::thread::spawn(move || {
             let run = std::panic::AssertUnwindSafe(|| run(&hub, &order, (capture, &config), &stop));
@@ -170,10 +187,14 @@ impl Fleet for TestFleet {
 /// Measurements of the tap near the servers.
 fn server_tap(plan: &Plan, capture: &Path) -> ServerTap {
     let mut seen = TapSightings::new(1 << 20);
-    let both = planner::both_taps(plan).expect("agents can be asked").expect("it asks for both");
+    let both = planner::both_taps(plan)
+        .expect("agents can be asked")
+        .expect("it asks for both");
     let mut plan = (*both.agents).clone();
     plan.dataflow.filter = None;
-    tuples(&plan, capture, None).iter().for_each(|batch| seen.add(batch));
+    tuples(&plan, capture, None)
+        .iter()
+        .for_each(|batch| seen.add(batch));
     seen.done()
 }
 
@@ -183,21 +204,33 @@ fn run(
     (capture, config): (PathBuf, &JobConfig),
     stop: &live::StopSignal,
 ) {
-    hub.turn(order.id, JobState::Arming, None).expect("it is noted");
+    hub.turn(order.id, JobState::Arming, None)
+        .expect("it is noted");
     let input = JobInput::Shared(capture::open_until(&[capture], stop), 1);
     let mut run = QueryRun::start(&order.plan, config, input).expect("threads");
     let heads = run.heads(&order.plan);
-    let tables = run.tables(&order.plan).into_iter().zip(heads).map(|(table, head)| ResultTable {
-        processor: head.processor,
-        schema: table.schema,
-        columns: table.columns,
-        keys: head.keys,
-    });
-    hub.open(order.id, &tables.collect::<Vec<_>>()).expect("the columns are noted");
-    hub.turn(order.id, JobState::Running, None).expect("it is noted");
-    let mut sink = ToHub { hub, job: order.id, watermark_ns: 0 };
+    let tables = run
+        .tables(&order.plan)
+        .into_iter()
+        .zip(heads)
+        .map(|(table, head)| ResultTable {
+            processor: head.processor,
+            schema: table.schema,
+            columns: table.columns,
+            keys: head.keys,
+        });
+    hub.open(order.id, &tables.collect::<Vec<_>>())
+        .expect("the columns are noted");
+    hub.turn(order.id, JobState::Running, None)
+        .expect("it is noted");
+    let mut sink = ToHub {
+        hub,
+        job: order.id,
+        watermark_ns: 0,
+    };
     run.go(&mut sink, &mut ()).expect("rows are kept");
-    hub.turn(order.id, JobState::Ended("the capture's end".into()), None).expect("it is noted");
+    hub.turn(order.id, JobState::Ended("the capture's end".into()), None)
+        .expect("it is noted");
 }
 
 /// Publishes the rows of a run.

@@ -44,12 +44,18 @@ fn truth(query: &str) -> Vec<Value> {
 fn truth_of(query: &str, way: Way) -> Vec<Value> {
     let server = Server::start(TestFleet::new(way));
     let body = json!({ "query": query, "redact": false });
-    let job = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"]
+    let job = server
+        .ask("POST", "/api/v1/jobs", Some(&body))
+        .of(201)
+        .json()["id"]
         .as_str()
         .expect("an id")
         .to_owned();
     server.ended(&job);
-    let page = server.get(&format!("/api/v1/jobs/{job}/rows?limit=10000")).of(200).json();
+    let page = server
+        .get(&format!("/api/v1/jobs/{job}/rows?limit=10000"))
+        .of(200)
+        .json();
     page["rows"].as_array().expect("rows").clone()
 }
 
@@ -57,9 +63,20 @@ fn truth_of(query: &str, way: Way) -> Vec<Value> {
 fn patient() -> GatewaySettings {
     let settings = GatewaySettings::default();
     let minute_ns = 60_000_000_000;
-    let control = control::ServerSettings { absent_after_ns: minute_ns, ..settings.control };
-    let pace = control::PaceSettings { patience_ns: minute_ns, ..settings.pace };
-    GatewaySettings { control, pace, first_report_ns: minute_ns, ..settings }
+    let control = control::ServerSettings {
+        absent_after_ns: minute_ns,
+        ..settings.control
+    };
+    let pace = control::PaceSettings {
+        patience_ns: minute_ns,
+        ..settings.pace
+    };
+    GatewaySettings {
+        control,
+        pace,
+        first_report_ns: minute_ns,
+        ..settings
+    }
 }
 
 /// Agents of a server.
@@ -70,7 +87,13 @@ pub struct Crew {
     feeds: Vec<Arc<Vec<Said>>>,
 }
 
-fn ways(center: &Center, n: usize, token: &str, said: Arc<Vec<Said>>, up_to: &Arc<AtomicUsize>) -> Ways {
+fn ways(
+    center: &Center,
+    n: usize,
+    token: &str,
+    said: Arc<Vec<Said>>,
+    up_to: &Arc<AtomicUsize>,
+) -> Ways {
     Ways {
         name: format!("agent-{n}"),
         token: token.to_owned(),
@@ -88,10 +111,20 @@ fn ways(center: &Center, n: usize, token: &str, said: Arc<Vec<Said>>, up_to: &Ar
 impl Crew {
     pub fn start(center: &Center, query: &str, agents: usize, up_to: usize) -> Crew {
         let feeds = feeds(query, &shop("in.pcap"), agents as u64, STEP_NS);
-        let up_to: Vec<_> = (0..agents).map(|_| Arc::new(AtomicUsize::new(up_to))).collect();
-        let tokens: Vec<_> = (0..agents).map(|n| center.token(&format!("agent-{n}"))).collect();
-        let start = |n: usize| FakeAgent::start(ways(center, n, &tokens[n], feeds[n].clone(), &up_to[n]));
-        let crew = Crew { agents: (0..agents).map(start).collect(), up_to, tokens, feeds };
+        let up_to: Vec<_> = (0..agents)
+            .map(|_| Arc::new(AtomicUsize::new(up_to)))
+            .collect();
+        let tokens: Vec<_> = (0..agents)
+            .map(|n| center.token(&format!("agent-{n}")))
+            .collect();
+        let start =
+            |n: usize| FakeAgent::start(ways(center, n, &tokens[n], feeds[n].clone(), &up_to[n]));
+        let crew = Crew {
+            agents: (0..agents).map(start).collect(),
+            up_to,
+            tokens,
+            feeds,
+        };
         center.agents(agents);
         crew
     }
@@ -117,13 +150,18 @@ impl Crew {
     }
 
     fn say(&self, up_to: usize) {
-        self.up_to.iter().for_each(|of_agent| of_agent.store(up_to, Ordering::Relaxed));
+        self.up_to
+            .iter()
+            .for_each(|of_agent| of_agent.store(up_to, Ordering::Relaxed));
     }
 }
 
 #[track_caller]
 fn assert_rows(found: &[Value], expected: &[Value], what: &str) {
-    assert!(!expected.is_empty(), "{what}: there is something to compare with");
+    assert!(
+        !expected.is_empty(),
+        "{what}: there is something to compare with"
+    );
     for (i, (a, b)) in found.iter().zip(expected).enumerate() {
         assert_eq!(a, b, "{what}: row {i}");
     }
@@ -156,7 +194,9 @@ fn tuples_come_once_also_after_kills() {
     let crew = Crew::start(&center, TUPLES, 3, 2);
     let job = center.job(TUPLES, "one_off");
     for up_to in [4, 8, ALL] {
-        center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
+        center.until("rows", |center| {
+            (!center.rows(&job, 0).is_empty()).then_some(())
+        });
         crew.say(up_to);
         center.kill();
         center.begin();
@@ -169,7 +209,10 @@ fn tuples_come_once_also_after_kills() {
 fn rows_come_once_however_often_the_server_is_killed() {
     for query in [WINDOWS, TOTALS, SLIDING, WHOLE, PROFILE, SORTED] {
         // A small limit, so that records are often replaced by partial results.
-        let settings = GatewaySettings { frames_bytes: 1, ..patient() };
+        let settings = GatewaySettings {
+            frames_bytes: 1,
+            ..patient()
+        };
         let mut center = Center::start(settings);
         let crew = Crew::start(&center, query, 3, 1);
         let job = center.job(query, "one_off");
@@ -185,7 +228,9 @@ fn rows_come_once_however_often_the_server_is_killed() {
         center.ended(&job);
         assert_rows(&center.rows(&job, 0), &truth(query), query);
         assert!(
-            crew.agents.iter().all(|agent| agent.connections.load(Ordering::Relaxed) > 1),
+            crew.agents
+                .iter()
+                .all(|agent| agent.connections.load(Ordering::Relaxed) > 1),
             "they came again"
         );
     }
@@ -198,8 +243,12 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
     let reports = crew.feeds[0].len();
     crew.say(reports / 2);
     let job = center.job(TOTALS, "standing");
-    center.until("the job runs", |center| (center.show(&job)["state"] == "running").then_some(()));
-    center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
+    center.until("the job runs", |center| {
+        (center.show(&job)["state"] == "running").then_some(())
+    });
+    center.until("rows", |center| {
+        (!center.rows(&job, 0).is_empty()).then_some(())
+    });
     let missing = |row: &Value| row.as_array().and_then(|cells| cells.last().cloned());
     crew.agents[1].kill();
     crew.say(reports * 3 / 4);
@@ -209,9 +258,21 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
     });
     assert_eq!(missing(&rows[0]), Some(Value::Null));
     let reason = center.show(&job)["reason"].to_string();
-    assert!(reason.contains("agent agent-1 is not connected"), "{reason}");
+    assert!(
+        reason.contains("agent agent-1 is not connected"),
+        "{reason}"
+    );
     // It returns with another incarnation: data lost with the previous one remains missing, later data is complete.
-    let back = Ways { boot: 77, ..ways(&center, 1, &crew.tokens[1], crew.feeds[1].clone(), &crew.up_to[1]) };
+    let back = Ways {
+        boot: 77,
+        ..ways(
+            &center,
+            1,
+            &crew.tokens[1],
+            crew.feeds[1].clone(),
+            &crew.up_to[1],
+        )
+    };
     crew.agents[1] = FakeAgent::start(back);
     crew.say(reports * 7 / 8);
     let is_whole = |center: &Center, before: usize| {
@@ -223,7 +284,9 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
     center.kill();
     center.begin();
     crew.say(ALL);
-    center.until("it is not missed after that", |center| is_whole(center, whole));
+    center.until("it is not missed after that", |center| {
+        is_whole(center, whole)
+    });
     let (status, _) = center.ask("DELETE", &format!("/api/v1/jobs/{job}"), None);
     assert!(status < 300);
     assert_eq!(center.ended(&job)["reason"], "it was stopped");
@@ -234,23 +297,34 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
     let center = Center::start(GatewaySettings::default());
     let crew = Crew::start(&center, WINDOWS, 3, 3);
     let job = center.job(WINDOWS, "one_off");
-    center.until("it runs", |center| (center.show(&job)["state"] == "running").then_some(()));
+    center.until("it runs", |center| {
+        (center.show(&job)["state"] == "running").then_some(())
+    });
     let store = center.service.as_ref().expect("it runs").store().clone();
-    store.database.limit_pages(store.database.pages().expect("pages")).expect("a bound");
+    store
+        .database
+        .limit_pages(store.database.pages().expect("pages"))
+        .expect("a bound");
     crew.say(ALL);
     let refused = center.until("the next job is refused", |center| {
         let (status, answer) = center.submit(WINDOWS, "standing");
         (status >= 400).then_some(answer)
     });
     assert!(refused.to_string().contains("full"), "{refused}");
-    let admin = std::fs::read_to_string(center.folder.path().join("admin.token")).expect("the first token");
-    let (status, answer) = center.ask("POST", "/api/v1/login", Some(&json!({ "token": admin.trim() })));
+    let admin =
+        std::fs::read_to_string(center.folder.path().join("admin.token")).expect("the first token");
+    let (status, answer) = center.ask(
+        "POST",
+        "/api/v1/login",
+        Some(&json!({ "token": admin.trim() })),
+    );
     assert_eq!(status, 200, "people get in: {answer}");
     let reason = center.until("its reason says so, in the list, too", |center| {
         let (_, listed) = center.ask("GET", "/api/v1/jobs", None);
         let shown = center.show(&job)["reason"].clone();
         let is_same = |of: &Value| of["id"] == job.as_str() && of["reason"] == shown;
-        (shown.is_string() && listed["jobs"].as_array()?.iter().any(is_same)).then(|| shown.to_string())
+        (shown.is_string() && listed["jobs"].as_array()?.iter().any(is_same))
+            .then(|| shown.to_string())
     });
     assert!(reason.contains("the server's disk is full"), "{reason}");
     store.database.limit_pages(1 << 30).expect("no bound");
@@ -265,12 +339,22 @@ fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
     let _crew = Crew::start(&center, WINDOWS, 3, ALL);
     let job = center.job(WINDOWS, "one_off");
     center.ended(&job);
-    let told = |center: &Center| center.ask("GET", &format!("/api/v1/jobs/{job}/agents"), None).1;
+    let told = |center: &Center| {
+        center
+            .ask("GET", &format!("/api/v1/jobs/{job}/agents"), None)
+            .1
+    };
     let before = told(&center);
     let agents = before["agents"].as_array().expect("agents");
-    let packets: u64 = agents.iter().filter_map(|agent| agent["counters"]["packets"].as_u64()).sum();
+    let packets: u64 = agents
+        .iter()
+        .filter_map(|agent| agent["counters"]["packets"].as_u64())
+        .sum();
     assert!(agents.len() == 3 && packets > 0, "{before}");
-    assert!(agents.iter().all(|agent| agent["state"] == "finished"), "{before}");
+    assert!(
+        agents.iter().all(|agent| agent["state"] == "finished"),
+        "{before}"
+    );
     // A new server process has none of it in memory.
     center.kill();
     center.begin();
@@ -278,7 +362,10 @@ fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
     let store = center.service.as_ref().expect("it runs").store();
     store.jobs.forget_accounts(0).expect("forgotten");
     let id = job.parse().expect("a number");
-    assert!(store.jobs.accounts(id).expect("read").is_some(), "it ended later");
+    assert!(
+        store.jobs.accounts(id).expect("read").is_some(),
+        "it ended later"
+    );
     store.jobs.forget_accounts(i64::MAX).expect("forgotten");
     assert_eq!(store.jobs.accounts(id).expect("read"), None);
 }
@@ -287,10 +374,19 @@ fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
 fn who_has_no_agents_token_does_not_connect() {
     let center = Center::start(GatewaySettings::default());
     let (status, refused) = center.submit(WINDOWS, "one_off");
-    assert!(status >= 400 && refused.to_string().contains("no agent is connected"), "{refused}");
+    assert!(
+        status >= 400 && refused.to_string().contains("no agent is connected"),
+        "{refused}"
+    );
     for (authorization, expected) in [(None, 401), (Some("Bearer nl_1"), 401)] {
-        let url = format!("http://{}/api/v1/agent", center.address.lock().expect("an address"));
-        let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let url = format!(
+            "http://{}/api/v1/agent",
+            center.address.lock().expect("an address")
+        );
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .build()
+            .into();
         let mut request = agent.get(url);
         if let Some(authorization) = authorization {
             request = request.header("authorization", authorization);
@@ -300,9 +396,19 @@ fn who_has_no_agents_token_does_not_connect() {
     // The admin is not an agent, and an agent's token is valid for nothing else.
     assert_eq!(center.ask("GET", "/api/v1/agent", None).0, 403);
     let token = center.token("a");
-    let url = format!("http://{}/api/v1/jobs", center.address.lock().expect("an address"));
-    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    let answer = agent.get(url).header("authorization", format!("Bearer {token}")).call().expect("an answer");
+    let url = format!(
+        "http://{}/api/v1/jobs",
+        center.address.lock().expect("an address")
+    );
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let answer = agent
+        .get(url)
+        .header("authorization", format!("Bearer {token}"))
+        .call()
+        .expect("an answer");
     assert_eq!(answer.status(), 403);
 }
 
@@ -318,7 +424,12 @@ fn fifty_agents_are_no_trouble() {
         .as_array()
         .expect("agents")
         .iter()
-        .map(|agent| (agent["name"].as_str().expect("a name"), &agent["labels"]["name"]))
+        .map(|agent| {
+            (
+                agent["name"].as_str().expect("a name"),
+                &agent["labels"]["name"],
+            )
+        })
         .collect();
     assert_eq!(names.len(), 50);
     assert!(names.iter().all(|(name, label)| *label == name));
@@ -330,11 +441,16 @@ fn a_job_ends_with_the_rows_that_it_may_have() {
     let mut center = Center::start(GatewaySettings::default());
     let crew = Crew::start(&center, query, 2, 1);
     let job = center.job(query, "standing");
-    center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
+    center.until("rows", |center| {
+        (!center.rows(&job, 0).is_empty()).then_some(())
+    });
     center.kill();
     center.begin();
     crew.say(ALL);
-    assert_eq!(center.ended(&job)["reason"], "it reached its number of rows");
+    assert_eq!(
+        center.ended(&job)["reason"],
+        "it reached its number of rows"
+    );
     assert_eq!(center.rows(&job, 0).len(), 5);
 }
 
@@ -345,9 +461,15 @@ fn who_looks_on_sees_open_windows() {
     let mut crew = Crew::start(&center, query, 2, 10);
     let job = center.job(query, "standing");
     let seen = center.watch(&job, "\"rows_left_out\"");
-    assert!(seen.contains("event: window") && seen.contains("top-k"), "{seen}");
+    assert!(
+        seen.contains("event: window") && seen.contains("top-k"),
+        "{seen}"
+    );
     // Active agents that have not reached the window's end are not missing; a disconnected one is named.
-    assert!(seen.contains("\"state\":\"open\"") && !seen.contains("agent-"), "{seen}");
+    assert!(
+        seen.contains("\"state\":\"open\"") && !seen.contains("agent-"),
+        "{seen}"
+    );
     crew.kill(1);
     center.watch(&job, "\"agent-1\"]");
     drop(crew);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use server::{
-    AgentCoverage, JobId, JobState, ResultDelivery, ResultTable, RowRetention, ServiceLimits, WindowState,
+    AgentCoverage, JobId, JobState, ResultDelivery, ResultTable, RowRetention, ServiceLimits,
+    WindowState,
 };
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit};
 
@@ -18,7 +19,12 @@ const COUNT: FieldId = FieldId(3);
 /// Schema of windows with counts by a key.
 pub fn schema() -> Arc<Schema> {
     let fields = vec![
-        Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, "start"),
+        Field::new(
+            "window_start",
+            DataType::I64,
+            Unit::EpochNanoseconds,
+            "start",
+        ),
         Field::new("window_end", DataType::I64, Unit::EpochNanoseconds, "end"),
         Field::new("url", DataType::Text, Unit::None, "key"),
         Field::new("count", DataType::U64, Unit::None, "count"),
@@ -52,7 +58,10 @@ pub fn window(start: i64, rows: &[(&str, u64)]) -> Batch {
 
 /// Starts a job whose rows the test publishes.
 pub fn begin(server: &Server) -> JobId {
-    let job = server.job("PARSE http PROCESS (group-count: group=url, w=10s)").parse().expect("a number");
+    let job = server
+        .job("PARSE http PROCESS (group-count: group=url, w=10s)")
+        .parse()
+        .expect("a number");
     announce(server, job);
     job
 }
@@ -60,15 +69,31 @@ pub fn begin(server: &Server) -> JobId {
 pub fn announce(server: &Server, job: JobId) {
     let schema = schema();
     let columns = schema.ids().collect();
-    let table = ResultTable { processor: Some("group-count".into()), schema, columns, keys: 1 };
+    let table = ResultTable {
+        processor: Some("group-count".into()),
+        schema,
+        columns,
+        keys: 1,
+    };
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, JobState::Running, None).expect("noted");
+    server
+        .fleet
+        .hub()
+        .turn(job, JobState::Running, None)
+        .expect("noted");
 }
 
 pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState) {
     let coverage = AgentCoverage::default();
     let watermark_ns = 0;
-    let delivery = ResultDelivery { job, result: 0, batch, state, watermark_ns, coverage: &coverage };
+    let delivery = ResultDelivery {
+        job,
+        result: 0,
+        batch,
+        state,
+        watermark_ns,
+        coverage: &coverage,
+    };
     server.fleet.hub().publish(&delivery).expect("kept");
 }
 
@@ -76,7 +101,10 @@ pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState) {
 pub fn counts(server: &Server, job: JobId) -> Vec<u64> {
     let (mut found, mut after) = (Vec::new(), String::new());
     loop {
-        let page = server.get(&format!("/api/v1/jobs/{job}/rows?limit=3000{after}")).of(200).json();
+        let page = server
+            .get(&format!("/api/v1/jobs/{job}/rows?limit=3000{after}"))
+            .of(200)
+            .json();
         let rows = page["rows"].as_array().expect("rows");
         found.extend(rows.iter().map(|row| row[3].as_u64().expect("a count")));
         match page["next"].as_str() {
@@ -88,8 +116,12 @@ pub fn counts(server: &Server, job: JobId) -> Vec<u64> {
 
 pub fn segments(server: &Server, job: JobId) -> Vec<std::path::PathBuf> {
     let folder = server.folder.join("history").join(job.to_string());
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut all: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut all: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     all.sort();
     all
 }
@@ -98,7 +130,12 @@ pub fn segments(server: &Server, job: JobId) -> Vec<std::path::PathBuf> {
 pub fn fill(server: &Server, job: JobId, windows: u64, rows: u64) -> Vec<u64> {
     for n in 0..windows {
         let counts: Vec<_> = (0..rows).map(|row| ("/a", n * rows + row)).collect();
-        publish(server, job, &window(n as i64 * 10, &counts), WindowState::Closed);
+        publish(
+            server,
+            job,
+            &window(n as i64 * 10, &counts),
+            WindowState::Closed,
+        );
     }
     (0..windows * rows).collect()
 }
@@ -110,16 +147,29 @@ fn many_rows_become_files_and_none_is_lost_or_told_twice() {
     let all = fill(&server, job, 100, 500);
     assert!(segments(&server, job).len() >= 2);
     assert_eq!(counts(&server, job), all);
-    server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
+    server
+        .fleet
+        .hub()
+        .turn(job, JobState::Ended("done".into()), None)
+        .expect("noted");
     assert_eq!(counts(&server, job), all);
     // Files are complete data sets.
     let sets = recording::DataSet::open(&segments(&server, job));
-    assert!(sets.problems.is_empty() && sets.unfinished.is_empty(), "{:?}", sets.problems);
+    assert!(
+        sets.problems.is_empty() && sets.unfinished.is_empty(),
+        "{:?}",
+        sets.problems
+    );
     // By time: windows 20 to 29.
     let (since, until) = (200_000_000_000_i64, 300_000_000_000_i64);
     let path = format!("/api/v1/jobs/{job}/rows?since={since}&until={until}&limit=10000");
     let page = server.get(&path).of(200).json();
-    let found: Vec<_> = page["rows"].as_array().expect("rows").iter().map(|row| row[3].as_u64()).collect();
+    let found: Vec<_> = page["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| row[3].as_u64())
+        .collect();
     assert_eq!(found, (10_000..15_000).map(Some).collect::<Vec<_>>());
 }
 
@@ -132,16 +182,27 @@ fn after_a_kill_every_row_that_was_acknowledged_is_there_once() {
     // State after a kill: the current files, and an incomplete segment.
     let own = tempfile::tempdir().expect("a folder");
     copy(&server.folder, own.path());
-    let orphan = own.path().join(format!("history/{job}/0-{:012}/group-count", 19_000));
+    let orphan = own
+        .path()
+        .join(format!("history/{job}/0-{:012}/group-count", 19_000));
     std::fs::create_dir_all(&orphan).expect("made");
     std::fs::write(orphan.join("group-count-000001.parquet"), "half").expect("written");
     let _ = std::fs::remove_file(own.path().join("lock"));
-    let again = Server::over(own.path(), TestFleet::new(Way::Note), ServiceLimits::default());
+    let again = Server::over(
+        own.path(),
+        TestFleet::new(Way::Note),
+        ServiceLimits::default(),
+    );
     assert_eq!(counts(&again, job), all);
     assert!(!orphan.exists());
     // It continues.
     announce(&again, job);
-    publish(&again, job, &window(9000, &[("/a", 20_000)]), WindowState::Closed);
+    publish(
+        &again,
+        job,
+        &window(9000, &[("/a", 20_000)]),
+        WindowState::Closed,
+    );
     assert_eq!(counts(&again, job).last(), Some(&20_000));
 }
 
@@ -173,20 +234,47 @@ fn readers_see_every_row_once_while_rows_move_to_files() {
 
 #[test]
 fn what_is_too_much_or_too_old_goes_and_is_counted() {
-    for (retention, some_stay) in
-        [(RowRetention { age_ns: 0, bytes: 40_000 }, true), (RowRetention { age_ns: 1, bytes: 0 }, false)]
-    {
-        let limits = ServiceLimits { retention, ..ServiceLimits::default() };
+    for (retention, some_stay) in [
+        (
+            RowRetention {
+                age_ns: 0,
+                bytes: 40_000,
+            },
+            true,
+        ),
+        (
+            RowRetention {
+                age_ns: 1,
+                bytes: 0,
+            },
+            false,
+        ),
+    ] {
+        let limits = ServiceLimits {
+            retention,
+            ..ServiceLimits::default()
+        };
         let server = Server::with(TestFleet::new(Way::Note), limits);
         let job = begin(&server);
         let all = fill(&server, job, 200, 500);
-        server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
+        server
+            .fleet
+            .hub()
+            .turn(job, JobState::Ended("done".into()), None)
+            .expect("noted");
         server.service.as_ref().expect("the service").look_after();
         let left = counts(&server, job);
-        assert!(left.len() < all.len() && left == all[all.len() - left.len()..], "{}", left.len());
+        assert!(
+            left.len() < all.len() && left == all[all.len() - left.len()..],
+            "{}",
+            left.len()
+        );
         assert_eq!(!left.is_empty(), some_stay);
         let counters = server.get("/api/v1/counters").of(200).json();
-        assert_eq!(counters["rows_dropped"].as_u64(), Some((all.len() - left.len()) as u64));
+        assert_eq!(
+            counters["rows_dropped"].as_u64(),
+            Some((all.len() - left.len()) as u64)
+        );
         assert_eq!(segments(&server, job).is_empty(), !some_stay);
     }
 }
@@ -195,7 +283,11 @@ fn what_is_too_much_or_too_old_goes_and_is_counted() {
 fn bytes_that_are_kept_are_counted_from_the_first_row_on() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
-    let kept = || server.get("/api/v1/counters").of(200).json()["history_bytes"].as_u64().expect("a number");
+    let kept = || {
+        server.get("/api/v1/counters").of(200).json()["history_bytes"]
+            .as_u64()
+            .expect("a number")
+    };
     let before = kept();
     fill(&server, job, 1, 5);
     // Few rows stay in the store, and are in no file yet.
@@ -204,8 +296,13 @@ fn bytes_that_are_kept_are_counted_from_the_first_row_on() {
 
 #[test]
 fn what_goes_while_it_is_read_is_no_damage() {
-    let limits =
-        ServiceLimits { retention: RowRetention { age_ns: 0, bytes: 40_000 }, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        retention: RowRetention {
+            age_ns: 0,
+            bytes: 40_000,
+        },
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     std::thread::scope(|scope| {
@@ -231,7 +328,9 @@ fn rows_say_whom_they_lack() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let batch = window(0, &[("/a", 1)]);
-    let coverage = AgentCoverage { missing: vec!["web-1".into(), "web-2".into()] };
+    let coverage = AgentCoverage {
+        missing: vec!["web-1".into(), "web-2".into()],
+    };
     let delivery = ResultDelivery {
         job,
         result: 0,
@@ -241,8 +340,14 @@ fn rows_say_whom_they_lack() {
         coverage: &coverage,
     };
     server.fleet.hub().publish(&delivery).expect("kept");
-    let page = server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json();
-    assert_eq!(page["rows"][0], serde_json::json!(["0", "10000000000", "/a", 1, "web-1 web-2"]));
+    let page = server
+        .get(&format!("/api/v1/jobs/{job}/rows"))
+        .of(200)
+        .json();
+    assert_eq!(
+        page["rows"][0],
+        serde_json::json!(["0", "10000000000", "/a", 1, "web-1 web-2"])
+    );
 }
 
 #[test]
@@ -250,7 +355,12 @@ fn only_what_was_announced_is_taken() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let hub = server.fleet.hub();
-    let other = ResultTable { processor: None, schema: schema(), columns: vec![COUNT], keys: 0 };
+    let other = ResultTable {
+        processor: None,
+        schema: schema(),
+        columns: vec![COUNT],
+        keys: 0,
+    };
     assert!(hub.open(job, &[other]).is_err());
     let batch = window(0, &[("/a", 1)]);
     let coverage = AgentCoverage::default();
@@ -264,7 +374,8 @@ fn only_what_was_announced_is_taken() {
     };
     assert!(hub.publish(&delivery(job, 1)).is_err());
     assert!(hub.publish(&delivery(JobId(99), 0)).is_err());
-    hub.turn(job, JobState::Ended("done".into()), None).expect("noted");
+    hub.turn(job, JobState::Ended("done".into()), None)
+        .expect("noted");
     assert!(hub.publish(&delivery(job, 0)).is_err());
     assert_eq!(counts(&server, job), Vec::<u64>::new());
 }
@@ -274,9 +385,13 @@ pub type Damage = (&'static str, fn(&std::path::Path));
 
 /// What may happen to a file.
 pub const DAMAGES: [Damage; 6] = [
-    ("removed", |path| std::fs::remove_file(path).expect("removed")),
+    ("removed", |path| {
+        std::fs::remove_file(path).expect("removed")
+    }),
     ("emptied", |path| std::fs::write(path, "").expect("written")),
-    ("overwritten", |path| std::fs::write(path, "no Parquet file").expect("written")),
+    ("overwritten", |path| {
+        std::fs::write(path, "no Parquet file").expect("written")
+    }),
     ("cut", |path| {
         let bytes = std::fs::read(path).expect("a file");
         std::fs::write(path, &bytes[..bytes.len() / 2]).expect("written");
@@ -299,8 +414,13 @@ fn rows_of_a_damaged_file_are_an_error_that_names_it_and_no_others_are_lost() {
     let all = fill(&server, job, 100, 500);
     let of = |segment: usize| segments(&server, job).swap_remove(segment);
     let number = |path: &std::path::Path| {
-        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
-        name.split_once('-').and_then(|(_, first)| first.parse::<u64>().ok()).expect("a number")
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("a name");
+        name.split_once('-')
+            .and_then(|(_, first)| first.parse::<u64>().ok())
+            .expect("a number")
     };
     for segment in [0, 1] {
         let (folder, first) = (of(segment), number(&of(segment)));
@@ -309,23 +429,39 @@ fn rows_of_a_damaged_file_are_an_error_that_names_it_and_no_others_are_lost() {
         for (what, damage) in DAMAGES {
             damage(&file);
             let rows = |ask: &str| server.get(&format!("/api/v1/jobs/{job}/rows?limit=10000{ask}"));
-            let after = if first == 0 { String::new() } else { format!("&after={}", first - 1) };
+            let after = if first == 0 {
+                String::new()
+            } else {
+                format!("&after={}", first - 1)
+            };
             let said = rows(&after).of(500).json();
             let words = said["message"].as_str().expect("words");
-            let named =
-                format!("history/{job}/{}", folder.file_name().and_then(|n| n.to_str()).expect("a name"));
+            let named = format!(
+                "history/{job}/{}",
+                folder.file_name().and_then(|n| n.to_str()).expect("a name")
+            );
             assert_eq!(said["code"], "damaged", "{what}: {said}");
             assert!(
                 words.contains(&named) && words.contains(&format!("rows {first} to ")),
                 "{what}: {words}"
             );
-            let last: u64 = words.split(' ').nth(3).and_then(|n| n.parse().ok()).expect("the last row");
+            let last: u64 = words
+                .split(' ')
+                .nth(3)
+                .and_then(|n| n.parse().ok())
+                .expect("the last row");
             // Rows before the damage are readable, and the page ends there.
             let mut read = Vec::new();
             let mut more = first > 0;
             while more {
-                let page =
-                    rows(&read.last().map(|n| format!("&after={n}")).unwrap_or_default()).of(200).json();
+                let page = rows(
+                    &read
+                        .last()
+                        .map(|n| format!("&after={n}"))
+                        .unwrap_or_default(),
+                )
+                .of(200)
+                .json();
                 read.extend(
                     page["rows"]
                         .as_array()

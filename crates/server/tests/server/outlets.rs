@@ -143,12 +143,19 @@ fn rows_are_delivered_as_they_are_committed() {
     let told = delivered(&server, job, 3);
     assert_eq!(told["state"], "up");
     // The path may be a secret.
-    assert_eq!(told["to"], format!("webhook+http://127.0.0.1:{}", receiver.port));
+    assert_eq!(
+        told["to"],
+        format!("webhook+http://127.0.0.1:{}", receiver.port)
+    );
     assert_eq!(receiver.counts(), [1, 2, 3]);
     // Open rows are not delivered.
     publish(&server, job, &window(20, &[("/a", 9)]), WindowState::Open);
     close(&server, job, 20, &[("/a", 4)]);
-    server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
+    server
+        .fleet
+        .hub()
+        .turn(job, JobState::Ended("done".into()), None)
+        .expect("noted");
     wait_for("the end", || match outlet(&server, job) {
         told if told["state"] == "done" => Ok(()),
         told => Err(told.to_string()),
@@ -169,13 +176,19 @@ fn what_is_not_taken_is_tried_again_and_what_is_refused_is_counted() {
         told if told["retries"].as_u64().is_some_and(|n| n >= 2) => Ok(told),
         told => Err(told.to_string()),
     });
-    assert_eq!((&told["state"], &told["behind"]), (&json!("retrying"), &json!(1)));
+    assert_eq!(
+        (&told["state"], &told["behind"]),
+        (&json!("retrying"), &json!(1))
+    );
     assert_eq!(told["problem"], "the answer was 503");
     receiver.answer("200 OK");
     delivered(&server, job, 1);
     // One message, whatever the number of attempts.
     let seen = receiver.seen.lock().expect("no panic").clone();
-    assert!(seen.len() >= 3 && seen.iter().all(|id| *id == seen[0]), "{seen:?}");
+    assert!(
+        seen.len() >= 3 && seen.iter().all(|id| *id == seen[0]),
+        "{seen:?}"
+    );
     receiver.answer("400 Bad Request");
     close(&server, job, 10, &[("/a", 2), ("/b", 3)]);
     let told = wait_for("the loss", || match outlet(&server, job) {
@@ -184,16 +197,22 @@ fn what_is_not_taken_is_tried_again_and_what_is_refused_is_counted() {
     });
     assert_eq!((&told["state"], &told["behind"]), (&json!("up"), &json!(0)));
     let page = server.get("/metrics").of(200).text();
-    let lost = page
-        .lines()
-        .find(|line| line.starts_with("netalytics_outlet_lost_rows_total") && line.contains("refused"));
+    let lost = page.lines().find(|line| {
+        line.starts_with("netalytics_outlet_lost_rows_total") && line.contains("refused")
+    });
     assert!(lost.is_some_and(|line| line.ends_with(" 2")), "{page}");
 }
 
 #[test]
 fn a_server_that_begins_again_goes_on_where_it_was() {
     let (folder, receiver) = (tempfile::tempdir().expect("a folder"), Receiver::start());
-    let start = || Server::over(folder.path(), TestFleet::new(Way::Note), ServiceLimits::default());
+    let start = || {
+        Server::over(
+            folder.path(),
+            TestFleet::new(Way::Note),
+            ServiceLimits::default(),
+        )
+    };
     let mut server = start();
     let job = standing(&server, &json!({ "to": [receiver.url()] }));
     announce(&server, job);
@@ -208,7 +227,13 @@ fn a_server_that_begins_again_goes_on_where_it_was() {
     });
     close(&server, job, 20, &[("/a", 3)]);
     server.end();
-    let tried = receiver.seen.lock().expect("no panic").last().cloned().expect("a message");
+    let tried = receiver
+        .seen
+        .lock()
+        .expect("no panic")
+        .last()
+        .cloned()
+        .expect("a message");
     receiver.answer("200 OK");
     let server = start();
     announce(&server, job);
@@ -222,9 +247,15 @@ fn a_server_that_begins_again_goes_on_where_it_was() {
 
 #[test]
 fn too_many_rows_that_wait_are_given_up_oldest_first() {
-    let limits = ServiceLimits { outlet_rows_max: 3, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        outlet_rows_max: 3,
+        ..ServiceLimits::default()
+    };
     let (server, port) = (Server::with(TestFleet::new(Way::Note), limits), free_port());
-    let job = standing(&server, &json!({ "to": [format!("tcp://127.0.0.1:{port}")] }));
+    let job = standing(
+        &server,
+        &json!({ "to": [format!("tcp://127.0.0.1:{port}")] }),
+    );
     announce(&server, job);
     (0..8).for_each(|n| close(&server, job, n * 10, &[("/a", n as u64)]));
     // A row stored after the start of the listener would be delivered immediately.
@@ -238,7 +269,10 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port");
     let reader = std::thread::spawn(move || {
         let lines = BufReader::new(listener.accept().expect("a connection").0).lines();
-        lines.map_while(Result::ok).take_while(|line| !line.contains("\"count\":7")).count()
+        lines
+            .map_while(Result::ok)
+            .take_while(|line| !line.contains("\"count\":7"))
+            .count()
     });
     wait_for("the rest", || match outlet(&server, job) {
         told if told["behind"] == 0 => Ok(()),
@@ -248,7 +282,10 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
     let (delivered, lost) = (told["delivered"].as_u64(), told["lost"]["backlog"].as_u64());
     let (delivered, lost) = (delivered.expect("a number"), lost.expect("a number"));
     // Rows of the first attempts, and the last three.
-    assert!(delivered + lost == 8 && (3..8).contains(&delivered), "{told}");
+    assert!(
+        delivered + lost == 8 && (3..8).contains(&delivered),
+        "{told}"
+    );
     assert_eq!(reader.join().expect("no panic") as u64 + 1, delivered);
 }
 
@@ -257,7 +294,13 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
 fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
     for (place, (what, damage)) in DAMAGES.into_iter().enumerate() {
         let (folder, receiver) = (tempfile::tempdir().expect("a folder"), Receiver::start());
-        let start = || Server::over(folder.path(), TestFleet::new(Way::Note), ServiceLimits::default());
+        let start = || {
+            Server::over(
+                folder.path(),
+                TestFleet::new(Way::Note),
+                ServiceLimits::default(),
+            )
+        };
         receiver.answer("503 Service Unavailable");
         let mut server = start();
         let job = standing(&server, &json!({ "to": [receiver.url()] }));
@@ -271,8 +314,13 @@ fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
         server.end();
         // The first holds rows that were tried.
         let first_row = |at: usize| -> usize {
-            let name = files[at].file_name().and_then(|name| name.to_str()).expect("a name");
-            name.split_once('-').and_then(|(_, first)| first.parse().ok()).expect("a number")
+            let name = files[at]
+                .file_name()
+                .and_then(|name| name.to_str())
+                .expect("a name");
+            name.split_once('-')
+                .and_then(|(_, first)| first.parse().ok())
+                .expect("a number")
         };
         assert!(files.len() > 2, "{files:?}");
         let at = place % (files.len() - 1);
@@ -283,10 +331,21 @@ fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
         announce(&server, job);
         let (lost, left) = (gone.len() as u64, (all.len() - gone.len()) as u64);
         let told = delivered(&server, job, left);
-        assert_eq!(told["lost"], json!({ "refused": 0, "backlog": 0, "gone": lost }), "{what}: {told}");
-        let rest: Vec<u64> =
-            all.iter().enumerate().filter(|(row, _)| !gone.contains(row)).map(|(_, n)| *n).collect();
-        assert!(receiver.counts() == rest, "{what}: others were delivered, once each");
+        assert_eq!(
+            told["lost"],
+            json!({ "refused": 0, "backlog": 0, "gone": lost }),
+            "{what}: {told}"
+        );
+        let rest: Vec<u64> = all
+            .iter()
+            .enumerate()
+            .filter(|(row, _)| !gone.contains(row))
+            .map(|(_, n)| *n)
+            .collect();
+        assert!(
+            receiver.counts() == rest,
+            "{what}: others were delivered, once each"
+        );
         let damaged = server.get("/api/v1/counters").of(200).json()["segments_damaged"].as_u64();
         assert!(damaged > Some(0), "{what}");
     }
@@ -297,7 +356,16 @@ fn redis_has_what_was_published_also_after_it_was_killed() {
     testkit::require!("redis-server", "redis-cli");
     let port = free_port();
     let start = || {
-        let args = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"];
+        let args = [
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ];
         let program = TestProgram::start(Command::new("redis-server").args(args));
         wait_for("Redis", || match ask(port, &["ping"]).as_slice() {
             [pong] if pong == "PONG" => Ok(()),
@@ -307,11 +375,17 @@ fn redis_has_what_was_published_also_after_it_was_killed() {
     };
     let server = Server::start(TestFleet::new(Way::Note));
     let mut redis = start();
-    let job = standing(&server, &json!({ "to": [format!("redis://127.0.0.1:{port}/0#prefix=n")] }));
+    let job = standing(
+        &server,
+        &json!({ "to": [format!("redis://127.0.0.1:{port}/0#prefix=n")] }),
+    );
     announce(&server, job);
     close(&server, job, 0, &[("/a", 1), ("/b", 20)]);
     delivered(&server, job, 2);
-    assert_eq!(ask(port, &["zrange", "n:group-count", "0", "-1", "withscores"]), ["/a", "1", "/b", "20"]);
+    assert_eq!(
+        ask(port, &["zrange", "n:group-count", "0", "-1", "withscores"]),
+        ["/a", "1", "/b", "20"]
+    );
     redis.kill();
     close(&server, job, 10, &[("/a", 7)]);
     close(&server, job, 20, &[("/c", 8)]);
@@ -321,8 +395,14 @@ fn redis_has_what_was_published_also_after_it_was_killed() {
     });
     let _redis = start();
     delivered(&server, job, 4);
-    for (key, expected) in [("n:group-count", ["/c", "8"]), ("n:group-count:10", ["/a", "7"])] {
-        assert_eq!(ask(port, &["zrange", key, "0", "-1", "withscores"]), expected);
+    for (key, expected) in [
+        ("n:group-count", ["/c", "8"]),
+        ("n:group-count:10", ["/a", "7"]),
+    ] {
+        assert_eq!(
+            ask(port, &["zrange", key, "0", "-1", "withscores"]),
+            expected
+        );
     }
 }
 
@@ -332,47 +412,105 @@ fn ask(port: u16, words: &[&str]) -> Vec<String> {
         .args(words)
         .output()
         .expect("a client");
-    String::from_utf8_lossy(&output.stdout).lines().map(String::from).collect()
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(String::from)
+        .collect()
 }
 
 #[test]
 fn who_may_have_rows_delivered_and_where() {
     let folder = tempfile::tempdir().expect("a folder");
-    let limits = ServiceLimits { outlets_max: 2, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        outlets_max: 2,
+        ..ServiceLimits::default()
+    };
     let named = NamedOutlets::new(&["shop=redis://127.0.0.1:1/0".into()]).expect("a name");
     let server = Server::over_with(folder.path(), TestFleet::new(Way::Note), limits, &[], named);
     let token = |role: &str| {
-        let made = server.ask("POST", "/api/v1/tokens", Some(&json!({ "name": role, "role": role }))).of(201);
+        let made = server
+            .ask(
+                "POST",
+                "/api/v1/tokens",
+                Some(&json!({ "name": role, "role": role })),
+            )
+            .of(201);
         made.json()["secret"].as_str().expect("a secret").to_owned()
     };
     let (run, admin) = (token("run"), server.token.clone());
     const COUNT: &str = "PARSE http PROCESS (group-count: group=url)";
     for (who, query, to, status, part) in [
-        (&run, COUNT, "redis://127.0.0.1:1/0", 403, "only an admin may use an address"),
+        (
+            &run,
+            COUNT,
+            "redis://127.0.0.1:1/0",
+            403,
+            "only an admin may use an address",
+        ),
         (&run, COUNT, "nowhere", 400, "there are: shop"),
         (&run, COUNT, "shop", 201, ""),
-        (&admin, COUNT, "prometheus://127.0.0.1:9464", 400, "/metrics/jobs"),
-        (&admin, COUNT, "redis://me:pass@h/0", 400, "all users of this machine"),
-        (&admin, COUNT, "webhook+https://h/x#secret-file=/nowhere", 400, "cannot read /nowhere"),
-        (&admin, "PARSE http", "otlp+http://127.0.0.1:4318", 400, "single tuples are not metrics"),
+        (
+            &admin,
+            COUNT,
+            "prometheus://127.0.0.1:9464",
+            400,
+            "/metrics/jobs",
+        ),
+        (
+            &admin,
+            COUNT,
+            "redis://me:pass@h/0",
+            400,
+            "all users of this machine",
+        ),
+        (
+            &admin,
+            COUNT,
+            "webhook+https://h/x#secret-file=/nowhere",
+            400,
+            "cannot read /nowhere",
+        ),
+        (
+            &admin,
+            "PARSE http",
+            "otlp+http://127.0.0.1:4318",
+            400,
+            "single tuples are not metrics",
+        ),
         (&admin, COUNT, "tcp://127.0.0.1:1", 201, ""),
         (&admin, COUNT, "tcp://127.0.0.1:1", 429, "--outlets-max"),
     ] {
         let redact = query.contains("PROCESS");
         let asked = json!({ "query": query, "to": [to], "redact": redact });
-        let answer = server.ask_as(who, "POST", "/api/v1/jobs", Some(&asked)).of(status);
+        let answer = server
+            .ask_as(who, "POST", "/api/v1/jobs", Some(&asked))
+            .of(status);
         assert!(answer.text().contains(part), "{to}: {}", answer.text());
     }
     let jobs = server.get("/api/v1/jobs").of(200).json();
     // Outlets of ended jobs no longer count after complete delivery.
-    let last = jobs["jobs"][0]["id"].as_str().expect("a number").parse().expect("a number");
-    server.fleet.hub().turn(last, JobState::Ended("done".into()), None).expect("noted");
+    let last = jobs["jobs"][0]["id"]
+        .as_str()
+        .expect("a number")
+        .parse()
+        .expect("a number");
+    server
+        .fleet
+        .hub()
+        .turn(last, JobState::Ended("done".into()), None)
+        .expect("noted");
     let again = json!({ "query": COUNT, "to": ["tcp://127.0.0.1:1"] });
-    wait_for("room", || match server.ask("POST", "/api/v1/jobs", Some(&again)) {
-        answer if answer.status == 201 => Ok(()),
-        answer => Err(answer.text()),
+    wait_for("room", || {
+        match server.ask("POST", "/api/v1/jobs", Some(&again)) {
+            answer if answer.status == 201 => Ok(()),
+            answer => Err(answer.text()),
+        }
     });
-    let shown: Vec<&Value> =
-        jobs["jobs"].as_array().expect("jobs").iter().map(|job| &job["outlets"][0]["to"]).collect();
+    let shown: Vec<&Value> = jobs["jobs"]
+        .as_array()
+        .expect("jobs")
+        .iter()
+        .map(|job| &job["outlets"][0]["to"])
+        .collect();
     assert_eq!(shown, ["tcp://127.0.0.1:1", "shop"]);
 }

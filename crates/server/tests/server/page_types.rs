@@ -14,7 +14,11 @@ fn types(api: &Value) -> String {
     for (name, schema) in api["components"]["schemas"].as_object().expect("schemas") {
         let _ = write!(text, "\n{}", comment(schema, ""));
         let _ = match schema["properties"].as_object() {
-            Some(fields) => writeln!(text, "export interface {name} {}", object(schema, fields, "")),
+            Some(fields) => writeln!(
+                text,
+                "export interface {name} {}",
+                object(schema, fields, "")
+            ),
             None => writeln!(text, "export type {name} = {};", type_of(schema, "")),
         };
     }
@@ -23,7 +27,9 @@ fn types(api: &Value) -> String {
 
 /// Description of a schema as a doc comment.
 fn comment(schema: &Value, indent: &str) -> String {
-    let Some(text) = schema["description"].as_str() else { return String::new() };
+    let Some(text) = schema["description"].as_str() else {
+        return String::new();
+    };
     format!("{indent}/** {} */\n", text.replace('\n', " "))
 }
 
@@ -34,7 +40,12 @@ fn object(schema: &Value, fields: &Map<String, Value>, indent: &str) -> String {
     for (name, field) in fields {
         let is_required = required.is_some_and(|names| names.iter().any(|one| one == name));
         let mark = if is_required { "" } else { "?" };
-        let _ = writeln!(text, "{}{inner}{name}{mark}: {};", comment(field, &inner), type_of(field, &inner));
+        let _ = writeln!(
+            text,
+            "{}{inner}{name}{mark}: {};",
+            comment(field, &inner),
+            type_of(field, &inner)
+        );
     }
     text + indent + "}"
 }
@@ -42,10 +53,16 @@ fn object(schema: &Value, fields: &Map<String, Value>, indent: &str) -> String {
 /// A schema as a type expression.
 fn type_of(schema: &Value, indent: &str) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
-        return reference.trim_start_matches("#/components/schemas/").to_owned();
+        return reference
+            .trim_start_matches("#/components/schemas/")
+            .to_owned();
     }
     let joined = |parts: &Value, sign: &str| {
-        let parts = parts.as_array().expect("a list").iter().map(|part| type_of(part, indent));
+        let parts = parts
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|part| type_of(part, indent));
         parts.collect::<Vec<_>>().join(sign)
     };
     if schema["oneOf"].is_array() {
@@ -55,7 +72,11 @@ fn type_of(schema: &Value, indent: &str) -> String {
         return joined(&schema["allOf"], " & ");
     }
     if let Some(words) = schema["enum"].as_array() {
-        return words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
+        return words
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" | ");
     }
     match &schema["type"] {
         Value::Array(types) => {
@@ -70,7 +91,10 @@ fn type_of(schema: &Value, indent: &str) -> String {
             "null" | "string" | "boolean" => name.clone(),
             "integer" | "number" => "number".to_owned(),
             "array" => list(schema, indent),
-            "object" => match (schema["properties"].as_object(), &schema["additionalProperties"]) {
+            "object" => match (
+                schema["properties"].as_object(),
+                &schema["additionalProperties"],
+            ) {
                 (Some(fields), _) => object(schema, fields, indent),
                 (None, values) if values.is_object() => {
                     format!("Record<string, {}>", type_of(values, indent))

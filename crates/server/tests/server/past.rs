@@ -23,13 +23,18 @@ use crate::gateway::{Center, Crew};
 fn record(query: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = crate::gateway::plan_of(query);
-    let input = JobInput::Shared(capture::open_until(&[shop("in.pcap")], &StopSignal::default()), 1);
+    let input = JobInput::Shared(
+        capture::open_until(&[shop("in.pcap")], &StopSignal::default()),
+        1,
+    );
     let mut run = QueryRun::start(&plan, &JobConfig::default(), input).expect("threads");
-    let mut recorder = Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder");
+    let mut recorder =
+        Recorder::create(folder.path(), RecordingRotation::default()).expect("a folder");
     for table in run.tables(&plan) {
         recorder.add_table(table.head, &table.schema, &table.columns);
     }
-    run.go(&mut DataSetSink::new(recorder), &mut ()).expect("rows are recorded");
+    run.go(&mut DataSetSink::new(recorder), &mut ())
+        .expect("rows are recorded");
     folder
 }
 
@@ -38,9 +43,13 @@ fn local(query: &str, folder: &Path) -> Vec<String> {
     let schemas = parsers::registry::schemas();
     let checked = query::check(query, &schemas, &()).expect("a query");
     let bounds = checked.period.settle(0);
-    let options = planner::PlanOptions { bounds, ..planner::PlanOptions::default() };
+    let options = planner::PlanOptions {
+        bounds,
+        ..planner::PlanOptions::default()
+    };
     let paths = [folder.to_owned()];
-    let (plan, replaying) = replay::open(checked, &options, &paths, &mut |_| {}).expect("a recording");
+    let (plan, replaying) =
+        replay::open(checked, &options, &paths, &mut |_| {}).expect("a recording");
     let mut run = QueryRun::replay(&plan, stream::EngineConfig::default(), replaying);
     let out = Shared::default();
     let mut sink = JsonlSink::new(out.clone(), &run.heads(&plan));
@@ -75,29 +84,42 @@ fn quarters(recording: &Path) -> [String; 5] {
         i128::from(row["ts_end"].as_i64().expect("a time"))
     };
     let times: Vec<i128> = rows.iter().map(time).collect();
-    let (first, last) = (*times.iter().min().expect("rows"), *times.iter().max().expect("rows"));
-    let at = |n: i128| jiff::Timestamp::from_nanosecond(first + (last - first) * n / 4).expect("a time");
+    let (first, last) = (
+        *times.iter().min().expect("rows"),
+        *times.iter().max().expect("rows"),
+    );
+    let at =
+        |n: i128| jiff::Timestamp::from_nanosecond(first + (last - first) * n / 4).expect("a time");
     std::array::from_fn(|n| at(n as i128).to_string())
 }
 
 /// Starts a job that stores tuples.
 fn keep(server: &Server, query: &str) -> String {
     let body = json!({ "query": query, "kind": "standing", "keep": "tuples", "redact": false });
-    let made = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json();
+    let made = server
+        .ask("POST", "/api/v1/jobs", Some(&body))
+        .of(201)
+        .json();
     assert_eq!(made["keep"], "tuples");
     made["id"].as_str().expect("a number").to_owned()
 }
 
 fn ask(server: &Server, query: &str) -> Vec<String> {
     let body = json!({ "query": query });
-    let text = server.ask("POST", "/api/v1/query?format=jsonl", Some(&body)).of(200).text();
+    let text = server
+        .ask("POST", "/api/v1/query?format=jsonl", Some(&body))
+        .of(200)
+        .text();
     // No agent is missing; recordings do not have the column.
     lines(&text.replace(",\"agents_missing\":null", ""))
 }
 
 /// Rejection with this status.
 fn refused(server: &Server, query: &str, status: u16) -> Value {
-    server.ask("POST", "/api/v1/query", Some(&json!({ "query": query }))).of(status).json()
+    server
+        .ask("POST", "/api/v1/query", Some(&json!({ "query": query })))
+        .of(status)
+        .json()
 }
 
 /// Queries over periods of the shop's capture.
@@ -113,7 +135,9 @@ fn queries(times: &[String; 5]) -> Vec<String> {
         format!(
             "PARSE http SINCE '{a}' PROCESS (group-count-avg: group=lower(path) AS p) HAVING count > 1 ORDER BY count DESC, p LIMIT 3 ROWS"
         ),
-        format!("PARSE http SINCE '{b}' UNTIL '{c}' SELECT url, status, ts_end ORDER BY ts_end LIMIT 5 ROWS"),
+        format!(
+            "PARSE http SINCE '{b}' UNTIL '{c}' SELECT url, status, ts_end ORDER BY ts_end LIMIT 5 ROWS"
+        ),
         format!("PARSE http SINCE '{a}' UNTIL '{b}' PROCESS (distinct: value=url)"),
     ]
 }
@@ -149,7 +173,8 @@ fn agents_that_are_far_apart_make_no_tuple_late() {
     let times = quarters(recording.path());
     let center = Center::start(GatewaySettings::default());
     let crew = Crew::start(&center, "PARSE http", 3, 1);
-    let body = json!({ "query": "PARSE http", "kind": "standing", "keep": "tuples", "redact": false });
+    let body =
+        json!({ "query": "PARSE http", "kind": "standing", "keep": "tuples", "redact": false });
     let (status, made) = center.ask("POST", "/api/v1/jobs", Some(&body));
     assert_eq!(status, 201, "{made}");
     let job = made["id"].as_str().expect("a number");
@@ -157,16 +182,25 @@ fn agents_that_are_far_apart_make_no_tuple_late() {
     for agent in 0..3 {
         let before = center.rows(job, 0).len();
         crew.say_one(agent, usize::MAX);
-        center.until("its rows", |center| (center.rows(job, 0).len() > before).then_some(()));
+        center.until("its rows", |center| {
+            (center.rows(job, 0).len() > before).then_some(())
+        });
     }
     let all = local("PARSE http", recording.path()).len();
-    center.until("all rows", |center| (center.rows(job, 0).len() == all).then_some(()));
+    center.until("all rows", |center| {
+        (center.rows(job, 0).len() == all).then_some(())
+    });
     let mut windows = 0;
     for query in queries(&times) {
-        let (status, answer) = center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
+        let (status, answer) =
+            center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
         assert_eq!(status, 200, "{answer}");
         let rows = answer["results"][0]["rows"].as_array().expect("rows").len();
-        assert_eq!(rows, local(&query, recording.path()).len(), "{query}: {answer}");
+        assert_eq!(
+            rows,
+            local(&query, recording.path()).len(),
+            "{query}: {answer}"
+        );
         windows += usize::from(query.contains("w=100ms"));
     }
     assert!(windows > 0);
@@ -181,7 +215,11 @@ fn with_one_gone(query: &str) -> (Center, Crew) {
     assert_eq!(status, 201, "{made}");
     crew.say_half(&center, made["id"].as_str().expect("a number"));
     let all = "PARSE http SINCE '2026-01-01' PROCESS (count: w=100ms)";
-    let asked = |center: &Center| center.ask("POST", "/api/v1/query", Some(&json!({ "query": all }))).1;
+    let asked = |center: &Center| {
+        center
+            .ask("POST", "/api/v1/query", Some(&json!({ "query": all })))
+            .1
+    };
     crew.kill(1);
     crew.say_one(0, usize::MAX);
     crew.say_one(2, usize::MAX);
@@ -199,16 +237,26 @@ fn who_brought_nothing_is_named_and_leaves_totals_without_an_upper_end() {
     let query = "PARSE http SINCE '2026-01-01' PROCESS (count: w=100ms)";
     let (_, answer) = center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
     let result = &answer["results"][0];
-    let names: Vec<&str> =
-        result["columns"].as_array().expect("columns").iter().filter_map(|c| c["name"].as_str()).collect();
+    let names: Vec<&str> = result["columns"]
+        .as_array()
+        .expect("columns")
+        .iter()
+        .filter_map(|c| c["name"].as_str())
+        .collect();
     let at = |name: &str| names.iter().position(|known| *known == name).expect(name);
     let rows = result["rows"].as_array().expect("rows");
     let is_whole = |row: &&Value| row[at("agents_missing")].is_null();
     let (whole, lacking): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(is_whole);
     assert!(!whole.is_empty() && !lacking.is_empty(), "{answer}");
-    assert!(rows.first().is_some_and(|row| is_whole(&row)), "it was there at first: {answer}");
+    assert!(
+        rows.first().is_some_and(|row| is_whole(&row)),
+        "it was there at first: {answer}"
+    );
     for row in lacking {
-        assert_eq!((&row[at("agents_missing")], &row[at("count_high")]), (&json!("agent-1"), &Value::Null));
+        assert_eq!(
+            (&row[at("agents_missing")], &row[at("count_high")]),
+            (&json!("agent-1"), &Value::Null)
+        );
         assert!(row[at("count_low")].is_f64(), "{row}");
     }
 }
@@ -223,17 +271,30 @@ fn nobody_says_that_periods_differ_when_agents_were_missing() {
         let query = format!(
             "PARSE http SINCE '{since}' UNTIL '{until}' BASELINE SINCE '{from}' UNTIL '{to}' PROCESS (count)"
         );
-        let (status, answer) = center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
+        let (status, answer) =
+            center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
         assert_eq!(status, 200, "{answer}");
-        let columns = answer["results"][0]["columns"].as_array().expect("columns").clone();
-        let at = columns.iter().position(|c| c["name"] == "differs_count").expect("a verdict");
+        let columns = answer["results"][0]["columns"]
+            .as_array()
+            .expect("columns")
+            .clone();
+        let at = columns
+            .iter()
+            .position(|c| c["name"] == "differs_count")
+            .expect("a verdict");
         answer["results"][0]["rows"][0][at].clone()
     };
     // It was connected in the first quarter, and not on the day after.
     assert!(judged((&first, &a), (&first, &a)).is_boolean());
     // Nothing was stored before.
-    assert_eq!(judged((&first, &a), ("2026-11-21T22:00", &first)), Value::Null);
-    assert_eq!(judged(("2026-11-22T00:00", "2026-11-22T01:00"), (&first, &a)), Value::Null);
+    assert_eq!(
+        judged((&first, &a), ("2026-11-21T22:00", &first)),
+        Value::Null
+    );
+    assert_eq!(
+        judged(("2026-11-22T00:00", "2026-11-22T01:00"), (&first, &a)),
+        Value::Null
+    );
 }
 
 #[test]
@@ -243,8 +304,12 @@ fn two_periods_are_compared_as_each_is_answered_for_itself() {
     let server = Server::start(TestFleet::shop());
     server.ended(&keep(&server, "PARSE http"));
     let process = "PROCESS (group-count-avg: group=url_template)";
-    let compared = format!("PARSE http SINCE '{b}' UNTIL '{c}' BASELINE SINCE '{a}' UNTIL '{b}' {process}");
-    let answer = server.ask("POST", "/api/v1/query", Some(&json!({ "query": compared }))).of(200).json();
+    let compared =
+        format!("PARSE http SINCE '{b}' UNTIL '{c}' BASELINE SINCE '{a}' UNTIL '{b}' {process}");
+    let answer = server
+        .ask("POST", "/api/v1/query", Some(&json!({ "query": compared })))
+        .of(200)
+        .json();
     let names: Vec<&str> = answer["results"][0]["columns"]
         .as_array()
         .expect("columns")
@@ -254,7 +319,10 @@ fn two_periods_are_compared_as_each_is_answered_for_itself() {
     let at = |name: &str| names.iter().position(|known| *known == name).expect(name);
     let count = |column: &str, row: &Value| row[at(column)].as_u64().filter(|n| *n > 0);
     for (column, since, until) in [("count", &b, &c), ("baseline_count", &a, &b)] {
-        let plain = local(&format!("PARSE http SINCE '{since}' UNTIL '{until}' {process}"), recording.path());
+        let plain = local(
+            &format!("PARSE http SINCE '{since}' UNTIL '{until}' {process}"),
+            recording.path(),
+        );
         let mut expected: Vec<(String, u64)> = plain
             .iter()
             .map(|row| {
@@ -268,7 +336,12 @@ fn two_periods_are_compared_as_each_is_answered_for_itself() {
         let rows = answer["results"][0]["rows"].as_array().expect("rows");
         let mut found: Vec<(String, u64)> = rows
             .iter()
-            .filter_map(|row| Some((row[at("url_template")].as_str()?.to_owned(), count(column, row)?)))
+            .filter_map(|row| {
+                Some((
+                    row[at("url_template")].as_str()?.to_owned(),
+                    count(column, row)?,
+                ))
+            })
             .collect();
         expected.sort();
         found.sort();
@@ -285,21 +358,38 @@ fn duckdb_reads_the_same_out_of_the_files() {
     server.ended(&job);
     let query = "PARSE http SINCE '2026-01-01' PROCESS (group-count: group=url_template)";
     let body = json!({ "query": query });
-    let answer = server.ask("POST", "/api/v1/query", Some(&body)).of(200).json();
+    let answer = server
+        .ask("POST", "/api/v1/query", Some(&body))
+        .of(200)
+        .json();
     let mut found: Vec<(String, u64)> = answer["results"][0]["rows"]
         .as_array()
         .expect("rows")
         .iter()
-        .map(|row| (row[0].as_str().expect("a key").to_owned(), row[1].as_u64().expect("a count")))
+        .map(|row| {
+            (
+                row[0].as_str().expect("a key").to_owned(),
+                row[1].as_u64().expect("a count"),
+            )
+        })
         .collect();
     found.sort();
-    let files = server.folder.join(format!("history/{job}/*/http/*.parquet"));
+    let files = server
+        .folder
+        .join(format!("history/{job}/*/http/*.parquet"));
     let code = format!(
         "import duckdb, json; print(json.dumps(duckdb.sql(\"SELECT url_template, count(*) FROM '{}' GROUP BY 1\").fetchall()))",
         files.display()
     );
-    let ran = Command::new(python).args(["-c", &code]).output().expect("it runs");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let ran = Command::new(python)
+        .args(["-c", &code])
+        .output()
+        .expect("it runs");
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     let mut expected: Vec<(String, u64)> = serde_json::from_slice(&ran.stdout).expect("rows");
     expected.sort();
     assert_eq!(found, expected);
@@ -307,7 +397,11 @@ fn duckdb_reads_the_same_out_of_the_files() {
 
 /// A Python with DuckDB, installed in the build folder.
 fn python() -> Option<PathBuf> {
-    testkit::programs::python(Path::new(env!("CARGO_TARGET_TMPDIR")), "duckdb", "duckdb==2.0.0")
+    testkit::programs::python(
+        Path::new(env!("CARGO_TARGET_TMPDIR")),
+        "duckdb",
+        "duckdb==2.0.0",
+    )
 }
 
 #[test]
@@ -316,19 +410,31 @@ fn what_is_missing_is_said_and_how_it_is_kept() {
     let nothing = refused(&server, "PARSE http SINCE 2h PROCESS (rate)", 409);
     assert_eq!(nothing["code"], "not_kept");
     let words = nothing["message"].as_str().expect("words");
-    assert!(words.contains("no job keeps tuples") && words.contains("'PARSE http' --keep-tuples"), "{words}");
+    assert!(
+        words.contains("no job keeps tuples") && words.contains("'PARSE http' --keep-tuples"),
+        "{words}"
+    );
     let kept = [
         ("PARSE mysql_query", "it keeps tuples of mysql_query"),
         ("PARSE http TO *:8080", "only those of some servers (TO)"),
-        ("PARSE http FROM 10.1.0.0/16", "only those of some clients (FROM)"),
+        (
+            "PARSE http FROM 10.1.0.0/16",
+            "only those of some clients (FROM)",
+        ),
         ("PARSE http WHERE status >= 500", "its WHERE excludes some"),
-        ("PARSE http SELECT ts_end, id, path, status", "it does not keep url_template"),
+        (
+            "PARSE http SELECT ts_end, id, path, status",
+            "it does not keep url_template",
+        ),
     ];
     for (query, _) in kept {
         announce(&server, &keep(&server, query));
     }
     let query = "PARSE http SINCE 2h PROCESS (group-count: group=url_template)";
-    let words = refused(&server, query, 409)["message"].as_str().expect("words").to_owned();
+    let words = refused(&server, query, 409)["message"]
+        .as_str()
+        .expect("words")
+        .to_owned();
     for (_, why) in kept {
         assert!(words.contains(why), "{words}");
     }
@@ -339,7 +445,9 @@ fn what_is_missing_is_said_and_how_it_is_kept() {
         "PARSE http SINCE 2h WHERE status >= 500 AND status < 503 PROCESS (rate)",
         "PARSE http SINCE 2h WHERE path = '/' PROCESS (group-count: group=status)",
     ] {
-        server.ask("POST", "/api/v1/query", Some(&json!({ "query": query }))).of(200);
+        server
+            .ask("POST", "/api/v1/query", Some(&json!({ "query": query })))
+            .of(200);
     }
 }
 
@@ -350,10 +458,19 @@ fn announce(server: &Server, job: &str) {
     let engine = stream::Engine::new(&plan.dataflow, stream::EngineConfig::default());
     let of = stream::TupleProjection::new(&plan.dataflow, &engine, 1 << 20);
     let (schema, columns) = of.columns();
-    let table = server::ResultTable { processor: None, schema: schema.clone(), columns, keys: 0 };
+    let table = server::ResultTable {
+        processor: None,
+        schema: schema.clone(),
+        columns,
+        keys: 0,
+    };
     let job: JobId = job.parse().expect("a number");
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, JobState::Running, None).expect("noted");
+    server
+        .fleet
+        .hub()
+        .turn(job, JobState::Running, None)
+        .expect("noted");
 }
 
 #[test]
@@ -363,32 +480,60 @@ fn a_job_that_never_ran_covers_no_time() {
     let idle = keep(&server, "PARSE http");
     announce(&server, &idle);
     let id: JobId = idle.parse().expect("a number");
-    server.fleet.hub().turn(id, JobState::Arming, None).expect("noted");
+    server
+        .fleet
+        .hub()
+        .turn(id, JobState::Arming, None)
+        .expect("noted");
     let query = "PARSE http SINCE 1h PROCESS (count)";
-    let words = refused(&server, query, 409)["message"].as_str().expect("words").to_owned();
-    assert!(words.contains(&format!("job {idle}: it has not run")), "{words}");
+    let words = refused(&server, query, 409)["message"]
+        .as_str()
+        .expect("words")
+        .to_owned();
+    assert!(
+        words.contains(&format!("job {idle}: it has not run")),
+        "{words}"
+    );
     let busy = keep(&server, "PARSE http");
     announce(&server, &busy);
-    let answer = server.ask("POST", "/api/v1/query", Some(&json!({ "query": query }))).of(200).json();
+    let answer = server
+        .ask("POST", "/api/v1/query", Some(&json!({ "query": query })))
+        .of(200)
+        .json();
     assert_eq!(answer["job"], busy, "{answer}");
 }
 
 #[test]
 fn a_job_with_the_same_query_has_its_rows() {
     let server = Server::start(TestFleet::shop());
-    let query =
-        |period: &str| format!("PARSE http {period} PROCESS (group-count: group=url_template, w=100ms)");
+    let query = |period: &str| {
+        format!("PARSE http {period} PROCESS (group-count: group=url_template, w=100ms)")
+    };
     let body = json!({ "query": query(""), "kind": "standing" });
-    let job = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"]
+    let job = server
+        .ask("POST", "/api/v1/jobs", Some(&body))
+        .of(201)
+        .json()["id"]
         .as_str()
         .expect("an id")
         .to_owned();
     server.ended(&job);
-    let all = server.get(&format!("/api/v1/jobs/{job}/rows?limit=10000")).of(200).json()["rows"].clone();
+    let all = server
+        .get(&format!("/api/v1/jobs/{job}/rows?limit=10000"))
+        .of(200)
+        .json()["rows"]
+        .clone();
     let asked = json!({ "query": query("SINCE '2026-01-01'") });
-    let answer = server.ask("POST", "/api/v1/query", Some(&asked)).of(200).json();
+    let answer = server
+        .ask("POST", "/api/v1/query", Some(&asked))
+        .of(200)
+        .json();
     assert_eq!(
-        (&answer["from"], &answer["job"], &answer["results"][0]["rows"]),
+        (
+            &answer["from"],
+            &answer["job"],
+            &answer["results"][0]["rows"]
+        ),
         (&json!("rows"), &json!(job), &all)
     );
     // Another query has no stored rows.
@@ -400,8 +545,14 @@ fn a_job_with_the_same_query_has_its_rows() {
 fn jobs_have_no_past_and_the_past_has_no_packets() {
     let server = Server::start(TestFleet::new(Way::Note));
     for (body, why) in [
-        (json!({ "query": "PARSE http SINCE 2h PROCESS (rate)" }), "a job processes new data"),
-        (json!({ "query": "PARSE http", "keep": "tuples" }), "only standing jobs store tuples"),
+        (
+            json!({ "query": "PARSE http SINCE 2h PROCESS (rate)" }),
+            "a job processes new data",
+        ),
+        (
+            json!({ "query": "PARSE http", "keep": "tuples" }),
+            "only standing jobs store tuples",
+        ),
         (
             json!({ "query": "PARSE http PROCESS (rate)", "keep": "tuples", "kind": "standing" }),
             "omit PROCESS",
@@ -410,18 +561,40 @@ fn jobs_have_no_past_and_the_past_has_no_packets() {
             json!({ "query": "PARSE http LIMIT 5 ROWS", "keep": "tuples", "kind": "standing" }),
             "ORDER BY and LIMIT",
         ),
-        (json!({ "query": "PARSE http SAMPLE auto", "keep": "tuples", "kind": "standing" }), "SAMPLE 0.1"),
+        (
+            json!({ "query": "PARSE http SAMPLE auto", "keep": "tuples", "kind": "standing" }),
+            "SAMPLE 0.1",
+        ),
     ] {
-        let answer = server.ask("POST", "/api/v1/jobs", Some(&body)).of(400).json();
-        assert!(answer["message"].as_str().is_some_and(|words| words.contains(why)), "{answer}");
+        let answer = server
+            .ask("POST", "/api/v1/jobs", Some(&body))
+            .of(400)
+            .json();
+        assert!(
+            answer["message"]
+                .as_str()
+                .is_some_and(|words| words.contains(why)),
+            "{answer}"
+        );
     }
     for (query, why) in [
         ("PARSE http PROCESS (rate)", "add SINCE"),
-        ("PARSE http SINCE 2h LIMIT 5p PROCESS (rate)", "counts packets"),
-        ("PARSE http SINCE '2100-01-01' PROCESS (rate)", "ends before it starts"),
+        (
+            "PARSE http SINCE 2h LIMIT 5p PROCESS (rate)",
+            "counts packets",
+        ),
+        (
+            "PARSE http SINCE '2100-01-01' PROCESS (rate)",
+            "ends before it starts",
+        ),
     ] {
         let answer = refused(&server, query, 400);
-        assert!(answer["message"].as_str().is_some_and(|words| words.contains(why)), "{answer}");
+        assert!(
+            answer["message"]
+                .as_str()
+                .is_some_and(|words| words.contains(why)),
+            "{answer}"
+        );
     }
 }
 
@@ -430,12 +603,22 @@ fn tokens_see_no_more_of_the_past_than_of_jobs() {
     let server = Server::start(TestFleet::shop());
     let token = |role: &str, networks: &[&str]| {
         let body = json!({ "name": format!("{role}{}", networks.len()), "role": role, "networks": networks });
-        let made = server.ask("POST", "/api/v1/tokens", Some(&body)).of(201).json();
+        let made = server
+            .ask("POST", "/api/v1/tokens", Some(&body))
+            .of(201)
+            .json();
         made["secret"].as_str().expect("a secret").to_owned()
     };
     server.ended(&keep(&server, "PARSE http"));
     let of = |token: &str, query: &str| {
-        server.ask_as(token, "POST", "/api/v1/query", Some(&json!({ "query": query }))).status
+        server
+            .ask_as(
+                token,
+                "POST",
+                "/api/v1/query",
+                Some(&json!({ "query": query })),
+            )
+            .status
     };
     let (view, run, raw) = (token("view", &[]), token("run", &[]), token("raw", &[]));
     let scoped = token("raw", &["10.20.0.21/32"]);
@@ -456,55 +639,117 @@ fn tokens_see_no_more_of_the_past_than_of_jobs() {
     }
     // The job's query reaches beyond the token's networks: the answer is made of its tuples, and does not name it.
     let answer = |token: &str| {
-        server.ask_as(token, "POST", "/api/v1/query", Some(&json!({ "query": inside }))).of(200).json()
+        server
+            .ask_as(
+                token,
+                "POST",
+                "/api/v1/query",
+                Some(&json!({ "query": inside })),
+            )
+            .of(200)
+            .json()
     };
     let (own, other) = (answer(&raw), answer(&scoped));
-    assert_eq!((own["job"].as_str(), &other["job"]), (Some("1"), &Value::Null));
+    assert_eq!(
+        (own["job"].as_str(), &other["job"]),
+        (Some("1"), &Value::Null)
+    );
     let notes = |answer: &Value| answer["notes"].to_string();
     assert!(notes(&own).contains("the tuples that job 1 keeps"), "{own}");
-    assert!(notes(&other).contains("the tuples that a job keeps"), "{other}");
+    assert!(
+        notes(&other).contains("the tuples that a job keeps"),
+        "{other}"
+    );
     assert!(!notes(&other).contains("job 1"), "{other}");
 }
 
 #[test]
 fn an_answer_has_bounds_and_says_what_it_left_out() {
-    let past = PastLimits { time: std::time::Duration::ZERO, ..PastLimits::default() };
-    let server = Server::with(TestFleet::shop(), ServiceLimits { past, ..ServiceLimits::default() });
+    let past = PastLimits {
+        time: std::time::Duration::ZERO,
+        ..PastLimits::default()
+    };
+    let server = Server::with(
+        TestFleet::shop(),
+        ServiceLimits {
+            past,
+            ..ServiceLimits::default()
+        },
+    );
     server.ended(&keep(&server, "PARSE http"));
     let answer = refused(&server, "PARSE http SINCE '2026-01-01' PROCESS (rate)", 503);
-    assert!(answer["message"].as_str().is_some_and(|words| words.contains("took too long")), "{answer}");
-    assert_eq!(server.get("/api/v1/counters").of(200).json()["queries_given_up"], 1);
+    assert!(
+        answer["message"]
+            .as_str()
+            .is_some_and(|words| words.contains("took too long")),
+        "{answer}"
+    );
+    assert_eq!(
+        server.get("/api/v1/counters").of(200).json()["queries_given_up"],
+        1
+    );
     let server = Server::start(TestFleet::shop());
     server.ended(&keep(&server, "PARSE http"));
     let body = json!({ "query": "PARSE http SINCE '2026-01-01'", "limit": 7 });
-    let answer = server.ask("POST", "/api/v1/query", Some(&body)).of(200).json();
-    let (rows, left) =
-        (answer["results"][0]["rows"].as_array().expect("rows"), &answer["results"][0]["left_out"]);
+    let answer = server
+        .ask("POST", "/api/v1/query", Some(&body))
+        .of(200)
+        .json();
+    let (rows, left) = (
+        answer["results"][0]["rows"].as_array().expect("rows"),
+        &answer["results"][0]["left_out"],
+    );
     assert_eq!(
-        (rows.len() as u64 + left.as_u64().expect("a number"), rows.len()),
+        (
+            rows.len() as u64 + left.as_u64().expect("a number"),
+            rows.len()
+        ),
         (answer["tuples"].as_u64().expect("a number"), 7)
     );
-    assert_eq!(&server.get("/api/v1/counters").of(200).json()["query_rows_left_out"], left);
+    assert_eq!(
+        &server.get("/api/v1/counters").of(200).json()["query_rows_left_out"],
+        left
+    );
 }
 
 #[test]
 fn tuples_have_a_retention_of_their_own() {
-    let limits =
-        ServiceLimits { tuples_retention: RowRetention { age_ns: 0, bytes: 1 }, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        tuples_retention: RowRetention {
+            age_ns: 0,
+            bytes: 1,
+        },
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::shop(), limits);
     server.ended(&keep(&server, "PARSE http"));
-    let raw = server.ask("POST", "/api/v1/jobs", Some(&json!({ "query": "PARSE http" }))).of(201).json();
+    let raw = server
+        .ask(
+            "POST",
+            "/api/v1/jobs",
+            Some(&json!({ "query": "PARSE http" })),
+        )
+        .of(201)
+        .json();
     let raw = raw["id"].as_str().expect("an id").to_owned();
     server.ended(&raw);
     let rows = |job: &str| {
-        server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json()["rows"].as_array().map(Vec::len)
+        server
+            .get(&format!("/api/v1/jobs/{job}/rows"))
+            .of(200)
+            .json()["rows"]
+            .as_array()
+            .map(Vec::len)
     };
     server.service.as_ref().expect("the service").look_after();
     assert_eq!(rows("1"), Some(0));
     assert!(rows(&raw) > Some(0));
     // Removed tuples are not used; those of another job are.
     let body = json!({ "query": "PARSE http SINCE '2026-01-01' PROCESS (rate)" });
-    let answer = server.ask("POST", "/api/v1/query", Some(&body)).of(200).json();
+    let answer = server
+        .ask("POST", "/api/v1/query", Some(&body))
+        .of(200)
+        .json();
     assert_eq!(answer["job"], raw);
 }
 
@@ -517,25 +762,46 @@ fn a_query_over_a_damaged_history_is_an_error_that_names_the_file() {
     server.ended(&job);
     let rows = "PARSE http PROCESS (count: w=100ms)";
     let body = json!({ "query": rows, "kind": "standing" });
-    let of_rows = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"]
+    let of_rows = server
+        .ask("POST", "/api/v1/jobs", Some(&body))
+        .of(201)
+        .json()["id"]
         .as_str()
         .expect("an id")
         .to_owned();
     server.ended(&of_rows);
     let asked = [
         (&job, format!("PARSE http SINCE '{start}' PROCESS (count)")),
-        (&job, format!("PARSE http SINCE '{a}' UNTIL '{b}' PROCESS (group-count: group=status)")),
         (
             &job,
-            format!("PARSE http SINCE '{b}' UNTIL '{c}' BASELINE SINCE '{a}' UNTIL '{b}' PROCESS (count)"),
+            format!("PARSE http SINCE '{a}' UNTIL '{b}' PROCESS (group-count: group=status)"),
         ),
-        (&job, format!("PARSE http SINCE '{start}' WHERE status >= 400")),
+        (
+            &job,
+            format!(
+                "PARSE http SINCE '{b}' UNTIL '{c}' BASELINE SINCE '{a}' UNTIL '{b}' PROCESS (count)"
+            ),
+        ),
+        (
+            &job,
+            format!("PARSE http SINCE '{start}' WHERE status >= 400"),
+        ),
     ];
     for (job, query) in &asked {
         let segment = std::fs::read_dir(server.folder.join("history").join(job)).expect("segments");
         let segment = segment.flatten().next().expect("a segment").path();
-        let table = std::fs::read_dir(&segment).expect("tables").flatten().next().expect("a table").path();
-        let file = std::fs::read_dir(&table).expect("files").flatten().next().expect("a file").path();
+        let table = std::fs::read_dir(&segment)
+            .expect("tables")
+            .flatten()
+            .next()
+            .expect("a table")
+            .path();
+        let file = std::fs::read_dir(&table)
+            .expect("files")
+            .flatten()
+            .next()
+            .expect("a file")
+            .path();
         let kept = std::fs::read(&file).expect("it is there");
         let before = ask(&server, query);
         let mut flipped = kept.clone();
@@ -548,7 +814,10 @@ fn a_query_over_a_damaged_history_is_an_error_that_names_the_file() {
             let said = refused(&server, query, 500);
             let words = said["message"].as_str().expect("words");
             assert_eq!(said["code"], "damaged", "{query}: {said}");
-            assert!(words.contains(&format!("history/{job}/0-000000000000")), "{query}: {words}");
+            assert!(
+                words.contains(&format!("history/{job}/0-000000000000")),
+                "{query}: {words}"
+            );
         }
         std::fs::write(&file, &kept).expect("written");
         assert_eq!(ask(&server, query), before, "{query}");
@@ -557,6 +826,10 @@ fn a_query_over_a_damaged_history_is_an_error_that_names_the_file() {
     let delete = server.folder.join("history").join(&job);
     std::fs::remove_dir_all(server.folder.join("history").join(&of_rows)).expect("removed");
     std::fs::remove_dir_all(delete).expect("removed");
-    let said = refused(&server, &format!("PARSE http SINCE '{start}' PROCESS (count: w=100ms)"), 500);
+    let said = refused(
+        &server,
+        &format!("PARSE http SINCE '{start}' PROCESS (count: w=100ms)"),
+        500,
+    );
     assert_eq!(said["code"], "damaged", "{said}");
 }

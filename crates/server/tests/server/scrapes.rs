@@ -13,7 +13,8 @@ use testkit::programs::{TestProgram, free_port, lint, wait_for};
 
 /// Value of the series that starts with `series`.
 fn value(page: &str, series: &str) -> Option<f64> {
-    page.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+    page.lines()
+        .find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
 }
 
 #[track_caller]
@@ -27,9 +28,19 @@ fn check(page: &str, expected: &[(&str, f64)]) {
 pub fn standing(server: &Server, more: &Value) -> JobId {
     let query = "PARSE http PROCESS (group-count: group=url, w=10s)";
     let mut asked = json!({ "query": query, "kind": "standing", "name": "pages" });
-    asked.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
-    let made = server.ask("POST", "/api/v1/jobs", Some(&asked)).of(201).json();
-    made["id"].as_str().expect("a number").parse().expect("a number")
+    asked
+        .as_object_mut()
+        .expect("an object")
+        .extend(more.as_object().cloned().unwrap_or_default());
+    let made = server
+        .ask("POST", "/api/v1/jobs", Some(&asked))
+        .of(201)
+        .json();
+    made["id"]
+        .as_str()
+        .expect("a number")
+        .parse()
+        .expect("a number")
 }
 
 fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
@@ -42,10 +53,16 @@ fn who_scrapes_sees_how_the_server_does() {
     assert_eq!(server.ask_with("GET", "/metrics", &[], None).status, 401);
     let token = |name: &str, role: &str, networks: &[&str]| {
         let asked = json!({ "name": name, "role": role, "networks": networks });
-        let made = server.ask("POST", "/api/v1/tokens", Some(&asked)).of(201).json();
+        let made = server
+            .ask("POST", "/api/v1/tokens", Some(&asked))
+            .of(201)
+            .json();
         made["secret"].as_str().expect("a secret").to_owned()
     };
-    let (agent, some) = (token("a", "agent", &[]), token("b", "view", &["10.0.0.0/8"]));
+    let (agent, some) = (
+        token("a", "agent", &[]),
+        token("b", "view", &["10.0.0.0/8"]),
+    );
     for secret in [&agent, &some] {
         assert_eq!(server.ask_as(secret, "GET", "/metrics", None).status, 403);
     }
@@ -58,7 +75,11 @@ fn who_scrapes_sees_how_the_server_does() {
         server.get(&format!("/api/v1/jobs/{job}"));
     }
     let answer = server.ask_as(&view, "GET", "/metrics", None).of(200);
-    assert!(answer.header("content-type").is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")));
+    assert!(
+        answer
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4"))
+    );
     let page = answer.text();
     let request = |method: &str, route: &str, status: u16| {
         format!(
@@ -79,12 +100,27 @@ fn who_scrapes_sees_how_the_server_does() {
             ("netalytics_jobs{state=\"running\"}", 1.0),
             ("netalytics_agents{state=\"connected\"}", 1.0),
             ("netalytics_agent_connected{agent=\"here\"}", 1.0),
-            ("netalytics_agent_clock_offset_seconds{agent=\"here\"}", -1.5e-6),
-            ("netalytics_limit_reached_total{limit=\"requests_per_second\"}", 0.0),
+            (
+                "netalytics_agent_clock_offset_seconds{agent=\"here\"}",
+                -1.5e-6,
+            ),
+            (
+                "netalytics_limit_reached_total{limit=\"requests_per_second\"}",
+                0.0,
+            ),
         ],
     );
-    let positive = ["process_cpu_time_seconds_total", "process_memory_usage_bytes", "netalytics_store_bytes"];
-    assert!(positive.iter().all(|name| value(&page, name).is_some_and(|n| n > 0.0)), "{page}");
+    let positive = [
+        "process_cpu_time_seconds_total",
+        "process_memory_usage_bytes",
+        "netalytics_store_bytes",
+    ];
+    assert!(
+        positive
+            .iter()
+            .all(|name| value(&page, name).is_some_and(|n| n > 0.0)),
+        "{page}"
+    );
     // Unknown paths do not become series.
     (0..3).for_each(|n| drop(server.get(&format!("/nothing/{n}")).of(404)));
     let page = server.get("/metrics").of(200).text();
@@ -92,23 +128,44 @@ fn who_scrapes_sees_how_the_server_does() {
     lint(&page);
     // The API's counters are equal.
     let counters = server.get("/api/v1/counters").of(200).json();
-    assert_eq!(value(&page, "netalytics_history_bytes"), counters["history_bytes"].as_f64());
+    assert_eq!(
+        value(&page, "netalytics_history_bytes"),
+        counters["history_bytes"].as_f64()
+    );
 }
 
 #[test]
 fn whoever_runs_the_server_may_do_without_tokens() {
-    let limits = ServiceLimits { scrapers: ScrapeAccess::Anybody, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        scrapers: ScrapeAccess::Anybody,
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
-    assert!(server.ask_with("GET", "/metrics", &[], None).of(200).text().contains("netalytics_build_info"));
+    assert!(
+        server
+            .ask_with("GET", "/metrics", &[], None)
+            .of(200)
+            .text()
+            .contains("netalytics_build_info")
+    );
     // Results require a token.
-    assert_eq!(server.ask_with("GET", "/metrics/jobs", &[], None).status, 401);
+    assert_eq!(
+        server.ask_with("GET", "/metrics/jobs", &[], None).status,
+        401
+    );
 }
 
 #[test]
 fn results_of_standing_jobs_are_metrics() {
-    let limits = ServiceLimits { series_max: 4, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        series_max: 4,
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
-    let (job, raw) = (standing(&server, &json!({})), standing(&server, &json!({ "redact": false })));
+    let (job, raw) = (
+        standing(&server, &json!({})),
+        standing(&server, &json!({ "redact": false })),
+    );
     [job, raw].iter().for_each(|job| announce(&server, *job));
     close(&server, job, 0, &[("/old", 7)]);
     close(&server, job, 10, &[("/a", 1), ("/b", 2)]);
@@ -122,30 +179,74 @@ fn results_of_standing_jobs_are_metrics() {
     check(&page, &[(&series("/a"), 1.0), (&series("/b"), 2.0)]);
     assert!(page.contains("/secret") && !page.contains("/old"), "{page}");
     close(&server, job, 20, &[("/a", 10)]);
-    close(&server, job, 30, &[("/a", 100), ("/c", 1), ("/d", 1), ("/e", 1)]);
-    let page = server.get(&format!("/metrics/jobs?jobs={job}")).of(200).text();
-    check(&page, &[(&series("/a"), 111.0), (&series("/b"), 2.0), (&series("/c"), 1.0)]);
+    close(
+        &server,
+        job,
+        30,
+        &[("/a", 100), ("/c", 1), ("/d", 1), ("/e", 1)],
+    );
+    let page = server
+        .get(&format!("/metrics/jobs?jobs={job}"))
+        .of(200)
+        .text();
+    check(
+        &page,
+        &[
+            (&series("/a"), 111.0),
+            (&series("/b"), 2.0),
+            (&series("/c"), 1.0),
+        ],
+    );
     // Exactly four series.
     let of_job = format!("{{job_id=\"{job}\",job_name=\"pages\"}}");
     check(&page, &[(&format!("netalytics_job_series{of_job}"), 4.0)]);
-    check(&page, &[(&format!("netalytics_job_points_left_out_total{of_job}"), 1.0)]);
+    check(
+        &page,
+        &[(
+            &format!("netalytics_job_points_left_out_total{of_job}"),
+            1.0,
+        )],
+    );
     assert!(!page.contains("/secret"), "{page}");
     lint(&page);
     // Unredacted rows require the role raw.
     let asked = json!({ "name": "v", "role": "view" });
-    let view = server.ask("POST", "/api/v1/tokens", Some(&asked)).of(201).json();
-    let seen = server.ask_as(view["secret"].as_str().expect("a secret"), "GET", "/metrics/jobs", None);
+    let view = server
+        .ask("POST", "/api/v1/tokens", Some(&asked))
+        .of(201)
+        .json();
+    let seen = server.ask_as(
+        view["secret"].as_str().expect("a secret"),
+        "GET",
+        "/metrics/jobs",
+        None,
+    );
     assert!(!seen.of(200).text().contains("/secret"));
     // After its end, its gauges and sums are removed.
-    server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("noted");
-    assert!(!server.get("/metrics/jobs").of(200).text().contains("url_full=\"/a\""));
+    server
+        .fleet
+        .hub()
+        .turn(job, JobState::Ended("done".into()), None)
+        .expect("noted");
+    assert!(
+        !server
+            .get("/metrics/jobs")
+            .of(200)
+            .text()
+            .contains("url_full=\"/a\"")
+    );
     assert_eq!(server.get("/metrics/jobs?jobs=x").status, 404);
 }
 
 /// Rows with a distribution: `[upper bound in ns, count]`.
 fn distribution(start: i64, hist: &str) -> Batch {
     let fields = vec![
-        Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, "start"),
+        Field::new(
+            "window_start",
+            DataType::I64,
+            Unit::EpochNanoseconds,
+            "start",
+        ),
         Field::new("window_end", DataType::I64, Unit::EpochNanoseconds, "end"),
         Field::new("hist_ns", DataType::Json, Unit::Nanoseconds, "buckets"),
     ];
@@ -165,31 +266,59 @@ fn distribution(start: i64, hist: &str) -> Batch {
 /// Result of a Prometheus query.
 fn ask(port: u16, expression: &str) -> Vec<Value> {
     let output = Command::new("curl")
-        .args(["-sf", "-m", "10", "--data-urlencode", &format!("query={expression}")])
+        .args([
+            "-sf",
+            "-m",
+            "10",
+            "--data-urlencode",
+            &format!("query={expression}"),
+        ])
         .arg(format!("http://127.0.0.1:{port}/api/v1/query"))
         .output()
         .expect("curl");
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    answer["data"]["result"].as_array().cloned().unwrap_or_default()
+    answer["data"]["result"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// Value of an expression with a single series.
 fn number(port: u16, expression: &str) -> Option<f64> {
     let found = ask(port, expression);
-    (found.len() == 1).then(|| found[0]["value"][1].as_str()?.parse().ok()).flatten()
+    (found.len() == 1)
+        .then(|| found[0]["value"][1].as_str()?.parse().ok())
+        .flatten()
 }
 
 #[test]
 fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     testkit::require!("prometheus", "curl");
     let server = Server::start(TestFleet::new(Way::Note));
-    let job = standing(&server, &json!({ "query": "PARSE http PROCESS (group-hist: w=10s)" }));
+    let job = standing(
+        &server,
+        &json!({ "query": "PARSE http PROCESS (group-hist: w=10s)" }),
+    );
     let schema = distribution(0, "[]").schema().clone();
     let columns = schema.ids().collect();
-    let table = ResultTable { processor: Some("group-hist".into()), schema, columns, keys: 0 };
+    let table = ResultTable {
+        processor: Some("group-hist".into()),
+        schema,
+        columns,
+        keys: 0,
+    };
     server.fleet.hub().open(job, &[table]).expect("noted");
-    server.fleet.hub().turn(job, JobState::Running, None).expect("noted");
-    publish(&server, job, &distribution(0, "[[1000000,90],[50000000,10]]"), WindowState::Closed);
+    server
+        .fleet
+        .hub()
+        .turn(job, JobState::Running, None)
+        .expect("noted");
+    publish(
+        &server,
+        job,
+        &distribution(0, "[[1000000,90],[50000000,10]]"),
+        WindowState::Closed,
+    );
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("token"), &server.token).expect("written");
@@ -208,7 +337,10 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     std::fs::write(path("prometheus.yml"), config).expect("written");
     let _prometheus = TestProgram::start(
         Command::new("prometheus")
-            .arg(format!("--config.file={}", path("prometheus.yml").display()))
+            .arg(format!(
+                "--config.file={}",
+                path("prometheus.yml").display()
+            ))
             .arg(format!("--storage.tsdb.path={}", path("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .arg("--enable-feature=native-histograms"),
@@ -223,10 +355,19 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
     };
     is(&format!("histogram_count({asked})"), 40.0);
     is("histogram_count(netalytics_http_hist_seconds)", 100.0);
-    publish(&server, job, &distribution(10, "[[1000000,50]]"), WindowState::Closed);
+    publish(
+        &server,
+        job,
+        &distribution(10, "[[1000000,50]]"),
+        WindowState::Closed,
+    );
     is("histogram_count(netalytics_http_hist_seconds)", 150.0);
     is("netalytics_rows_kept_total", 2.0);
-    let p95 = number(port, "histogram_quantile(0.95, netalytics_http_hist_seconds)").expect("a number");
+    let p95 = number(
+        port,
+        "histogram_quantile(0.95, netalytics_http_hist_seconds)",
+    )
+    .expect("a number");
     // 10 of 150 values are 50 ms, and so is the 95th percentile, within a bucket of 2.2 %.
     assert!((0.048..=0.051).contains(&p95), "{p95}");
     assert_eq!(ask(port, "up == 0"), Vec::<Value>::new());

@@ -26,8 +26,12 @@ pub struct Stream(BufReader<TcpStream>);
 impl Stream {
     pub fn open(server: &Server, jobs: &str, seen: Option<&str>) -> Stream {
         let mut socket = TcpStream::connect(server.address).expect("connected");
-        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
-        let seen = seen.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .expect("a timeout");
+        let seen = seen
+            .map(|id| format!("Last-Event-ID: {id}\r\n"))
+            .unwrap_or_default();
         let head = format!(
             "GET /api/v1/stream?jobs={jobs} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n{seen}\r\n",
             server.address, server.token
@@ -57,7 +61,11 @@ impl Stream {
                 ("data", value) => data.push_str(value),
                 ("", _) if kind.is_some() => {
                     let data = serde_json::from_str(&data).expect("JSON");
-                    let event = Event { kind: kind.take().expect("a kind"), id, data };
+                    let event = Event {
+                        kind: kind.take().expect("a kind"),
+                        id,
+                        data,
+                    };
                     is_described(&event);
                     return Some(event);
                 }
@@ -83,9 +91,18 @@ fn is_described(event: &Event) {
         assert_eq!(event.kind, "alert", "{name} is not described");
         return;
     };
-    assert_eq!(schema::difference(&event.data, schema, &api), None, "{name}");
+    assert_eq!(
+        schema::difference(&event.data, schema, &api),
+        None,
+        "{name}"
+    );
     let described = schema::field_names(schema, &api);
-    let unknown = event.data.as_object().expect("an object").keys().find(|field| !described.contains(field));
+    let unknown = event
+        .data
+        .as_object()
+        .expect("an object")
+        .keys()
+        .find(|field| !described.contains(field));
     assert_eq!(unknown, None, "{name}: {described:?}");
 }
 
@@ -93,29 +110,66 @@ fn is_described(event: &Event) {
 fn a_client_sees_what_is_and_then_what_comes() {
     let server = Server::start(TestFleet::new(Way::Note));
     let (job, other) = (begin(&server), begin(&server));
-    publish(&server, job, &window(0, &[("/a", 1), ("/b", 2)]), WindowState::Closed);
+    publish(
+        &server,
+        job,
+        &window(0, &[("/a", 1), ("/b", 2)]),
+        WindowState::Closed,
+    );
     let mut stream = Stream::open(&server, &job.to_string(), None);
     let hello = stream.expect("hello");
     assert_eq!(hello.data["limits"]["heartbeat_seconds"], 10);
     let snapshot = stream.expect("snapshot").data;
     let result = &snapshot["results"][0];
-    assert_eq!((&snapshot["job"], &snapshot["state"]), (&json!(job.to_string()), &json!("running")));
-    assert_eq!(result["closed"]["rows"][1], json!(["0", "10000000000", "/b", 2, null]));
+    assert_eq!(
+        (&snapshot["job"], &snapshot["state"]),
+        (&json!(job.to_string()), &json!("running"))
+    );
+    assert_eq!(
+        result["closed"]["rows"][1],
+        json!(["0", "10000000000", "/b", 2, null])
+    );
     assert_eq!(result["columns"][2]["name"], "url");
-    publish(&server, other, &window(0, &[("/x", 1)]), WindowState::Closed);
+    publish(
+        &server,
+        other,
+        &window(0, &[("/x", 1)]),
+        WindowState::Closed,
+    );
     publish(&server, job, &window(10, &[("/a", 3)]), WindowState::Open);
     let open = stream.expect("window").data;
-    assert_eq!((&open["state"], &open["start"]), (&json!("open"), &json!("10000000000")));
+    assert_eq!(
+        (&open["state"], &open["start"]),
+        (&json!("open"), &json!("10000000000"))
+    );
     // Open rows are shown but not stored.
-    let kept = server.get(&format!("/api/v1/jobs/{job}/rows")).of(200).json();
+    let kept = server
+        .get(&format!("/api/v1/jobs/{job}/rows"))
+        .of(200)
+        .json();
     assert_eq!(kept["total"], "2");
     publish(&server, job, &window(10, &[("/a", 4)]), WindowState::Closed);
-    assert_eq!(stream.expect("window").data["rows"], json!([["10000000000", "20000000000", "/a", 4, null]]));
-    let account = JobAccount { watermark_ns: Some(5), received: 7, parsed: 7, ..JobAccount::default() };
+    assert_eq!(
+        stream.expect("window").data["rows"],
+        json!([["10000000000", "20000000000", "/a", 4, null]])
+    );
+    let account = JobAccount {
+        watermark_ns: Some(5),
+        received: 7,
+        parsed: 7,
+        ..JobAccount::default()
+    };
     server.fleet.hub().account(job, &account).expect("told");
     let account = stream.expect("account").data;
-    assert_eq!((&account["watermark_ns"], &account["received"]), (&json!("5"), &json!(7)));
-    server.fleet.hub().turn(job, JobState::Ended("done".into()), None).expect("told");
+    assert_eq!(
+        (&account["watermark_ns"], &account["received"]),
+        (&json!("5"), &json!(7))
+    );
+    server
+        .fleet
+        .hub()
+        .turn(job, JobState::Ended("done".into()), None)
+        .expect("told");
     assert_eq!(
         stream.expect("job").data,
         json!({ "job": job.to_string(), "state": "ended", "reason": "done", "outcome": "finished" })
@@ -133,12 +187,20 @@ fn who_comes_back_misses_nothing() {
     let seen = stream.expect("window").id.expect("an id");
     drop(stream);
     for n in 1..=3 {
-        publish(&server, job, &window(n * 10, &[("/a", 1)]), WindowState::Closed);
+        publish(
+            &server,
+            job,
+            &window(n * 10, &[("/a", 1)]),
+            WindowState::Closed,
+        );
     }
     let mut stream = Stream::open(&server, &job.to_string(), Some(&seen));
     stream.expect("hello");
     for n in 1..=3 {
-        assert_eq!(stream.expect("window").data["start"], (n * 10_000_000_000_i64).to_string());
+        assert_eq!(
+            stream.expect("window").data["start"],
+            (n * 10_000_000_000_i64).to_string()
+        );
     }
     publish(&server, job, &window(40, &[("/a", 1)]), WindowState::Closed);
     assert_eq!(stream.expect("window").data["start"], "40000000000");
@@ -146,7 +208,10 @@ fn who_comes_back_misses_nothing() {
 
 #[test]
 fn who_was_away_too_long_or_knew_another_life_is_told() {
-    let limits = ServiceLimits { ring_bytes: 600, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        ring_bytes: 600,
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let mut stream = Stream::open(&server, &job.to_string(), None);
@@ -155,7 +220,12 @@ fn who_was_away_too_long_or_knew_another_life_is_told() {
     publish(&server, job, &window(0, &[("/a", 1)]), WindowState::Closed);
     let seen = stream.expect("window").id.expect("an id");
     for n in 1..=9 {
-        publish(&server, job, &window(n * 10, &[("/a", 1)]), WindowState::Closed);
+        publish(
+            &server,
+            job,
+            &window(n * 10, &[("/a", 1)]),
+            WindowState::Closed,
+        );
     }
     for seen in [seen.as_str(), "1:1", "nonsense"] {
         let mut stream = Stream::open(&server, &job.to_string(), Some(seen));
@@ -168,7 +238,10 @@ fn who_was_away_too_long_or_knew_another_life_is_told() {
 
 #[test]
 fn who_does_not_read_is_let_go_and_nobody_waits_for_him() {
-    let limits = ServiceLimits { stream_queue_bytes: 20_000, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        stream_queue_bytes: 20_000,
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let mut slow = Stream::open(&server, &job.to_string(), None);
@@ -203,24 +276,44 @@ fn the_end_of_the_server_is_told() {
 
 #[test]
 fn there_are_so_many_streams() {
-    let limits = ServiceLimits { streams_max: 1, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        streams_max: 1,
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let mut stream = Stream::open(&server, &job.to_string(), None);
     stream.expect("hello");
-    assert_eq!(server.get("/api/v1/stream").of(503).json()["code"], "too_many_streams");
-    assert_eq!(server.get("/api/v1/counters").of(200).json()["streams_refused"], 1);
+    assert_eq!(
+        server.get("/api/v1/stream").of(503).json()["code"],
+        "too_many_streams"
+    );
+    assert_eq!(
+        server.get("/api/v1/counters").of(200).json()["streams_refused"],
+        1
+    );
 }
 
 #[test]
 fn a_token_has_so_many_streams() {
-    let limits = ServiceLimits { streams_per_token_max: 1, ..ServiceLimits::default() };
+    let limits = ServiceLimits {
+        streams_per_token_max: 1,
+        ..ServiceLimits::default()
+    };
     let server = Server::with(TestFleet::new(Way::Note), limits);
     let job = begin(&server);
     let mut stream = Stream::open(&server, &job.to_string(), None);
     stream.expect("hello");
     let refused = server.get("/api/v1/stream").of(503).json();
     assert_eq!(refused["code"], "too_many_streams");
-    assert!(refused["message"].as_str().is_some_and(|why| why.contains("--streams-per-token")), "{refused}");
-    assert_eq!(server.get("/api/v1/counters").of(200).json()["streams_refused"], 1);
+    assert!(
+        refused["message"]
+            .as_str()
+            .is_some_and(|why| why.contains("--streams-per-token")),
+        "{refused}"
+    );
+    assert_eq!(
+        server.get("/api/v1/counters").of(200).json()["streams_refused"],
+        1
+    );
 }

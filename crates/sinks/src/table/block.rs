@@ -35,22 +35,38 @@ impl TableBlock {
     /// Whether rows are another section of the same report.
     pub fn is_of_report(&self, rows: &RenderedRows) -> bool {
         let window = |section: &Option<(Option<(i64, i64)>, String)>| section.as_ref().map(|s| s.0);
-        self.result == rows.result && self.section.is_some() && window(&self.section) == window(&rows.section)
+        self.result == rows.result
+            && self.section.is_some()
+            && window(&self.section) == window(&rows.section)
     }
 
     /// The same columns, without rows.
     pub fn copy(&self) -> TableBlock {
-        let texts = self.columns.iter().map(|_| TextShortener::default()).collect();
+        let texts = self
+            .columns
+            .iter()
+            .map(|_| TextShortener::default())
+            .collect();
         let fields = self.fields.clone();
         let columns = self.columns.clone();
-        TableBlock { result: self.result, section: self.section.clone(), fields, columns, texts }
+        TableBlock {
+            result: self.result,
+            section: self.section.clone(),
+            fields,
+            columns,
+            texts,
+        }
     }
 
     /// Cells of a row.
     pub fn cells(&mut self, rendered: &RenderedRows, row: usize) -> Vec<String> {
         let cell = |(column, texts): (&TableColumn, &mut TextShortener)| {
-            let Some(cell) = rendered.cell(column.field, row) else { return "-".to_owned() };
-            column.cut_to().map_or_else(|| cell.to_owned(), |width| texts.show(cell, width))
+            let Some(cell) = rendered.cell(column.field, row) else {
+                return "-".to_owned();
+            };
+            column
+                .cut_to()
+                .map_or_else(|| cell.to_owned(), |width| texts.show(cell, width))
         };
         self.columns.iter().zip(&mut self.texts).map(cell).collect()
     }

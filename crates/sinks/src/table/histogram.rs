@@ -42,11 +42,23 @@ pub fn chart(json: &str, unit: Unit, kind: HistogramKind, width: Option<usize>) 
     }
 }
 
-fn draw(buckets: &[(f64, f64)], unit: Unit, kind: HistogramKind, width: Option<usize>) -> Vec<String> {
+fn draw(
+    buckets: &[(f64, f64)],
+    unit: Unit,
+    kind: HistogramKind,
+    width: Option<usize>,
+) -> Vec<String> {
     let bands = bands(&buckets.iter().map(|b| b.0).collect::<Vec<_>>());
-    let values: Vec<f64> = bands.iter().map(|band| value(buckets, *band, kind)).collect();
+    let values: Vec<f64> = bands
+        .iter()
+        .map(|band| value(buckets, *band, kind))
+        .collect();
     let number = |value: f64| units::number(unit, value);
-    let all: f64 = if kind == HistogramKind::Counts { values.iter().sum() } else { 1.0 };
+    let all: f64 = if kind == HistogramKind::Counts {
+        values.iter().sum()
+    } else {
+        1.0
+    };
     let rows: Vec<[String; 4]> = bands
         .iter()
         .zip(&values)
@@ -55,14 +67,25 @@ fn draw(buckets: &[(f64, f64)], unit: Unit, kind: HistogramKind, width: Option<u
                 (Some(low), HistogramKind::Counts) => format!("{} –", number(low)),
                 _ => "≤".to_owned(),
             };
-            let count = if kind == HistogramKind::Counts { units::plain(*value) } else { String::new() };
-            [low, number(band.high), count, units::percentage(value / all)]
+            let count = if kind == HistogramKind::Counts {
+                units::plain(*value)
+            } else {
+                String::new()
+            };
+            [
+                low,
+                number(band.high),
+                count,
+                units::percentage(value / all),
+            ]
         })
         .collect();
     let widest = |i: usize| rows.iter().map(|row| row[i].width()).max().unwrap_or(0);
     let widths = [widest(0), widest(1), widest(2), widest(3)];
     let taken = INDENT + widths.iter().sum::<usize>() + 7;
-    let room = width.map_or(BAR_MAX, |width| width.saturating_sub(taken)).clamp(1, BAR_MAX);
+    let room = width
+        .map_or(BAR_MAX, |width| width.saturating_sub(taken))
+        .clamp(1, BAR_MAX);
     let largest = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let line = |(row, value): (&[String; 4], &f64)| {
         let mut line = " ".repeat(INDENT);
@@ -90,27 +113,50 @@ fn value(buckets: &[(f64, f64)], band: HistogramBand, kind: HistogramKind) -> f6
 
 /// Ranges for buckets with these upper bounds: between round numbers, on a linear or logarithmic scale by their spread.
 fn bands(bounds: &[f64]) -> Vec<HistogramBand> {
-    let positive: Vec<f64> = bounds.iter().copied().filter(|bound| *bound > 0.0).collect();
+    let positive: Vec<f64> = bounds
+        .iter()
+        .copied()
+        .filter(|bound| *bound > 0.0)
+        .collect();
     let mut bands = Vec::new();
     if let Some(low) = bounds.first().filter(|bound| **bound < 0.0) {
-        bands.push(HistogramBand { low: Some(low - 1.0), high: 0.0 });
+        bands.push(HistogramBand {
+            low: Some(low - 1.0),
+            high: 0.0,
+        });
     } else if bounds[0] == 0.0 {
-        bands.push(HistogramBand { low: None, high: 0.0 });
+        bands.push(HistogramBand {
+            low: None,
+            high: 0.0,
+        });
     }
-    let (Some(&first), Some(&last)) = (positive.first(), positive.last()) else { return bands };
+    let (Some(&first), Some(&last)) = (positive.first(), positive.last()) else {
+        return bands;
+    };
     let is_whole = bounds.iter().all(|bound| bound.fract() == 0.0);
-    let edges = if last / first < 4.0 { even(first, last, is_whole) } else { decades(first, last, is_whole) };
-    bands.extend(edges.windows(2).map(|edge| HistogramBand { low: Some(edge[0]), high: edge[1] }));
+    let edges = if last / first < 4.0 {
+        even(first, last, is_whole)
+    } else {
+        decades(first, last, is_whole)
+    };
+    bands.extend(edges.windows(2).map(|edge| HistogramBand {
+        low: Some(edge[0]),
+        high: edge[1],
+    }));
     bands
 }
 
 /// Bounds at equal distances, a power of ten times 1, 2 or 5, from below `first` to at least `last`. Not closer than
 /// the buckets.
 fn even(first: f64, last: f64, is_whole: bool) -> Vec<f64> {
-    let least = ((last - first) / 10.0).max(last / 32.0).max(if is_whole { 1.0 } else { 0.0 });
+    let least = ((last - first) / 10.0)
+        .max(last / 32.0)
+        .max(if is_whole { 1.0 } else { 0.0 });
     let power = 10_f64.powf(least.log10().floor());
-    let times =
-        [1.0, 2.0, 5.0, 10.0].into_iter().find(|times| times * power >= least * 0.999).unwrap_or(10.0);
+    let times = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|times| times * power >= least * 0.999)
+        .unwrap_or(10.0);
     let step = times * power;
     let begin = (first / step).ceil() - 1.0;
     let end = (last / step).ceil();
@@ -121,15 +167,27 @@ fn even(first: f64, last: f64, is_whole: bool) -> Vec<f64> {
 
 /// Bounds at round numbers with growing distances.
 fn decades(first: f64, last: f64, is_whole: bool) -> Vec<f64> {
-    const SERIES: [&[f64]; 4] = [&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+    const SERIES: [&[f64]; 4] = [
+        &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
+        &[1.0, 2.0, 5.0],
+        &[1.0, 3.0],
+        &[1.0],
+    ];
     let powers = (first.log10().floor() as i32 - 1)..=(last.log10().ceil() as i32);
     let of_series = |series: &[f64]| -> Vec<f64> {
-        let all = powers.clone().flat_map(|power| series.iter().map(move |n| round(n * 10_f64.powi(power))));
-        let all: Vec<f64> = all.filter(|edge| !is_whole || edge.fract() == 0.0).collect();
+        let all = powers
+            .clone()
+            .flat_map(|power| series.iter().map(move |n| round(n * 10_f64.powi(power))));
+        let all: Vec<f64> = all
+            .filter(|edge| !is_whole || edge.fract() == 0.0)
+            .collect();
         let begin = all.partition_point(|edge| *edge < first).saturating_sub(1);
         let end = all.partition_point(|edge| *edge < last);
         let below = if all[begin] < first { None } else { Some(0.0) };
-        below.into_iter().chain(all[begin..=end.min(all.len() - 1)].iter().copied()).collect()
+        below
+            .into_iter()
+            .chain(all[begin..=end.min(all.len() - 1)].iter().copied())
+            .collect()
     };
     let fits = |series: &&&[f64]| of_series(series).len() <= BANDS_MAX + 1;
     of_series(SERIES.iter().find(fits).unwrap_or(&SERIES[3]))
@@ -145,7 +203,10 @@ mod tests {
     use super::*;
 
     fn check(json: &str, unit: Unit, kind: HistogramKind, expected: &str) {
-        assert_eq!(chart(json, unit, kind, Some(60)).join("\n"), expected.trim_matches('\n'));
+        assert_eq!(
+            chart(json, unit, kind, Some(60)).join("\n"),
+            expected.trim_matches('\n')
+        );
     }
 
     const NS: Unit = Unit::Nanoseconds;
@@ -275,14 +336,25 @@ mod tests {
 
     #[test]
     fn every_value_is_in_one_band() {
-        for (first, last) in [(1.0, 1e18), (3.0, 3.5), (0.001, 5e6), (127.0, 128.0), (1e15, 1.01e15)] {
-            let bounds: Vec<f64> = (0..=50).map(|i| first + (last - first) * f64::from(i) / 50.0).collect();
+        for (first, last) in [
+            (1.0, 1e18),
+            (3.0, 3.5),
+            (0.001, 5e6),
+            (127.0, 128.0),
+            (1e15, 1.01e15),
+        ] {
+            let bounds: Vec<f64> = (0..=50)
+                .map(|i| first + (last - first) * f64::from(i) / 50.0)
+                .collect();
             let bands = bands(&bounds);
             let is_in = |bound: f64, band: &HistogramBand| {
                 band.low.is_none_or(|low| bound > low) && bound <= band.high
             };
             let count = |bound: f64| bands.iter().filter(|band| is_in(bound, band)).count();
-            assert!(bounds.iter().all(|bound| count(*bound) == 1), "{first} {last} {bands:?}");
+            assert!(
+                bounds.iter().all(|bound| count(*bound) == 1),
+                "{first} {last} {bands:?}"
+            );
             assert!(bands.len() <= 20, "{}", bands.len());
         }
     }
@@ -290,7 +362,12 @@ mod tests {
     #[test]
     fn what_is_no_histogram_stays() {
         for text in ["[]", "{\"a\":1}"] {
-            check(text, Unit::None, HistogramKind::Counts, &format!("  {text}"));
+            check(
+                text,
+                Unit::None,
+                HistogramKind::Counts,
+                &format!("  {text}"),
+            );
         }
     }
 }

@@ -28,8 +28,17 @@ const DISPENSABLE_FIELDS: [&str; 9] = [
     "client_ip",
 ];
 /// Statistics omitted first, in this order; then others from the right.
-const DISPENSABLE_STATISTICS: [&str; 9] =
-    ["error_bound", "stddev", "min", "p99_9", "p90", "p95", "max", "p50", "avg"];
+const DISPENSABLE_STATISTICS: [&str; 9] = [
+    "error_bound",
+    "stddev",
+    "min",
+    "p99_9",
+    "p90",
+    "p95",
+    "max",
+    "p50",
+    "avg",
+];
 
 /// Role of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +74,12 @@ pub struct TableColumn {
 impl TableColumn {
     /// A column of `field` with the width of its widest cell.
     #[must_use]
-    pub fn sized(schema: &Schema, field: FieldId, role: ColumnRole, cells: &[Option<String>]) -> TableColumn {
+    pub fn sized(
+        schema: &Schema,
+        field: FieldId,
+        role: ColumnRole,
+        cells: &[Option<String>],
+    ) -> TableColumn {
         let declared = schema.field(field);
         let heading = heading(declared);
         let widest = cells.iter().flatten().map(|c| c.width()).max().unwrap_or(0);
@@ -74,7 +88,11 @@ impl TableColumn {
         TableColumn {
             field,
             heading,
-            width: if text { width.min(TEXT_WIDTH_MAX) } else { width },
+            width: if text {
+                width.min(TEXT_WIDTH_MAX)
+            } else {
+                width
+            },
             cut_to: TEXT_WIDTH_MAX,
             right: is_number(declared),
             role,
@@ -87,7 +105,11 @@ impl TableColumn {
     #[must_use]
     pub fn headed(self, heading: &str) -> TableColumn {
         let heading = super::text::escape(heading);
-        TableColumn { width: self.width.max(heading.width()), heading, ..self }
+        TableColumn {
+            width: self.width.max(heading.width()),
+            heading,
+            ..self
+        }
     }
 
     /// Width to which its text is shortened; `None`: not shortened, because a truncated number would be wrong.
@@ -127,7 +149,9 @@ fn first_place(column: &TableColumn, schema: &Schema) -> Option<usize> {
 #[must_use]
 pub fn fit(mut columns: Vec<TableColumn>, width: Option<usize>, schema: &Schema) -> TableLayout {
     let mut left_out = Vec::new();
-    let Some(width) = width else { return TableLayout { columns, left_out } };
+    let Some(width) = width else {
+        return TableLayout { columns, left_out };
+    };
     let is_first = |c: &TableColumn| first_place(c, schema).is_some();
     let generous = |columns: &[TableColumn]| {
         let more = |c: &&TableColumn| c.text && is_first(c);
@@ -156,11 +180,19 @@ pub fn fit(mut columns: Vec<TableColumn>, width: Option<usize>, schema: &Schema)
 
 /// Widens columns for later rows, whose cells may be wider.
 pub fn loosen(columns: &mut [TableColumn], width: Option<usize>) {
-    columns.iter_mut().filter(|c| c.right).for_each(|c| c.width = c.width.max(NUMBER_TO_COME));
-    for i in (0..columns.len()).filter(|i| columns[*i].text).collect::<Vec<_>>() {
+    columns
+        .iter_mut()
+        .filter(|c| c.right)
+        .for_each(|c| c.width = c.width.max(NUMBER_TO_COME));
+    for i in (0..columns.len())
+        .filter(|i| columns[*i].text)
+        .collect::<Vec<_>>()
+    {
         let others = total(columns) - columns[i].width;
         let room = width.map_or(TEXT_TO_COME, |width| width.saturating_sub(others));
-        columns[i].width = columns[i].width.max(room.clamp(TEXT_WIDTH_MIN, TEXT_TO_COME));
+        columns[i].width = columns[i]
+            .width
+            .max(room.clamp(TEXT_WIDTH_MIN, TEXT_TO_COME));
     }
 }
 
@@ -175,8 +207,10 @@ pub fn heading(field: &Field) -> String {
 }
 
 fn is_number(field: &Field) -> bool {
-    matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
-        && !matches!(field.unit, Unit::Id | Unit::EpochNanoseconds)
+    matches!(
+        field.data_type,
+        DataType::U64 | DataType::I64 | DataType::F64
+    ) && !matches!(field.unit, Unit::Id | Unit::EpochNanoseconds)
 }
 
 fn total(columns: &[TableColumn]) -> usize {
@@ -184,7 +218,13 @@ fn total(columns: &[TableColumn]) -> usize {
 }
 
 fn least_width(columns: &[TableColumn]) -> usize {
-    let least = |c: &TableColumn| if c.text { c.width.min(TEXT_WIDTH_MIN) } else { c.width };
+    let least = |c: &TableColumn| {
+        if c.text {
+            c.width.min(TEXT_WIDTH_MIN)
+        } else {
+            c.width
+        }
+    };
     columns.iter().map(least).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
 }
 
@@ -207,30 +247,58 @@ fn most_dispensable(columns: &[TableColumn], schema: &Schema) -> Option<usize> {
     };
     // With SELECT, columns are omitted from the right; otherwise endpoints before the parser's fields, also from the
     // right.
-    let is_whole = schema.fields.first().is_some_and(|field| field.name == common::FIELDS[0].name);
+    let is_whole = schema
+        .fields
+        .first()
+        .is_some_and(|field| field.name == common::FIELDS[0].name);
     if !is_whole {
         return columns.len().checked_sub(1).filter(|last| *last > 0);
     }
     if !schema.facts.first.is_empty() {
         let listed = DISPENSABLE_FIELDS.iter().find_map(|name| named(name));
-        return last(&|c| c.empty).or(listed).or(columns.len().checked_sub(1)).filter(|_| columns.len() > 1);
+        return last(&|c| c.empty)
+            .or(listed)
+            .or(columns.len().checked_sub(1))
+            .filter(|_| columns.len() > 1);
     }
     let dispensable = || DISPENSABLE_FIELDS.iter().find_map(|name| named(name));
     let own = || last(&|c| !matters(c)).or(columns.len().checked_sub(1));
-    last(&|c| c.empty).or_else(dispensable).or_else(own).filter(|_| columns.len() > 1)
+    last(&|c| c.empty)
+        .or_else(dispensable)
+        .or_else(own)
+        .filter(|_| columns.len() > 1)
 }
 
 /// Shortens the widest text columns to a common width until the table fits or the minimum is reached.
 fn cut_text(columns: &mut [TableColumn], width: usize) {
     while total(columns) > width {
         let over = total(columns) - width;
-        let widest = columns.iter().filter(|c| c.text).map(|c| c.width).max().unwrap_or(0);
+        let widest = columns
+            .iter()
+            .filter(|c| c.text)
+            .map(|c| c.width)
+            .max()
+            .unwrap_or(0);
         if widest <= TEXT_WIDTH_MIN {
             return;
         }
-        let next = columns.iter().filter(|c| c.text && c.width < widest).map(|c| c.width).max().unwrap_or(0);
-        let sharing = columns.iter().filter(|c| c.text && c.width == widest).count();
-        let to = widest.saturating_sub(over.div_ceil(sharing)).max(next).max(TEXT_WIDTH_MIN);
-        columns.iter_mut().filter(|c| c.text && c.width == widest).for_each(|c| c.width = to);
+        let next = columns
+            .iter()
+            .filter(|c| c.text && c.width < widest)
+            .map(|c| c.width)
+            .max()
+            .unwrap_or(0);
+        let sharing = columns
+            .iter()
+            .filter(|c| c.text && c.width == widest)
+            .count();
+        let to = widest
+            .saturating_sub(over.div_ceil(sharing))
+            .max(next)
+            .max(TEXT_WIDTH_MIN);
+        columns
+            .iter_mut()
+            .filter(|c| c.text && c.width == widest)
+            .for_each(|c| c.width = to);
     }
 }

@@ -24,7 +24,12 @@ impl<W: Write> TableSink<W> {
         }
         for (result, shown) in self.results.iter().enumerate() {
             if shown.head.processor.is_some() && !rows.iter().any(|(of, _)| *of == result) {
-                let name = shown.head.processor.as_deref().map(super::escape).unwrap_or_default();
+                let name = shown
+                    .head
+                    .processor
+                    .as_deref()
+                    .map(super::escape)
+                    .unwrap_or_default();
                 lines.push(format!("── {name}  nothing so far ──"));
             }
         }
@@ -35,7 +40,9 @@ impl<W: Write> TableSink<W> {
             lines.push(format!("… and {more} more lines"));
         }
         let width = self.style.width.unwrap_or(80);
-        lines.iter().for_each(|line| text.push_str(&format!("{}\n", cut(line, width, "…"))));
+        lines
+            .iter()
+            .for_each(|line| text.push_str(&format!("{}\n", cut(line, width, "…"))));
         self.open.stands(lines.len());
         if !text.is_empty() {
             self.out.write_all(text.as_bytes())?;
@@ -46,10 +53,19 @@ impl<W: Write> TableSink<W> {
     /// A line about the open window, and the rows: under the current header if it fits, otherwise with their own.
     fn open_lines(&mut self, rendered: &RenderedRows) -> Vec<String> {
         let shown = &self.results[rendered.result];
-        let name = shown.head.processor.as_deref().map(super::escape).unwrap_or_default();
+        let name = shown
+            .head
+            .processor
+            .as_deref()
+            .map(super::escape)
+            .unwrap_or_default();
         let what = match (rendered.windows.first(), &shown.calendar) {
             (Some((_, (start, end))), Some(calendar)) => {
-                format!("{name}  {} – {}, still open: so far", calendar.cell(*start), calendar.cell(*end))
+                format!(
+                    "{name}  {} – {}, still open: so far",
+                    calendar.cell(*start),
+                    calendar.cell(*end)
+                )
             }
             _ => format!("{name}, so far"),
         };
@@ -71,9 +87,10 @@ impl<W: Write> TableSink<W> {
         // Drawing must not change the state of gaps and omitted columns.
         let calendar = self.results[rendered.result].calendar.clone();
         let left_out = self.left_out.clone();
-        if let (Some(calendar), Some((_, (start_ns, _)))) =
-            (&mut self.results[rendered.result].calendar, rendered.windows.first())
-        {
+        if let (Some(calendar), Some((_, (start_ns, _)))) = (
+            &mut self.results[rendered.result].calendar,
+            rendered.windows.first(),
+        ) {
             calendar.jump_to(*start_ns);
         }
         let mut block = match &self.block {

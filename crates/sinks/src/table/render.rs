@@ -49,9 +49,17 @@ impl RenderedRows {
         RenderedRows {
             result,
             section: run.section.clone().map(|section| (run.window, section)),
-            windows: run.window.filter(|_| run.section.is_none()).map(|w| (0, w)).into_iter().collect(),
+            windows: run
+                .window
+                .filter(|_| run.section.is_none())
+                .map(|w| (0, w))
+                .into_iter()
+                .collect(),
             schema: batch.schema().clone(),
-            cells: fields.iter().map(|id| column(batch, *id, run, style)).collect(),
+            cells: fields
+                .iter()
+                .map(|id| column(batch, *id, run, style))
+                .collect(),
             fields,
             rows: run.rows.len(),
         }
@@ -71,7 +79,11 @@ impl RenderedRows {
                 Err(_) => cells.resize(self.rows + more.rows, None),
             }
         }
-        self.windows.extend(more.windows.iter().map(|(row, window)| (self.rows + row, *window)));
+        self.windows.extend(
+            more.windows
+                .iter()
+                .map(|(row, window)| (self.rows + row, *window)),
+        );
         self.rows += more.rows;
     }
 
@@ -87,7 +99,8 @@ impl RenderedRows {
 #[must_use]
 pub fn is_chart(schema: &Schema, id: FieldId) -> bool {
     let field = schema.field(id);
-    field.data_type == DataType::Json && (field.name.starts_with("hist") || field.name.starts_with("cdf"))
+    field.data_type == DataType::Json
+        && (field.name.starts_with("hist") || field.name.starts_with("cdf"))
 }
 
 /// Columns to print: without the window, which is separate; without interval bounds, which are printed with their
@@ -108,23 +121,30 @@ fn shown_fields(batch: &Batch, run: &RowRun) -> Vec<FieldId> {
 }
 
 fn says_something(batch: &Batch, id: FieldId, run: &RowRun) -> bool {
-    let Some(cells) = ColumnCells::of(batch, id) else { return false };
+    let Some(cells) = ColumnCells::of(batch, id) else {
+        return false;
+    };
     let speaks = |row: usize| match cells.values {
         CellValues::Bool(flags) => flags.value(row),
         _ => true,
     };
-    run.rows.clone().any(|row| !cells.is_null(row) && speaks(row))
+    run.rows
+        .clone()
+        .any(|row| !cells.is_null(row) && speaks(row))
 }
 
 /// The column of which `name` is an interval bound: `count` for `count_low`, if all three exist.
 fn interval_of(batch: &Batch, name: &str) -> Option<FieldId> {
-    let value = name.strip_suffix("_low").or_else(|| name.strip_suffix("_high"))?;
+    let value = name
+        .strip_suffix("_low")
+        .or_else(|| name.strip_suffix("_high"))?;
     interval(batch, value).and_then(|_| batch.schema().find(value))
 }
 
 /// Interval bounds of a column.
 fn interval<'a>(batch: &'a Batch, name: &str) -> Option<[ColumnCells<'a>; 2]> {
-    let end = |suffix: &str| ColumnCells::of(batch, batch.schema().find(&format!("{name}{suffix}"))?);
+    let end =
+        |suffix: &str| ColumnCells::of(batch, batch.schema().find(&format!("{name}{suffix}"))?);
     batch.schema().find(name).and_then(|id| batch.column(id))?;
     Some([end("_low")?, end("_high")?])
 }
@@ -154,7 +174,11 @@ pub fn runs(batch: &Batch) -> Vec<RowRun> {
             }
             _ => {
                 let section = section(row).map(str::to_owned);
-                runs.push(RowRun { window: window(row), section, rows: row..row + 1 });
+                runs.push(RowRun {
+                    window: window(row),
+                    section,
+                    rows: row..row + 1,
+                });
             }
         }
     }
@@ -203,14 +227,18 @@ fn render(
         CellValues::I64(a) if cells.unit == Unit::None => a.value(row).to_string(),
         CellValues::I64(a) if cells.unit == Unit::EpochNanoseconds => zone.time(a.value(row)),
         CellValues::I64(a) => units::number(cells.unit, a.value(row) as f64),
-        CellValues::F64(a) if cells.unit == Unit::EpochNanoseconds => zone.time(a.value(row) as i64),
+        CellValues::F64(a) if cells.unit == Unit::EpochNanoseconds => {
+            zone.time(a.value(row) as i64)
+        }
         CellValues::F64(a) => units::number(cells.unit, a.value(row)),
         CellValues::Text(a) => text::escape(a.value(row)),
         CellValues::Hashes(a) => tuple::hashes::to_text(a.value(row)),
         CellValues::Json(a) => text::escape(a.value(row)),
         CellValues::Ip(a) => {
             let ip = cells::ip(a.value(row));
-            names.and_then(|n| n.get(&ip)).map_or_else(|| ip.to_string(), |name| text::escape(name))
+            names
+                .and_then(|n| n.get(&ip))
+                .map_or_else(|| ip.to_string(), |name| text::escape(name))
         }
     }
 }

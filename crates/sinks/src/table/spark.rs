@@ -31,15 +31,23 @@ mod tests {
     #[test]
     fn bars() {
         for (values, expected) in [
-            (&[Some(1.0), Some(8.0), None, Some(4.0), Some(0.0)][..], "▁█ ▄▁"),
+            (
+                &[Some(1.0), Some(8.0), None, Some(4.0), Some(0.0)][..],
+                "▁█ ▄▁",
+            ),
             (&[Some(0.0), Some(0.0)], "▁▁"),
             (&[Some(-3.0), Some(2.0)], "▁█"),
             (&[], ""),
         ] {
             assert_eq!(sparkline(values), expected);
         }
-        for (share, expected) in [(0.0, ""), (1e-9, "▏"), (0.5, "██"), (0.53, "██▏"), (1.0, "████")]
-        {
+        for (share, expected) in [
+            (0.0, ""),
+            (1e-9, "▏"),
+            (0.5, "██"),
+            (0.53, "██▏"),
+            (1.0, "████"),
+        ] {
             assert_eq!(lying(share, 4), expected, "{share}");
         }
     }

@@ -12,7 +12,11 @@ use crate::{ResultHead, Sink};
 
 mod windows;
 
-fn print(style: TableStyle, heads: &[ResultHead], batches: &[(usize, Batch)]) -> (String, Vec<String>) {
+fn print(
+    style: TableStyle,
+    heads: &[ResultHead],
+    batches: &[(usize, Batch)],
+) -> (String, Vec<String>) {
     let mut out = Vec::new();
     let mut sink = TableSink::new(&mut out, heads, style);
     for (result, batch) in batches {
@@ -34,7 +38,11 @@ fn check(style: TableStyle, heads: &[ResultHead], batches: &[(usize, Batch)], ex
 fn every_type_has_its_unit() {
     let batch = samples::batch(&[
         SampleRow::sample(),
-        SampleRow { url: Some("/\x1b[31m\n".into()), avg: Some(4.56e9), ..SampleRow::sample() },
+        SampleRow {
+            url: Some("/\x1b[31m\n".into()),
+            avg: Some(4.56e9),
+            ..SampleRow::sample()
+        },
         SampleRow::default(),
     ]);
     check(TableStyle::default(), &[samples::head(None, &batch)], &[(0, batch)], "
@@ -112,7 +120,13 @@ read            4
 fn windows_follow_each_other() {
     let mut w = samples::result_writer();
     for (start, url, count) in [(0, "/a", 3), (0, "/basket", 12), (10, "/a", 1)] {
-        samples::push_result(&mut w, 1_795_291_150_000_000_000 + start * 1_000_000_000, url, count, None);
+        samples::push_result(
+            &mut w,
+            1_795_291_150_000_000_000 + start * 1_000_000_000,
+            url,
+            count,
+            None,
+        );
     }
     let batch = w.finish();
     check(
@@ -136,7 +150,10 @@ fn several_results_have_titles_and_doubt_is_shown() {
     let mut w = samples::result_writer();
     samples::push_result(&mut w, 1_795_291_150_000_000_000, "/b", 5, Some(1.0));
     let doubtful = w.finish();
-    let heads = [samples::head(Some("a"), &sure), samples::head(Some("b"), &doubtful)];
+    let heads = [
+        samples::head(Some("a"), &sure),
+        samples::head(Some("b"), &doubtful),
+    ];
     check(
         TableStyle::default(),
         &heads,
@@ -169,7 +186,10 @@ fn tuples_stream_under_one_header() {
     };
     let heads = [samples::head(None, &batch(""))];
     let batches = [(0, batch("/a")), (0, batch("/the second"))];
-    let style = || TableStyle { width: Some(26), ..TableStyle::default() };
+    let style = || TableStyle {
+        width: Some(26),
+        ..TableStyle::default()
+    };
     let header = "
 url          response_time
 ───────────  ─────────────
@@ -178,13 +198,32 @@ url          response_time
 ";
     check(style(), &heads, &batches, header);
     // Enough rows to determine the widths; later ones must fit, unless the width is unlimited.
-    let many: Vec<_> = (0..64).map(|_| (0, batch("/a"))).chain([(0, batch("/the second"))]).collect();
-    let end = |style| print(style, &heads, &many).0.lines().skip(65).collect::<Vec<_>>().join("\n");
+    let many: Vec<_> = (0..64)
+        .map(|_| (0, batch("/a")))
+        .chain([(0, batch("/the second"))])
+        .collect();
+    let end = |style| {
+        print(style, &heads, &many)
+            .0
+            .lines()
+            .skip(65)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
     assert_eq!(end(style()), "/a         1.50 ms\n/t…        1.50 ms");
-    assert_eq!(end(TableStyle::default()), "/a         1.50 ms\n/the second        1.50 ms");
+    assert_eq!(
+        end(TableStyle::default()),
+        "/a         1.50 ms\n/the second        1.50 ms"
+    );
     let mut sink = TableSink::new(Vec::new(), &heads, style());
-    sink.write(0, &batch("/a")).and_then(|()| sink.flush()).expect("a Vec takes every byte");
-    assert_eq!(String::from_utf8_lossy(&sink.out).lines().count(), 3, "flushed means written");
+    sink.write(0, &batch("/a"))
+        .and_then(|()| sink.flush())
+        .expect("a Vec takes every byte");
+    assert_eq!(
+        String::from_utf8_lossy(&sink.out).lines().count(),
+        3,
+        "flushed means written"
+    );
 }
 
 #[test]
@@ -193,44 +232,75 @@ fn names_stand_for_addresses_and_are_made_harmless() {
     let ip = IpAddr::from([10, 0, 0, 1]);
     for (names, expected) in [
         (Some(HashMap::from([(ip, "shop".to_owned())])), " shop "),
-        (Some(HashMap::from([(ip, "\x1b[0m".to_owned())])), " \\x1b[0m "),
+        (
+            Some(HashMap::from([(ip, "\x1b[0m".to_owned())])),
+            " \\x1b[0m ",
+        ),
         (None, " 10.0.0.1 "),
     ] {
-        let style = TableStyle { names, ..TableStyle::default() };
+        let style = TableStyle {
+            names,
+            ..TableStyle::default()
+        };
         let (text, _) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
         assert!(text.contains(expected), "{text}");
     }
     let mut sink = TableSink::new(
         Vec::new(),
         &[samples::head(None, &batch)],
-        TableStyle { names: Some(HashMap::new()), ..TableStyle::default() },
+        TableStyle {
+            names: Some(HashMap::new()),
+            ..TableStyle::default()
+        },
     );
     sink.learn_name(ip, "learned");
-    sink.write(0, &batch).and_then(|()| sink.finish()).expect("a Vec takes every byte");
+    sink.write(0, &batch)
+        .and_then(|()| sink.finish())
+        .expect("a Vec takes every byte");
     assert!(String::from_utf8_lossy(&sink.out).contains(" learned "));
 }
 
 #[test]
 fn a_narrow_terminal_cuts_text_then_leaves_columns_out() {
     let long = "/".repeat(300);
-    let batch = samples::batch(&[SampleRow { url: Some(long), ..SampleRow::sample() }]);
+    let batch = samples::batch(&[SampleRow {
+        url: Some(long),
+        ..SampleRow::sample()
+    }]);
     for width in [40, 60, 80, 100, 120, 200] {
-        let style = TableStyle { width: Some(width), ..TableStyle::default() };
+        let style = TableStyle {
+            width: Some(width),
+            ..TableStyle::default()
+        };
         let (text, notes) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
         let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
         assert!(widest <= width, "{width}:\n{text}");
         assert_eq!(notes.is_empty(), width >= 120, "{notes:?}\n{text}");
         assert!(text.contains('…') || width < 80, "{text}");
     }
-    let (text, _) = print(TableStyle::default(), &[samples::head(None, &batch)], &[(0, batch)]);
-    assert!(text.lines().all(|l| l.chars().count() < 400), "a bound where no width is known");
+    let (text, _) = print(
+        TableStyle::default(),
+        &[samples::head(None, &batch)],
+        &[(0, batch)],
+    );
+    assert!(
+        text.lines().all(|l| l.chars().count() < 400),
+        "a bound where no width is known"
+    );
 }
 
 #[test]
 fn a_result_keeps_its_columns() {
     let batch = samples::result(&[(&"/".repeat(100), 7)]);
-    let style = TableStyle { width: Some(20), ..TableStyle::default() };
-    let (text, notes) = print(style, &[samples::head(Some("top-k"), &batch)], &[(0, batch)]);
+    let style = TableStyle {
+        width: Some(20),
+        ..TableStyle::default()
+    };
+    let (text, notes) = print(
+        style,
+        &[samples::head(Some("top-k"), &batch)],
+        &[(0, batch)],
+    );
     assert!(text.contains("19:59:10  ///////…////      7"), "{text}");
     assert!(notes.is_empty());
 }
@@ -268,14 +338,19 @@ url           count      avg
 /// Primary columns are first, endpoints last; columns are omitted from the right.
 #[test]
 fn a_parsers_own_fields_come_before_the_ends() {
-    const FACTS: tuple::SchemaFacts =
-        tuple::SchemaFacts { first: &["path", "status"], ..tuple::SchemaFacts::NONE };
+    const FACTS: tuple::SchemaFacts = tuple::SchemaFacts {
+        first: &["path", "status"],
+        ..tuple::SchemaFacts::NONE
+    };
     let own = [
         Field::new("method", DataType::Text, Unit::None, ""),
         Field::new("status", DataType::U64, Unit::None, ""),
         Field::new("path", DataType::Text, Unit::None, ""),
     ];
-    let schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &own, None, None) };
+    let schema = Schema {
+        facts: &FACTS,
+        ..Schema::of_parser("t", 1, "", &own, None, None)
+    };
     let schema = Arc::new(schema);
     let ids: Vec<FieldId> = schema.ids().collect();
     let mut writer = TupleWriter::new(schema.clone(), &ids);
@@ -288,9 +363,17 @@ fn a_parsers_own_fields_come_before_the_ends() {
     writer.end_row();
     let batch = writer.finish();
     let header = |width| {
-        let style = TableStyle { width: Some(width), ..TableStyle::default() };
+        let style = TableStyle {
+            width: Some(width),
+            ..TableStyle::default()
+        };
         let (text, _) = print(style, &[samples::head(None, &batch)], &[(0, batch.clone())]);
-        text.lines().next().unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        text.lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     assert_eq!(header(40), ["path", "status"]);
     assert_eq!(header(50), ["path", "status", "method"]);

@@ -96,7 +96,11 @@ mod tests {
             ("漢字漢字", 4, "漢…"),
             ("abc", 1, "…"),
             ("", 0, ""),
-            ("SELECT name FROM product WHERE id = ?", 20, "SELECT name … id = ?"),
+            (
+                "SELECT name FROM product WHERE id = ?",
+                20,
+                "SELECT name … id = ?",
+            ),
             ("漢字漢字漢字漢字漢字", 12, "漢字漢…漢字"),
         ] {
             assert_eq!(cut(text, width, "…"), expected);

@@ -31,13 +31,20 @@ impl TextShortener {
         }
         let short = cut(text, width, "…");
         let is_full = self.remembered >= REMEMBERED_MAX;
-        let by_hash = || cut(text, width, &format!("…{:04x}…", xxh3_64(text.as_bytes()) & 0xffff));
+        let by_hash = || {
+            cut(
+                text,
+                width,
+                &format!("…{:04x}…", xxh3_64(text.as_bytes()) & 0xffff),
+            )
+        };
         let Some((first, others)) = self.alike.get_mut(&short) else {
             if is_full {
                 return by_hash();
             }
             self.remembered += 1;
-            self.alike.insert(short.clone(), (text.to_owned(), HashMap::new()));
+            self.alike
+                .insert(short.clone(), (text.to_owned(), HashMap::new()));
             return short;
         };
         if first == text {
@@ -66,7 +73,12 @@ mod tests {
         let shown: Vec<String> = [1, 2, 1, 3].map(|n| column.show(&text(n), 20)).into();
         assert_eq!(
             shown,
-            ["/shop/produc…ll.html", "/shop/produ…2…l.html", "/shop/produc…ll.html", "/shop/produ…3…l.html"]
+            [
+                "/shop/produc…ll.html",
+                "/shop/produ…2…l.html",
+                "/shop/produc…ll.html",
+                "/shop/produ…3…l.html"
+            ]
         );
         assert_eq!(column.show("/short", 20), "/short");
     }
@@ -75,9 +87,14 @@ mod tests {
     fn there_is_a_bound() {
         let mut column = TextShortener::default();
         let text = |n: usize| format!("/aaaaaaaaaaaaaaaaa/{n}/bbbbbbbbbbbbbbbbbbbbb");
-        let first: Vec<String> = (0..REMEMBERED_MAX).map(|n| column.show(&text(n), 20)).collect();
+        let first: Vec<String> = (0..REMEMBERED_MAX)
+            .map(|n| column.show(&text(n), 20))
+            .collect();
         assert_eq!(first[1], "/aaaaaaaaaa…2…bbbbbb");
-        assert_ne!(column.show(&text(REMEMBERED_MAX), 20), column.show(&text(REMEMBERED_MAX + 1), 20));
+        assert_ne!(
+            column.show(&text(REMEMBERED_MAX), 20),
+            column.show(&text(REMEMBERED_MAX + 1), 20)
+        );
         assert_eq!(column.remembered, REMEMBERED_MAX);
     }
 }

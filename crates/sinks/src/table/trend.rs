@@ -56,11 +56,21 @@ impl ResultTrend {
     /// For windows that start at multiples of `slide_ns`.
     #[must_use]
     pub fn new(slide_ns: i64) -> ResultTrend {
-        ResultTrend { slide_ns: slide_ns.max(1), step: 1, ..ResultTrend::default() }
+        ResultTrend {
+            slide_ns: slide_ns.max(1),
+            step: 1,
+            ..ResultTrend::default()
+        }
     }
 
     /// Adds a row of the window that starts at `start_ns`; `keys`: its group columns with their displayed text.
-    pub fn take(&mut self, batch: &Batch, row: usize, start_ns: i64, keys: &[(FieldId, Option<String>)]) {
+    pub fn take(
+        &mut self,
+        batch: &Batch,
+        row: usize,
+        start_ns: i64,
+        keys: &[(FieldId, Option<String>)],
+    ) {
         if self.numbers.is_empty() {
             self.begin(batch.schema(), keys);
         }
@@ -78,7 +88,10 @@ impl ResultTrend {
             }
             None => {
                 self.groups.insert(key.clone(), self.courses.len());
-                self.courses.push(GroupTrend { key, cells: vec![Vec::new(); self.numbers.len()] });
+                self.courses.push(GroupTrend {
+                    key,
+                    cells: vec![Vec::new(); self.numbers.len()],
+                });
                 self.courses.len() - 1
             }
         };
@@ -94,7 +107,9 @@ impl ResultTrend {
     /// The table; empty without enough windows.
     #[must_use]
     pub fn lines(&self, width: Option<usize>, span: &dyn Fn(i64, i64) -> String) -> Vec<String> {
-        let Some((first, last)) = self.span_ns else { return Vec::new() };
+        let Some((first, last)) = self.span_ns else {
+            return Vec::new();
+        };
         let windows = last.abs_diff(first) / self.slide_ns.unsigned_abs() + 1;
         if windows < WINDOWS_MIN || self.numbers.is_empty() {
             return Vec::new();
@@ -109,11 +124,16 @@ impl ResultTrend {
             n => format!("{n} a bar: the largest"),
         };
         let mut lines = vec![format!("{windows} windows, {}, {each}", span(first, last))];
-        let widths: Vec<usize> =
-            columns.iter().map(|column| column.iter().map(|c| c.width()).max().unwrap_or(0)).collect();
+        let widths: Vec<usize> = columns
+            .iter()
+            .map(|column| column.iter().map(|c| c.width()).max().unwrap_or(0))
+            .collect();
         let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
         for row in 0..=courses.len() {
-            lines.push(line(columns.iter().map(|column| column[row].as_str()), &widths));
+            lines.push(line(
+                columns.iter().map(|column| column[row].as_str()),
+                &widths,
+            ));
             if row == 0 {
                 lines.push(line(rules.iter().map(String::as_str), &widths));
             }
@@ -126,21 +146,36 @@ impl ResultTrend {
     }
 
     fn begin(&mut self, schema: &Schema, keys: &[(FieldId, Option<String>)]) {
-        self.keys = keys.iter().map(|(id, _)| layout::heading(schema.field(*id))).collect();
+        self.keys = keys
+            .iter()
+            .map(|(id, _)| layout::heading(schema.field(*id)))
+            .collect();
         let is_key = |id: &FieldId| keys.iter().any(|(key, _)| key == id);
         let is_number = |id: &FieldId| {
             let field = schema.field(*id);
-            matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
-                && !matches!(field.unit, Unit::EpochNanoseconds | Unit::Id)
+            matches!(
+                field.data_type,
+                DataType::U64 | DataType::I64 | DataType::F64
+            ) && !matches!(field.unit, Unit::EpochNanoseconds | Unit::Id)
                 && !field.name.ends_with("_low")
                 && !field.name.ends_with("_high")
                 && field.name != "lost"
         };
         let heading = |id: FieldId| (id, layout::heading(schema.field(id)), schema.field(id).unit);
-        let all = schema.ids().filter(|id| !is_key(id) && is_number(id)).map(heading);
-        let (seldom, often): (Vec<_>, Vec<_>) = all.partition(|(_, name, _)| SELDOM.contains(&name.as_str()));
-        let told = seldom.into_iter().filter(|(_, name, _)| name != "rank" && name != "error_bound");
-        self.numbers = if often.is_empty() { told.collect() } else { often };
+        let all = schema
+            .ids()
+            .filter(|id| !is_key(id) && is_number(id))
+            .map(heading);
+        let (seldom, often): (Vec<_>, Vec<_>) =
+            all.partition(|(_, name, _)| SELDOM.contains(&name.as_str()));
+        let told = seldom
+            .into_iter()
+            .filter(|(_, name, _)| name != "rank" && name != "error_bound");
+        self.numbers = if often.is_empty() {
+            told.collect()
+        } else {
+            often
+        };
     }
 
     /// Cell of the n-th window. Beyond the maximum, the number of windows per cell is doubled.
@@ -165,23 +200,39 @@ impl ResultTrend {
         for (i, heading) in self.keys.iter().enumerate() {
             let mut shortened = TextShortener::default();
             let cell = |course: &&GroupTrend| {
-                course.key[i].as_deref().map_or_else(|| "-".to_owned(), |key| shortened.show(key, KEY_WIDTH))
+                course.key[i]
+                    .as_deref()
+                    .map_or_else(|| "-".to_owned(), |key| shortened.show(key, KEY_WIDTH))
             };
-            columns.push([heading.clone()].into_iter().chain(courses.iter().map(cell)).collect());
+            columns.push(
+                [heading.clone()]
+                    .into_iter()
+                    .chain(courses.iter().map(cell))
+                    .collect(),
+            );
         }
         let wide = |columns: &[Vec<String>]| -> usize {
-            columns.iter().map(|c| c.iter().map(|cell| cell.width()).max().unwrap_or(0) + BETWEEN).sum()
+            columns
+                .iter()
+                .map(|c| c.iter().map(|cell| cell.width()).max().unwrap_or(0) + BETWEEN)
+                .sum()
         };
         let cells = windows.div_ceil(self.step) as usize;
         // The first statistic is always shown, with as many bars as fit; others only if they fit unchanged.
         let range = 22;
-        let room = width.map_or(SPARK_WIDTH, |width| width.saturating_sub(wide(&columns) + range));
+        let room = width.map_or(SPARK_WIDTH, |width| {
+            width.saturating_sub(wide(&columns) + range)
+        });
         let factor = cells.div_ceil(room.max(SPARK_WIDTH_MIN)).max(1);
         for (number, (_, heading, unit)) in self.numbers.iter().enumerate() {
             let cell = |course: &&GroupTrend| course.cell(number, *unit, cells, factor);
-            let column: Vec<String> = [heading.clone()].into_iter().chain(courses.iter().map(cell)).collect();
-            let fits = width
-                .is_none_or(|width| wide(&columns) + wide(std::slice::from_ref(&column)) <= width + BETWEEN);
+            let column: Vec<String> = [heading.clone()]
+                .into_iter()
+                .chain(courses.iter().map(cell))
+                .collect();
+            let fits = width.is_none_or(|width| {
+                wide(&columns) + wide(std::slice::from_ref(&column)) <= width + BETWEEN
+            });
             if number == 0 || fits {
                 columns.push(column);
             }
@@ -206,7 +257,11 @@ impl GroupTrend {
         let high = known().fold(f64::NEG_INFINITY, f64::max);
         let range = match low <= high {
             true if low == high => units::number(unit, low),
-            true => format!("{} – {}", units::number(unit, low), units::number(unit, high)),
+            true => format!(
+                "{} – {}",
+                units::number(unit, low),
+                units::number(unit, high)
+            ),
             false => "-".to_owned(),
         };
         format!("{} {range}", sparkline(&values))
@@ -215,7 +270,10 @@ impl GroupTrend {
 
 /// Maximum of every `n` cells.
 fn merged(cells: &[Option<f64>], n: usize) -> Vec<Option<f64>> {
-    cells.chunks(n).map(|some| some.iter().copied().fold(None, larger)).collect()
+    cells
+        .chunks(n)
+        .map(|some| some.iter().copied().fold(None, larger))
+        .collect()
 }
 
 fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {

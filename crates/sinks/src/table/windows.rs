@@ -48,7 +48,11 @@ impl WindowCalendar {
             false => String::new(),
         };
         self.date = self.zone.date(start);
-        format!("{name}  windows of {size}{every}, {} {}", self.date, self.zone.name(start))
+        format!(
+            "{name}  windows of {size}{every}, {} {}",
+            self.date,
+            self.zone.name(start)
+        )
     }
 
     /// Cell of the window's column.
@@ -88,7 +92,11 @@ impl WindowCalendar {
             true => self.cell(ns),
             false => format!("{} {}", self.zone.date(ns), self.cell(ns)),
         };
-        format!("{} – {}", self.cell(first_ns), end(last_ns.saturating_add(self.slide_ns)))
+        format!(
+            "{} – {}",
+            self.cell(first_ns),
+            end(last_ns.saturating_add(self.slide_ns))
+        )
     }
 
     fn empty_before(&self, start_ns: i64) -> Vec<String> {
@@ -101,7 +109,12 @@ impl WindowCalendar {
         }
         match start_ns.abs_diff(next) / self.slide_ns.unsigned_abs() {
             n @ ..=LINES_EACH => (0..n)
-                .map(|i| format!("{}  — {nothing} —", self.cell(next + i as i64 * self.slide_ns)))
+                .map(|i| {
+                    format!(
+                        "{}  — {nothing} —",
+                        self.cell(next + i as i64 * self.slide_ns)
+                    )
+                })
                 .collect(),
             n => vec![format!("{}  — {nothing} in {n} windows —", self.cell(next))],
         }

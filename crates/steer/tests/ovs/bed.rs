@@ -57,8 +57,10 @@ impl Bed {
         }
         for which in [Which::Near, Which::Far] {
             // Addresses learned in another test.
-            run(Command::new("ovs-appctl").args(["fdb/flush", BRIDGE]).env("OVS_RUNDIR", bed.sockets(which)))
-                .expect("it does");
+            run(Command::new("ovs-appctl")
+                .args(["fdb/flush", BRIDGE])
+                .env("OVS_RUNDIR", bed.sockets(which)))
+            .expect("it does");
         }
         for (which, ports) in [
             (Which::Near, [1, 2, 3, MONITOR, CABLE].as_slice()),
@@ -87,7 +89,11 @@ impl Bed {
             "flock"
         );
         let spaces = TestNamespaces::new("st");
-        let mut bed = Bed { folder: spaces.folder().to_owned(), spaces, daemons: Vec::new() };
+        let mut bed = Bed {
+            folder: spaces.folder().to_owned(),
+            spaces,
+            daemons: Vec::new(),
+        };
         testkit::require!("openvswitch" => bed.try_build());
         Some(bed)
     }
@@ -112,9 +118,14 @@ impl Bed {
         }
         let near = self.ns("near");
         let far = self.ns("far");
-        ip(&format!("-n {near} link add v{CABLE} type veth peer name v{CABLE} netns {far}"))?;
+        ip(&format!(
+            "-n {near} link add v{CABLE} type veth peer name v{CABLE} netns {far}"
+        ))?;
         for which in [Which::Near, Which::Far] {
-            ip(&format!("-n {} link set v{CABLE} up", self.ns(which.name())))?;
+            ip(&format!(
+                "-n {} link set v{CABLE} up",
+                self.ns(which.name())
+            ))?;
             self.port(which, CABLE);
         }
         self.underlay()
@@ -126,16 +137,28 @@ impl Bed {
         let far = self.ns("far");
         self.spaces.add_quiet(&TUNNEL_HOST.to_string())?;
         let host = self.ns(&TUNNEL_HOST.to_string());
-        ip(&format!("-n {near} link add u0 mtu 2000 type veth peer name u0 mtu 2000 netns {far}"))?;
-        ip(&format!("-n {far} link add u1 mtu 2000 type veth peer name e0 mtu 2000 netns {host}"))?;
+        ip(&format!(
+            "-n {near} link add u0 mtu 2000 type veth peer name u0 mtu 2000 netns {far}"
+        ))?;
+        ip(&format!(
+            "-n {far} link add u1 mtu 2000 type veth peer name e0 mtu 2000 netns {host}"
+        ))?;
         for (ns, interface) in [(&near, "u0"), (&far, "u0"), (&far, "u1"), (&host, "e0")] {
             ip(&format!("-n {ns} link set {interface} up"))?;
         }
         let [a, b, c, d] = TUNNEL_HOST_ADDRESS;
         ip(&format!("-n {host} addr add {a}.{b}.{c}.{d}/24 dev e0"))?;
-        run(self.within(TUNNEL_HOST, "ethtool").args(["-K", "e0", "tx", "off"]))?;
-        for (which, ports, last) in [(Which::Near, &["u0"][..], 1), (Which::Far, &["u0", "u1"], 2)] {
-            self.vsctl(which, "add-br br-phy -- set bridge br-phy datapath_type=netdev");
+        run(self
+            .within(TUNNEL_HOST, "ethtool")
+            .args(["-K", "e0", "tx", "off"]))?;
+        for (which, ports, last) in [
+            (Which::Near, &["u0"][..], 1),
+            (Which::Far, &["u0", "u1"], 2),
+        ] {
+            self.vsctl(
+                which,
+                "add-br br-phy -- set bridge br-phy datapath_type=netdev",
+            );
             for port in ports {
                 self.vsctl(which, &format!("add-port br-phy {port}"));
             }
@@ -150,9 +173,13 @@ impl Bed {
         self.spaces.add_quiet(&port.to_string())?;
         let switch = self.ns(which.name());
         let ns = self.ns(&port.to_string());
-        ip(&format!("-n {switch} link add v{port} type veth peer name e0 netns {ns}"))?;
+        ip(&format!(
+            "-n {switch} link add v{port} type veth peer name e0 netns {ns}"
+        ))?;
         ip(&format!("-n {switch} link set v{port} up"))?;
-        ip(&format!("-n {ns} link set e0 up address 02:00:00:00:00:{port:02x}"))?;
+        ip(&format!(
+            "-n {ns} link set e0 up address 02:00:00:00:00:{port:02x}"
+        ))?;
         if ![MONITOR, FAR_MONITOR].contains(&port) {
             ip(&format!("-n {ns} addr add 10.9.0.{port}/24 dev e0"))?;
         }
@@ -195,7 +222,10 @@ impl Bed {
     pub fn rules(&self, which: Which, rules: &[&str]) {
         let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
         let ofctl = |words: &[&str]| {
-            run(Command::new("ovs-ofctl").args(["-O", "OpenFlow13"]).args(words)).expect("it does")
+            run(Command::new("ovs-ofctl")
+                .args(["-O", "OpenFlow13"])
+                .args(words))
+            .expect("it does")
         };
         ofctl(&["del-flows", &bridge]);
         for rule in rules {
@@ -205,7 +235,10 @@ impl Bed {
 
     pub fn vsctl(&self, which: Which, words: &str) -> String {
         let database = format!("--db=unix:{}/db.sock", self.sockets(which).display());
-        run(Command::new("ovs-vsctl").arg(database).args(words.split_whitespace())).expect("it does")
+        run(Command::new("ovs-vsctl")
+            .arg(database)
+            .args(words.split_whitespace()))
+        .expect("it does")
     }
 
     /// Sets flooding to a port as the owner: `flood` or `no-flood`.
@@ -219,7 +252,9 @@ impl Bed {
     pub fn ofctl13(&self, which: Which, command: &str, more: &str) {
         let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
         let mut ofctl = Command::new("ovs-ofctl");
-        ofctl.args(["-O", "OpenFlow13", command, &bridge]).args(Some(more).filter(|more| !more.is_empty()));
+        ofctl
+            .args(["-O", "OpenFlow13", command, &bridge])
+            .args(Some(more).filter(|more| !more.is_empty()));
         run(&mut ofctl).expect("it does");
     }
 
@@ -230,27 +265,40 @@ impl Bed {
             run(Command::new("ovs-ofctl").args(["-O", version]).args(words)).expect("it does")
         };
         let mut state = ofctl("OpenFlow10", &["show", &bridge]);
-        for words in [["dump-groups", &bridge], ["dump-meters", &bridge], ["queue-get-config", &bridge]] {
+        for words in [
+            ["dump-groups", &bridge],
+            ["dump-meters", &bridge],
+            ["queue-get-config", &bridge],
+        ] {
             state += &ofctl("OpenFlow13", &words);
         }
         let mut rows = ofctl("OpenFlow13", &["--no-stats", "dump-flows", &bridge]);
         for (table, columns) in [
-            ("mirror", "_uuid,name,select_src_port,select_dst_port,output_port"),
+            (
+                "mirror",
+                "_uuid,name,select_src_port,select_dst_port,output_port",
+            ),
             ("qos", "_uuid,type"),
             ("queue", "_uuid,other_config"),
             ("port", "_uuid,name,tag,qos,external_ids"),
             ("bridge", "_uuid,name,mirrors,external_ids,other_config"),
             ("interface", "name,type,options,external_ids"),
         ] {
-            rows +=
-                &self.vsctl(which, &format!("--format=csv --no-headings --columns={columns} list {table}"));
+            rows += &self.vsctl(
+                which,
+                &format!("--format=csv --no-headings --columns={columns} list {table}"),
+            );
         }
         // Independent of the order of output.
         let mut rows: Vec<&str> = rows.lines().collect();
         rows.sort_unstable();
         state += &rows.join("\n");
         let is_stable = |line: &&str| !line.contains("xid=");
-        state.lines().filter(is_stable).map(|line| format!("{line}\n")).collect()
+        state
+            .lines()
+            .filter(is_stable)
+            .map(|line| format!("{line}\n"))
+            .collect()
     }
 
     /// Has switches forget the location of the other tunnel end, as after five minutes of silence; waits until they
@@ -258,7 +306,10 @@ impl Bed {
     pub fn forget_addresses(&self) {
         let appctl = |which, command: &str| {
             let mut program = Command::new("ovs-appctl");
-            run(program.args([command, "br-phy"]).env("OVS_RUNDIR", self.sockets(which))).expect("it does")
+            run(program
+                .args([command, "br-phy"])
+                .env("OVS_RUNDIR", self.sockets(which)))
+            .expect("it does")
         };
         for which in [Which::Near, Which::Far] {
             appctl(which, "fdb/flush");
@@ -267,7 +318,11 @@ impl Bed {
             wait_for("the switches to be heard", || {
                 let known = appctl(which, "fdb/show");
                 // A line of headings, this switch and the other.
-                if known.lines().count() > 2 { Ok(()) } else { Err(known) }
+                if known.lines().count() > 2 {
+                    Ok(())
+                } else {
+                    Err(known)
+                }
             });
         }
     }
@@ -290,9 +345,22 @@ impl Bed {
     /// Starts a capture in the namespace of this tcpdump.
     pub fn capture_at(&self, mut command: Command, interface: &str, filter: &str) -> Capture {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let file = self.folder.join(format!("{}.pcap", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let file = self
+            .folder
+            .join(format!("{}.pcap", NUMBER.fetch_add(1, Ordering::Relaxed)));
         // A small snapshot length: the ring buffer would hold too few frames of maximum size.
-        command.args(["-i", interface, "-U", "--immediate-mode", "-n", "-s", "2048", "-B", "16384", "-w"]);
+        command.args([
+            "-i",
+            interface,
+            "-U",
+            "--immediate-mode",
+            "-n",
+            "-s",
+            "2048",
+            "-B",
+            "16384",
+            "-w",
+        ]);
         command.arg(&file).arg(filter);
         Capture::start(command, file)
     }
@@ -300,8 +368,13 @@ impl Bed {
     /// Frames of a capture that pass a filter, according to tcpdump.
     pub fn capture_file(&self, capture: &Capture, filter: &str) -> Vec<Vec<u8>> {
         let file = self.folder.join("chosen.pcap");
-        run(Command::new("tcpdump").arg("-r").arg(&capture.file).arg("-w").arg(&file).arg(filter))
-            .expect("tcpdump");
+        run(Command::new("tcpdump")
+            .arg("-r")
+            .arg(&capture.file)
+            .arg("-w")
+            .arg(&file)
+            .arg(filter))
+        .expect("tcpdump");
         frames(&file)
     }
 
@@ -314,16 +387,26 @@ impl Bed {
         let start = |program: &str, words: &[&str]| {
             let mut command = self.within_switch(which, program);
             command.args(words);
-            command.env("OVS_RUNDIR", &folder).env("OVS_DBDIR", &folder).env("OVS_LOGDIR", &folder);
+            command
+                .env("OVS_RUNDIR", &folder)
+                .env("OVS_DBDIR", &folder)
+                .env("OVS_LOGDIR", &folder);
             TestProgram::start(&mut command)
         };
         let there = |name: &str| {
             let file = folder.join(name);
-            wait_for(name, || file.exists().then_some(()).ok_or_else(|| "it is not there".to_owned()));
+            wait_for(name, || {
+                file.exists()
+                    .then_some(())
+                    .ok_or_else(|| "it is not there".to_owned())
+            });
         };
         let socket = path("db.sock");
         let pid = format!("--pidfile={}", path("ovsdb-server.pid"));
-        let database = start("ovsdb-server", &[&path("conf.db"), &format!("--remote=punix:{socket}"), &pid]);
+        let database = start(
+            "ovsdb-server",
+            &[&path("conf.db"), &format!("--remote=punix:{socket}"), &pid],
+        );
         there("db.sock");
         run(Command::new("ovs-vsctl").args([&format!("--db=unix:{socket}"), "--no-wait", "init"]))?;
         let pid = format!("--pidfile={}", path("ovs-vswitchd.pid"));
@@ -338,11 +421,17 @@ impl Bed {
 pub fn fabric(folder: &Path, server: u16, lease: u16) -> SwitchFabric {
     let cable = format!("v{CABLE}");
     let host = |which: Which, port: u32| {
-        ([10, 9, 0, port as u8].into(), PortPlace::new(which.name(), &format!("v{port}")))
+        (
+            [10, 9, 0, port as u8].into(),
+            PortPlace::new(which.name(), &format!("v{port}")),
+        )
     };
     let hosts = HOSTS.into_iter().map(|port| host(Which::Near, port));
     let map = NetworkMap {
-        cables: vec![(PortPlace::new("near", &cable), PortPlace::new("far", &cable))],
+        cables: vec![(
+            PortPlace::new("near", &cable),
+            PortPlace::new("far", &cable),
+        )],
         hosts: hosts.chain([host(Which::Far, FAR_HOST)]).collect(),
     };
     fabric_of(folder, server, lease, map)
@@ -355,7 +444,12 @@ pub fn fabric_of(folder: &Path, server: u16, lease: u16, map: NetworkMap) -> Swi
         backend: Box::new(OpenVSwitch::new(&folder.join(which.name()), BRIDGE)),
         tunnel_address: Some([10, 8, 0, last].into()),
     };
-    SwitchFabric::new(server, lease, vec![site(Which::Near, 1), site(Which::Far, 2)], map)
+    SwitchFabric::new(
+        server,
+        lease,
+        vec![site(Which::Near, 1), site(Which::Far, 2)],
+        map,
+    )
 }
 
 /// A running tcpdump and its file.
@@ -366,14 +460,25 @@ pub struct Capture {
 
 impl Capture {
     fn start(mut command: Command, file: PathBuf) -> Capture {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("tcpdump");
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tcpdump");
         let mut said = BufReader::new(child.stderr.take().expect("piped"));
         let mut line = String::new();
         while !line.contains("listening on") {
             line.clear();
-            assert_ne!(said.read_line(&mut line).expect("it speaks"), 0, "tcpdump has ended");
+            assert_ne!(
+                said.read_line(&mut line).expect("it speaks"),
+                0,
+                "tcpdump has ended"
+            );
         }
-        Capture { tcpdump: TestProgram(child), file }
+        Capture {
+            tcpdump: TestProgram(child),
+            file,
+        }
     }
 
     /// Frames captured so far.
@@ -385,7 +490,11 @@ impl Capture {
     pub fn wait(&self, count: usize) -> Vec<Vec<u8>> {
         wait_for(&format!("{count} frames"), || {
             let frames = self.frames();
-            if frames.len() >= count { Ok(frames) } else { Err(format!("{} frames", frames.len())) }
+            if frames.len() >= count {
+                Ok(frames)
+            } else {
+                Err(format!("{} frames", frames.len()))
+            }
         })
     }
 
@@ -401,7 +510,9 @@ fn frames(file: &Path) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     while let Some(head) = rest.get(..16) {
         let len = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
-        let Some(frame) = rest.get(16..16 + len) else { break };
+        let Some(frame) = rest.get(16..16 + len) else {
+            break;
+        };
         frames.push(frame.to_vec());
         rest = &rest[16 + len..];
     }

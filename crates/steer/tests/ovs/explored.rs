@@ -12,20 +12,33 @@ const LEASE: u16 = 3;
 
 #[test]
 fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     let _server = serve(&bed);
     let fabric = bed.fabric(SERVER, LEASE);
-    bed.switch_at(Which::Far).keep_floods_from(FAR_MONITOR).expect("it does");
+    bed.switch_at(Which::Far)
+        .keep_floods_from(FAR_MONITOR)
+        .expect("it does");
     let here = CopyRoute::Port(format!("v{MONITOR}"));
-    let job = |id, tap| CopyJob { id, generation: 1, taps: vec![tap] };
-    let one = fabric.start(job(1, tap(MirrorMode::FLOW, Some(80), "m", here))).expect("it does");
+    let job = |id, tap| CopyJob {
+        id,
+        generation: 1,
+        taps: vec![tap],
+    };
+    let one = fabric
+        .start(job(1, tap(MirrorMode::FLOW, Some(80), "m", here)))
+        .expect("it does");
     let before = both(&bed);
     let switches = [Which::Near, Which::Far].map(|which| {
         let switch = bed.switch_at(which);
         let described = switch.describe().expect("it does");
         (which.name(), switch, described)
     });
-    let switches: Vec<_> = switches.iter().map(|(name, switch, of)| (*name, switch, of)).collect();
+    let switches: Vec<_> = switches
+        .iter()
+        .map(|(name, switch, of)| (*name, switch, of))
+        .collect();
     let hosts = HOSTS.map(|port| [10, 9, 0, port as u8].into());
     std::thread::scope(|scope| {
         let explorer = scope.spawn(|| {
@@ -36,7 +49,11 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
             };
             assert!(found.iter().any(all), "{found:?}");
             let nobody_asked = (1, FAR_HOST);
-            assert!(found.iter().all(|found| !found.answers.contains_key(&nobody_asked)));
+            assert!(
+                found
+                    .iter()
+                    .all(|found| !found.answers.contains_key(&nobody_asked))
+            );
         });
         // Repeatedly, during the exploration.
         let mut generation = 1;
@@ -47,20 +64,32 @@ fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
                 "n",
                 CopyRoute::Switch(mirror::ovsdb::TunnelKind::Vxlan, far_port()),
             );
-            let two =
-                fabric.start(CopyJob { generation, ..job(2, two) }).unwrap_or_else(|why| panic!("{why}"));
+            let two = fabric
+                .start(CopyJob {
+                    generation,
+                    ..job(2, two)
+                })
+                .unwrap_or_else(|why| panic!("{why}"));
             two.stop().expect("it does");
             generation = u8::wrapping_add(generation, 1);
             assert_eq!(one.lost(), None);
         }
         explorer.join().expect("it has found all");
     });
-    assert_eq!((one.lost(), both(&bed)), (None, before), "nothing is left of it");
+    assert_eq!(
+        (one.lost(), both(&bed)),
+        (None, before),
+        "nothing is left of it"
+    );
     let server = bed.capture(SERVES, "");
     let monitor = bed.capture(MONITOR, "");
     ask(&bed, "mark", &server);
     let expected = bed.capture_file(&server, "tcp port 80");
-    same("mark", &cut(monitor.wait(expected.len()), MirrorMode::FLOW), &cut(expected, MirrorMode::FLOW));
+    same(
+        "mark",
+        &cut(monitor.wait(expected.len()), MirrorMode::FLOW),
+        &cut(expected, MirrorMode::FLOW),
+    );
     one.stop().expect("it does");
     server.end();
     monitor.end();

@@ -29,14 +29,26 @@ impl Spare<'_> {
     }
 
     fn address(&self, word: &str) {
-        let _ = ip(&format!("-n {} addr {word} 10.9.0.{MONITOR}/24 dev e0", self.0.ns(&MONITOR.to_string())));
+        let _ = ip(&format!(
+            "-n {} addr {word} 10.9.0.{MONITOR}/24 dev e0",
+            self.0.ns(&MONITOR.to_string())
+        ));
     }
 
     /// Whether another host without its MAC address can reach it.
     fn answers(&self) -> bool {
         ip(&format!("-n {} neigh flush all", self.0.ns("1"))).expect("it does");
         let mut ping = self.0.within(1, "ping");
-        ping.args(["-c", "2", "-i", "0.2", "-w", "3", &format!("10.9.0.{MONITOR}")]).stdout(Stdio::null());
+        ping.args([
+            "-c",
+            "2",
+            "-i",
+            "0.2",
+            "-w",
+            "3",
+            &format!("10.9.0.{MONITOR}"),
+        ])
+        .stdout(Stdio::null());
         ping.status().expect("ping").success()
     }
 }
@@ -55,14 +67,20 @@ fn states(bed: &Bed) -> [String; 2] {
 /// answers.
 #[test]
 fn floods_come_back_however_a_job_ends() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     let spare = Spare::new(&bed);
     let before = states(&bed);
     assert!(spare.answers());
     let as_before = |ending: &str| {
         wait_for("the state of before", || {
             let now = states(&bed);
-            if now == before { Ok(()) } else { Err(format!("{ending}: {now:#?}, was {before:#?}")) }
+            if now == before {
+                Ok(())
+            } else {
+                Err(format!("{ending}: {now:#?}, was {before:#?}"))
+            }
         });
         assert!(spare.answers(), "{ending}");
     };
@@ -78,13 +96,19 @@ fn floods_come_back_however_a_job_ends() {
     running.stop().expect("it does");
     as_before("stopped");
     // One continues, the other had its own port.
-    let far =
-        fabric.start(job(2, CopyRoute::Switch(mirror::ovsdb::TunnelKind::Vxlan, crate::fabrics::far_port())));
+    let far = fabric.start(job(
+        2,
+        CopyRoute::Switch(mirror::ovsdb::TunnelKind::Vxlan, crate::fabrics::far_port()),
+    ));
     let far = far.expect("it does");
     let beside = states(&bed);
     let near = tap(MirrorMode::FLOW, Some(81), "m3", here());
     fabric
-        .start(CopyJob { id: 3, generation: 1, taps: vec![near] })
+        .start(CopyJob {
+            id: 3,
+            generation: 1,
+            taps: vec![near],
+        })
         .expect("it does")
         .stop()
         .expect("it does");
@@ -92,15 +116,28 @@ fn floods_come_back_however_a_job_ends() {
     drop(far);
     as_before("dropped");
     // Rejected by the proof, before any switch has a rule.
-    bed.rules(Which::Near, &["priority=0,actions=NORMAL", "priority=9,udp,actions=output:9"]);
+    bed.rules(
+        Which::Near,
+        &[
+            "priority=0,actions=NORMAL",
+            "priority=9,udp,actions=output:9",
+        ],
+    );
     let refused = states(&bed);
     assert!(fabric.start(job(4, here())).is_err());
     assert_eq!(states(&bed), refused, "refused");
     bed.rules(Which::Near, &["priority=0,actions=NORMAL"]);
-    for (mode, way) in [("flow", "port"), ("mirror", "port"), ("mirror", "interface"), ("flow", "vxlan")] {
+    for (mode, way) in [
+        ("flow", "port"),
+        ("mirror", "port"),
+        ("mirror", "interface"),
+        ("flow", "vxlan"),
+    ] {
         let within = |program: &str| bed.within_switch(Which::Near, program);
         let mut holder = Holder::start(&bed, within, SERVER, LEASE);
-        holder.say(&format!("start 5 {mode} {way} 80")).unwrap_or_else(|e| panic!("{mode} {way}: {e}"));
+        holder
+            .say(&format!("start 5 {mode} {way} 80"))
+            .unwrap_or_else(|e| panic!("{mode} {way}: {e}"));
         assert_ne!(states(&bed), before);
         holder.kill();
         as_before(&format!("{mode} {way} killed"));
@@ -143,7 +180,9 @@ fn with_tools(bed: &Bed, words: &str, (before, behind): (&str, &str)) -> Holder 
 /// The work is done, but the tool reports a failure, like one killed after its transaction.
 #[test]
 fn nothing_is_left_of_a_tool_that_fails_behind_its_work() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     let before = states(&bed);
     for (words, job) in CHANGES {
         let mut holder = with_tools(&bed, words, (":", "exit 1"));
@@ -155,7 +194,9 @@ fn nothing_is_left_of_a_tool_that_fails_behind_its_work() {
 
 #[test]
 fn nothing_is_left_of_a_tool_that_outlives_its_process() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     let before = states(&bed);
     for (words, job) in CHANGES {
         let [began, ended] = ["began", "ended"].map(|name| bed.folder.join(name));
@@ -168,29 +209,52 @@ fn nothing_is_left_of_a_tool_that_outlives_its_process() {
         wait_for("its end", || is_there(&ended));
         wait_for("the state of before", || {
             let now = states(&bed);
-            if now == before { Ok(()) } else { Err(format!("{words}: {now:#?}, was {before:#?}")) }
+            if now == before {
+                Ok(())
+            } else {
+                Err(format!("{words}: {now:#?}, was {before:#?}"))
+            }
         });
-        [began, ended].iter().for_each(|file| std::fs::remove_file(file).expect("it is there"));
+        [began, ended]
+            .iter()
+            .for_each(|file| std::fs::remove_file(file).expect("it is there"));
     }
 }
 
 /// Remains of a process killed with its keepers are found on the switch by the next start, which succeeds.
 #[test]
 fn the_next_start_repairs_what_the_killed_left() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     let spare = Spare::new(&bed);
     let before = states(&bed);
     // State left by a process killed with its keepers, after its rules have expired.
-    let owner = CookieOwner { server: SERVER + 1, job: 9, generation: 1, actions: 0 };
-    let mirror =
-        PortMirror { owner, ports: vec!["v2".to_owned()], output: format!("v{MONITOR}"), snaplen: 0 };
+    let owner = CookieOwner {
+        server: SERVER + 1,
+        job: 9,
+        generation: 1,
+        actions: 0,
+    };
+    let mirror = PortMirror {
+        owner,
+        ports: vec!["v2".to_owned()],
+        output: format!("v{MONITOR}"),
+        snaplen: 0,
+    };
     run(std::process::Command::new("ovs-vsctl")
-        .arg(format!("--db=unix:{}/db.sock", bed.sockets(Which::Near).display()))
+        .arg(format!(
+            "--db=unix:{}/db.sock",
+            bed.sockets(Which::Near).display()
+        ))
         .args(mirror.create(crate::bed::BRIDGE)))
     .expect("it does");
     bed.flood(Which::Near, MONITOR, "no-flood");
     let record = mirror::ovsdb::record(SERVER + 1, 1_700_000_000);
-    bed.vsctl(Which::Near, &format!("set interface v{MONITOR} external_ids:netalytics={record}"));
+    bed.vsctl(
+        Which::Near,
+        &format!("set interface v{MONITOR} external_ids:netalytics={record}"),
+    );
     bed.vsctl(
         Which::Near,
         &format!("add-port br0 na008-000a tag=4095 -- set interface na008-000a type=vxlan options:remote_ip=10.8.0.2 options:key=9 external_ids:netalytics={record}"),
@@ -200,7 +264,12 @@ fn the_next_start_repairs_what_the_killed_left() {
     let job = CopyJob {
         id: 1,
         generation: 1,
-        taps: vec![tap(MirrorMode::FLOW, Some(80), "m", CopyRoute::Port(format!("v{MONITOR}")))],
+        taps: vec![tap(
+            MirrorMode::FLOW,
+            Some(80),
+            "m",
+            CopyRoute::Port(format!("v{MONITOR}")),
+        )],
     };
     let running = fabric.start(job).expect("nothing is in its way");
     assert_eq!(running.repaired().len(), 3, "{:?}", running.repaired());

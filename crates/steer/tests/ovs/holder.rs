@@ -56,8 +56,14 @@ impl Holder {
         self.tell(line);
         loop {
             let mut said = String::new();
-            assert_ne!(self.from.read_line(&mut said).expect("it speaks"), 0, "it has ended");
-            let Some((_, answer)) = said.trim_end().split_once(ANSWER) else { continue };
+            assert_ne!(
+                self.from.read_line(&mut said).expect("it speaks"),
+                0,
+                "it has ended"
+            );
+            let Some((_, answer)) = said.trim_end().split_once(ANSWER) else {
+                continue;
+            };
             return match answer.split_once(' ') {
                 Some(("failed", why)) => Err(why.to_owned()),
                 _ => Ok(answer.to_owned()),
@@ -82,11 +88,17 @@ impl Holder {
 /// Not a test: the process started by [`Holder`]. Without a folder it does nothing.
 #[test]
 fn holds() {
-    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let Ok(folder) = std::env::var(FOLDER) else {
+        return;
+    };
     let mut lines = std::io::stdin().lines().map(|line| line.expect("text"));
     let first = lines.next().expect("a first line");
     let (server, lease) = first.split_once(' ').expect("two numbers");
-    let fabric = fabric(Path::new(&folder), server.parse().expect("one"), lease.parse().expect("one"));
+    let fabric = fabric(
+        Path::new(&folder),
+        server.parse().expect("one"),
+        lease.parse().expect("one"),
+    );
     answer("ready");
     let mut running: HashMap<u32, RunningCopies> = HashMap::new();
     for line in lines {
@@ -105,7 +117,10 @@ fn holds() {
                 }
             }
             ["stop", id] => {
-                let stopped = running.remove(&id.parse().expect("a number")).expect("it runs").stop();
+                let stopped = running
+                    .remove(&id.parse().expect("a number"))
+                    .expect("it runs")
+                    .stop();
                 match stopped {
                     Ok(()) => answer("stopped"),
                     Err(why) => answer(&format!("failed {}", why.to_string().replace('\n', " "))),
@@ -146,10 +161,22 @@ fn job(id: u32, (mode, way): (&str, &str), port: u16) -> CopyJob {
         "mirror" => {
             let all = tap(MirrorMode::PORT, Some(port), &monitor, to);
             let mirrored = SelectionMethod::Mirror(vec![format!("v{SERVES}")]);
-            let taps = vec![steer::CopyTap { how: mirrored, part: PacketPart::Whole, ..all }];
-            return CopyJob { id, generation: 1, taps };
+            let taps = vec![steer::CopyTap {
+                how: mirrored,
+                part: PacketPart::Whole,
+                ..all
+            }];
+            return CopyJob {
+                id,
+                generation: 1,
+                taps,
+            };
         }
         _ => panic!("{mode}"),
     };
-    CopyJob { id, generation: 1, taps: vec![tap(mode, Some(port), &monitor, to)] }
+    CopyJob {
+        id,
+        generation: 1,
+        taps: vec![tap(mode, Some(port), &monitor, to)],
+    }
 }

@@ -17,15 +17,22 @@ const LEASE: u16 = 2;
 /// A mirror of the server's port, into an interface of the process that requested it.
 #[test]
 fn a_mirror_goes_with_its_process() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     let _server = serve(&bed);
     let before = both(&bed);
     let stream = Stream::start(&bed);
     for ending in ["stopped", "killed"] {
         let within = |program: &str| bed.within_switch(Which::Near, program);
         let mut holder = Holder::start(&bed, within, SERVER, LEASE);
-        let started = holder.say("start 3 mirror interface 80").unwrap_or_else(|e| panic!("{e}"));
-        let interface = started.strip_prefix("started ").expect("an interface").to_owned();
+        let started = holder
+            .say("start 3 mirror interface 80")
+            .unwrap_or_else(|e| panic!("{e}"));
+        let interface = started
+            .strip_prefix("started ")
+            .expect("an interface")
+            .to_owned();
         let seen = bed.switch().list().expect("it lists");
         assert_eq!(seen.mirrors.len(), 1);
         assert_eq!(seen.mirrors[0].output.as_deref(), Some(&*interface));
@@ -33,7 +40,11 @@ fn a_mirror_goes_with_its_process() {
         let monitor = bed.capture_at(bed.within_switch(Which::Near, "tcpdump"), &interface, "");
         ask(&bed, &format!("mark {ending}"), &server);
         let expected = cut(server.frames(), MirrorMode::PORT);
-        same(ending, &cut(monitor.wait(expected.len()), MirrorMode::PORT), &expected);
+        same(
+            ending,
+            &cut(monitor.wait(expected.len()), MirrorMode::PORT),
+            &expected,
+        );
         monitor.end();
         if ending == "killed" {
             holder.kill();
@@ -52,12 +63,19 @@ fn a_mirror_goes_with_its_process() {
 pub fn nothing_is_left(bed: &Bed, before: &[steer::ObservedSwitch; 2]) {
     wait_for("the end of all that was made", || {
         let now = both(bed);
-        if now == *before { Ok(()) } else { Err(format!("{now:#?}\n{}", bed.vsctl(Which::Near, "show"))) }
+        if now == *before {
+            Ok(())
+        } else {
+            Err(format!("{now:#?}\n{}", bed.vsctl(Which::Near, "show")))
+        }
     });
     for which in [Which::Near, Which::Far] {
         for table in ["Mirror", "Port", "Interface"] {
             let names = bed.vsctl(which, &format!("--bare --columns=name list {table}"));
-            assert!(!names.contains("na0") && !names.contains("netalytics"), "{table}: {names}");
+            assert!(
+                !names.contains("na0") && !names.contains("netalytics"),
+                "{table}: {names}"
+            );
         }
         let links = run(bed.within_switch(which, "ip").args(["-br", "link"])).expect("it does");
         assert!(!links.contains("na0"), "{BRIDGE}: {links}");

@@ -11,10 +11,15 @@ use crate::packets::{SERVER, copy, wish};
 
 #[test]
 fn a_lease_ends_unless_it_is_renewed() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     let mut switch = bed.switch();
-    let installed =
-        install(&mut switch, &wish(vec![copy(MirrorMode::ENDS, Some(80), MONITOR)], 4)).expect("it does");
+    let installed = install(
+        &mut switch,
+        &wish(vec![copy(MirrorMode::ENDS, Some(80), MONITOR)], 4),
+    )
+    .expect("it does");
     let every = installed.renew_every.expect("a lease");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(6) {
@@ -26,7 +31,11 @@ fn a_lease_ends_unless_it_is_renewed() {
     // The renewing process is killed.
     wait_for("the end of the lease", || {
         let left = mirror::diff::ours(&switch.list().expect("it lists").rules, SERVER);
-        if left.is_empty() { Ok(()) } else { Err(format!("{} rules", left.len())) }
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{} rules", left.len()))
+        }
     });
     // Too late: expired rules are not restored.
     renew(&mut switch, &installed.rules).expect("it does");
@@ -37,8 +46,13 @@ fn a_lease_ends_unless_it_is_renewed() {
 /// Rules of others are unchanged, and jobs that would affect them are rejected.
 #[test]
 fn rules_of_others_stay() {
-    let own = ["priority=5,tcp,tp_dst=80,actions=group:1", "priority=0,actions=NORMAL"];
-    let Some(bed) = Bed::new(&[own[1]]) else { return };
+    let own = [
+        "priority=5,tcp,tp_dst=80,actions=group:1",
+        "priority=0,actions=NORMAL",
+    ];
+    let Some(bed) = Bed::new(&[own[1]]) else {
+        return;
+    };
     let group = [
         "-O",
         "OpenFlow13",
@@ -50,8 +64,14 @@ fn rules_of_others_stay() {
     bed.rules(Which::Near, &own);
     let mut switch = bed.switch();
     let before = switch.list().expect("it lists").rules;
-    let refused = install(&mut switch, &wish(vec![copy(MirrorMode::FLOW, Some(80), MONITOR)], 30))
-        .expect_err("a doubt");
-    assert!(refused.to_string().contains("group:1 cannot be modeled"), "{refused}");
+    let refused = install(
+        &mut switch,
+        &wish(vec![copy(MirrorMode::FLOW, Some(80), MONITOR)], 30),
+    )
+    .expect_err("a doubt");
+    assert!(
+        refused.to_string().contains("group:1 cannot be modeled"),
+        "{refused}"
+    );
     assert_eq!(switch.list().expect("it lists").rules, before);
 }

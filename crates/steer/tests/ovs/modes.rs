@@ -11,9 +11,21 @@ use crate::packets::{SERVER, SERVES, Stream, ask, copy, cut, same, serve, wish};
 /// Mode, requested port, and filter.
 const MODES: [(MirrorMode, Option<u16>, &str); 6] = [
     (MirrorMode::FLOW, Some(80), "tcp port 80"),
-    (MirrorMode::ENDS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0"),
-    (MirrorMode::PUSHED, Some(80), "tcp port 80 and tcp[tcpflags] & tcp-push != 0"),
-    (MirrorMode::HEADS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-ack|tcp-push) != 0"),
+    (
+        MirrorMode::ENDS,
+        Some(80),
+        "tcp port 80 and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0",
+    ),
+    (
+        MirrorMode::PUSHED,
+        Some(80),
+        "tcp port 80 and tcp[tcpflags] & tcp-push != 0",
+    ),
+    (
+        MirrorMode::HEADS,
+        Some(80),
+        "tcp port 80 and tcp[tcpflags] & (tcp-ack|tcp-push) != 0",
+    ),
     (MirrorMode::HEADERS, Some(80), "tcp port 80"),
     (MirrorMode::FLOW, None, "ip host 10.9.0.2"),
 ];
@@ -22,7 +34,10 @@ const MODES: [(MirrorMode, Option<u16>, &str); 6] = [
 #[test]
 fn what_is_asked_is_copied_once() {
     for rules in [
-        &["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=NORMAL"][..],
+        &[
+            "table=0,priority=0,actions=resubmit(,1)",
+            "table=1,priority=0,actions=NORMAL",
+        ][..],
         &["table=0,priority=0,actions=NORMAL"],
     ] {
         let Some(bed) = Bed::new(rules) else { return };
@@ -49,7 +64,10 @@ fn fragments_are_copied_by_their_addresses() {
     const SEND: &str = "import socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
         for n in range(20):\n    s.sendto(bytes([n]) * (4000 if n % 2 else 40), ('10.9.0.2', 80))\n";
     for rules in [
-        &["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=NORMAL"][..],
+        &[
+            "table=0,priority=0,actions=resubmit(,1)",
+            "table=1,priority=0,actions=NORMAL",
+        ][..],
         &["table=0,priority=0,actions=NORMAL"],
     ] {
         let Some(bed) = Bed::new(rules) else { return };
@@ -92,12 +110,23 @@ fn nothing_is_copied(bed: &Bed) {
 /// A mirror of the server's port: all its traffic once, although selected twice.
 #[test]
 fn a_port_is_mirrored() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     let _server = serve(&bed);
     let mut switch = bed.switch();
-    let owner = CookieOwner { server: SERVER, job: 3, generation: 1, actions: 0 };
-    let mirror =
-        PortMirror { owner, ports: vec![format!("v{SERVES}")], output: format!("v{MONITOR}"), snaplen: 0 };
+    let owner = CookieOwner {
+        server: SERVER,
+        job: 3,
+        generation: 1,
+        actions: 0,
+    };
+    let mirror = PortMirror {
+        owner,
+        ports: vec![format!("v{SERVES}")],
+        output: format!("v{MONITOR}"),
+        snaplen: 0,
+    };
     // Before and after it is the mirror's output, the port is a normal one: NORMAL floods to it.
     switch.keep_floods_from(MONITOR).expect("it does");
     switch.add_mirror(&mirror).expect("it does");

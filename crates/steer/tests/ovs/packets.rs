@@ -72,10 +72,16 @@ print(n)
 ";
 
 pub fn serve(bed: &Bed) -> TestProgram {
-    let mut child =
-        bed.within(SERVES, "python3").args(["-c", SERVE]).stdout(Stdio::piped()).spawn().expect("python");
+    let mut child = bed
+        .within(SERVES, "python3")
+        .args(["-c", SERVE])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python");
     let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it speaks");
+    BufReader::new(child.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("it speaks");
     assert_eq!(line, "ready\n");
     TestProgram(child)
 }
@@ -85,8 +91,14 @@ pub fn ask(bed: &Bed, mark: &str, server: &Capture) {
     run(bed.within(1, "python3").args(["-c", ASK, mark])).expect("it is answered");
     wait_for(mark, || {
         // To the server and back.
-        let marked = server.frames().iter().filter(|frame| frame.ends_with(mark.as_bytes())).count();
-        (marked == 2).then_some(()).ok_or_else(|| format!("{marked} marks"))
+        let marked = server
+            .frames()
+            .iter()
+            .filter(|frame| frame.ends_with(mark.as_bytes()))
+            .count();
+        (marked == 2)
+            .then_some(())
+            .ok_or_else(|| format!("{marked} marks"))
     });
 }
 
@@ -100,14 +112,26 @@ impl Stream {
     pub fn start(bed: &Bed) -> Stream {
         let at = bed.capture(3, "udp dst port 7");
         let mut command = bed.within(1, "python3");
-        let sender = command.args(["-c", COUNT]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        Stream { sender: sender.expect("python"), at }
+        let sender = command
+            .args(["-c", COUNT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        Stream {
+            sender: sender.expect("python"),
+            at,
+        }
     }
 
     pub fn end(mut self) {
         drop(self.sender.stdin.take());
         let mut said = String::new();
-        self.sender.stdout.take().expect("piped").read_to_string(&mut said).expect("it speaks");
+        self.sender
+            .stdout
+            .take()
+            .expect("piped")
+            .read_to_string(&mut said)
+            .expect("it speaks");
         let _ = self.sender.wait();
         let sent: usize = said.trim().parse().expect("a number");
         assert!(sent > 10, "{sent} datagrams were sent");
@@ -125,21 +149,42 @@ impl Stream {
 
 /// Copies for a query on the server's port 80, or all of its traffic, in a mode.
 pub fn copy(mode: MirrorMode, port: Option<u16>, target: u32) -> SwitchCopy {
-    let server = AddressMatch { net: Some((IpAddr::from([10, 9, 0, 2]), 32)), port };
-    let spec = MonitorSpec { servers: vec![server], ..MonitorSpec::default() };
+    let server = AddressMatch {
+        net: Some((IpAddr::from([10, 9, 0, 2]), 32)),
+        port,
+    };
+    let spec = MonitorSpec {
+        servers: vec![server],
+        ..MonitorSpec::default()
+    };
     let asked = asked(&spec, mode.which);
-    SwitchCopy { job: 1, generation: 1, asked, ports: Vec::new(), part: mode.part, target }
+    SwitchCopy {
+        job: 1,
+        generation: 1,
+        asked,
+        ports: Vec::new(),
+        part: mode.part,
+        target,
+    }
 }
 
 pub fn wish(copies: Vec<SwitchCopy>, lease: u16) -> InstallRequest {
     let monitors = vec![(MONITOR, "m".to_owned())];
-    InstallRequest { server: SERVER, switch: "br0".to_owned(), copies, monitors, lease }
+    InstallRequest {
+        server: SERVER,
+        switch: "br0".to_owned(),
+        copies,
+        monitors,
+        lease,
+    }
 }
 
 /// The expected copies: truncated and sorted.
 pub fn cut(mut frames: Vec<Vec<u8>>, mode: MirrorMode) -> Vec<Vec<u8>> {
     if let mirror::PacketPart::First(bytes) = mode.part {
-        frames.iter_mut().for_each(|frame| frame.truncate(bytes.into()));
+        frames
+            .iter_mut()
+            .for_each(|frame| frame.truncate(bytes.into()));
     }
     frames.sort();
     frames
@@ -149,19 +194,32 @@ pub fn cut(mut frames: Vec<Vec<u8>>, mode: MirrorMode) -> Vec<Vec<u8>> {
 pub fn same(what: &str, found: &[Vec<u8>], expected: &[Vec<u8>]) {
     let more = without(found, expected);
     let less = without(expected, found);
-    assert!(more.is_empty() && less.is_empty(), "{what}: too many {more:#?}, too few {less:#?}");
+    assert!(
+        more.is_empty() && less.is_empty(),
+        "{what}: too many {more:#?}, too few {less:#?}"
+    );
 }
 
 /// Multiset difference of frames.
 fn without(frames: &[Vec<u8>], others: &[Vec<u8>]) -> Vec<String> {
     let mut others = others.to_vec();
     let mut rest = frames.to_vec();
-    rest.retain(|frame| match others.iter().position(|other| other == frame) {
-        Some(at) => {
-            others.swap_remove(at);
-            false
-        }
-        None => true,
-    });
-    rest.iter().map(|frame| frame.iter().take(60).map(|byte| format!("{byte:02x}")).collect()).collect()
+    rest.retain(
+        |frame| match others.iter().position(|other| other == frame) {
+            Some(at) => {
+                others.swap_remove(at);
+                false
+            }
+            None => true,
+        },
+    );
+    rest.iter()
+        .map(|frame| {
+            frame
+                .iter()
+                .take(60)
+                .map(|byte| format!("{byte:02x}"))
+                .collect()
+        })
+        .collect()
 }

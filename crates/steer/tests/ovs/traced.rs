@@ -19,14 +19,37 @@ fn pick<'a>(rng: &mut SeededRng, from: &[&'a str]) -> &'a str {
 fn matched(rng: &mut SeededRng) -> String {
     let mut terms = vec![pick(
         rng,
-        &["", "ip", "ip", "tcp", "tcp", "udp", "tcp6", "icmp", "arp", "ipv6", "dl_type=0x88cc"],
+        &[
+            "",
+            "ip",
+            "ip",
+            "tcp",
+            "tcp",
+            "udp",
+            "tcp6",
+            "icmp",
+            "arp",
+            "ipv6",
+            "dl_type=0x88cc",
+        ],
     )];
     let kind = terms[0];
     if rng.chance(0.3) {
-        terms.push(pick(rng, &["in_port=1", "in_port=2", "in_port=9", "in_port=LOCAL"]));
+        terms.push(pick(
+            rng,
+            &["in_port=1", "in_port=2", "in_port=9", "in_port=LOCAL"],
+        ));
     }
     if rng.chance(0.2) {
-        terms.push(pick(rng, &["dl_vlan=5", "vlan_tci=0/0x1fff", "vlan_tci=0x1000/0x1000", "dl_vlan=7"]));
+        terms.push(pick(
+            rng,
+            &[
+                "dl_vlan=5",
+                "vlan_tci=0/0x1fff",
+                "vlan_tci=0x1000/0x1000",
+                "dl_vlan=7",
+            ],
+        ));
     }
     if rng.chance(0.2) {
         terms.push(pick(
@@ -53,7 +76,13 @@ fn matched(rng: &mut SeededRng) -> String {
     if ["tcp", "udp", "tcp6"].contains(&kind) && rng.chance(0.5) {
         terms.push(pick(
             rng,
-            &["tp_dst=80", "tp_src=80", "tp_dst=0x50/0xfff0", "tp_src=0x1/0x1", "tp_src=1000,tp_dst=80"],
+            &[
+                "tp_dst=80",
+                "tp_src=80",
+                "tp_dst=0x50/0xfff0",
+                "tp_src=0x1/0x1",
+                "tp_src=1000,tp_dst=80",
+            ],
         ));
     }
     if kind.starts_with("tcp") && rng.chance(0.4) {
@@ -69,7 +98,10 @@ fn matched(rng: &mut SeededRng) -> String {
         ));
     }
     if kind == "arp" && rng.chance(0.5) {
-        terms.push(pick(rng, &["arp_op=1", "arp_tpa=10.9.0.2", "arp_spa=10.9.0.0/24"]));
+        terms.push(pick(
+            rng,
+            &["arp_op=1", "arp_tpa=10.9.0.2", "arp_spa=10.9.0.0/24"],
+        ));
     }
     terms.retain(|term| !term.is_empty());
     terms.join(",")
@@ -88,13 +120,20 @@ fn actions(rng: &mut SeededRng, table: u64) -> String {
             7 => "NORMAL",
             8 => "FLOOD",
             9 => pick(rng, &["IN_PORT", "ALL", "LOCAL"]),
-            10 => pick(rng, &["set_field:02:00:00:00:00:09->eth_dst", "set_queue:1"]),
+            10 => pick(
+                rng,
+                &["set_field:02:00:00:00:00:09->eth_dst", "set_queue:1"],
+            ),
             _ if table + 1 < TABLES => &further,
             _ => "output:3",
         };
         list.push(action.to_owned());
     }
-    if rng.chance(0.1) { "drop".to_owned() } else { list.join(",") }
+    if rng.chance(0.1) {
+        "drop".to_owned()
+    } else {
+        list.join(",")
+    }
 }
 
 fn pipeline(rng: &mut SeededRng) -> Vec<FlowRule> {
@@ -103,11 +142,18 @@ fn pipeline(rng: &mut SeededRng) -> Vec<FlowRule> {
         for place in 0..2 + rng.below(7) {
             // With equal priorities the switch may apply either rule.
             let priority = 10 * place + rng.below(9);
-            let text =
-                format!("table={table},priority={priority},{},actions={}", matched(rng), actions(rng, table));
+            let text = format!(
+                "table={table},priority={priority},{},actions={}",
+                matched(rng),
+                actions(rng, table)
+            );
             rules.push(read_rule(&text.replace(",,", ",")).expect("a rule"));
         }
-        let last = if table + 1 < TABLES { format!("resubmit(,{})", table + 1) } else { "NORMAL".to_owned() };
+        let last = if table + 1 < TABLES {
+            format!("resubmit(,{})", table + 1)
+        } else {
+            "NORMAL".to_owned()
+        };
         rules.push(read_rule(&format!("table={table},priority=0,actions={last}")).expect("a rule"));
     }
     rules.sort();
@@ -130,7 +176,11 @@ fn packet(rng: &mut SeededRng, rules: &[FlowRule]) -> ModelPacket {
         }
         let packet = ModelPacket::of(&fit[rng.below(fit.len() as u64) as usize]);
         let is_said = cube.get(MatchField::InPort).mask != 0;
-        return if is_said { packet } else { packet.with(MatchField::InPort, 1 + u128::from(rng.below(3))) };
+        return if is_said {
+            packet
+        } else {
+            packet.with(MatchField::InPort, 1 + u128::from(rng.below(3)))
+        };
     }
 }
 
@@ -147,7 +197,9 @@ fn replace(switch: &mut OpenVSwitch, rules: &[FlowRule]) -> Vec<FlowRule> {
 
 #[test]
 fn the_model_says_what_the_switch_says() {
-    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
     // VLANs, and a port without flooding.
     bed.vsctl(Which::Near, "set port v3 tag=5");
     let mut switch = bed.switch();
@@ -160,18 +212,32 @@ fn the_model_says_what_the_switch_says() {
         let dumped = replace(&mut switch, &rules);
         let mut sorted = dumped.clone();
         sorted.sort();
-        let texts = |rules: &[FlowRule]| rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
-        assert_eq!(texts(&sorted), texts(&rules), "seed {seed}: the dump reads as what was given");
+        let texts = |rules: &[FlowRule]| {
+            rules
+                .iter()
+                .map(|rule| format!("{rule}\n"))
+                .collect::<String>()
+        };
+        assert_eq!(
+            texts(&sorted),
+            texts(&rules),
+            "seed {seed}: the dump reads as what was given"
+        );
         let seen = switch.list().expect("it lists");
-        let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| SwitchPort {
-            flooded: *flooded,
-            vlans: vlans.clone(),
-            ..SwitchPort::new(*number, name, PortNeighbor::Hosts)
-        });
+        let ports = seen
+            .ports
+            .iter()
+            .map(|(number, name, flooded, vlans)| SwitchPort {
+                flooded: *flooded,
+                vlans: vlans.clone(),
+                ..SwitchPort::new(*number, name, PortNeighbor::Hosts)
+            });
         let network = SwitchNetwork::of(SwitchModel::new(BRIDGE, ports.collect(), dumped));
         for _ in 0..PACKETS {
             let packet = packet(&mut rng, &rules);
-            let told = switch.trace(&packet).unwrap_or_else(|e| panic!("seed {seed}, {packet}: {e}"));
+            let told = switch
+                .trace(&packet)
+                .unwrap_or_else(|e| panic!("seed {seed}, {packet}: {e}"));
             let Some(told) = told else {
                 unknown += 1;
                 continue;
@@ -180,7 +246,12 @@ fn the_model_says_what_the_switch_says() {
             let said = network.outputs((0, port), &packet, &mut UnmodeledTerms::default());
             let way = || network.narrate((0, port), packet.cube(), &mut UnmodeledTerms::default());
             // The switch has learned nothing: the first possible behavior is flooding.
-            assert_eq!(Some(&told), said.first(), "seed {seed}, {packet}\n{}", way());
+            assert_eq!(
+                Some(&told),
+                said.first(),
+                "seed {seed}, {packet}\n{}",
+                way()
+            );
             compared += 1;
         }
     }

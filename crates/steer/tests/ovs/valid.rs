@@ -36,16 +36,39 @@ const BOND: [&str; 2] = [
 ];
 
 const fn case(name: &'static str, which: Which) -> Case {
-    Case { name, which, database: None, rules: &[NORMAL] }
+    Case {
+        name,
+        which,
+        database: None,
+        rules: &[NORMAL],
+    }
 }
 
 const CASES: [Case; 9] = [
-    Case { database: Some(SPAN), ..case("a mirror of the server's port", Which::Near) },
-    Case { database: Some(SPAN_OF_ALL), ..case("a mirror of all ports", Which::Near) },
-    Case { database: Some(SPAN_FAR), ..case("a mirror on another switch", Which::Far) },
-    Case { database: Some(BOND), ..case("a bond", Which::Near) },
-    Case { database: Some(BOND), ..case("a bond on another switch", Which::Far) },
-    Case { rules: &[NORMAL, "priority=7,ip,actions=meter:1,NORMAL"], ..case("a meter", Which::Near) },
+    Case {
+        database: Some(SPAN),
+        ..case("a mirror of the server's port", Which::Near)
+    },
+    Case {
+        database: Some(SPAN_OF_ALL),
+        ..case("a mirror of all ports", Which::Near)
+    },
+    Case {
+        database: Some(SPAN_FAR),
+        ..case("a mirror on another switch", Which::Far)
+    },
+    Case {
+        database: Some(BOND),
+        ..case("a bond", Which::Near)
+    },
+    Case {
+        database: Some(BOND),
+        ..case("a bond on another switch", Which::Far)
+    },
+    Case {
+        rules: &[NORMAL, "priority=7,ip,actions=meter:1,NORMAL"],
+        ..case("a meter", Which::Near)
+    },
     Case {
         rules: &[NORMAL, "priority=7,ip,actions=meter:1,NORMAL"],
         ..case("a meter on another switch", Which::Far)
@@ -59,27 +82,46 @@ const CASES: [Case; 9] = [
         ..case("rules that drop others", Which::Near)
     },
     Case {
-        rules: &[NORMAL, "priority=9,tcp,tp_dst=80,nw_src=10.9.0.4,actions=drop"],
+        rules: &[
+            NORMAL,
+            "priority=9,tcp,tp_dst=80,nw_src=10.9.0.4,actions=drop",
+        ],
         ..case("a rule that drops on the way", Which::Far)
     },
 ];
 
 #[test]
 fn copies_stand_beside_what_owners_do() {
-    let Some(bed) = Bed::new(&[NORMAL]) else { return };
+    let Some(bed) = Bed::new(&[NORMAL]) else {
+        return;
+    };
     let _server = serve(&bed);
     for which in [Which::Near, Which::Far] {
-        bed.ofctl13(which, "add-meter", "meter=1,kbps,band=type=drop,rate=10000000");
+        bed.ofctl13(
+            which,
+            "add-meter",
+            "meter=1,kbps,band=type=drop,rate=10000000",
+        );
     }
     let mut failed = Vec::new();
-    for Case { name, which, database, rules } in CASES {
+    for Case {
+        name,
+        which,
+        database,
+        rules,
+    } in CASES
+    {
         bed.rules(which, rules);
         if let Some([make, _]) = database {
             bed.vsctl(which, make);
         }
         let before = [bed.state(Which::Near), bed.state(Which::Far)];
         let monitor = CopyRoute::Port(format!("v{MONITOR}"));
-        let job = CopyJob { id: 1, generation: 1, taps: vec![tap(MirrorMode::FLOW, Some(80), "m", monitor)] };
+        let job = CopyJob {
+            id: 1,
+            generation: 1,
+            taps: vec![tap(MirrorMode::FLOW, Some(80), "m", monitor)],
+        };
         match bed.fabric(SERVER, 30).start(job) {
             Err(why) => failed.push(format!("{name}: {why}")),
             Ok(running) => {
@@ -89,7 +131,11 @@ fn copies_stand_beside_what_owners_do() {
                 ask(&bed, &format!("mark {name}"), &server);
                 let expected = cut(bed.capture_file(&server, "tcp port 80"), MirrorMode::FLOW);
                 assert!(!expected.is_empty());
-                same(name, &cut(monitor.wait(expected.len()), MirrorMode::FLOW), &expected);
+                same(
+                    name,
+                    &cut(monitor.wait(expected.len()), MirrorMode::FLOW),
+                    &expected,
+                );
                 server.end();
                 monitor.end();
                 running.stop().expect("it does");

@@ -9,7 +9,8 @@ use arrow_array::builder::{
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array,
+    StringArray,
 };
 use tuple::DataType;
 
@@ -101,14 +102,18 @@ impl CellColumnBuilder {
     /// Sets all `rows` to `value`.
     pub fn longs(&mut self, rows: Range<usize>, value: i64) {
         self.pad(rows.start);
-        let CellColumnBuilder::Long(one) = self else { unreachable!("the column is one of whole numbers") };
+        let CellColumnBuilder::Long(one) = self else {
+            unreachable!("the column is one of whole numbers")
+        };
         one.append_value_n(value, rows.len());
     }
 
     /// Sets all `rows` to `value`.
     pub fn doubles(&mut self, rows: Range<usize>, value: f64) {
         self.pad(rows.start);
-        let CellColumnBuilder::Double(one) = self else { unreachable!("the column is one of real numbers") };
+        let CellColumnBuilder::Double(one) = self else {
+            unreachable!("the column is one of real numbers")
+        };
         one.append_value_n(value, rows.len());
     }
 
@@ -120,14 +125,18 @@ impl CellColumnBuilder {
     /// Sets one row.
     pub fn decimal(&mut self, row: usize, value: i128) {
         self.pad(row);
-        let CellColumnBuilder::Decimal(one) = self else { unreachable!("the column is one of decimals") };
+        let CellColumnBuilder::Decimal(one) = self else {
+            unreachable!("the column is one of decimals")
+        };
         one.append_value(value);
     }
 
     /// Sets one row.
     pub fn bytes(&mut self, row: usize, value: &[u8]) {
         self.pad(row);
-        let CellColumnBuilder::Bytes(one) = self else { unreachable!("the column is one of bytes") };
+        let CellColumnBuilder::Bytes(one) = self else {
+            unreachable!("the column is one of bytes")
+        };
         one.append_value(value);
     }
 
@@ -145,8 +154,12 @@ impl CellColumnBuilder {
                 let text = std::str::from_utf8(v).expect("a key is made of a text");
                 (0..n).for_each(|_| one.append_value(text));
             }
-            (CellColumnBuilder::Bytes(one), Scalar::Ip(v)) => (0..n).for_each(|_| one.append_value(v)),
-            (CellColumnBuilder::Bytes(one), Scalar::Hashes(v)) => (0..n).for_each(|_| one.append_value(v)),
+            (CellColumnBuilder::Bytes(one), Scalar::Ip(v)) => {
+                (0..n).for_each(|_| one.append_value(v))
+            }
+            (CellColumnBuilder::Bytes(one), Scalar::Hashes(v)) => {
+                (0..n).for_each(|_| one.append_value(v))
+            }
             _ => unreachable!("the column has its key's type"),
         }
     }
@@ -163,7 +176,9 @@ impl CellColumnBuilder {
 }
 
 fn decimals() -> Decimal128Builder {
-    Decimal128Builder::new().with_precision_and_scale(DIGITS, 0).expect("decimals have up to 38 digits")
+    Decimal128Builder::new()
+        .with_precision_and_scale(DIGITS, 0)
+        .expect("decimals have up to 38 digits")
 }
 
 /// A column to read.
@@ -187,7 +202,9 @@ impl<'a> CellColumnReader<'a> {
             CellType::Text => CellColumnReader::Text(column.as_string_opt::<i32>()?),
             CellType::Bytes => CellColumnReader::Bytes(column.as_binary_opt::<i32>()?),
             CellType::Decimal => {
-                let column = column.as_primitive_opt::<Decimal128Type>().filter(|c| c.scale() == 0);
+                let column = column
+                    .as_primitive_opt::<Decimal128Type>()
+                    .filter(|c| c.scale() == 0);
                 CellColumnReader::Decimal(column?)
             }
         })
@@ -195,22 +212,38 @@ impl<'a> CellColumnReader<'a> {
 
     /// The integer in `row`; `None` for null.
     pub fn long(self, row: usize) -> Option<i64> {
-        if let CellColumnReader::Long(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
+        if let CellColumnReader::Long(v) = self {
+            v.is_valid(row).then(|| v.value(row))
+        } else {
+            None
+        }
     }
 
     /// The floating point number in `row`; `None` for null.
     pub fn double(self, row: usize) -> Option<f64> {
-        if let CellColumnReader::Double(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
+        if let CellColumnReader::Double(v) = self {
+            v.is_valid(row).then(|| v.value(row))
+        } else {
+            None
+        }
     }
 
     /// The decimal in `row`; `None` for null.
     pub fn decimal(self, row: usize) -> Option<i128> {
-        if let CellColumnReader::Decimal(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
+        if let CellColumnReader::Decimal(v) = self {
+            v.is_valid(row).then(|| v.value(row))
+        } else {
+            None
+        }
     }
 
     /// The bytes in `row`; `None` for null.
     pub fn bytes(self, row: usize) -> Option<&'a [u8]> {
-        if let CellColumnReader::Bytes(v) = self { v.is_valid(row).then(|| v.value(row)) } else { None }
+        if let CellColumnReader::Bytes(v) = self {
+            v.is_valid(row).then(|| v.value(row))
+        } else {
+            None
+        }
     }
 
     /// The value in `row` of a column with tuple values of type `data_type`.
@@ -231,7 +264,10 @@ impl<'a> CellColumnReader<'a> {
 
 fn of_bytes(bytes: &[u8], data_type: DataType) -> Result<Scalar<'_>, MalformedPartial> {
     match data_type {
-        DataType::Ip => bytes.try_into().map(Scalar::Ip).map_err(|_| MalformedPartial::Invalid("an address")),
+        DataType::Ip => bytes
+            .try_into()
+            .map(Scalar::Ip)
+            .map_err(|_| MalformedPartial::Invalid("an address")),
         _ if bytes.len().is_multiple_of(tuple::hashes::BYTES) => Ok(Scalar::Hashes(bytes)),
         _ => Err(MalformedPartial::Invalid("a list of hashes")),
     }

@@ -1,8 +1,8 @@
 //! Fingerprints of the meaning of cells. Cells with equal fingerprints can be merged.
 
 use plan::{
-    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComputedField, Dataflow, DataflowInput,
-    Expr, Pipeline, ResultSelection, TopK, message,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComputedField, Dataflow,
+    DataflowInput, Expr, Pipeline, ResultSelection, TopK, message,
 };
 use tuple::{DataType, Field, Unit, common};
 use xxhash_rust::xxh3::xxh3_64;
@@ -22,7 +22,12 @@ use crate::pane::GroupOverflow;
 /// # Panics
 /// If the pipeline does not exist or the dataflow is invalid.
 #[must_use]
-pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &EngineConfig, beside: &[u8]) -> String {
+pub fn fingerprint(
+    dataflow: &Dataflow,
+    pipeline: usize,
+    config: &EngineConfig,
+    beside: &[u8],
+) -> String {
     let accumulation = accumulation(dataflow, pipeline, config);
     let bits = accumulation.list.iter().find_map(|one| match one {
         AccumulatorSpec::Histogram(_, bits) => Some(*bits),
@@ -33,7 +38,12 @@ pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &EngineConfig, 
     bytes.extend_from_slice(&config.sample_seed.to_le_bytes());
     bytes.push(bits.unwrap_or(0));
     let of = &dataflow.pipelines[pipeline];
-    if of.window.is_none() && of.aggregates.iter().any(|one| one.aggregate.is_per_second()) {
+    if of.window.is_none()
+        && of
+            .aggregates
+            .iter()
+            .any(|one| one.aggregate.is_per_second())
+    {
         // Only rates need the times of the first and last tuple; other cells omit them.
         bytes.push(1);
     }
@@ -46,23 +56,42 @@ fn bare(dataflow: &Dataflow, of: &Pipeline, accumulation: AccumulatorPlan) -> Da
     // A ranking that exceeds its memory drops the groups with the smallest rank.
     let top_k = match GroupOverflow::of(of, &accumulation) {
         GroupOverflow::Pool => None,
-        GroupOverflow::SaveByCount(place) | GroupOverflow::SaveBySum(place) => Some(TopK { k: 0, by: place }),
+        GroupOverflow::SaveByCount(place) | GroupOverflow::SaveBySum(place) => {
+            Some(TopK { k: 0, by: place })
+        }
     };
     let aggregates = accumulation.list.into_iter().zip(accumulation.values);
-    let values = of.values.iter().map(|value| AggregatedValue { unit: Unit::None, ..*value });
+    let values = of.values.iter().map(|value| AggregatedValue {
+        unit: Unit::None,
+        ..*value
+    });
     let mut pipeline = Pipeline {
         name: String::new(),
         values: values.collect(),
-        aggregates: aggregates.map(|(one, value)| aggregated(one, value)).collect(),
+        aggregates: aggregates
+            .map(|(one, value)| aggregated(one, value))
+            .collect(),
         top_k,
         selection: ResultSelection::default(),
         ..of.clone()
     };
-    pipeline.group.iter_mut().for_each(|group| group.name = String::new());
-    pipeline.profile.iter_mut().for_each(|profile| profile.k = 0);
+    pipeline
+        .group
+        .iter_mut()
+        .for_each(|group| group.name = String::new());
+    pipeline
+        .profile
+        .iter_mut()
+        .for_each(|profile| profile.k = 0);
     let inputs = dataflow.inputs.iter().map(|input| {
-        let weights = input.columns.iter().filter(|column| **column == common::SAMPLE_RATE);
-        DataflowInput { columns: weights.copied().collect(), ..input.clone() }
+        let weights = input
+            .columns
+            .iter()
+            .filter(|column| **column == common::SAMPLE_RATE);
+        DataflowInput {
+            columns: weights.copied().collect(),
+            ..input.clone()
+        }
     });
     Dataflow {
         inputs: inputs.collect(),
@@ -85,16 +114,27 @@ fn aggregated(one: AccumulatorSpec, value: Option<usize>) -> AggregateColumn {
         AccumulatorSpec::Distinct(of) => AggregateFunction::Distinct(of.column),
         AccumulatorSpec::Outcome(predicate) => AggregateFunction::Ratio(predicate),
     };
-    AggregateColumn { aggregate, value: value.unwrap_or(0), name: None }
+    AggregateColumn {
+        aggregate,
+        value: value.unwrap_or(0),
+        name: None,
+    }
 }
 
 /// Computed columns at their positions, without names. Columns that the pipeline does not read are null.
 fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<ComputedField> {
     let mut all = dataflow.computed.clone();
     let mut needed = vec![false; all.len()];
-    let mut read =
-        |column: Column| column.computed_place().into_iter().for_each(|place| needed[place] = true);
-    dataflow.filter.iter().for_each(|filter| filter.columns(&mut read));
+    let mut read = |column: Column| {
+        column
+            .computed_place()
+            .into_iter()
+            .for_each(|place| needed[place] = true)
+    };
+    dataflow
+        .filter
+        .iter()
+        .for_each(|filter| filter.columns(&mut read));
     pipeline.values.iter().for_each(|value| read(value.column));
     pipeline.group.iter().for_each(|group| read(group.column));
     for AggregateColumn { aggregate, .. } in &pipeline.aggregates {
@@ -106,13 +146,19 @@ fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<ComputedField> {
     }
     if let Some(profile) = &pipeline.profile {
         profile.columns().for_each(&mut read);
-        profile.predicates().for_each(|predicate| predicate.columns(&mut read));
+        profile
+            .predicates()
+            .for_each(|predicate| predicate.columns(&mut read));
     }
     // A computed column reads only columns before it.
     for place in (0..all.len()).rev() {
         if needed[place] {
-            let mut read =
-                |column: Column| column.computed_place().into_iter().for_each(|p| needed[p] = true);
+            let mut read = |column: Column| {
+                column
+                    .computed_place()
+                    .into_iter()
+                    .for_each(|p| needed[p] = true)
+            };
             all[place].expr.columns(&mut read);
         }
     }
@@ -124,6 +170,11 @@ fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<ComputedField> {
         (one.field.name, one.field.doc, one.field.unit) = ("".into(), "".into(), Unit::None);
         one.text = String::new();
     }
-    all.truncate(needed.iter().rposition(|needed| *needed).map_or(0, |last| last + 1));
+    all.truncate(
+        needed
+            .iter()
+            .rposition(|needed| *needed)
+            .map_or(0, |last| last + 1),
+    );
     all
 }

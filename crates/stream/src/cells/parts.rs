@@ -52,7 +52,9 @@ pub struct EntryParts<'a> {
 
 /// Converts a count; null is 0.
 pub fn count(value: Option<i64>) -> Result<u64, MalformedPartial> {
-    let count = u64::try_from(value.unwrap_or(0)).ok().filter(|n| *n <= TUPLES_MAX);
+    let count = u64::try_from(value.unwrap_or(0))
+        .ok()
+        .filter(|n| *n <= TUPLES_MAX);
     count.ok_or(MalformedPartial::Invalid("a count"))
 }
 
@@ -85,21 +87,29 @@ impl AccumulatorParts<'_> {
 
     /// The sum of `n` values of at most 64 bits each. Null with `n` above 0 is rejected: the sum exceeded 38 digits.
     pub fn sum(&self, column: usize, n: u64) -> Result<i128, MalformedPartial> {
-        let sum = self.columns[column].decimal(self.row).or((n == 0).then_some(0));
+        let sum = self.columns[column]
+            .decimal(self.row)
+            .or((n == 0).then_some(0));
         let sum = sum.filter(|sum| sum.unsigned_abs() <= u128::from(n) << 64);
         sum.ok_or(MalformedPartial::Invalid("a sum"))
     }
 
     /// The sum of the squares of `n` such values.
     pub fn squares(&self, column: usize, n: u64) -> Result<u128, MalformedPartial> {
-        let sum = self.columns[column].decimal(self.row).or((n == 0).then_some(0));
-        let sum = sum.and_then(|sum| u128::try_from(sum).ok()).filter(|sum| n > 0 || *sum == 0);
+        let sum = self.columns[column]
+            .decimal(self.row)
+            .or((n == 0).then_some(0));
+        let sum = sum
+            .and_then(|sum| u128::try_from(sum).ok())
+            .filter(|sum| n > 0 || *sum == 0);
         sum.ok_or(MalformedPartial::Invalid("a sum"))
     }
 
     /// The sum of `n` floating point values.
     pub fn real_sum(&self, column: usize, n: u64) -> Result<f64, MalformedPartial> {
-        let sum = self.columns[column].double(self.row).or((n == 0).then_some(0.0));
+        let sum = self.columns[column]
+            .double(self.row)
+            .or((n == 0).then_some(0.0));
         sum.ok_or(MalformedPartial::Invalid("a sum"))
     }
 }

@@ -46,27 +46,40 @@ pub enum CellRowKind<'a> {
 
 impl<'a> CellRows<'a> {
     /// Reads the rows of `batch`, which has the columns of any [`CellOrigin`].
-    pub fn new(table: &CellTable, batch: &'a RecordBatch) -> Result<CellRows<'a>, MalformedPartial> {
+    pub fn new(
+        table: &CellTable,
+        batch: &'a RecordBatch,
+    ) -> Result<CellRows<'a>, MalformedPartial> {
         let find = |name: &str, data| CellColumnReader::of(batch.column_by_name(name)?, data);
         let other = MalformedPartial::OtherDataflow("the columns of cells");
         let named = |name: &str| {
             let column = table.columns.iter().find(|column| column.name == name);
-            column.and_then(|column| find(name, column.data)).ok_or(other.clone())
+            column
+                .and_then(|column| find(name, column.data))
+                .ok_or(other.clone())
         };
         let keys = table.keys.iter().enumerate();
         let keys = keys.map(|(i, key)| Ok((named(&format!("k{i}"))?, key.data_type)));
-        let mut merged =
-            table.columns.iter().filter(|column| matches!(column.role, CellColumnRole::Merge(_)));
+        let mut merged = table
+            .columns
+            .iter()
+            .filter(|column| matches!(column.role, CellColumnRole::Merge(_)));
         // The first four merged columns do not belong to accumulators.
         let mut merged = merged.by_ref().skip(4);
         let mut parts = Vec::new();
         for width in table.widths() {
-            let columns = merged.by_ref().take(width).map(|column| named(&column.name));
+            let columns = merged
+                .by_ref()
+                .take(width)
+                .map(|column| named(&column.name));
             parts.push(columns.collect::<Result<Vec<_>, _>>()?);
         }
         let values = table.accumulators.iter().enumerate().map(|(i, one)| {
             let of = one.distinct()?;
-            Some((find(&format!("d{i}"), CellType::of(of.data_type))?, of.data_type))
+            Some((
+                find(&format!("d{i}"), CellType::of(of.data_type))?,
+                of.data_type,
+            ))
         });
         Ok(CellRows {
             pane: named("pane")?,
@@ -100,17 +113,27 @@ impl<'a> CellRows<'a> {
 
     /// The kind of a row; `None` if the row is not a cell.
     pub fn kind(&self, row: usize) -> Result<Option<CellRowKind<'a>>, MalformedPartial> {
-        let Some(pane) = self.pane.long(row) else { return Ok(None) };
+        let Some(pane) = self.pane.long(row) else {
+            return Ok(None);
+        };
         if let Some(whole) = self.whole.bytes(row) {
             return Ok(Some(CellRowKind::Whole(whole, self.n(row)?)));
         }
-        let rate = self.rate.double(row).ok_or(MalformedPartial::Invalid("a rate"))?;
-        let replicate = self.replicate.long(row).and_then(|replicate| usize::try_from(replicate).ok());
+        let rate = self
+            .rate
+            .double(row)
+            .ok_or(MalformedPartial::Invalid("a rate"))?;
+        let replicate = self
+            .replicate
+            .long(row)
+            .and_then(|replicate| usize::try_from(replicate).ok());
         let replicate = replicate.ok_or(MalformedPartial::Invalid("a replicate"))?;
         Ok(Some(match self.slot.long(row) {
             None => CellRowKind::Base(pane, rate, replicate),
             Some(slot) => {
-                let slot = usize::try_from(slot).ok().filter(|slot| *slot < self.parts.len());
+                let slot = usize::try_from(slot)
+                    .ok()
+                    .filter(|slot| *slot < self.parts.len());
                 CellRowKind::Entry(
                     pane,
                     rate,
@@ -124,11 +147,13 @@ impl<'a> CellRows<'a> {
     /// Encodes the group key of a row into `key` and returns its hash.
     pub fn key(&self, row: usize, seed: u64, key: &mut Vec<u8>) -> Result<u64, MalformedPartial> {
         key.clear();
-        self.keys.iter().try_fold(seed, |hash, (column, data_type)| {
-            let scalar = column.scalar(row, *data_type)?;
-            scalar.encode(key);
-            Ok(hash_scalar(&scalar, hash))
-        })
+        self.keys
+            .iter()
+            .try_fold(seed, |hash, (column, data_type)| {
+                let scalar = column.scalar(row, *data_type)?;
+                scalar.encode(key);
+                Ok(hash_scalar(&scalar, hash))
+            })
     }
 
     /// The number of tuples that the row adds to its pane.
@@ -151,7 +176,11 @@ impl<'a> CellRows<'a> {
         row: usize,
         largest: &'r Cell<u64>,
     ) -> impl Iterator<Item = AccumulatorParts<'r>> + use<'r, 'a> {
-        self.parts.iter().map(move |columns| AccumulatorParts { columns, row, largest })
+        self.parts.iter().map(move |columns| AccumulatorParts {
+            columns,
+            row,
+            largest,
+        })
     }
 
     /// The accumulator columns of an entry row.
@@ -170,8 +199,18 @@ impl<'a> CellRows<'a> {
             },
             (None, None) => None,
         };
-        let parts = AccumulatorParts { columns: &self.parts[slot], row, largest };
-        Ok(EntryParts { parts, at, bits: self.bits.long(row), hash, n: self.n(row)? })
+        let parts = AccumulatorParts {
+            columns: &self.parts[slot],
+            row,
+            largest,
+        };
+        Ok(EntryParts {
+            parts,
+            at,
+            bits: self.bits.long(row),
+            hash,
+            n: self.n(row)?,
+        })
     }
 
     fn n(&self, row: usize) -> Result<u64, MalformedPartial> {

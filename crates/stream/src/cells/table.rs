@@ -114,25 +114,42 @@ impl CellTable {
     #[must_use]
     pub fn new(dataflow: &Dataflow, pipeline: usize, config: &EngineConfig) -> CellTable {
         let of = &dataflow.pipelines[pipeline];
-        let key = |column| MeasuredColumn { column, data_type: data_type(dataflow, column) };
+        let key = |column| MeasuredColumn {
+            column,
+            data_type: data_type(dataflow, column),
+        };
         let keys: Vec<MeasuredColumn> = of.group.iter().map(|group| key(group.column)).collect();
         let accumulators = accumulation(dataflow, pipeline, config).list;
         CellTable {
             columns: columns(&keys, &accumulators),
-            pane_ns: of.window.as_ref().map(|window: &Window| WindowLayout::new(window).pane_ns),
+            pane_ns: of
+                .window
+                .as_ref()
+                .map(|window: &Window| WindowLayout::new(window).pane_ns),
             keys,
             accumulators,
-            required: of.values.first().filter(|_| of.value_required).map(|value| value.column),
+            required: of
+                .values
+                .first()
+                .filter(|_| of.value_required)
+                .map(|value| value.column),
             is_weighted: is_weighted(dataflow),
             sample: config.sample,
-            replicates: if is_sampled(dataflow, config) { REPLICATES } else { 1 },
+            replicates: if is_sampled(dataflow, config) {
+                REPLICATES
+            } else {
+                1
+            },
             is_profile: of.profile.is_some(),
         }
     }
 
     /// Number of columns per accumulator.
     pub(crate) fn widths(&self) -> Vec<usize> {
-        self.accumulators.iter().map(|one| merged_columns(one).len()).collect()
+        self.accumulators
+            .iter()
+            .map(|one| merged_columns(one).len())
+            .collect()
     }
 
     /// The columns of a table with rows of this origin.
@@ -147,9 +164,17 @@ impl CellTable {
 }
 
 /// The accumulators of a pipeline.
-pub(crate) fn accumulation(dataflow: &Dataflow, pipeline: usize, config: &EngineConfig) -> AccumulatorPlan {
+pub(crate) fn accumulation(
+    dataflow: &Dataflow,
+    pipeline: usize,
+    config: &EngineConfig,
+) -> AccumulatorPlan {
     let data_type = |column| data_type(dataflow, column);
-    AccumulatorPlan::new(&dataflow.pipelines[pipeline], is_sampled(dataflow, config), &data_type)
+    AccumulatorPlan::new(
+        &dataflow.pipelines[pipeline],
+        is_sampled(dataflow, config),
+        &data_type,
+    )
 }
 
 fn is_weighted(dataflow: &Dataflow) -> bool {
@@ -163,7 +188,12 @@ fn is_sampled(dataflow: &Dataflow, config: &EngineConfig) -> bool {
 fn data_type(dataflow: &Dataflow, column: Column) -> DataType {
     match column.computed_place() {
         Some(place) => dataflow.computed[place].field.data_type,
-        None => dataflow.inputs[usize::from(column.input)].schema.field(column.field).data_type,
+        None => {
+            dataflow.inputs[usize::from(column.input)]
+                .schema
+                .field(column.field)
+                .data_type
+        }
     }
 }
 
@@ -171,7 +201,9 @@ impl CellTable {
     /// The same columns as an Arrow schema.
     #[must_use]
     pub fn arrow(&self, origin: CellOrigin) -> SchemaRef {
-        let fields = self.columns_of(origin).map(|of| Field::new(&of.name, of.data.arrow(), true));
+        let fields = self
+            .columns_of(origin)
+            .map(|of| Field::new(&of.name, of.data.arrow(), true));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 }
@@ -193,7 +225,11 @@ impl CellType {
 
 impl CellColumn {
     fn new(name: impl Into<String>, data: CellType, role: CellColumnRole) -> CellColumn {
-        CellColumn { name: name.into(), data, role }
+        CellColumn {
+            name: name.into(),
+            data,
+            role,
+        }
     }
 }
 
@@ -208,18 +244,37 @@ fn columns(keys: &[MeasuredColumn], accumulators: &[AccumulatorSpec]) -> Vec<Cel
         CellColumn::new("pane", Long, CellColumnRole::Key),
     ];
     let key = |(i, key): (usize, &MeasuredColumn)| {
-        CellColumn::new(format!("k{i}"), CellType::of(key.data_type), CellColumnRole::Key)
+        CellColumn::new(
+            format!("k{i}"),
+            CellType::of(key.data_type),
+            CellColumnRole::Key,
+        )
     };
     all.extend(keys.iter().enumerate().map(key));
-    let fixed = [("rate", Double), ("replicate", Long), ("slot", Long), ("at", Long), ("bits", Long)];
+    let fixed = [
+        ("rate", Double),
+        ("replicate", Long),
+        ("slot", Long),
+        ("at", Long),
+        ("bits", Long),
+    ];
     all.extend(fixed.map(|(name, data)| CellColumn::new(name, data, CellColumnRole::Key)));
     for (i, one) in accumulators.iter().enumerate() {
         if let AccumulatorSpec::Distinct(of) = one {
-            all.push(CellColumn::new(format!("d{i}"), CellType::of(of.data_type), CellColumnRole::Value));
+            all.push(CellColumn::new(
+                format!("d{i}"),
+                CellType::of(of.data_type),
+                CellColumnRole::Value,
+            ));
         }
     }
     all.push(CellColumn::new("whole", Bytes, CellColumnRole::Key));
-    let merged = [("tuples", sum), ("first_ns", min), ("last_ns", max), ("n", sum)];
+    let merged = [
+        ("tuples", sum),
+        ("first_ns", min),
+        ("last_ns", max),
+        ("n", sum),
+    ];
     all.extend(merged.map(|(name, role)| CellColumn::new(name, Long, role)));
     for (i, one) in accumulators.iter().enumerate() {
         let of_one = merged_columns(one).into_iter();
@@ -240,7 +295,10 @@ fn merged_columns(one: &AccumulatorSpec) -> Vec<(&'static str, CellType, CellMer
     match one {
         AccumulatorSpec::Count => vec![("_n", Long, Sum)],
         AccumulatorSpec::Sum(of) => {
-            vec![("_n", Long, Sum), ("_sum", if is_real(of) { Double } else { Decimal }, Sum)]
+            vec![
+                ("_n", Long, Sum),
+                ("_sum", if is_real(of) { Double } else { Decimal }, Sum),
+            ]
         }
         AccumulatorSpec::Extreme(of, end) => {
             let merge = if *end == ExtremeEnd::Min { Min } else { Max };
@@ -248,7 +306,11 @@ fn merged_columns(one: &AccumulatorSpec) -> Vec<(&'static str, CellType, CellMer
         }
         AccumulatorSpec::Spread(of) if is_real(of) => Vec::new(),
         AccumulatorSpec::Spread(_) => {
-            vec![("_n", Long, Sum), ("_sum", Decimal, Sum), ("_squares", Decimal, Sum)]
+            vec![
+                ("_n", Long, Sum),
+                ("_sum", Decimal, Sum),
+                ("_squares", Decimal, Sum),
+            ]
         }
         AccumulatorSpec::Histogram(..) => vec![("_min", Double, Min), ("_max", Double, Max)],
         AccumulatorSpec::Distinct(_) => Vec::new(),

@@ -30,7 +30,11 @@ impl CellTimes {
     /// Times for a detach at `watermark_ns`, which never decreases.
     #[must_use]
     pub fn new(windows: Option<WindowLayout>, lateness_ns: i64, watermark_ns: i64) -> CellTimes {
-        CellTimes { windows, lateness_ns, watermark_ns }
+        CellTimes {
+            windows,
+            lateness_ns,
+            watermark_ns,
+        }
     }
 
     /// The event time of a pane's cells, in milliseconds.
@@ -40,7 +44,9 @@ impl CellTimes {
             Some(windows) => i128::from(pane) * i128::from(windows.pane_ns),
             None => self.watermark_ns.into(),
         };
-        start_ns.clamp(i64::MIN.into(), i64::MAX.into()).div_euclid(MILLISECOND.into()) as i64
+        start_ns
+            .clamp(i64::MIN.into(), i64::MAX.into())
+            .div_euclid(MILLISECOND.into()) as i64
     }
 
     /// Every later cell has an event time after this one, in milliseconds, except cells of tuples beyond the lateness

@@ -48,7 +48,9 @@ impl<'a> CellWriter<'a> {
         let columns = || table.columns_of(CellOrigin::Sent);
         CellWriter {
             names: columns().map(|column| &column.name[..]).collect(),
-            columns: columns().map(|column| CellColumnBuilder::new(column.data)).collect(),
+            columns: columns()
+                .map(|column| CellColumnBuilder::new(column.data))
+                .collect(),
             keys: table.keys.len(),
             widths: table.widths(),
             times,
@@ -137,9 +139,18 @@ impl<'a> CellWriter<'a> {
         for (row, entry) in (first..).zip(entries) {
             self.columns[at].long(row, entry.at);
             self.columns[n].long(row, entry.n as i64);
-            entry.bits.into_iter().for_each(|b| self.columns[bits].long(row, b.into()));
-            entry.min.into_iter().for_each(|v| self.columns[part].double(row, v));
-            entry.max.into_iter().for_each(|v| self.columns[part + 1].double(row, v));
+            entry
+                .bits
+                .into_iter()
+                .for_each(|b| self.columns[bits].long(row, b.into()));
+            entry
+                .min
+                .into_iter()
+                .for_each(|v| self.columns[part].double(row, v));
+            entry
+                .max
+                .into_iter()
+                .for_each(|v| self.columns[part + 1].double(row, v));
         }
     }
 
@@ -160,7 +171,9 @@ impl<'a> CellWriter<'a> {
         let rows = row..row + n;
         self.bytes += key.len() * n;
         for column in &mut self.columns[places::KEYS..places::KEYS + self.keys] {
-            let Some((scalar, rest)) = Scalar::decode(key) else { break };
+            let Some((scalar, rest)) = Scalar::decode(key) else {
+                break;
+            };
             column.scalars(rows.clone(), &scalar);
             key = rest;
         }
@@ -188,8 +201,10 @@ impl<'a> CellWriter<'a> {
         }
         let columns = self.names.iter().zip(&mut self.columns);
         let columns = columns.map(|(name, column)| (*name, column.finish(rows), true));
-        let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("columns are of one length");
+        let batch =
+            RecordBatch::try_from_iter_with_nullable(columns).expect("columns are of one length");
         let parts = (0..rows).step_by(ROWS_MAX);
-        self.full.extend(parts.map(|from| batch.slice(from, ROWS_MAX.min(rows - from))));
+        self.full
+            .extend(parts.map(|from| batch.slice(from, ROWS_MAX.min(rows - from))));
     }
 }

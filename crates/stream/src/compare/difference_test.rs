@@ -43,7 +43,12 @@ impl<'a> DifferenceTest<'a> {
         confidence: f64,
     ) -> DifferenceTest<'a> {
         let sides = [own, baseline];
-        DifferenceTest { sides, seconds, confidence, totals: sides.map(totals) }
+        DifferenceTest {
+            sides,
+            seconds,
+            confidence,
+            totals: sides.map(totals),
+        }
     }
 
     /// Whether a group's number differs; `None` if there is too little data.
@@ -54,7 +59,9 @@ impl<'a> DifferenceTest<'a> {
         match measure {
             ComparisonMeasure::Unjudged => None,
             ComparisonMeasure::Count => self.counts(self.series(group, 0)),
-            ComparisonMeasure::Total { sum } => self.sums(self.series(group, sum), self.series(group, 0)),
+            ComparisonMeasure::Total { sum } => {
+                self.sums(self.series(group, sum), self.series(group, 0))
+            }
             ComparisonMeasure::Mean { sum, known, stddev } => self.means(group, sum, known, stddev),
             ComparisonMeasure::Proportion { sum, known } => {
                 self.shares(self.series(group, sum), self.known(group, known))
@@ -84,7 +91,12 @@ impl<'a> DifferenceTest<'a> {
     }
 
     fn total(&self, place: usize) -> [SliceSeries; 2] {
-        [0, 1].map(|side| self.totals[side].get(place).copied().unwrap_or([0.0; SLICES]))
+        [0, 1].map(|side| {
+            self.totals[side]
+                .get(place)
+                .copied()
+                .unwrap_or([0.0; SLICES])
+        })
     }
 
     fn counts(&self, series: [SliceSeries; 2]) -> Option<bool> {
@@ -93,8 +105,13 @@ impl<'a> DifferenceTest<'a> {
         if all <= 0.0 || self.seconds.iter().any(|s| *s <= 0.0) {
             return None;
         }
-        let inflated =
-            |i: usize| if n[i] > 0.0 { (variance_of_sum(&series[i]) / n[i]).max(1.0) } else { 1.0 };
+        let inflated = |i: usize| {
+            if n[i] > 0.0 {
+                (variance_of_sum(&series[i]) / n[i]).max(1.0)
+            } else {
+                1.0
+            }
+        };
         let factor = (inflated(0) * n[0] + inflated(1) * n[1]) / all;
         let own = n[0] / factor;
         let all = all / factor;
@@ -125,7 +142,8 @@ impl<'a> DifferenceTest<'a> {
         }
         let mean = [0, 1].map(|side| sum(&sums[side]) / n[side]);
         let variance = [0, 1].map(|side| {
-            let independent = pooled(&sums[side], &known[side], &spread[side], mean[side]) / n[side];
+            let independent =
+                pooled(&sums[side], &known[side], &spread[side], mean[side]) / n[side];
             variance_of_ratio(&sums[side], &known[side]).max(independent)
         });
         let freedom = n.map(|n| (n - 1.0).min((SLICES - 1) as f64));
@@ -148,7 +166,11 @@ impl<'a> DifferenceTest<'a> {
             (variance_of_ratio(&trues[side], &known[side]) / independent).max(1.0)
         };
         let factor = (inflated(0) * n[0] + inflated(1) * n[1]) / (n[0] + n[1]);
-        Some(shares_differ((p[0], n[0] / factor), (p[1], n[1] / factor), self.reach(freedom())))
+        Some(shares_differ(
+            (p[0], n[0] / factor),
+            (p[1], n[1] / factor),
+            self.reach(freedom()),
+        ))
     }
 
     fn quantiles(&self, group: &[u8], hist: usize, q: f64) -> Option<bool> {
@@ -156,7 +178,11 @@ impl<'a> DifferenceTest<'a> {
             let slices = self.sides[side].groups.get(group).into_iter().flatten();
             slices.filter_map(move |slice: &PeriodSlice| slice.histograms.get(hist))
         };
-        let mut all: Vec<(f64, f64)> = histograms(0).chain(histograms(1)).flatten().copied().collect();
+        let mut all: Vec<(f64, f64)> = histograms(0)
+            .chain(histograms(1))
+            .flatten()
+            .copied()
+            .collect();
         all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let wanted = q * all.iter().map(|(_, count)| count).sum::<f64>();
         let mut seen = 0.0;
@@ -168,8 +194,14 @@ impl<'a> DifferenceTest<'a> {
         let of_slices = |side: usize, is_counted: &dyn Fn(f64) -> bool| -> SliceSeries {
             let slices = self.sides[side].groups.get(group);
             std::array::from_fn(|i| {
-                let buckets = slices.and_then(|slices| slices[i].histograms.get(hist)).into_iter().flatten();
-                buckets.filter(|(upper, _)| is_counted(*upper)).map(|(_, count)| count).sum()
+                let buckets = slices
+                    .and_then(|slices| slices[i].histograms.get(hist))
+                    .into_iter()
+                    .flatten();
+                buckets
+                    .filter(|(upper, _)| is_counted(*upper))
+                    .map(|(_, count)| count)
+                    .sum()
             })
         };
         let below = [0, 1].map(|side| of_slices(side, &|upper| upper <= border));
@@ -222,7 +254,12 @@ fn variance_of_ratio(above: &SliceSeries, below: &SliceSeries) -> f64 {
 /// The variance of a sum, from the deviations of its parts from their mean. Positive autocorrelation, as in a slow
 /// phase longer than a slice, increases it (Newey and West's estimator); negative autocorrelation never decreases it.
 fn variance(away: &SliceSeries) -> f64 {
-    let products = |lag: usize| away.iter().zip(&away[lag..]).map(|(a, b)| a * b).sum::<f64>();
+    let products = |lag: usize| {
+        away.iter()
+            .zip(&away[lag..])
+            .map(|(a, b)| a * b)
+            .sum::<f64>()
+    };
     let weighted = |lag: usize| 2.0 * (1.0 - lag as f64 / (LAGS + 1) as f64) * products(lag);
     let alone = products(0);
     let together = alone + (1..=LAGS).map(weighted).sum::<f64>();
@@ -233,7 +270,11 @@ fn variance(away: &SliceSeries) -> f64 {
 /// The variance of single values, pooled over the slices.
 fn pooled(sums: &SliceSeries, known: &SliceSeries, spread: &SliceSeries, mean: f64) -> f64 {
     let n = sum(known);
-    let slices = sums.iter().zip(known).zip(spread).filter(|((_, known), _)| **known > 0.0);
+    let slices = sums
+        .iter()
+        .zip(known)
+        .zip(spread)
+        .filter(|((_, known), _)| **known > 0.0);
     let squares = slices.map(|((sum, known), spread)| {
         let away = sum / known - mean;
         (known - 1.0) * spread * spread + known * away * away
@@ -244,8 +285,17 @@ fn pooled(sums: &SliceSeries, known: &SliceSeries, spread: &SliceSeries, mean: f
 /// Totals over all groups.
 fn totals(side: &PeriodSlices) -> Vec<SliceSeries> {
     let mut totals: Vec<SliceSeries> = Vec::new();
-    for (i, slice) in side.groups.values().flat_map(|slices| slices.iter().enumerate()) {
-        for (place, number) in slice.numbers.iter().enumerate().filter(|(_, number)| number.is_finite()) {
+    for (i, slice) in side
+        .groups
+        .values()
+        .flat_map(|slices| slices.iter().enumerate())
+    {
+        for (place, number) in slice
+            .numbers
+            .iter()
+            .enumerate()
+            .filter(|(_, number)| number.is_finite())
+        {
             if totals.len() <= place {
                 totals.resize(place + 1, [0.0; SLICES]);
             }

@@ -26,8 +26,12 @@ pub fn normal_quantile(p: f64) -> f64 {
         4.374_664_141_464_968,
         2.938_163_982_698_783,
     ];
-    const D: [f64; 4] =
-        [7.784_695_709_041_462e-3, 3.224_671_290_700_398e-1, 2.445_134_137_142_996, 3.754_408_661_907_416];
+    const D: [f64; 4] = [
+        7.784_695_709_041_462e-3,
+        3.224_671_290_700_398e-1,
+        2.445_134_137_142_996,
+        3.754_408_661_907_416,
+    ];
     const LOW: f64 = 0.02425;
     let polynomial = |c: &[f64], x: f64| c.iter().fold(0.0, |sum, c| sum * x + c);
     if p > 1.0 - LOW {
@@ -60,7 +64,10 @@ fn wilson(p: f64, n: f64, z: f64) -> (f64, f64) {
     let z2 = z * z;
     let middle = p + z2 / (2.0 * n);
     let reach = z * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
-    ((middle - reach) / (1.0 + z2 / n), (middle + reach) / (1.0 + z2 / n))
+    (
+        (middle - reach) / (1.0 + z2 / n),
+        (middle + reach) / (1.0 + z2 / n),
+    )
 }
 
 /// Whether two proportions differ: Newcombe's interval for their difference (method 10) excludes zero.
@@ -89,11 +96,25 @@ mod tests {
     /// statsmodels.
     #[test]
     fn quantiles_are_those_of_the_tables() {
-        for (p, z) in [(0.975, 1.959_963_985), (0.5, 0.0), (0.01, -2.326_347_874), (0.9995, 3.290_526_731)] {
+        for (p, z) in [
+            (0.975, 1.959_963_985),
+            (0.5, 0.0),
+            (0.01, -2.326_347_874),
+            (0.9995, 3.290_526_731),
+        ] {
             assert!((normal_quantile(p) - z).abs() < 1e-6, "{p}");
         }
-        for (freedom, t) in [(4.0, 2.776_445), (19.0, 2.093_024), (38.0, 2.024_394), (1000.0, 1.962_339)] {
-            assert!((student(0.95, freedom) - t).abs() < 0.01 * t, "{freedom}: {}", student(0.95, freedom));
+        for (freedom, t) in [
+            (4.0, 2.776_445),
+            (19.0, 2.093_024),
+            (38.0, 2.024_394),
+            (1000.0, 1.962_339),
+        ] {
+            assert!(
+                (student(0.95, freedom) - t).abs() < 0.01 * t,
+                "{freedom}: {}",
+                student(0.95, freedom)
+            );
         }
     }
 
@@ -109,7 +130,11 @@ mod tests {
             ((0.0, 10.0), (0.0, 20.0), false),
             ((10.0, 10.0), (10.0, 10.0), false),
         ] {
-            assert_eq!(shares_differ((x / n, n), (y / m, m), 1.96), differs, "{x}/{n} {y}/{m}");
+            assert_eq!(
+                shares_differ((x / n, n), (y / m, m), 1.96),
+                differs,
+                "{x}/{n} {y}/{m}"
+            );
         }
     }
 }

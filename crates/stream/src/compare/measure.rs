@@ -2,8 +2,8 @@
 //! results computed by the engine.
 
 use plan::{
-    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComputedField, Dataflow, Expr, Literal,
-    Pipeline, Predicate, ResultSelection, ShareTotal,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, ComputedField, Dataflow, Expr,
+    Literal, Pipeline, Predicate, ResultSelection, ShareTotal,
 };
 use tuple::{DataType, Field, Unit};
 
@@ -21,7 +21,11 @@ pub enum ComparisonMeasure {
     /// A sum.
     Total { sum: usize },
     /// A mean: sum, proportion of non-null tuples, and standard deviation.
-    Mean { sum: usize, known: usize, stddev: usize },
+    Mean {
+        sum: usize,
+        known: usize,
+        stddev: usize,
+    },
     /// A proportion: number of tuples with a true condition, and number of tuples with a known one.
     Proportion { sum: usize, known: usize },
     /// A quantile: the histogram and the proportion below the quantile.
@@ -36,7 +40,10 @@ pub enum ComparisonMeasure {
 
 /// Returns the pipeline that computes the measures of a slice for the results of `pipeline`. Adds required columns to
 /// `dataflow`.
-pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec<ComparisonMeasure>) {
+pub fn of_slices(
+    pipeline: &Pipeline,
+    dataflow: &mut Dataflow,
+) -> (Pipeline, Vec<ComparisonMeasure>) {
     let mut slices = Pipeline {
         aggregates: vec![AggregateFunction::Count.into()],
         top_k: None,
@@ -46,9 +53,9 @@ pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec
     };
     let measure = |aggregated: &AggregateColumn| match &aggregated.aggregate {
         AggregateFunction::Count | AggregateFunction::Rate => ComparisonMeasure::Count,
-        AggregateFunction::Sum | AggregateFunction::Throughput => {
-            ComparisonMeasure::Total { sum: add(&mut slices, AggregateFunction::Sum, aggregated.value) }
-        }
+        AggregateFunction::Sum | AggregateFunction::Throughput => ComparisonMeasure::Total {
+            sum: add(&mut slices, AggregateFunction::Sum, aggregated.value),
+        },
         AggregateFunction::Avg => {
             let known = known(pipeline.values[aggregated.value].column);
             ComparisonMeasure::Mean {
@@ -59,7 +66,10 @@ pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec
         }
         AggregateFunction::Success(is_so) | AggregateFunction::Ratio(is_so) => {
             let column = one_or_nothing(is_so, dataflow);
-            slices.values.push(AggregatedValue { column, unit: Unit::None });
+            slices.values.push(AggregatedValue {
+                column,
+                unit: Unit::None,
+            });
             let value = slices.values.len() - 1;
             ComparisonMeasure::Proportion {
                 sum: add(&mut slices, AggregateFunction::Sum, value),
@@ -82,10 +92,15 @@ pub fn of_slices(pipeline: &Pipeline, dataflow: &mut Dataflow) -> (Pipeline, Vec
 
 /// Returns the position of an aggregate, adding it if it is missing.
 fn add(slices: &mut Pipeline, aggregate: AggregateFunction, value: usize) -> usize {
-    let is_it =
-        |a: &AggregateColumn| a.aggregate == aggregate && (a.value == value || !aggregate.takes_value());
+    let is_it = |a: &AggregateColumn| {
+        a.aggregate == aggregate && (a.value == value || !aggregate.takes_value())
+    };
     slices.aggregates.iter().position(is_it).unwrap_or_else(|| {
-        slices.aggregates.push(AggregateColumn { aggregate, value, name: None });
+        slices.aggregates.push(AggregateColumn {
+            aggregate,
+            value,
+            name: None,
+        });
         slices.aggregates.len() - 1
     })
 }
@@ -101,7 +116,12 @@ fn one_or_nothing(is_so: &Predicate, dataflow: &mut Dataflow) -> Column {
     let is_false = Predicate::Not(Box::new(is_so.clone()));
     let unless = Expr::If(Box::new(is_false), number(0), Box::new(Expr::Null));
     dataflow.computed.push(ComputedField {
-        field: Field::new("condition", DataType::I64, Unit::None, "whether a condition is true"),
+        field: Field::new(
+            "condition",
+            DataType::I64,
+            Unit::None,
+            "whether a condition is true",
+        ),
         text: "condition".into(),
         expr: Expr::If(Box::new(is_so.clone()), number(1), Box::new(unless)),
     });

@@ -74,7 +74,10 @@ impl PeriodComparison {
         for pipeline in &mut unchosen.pipelines {
             (pipeline.top_k, pipeline.selection) = (None, plan::ResultSelection::default());
         }
-        let config = EngineConfig { window_bytes_max: config.window_bytes_max / 2, ..config.clone() };
+        let config = EngineConfig {
+            window_bytes_max: config.window_bytes_max / 2,
+            ..config.clone()
+        };
         PeriodComparison {
             own: PeriodEngine::new(&dataflow, &config, own),
             baseline: PeriodEngine::new(&unchosen, &config, baseline),
@@ -96,7 +99,9 @@ impl PeriodComparison {
     pub fn results(&self) -> Vec<ComparedResult> {
         let schema = |i| self.own.result_schema(i);
         let pipelines = self.dataflow.pipelines.iter().enumerate();
-        pipelines.map(|(i, pipeline)| ComparedResult::new(pipeline, schema(i))).collect()
+        pipelines
+            .map(|(i, pipeline)| ComparedResult::new(pipeline, schema(i)))
+            .collect()
     }
 
     /// Emits the comparison rows, by pipeline.
@@ -107,9 +112,15 @@ impl PeriodComparison {
         let own = self.own.finish();
         let baseline = self.baseline.finish();
         for (i, ((compared, own), baseline)) in results.iter().zip(own).zip(baseline).enumerate() {
-            let judge =
-                difference_test::DifferenceTest::new(&own.slices, &baseline.slices, spans, self.confidence);
-            compared.write(&own, &baseline, &measures[i], &judge, &mut |batch| out(i, batch));
+            let judge = difference_test::DifferenceTest::new(
+                &own.slices,
+                &baseline.slices,
+                spans,
+                self.confidence,
+            );
+            compared.write(&own, &baseline, &measures[i], &judge, &mut |batch| {
+                out(i, batch)
+            });
         }
     }
 }

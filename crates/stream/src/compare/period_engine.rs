@@ -58,16 +58,25 @@ pub struct PeriodSlice {
 impl PeriodEngine {
     pub fn new(dataflow: &Dataflow, config: &EngineConfig, bounds: TimeBounds) -> PeriodEngine {
         let mut of_slices_only = dataflow.clone();
-        let (pipelines, measures) =
-            dataflow.pipelines.iter().map(|p| of_slices(p, &mut of_slices_only)).unzip();
+        let (pipelines, measures) = dataflow
+            .pipelines
+            .iter()
+            .map(|p| of_slices(p, &mut of_slices_only))
+            .unzip();
         of_slices_only.pipelines = pipelines;
-        let config =
-            EngineConfig { window_bytes_max: config.window_bytes_max / (SLICES + 1), ..config.clone() };
-        let engine = |dataflow: &Dataflow, bounds| Engine::new(&within(dataflow, bounds), config.clone());
+        let config = EngineConfig {
+            window_bytes_max: config.window_bytes_max / (SLICES + 1),
+            ..config.clone()
+        };
+        let engine =
+            |dataflow: &Dataflow, bounds| Engine::new(&within(dataflow, bounds), config.clone());
         let slices = (0..SLICES).map(|i| slice(bounds, i)).collect::<Vec<_>>();
         PeriodEngine {
             whole: engine(dataflow, bounds),
-            slices: slices.into_iter().map(|bounds| (bounds, engine(&of_slices_only, bounds))).collect(),
+            slices: slices
+                .into_iter()
+                .map(|bounds| (bounds, engine(&of_slices_only, bounds)))
+                .collect(),
             measures,
             bounds,
             out: Vec::new(),
@@ -82,7 +91,9 @@ impl PeriodEngine {
             Scalar::I64(time) => Some(time),
             _ => None,
         });
-        let (first, last) = times.fold((i64::MAX, i64::MIN), |(a, b), time| (a.min(time), b.max(time)));
+        let (first, last) = times.fold((i64::MAX, i64::MIN), |(a, b), time| {
+            (a.min(time), b.max(time))
+        });
         for (bounds, engine) in &mut self.slices {
             let is_behind = bounds.since_ns.is_some_and(|since| last < since);
             let is_before = bounds.until_ns.is_some_and(|until| first >= until);
@@ -105,14 +116,20 @@ impl PeriodEngine {
         self.whole.finish(&mut self.out);
         let keys = &self.keys;
         let mut all: Vec<PeriodResults> = keys.iter().map(|_| PeriodResults::new()).collect();
-        for EngineOutput { pipeline, batch, .. } in std::mem::take(&mut self.out) {
+        for EngineOutput {
+            pipeline, batch, ..
+        } in std::mem::take(&mut self.out)
+        {
             let pipeline = pipeline.unwrap_or(0);
             all[pipeline].add(batch, keys[pipeline]);
         }
         for (i, (_, engine)) in self.slices.iter_mut().enumerate() {
             let mut out = Vec::new();
             engine.finish(&mut out);
-            for EngineOutput { pipeline, batch, .. } in out {
+            for EngineOutput {
+                pipeline, batch, ..
+            } in out
+            {
                 let pipeline = pipeline.unwrap_or(0);
                 all[pipeline].slices.add(i, &batch, keys[pipeline]);
             }
@@ -129,7 +146,10 @@ fn slice(bounds: TimeBounds, i: usize) -> TimeBounds {
         let offset = i128::from(nanos) * i as i128 / SLICES as i128;
         Some(since.saturating_add(i64::try_from(offset).unwrap_or(i64::MAX)))
     };
-    TimeBounds { since_ns: border(i), until_ns: border(i + 1) }
+    TimeBounds {
+        since_ns: border(i),
+        until_ns: border(i + 1),
+    }
 }
 
 /// Restricts a dataflow with one input to tuples within `bounds`.
@@ -137,8 +157,15 @@ fn within(dataflow: &Dataflow, bounds: TimeBounds) -> Dataflow {
     let mut dataflow = dataflow.clone();
     let input = &mut dataflow.inputs[0];
     let time = |op, ns| {
-        let column = Column { input: 0, field: common::TS_END };
-        Predicate::Compare { column, op, literal: Literal::I64(ns) }
+        let column = Column {
+            input: 0,
+            field: common::TS_END,
+        };
+        Predicate::Compare {
+            column,
+            op,
+            literal: Literal::I64(ns),
+        }
     };
     let since = bounds.since_ns.map(|ns| time(ComparisonOperator::Ge, ns));
     let until = bounds.until_ns.map(|ns| time(ComparisonOperator::Lt, ns));
@@ -152,7 +179,12 @@ impl PeriodResults {
     fn new() -> PeriodResults {
         let groups = Vec::new();
         let place = HashMap::new();
-        PeriodResults { batches: Vec::new(), groups, place, slices: PeriodSlices::default() }
+        PeriodResults {
+            batches: Vec::new(),
+            groups,
+            place,
+            slices: PeriodSlices::default(),
+        }
     }
 
     fn add(&mut self, batch: Batch, keys: usize) {
@@ -171,8 +203,12 @@ impl PeriodSlices {
         let schema = batch.schema();
         let approximate = schema.find("approximate");
         let end = approximate.map_or(schema.fields.len(), |id| usize::from(id.0));
-        let columns: Vec<ColumnView<'_>> =
-            schema.ids().take(end).skip(keys).map(|id| ColumnView::of(batch, id)).collect();
+        let columns: Vec<ColumnView<'_>> = schema
+            .ids()
+            .take(end)
+            .skip(keys)
+            .map(|id| ColumnView::of(batch, id))
+            .collect();
         let is_json: Vec<bool> = schema
             .ids()
             .take(end)
@@ -186,9 +222,15 @@ impl PeriodSlices {
                 .groups
                 .entry(key(batch, keys, row))
                 .or_insert_with(|| vec![PeriodSlice::default(); SLICES]);
-            let cells = columns.iter().zip(&is_json).map(|(column, is_json)| (column.scalar(row), *is_json));
+            let cells = columns
+                .iter()
+                .zip(&is_json)
+                .map(|(column, is_json)| (column.scalar(row), *is_json));
             of_group[slice] = PeriodSlice {
-                numbers: cells.clone().map(|(cell, _)| number(cell).unwrap_or(f64::NAN)).collect(),
+                numbers: cells
+                    .clone()
+                    .map(|(cell, _)| number(cell).unwrap_or(f64::NAN))
+                    .collect(),
                 histograms: cells
                     .map(|(cell, is_json)| if is_json { buckets(cell) } else { Vec::new() })
                     .collect(),
@@ -218,8 +260,16 @@ pub fn number(scalar: Scalar<'_>) -> Option<f64> {
 
 /// Parses the pairs of numbers in `[[upper bound, count], …]`.
 fn buckets(cell: Scalar<'_>) -> Vec<(f64, f64)> {
-    let Scalar::Text(text) = cell else { return Vec::new() };
+    let Scalar::Text(text) = cell else {
+        return Vec::new();
+    };
     let text = String::from_utf8_lossy(text);
-    let numbers: Vec<f64> = text.split(['[', ']', ',', ' ']).filter_map(|word| word.parse().ok()).collect();
-    numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+    let numbers: Vec<f64> = text
+        .split(['[', ']', ',', ' '])
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    numbers
+        .chunks_exact(2)
+        .map(|pair| (pair[0], pair[1]))
+        .collect()
 }

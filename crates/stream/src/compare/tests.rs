@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use plan::{
-    AggregateColumn, AggregateFunction, AggregatedValue, Column, Dataflow, DataflowInput, GroupBy, Pipeline,
-    Predicate, ResultSelection, TimeBounds,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, Dataflow, DataflowInput, GroupBy,
+    Pipeline, Predicate, ResultSelection, TimeBounds,
 };
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter, Unit, common};
 
@@ -45,7 +45,12 @@ struct BurstTraffic {
     failing: f64,
 }
 
-const STEADY: BurstTraffic = BurstTraffic { bursts_per_second: 4.0, burst: 6.0, time_ns: 5e6, failing: 0.05 };
+const STEADY: BurstTraffic = BurstTraffic {
+    bursts_per_second: 4.0,
+    burst: 6.0,
+    time_ns: 5e6,
+    failing: 0.05,
+};
 
 fn schema() -> Arc<Schema> {
     let own = [
@@ -57,7 +62,10 @@ fn schema() -> Arc<Schema> {
 }
 
 fn column(name: &str) -> Column {
-    Column { input: 0, field: schema().find(name).expect("a field") }
+    Column {
+        input: 0,
+        field: schema().find(name).expect("a field"),
+    }
 }
 
 fn dataflow() -> Dataflow {
@@ -77,9 +85,15 @@ fn dataflow() -> Dataflow {
     ];
     let pipeline = Pipeline {
         name: "group".into(),
-        values: vec![AggregatedValue { column: column("time_ns"), unit: Unit::Nanoseconds }],
+        values: vec![AggregatedValue {
+            column: column("time_ns"),
+            unit: Unit::Nanoseconds,
+        }],
         value_required: false,
-        group: vec![GroupBy { column: column("page"), name: "page".into() }],
+        group: vec![GroupBy {
+            column: column("page"),
+            name: "page".into(),
+        }],
         aggregates: aggregates.into_iter().map(AggregateColumn::from).collect(),
         top_k: None,
         window: None,
@@ -87,9 +101,22 @@ fn dataflow() -> Dataflow {
         selection: ResultSelection::default(),
         profile: None,
     };
-    let columns = vec![common::TS_END, column("page").field, column("time_ns").field, column("failed").field];
-    let input = DataflowInput { schema: schema(), columns, filter: None };
-    Dataflow { inputs: vec![input], pipelines: vec![pipeline], ..Dataflow::default() }
+    let columns = vec![
+        common::TS_END,
+        column("page").field,
+        column("time_ns").field,
+        column("failed").field,
+    ];
+    let input = DataflowInput {
+        schema: schema(),
+        columns,
+        filter: None,
+    };
+    Dataflow {
+        inputs: vec![input],
+        pipelines: vec![pipeline],
+        ..Dataflow::default()
+    }
 }
 
 /// Generates requests for `page` starting at `since`.
@@ -113,7 +140,11 @@ fn tuples(random: &mut SplitMix64, page: &str, traffic: BurstTraffic, since: i64
                 column("time_ns").field,
                 (traffic.time_ns * (0.5 + slow) * (0.5 + random.share())) as i64,
             );
-            let failing = if unlucky { 3.0 * traffic.failing } else { 0.5 * traffic.failing };
+            let failing = if unlucky {
+                3.0 * traffic.failing
+            } else {
+                0.5 * traffic.failing
+            };
             writer.bool(column("failed").field, random.share() < failing);
             writer.end_row();
             if random.share() < 1.0 / traffic.burst {
@@ -125,13 +156,21 @@ fn tuples(random: &mut SplitMix64, page: &str, traffic: BurstTraffic, since: i64
 }
 
 fn bounds(since: i64) -> TimeBounds {
-    TimeBounds { since_ns: Some(since), until_ns: Some(since + PERIOD) }
+    TimeBounds {
+        since_ns: Some(since),
+        until_ns: Some(since + PERIOD),
+    }
 }
 
 /// The verdict columns: name and value for the page.
 fn compare(own: &Batch, baseline: &Batch) -> Vec<(String, Option<bool>)> {
-    let mut comparison =
-        PeriodComparison::new(&dataflow(), &EngineConfig::default(), bounds(PERIOD), bounds(0), 0.95);
+    let mut comparison = PeriodComparison::new(
+        &dataflow(),
+        &EngineConfig::default(),
+        bounds(PERIOD),
+        bounds(0),
+        0.95,
+    );
     comparison.push(ComparisonSide::Own, own);
     comparison.push(ComparisonSide::Baseline, baseline);
     let mut said = Vec::new();
@@ -140,7 +179,9 @@ fn compare(own: &Batch, baseline: &Batch) -> Vec<(String, Option<bool>)> {
         for id in batch.schema().ids() {
             let name = batch.schema().field(id).name.to_string();
             if let Some(what) = name.strip_prefix("differs_") {
-                let verdict = batch.column(id).filter(|_| !arrow_array::Array::is_null(batch.bool(id), 0));
+                let verdict = batch
+                    .column(id)
+                    .filter(|_| !arrow_array::Array::is_null(batch.bool(id), 0));
                 said.push((what.to_owned(), verdict.map(|_| batch.bool(id).value(0))));
             }
         }
@@ -172,7 +213,10 @@ fn about_one_in_twenty_is_a_false_alarm() {
     let judged: Vec<_> = counts.iter().filter(|(name, _)| name != "max").collect();
     for (name, count) in &judged {
         let share = *count as f64 / RUNS as f64;
-        assert!((0.005..=0.085).contains(&share), "{name}: {share} of {counts:?}");
+        assert!(
+            (0.005..=0.085).contains(&share),
+            "{name}: {share} of {counts:?}"
+        );
     }
     let all: u64 = judged.iter().map(|(_, count)| count).sum();
     let share = all as f64 / (RUNS * judged.len() as u64) as f64;
@@ -189,19 +233,50 @@ fn what_differs_is_found() {
             }
         }
     };
-    found(BurstTraffic { time_ns: 1.5 * STEADY.time_ns, ..STEADY }, &["avg", "p50"]);
-    found(BurstTraffic { bursts_per_second: 1.6 * STEADY.bursts_per_second, ..STEADY }, &["count", "sum"]);
-    found(BurstTraffic { failing: 3.0 * STEADY.failing, ..STEADY }, &["ratio"]);
+    found(
+        BurstTraffic {
+            time_ns: 1.5 * STEADY.time_ns,
+            ..STEADY
+        },
+        &["avg", "p50"],
+    );
+    found(
+        BurstTraffic {
+            bursts_per_second: 1.6 * STEADY.bursts_per_second,
+            ..STEADY
+        },
+        &["count", "sum"],
+    );
+    found(
+        BurstTraffic {
+            failing: 3.0 * STEADY.failing,
+            ..STEADY
+        },
+        &["ratio"],
+    );
 }
 
 #[test]
 fn numbers_are_those_of_each_period_and_outside_is_left_out() {
     let mut random = SplitMix64(1);
     let before = tuples(&mut random, "/", STEADY, 0);
-    let after = tuples(&mut random, "/", BurstTraffic { bursts_per_second: 8.0, ..STEADY }, PERIOD);
+    let after = tuples(
+        &mut random,
+        "/",
+        BurstTraffic {
+            bursts_per_second: 8.0,
+            ..STEADY
+        },
+        PERIOD,
+    );
     let gone = tuples(&mut random, "/gone", STEADY, 0);
-    let mut comparison =
-        PeriodComparison::new(&dataflow(), &EngineConfig::default(), bounds(PERIOD), bounds(0), 0.95);
+    let mut comparison = PeriodComparison::new(
+        &dataflow(),
+        &EngineConfig::default(),
+        bounds(PERIOD),
+        bounds(0),
+        0.95,
+    );
     for side in [ComparisonSide::Own, ComparisonSide::Baseline] {
         for batch in [&before, &after, &gone] {
             comparison.push(side, batch);
@@ -209,14 +284,24 @@ fn numbers_are_those_of_each_period_and_outside_is_left_out() {
     }
     let mut rows = Vec::new();
     comparison.finish(&mut |_, batch| rows.push(batch));
-    let [batch] = &rows[..] else { panic!("{} batches", rows.len()) };
+    let [batch] = &rows[..] else {
+        panic!("{} batches", rows.len())
+    };
     let schema = batch.schema();
     let id = |name: &str| schema.find(name).unwrap_or_else(|| panic!("{name}"));
-    let pages: Vec<_> = batch.text(id("page")).iter().flatten().map(str::to_owned).collect();
+    let pages: Vec<_> = batch
+        .text(id("page"))
+        .iter()
+        .flatten()
+        .map(str::to_owned)
+        .collect();
     assert_eq!(pages, ["/", "/gone"]);
     let own = batch.u64(id("count"));
     let other = batch.u64(id("baseline_count"));
-    assert_eq!((own.value(0), other.value(0)), (after.rows() as u64, before.rows() as u64));
+    assert_eq!(
+        (own.value(0), other.value(0)),
+        (after.rows() as u64, before.rows() as u64)
+    );
     assert!(arrow_array::Array::is_null(own, 1));
     assert_eq!(other.value(1), gone.rows() as u64);
     let difference = batch.i64(id("difference_count")).value(0);
@@ -224,8 +309,14 @@ fn numbers_are_those_of_each_period_and_outside_is_left_out() {
     let ratio = batch.f64(id("ratio_count")).value(0);
     assert!((ratio - after.rows() as f64 / before.rows() as f64).abs() < 1e-12);
     let differs = batch.bool(id("differs_count"));
-    assert!(differs.value(0) && differs.value(1), "twice as many, and none at all");
-    assert!(arrow_array::Array::is_null(batch.bool(id("differs_max")), 0), "the largest is not judged");
+    assert!(
+        differs.value(0) && differs.value(1),
+        "twice as many, and none at all"
+    );
+    assert!(
+        arrow_array::Array::is_null(batch.bool(id("differs_max")), 0),
+        "the largest is not judged"
+    );
     assert_eq!(FieldId(0), id("page"));
     assert_eq!(SLICES, 20);
 }

@@ -3,7 +3,9 @@
 use arrow_array::RecordBatch;
 
 use super::{Engine, EngineOutput, OutputConsumer};
-use crate::cells::{CellColumn, CellColumnBuilder, CellColumnRole, CellOrigin, CellRows, CellTable};
+use crate::cells::{
+    CellColumn, CellColumnBuilder, CellColumnRole, CellOrigin, CellRows, CellTable,
+};
 use crate::partial::{MalformedPartial, PartialResult};
 
 impl Engine {
@@ -22,8 +24,14 @@ impl Engine {
     /// bounded size per pipeline, in time order. Counters are not included.
     #[must_use]
     pub fn cells(&self, partial: &PartialResult, watermark_ns: i64) -> Vec<Vec<RecordBatch>> {
-        let each = self.rest.pipelines.iter().zip(&partial.shares).zip(&self.cells);
-        each.map(|((work, share), table)| work.cells(share, table, watermark_ns)).collect()
+        let each = self
+            .rest
+            .pipelines
+            .iter()
+            .zip(&partial.shares)
+            .zip(&self.cells);
+        each.map(|((work, share), table)| work.cells(share, table, watermark_ns))
+            .collect()
     }
 
     /// The promise of a worker that has detached at this watermark and sent the cells: later cells of the pipeline
@@ -46,7 +54,9 @@ impl Engine {
             }
             (column.name.clone(), one.finish(1), true)
         };
-        let named = self.cells[pipeline].columns_of(CellOrigin::Sent).map(column);
+        let named = self.cells[pipeline]
+            .columns_of(CellOrigin::Sent)
+            .map(column);
         RecordBatch::try_from_iter_with_nullable(named).expect("columns of one row")
     }
 
@@ -56,7 +66,13 @@ impl Engine {
         let rest = &mut self.rest;
         let told_ns = promise_ms.saturating_add(1).saturating_mul(1_000_000);
         let watermark_ns = told_ns.saturating_add(rest.lateness_ns[pipeline]);
-        let emit = &mut |batch| out.take(EngineOutput { pipeline: Some(pipeline), batch, watermark_ns });
+        let emit = &mut |batch| {
+            out.take(EngineOutput {
+                pipeline: Some(pipeline),
+                batch,
+                watermark_ns,
+            })
+        };
         rest.pipelines[pipeline].advance(watermark_ns, &mut rest.counters, emit);
     }
 
@@ -71,7 +87,13 @@ impl Engine {
         batch: &RecordBatch,
     ) -> Result<PartialResult, MalformedPartial> {
         let rows = CellRows::new(&self.cells[pipeline], batch)?;
-        let mut partial = PartialResult::of(self.rest.pipelines.iter().map(|work| work.nothing()).collect());
+        let mut partial = PartialResult::of(
+            self.rest
+                .pipelines
+                .iter()
+                .map(|work| work.nothing())
+                .collect(),
+        );
         partial.shares[pipeline] = self.rest.pipelines[pipeline].of_cells(&rows)?;
         Ok(partial)
     }

@@ -6,17 +6,24 @@ use tuple::common;
 /// First and last nanosecond of tuples that pass.
 pub fn of(dataflow: &Dataflow) -> (i64, i64) {
     let mut period = (i64::MIN, i64::MAX);
-    let filters = dataflow.inputs.iter().filter_map(|input| input.filter.as_ref());
-    filters.chain(&dataflow.filter).for_each(|predicate| narrow(&mut period, predicate));
+    let filters = dataflow
+        .inputs
+        .iter()
+        .filter_map(|input| input.filter.as_ref());
+    filters
+        .chain(&dataflow.filter)
+        .for_each(|predicate| narrow(&mut period, predicate));
     period
 }
 
 fn narrow(period: &mut (i64, i64), predicate: &Predicate) {
     match predicate {
         Predicate::And(parts) => parts.iter().for_each(|part| narrow(period, part)),
-        Predicate::Compare { column, op, literal: Literal::I64(ns) }
-            if column.field == common::TS_END && column.computed_place().is_none() =>
-        {
+        Predicate::Compare {
+            column,
+            op,
+            literal: Literal::I64(ns),
+        } if column.field == common::TS_END && column.computed_place().is_none() => {
             let (first, last) = match op {
                 ComparisonOperator::Lt => (i64::MIN, ns.saturating_sub(1)),
                 ComparisonOperator::Le => (i64::MIN, *ns),

@@ -45,7 +45,13 @@ impl EngineSet {
         let (of, pipeline) = self.of(pipeline);
         let partial = of.engine.partial_of_cells(pipeline, batch)?;
         let mut partial = Some(partial);
-        let partials = self.0.iter().map(|part| if std::ptr::eq(part, of) { partial.take() } else { None });
+        let partials = self.0.iter().map(|part| {
+            if std::ptr::eq(part, of) {
+                partial.take()
+            } else {
+                None
+            }
+        });
         Ok(PartialResultSet(partials.collect()))
     }
 

@@ -16,7 +16,11 @@ pub fn exact(a: &str, op: ArithmeticOperator, b: &str) -> String {
         _ => "*",
     };
     let decimal = |of: &str| format!("CAST({of} AS DECIMAL(19, 0))");
-    format!("TRY_CAST(CAST({} {sign} {} AS STRING) AS BIGINT)", decimal(a), decimal(b))
+    format!(
+        "TRY_CAST(CAST({} {sign} {} AS STRING) AS BIGINT)",
+        decimal(a),
+        decimal(b)
+    )
 }
 
 /// Integer division rounding toward zero; `literal` is the value of `b`, if known.
@@ -25,7 +29,10 @@ pub fn quotient(a: &str, b: &str, literal: Option<i64>) -> String {
     match literal {
         Some(-1) => negative(),
         Some(_) => format!("({a} / {b})"),
-        None => format!("CASE WHEN {b} = -1 THEN {} ELSE {a} / NULLIF({b}, 0) END", negative()),
+        None => format!(
+            "CASE WHEN {b} = -1 THEN {} ELSE {a} / NULLIF({b}, 0) END",
+            negative()
+        ),
     }
 }
 
@@ -36,14 +43,21 @@ pub fn remainder(a: &str, b: &str, literal: Option<i64>) -> String {
     match literal {
         Some(-1) => of_minus_one(),
         Some(_) => format!("MOD({a}, {b})"),
-        None => format!("CASE WHEN {b} = -1 THEN {} ELSE MOD({a}, NULLIF({b}, 0)) END", of_minus_one()),
+        None => format!(
+            "CASE WHEN {b} = -1 THEN {} ELSE MOD({a}, NULLIF({b}, 0)) END",
+            of_minus_one()
+        ),
     }
 }
 
 /// The largest multiple of `step` not greater than the value; null if it overflows.
 pub fn truncated(of: &str, step: i64) -> String {
     let first = i64::MIN / step * step;
-    format!("CASE WHEN {of} >= {} THEN {} END", whole(first), floor_to(of, step))
+    format!(
+        "CASE WHEN {of} >= {} THEN {} END",
+        whole(first),
+        floor_to(of, step)
+    )
 }
 
 /// Bitwise AND of an integer and `mask`: each run of mask bits is extracted by division.
@@ -56,15 +70,31 @@ pub fn bits_and(of: &str, mask: i64) -> String {
     while bits >> low != 0 {
         low += (bits >> low).trailing_zeros();
         let len = (bits >> low).trailing_ones();
-        let above = if low == 0 { rest.clone() } else { format!("{rest} / {}", whole(1 << low)) };
-        let run = if low + len == 63 { above } else { format!("MOD({above}, {})", whole(1 << len)) };
+        let above = if low == 0 {
+            rest.clone()
+        } else {
+            format!("{rest} / {}", whole(1 << low))
+        };
+        let run = if low + len == 63 {
+            above
+        } else {
+            format!("MOD({above}, {})", whole(1 << len))
+        };
         terms.push(format!("({run}) * {}", whole(1 << low)));
         low += len;
     }
     if mask < 0 {
-        terms.push(format!("CASE WHEN {of} < 0 THEN {} ELSE {} END", least(), whole(0)));
+        terms.push(format!(
+            "CASE WHEN {of} < 0 THEN {} ELSE {} END",
+            least(),
+            whole(0)
+        ));
     }
-    let sum = if terms.is_empty() { whole(0) } else { terms.join(" + ") };
+    let sum = if terms.is_empty() {
+        whole(0)
+    } else {
+        terms.join(" + ")
+    };
     format!("CASE WHEN {of} IS NOT NULL THEN {sum} END")
 }
 
@@ -82,10 +112,18 @@ pub fn of_reals(a: SqlValue, op: ArithmeticOperator, b: SqlValue) -> Option<SqlV
         ArithmeticOperator::Divide | ArithmeticOperator::Ratio => {
             // The quotient of a finite number by a non-finite one would be finite.
             let sql = format!("({} / NULLIF({}, CAST(0 AS DOUBLE)))", a.sql, b.finite());
-            return Some(SqlValue { sql, data_type: Some(DataType::F64), ends: RealRangeEnds::Open });
+            return Some(SqlValue {
+                sql,
+                data_type: Some(DataType::F64),
+                ends: RealRangeEnds::Open,
+            });
         }
         _ => return None,
     };
     let sql = format!("({} {sign} {})", a.sql, b.sql);
-    Some(SqlValue { sql, data_type: Some(DataType::F64), ends: RealRangeEnds::Open })
+    Some(SqlValue {
+        sql,
+        data_type: Some(DataType::F64),
+        ends: RealRangeEnds::Open,
+    })
 }

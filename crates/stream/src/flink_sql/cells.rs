@@ -17,9 +17,17 @@ const SQUARED_MAX: i64 = 100_000_000_000_000;
 type SelectColumns = Vec<(String, String)>;
 
 /// The SQL query for the cells of a pipeline over tuples.
-pub fn of_tuples(table: &CellTable, tuples: &TupleView, refused: &mut Vec<UnprintablePart>) -> String {
+pub fn of_tuples(
+    table: &CellTable,
+    tuples: &TupleView,
+    refused: &mut Vec<UnprintablePart>,
+) -> String {
     if table.is_profile {
-        refuse(refused, "profile", "its sketches can only be made by monitors");
+        refuse(
+            refused,
+            "profile",
+            "its sketches can only be made by monitors",
+        );
     }
     let keys = keys(table, tuples);
     let mut base = keys.clone();
@@ -42,7 +50,8 @@ pub fn of_tuples(table: &CellTable, tuples: &TupleView, refused: &mut Vec<Unprin
                 base.push((format!("a{i}"), extreme(&x, of.data_type)));
             }
             AccumulatorSpec::Spread(of) if of.data_type == DataType::F64 => {
-                let why = "for real numbers it needs sums that cancel out, which only monitors compute";
+                let why =
+                    "for real numbers it needs sums that cancel out, which only monitors compute";
                 refuse(refused, "stddev of a real number", why);
             }
             AccumulatorSpec::Spread(of) => {
@@ -50,13 +59,19 @@ pub fn of_tuples(table: &CellTable, tuples: &TupleView, refused: &mut Vec<Unprin
                 base.push((format!("a{i}_n"), counted(&x)));
                 base.push((format!("a{i}_sum"), summand(&x, of.data_type)));
                 base.push((format!("a{i}_squares"), square(&x, of.data_type)));
-                too_large.push(format!("{x} > {SQUARED_MAX} OR {x} < {}", lowest(of.data_type)));
+                too_large.push(format!(
+                    "{x} > {SQUARED_MAX} OR {x} < {}",
+                    lowest(of.data_type)
+                ));
             }
             AccumulatorSpec::Outcome(predicate) => {
                 let p = tuples.printed(refused, |printer| printer.predicate(predicate));
                 let known = format!("CASE WHEN ({p}) IS NOT NULL THEN {one} END");
                 base.push((format!("a{i}_known"), known));
-                let yes = format!("CASE WHEN {p} THEN {one} WHEN NOT ({p}) THEN {} END", whole(0));
+                let yes = format!(
+                    "CASE WHEN {p} THEN {one} WHEN NOT ({p}) THEN {} END",
+                    whole(0)
+                );
                 base.push((format!("a{i}_yes"), yes));
             }
             AccumulatorSpec::Histogram(of, bits) => {
@@ -67,7 +82,10 @@ pub fn of_tuples(table: &CellTable, tuples: &TupleView, refused: &mut Vec<Unprin
     }
     if !too_large.is_empty() {
         // In separate rows with null sums of squares next to the count, so that lost digits are detected.
-        base.push(("bits".into(), format!("CASE WHEN {} THEN {} END", too_large.join(" OR "), whole(0))));
+        base.push((
+            "bits".into(),
+            format!("CASE WHEN {} THEN {} END", too_large.join(" OR "), whole(0)),
+        ));
     }
     let from = format!("{}{}", name(&tuples.view), required(table, tuples, None));
     selects.insert(0, select(table, &base, &from));
@@ -75,7 +93,10 @@ pub fn of_tuples(table: &CellTable, tuples: &TupleView, refused: &mut Vec<Unprin
 }
 
 fn refuse(refused: &mut Vec<UnprintablePart>, what: &str, why: &str) {
-    refused.push(UnprintablePart { what: what.into(), why: why.into() });
+    refused.push(UnprintablePart {
+        what: what.into(),
+        why: why.into(),
+    });
 }
 
 /// The columns common to all rows of a tuple.
@@ -90,19 +111,32 @@ fn keys(table: &CellTable, tuples: &TupleView) -> SelectColumns {
         },
     ));
     for (i, key) in table.keys.iter().enumerate() {
-        keys.push((format!("k{i}"), one_zero(&tuples.column(key.column).0, key.data_type)));
+        keys.push((
+            format!("k{i}"),
+            one_zero(&tuples.column(key.column).0, key.data_type),
+        ));
     }
-    let rate = plan::Column { input: 0, field: common::SAMPLE_RATE };
+    let rate = plan::Column {
+        input: 0,
+        field: common::SAMPLE_RATE,
+    };
     keys.push((
         "rate".into(),
         if table.is_weighted {
             let rate = tuples.column(rate).0;
-            format!("CASE WHEN {rate} > 0 AND {rate} <= 1 THEN {rate} ELSE {} END", real(1.0))
+            format!(
+                "CASE WHEN {rate} > 0 AND {rate} <= 1 THEN {rate} ELSE {} END",
+                real(1.0)
+            )
         } else {
             real(table.sample)
         },
     ));
-    let replicate = if table.replicates > 1 { "`_replicate`".to_owned() } else { whole(0) };
+    let replicate = if table.replicates > 1 {
+        "`_replicate`".to_owned()
+    } else {
+        whole(0)
+    };
     keys.push(("replicate".into(), replicate));
     keys
 }
@@ -110,20 +144,38 @@ fn keys(table: &CellTable, tuples: &TupleView) -> SelectColumns {
 /// The FROM clause conditions: tuples with a non-null required column and a non-null `value`.
 fn required(table: &CellTable, tuples: &TupleView, value: Option<&str>) -> String {
     let required = table.required.map(|column| tuples.column(column).0);
-    let mut all: Vec<String> = required.into_iter().chain(value.map(str::to_owned)).collect();
+    let mut all: Vec<String> = required
+        .into_iter()
+        .chain(value.map(str::to_owned))
+        .collect();
     all.dedup();
-    let all: Vec<String> = all.iter().map(|column| format!("{column} IS NOT NULL")).collect();
-    if all.is_empty() { String::new() } else { format!("\nWHERE {}", all.join(" AND ")) }
+    let all: Vec<String> = all
+        .iter()
+        .map(|column| format!("{column} IS NOT NULL"))
+        .collect();
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("\nWHERE {}", all.join(" AND "))
+    }
 }
 
 /// A SELECT with all columns of the table.
 fn select(table: &CellTable, said: &SelectColumns, from: &str) -> String {
-    let columns = table.columns_of(CellOrigin::OfTuples).filter(|column| column.name != "mark");
+    let columns = table
+        .columns_of(CellOrigin::OfTuples)
+        .filter(|column| column.name != "mark");
     let lines: Vec<String> = columns
-        .map(|column| match said.iter().find(|(name, _)| *name == column.name) {
-            Some((_, sql)) => format!("  {sql} AS {}", name(&column.name)),
-            None => format!("  CAST(NULL AS {}) AS {}", cell_type(column.data), name(&column.name)),
-        })
+        .map(
+            |column| match said.iter().find(|(name, _)| *name == column.name) {
+                Some((_, sql)) => format!("  {sql} AS {}", name(&column.name)),
+                None => format!(
+                    "  CAST(NULL AS {}) AS {}",
+                    cell_type(column.data),
+                    name(&column.name)
+                ),
+            },
+        )
         .collect();
     format!("SELECT\n  `_et`,\n{}\nFROM {from}", lines.join(",\n"))
 }
@@ -138,7 +190,15 @@ fn distinct(
     let x = tuples.column(of.column).0;
     let mut said = entry(keys, slot);
     said.push((format!("d{slot}"), one_zero(&x, of.data_type)));
-    select(table, &said, &format!("{}{}", name(&tuples.view), required(table, tuples, Some(&x))))
+    select(
+        table,
+        &said,
+        &format!(
+            "{}{}",
+            name(&tuples.view),
+            required(table, tuples, Some(&x))
+        ),
+    )
 }
 
 /// Entry rows of a histogram. The integer logarithm is computed from the number of binary digits, because Flink's
@@ -152,14 +212,28 @@ fn buckets(
     bits: u8,
 ) -> String {
     let x = tuples.column(of.column).0;
-    let from = format!("{}{}", name(&tuples.view), required(table, tuples, Some(&x)));
-    let magnitude = if of.data_type == DataType::U64 { x.clone() } else { format!("ABS({x})") };
+    let from = format!(
+        "{}{}",
+        name(&tuples.view),
+        required(table, tuples, Some(&x))
+    );
+    let magnitude = if of.data_type == DataType::U64 {
+        x.clone()
+    } else {
+        format!("ABS({x})")
+    };
     let (logarithm, bucket) = match of.data_type {
         DataType::F64 => real_bucket(bits),
         _ => integer_bucket(bits),
     };
-    let from = format!("(\n  SELECT *, {magnitude} AS `_m` FROM {}\n)", from.replace('\n', " "));
-    let from = format!("(\n  SELECT *, {logarithm} AS `_e` FROM {}\n)", from.replace('\n', "\n  "));
+    let from = format!(
+        "(\n  SELECT *, {magnitude} AS `_m` FROM {}\n)",
+        from.replace('\n', " ")
+    );
+    let from = format!(
+        "(\n  SELECT *, {logarithm} AS `_e` FROM {}\n)",
+        from.replace('\n', "\n  ")
+    );
     let mut said = entry(keys, slot);
     let sign = match of.data_type {
         DataType::U64 => bucket,
@@ -254,7 +328,11 @@ fn square(x: &str, data_type: DataType) -> String {
 
 /// The smallest value that can be squared.
 fn lowest(data_type: DataType) -> i64 {
-    if data_type == DataType::U64 { 0 } else { -SQUARED_MAX }
+    if data_type == DataType::U64 {
+        0
+    } else {
+        -SQUARED_MAX
+    }
 }
 
 fn extreme(x: &str, data_type: DataType) -> String {

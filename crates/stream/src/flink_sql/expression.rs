@@ -23,14 +23,21 @@ impl SqlPrinter<'_> {
     pub fn expression(&mut self, expr: &Expr) -> SqlValue {
         let before = self.refused.len();
         let value = self.any_expression(expr);
-        if let (Some(data_type), Some(constant)) = (value.data_type, constant(expr, value.data_type)) {
+        if let (Some(data_type), Some(constant)) =
+            (value.data_type, constant(expr, value.data_type))
+        {
             self.refused.truncate(before);
-            return constant.map_or(SqlValue::null(Some(data_type)), |literal| self.literal(&literal));
+            return constant.map_or(SqlValue::null(Some(data_type)), |literal| {
+                self.literal(&literal)
+            });
         }
         if value.sql.len() <= SQL_BYTES_MAX {
             return value;
         }
-        self.refuse("an expression", "it is nested too deeply: repeated parts would make the SQL too long");
+        self.refuse(
+            "an expression",
+            "it is nested too deeply: repeated parts would make the SQL too long",
+        );
         SqlValue::null(value.data_type)
     }
 
@@ -43,7 +50,10 @@ impl SqlPrinter<'_> {
             Expr::Compare(a, op, b) => {
                 let (values, data_type) = self.unified(&[a, b]);
                 let [a, b] = <[String; 2]>::try_from(values).expect("two values");
-                SqlValue::new(compare(&a, *op, &b, data_type.unwrap_or(DataType::I64)), DataType::Bool)
+                SqlValue::new(
+                    compare(&a, *op, &b, data_type.unwrap_or(DataType::I64)),
+                    DataType::Bool,
+                )
             }
             Expr::Test(condition) => {
                 SqlValue::new(format!("({})", self.predicate(condition)), DataType::Bool)
@@ -51,13 +61,20 @@ impl SqlPrinter<'_> {
             Expr::If(condition, a, b) => {
                 let condition = self.predicate(condition);
                 let (values, data_type) = self.unified(&[a, b]);
-                let Some(data_type) = data_type else { return SqlValue::null(None) };
-                let sql = format!("CASE WHEN {condition} THEN {} ELSE {} END", values[0], values[1]);
+                let Some(data_type) = data_type else {
+                    return SqlValue::null(None);
+                };
+                let sql = format!(
+                    "CASE WHEN {condition} THEN {} ELSE {} END",
+                    values[0], values[1]
+                );
                 SqlValue::new(sql, data_type)
             }
             Expr::Coalesce(list) => {
                 let (values, data_type) = self.unified(&list.iter().collect::<Vec<_>>());
-                let Some(data_type) = data_type else { return SqlValue::null(None) };
+                let Some(data_type) = data_type else {
+                    return SqlValue::null(None);
+                };
                 SqlValue::new(format!("COALESCE({})", values.join(", ")), data_type)
             }
             Expr::Trunc(of, step) => {
@@ -66,7 +83,10 @@ impl SqlPrinter<'_> {
             }
             Expr::Subnet(_, v4, v6) => {
                 let what = format!("subnet(…, {v4}, {v6})");
-                self.refuse(&what, "Flink SQL has no functions that write addresses as text");
+                self.refuse(
+                    &what,
+                    "Flink SQL has no functions that write addresses as text",
+                );
                 SqlValue::null(Some(DataType::Text))
             }
             Expr::Text(of, function) => {
@@ -84,7 +104,10 @@ impl SqlPrinter<'_> {
     fn number_or_other(&mut self, column: Column) -> SqlValue {
         let (sql, data_type) = self.column(column);
         match data_type {
-            DataType::U64 => SqlValue::new(format!("CASE WHEN {sql} >= 0 THEN {sql} END"), DataType::I64),
+            DataType::U64 => SqlValue::new(
+                format!("CASE WHEN {sql} >= 0 THEN {sql} END"),
+                DataType::I64,
+            ),
             DataType::Json => SqlValue::new(sql, DataType::Text),
             other => SqlValue::new(sql, other),
         }
@@ -110,7 +133,10 @@ impl SqlPrinter<'_> {
                     std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
                     std::net::IpAddr::V6(ip) => *ip,
                 };
-                SqlValue::new(format!("CAST({} AS BYTES)", address(ip.to_bits())), DataType::Ip)
+                SqlValue::new(
+                    format!("CAST({} AS BYTES)", address(ip.to_bits())),
+                    DataType::Ip,
+                )
             }
         }
     }
@@ -121,7 +147,13 @@ impl SqlPrinter<'_> {
         let types = values.iter().filter_map(|value| value.data_type);
         let common = types.reduce(|a, b| if b == DataType::F64 { b } else { a });
         let wanted = common.unwrap_or(DataType::I64);
-        (values.into_iter().map(|value| value.of(wanted).finite()).collect(), common)
+        (
+            values
+                .into_iter()
+                .map(|value| value.of(wanted).finite())
+                .collect(),
+            common,
+        )
     }
 
     fn arithmetic(&mut self, a: &Expr, op: ArithmeticOperator, b: &Expr) -> SqlValue {
@@ -144,16 +176,23 @@ impl SqlPrinter<'_> {
         );
         let a = self.expression(a);
         let b = self.expression(b);
-        let is_real =
-            [a.data_type, b.data_type].contains(&Some(DataType::F64)) || op == ArithmeticOperator::Ratio;
+        let is_real = [a.data_type, b.data_type].contains(&Some(DataType::F64))
+            || op == ArithmeticOperator::Ratio;
         if a.is_null() || b.is_null() || divides && is_zero {
-            return SqlValue::null(Some(if is_real { DataType::F64 } else { DataType::I64 }));
+            return SqlValue::null(Some(if is_real {
+                DataType::F64
+            } else {
+                DataType::I64
+            }));
         }
         if is_real {
             return match arithmetic::of_reals(a.of(DataType::F64), op, b.of(DataType::F64)) {
                 Some(value) => value,
                 None => {
-                    self.refuse("the remainder of real numbers", "Flink SQL has no exact one");
+                    self.refuse(
+                        "the remainder of real numbers",
+                        "Flink SQL has no exact one",
+                    );
                     SqlValue::null(Some(DataType::F64))
                 }
             };
@@ -161,8 +200,12 @@ impl SqlPrinter<'_> {
         let a = a.of(DataType::I64).sql;
         let b = b.of(DataType::I64).sql;
         let bits = match (op, literal, first) {
-            (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, Some(mask), _) => Some((&a, mask)),
-            (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, None, Some(mask)) => Some((&b, mask)),
+            (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, Some(mask), _) => {
+                Some((&a, mask))
+            }
+            (ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr, None, Some(mask)) => {
+                Some((&b, mask))
+            }
             _ => None,
         };
         let sql = match (op, bits) {
@@ -195,15 +238,29 @@ fn constant(expr: &Expr, data_type: Option<DataType>) -> Option<Option<Literal>>
         doc: "".into(),
         redact: RedactionRule::Keep,
     };
-    let computed = ComputedField { field, text: String::new(), expr: expr.clone() };
+    let computed = ComputedField {
+        field,
+        text: String::new(),
+        expr: expr.clone(),
+    };
     let facts = &SchemaFacts::NONE;
     let name = "nothing".into();
     let doc = "".into();
     let fields = Vec::new();
     let parts = &[][..];
-    let schema = Schema { name, version: 1, doc, fields, measure: None, key: None, parts, facts };
+    let schema = Schema {
+        name,
+        version: 1,
+        doc,
+        fields,
+        measure: None,
+        key: None,
+        parts,
+        facts,
+    };
     let batch = Batch::new(Arc::new(schema.clone()), 1, Vec::new());
-    let batch = ColumnComputer::new(&[computed], &schema, &|column| column.field).extend(&batch, &[0]);
+    let batch =
+        ColumnComputer::new(&[computed], &schema, &|column| column.field).extend(&batch, &[0]);
     Some(match ColumnView::of(&batch, FieldId(0)).scalar(0) {
         Scalar::Bool(value) => Some(Literal::Bool(value)),
         Scalar::I64(value) => Some(Literal::I64(value)),

@@ -105,7 +105,11 @@ const OPERATOR_BYTES: u64 = (1 << 20) + (256 << 10);
 /// Managed memory per slot for a dataflow with this many processors, with state on the heap.
 #[must_use]
 pub fn slot_memory_bytes(pipelines: usize) -> u64 {
-    let operators = if pipelines == 0 { OPERATORS_OF_TUPLES } else { OPERATORS * pipelines as u64 };
+    let operators = if pipelines == 0 {
+        OPERATORS_OF_TUPLES
+    } else {
+        OPERATORS * pipelines as u64
+    };
     operators * OPERATOR_BYTES
 }
 
@@ -118,12 +122,18 @@ impl FlinkSqlJob {
             set("table.local-time-zone", "UTC"),
             set("execution.runtime-mode", "streaming"),
             set("execution.checkpointing.mode", "EXACTLY_ONCE"),
-            set("execution.checkpointing.interval", &format!("{} ms", self.checkpoint_ms)),
+            set(
+                "execution.checkpointing.interval",
+                &format!("{} ms", self.checkpoint_ms),
+            ),
             set("restart-strategy.type", "fixed-delay"),
             set("restart-strategy.fixed-delay.attempts", "2147483647"),
             set("restart-strategy.fixed-delay.delay", "1 s"),
         ];
-        all.extend(self.parallelism.map(|n| set("parallelism.default", &n.to_string())));
+        all.extend(
+            self.parallelism
+                .map(|n| set("parallelism.default", &n.to_string())),
+        );
         all
     }
 
@@ -143,17 +153,23 @@ impl FlinkSqlJob {
         }
         if let FlinkStartOffset::Offsets(of) = &self.start {
             let ends = of.get(&source.topic).into_iter().flatten().enumerate();
-            let each: Vec<String> =
-                ends.map(|(partition, offset)| format!("partition:{partition},offset:{offset}")).collect();
+            let each: Vec<String> = ends
+                .map(|(partition, offset)| format!("partition:{partition},offset:{offset}"))
+                .collect();
             options.push(("scan.startup.specific-offsets".into(), each.join(";")));
         }
         match self.end {
-            FlinkStopMode::Bounded => options.push(("scan.bounded.mode".into(), "latest-offset".into())),
+            FlinkStopMode::Bounded => {
+                options.push(("scan.bounded.mode".into(), "latest-offset".into()))
+            }
             FlinkStopMode::Never => {
                 // A publisher that starts while the job runs may use a new partition.
                 let discovery = format!("{DISCOVERY_MS} ms");
                 options.push(("scan.topic-partition-discovery.interval".into(), discovery));
-                options.push(("scan.watermark.idle-timeout".into(), format!("{} ms", self.idle_ms)));
+                options.push((
+                    "scan.watermark.idle-timeout".into(),
+                    format!("{} ms", self.idle_ms),
+                ));
             }
         }
         with(&options)
@@ -163,14 +179,20 @@ impl FlinkSqlJob {
     pub(super) fn writing(&self, place: usize) -> String {
         let mut options = self.connector(self.merged.get(place).map_or("", String::as_str));
         options.push(("sink.delivery-guarantee".into(), "exactly-once".into()));
-        options.push(("sink.transactional-id-prefix".into(), format!("{}-{place}", self.transactions)));
+        options.push((
+            "sink.transactional-id-prefix".into(),
+            format!("{}-{place}", self.transactions),
+        ));
         // Marks must stay in order.
         options.push(("sink.parallelism".into(), "1".into()));
         let request = "properties.max.request.size";
         if options.iter().all(|(name, _)| name != request) {
             options.push((request.into(), RECORD_BYTES_MAX.to_string()));
         }
-        options.push(("properties.transaction.timeout.ms".into(), self.transaction_ms.to_string()));
+        options.push((
+            "properties.transaction.timeout.ms".into(),
+            self.transaction_ms.to_string(),
+        ));
         with(&options)
     }
 
@@ -181,14 +203,21 @@ impl FlinkSqlJob {
             ("properties.bootstrap.servers", &self.brokers),
             ("format", "avro"),
         ];
-        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let given = self.properties.iter().map(|(name, value)| (format!("properties.{name}"), value.clone()));
+        let own = own
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let given = self
+            .properties
+            .iter()
+            .map(|(name, value)| (format!("properties.{name}"), value.clone()));
         own.chain(given).collect()
     }
 }
 
 fn with(options: &[(String, String)]) -> String {
-    let lines: Vec<String> =
-        options.iter().map(|(name, value)| format!("  {} = {}", text(name), text(value))).collect();
+    let lines: Vec<String> = options
+        .iter()
+        .map(|(name, value)| format!("  {} = {}", text(name), text(value)))
+        .collect();
     format!("WITH (\n{}\n)", lines.join(",\n"))
 }

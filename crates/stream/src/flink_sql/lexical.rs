@@ -37,10 +37,14 @@ pub fn real(value: f64) -> String {
 
 /// An address literal, IPv4 mapped into IPv6.
 pub fn address(bits: u128) -> String {
-    Ipv6Addr::from_bits(bits).octets().iter().fold("x'".to_owned(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    }) + "'"
+    Ipv6Addr::from_bits(bits)
+        .octets()
+        .iter()
+        .fold("x'".to_owned(), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+        + "'"
 }
 
 /// An interval literal of `ms` milliseconds. In additions Flink allows at most two digits of days, in windows more.
@@ -52,7 +56,9 @@ pub fn interval(ms: i64) -> String {
     let minutes = seconds / 60 % 60;
     let seconds = seconds % 60;
     let digits = if days < 100 { "" } else { "(6)" };
-    format!("INTERVAL '{days} {hours:02}:{minutes:02}:{seconds:02}.{rest:03}' DAY{digits} TO SECOND(3)")
+    format!(
+        "INTERVAL '{days} {hours:02}:{minutes:02}:{seconds:02}.{rest:03}' DAY{digits} TO SECOND(3)"
+    )
 }
 
 /// Converts a name to a valid Avro name; `place` keeps names unique.

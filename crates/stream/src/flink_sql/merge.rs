@@ -9,8 +9,15 @@ use crate::cells::{CellColumn, CellColumnRole, CellMerge, CellOrigin, CellTable}
 
 /// The source table of a pipeline's cells.
 pub fn table(place: usize, table: &CellTable, source: &FlinkTopic, job: &FlinkSqlJob) -> String {
-    let columns: String = table.columns_of(CellOrigin::Sent).map(|c| format!("{},\n", declared(c))).collect();
-    let late = if source.lateness_ms > 0 { format!(" - {}", source.lateness_ms) } else { String::new() };
+    let columns: String = table
+        .columns_of(CellOrigin::Sent)
+        .map(|c| format!("{},\n", declared(c)))
+        .collect();
+    let late = if source.lateness_ms > 0 {
+        format!(" - {}", source.lateness_ms)
+    } else {
+        String::new()
+    };
     format!(
         "CREATE TEMPORARY TABLE `sent_{place}` (\n{columns}  \
          `_et` AS TO_TIMESTAMP_LTZ(COALESCE(`et_ms`, `wm_ms`), 3),\n  \
@@ -21,16 +28,25 @@ pub fn table(place: usize, table: &CellTable, source: &FlinkTopic, job: &FlinkSq
 
 /// The view of these cells, without beats.
 pub fn of_topic(place: usize, table: &CellTable) -> String {
-    let columns = table.columns_of(CellOrigin::Sent).filter(|column| column.role != CellColumnRole::Promise);
+    let columns = table
+        .columns_of(CellOrigin::Sent)
+        .filter(|column| column.role != CellColumnRole::Promise);
     let lines: Vec<String> = columns
         .map(|column| match column.role {
             CellColumnRole::Time => {
-                format!("  {} AS {}", floor_to("`et_ms`", pane_ms(table)), name(&column.name))
+                format!(
+                    "  {} AS {}",
+                    floor_to("`et_ms`", pane_ms(table)),
+                    name(&column.name)
+                )
             }
             _ => format!("  {}", name(&column.name)),
         })
         .collect();
-    format!("SELECT\n  `_et`,\n{}\nFROM `sent_{place}`\nWHERE `pane` IS NOT NULL", lines.join(",\n"))
+    format!(
+        "SELECT\n  `_et`,\n{}\nFROM `sent_{place}`\nWHERE `pane` IS NOT NULL",
+        lines.join(",\n")
+    )
 }
 
 /// The views that merge `rows_PLACE`, the sink table, and the query that fills it. `ranked` creates a view with the
@@ -65,20 +81,35 @@ pub fn merged(
         lines.join(",\n"),
         keys.join(", ")
     );
-    let left = if ranked.is_some() { format!("`ranked_{place}`") } else { format!("`panes_{place}`") };
+    let left = if ranked.is_some() {
+        format!("`ranked_{place}`")
+    } else {
+        format!("`panes_{place}`")
+    };
     let marks = format!(
         "CREATE TEMPORARY VIEW `marks_{place}` AS\nSELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`\n\
          FROM TABLE(TUMBLE(TABLE {left}, DESCRIPTOR(`_time`), {size}))\nGROUP BY `window_start`, `window_end`"
     );
     let sink: Vec<String> = columns.iter().map(|c| declared(c)).collect();
-    let sink =
-        format!("CREATE TEMPORARY TABLE `merged_{place}` (\n{}\n) {}", sink.join(",\n"), job.writing(place));
+    let sink = format!(
+        "CREATE TEMPORARY TABLE `merged_{place}` (\n{}\n) {}",
+        sink.join(",\n"),
+        job.writing(place)
+    );
     let rows = told(&columns, |column| column.role != CellColumnRole::Mark);
-    let counts = told(&columns, |column| matches!(column.role, CellColumnRole::Time | CellColumnRole::Mark));
+    let counts = told(&columns, |column| {
+        matches!(column.role, CellColumnRole::Time | CellColumnRole::Mark)
+    });
     let insert = format!(
         "INSERT INTO `merged_{place}`\nSELECT {rows} FROM {left}\nUNION ALL\nSELECT {counts} FROM `marks_{place}`"
     );
-    (std::iter::once(panes).chain(ranked).chain([marks, sink]).collect(), insert)
+    (
+        std::iter::once(panes)
+            .chain(ranked)
+            .chain([marks, sink])
+            .collect(),
+        insert,
+    )
 }
 
 /// A select list in which missing columns are null.

@@ -82,7 +82,9 @@ use crate::config::EngineConfig;
 
 use printer::SqlPrinter;
 
-pub use job::{FlinkJobInput, FlinkSqlJob, FlinkStartOffset, FlinkStopMode, FlinkTopic, slot_memory_bytes};
+pub use job::{
+    FlinkJobInput, FlinkSqlJob, FlinkStartOffset, FlinkStopMode, FlinkTopic, slot_memory_bytes,
+};
 pub use printer::UnprintablePart;
 pub use raw::{MARKED_MS, TupleColumn, tuple_columns};
 
@@ -99,11 +101,18 @@ pub fn print(
     let mut refused = Vec::new();
     let mut statements = job.settings();
     let mut inserts = Vec::new();
-    let tables: Vec<CellTable> =
-        (0..dataflow.pipelines.len()).map(|place| CellTable::new(dataflow, place, config)).collect();
-    for table in tables.iter().filter(|table| table.pane_ns.is_some_and(|ns| ns % 1_000_000 != 0)) {
+    let tables: Vec<CellTable> = (0..dataflow.pipelines.len())
+        .map(|place| CellTable::new(dataflow, place, config))
+        .collect();
+    for table in tables
+        .iter()
+        .filter(|table| table.pane_ns.is_some_and(|ns| ns % 1_000_000 != 0))
+    {
         let what = format!("panes of {} ns", table.pane_ns.unwrap_or_default());
-        refused.push(UnprintablePart { what, why: "Flink has a resolution of milliseconds".into() });
+        refused.push(UnprintablePart {
+            what,
+            why: "Flink has a resolution of milliseconds".into(),
+        });
     }
     match &job.from {
         FlinkJobInput::Tuples(sources) => {
@@ -137,8 +146,14 @@ pub fn print(
     if !refused.is_empty() {
         return Err(refused);
     }
-    let inserts: Vec<String> = inserts.iter().map(|insert| format!("{insert};\n")).collect();
-    statements.push(format!("EXECUTE STATEMENT SET\nBEGIN\n{}END", inserts.concat()));
+    let inserts: Vec<String> = inserts
+        .iter()
+        .map(|insert| format!("{insert};\n"))
+        .collect();
+    statements.push(format!(
+        "EXECUTE STATEMENT SET\nBEGIN\n{}END",
+        inserts.concat()
+    ));
     Ok(statements)
 }
 
@@ -154,7 +169,11 @@ pub fn expression(
     let value = printer.expression(expr);
     let data_type = value.data_type.unwrap_or(DataType::I64);
     let sql = value.of(data_type).finite();
-    if printer.refused.is_empty() { Ok(sql) } else { Err(printer.refused) }
+    if printer.refused.is_empty() {
+        Ok(sql)
+    } else {
+        Err(printer.refused)
+    }
 }
 
 /// Prints a condition; see [`expression`].
@@ -167,5 +186,9 @@ pub fn condition(
 ) -> Result<String, Vec<UnprintablePart>> {
     let mut printer = SqlPrinter::new(scope);
     let sql = printer.predicate(predicate);
-    if printer.refused.is_empty() { Ok(sql) } else { Err(printer.refused) }
+    if printer.refused.is_empty() {
+        Ok(sql)
+    } else {
+        Err(printer.refused)
+    }
 }

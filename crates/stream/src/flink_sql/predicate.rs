@@ -22,21 +22,35 @@ impl SqlPrinter<'_> {
             Predicate::Or(parts) => self.all(parts, "OR", "FALSE"),
             Predicate::Not(inner) => format!("NOT ({})", self.predicate(inner)),
             Predicate::IsNull(column) => format!("{} IS NULL", self.column(*column).0),
-            Predicate::Compare { column, op, literal } => self.compare_literal(*column, *op, literal),
+            Predicate::Compare {
+                column,
+                op,
+                literal,
+            } => self.compare_literal(*column, *op, literal),
             Predicate::In { column, literals } => {
                 if literals.is_empty() {
                     // False, but null for null.
                     return format!("{0} <> {0}", self.column(*column).0);
                 }
-                let equal =
-                    |literal| Predicate::Compare { column: *column, op: ComparisonOperator::Eq, literal };
+                let equal = |literal| Predicate::Compare {
+                    column: *column,
+                    op: ComparisonOperator::Eq,
+                    literal,
+                };
                 let list: Vec<Predicate> = literals.iter().cloned().map(equal).collect();
                 self.all(&list, "OR", "FALSE")
             }
-            Predicate::Like { column, pattern, case } => {
+            Predicate::Like {
+                column,
+                pattern,
+                case,
+            } => {
                 let (of, data_type) = self.column(*column);
                 if data_type == DataType::Hashes {
-                    self.refuse(&format!("like '{pattern}'"), "checksums are not text in Flink");
+                    self.refuse(
+                        &format!("like '{pattern}'"),
+                        "checksums are not text in Flink",
+                    );
                 }
                 match case {
                     CaseSensitivity::Sensitive => like(&of, pattern),
@@ -63,7 +77,12 @@ impl SqlPrinter<'_> {
         }
     }
 
-    fn compare_literal(&mut self, column: Column, op: ComparisonOperator, literal: &Literal) -> String {
+    fn compare_literal(
+        &mut self,
+        column: Column,
+        op: ComparisonOperator,
+        literal: &Literal,
+    ) -> String {
         let (of, _) = self.column(column);
         let sign = sign(op);
         match literal {
@@ -75,7 +94,9 @@ impl SqlPrinter<'_> {
                 self.refuse(&value.to_string(), "the number cannot be written in SQL");
                 "FALSE".into()
             }
-            Literal::Text(value) if matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne) => {
+            Literal::Text(value)
+                if matches!(op, ComparisonOperator::Eq | ComparisonOperator::Ne) =>
+            {
                 format!("{of} {sign} {}", text(value))
             }
             Literal::Text(value) => format!("{} {sign} {}", bytes_of(&of), bytes_of(&text(value))),
@@ -98,9 +119,15 @@ fn booleans(of: &str, op: ComparisonOperator, value: bool) -> String {
 fn unsigned(of: &str, op: ComparisonOperator, value: u64) -> String {
     let bits = value as i64;
     let is_low = bits >= 0;
-    let literal = if bits == i64::MIN { LEAST.to_owned() } else { bits.to_string() };
+    let literal = if bits == i64::MIN {
+        LEAST.to_owned()
+    } else {
+        bits.to_string()
+    };
     match (op, is_low) {
-        (ComparisonOperator::Eq | ComparisonOperator::Ne, _) => format!("{of} {} {literal}", sign(op)),
+        (ComparisonOperator::Eq | ComparisonOperator::Ne, _) => {
+            format!("{of} {} {literal}", sign(op))
+        }
         (ComparisonOperator::Lt | ComparisonOperator::Le, true) => {
             format!("({of} >= 0 AND {of} {} {literal})", sign(op))
         }
@@ -120,7 +147,11 @@ fn unsigned(of: &str, op: ComparisonOperator, value: u64) -> String {
 fn network(of: &str, ip: IpAddr, prefix: u8) -> String {
     let (ip, prefix, v4) = match ip {
         IpAddr::V4(ip) => (ip.to_ipv6_mapped(), 96 + prefix.min(32), true),
-        IpAddr::V6(ip) => (ip, prefix.min(128), prefix >= 96 && ip.to_ipv4_mapped().is_some()),
+        IpAddr::V6(ip) => (
+            ip,
+            prefix.min(128),
+            prefix >= 96 && ip.to_ipv4_mapped().is_some(),
+        ),
     };
     let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
     let first = ip.to_bits() & mask;
@@ -131,7 +162,11 @@ fn network(of: &str, ip: IpAddr, prefix: u8) -> String {
     let inside = format!("{of} >= {} AND {of} <= {}", address(first), address(last));
     let holds_v4 = first <= V4.0 && V4.1 <= last;
     if holds_v4 && !v4 {
-        format!("({inside} AND ({of} < {} OR {of} > {}))", address(V4.0), address(V4.1))
+        format!(
+            "({inside} AND ({of} < {} OR {of} > {}))",
+            address(V4.0),
+            address(V4.1)
+        )
     } else {
         format!("({inside})")
     }

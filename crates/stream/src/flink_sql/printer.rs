@@ -22,7 +22,10 @@ pub struct SqlPrinter<'a> {
 impl<'a> SqlPrinter<'a> {
     /// Creates a printer; `scope` returns the SQL and the type of a column.
     pub fn new(scope: &'a dyn Fn(Column) -> (String, DataType)) -> SqlPrinter<'a> {
-        SqlPrinter { scope, refused: Vec::new() }
+        SqlPrinter {
+            scope,
+            refused: Vec::new(),
+        }
     }
 
     /// The SQL and the type of a column.
@@ -32,7 +35,10 @@ impl<'a> SqlPrinter<'a> {
 
     /// Records an unsupported part, once.
     pub fn refuse(&mut self, what: &str, why: &str) {
-        let one = UnprintablePart { what: what.into(), why: why.into() };
+        let one = UnprintablePart {
+            what: what.into(),
+            why: why.into(),
+        };
         if !self.refused.contains(&one) {
             self.refused.push(one);
         }

@@ -19,12 +19,19 @@ const PARTS: u32 = 8;
 /// The view with the remaining rows of `panes_PLACE`, if any are removed.
 pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Option<String> {
     let top = pipeline.top_k?;
-    let is_tumbling = pipeline.window.is_some_and(|window| window.slide_ns >= window.size_ns);
-    let has_entries = table
-        .accumulators
+    let is_tumbling = pipeline
+        .window
+        .is_some_and(|window| window.slide_ns >= window.size_ns);
+    let has_entries = table.accumulators.iter().any(|a| {
+        matches!(
+            a,
+            AccumulatorSpec::Histogram(..) | AccumulatorSpec::Distinct(_)
+        )
+    });
+    let has_shares = pipeline
+        .aggregates
         .iter()
-        .any(|a| matches!(a, AccumulatorSpec::Histogram(..) | AccumulatorSpec::Distinct(_)));
-    let has_shares = pipeline.aggregates.iter().any(|a| matches!(a.aggregate, AggregateFunction::Share(_)));
+        .any(|a| matches!(a.aggregate, AggregateFunction::Share(_)));
     if !is_tumbling || has_entries || has_shares || table.is_weighted || table.replicates > 1 {
         return None;
     }
@@ -44,7 +51,10 @@ pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Opti
     let part = if texts.is_empty() {
         String::new()
     } else {
-        format!(", MOD(HASH_CODE(CONCAT_WS(',', {})), {PARTS})", texts.join(", "))
+        format!(
+            ", MOD(HASH_CODE(CONCAT_WS(',', {})), {PARTS})",
+            texts.join(", ")
+        )
     };
     Some(format!(
         "CREATE TEMPORARY VIEW `ranked_{place}` AS\nSELECT * FROM (\n  SELECT *, ROW_NUMBER() OVER (\n    \
@@ -57,7 +67,12 @@ pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Opti
 /// The ranking column.
 fn weight(pipeline: &Pipeline, table: &CellTable, by: usize) -> Option<String> {
     let ranked = &pipeline.aggregates[by];
-    let is_value = |of: Column| pipeline.values.get(ranked.value).is_some_and(|value| value.column == of);
+    let is_value = |of: Column| {
+        pipeline
+            .values
+            .get(ranked.value)
+            .is_some_and(|value| value.column == of)
+    };
     let place = |is: &dyn Fn(&AccumulatorSpec) -> bool| table.accumulators.iter().position(is);
     let is_whole = |data_type| data_type != DataType::F64;
     let extreme = |wanted: ExtremeEnd| {

@@ -32,7 +32,11 @@ pub fn tuple_columns(dataflow: &Dataflow) -> Vec<TupleColumn> {
 }
 
 fn columns(tuples: &TupleView) -> Vec<TupleColumn> {
-    let own = |name: &str| TupleColumn { name: name.into(), data: CellType::Long, field: None };
+    let own = |name: &str| TupleColumn {
+        name: name.into(),
+        data: CellType::Long,
+        field: None,
+    };
     let field = |id: &FieldId| TupleColumn {
         name: avro_name(&tuples.names[usize::from(id.0)], id.0.into()),
         data: CellType::of(tuples.schema.field(*id).data_type),
@@ -40,10 +44,16 @@ fn columns(tuples: &TupleView) -> Vec<TupleColumn> {
     };
     // Repeated flow columns of further inputs are skipped.
     let is_news = |id: &&FieldId| {
-        !tuples.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
+        !tuples.starts[1..]
+            .iter()
+            .any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
     };
     let fields = tuples.present.iter().filter(is_news).map(field);
-    [own("_second_ms")].into_iter().chain(fields).chain([own("_mark")]).collect()
+    [own("_second_ms")]
+        .into_iter()
+        .chain(fields)
+        .chain([own("_mark")])
+        .collect()
 }
 
 /// The view that counts the tuples, the sink table, and the query that fills it.
@@ -56,12 +66,21 @@ pub fn written(tuples: &TupleView, job: &FlinkSqlJob) -> (Vec<String>, String) {
         "CREATE TEMPORARY VIEW `marks_0` AS\nSELECT MIN({second}) AS `_second_ms`, COUNT(*) AS `_mark`\n\
          FROM TABLE(TUMBLE(TABLE {view}, DESCRIPTOR(`_et`), {size}))\nGROUP BY `window_start`, `window_end`"
     );
-    let declared: Vec<String> =
-        columns.iter().map(|c| format!("  {} {}", name(&c.name), cell_type(c.data))).collect();
-    let sink = format!("CREATE TEMPORARY TABLE `merged_0` (\n{}\n) {}", declared.join(",\n"), job.writing(0));
+    let declared: Vec<String> = columns
+        .iter()
+        .map(|c| format!("  {} {}", name(&c.name), cell_type(c.data)))
+        .collect();
+    let sink = format!(
+        "CREATE TEMPORARY TABLE `merged_0` (\n{}\n) {}",
+        declared.join(",\n"),
+        job.writing(0)
+    );
     let list = |said: &dyn Fn(&TupleColumn) -> Option<String>| -> String {
         let null = |c: &TupleColumn| format!("CAST(NULL AS {})", cell_type(c.data));
-        let all: Vec<String> = columns.iter().map(|c| said(c).unwrap_or_else(|| null(c))).collect();
+        let all: Vec<String> = columns
+            .iter()
+            .map(|c| said(c).unwrap_or_else(|| null(c)))
+            .collect();
         all.join(", ")
     };
     let rows = list(&|c| match (c.field, &*c.name) {

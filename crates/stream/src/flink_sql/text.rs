@@ -47,16 +47,25 @@ impl SqlPrinter<'_> {
     /// positions split the reversed text.
     fn split(&mut self, of: &str, separator: &str, place: i64) -> String {
         if separator.is_empty() {
-            return self.refused_text("split by an empty text", "Flink SQL splits by blanks in that case");
+            return self.refused_text(
+                "split by an empty text",
+                "Flink SQL splits by blanks in that case",
+            );
         }
         let from_end = place < 0;
-        let Some(index) = place.checked_abs().and_then(|n| i32::try_from(n - 1).ok()).filter(|i| *i >= 0)
+        let Some(index) = place
+            .checked_abs()
+            .and_then(|n| i32::try_from(n - 1).ok())
+            .filter(|i| *i >= 0)
         else {
             return "CAST(NULL AS STRING)".into();
         };
         let piece = if from_end {
             let backwards: String = separator.chars().rev().collect();
-            format!("REVERSE(SPLIT_INDEX(REVERSE({of}), {}, {index}))", text(&backwards))
+            format!(
+                "REVERSE(SPLIT_INDEX(REVERSE({of}), {}, {index}))",
+                text(&backwards)
+            )
         } else {
             format!("SPLIT_INDEX({of}, {}, {index})", text(separator))
         };
@@ -91,8 +100,11 @@ const NEWER: [(u32, u32); 18] = [
 
 /// These uppercase letters and their lowercase forms, as literals.
 fn newer() -> (String, String) {
-    let capitals: String =
-        NEWER.iter().flat_map(|(first, last)| *first..=*last).filter_map(char::from_u32).collect();
+    let capitals: String = NEWER
+        .iter()
+        .flat_map(|(first, last)| *first..=*last)
+        .filter_map(char::from_u32)
+        .collect();
     (text(&capitals), text(&capitals.to_lowercase()))
 }
 
@@ -116,8 +128,13 @@ pub fn like(of: &str, pattern: &str) -> String {
         format!("REGEXP({of}, {})", text(&regex(&tokens)))
     } else {
         let is_special = |c: char| matches!(c, '%' | '_' | '\\');
-        let escapes = tokens.iter().any(|token| matches!(token, LikeToken::Char(c) if is_special(*c)));
-        let plain: String = tokens.iter().map(|token| token.of_like(&is_special)).collect();
+        let escapes = tokens
+            .iter()
+            .any(|token| matches!(token, LikeToken::Char(c) if is_special(*c)));
+        let plain: String = tokens
+            .iter()
+            .map(|token| token.of_like(&is_special))
+            .collect();
         let escape = if escapes { " ESCAPE '\\'" } else { "" };
         format!("{of} LIKE {}{escape}", text(&plain))
     }
@@ -150,7 +167,9 @@ impl LikeToken {
 
 /// The pattern as a Java regular expression; the part between two `%` matches at its first occurrence.
 fn regex(tokens: &[LikeToken]) -> String {
-    let pieces: Vec<&[LikeToken]> = tokens.split(|token| matches!(token, LikeToken::Run)).collect();
+    let pieces: Vec<&[LikeToken]> = tokens
+        .split(|token| matches!(token, LikeToken::Run))
+        .collect();
     let mut out = String::from("(?s)\\A");
     for (i, piece) in pieces.iter().enumerate() {
         let is_last = i + 1 == pieces.len();

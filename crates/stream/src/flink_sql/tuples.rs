@@ -45,13 +45,35 @@ impl TupleView {
         };
         let base = schema.fields.len() as u16;
         let of_inputs = |(input, start): (&DataflowInput, &u16)| -> Vec<FieldId> {
-            input.columns.iter().map(|field| FieldId(start + field.0)).collect()
+            input
+                .columns
+                .iter()
+                .map(|field| FieldId(start + field.0))
+                .collect()
         };
-        let mut present: Vec<FieldId> = dataflow.inputs.iter().zip(&starts).flat_map(of_inputs).collect();
+        let mut present: Vec<FieldId> = dataflow
+            .inputs
+            .iter()
+            .zip(&starts)
+            .flat_map(of_inputs)
+            .collect();
         present.extend((0..dataflow.computed.len() as u16).map(|i| FieldId(base + i)));
-        schema.fields.extend(dataflow.computed.iter().map(|computed| computed.field.clone()));
+        schema.fields.extend(
+            dataflow
+                .computed
+                .iter()
+                .map(|computed| computed.field.clone()),
+        );
         let names = unique_names(&schema);
-        TupleView { statements: Vec::new(), view: String::new(), schema, names, present, starts, base }
+        TupleView {
+            statements: Vec::new(),
+            view: String::new(),
+            schema,
+            names,
+            present,
+            starts,
+            base,
+        }
     }
 
     /// The view for a dataflow.
@@ -63,7 +85,9 @@ impl TupleView {
     ) -> TupleView {
         let mut tuples = TupleView::of(dataflow);
         for (place, (input, source)) in dataflow.inputs.iter().zip(sources).enumerate() {
-            tuples.statements.push(table(place, &input.schema, source, job));
+            tuples
+                .statements
+                .push(table(place, &input.schema, source, job));
             tuples.input(place, input, refused);
         }
         tuples.view = "input_0".into();
@@ -90,7 +114,10 @@ impl TupleView {
     /// SQL and type of a column in the view.
     pub fn column(&self, column: Column) -> (String, DataType) {
         let id = self.place(column);
-        (name(&self.names[usize::from(id.0)]), self.schema.field(id).data_type)
+        (
+            name(&self.names[usize::from(id.0)]),
+            self.schema.field(id).data_type,
+        )
     }
 
     /// Runs `print` with a printer for the view's columns.
@@ -107,7 +134,8 @@ impl TupleView {
     }
 
     fn make_view(&mut self, view: &str, query: &str) {
-        self.statements.push(format!("CREATE TEMPORARY VIEW {} AS\n{query}", name(view)));
+        self.statements
+            .push(format!("CREATE TEMPORARY VIEW {} AS\n{query}", name(view)));
         self.view = view.into();
     }
 
@@ -117,9 +145,17 @@ impl TupleView {
         let own = |id: FieldId| name(&input.schema.field(id).name);
         let renamed = |id: &FieldId| {
             let here = name(&self.names[usize::from(self.starts[place] + id.0)]);
-            if own(*id) == here { here } else { format!("{} AS {here}", own(*id)) }
+            if own(*id) == here {
+                here
+            } else {
+                format!("{} AS {here}", own(*id))
+            }
         };
-        for (id, ..) in input.schema.members().filter(|(id, ..)| input.columns.contains(id)) {
+        for (id, ..) in input
+            .schema
+            .members()
+            .filter(|(id, ..)| input.columns.contains(id))
+        {
             let field = &input.schema.field(id).name;
             refused.push(UnprintablePart {
                 what: field.to_string(),
@@ -134,7 +170,12 @@ impl TupleView {
         columns.push("`_et`".into());
         let mut conditions = vec![format!("{end} IS NOT NULL")];
         if let Some(filter) = &input.filter {
-            let scope = |column: Column| (own(column.field), input.schema.field(column.field).data_type);
+            let scope = |column: Column| {
+                (
+                    own(column.field),
+                    input.schema.field(column.field).data_type,
+                )
+            };
             let mut printer = SqlPrinter::new(&scope);
             conditions.push(printer.predicate(filter));
             refused.extend(printer.refused);
@@ -149,15 +190,23 @@ impl TupleView {
 
     /// Joins the preceding inputs with the next one.
     fn join(&mut self, place: usize, dataflow: &Dataflow, job: &FlinkSqlJob) {
-        let before = if place == 1 { "input_0".to_owned() } else { format!("joined_{}", place - 1) };
+        let before = if place == 1 {
+            "input_0".to_owned()
+        } else {
+            format!("joined_{}", place - 1)
+        };
         let id = |input: usize| name(&self.names[usize::from(self.starts[input] + common::ID.0)]);
         let of = |side: char, inputs: std::ops::Range<usize>| -> Vec<String> {
             let of_input = |input: usize| {
                 let start = self.starts[input];
-                dataflow.inputs[input].columns.iter().map(move |field| FieldId(start + field.0))
+                dataflow.inputs[input]
+                    .columns
+                    .iter()
+                    .map(move |field| FieldId(start + field.0))
             };
             let all = inputs.flat_map(of_input).filter(|id| *id != common::TS_END);
-            all.map(|id| format!("{side}.{}", name(&self.names[usize::from(id.0)]))).collect()
+            all.map(|id| format!("{side}.{}", name(&self.names[usize::from(id.0)])))
+                .collect()
         };
         let mut columns = of('a', 0..place);
         columns.extend(of('b', place..place + 1));
@@ -179,7 +228,10 @@ impl TupleView {
         };
         let query = [
             half('a', format!("b.`_et` BETWEEN a.`_et` - {span} AND a.`_et`")),
-            half('b', format!("a.`_et` BETWEEN b.`_et` - {span} AND b.`_et` - {least}")),
+            half(
+                'b',
+                format!("a.`_et` BETWEEN b.`_et` - {span} AND b.`_et` - {least}"),
+            ),
         ];
         self.make_view(&format!("joined_{place}"), &query.join("\nUNION ALL\n"));
     }
@@ -197,13 +249,20 @@ impl TupleView {
         }
         for level in levels.iter().copied().collect::<BTreeSet<usize>>() {
             let mut columns = String::new();
-            for (place, computed) in all.iter().enumerate().filter(|(place, _)| levels[*place] == level) {
+            for (place, computed) in all
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| levels[*place] == level)
+            {
                 let sql = self.printed(refused, |printer| computed_column(printer, computed));
                 let id = usize::from(self.base) + place;
                 columns.push_str(&format!(",\n  {sql} AS {}", name(&self.names[id])));
             }
             let from = name(&self.view);
-            self.make_view(&format!("computed_{level}"), &format!("SELECT\n  *{columns}\nFROM {from}"));
+            self.make_view(
+                &format!("computed_{level}"),
+                &format!("SELECT\n  *{columns}\nFROM {from}"),
+            );
         }
     }
 }
@@ -212,17 +271,33 @@ impl TupleView {
 fn computed_column(printer: &mut SqlPrinter<'_>, computed: &ComputedField) -> String {
     match &computed.expr {
         plan::Expr::Column(column) => printer.column(*column).0,
-        expr => printer.expression(expr).of(computed.field.data_type).finite(),
+        expr => printer
+            .expression(expr)
+            .of(computed.field.data_type)
+            .finite(),
     }
 }
 
 /// The source table of an input. All fields are declared, in the order of the record.
 fn table(place: usize, schema: &Arc<Schema>, source: &FlinkTopic, job: &FlinkSqlJob) -> String {
     let members: BTreeSet<u16> = schema.members().map(|(id, ..)| id.0).collect();
-    let own = schema.ids().filter(|id| !members.contains(&id.0)).map(|id| schema.field(id));
-    let columns: String =
-        own.map(|field| format!("  {} {},\n", name(&field.name), column_type(field.data_type))).collect();
-    let end = format!("COALESCE({}, `wm_ns`)", name(&schema.field(common::TS_END).name));
+    let own = schema
+        .ids()
+        .filter(|id| !members.contains(&id.0))
+        .map(|id| schema.field(id));
+    let columns: String = own
+        .map(|field| {
+            format!(
+                "  {} {},\n",
+                name(&field.name),
+                column_type(field.data_type)
+            )
+        })
+        .collect();
+    let end = format!(
+        "COALESCE({}, `wm_ns`)",
+        name(&schema.field(common::TS_END).name)
+    );
     format!(
         "CREATE TEMPORARY TABLE `tuples_{place}` (\n  `wm_ns` BIGINT,\n  `replicate` BIGINT,\n{columns}  \
          `_et` AS TO_TIMESTAMP_LTZ({}, 3),\n  \
@@ -240,7 +315,11 @@ fn unique_names(schema: &Schema) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (place, field) in schema.fields.iter().enumerate() {
         let is_taken = names.iter().any(|name| *name == field.name);
-        names.push(if is_taken { format!("{}#{place}", field.name) } else { field.name.to_string() });
+        names.push(if is_taken {
+            format!("{}#{place}", field.name)
+        } else {
+            field.name.to_string()
+        });
     }
     names
 }

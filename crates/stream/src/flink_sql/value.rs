@@ -31,12 +31,20 @@ pub enum RealRangeEnds {
 impl SqlValue {
     /// Creates a value of a type.
     pub fn new(sql: impl Into<String>, data_type: DataType) -> SqlValue {
-        SqlValue { sql: sql.into(), data_type: Some(data_type), ends: RealRangeEnds::Kept }
+        SqlValue {
+            sql: sql.into(),
+            data_type: Some(data_type),
+            ends: RealRangeEnds::Kept,
+        }
     }
 
     /// Null, with or without a type.
     pub fn null(data_type: Option<DataType>) -> SqlValue {
-        SqlValue { sql: NULL.into(), data_type, ends: RealRangeEnds::Kept }
+        SqlValue {
+            sql: NULL.into(),
+            data_type,
+            ends: RealRangeEnds::Kept,
+        }
     }
 
     /// Whether the value is constant null, for which arithmetic fails in Flink's planner.
@@ -49,7 +57,11 @@ impl SqlValue {
         match self.ends {
             RealRangeEnds::Kept => self.sql,
             RealRangeEnds::Open => {
-                format!("CASE WHEN ABS({0}) <= {1} THEN {0} END", self.sql, real(f64::MAX))
+                format!(
+                    "CASE WHEN ABS({0}) <= {1} THEN {0} END",
+                    self.sql,
+                    real(f64::MAX)
+                )
             }
         }
     }
@@ -62,7 +74,11 @@ impl SqlValue {
             (Some(DataType::I64), DataType::F64) => format!("CAST({} AS DOUBLE)", self.sql),
             _ => self.sql,
         };
-        SqlValue { sql, data_type: Some(wanted), ends }
+        SqlValue {
+            sql,
+            data_type: Some(wanted),
+            ends,
+        }
     }
 }
 

@@ -37,7 +37,11 @@ pub trait Accumulator {
     /// Appends the entries of a cell that become entry rows.
     fn entries(&self, _cell: usize, _out: &mut Vec<AccumulatorEntry>) {}
     /// Adds the values of an entry row; returns the growth of heap memory in bytes.
-    fn take_entry(&mut self, _cell: usize, _entry: EntryParts<'_>) -> Result<usize, MalformedPartial> {
+    fn take_entry(
+        &mut self,
+        _cell: usize,
+        _entry: EntryParts<'_>,
+    ) -> Result<usize, MalformedPartial> {
         Err(MalformedPartial::Invalid("an accumulator"))
     }
 }

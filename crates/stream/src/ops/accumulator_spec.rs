@@ -47,7 +47,11 @@ impl AccumulatorSpec {
     /// The column of a set of distinct values.
     #[must_use]
     pub fn distinct(&self) -> Option<&MeasuredColumn> {
-        if let AccumulatorSpec::Distinct(of) = self { Some(of) } else { None }
+        if let AccumulatorSpec::Distinct(of) = self {
+            Some(of)
+        } else {
+            None
+        }
     }
 }
 
@@ -79,17 +83,27 @@ impl AccumulatorPlan {
         let shows_buckets = |c: &AggregateColumn| c.aggregate.is_distribution();
         let is_fine = is_sampled && !pipeline.aggregates.iter().any(shows_buckets);
         let bits = if is_fine { FINE_BITS } else { BITS };
-        let measured = |column: Column| MeasuredColumn { column, data_type: data_type(column) };
+        let measured = |column: Column| MeasuredColumn {
+            column,
+            data_type: data_type(column),
+        };
         // For one value, quantiles, hist, and cdf share a histogram; avg and sum share a sum; rate and count share a
         // count. Accumulators with their own columns or predicates are not shared.
         let is_shared = |one: &AccumulatorSpec| {
-            !matches!(one, AccumulatorSpec::Distinct(_) | AccumulatorSpec::Outcome(_))
+            !matches!(
+                one,
+                AccumulatorSpec::Distinct(_) | AccumulatorSpec::Outcome(_)
+            )
         };
         let mut all = AccumulatorPlan::default();
-        for AggregateColumn { aggregate, value, .. } in &pipeline.aggregates {
+        for AggregateColumn {
+            aggregate, value, ..
+        } in &pipeline.aggregates
+        {
             let place = aggregate.takes_value().then_some(*value);
-            let value =
-                place.and_then(|place| pipeline.values.get(place)).map(|value| measured(value.column));
+            let value = place
+                .and_then(|place| pipeline.values.get(place))
+                .map(|value| measured(value.column));
             let one = accumulated(aggregate, value, bits, &measured);
             let mut known = all.list.iter().zip(&all.values);
             match known.position(|(known, of)| is_shared(&one) && *known == one && *of == place) {
@@ -112,15 +126,18 @@ fn accumulated(
     measured: &dyn Fn(Column) -> MeasuredColumn,
 ) -> AccumulatorSpec {
     let number = || match value {
-        Some(value @ MeasuredColumn { data_type: DataType::U64 | DataType::I64 | DataType::F64, .. }) => {
-            value
-        }
+        Some(
+            value @ MeasuredColumn {
+                data_type: DataType::U64 | DataType::I64 | DataType::F64,
+                ..
+            },
+        ) => value,
         other => panic!("{aggregate:?} needs a number, not {other:?}"),
     };
     match aggregate {
-        AggregateFunction::Count | AggregateFunction::Rate | AggregateFunction::Share(ShareTotal::Tuples) => {
-            AccumulatorSpec::Count
-        }
+        AggregateFunction::Count
+        | AggregateFunction::Rate
+        | AggregateFunction::Share(ShareTotal::Tuples) => AccumulatorSpec::Count,
         AggregateFunction::Sum
         | AggregateFunction::Avg
         | AggregateFunction::Throughput

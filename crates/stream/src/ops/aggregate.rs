@@ -109,7 +109,11 @@ impl AggregateShape {
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
     ) -> AggregateShape {
-        let AccumulatorPlan { list, values, place: place_of } = accumulation;
+        let AccumulatorPlan {
+            list,
+            values,
+            place: place_of,
+        } = accumulation;
         let mut shape = AggregateShape {
             place: place_of,
             values,
@@ -133,7 +137,10 @@ impl AggregateShape {
     /// Creates accumulators without cells at a coarsening level.
     #[must_use]
     pub fn accumulators(&self, level: u8) -> AccumulatorSet {
-        let mut empty = AccumulatorSet { states: self.empty.clone(), cells: 0 };
+        let mut empty = AccumulatorSet {
+            states: self.empty.clone(),
+            cells: 0,
+        };
         (1..=level).for_each(|l| empty.coarsen(l));
         empty
     }
@@ -159,16 +166,19 @@ impl AggregateShape {
             AccumulatorSpec::Spread(of) if of.data_type == DataType::F64 => {
                 AccumulatorState::Spread(RealSpreads::default())
             }
-            AccumulatorSpec::Spread(_) => AccumulatorState::IntegerSpread(IntegerSpreads::default()),
-            AccumulatorSpec::Histogram(of, bits) => {
-                AccumulatorState::Histogram(CellHistograms::new(of.data_type == DataType::F64, *bits))
+            AccumulatorSpec::Spread(_) => {
+                AccumulatorState::IntegerSpread(IntegerSpreads::default())
             }
+            AccumulatorSpec::Histogram(of, bits) => AccumulatorState::Histogram(
+                CellHistograms::new(of.data_type == DataType::F64, *bits),
+            ),
             AccumulatorSpec::Distinct(of) => {
                 self.distinct.push(place(of.column));
                 AccumulatorState::Distinct(DistinctSets::new(exact_max), self.distinct.len() - 1)
             }
             AccumulatorSpec::Outcome(predicate) => {
-                self.outcomes.push(TupleFilter::new(predicate, schema, place));
+                self.outcomes
+                    .push(TupleFilter::new(predicate, schema, place));
                 AccumulatorState::Outcome(SuccessShares::default(), self.outcomes.len() - 1)
             }
         }
@@ -179,7 +189,9 @@ impl AccumulatorSet {
     /// Sets the number of cells.
     pub fn resize(&mut self, cells: usize) {
         if cells != self.cells {
-            self.states.iter_mut().for_each(|state| each_kind!(state, s => s.resize(cells)));
+            self.states
+                .iter_mut()
+                .for_each(|state| each_kind!(state, s => s.resize(cells)));
             self.cells = cells;
         }
     }
@@ -199,7 +211,9 @@ impl AccumulatorSet {
         measures: &AccumulatorInputs<'_>,
     ) -> usize {
         let states = self.states.iter_mut().zip(&measures.values);
-        states.map(|(state, value)| state.update(cells, rows, *value, measures)).sum()
+        states
+            .map(|(state, value)| state.update(cells, rows, *value, measures))
+            .sum()
     }
 
     /// Merges every cell `i` of `from` into the cell `to(i)`, if any.
@@ -245,14 +259,20 @@ impl AccumulatorSet {
     /// The non-empty cells.
     #[must_use]
     pub fn used(&self) -> Vec<usize> {
-        let is_used = |cell: usize| self.states.iter().any(|state| !each_kind!(state, s => s.is_empty(cell)));
+        let is_used = |cell: usize| {
+            self.states
+                .iter()
+                .any(|state| !each_kind!(state, s => s.is_empty(cell)))
+        };
         (0..self.cells).filter(|cell| is_used(*cell)).collect()
     }
 
     /// Whether all cells can be converted to rows.
     #[must_use]
     pub fn are_rows(&self) -> bool {
-        self.states.iter().all(|state| each_kind!(state, s => s.are_rows()))
+        self.states
+            .iter()
+            .all(|state| each_kind!(state, s => s.are_rows()))
     }
 
     /// Writes cells to the columns of base rows; `widths` is the number of columns per accumulator.
@@ -303,7 +323,10 @@ impl AccumulatorSet {
         out.push(u8::from(used.len() < self.cells));
         if used.len() < self.cells {
             let mut rest = used.iter().copied().peekable();
-            put_bits(out, (0..self.cells).map(|cell| rest.next_if_eq(&cell).is_some()));
+            put_bits(
+                out,
+                (0..self.cells).map(|cell| rest.next_if_eq(&cell).is_some()),
+            );
         }
         for state in &self.states {
             out.push(state.kind());
@@ -322,8 +345,14 @@ impl AccumulatorSet {
             return Err(MalformedPartial::OtherDataflow("the number of replicates"));
         }
         from.spend(self.bytes_of(cells))?;
-        let some = if from.flag()? { Some(from.bits(cells)?) } else { None };
-        let used: Vec<usize> = (0..cells).filter(|cell| some.is_none_or(|bits| bits.get(*cell))).collect();
+        let some = if from.flag()? {
+            Some(from.bits(cells)?)
+        } else {
+            None
+        };
+        let used: Vec<usize> = (0..cells)
+            .filter(|cell| some.is_none_or(|bits| bits.get(*cell)))
+            .collect();
         self.resize(cells);
         for state in &mut self.states {
             if from.byte()? != state.kind() {
@@ -391,11 +420,15 @@ impl AccumulatorState {
             AccumulatorState::MinMaxU64(s) => AccumulatorState::MinMaxU64(s.clone_empty()),
             AccumulatorState::MinMaxI64(s) => AccumulatorState::MinMaxI64(s.clone_empty()),
             AccumulatorState::MinMaxF64(s) => AccumulatorState::MinMaxF64(s.clone_empty()),
-            AccumulatorState::IntegerSpread(_) => AccumulatorState::IntegerSpread(IntegerSpreads::default()),
+            AccumulatorState::IntegerSpread(_) => {
+                AccumulatorState::IntegerSpread(IntegerSpreads::default())
+            }
             AccumulatorState::Spread(_) => AccumulatorState::Spread(RealSpreads::default()),
             AccumulatorState::Histogram(s) => AccumulatorState::Histogram(s.clone_empty()),
             AccumulatorState::Distinct(s, i) => AccumulatorState::Distinct(s.clone_empty(), *i),
-            AccumulatorState::Outcome(_, i) => AccumulatorState::Outcome(SuccessShares::default(), *i),
+            AccumulatorState::Outcome(_, i) => {
+                AccumulatorState::Outcome(SuccessShares::default(), *i)
+            }
         }
     }
 
@@ -417,7 +450,9 @@ impl AccumulatorState {
             AccumulatorState::IntegerSpread(s) => s.update(cells, rows, value()),
             AccumulatorState::Spread(s) => s.update(cells, rows, value()),
             AccumulatorState::Histogram(s) => return s.update(cells, rows, value()),
-            AccumulatorState::Distinct(s, i) => return s.update(cells, rows, &measures.distinct[*i]),
+            AccumulatorState::Distinct(s, i) => {
+                return s.update(cells, rows, &measures.distinct[*i]);
+            }
             AccumulatorState::Outcome(s, i) => s.update(cells, rows, &measures.outcomes[*i]),
         }
         0
@@ -427,18 +462,32 @@ impl AccumulatorState {
     pub fn merge(&mut self, cell: usize, from: &AccumulatorState, other: usize) -> usize {
         match (self, from) {
             (AccumulatorState::Count(a), AccumulatorState::Count(b)) => a.merge(cell, b, other),
-            (AccumulatorState::IntegerSum(a), AccumulatorState::IntegerSum(b)) => a.merge(cell, b, other),
+            (AccumulatorState::IntegerSum(a), AccumulatorState::IntegerSum(b)) => {
+                a.merge(cell, b, other)
+            }
             (AccumulatorState::RealSum(a), AccumulatorState::RealSum(b)) => a.merge(cell, b, other),
-            (AccumulatorState::MinMaxU64(a), AccumulatorState::MinMaxU64(b)) => a.merge(cell, b, other),
-            (AccumulatorState::MinMaxI64(a), AccumulatorState::MinMaxI64(b)) => a.merge(cell, b, other),
-            (AccumulatorState::MinMaxF64(a), AccumulatorState::MinMaxF64(b)) => a.merge(cell, b, other),
+            (AccumulatorState::MinMaxU64(a), AccumulatorState::MinMaxU64(b)) => {
+                a.merge(cell, b, other)
+            }
+            (AccumulatorState::MinMaxI64(a), AccumulatorState::MinMaxI64(b)) => {
+                a.merge(cell, b, other)
+            }
+            (AccumulatorState::MinMaxF64(a), AccumulatorState::MinMaxF64(b)) => {
+                a.merge(cell, b, other)
+            }
             (AccumulatorState::IntegerSpread(a), AccumulatorState::IntegerSpread(b)) => {
                 a.merge(cell, b, other)
             }
             (AccumulatorState::Spread(a), AccumulatorState::Spread(b)) => a.merge(cell, b, other),
-            (AccumulatorState::Histogram(a), AccumulatorState::Histogram(b)) => a.merge(cell, b, other),
-            (AccumulatorState::Distinct(a, _), AccumulatorState::Distinct(b, _)) => a.merge(cell, b, other),
-            (AccumulatorState::Outcome(a, _), AccumulatorState::Outcome(b, _)) => a.merge(cell, b, other),
+            (AccumulatorState::Histogram(a), AccumulatorState::Histogram(b)) => {
+                a.merge(cell, b, other)
+            }
+            (AccumulatorState::Distinct(a, _), AccumulatorState::Distinct(b, _)) => {
+                a.merge(cell, b, other)
+            }
+            (AccumulatorState::Outcome(a, _), AccumulatorState::Outcome(b, _)) => {
+                a.merge(cell, b, other)
+            }
             _ => unreachable!("only accumulators of one shape are merged"),
         }
     }

@@ -21,7 +21,11 @@ pub fn truths(
     let batch = computer.extend(batch, &places);
     let place = |column: Column| computer.place(column, &own);
     let truth = |condition: &&Predicate| {
-        TupleFilter::new(condition, computer.schema(), &place).evaluate(&batch).yes.iter().collect()
+        TupleFilter::new(condition, computer.schema(), &place)
+            .evaluate(&batch)
+            .yes
+            .iter()
+            .collect()
     };
     conditions.iter().map(truth).collect()
 }

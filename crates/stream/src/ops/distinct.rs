@@ -45,17 +45,30 @@ impl DistinctSets {
     /// Creates sets that each store up to `exact_max` values exactly.
     #[must_use]
     pub fn new(exact_max: usize) -> DistinctSets {
-        DistinctSets { exact_max, precision: PRECISION, sets: Vec::new() }
+        DistinctSets {
+            exact_max,
+            precision: PRECISION,
+            sets: Vec::new(),
+        }
     }
 
     /// Copies the limits, without cells.
     #[must_use]
     pub fn clone_empty(&self) -> DistinctSets {
-        DistinctSets { exact_max: self.exact_max, precision: self.precision, sets: Vec::new() }
+        DistinctSets {
+            exact_max: self.exact_max,
+            precision: self.precision,
+            sets: Vec::new(),
+        }
     }
 
     /// Adds the hashes of `rows`; returns the growth of the sets in bytes.
-    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, hashes: &ColumnHashes<'_>) -> usize {
+    pub fn update(
+        &mut self,
+        cells: CellSelection<'_>,
+        rows: RowSet<'_>,
+        hashes: &ColumnHashes<'_>,
+    ) -> usize {
         let exact_max = self.exact_max;
         let precision = self.precision;
         let mut grown = 0;
@@ -70,7 +83,9 @@ impl DistinctSets {
     pub fn coarsen(&mut self, level: u8) {
         self.exact_max = self.exact_max.min((self.exact_max >> 2).max(4));
         self.precision = PRECISION.saturating_sub(2 * level).max(PRECISION_MIN);
-        self.sets.iter_mut().for_each(|set| set.shrink(self.exact_max, self.precision));
+        self.sets
+            .iter_mut()
+            .for_each(|set| set.shrink(self.exact_max, self.precision));
     }
 
     /// The set of a cell.
@@ -122,7 +137,9 @@ impl Accumulator for DistinctSets {
     }
 
     fn are_rows(&self) -> bool {
-        self.sets.iter().all(|set| matches!(set, DistinctSet::Exact(_)))
+        self.sets
+            .iter()
+            .all(|set| matches!(set, DistinctSet::Exact(_)))
     }
 
     fn entries(&self, cell: usize, out: &mut Vec<AccumulatorEntry>) {
@@ -135,7 +152,11 @@ impl Accumulator for DistinctSets {
         }
     }
 
-    fn take_entry(&mut self, cell: usize, entry: EntryParts<'_>) -> Result<usize, MalformedPartial> {
+    fn take_entry(
+        &mut self,
+        cell: usize,
+        entry: EntryParts<'_>,
+    ) -> Result<usize, MalformedPartial> {
         let hash = entry.hash.ok_or(MalformedPartial::Invalid("a value"))?;
         Ok(self.sets[cell].add(hash, self.exact_max, self.precision))
     }
@@ -153,7 +174,9 @@ impl DistinctSet {
     pub fn estimate(&self) -> (u64, f64) {
         match self {
             DistinctSet::Exact(set) => (set.len() as u64, 0.0),
-            DistinctSet::Estimated(sketch) => (sketch.estimate().round() as u64, sketch.relative_error()),
+            DistinctSet::Estimated(sketch) => {
+                (sketch.estimate().round() as u64, sketch.relative_error())
+            }
         }
     }
 
@@ -178,7 +201,10 @@ impl DistinctSet {
     /// Merges another set; returns the growth of this set in bytes.
     pub fn merge(&mut self, other: &DistinctSet, exact_max: usize, precision: u8) -> usize {
         match other {
-            DistinctSet::Exact(set) => set.iter().map(|hash| self.add(*hash, exact_max, precision)).sum(),
+            DistinctSet::Exact(set) => set
+                .iter()
+                .map(|hash| self.add(*hash, exact_max, precision))
+                .sum(),
             DistinctSet::Estimated(sketch) => {
                 let before = self.bytes();
                 self.shrink(0, precision);
@@ -221,7 +247,9 @@ impl DistinctSet {
                 hashes.sort_unstable();
                 out.push(0);
                 put_len(out, hashes.len());
-                hashes.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
+                hashes
+                    .iter()
+                    .for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
             }
             DistinctSet::Estimated(sketch) => {
                 out.push(1);
@@ -244,7 +272,11 @@ impl DistinctSet {
         if !hashes.is_sorted_by(|a, b| u64::from_le_bytes(*a) < u64::from_le_bytes(*b)) {
             return Err(MalformedPartial::Invalid("a set"));
         }
-        from.spend(if n > exact_max { 1 << precision } else { n * 16 })?;
+        from.spend(if n > exact_max {
+            1 << precision
+        } else {
+            n * 16
+        })?;
         let mut set = if n > exact_max {
             DistinctSet::Estimated(HyperLogLog::new(precision))
         } else {

@@ -65,14 +65,26 @@ impl ColumnComputer {
         place: &dyn Fn(Column) -> FieldId,
     ) -> ColumnComputer {
         let base = schema.fields.len() as u16;
-        let fields = schema.fields.iter().chain(computed.iter().map(|c| &c.field)).cloned().collect();
-        let schema = Arc::new(Schema { fields, ..schema.clone() });
+        let fields = schema
+            .fields
+            .iter()
+            .chain(computed.iter().map(|c| &c.field))
+            .cloned()
+            .collect();
+        let schema = Arc::new(Schema {
+            fields,
+            ..schema.clone()
+        });
         let at = |column: Column| placed(base, column, place);
         let columns = computed.iter().map(|c| ComputedColumn {
             node: ExprNode::new(&c.expr, &schema, &at).0,
             data_type: c.field.data_type,
         });
-        ColumnComputer { base, columns: columns.collect(), schema }
+        ColumnComputer {
+            base,
+            columns: columns.collect(),
+            schema,
+        }
     }
 
     /// The schema with the computed columns.
@@ -114,10 +126,17 @@ impl ComputedColumn {
     fn evaluate(&self, batch: &Batch) -> ArrayRef {
         match &self.node {
             // A renamed column is shared.
-            ExprNode::Column(id) => batch.column(*id).expect("what is computed of is there").clone(),
+            ExprNode::Column(id) => batch
+                .column(*id)
+                .expect("what is computed of is there")
+                .clone(),
             node => {
                 let column = node.evaluate(batch);
-                if self.data_type == DataType::F64 { Arc::new(reals(&column)) } else { column }
+                if self.data_type == DataType::F64 {
+                    Arc::new(reals(&column))
+                } else {
+                    column
+                }
             }
         }
     }
@@ -125,7 +144,11 @@ impl ComputedColumn {
 
 impl ExprNode {
     /// The node and its type; null has no type.
-    fn new(expr: &Expr, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> (ExprNode, Option<DataType>) {
+    fn new(
+        expr: &Expr,
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> (ExprNode, Option<DataType>) {
         let new = |expr: &Expr| ExprNode::new(expr, schema, place);
         let boxed = |expr: &Expr, wanted| Box::new(of_type(new(expr), wanted));
         let all = |list: &[&Expr]| unified(list.iter().map(|expr| new(expr)).collect());
@@ -133,15 +156,22 @@ impl ExprNode {
             Expr::Column(column) => {
                 let id = place(*column);
                 let data_type = schema.field(id).data_type;
-                (ExprNode::Column(id), if data_type == DataType::U64 { DataType::I64 } else { data_type })
+                (
+                    ExprNode::Column(id),
+                    if data_type == DataType::U64 {
+                        DataType::I64
+                    } else {
+                        data_type
+                    },
+                )
             }
             Expr::Literal(literal) => (ExprNode::Literal(literal.clone()), type_of(literal)),
             Expr::Null => return (ExprNode::Null(DataType::I64), None),
             Expr::Arithmetic(a, op, b) => {
                 let (a, a_type) = new(a);
                 let (b, b_type) = new(b);
-                let is_whole =
-                    ![a_type, b_type].contains(&Some(DataType::F64)) && *op != ArithmeticOperator::Ratio;
+                let is_whole = ![a_type, b_type].contains(&Some(DataType::F64))
+                    && *op != ArithmeticOperator::Ratio;
                 let a = Box::new(a);
                 let b = Box::new(b);
                 if is_whole {
@@ -153,26 +183,46 @@ impl ExprNode {
             Expr::Compare(a, op, b) => {
                 let (nodes, data_type) = all(&[a, b]);
                 let [a, b] = two(nodes);
-                (ExprNode::Compare(a, *op, b, data_type.unwrap_or(DataType::I64)), DataType::Bool)
+                (
+                    ExprNode::Compare(a, *op, b, data_type.unwrap_or(DataType::I64)),
+                    DataType::Bool,
+                )
             }
-            Expr::Test(condition) => {
-                (ExprNode::Test(TupleFilter::new(condition, schema, place)), DataType::Bool)
-            }
+            Expr::Test(condition) => (
+                ExprNode::Test(TupleFilter::new(condition, schema, place)),
+                DataType::Bool,
+            ),
             Expr::If(condition, a, b) => {
                 let (nodes, data_type) = all(&[a, b]);
-                let Some(data_type) = data_type else { return new(&Expr::Null) };
+                let Some(data_type) = data_type else {
+                    return new(&Expr::Null);
+                };
                 let [a, b] = two(nodes);
-                (ExprNode::If(TupleFilter::new(condition, schema, place), a, b, data_type), data_type)
+                (
+                    ExprNode::If(TupleFilter::new(condition, schema, place), a, b, data_type),
+                    data_type,
+                )
             }
             Expr::Coalesce(list) => {
                 let (nodes, data_type) = all(&list.iter().collect::<Vec<_>>());
-                let Some(data_type) = data_type else { return new(&Expr::Null) };
+                let Some(data_type) = data_type else {
+                    return new(&Expr::Null);
+                };
                 (ExprNode::Coalesce(nodes, data_type), data_type)
             }
-            Expr::Trunc(of, step) => (ExprNode::Trunc(boxed(of, DataType::I64), *step), DataType::I64),
-            Expr::Subnet(of, v4, v6) => (ExprNode::Subnet(boxed(of, DataType::Ip), *v4, *v6), DataType::Text),
+            Expr::Trunc(of, step) => (
+                ExprNode::Trunc(boxed(of, DataType::I64), *step),
+                DataType::I64,
+            ),
+            Expr::Subnet(of, v4, v6) => (
+                ExprNode::Subnet(boxed(of, DataType::Ip), *v4, *v6),
+                DataType::Text,
+            ),
             Expr::Text(of, function) => (
-                ExprNode::Text(boxed(of, DataType::Text), CompiledTextFunction::new(function)),
+                ExprNode::Text(
+                    boxed(of, DataType::Text),
+                    CompiledTextFunction::new(function),
+                ),
                 DataType::Text,
             ),
             Expr::Length(of) => (ExprNode::Length(boxed(of, DataType::Text)), DataType::I64),
@@ -183,25 +233,41 @@ impl ExprNode {
     fn evaluate(&self, batch: &Batch) -> ArrayRef {
         let n = batch.rows();
         match self {
-            ExprNode::Column(id) => signed(batch.column(*id).expect("what is computed of is there")),
+            ExprNode::Column(id) => {
+                signed(batch.column(*id).expect("what is computed of is there"))
+            }
             ExprNode::Literal(literal) => constant(literal, n),
             ExprNode::Null(data_type) => new_null_array(&arrow_type(*data_type), n),
             ExprNode::Real(of) => Arc::new(reals(&of.evaluate(batch))),
             ExprNode::Whole(a, op, b) => {
                 let a = a.evaluate(batch);
                 let b = b.evaluate(batch);
-                let pairs = a.as_primitive::<Int64Type>().iter().zip(b.as_primitive::<Int64Type>());
-                Arc::new(pairs.map(|(x, y)| whole(x?, *op, y?)).collect::<Int64Array>())
+                let pairs = a
+                    .as_primitive::<Int64Type>()
+                    .iter()
+                    .zip(b.as_primitive::<Int64Type>());
+                Arc::new(
+                    pairs
+                        .map(|(x, y)| whole(x?, *op, y?))
+                        .collect::<Int64Array>(),
+                )
             }
             ExprNode::Reals(a, op, b) => {
                 let a = reals(&a.evaluate(batch));
                 let b = reals(&b.evaluate(batch));
                 let pairs = a.iter().zip(&b);
-                Arc::new(pairs.map(|(x, y)| real(x?, *op, y?)).collect::<Float64Array>())
+                Arc::new(
+                    pairs
+                        .map(|(x, y)| real(x?, *op, y?))
+                        .collect::<Float64Array>(),
+                )
             }
-            ExprNode::Compare(a, op, b, data_type) => {
-                Arc::new(compared(&a.evaluate(batch), *op, &b.evaluate(batch), *data_type))
-            }
+            ExprNode::Compare(a, op, b, data_type) => Arc::new(compared(
+                &a.evaluate(batch),
+                *op,
+                &b.evaluate(batch),
+                *data_type,
+            )),
             ExprNode::Test(condition) => {
                 let TruthMask { yes, no } = condition.evaluate(batch);
                 let known = &yes | &no;
@@ -222,7 +288,12 @@ impl ExprNode {
             ExprNode::Trunc(of, step) => {
                 let of = of.evaluate(batch);
                 let down = |v: i64| v.checked_sub(v.rem_euclid(*step));
-                Arc::new(of.as_primitive::<Int64Type>().iter().map(|v| down(v?)).collect::<Int64Array>())
+                Arc::new(
+                    of.as_primitive::<Int64Type>()
+                        .iter()
+                        .map(|v| down(v?))
+                        .collect::<Int64Array>(),
+                )
             }
             ExprNode::Subnet(of, v4, v6) => subnets(&of.evaluate(batch), *v4, *v6),
             ExprNode::Text(of, function) => {
@@ -236,7 +307,10 @@ impl ExprNode {
             }
             ExprNode::Length(of) => {
                 let of = of.evaluate(batch);
-                let lengths = of.as_string::<i32>().iter().map(|text| Some(text?.chars().count() as i64));
+                let lengths = of
+                    .as_string::<i32>()
+                    .iter()
+                    .map(|text| Some(text?.chars().count() as i64));
                 Arc::new(lengths.collect::<Int64Array>())
             }
         }
@@ -248,7 +322,13 @@ fn unified(nodes: Vec<(ExprNode, Option<DataType>)>) -> (Vec<ExprNode>, Option<D
     let types = nodes.iter().filter_map(|(_, data_type)| *data_type);
     let common = types.reduce(|a, b| if b == DataType::F64 { b } else { a });
     let wanted = common.unwrap_or(DataType::I64);
-    (nodes.into_iter().map(|node| of_type(node, wanted)).collect(), common)
+    (
+        nodes
+            .into_iter()
+            .map(|node| of_type(node, wanted))
+            .collect(),
+        common,
+    )
 }
 
 fn of_type((node, data_type): (ExprNode, Option<DataType>), wanted: DataType) -> ExprNode {
@@ -280,7 +360,12 @@ fn type_of(literal: &Literal) -> DataType {
 /// Converts unsigned integers to signed ones; values that do not fit are null.
 fn signed(column: &ArrayRef) -> ArrayRef {
     match column.as_primitive_opt::<UInt64Type>() {
-        Some(numbers) => Arc::new(numbers.iter().map(|v| i64::try_from(v?).ok()).collect::<Int64Array>()),
+        Some(numbers) => Arc::new(
+            numbers
+                .iter()
+                .map(|v| i64::try_from(v?).ok())
+                .collect::<Int64Array>(),
+        ),
         None => column.clone(),
     }
 }
@@ -295,10 +380,16 @@ fn reals(column: &ArrayRef) -> Float64Array {
 fn constant(literal: &Literal, n: usize) -> ArrayRef {
     match literal {
         Literal::Bool(v) => Arc::new(BooleanArray::new(
-            if *v { BooleanBuffer::new_set(n) } else { BooleanBuffer::new_unset(n) },
+            if *v {
+                BooleanBuffer::new_set(n)
+            } else {
+                BooleanBuffer::new_unset(n)
+            },
             None,
         )),
-        Literal::U64(v) => signed(&(Arc::new(arrow_array::UInt64Array::from_value(*v, n)) as ArrayRef)),
+        Literal::U64(v) => {
+            signed(&(Arc::new(arrow_array::UInt64Array::from_value(*v, n)) as ArrayRef))
+        }
         Literal::I64(v) => Arc::new(Int64Array::from_value(*v, n)),
         Literal::F64(v) => Arc::new(Float64Array::from_value(*v, n)),
         Literal::Text(v) => Arc::new(StringArray::from_iter_values(std::iter::repeat_n(v, n))),
@@ -307,13 +398,20 @@ fn constant(literal: &Literal, n: usize) -> ArrayRef {
                 std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
                 std::net::IpAddr::V6(ip) => *ip,
             };
-            addresses(std::iter::repeat_n(ip.octets(), n).flatten().collect(), None)
+            addresses(
+                std::iter::repeat_n(ip.octets(), n).flatten().collect(),
+                None,
+            )
         }
     }
 }
 
 fn addresses(bytes: Vec<u8>, nulls: Option<NullBuffer>) -> ArrayRef {
-    Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(bytes), nulls))
+    Arc::new(FixedSizeBinaryArray::new(
+        16,
+        Buffer::from_vec(bytes),
+        nulls,
+    ))
 }
 
 fn whole(x: i64, op: ArithmeticOperator, y: i64) -> Option<i64> {
@@ -336,22 +434,39 @@ fn real(x: f64, op: ArithmeticOperator, y: f64) -> Option<f64> {
         ArithmeticOperator::Multiply => x * y,
         ArithmeticOperator::Divide | ArithmeticOperator::Ratio => x / y,
         ArithmeticOperator::Remainder => x % y,
-        ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr => unreachable!("bits are of whole numbers"),
+        ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr => {
+            unreachable!("bits are of whole numbers")
+        }
     };
     value.is_finite().then_some(value)
 }
 
-fn compared(a: &ArrayRef, op: ComparisonOperator, b: &ArrayRef, data_type: DataType) -> BooleanArray {
+fn compared(
+    a: &ArrayRef,
+    op: ComparisonOperator,
+    b: &ArrayRef,
+    data_type: DataType,
+) -> BooleanArray {
     match data_type {
         DataType::Bool => pairs(a.as_boolean().iter(), op, b.as_boolean().iter()),
-        DataType::F64 => {
-            pairs(a.as_primitive::<Float64Type>().iter(), op, b.as_primitive::<Float64Type>().iter())
-        }
+        DataType::F64 => pairs(
+            a.as_primitive::<Float64Type>().iter(),
+            op,
+            b.as_primitive::<Float64Type>().iter(),
+        ),
         DataType::Text | DataType::Json => {
             pairs(a.as_string::<i32>().iter(), op, b.as_string::<i32>().iter())
         }
-        DataType::Ip => pairs(a.as_fixed_size_binary().iter(), op, b.as_fixed_size_binary().iter()),
-        _ => pairs(a.as_primitive::<Int64Type>().iter(), op, b.as_primitive::<Int64Type>().iter()),
+        DataType::Ip => pairs(
+            a.as_fixed_size_binary().iter(),
+            op,
+            b.as_fixed_size_binary().iter(),
+        ),
+        _ => pairs(
+            a.as_primitive::<Int64Type>().iter(),
+            op,
+            b.as_primitive::<Int64Type>().iter(),
+        ),
     }
 }
 
@@ -378,25 +493,49 @@ fn chosen(yes: &BooleanBuffer, a: &ArrayRef, b: &ArrayRef, data_type: DataType) 
         a: impl Iterator<Item = Option<T>>,
         b: impl Iterator<Item = Option<T>>,
     ) -> impl Iterator<Item = Option<T>> {
-        a.zip(b).zip(yes.iter()).map(|((a, b), yes)| if yes { a } else { b })
+        a.zip(b)
+            .zip(yes.iter())
+            .map(|((a, b), yes)| if yes { a } else { b })
     }
     match data_type {
-        DataType::Bool => {
-            Arc::new(pick(yes, a.as_boolean().iter(), b.as_boolean().iter()).collect::<BooleanArray>())
-        }
+        DataType::Bool => Arc::new(
+            pick(yes, a.as_boolean().iter(), b.as_boolean().iter()).collect::<BooleanArray>(),
+        ),
         DataType::F64 => {
             let a = a.as_primitive::<Float64Type>();
             let b = b.as_primitive::<Float64Type>();
             Arc::new(pick(yes, a.iter(), b.iter()).collect::<Float64Array>())
         }
         DataType::Text | DataType::Json => Arc::new(
-            pick(yes, a.as_string::<i32>().iter(), b.as_string::<i32>().iter()).collect::<StringArray>(),
+            pick(
+                yes,
+                a.as_string::<i32>().iter(),
+                b.as_string::<i32>().iter(),
+            )
+            .collect::<StringArray>(),
         ),
         DataType::Ip => {
-            let picked: Vec<Option<&[u8]>> =
-                pick(yes, a.as_fixed_size_binary().iter(), b.as_fixed_size_binary().iter()).collect();
-            let bytes = picked.iter().flat_map(|ip| ip.unwrap_or(&[0; 16])).copied().collect();
-            addresses(bytes, Some(picked.iter().map(Option::is_some).collect::<Vec<_>>().into()))
+            let picked: Vec<Option<&[u8]>> = pick(
+                yes,
+                a.as_fixed_size_binary().iter(),
+                b.as_fixed_size_binary().iter(),
+            )
+            .collect();
+            let bytes = picked
+                .iter()
+                .flat_map(|ip| ip.unwrap_or(&[0; 16]))
+                .copied()
+                .collect();
+            addresses(
+                bytes,
+                Some(
+                    picked
+                        .iter()
+                        .map(Option::is_some)
+                        .collect::<Vec<_>>()
+                        .into(),
+                ),
+            )
         }
         _ => {
             let a = a.as_primitive::<Int64Type>();

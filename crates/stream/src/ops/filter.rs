@@ -69,7 +69,11 @@ impl TupleFilter {
     /// # Panics
     /// If the type of a literal differs from its column's; the planner rejects these.
     #[must_use]
-    pub fn new(predicate: &Predicate, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> TupleFilter {
+    pub fn new(
+        predicate: &Predicate,
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> TupleFilter {
         TupleFilter(FilterNode::new(predicate, schema, place))
     }
 
@@ -80,34 +84,63 @@ impl TupleFilter {
     }
 
     /// Selects the rows of `rows` for which the predicate is true; `list` is the buffer.
-    pub fn select<'a>(&self, batch: &Batch, rows: RowSet<'a>, list: &'a mut Vec<u32>) -> RowSet<'a> {
+    pub fn select<'a>(
+        &self,
+        batch: &Batch,
+        rows: RowSet<'a>,
+        list: &'a mut Vec<u32>,
+    ) -> RowSet<'a> {
         let yes = self.evaluate(batch).yes;
         rows.filter(list, |row| yes.value(row))
     }
 }
 
 impl FilterNode {
-    fn new(predicate: &Predicate, schema: &Schema, place: &dyn Fn(Column) -> FieldId) -> FilterNode {
-        let all = |list: &[Predicate]| list.iter().map(|p| FilterNode::new(p, schema, place)).collect();
+    fn new(
+        predicate: &Predicate,
+        schema: &Schema,
+        place: &dyn Fn(Column) -> FieldId,
+    ) -> FilterNode {
+        let all = |list: &[Predicate]| {
+            list.iter()
+                .map(|p| FilterNode::new(p, schema, place))
+                .collect()
+        };
         let typed = |column: &Column| (place(*column), schema.field(place(*column)).data_type);
         match predicate {
             Predicate::And(list) => FilterNode::And(all(list)),
             Predicate::Or(list) => FilterNode::Or(all(list)),
-            Predicate::Not(inner) => FilterNode::Not(Box::new(FilterNode::new(inner, schema, place))),
+            Predicate::Not(inner) => {
+                FilterNode::Not(Box::new(FilterNode::new(inner, schema, place)))
+            }
             Predicate::IsNull(column) => FilterNode::IsNull(place(*column)),
-            Predicate::Compare { column, op, literal } => {
+            Predicate::Compare {
+                column,
+                op,
+                literal,
+            } => {
                 let (field, data_type) = typed(column);
                 FilterNode::Test(field, FilterTest::compare(data_type, *op, literal))
             }
-            Predicate::Like { column, pattern, case } => {
+            Predicate::Like {
+                column,
+                pattern,
+                case,
+            } => {
                 let (field, data_type) = typed(column);
-                let has_text = matches!(data_type, DataType::Text | DataType::Json | DataType::Hashes);
+                let has_text = matches!(
+                    data_type,
+                    DataType::Text | DataType::Json | DataType::Hashes
+                );
                 assert!(has_text, "LIKE is for text");
                 FilterNode::Test(field, FilterTest::Like(LikePattern::new(pattern, *case)))
             }
             Predicate::Matches { column, regex } => {
                 let (field, data_type) = typed(column);
-                let has_text = matches!(data_type, DataType::Text | DataType::Json | DataType::Hashes);
+                let has_text = matches!(
+                    data_type,
+                    DataType::Text | DataType::Json | DataType::Hashes
+                );
                 assert!(has_text, "patterns are for text");
                 FilterNode::Test(field, FilterTest::Matches(compiled(regex)))
             }
@@ -123,22 +156,34 @@ impl FilterNode {
         match self {
             FilterNode::And(list) => list.iter().fold(TruthMask::always(n), |all, node| {
                 let one = node.evaluate(batch);
-                TruthMask { yes: &all.yes & &one.yes, no: &all.no | &one.no }
+                TruthMask {
+                    yes: &all.yes & &one.yes,
+                    no: &all.no | &one.no,
+                }
             }),
             FilterNode::Or(list) => list.iter().fold(TruthMask::always(n).not(), |any, node| {
                 let one = node.evaluate(batch);
-                TruthMask { yes: &any.yes | &one.yes, no: &any.no & &one.no }
+                TruthMask {
+                    yes: &any.yes | &one.yes,
+                    no: &any.no & &one.no,
+                }
             }),
             FilterNode::Not(inner) => inner.evaluate(batch).not(),
             FilterNode::IsNull(field) => match ColumnView::of(batch, *field).nulls {
-                Some(valid) => TruthMask { yes: !valid.inner(), no: valid.inner().clone() },
+                Some(valid) => TruthMask {
+                    yes: !valid.inner(),
+                    no: valid.inner().clone(),
+                },
                 None => TruthMask::always(n).not(),
             },
             FilterNode::Test(field, test) => {
                 let column = ColumnView::of(batch, *field);
                 let yes = test.mask(n, column.values);
                 match column.nulls {
-                    Some(valid) => TruthMask { no: &!&yes & valid.inner(), yes: &yes & valid.inner() },
+                    Some(valid) => TruthMask {
+                        no: &!&yes & valid.inner(),
+                        yes: &yes & valid.inner(),
+                    },
                     None => TruthMask { no: !&yes, yes },
                 }
             }
@@ -148,11 +193,17 @@ impl FilterNode {
 
 impl TruthMask {
     fn always(n: usize) -> TruthMask {
-        TruthMask { yes: BooleanBuffer::new_set(n), no: BooleanBuffer::new_unset(n) }
+        TruthMask {
+            yes: BooleanBuffer::new_set(n),
+            no: BooleanBuffer::new_unset(n),
+        }
     }
 
     fn not(self) -> TruthMask {
-        TruthMask { yes: self.no, no: self.yes }
+        TruthMask {
+            yes: self.no,
+            no: self.yes,
+        }
     }
 }
 
@@ -176,27 +227,32 @@ impl FilterTest {
     }
 
     fn any_of(data_type: DataType, literals: &[Literal]) -> FilterTest {
-        let tests: Vec<FilterTest> =
-            literals.iter().map(|l| FilterTest::compare(data_type, ComparisonOperator::Eq, l)).collect();
+        let tests: Vec<FilterTest> = literals
+            .iter()
+            .map(|l| FilterTest::compare(data_type, ComparisonOperator::Eq, l))
+            .collect();
         match data_type {
-            DataType::U64 => {
-                FilterTest::InU64(sorted(
-                    tests,
-                    |t| if let FilterTest::U64(_, v) = t { Some(v) } else { None },
-                ))
-            }
-            DataType::I64 => {
-                FilterTest::InI64(sorted(
-                    tests,
-                    |t| if let FilterTest::I64(_, v) = t { Some(v) } else { None },
-                ))
-            }
-            DataType::Text | DataType::Json => {
-                FilterTest::InText(sorted(
-                    tests,
-                    |t| if let FilterTest::Text(_, v) = t { Some(v) } else { None },
-                ))
-            }
+            DataType::U64 => FilterTest::InU64(sorted(tests, |t| {
+                if let FilterTest::U64(_, v) = t {
+                    Some(v)
+                } else {
+                    None
+                }
+            })),
+            DataType::I64 => FilterTest::InI64(sorted(tests, |t| {
+                if let FilterTest::I64(_, v) = t {
+                    Some(v)
+                } else {
+                    None
+                }
+            })),
+            DataType::Text | DataType::Json => FilterTest::InText(sorted(tests, |t| {
+                if let FilterTest::Text(_, v) = t {
+                    Some(v)
+                } else {
+                    None
+                }
+            })),
             _ => FilterTest::In(tests),
         }
     }
@@ -207,14 +263,22 @@ impl FilterTest {
             (FilterTest::Bool(op, literal), ColumnValues::Bool(v)) => {
                 compare(n, *op, |row| v.value(row), *literal)
             }
-            (FilterTest::U64(op, literal), ColumnValues::U64(v)) => compare(n, *op, |row| v[row], *literal),
-            (FilterTest::I64(op, literal), ColumnValues::I64(v)) => compare(n, *op, |row| v[row], *literal),
-            (FilterTest::F64(op, literal), ColumnValues::F64(v)) => compare(n, *op, |row| v[row], *literal),
+            (FilterTest::U64(op, literal), ColumnValues::U64(v)) => {
+                compare(n, *op, |row| v[row], *literal)
+            }
+            (FilterTest::I64(op, literal), ColumnValues::I64(v)) => {
+                compare(n, *op, |row| v[row], *literal)
+            }
+            (FilterTest::F64(op, literal), ColumnValues::F64(v)) => {
+                compare(n, *op, |row| v[row], *literal)
+            }
             (FilterTest::Text(op, literal), ColumnValues::Text(v)) => {
                 compare(n, *op, |row| v.value(row), literal.as_str())
             }
             (FilterTest::Net(op, net), ColumnValues::Ip(v)) => {
-                BooleanBuffer::collect_bool(n, |row| net.holds(&v[row]) == (*op == ComparisonOperator::Eq))
+                BooleanBuffer::collect_bool(n, |row| {
+                    net.holds(&v[row]) == (*op == ComparisonOperator::Eq)
+                })
             }
             (FilterTest::Like(like), ColumnValues::Text(v)) => {
                 BooleanBuffer::collect_bool(n, |row| like.matches(v.value(row)))
@@ -234,12 +298,16 @@ impl FilterTest {
             (FilterTest::Matches(regex), ColumnValues::Hashes(v)) => {
                 BooleanBuffer::collect_bool(n, |row| regex.is_match(&hashes::to_text(v.value(row))))
             }
-            (FilterTest::InText(list), ColumnValues::Text(v)) => BooleanBuffer::collect_bool(n, |row| {
-                let text = v.value(row);
-                list.binary_search_by(|l| l.as_str().cmp(text)).is_ok()
-            }),
+            (FilterTest::InText(list), ColumnValues::Text(v)) => {
+                BooleanBuffer::collect_bool(n, |row| {
+                    let text = v.value(row);
+                    list.binary_search_by(|l| l.as_str().cmp(text)).is_ok()
+                })
+            }
             (FilterTest::In(tests), _) => {
-                tests.iter().fold(BooleanBuffer::new_unset(n), |any, test| &any | &test.mask(n, values))
+                tests.iter().fold(BooleanBuffer::new_unset(n), |any, test| {
+                    &any | &test.mask(n, values)
+                })
             }
             _ => unreachable!("tests are made for their column's type"),
         }
@@ -250,10 +318,18 @@ impl AddressPrefix {
     fn new(ip: IpAddr, prefix: u8) -> AddressPrefix {
         let (ip, prefix, v4) = match ip {
             IpAddr::V4(ip) => (ip.to_ipv6_mapped(), 96 + prefix.min(32), true),
-            IpAddr::V6(ip) => (ip, prefix.min(128), prefix >= 96 && ip.to_ipv4_mapped().is_some()),
+            IpAddr::V6(ip) => (
+                ip,
+                prefix.min(128),
+                prefix >= 96 && ip.to_ipv4_mapped().is_some(),
+            ),
         };
         let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-        AddressPrefix { bits: ip.to_bits() & mask, mask, v4 }
+        AddressPrefix {
+            bits: ip.to_bits() & mask,
+            mask,
+            v4,
+        }
     }
 
     fn holds(&self, address: &[u8; 16]) -> bool {

@@ -141,7 +141,11 @@ impl KeyTable {
         }
         match (all_short, rows) {
             (true, _) => {
-                self.look_at_slots(hashes, |slot, hash| slot >> 31 == hash >> 32 << 1 | 1, groups);
+                self.look_at_slots(
+                    hashes,
+                    |slot, hash| slot >> 31 == hash >> 32 << 1 | 1,
+                    groups,
+                );
                 for (place, group) in groups.iter_mut().enumerate() {
                     if *group == NO_GROUP {
                         *group = self.find_elsewhere(keys, rows.at(place), hashes[place]);
@@ -164,7 +168,11 @@ impl KeyTable {
             let slot = slots[at];
             let next = slots[(at + 1) & (slots.len() - 1)];
             let slot = if is(slot, *hash) { slot } else { next };
-            if is(slot, *hash) { group_in(slot) } else { NO_GROUP }
+            if is(slot, *hash) {
+                group_in(slot)
+            } else {
+                NO_GROUP
+            }
         }));
     }
 
@@ -235,14 +243,24 @@ impl KeyTable {
     fn enlist(&mut self, hash: u64, group: u32) {
         self.grow((self.listed + 1) * 2);
         self.listed += 1;
-        let short = if short(self.key(group)).is_some() { SHORT } else { 0 };
-        self.place(hash, (hash & !u64::from(u32::MAX)) | short | u64::from(group + 1));
+        let short = if short(self.key(group)).is_some() {
+            SHORT
+        } else {
+            0
+        };
+        self.place(
+            hash,
+            (hash & !u64::from(u32::MAX)) | short | u64::from(group + 1),
+        );
     }
 
     /// Grows the table to at least this number of slots.
     fn grow(&mut self, slots: usize) {
         if slots > self.slots.len() {
-            let old = std::mem::replace(&mut self.slots, vec![0; slots.next_power_of_two().max(SLOTS_MIN)]);
+            let old = std::mem::replace(
+                &mut self.slots,
+                vec![0; slots.next_power_of_two().max(SLOTS_MIN)],
+            );
             let taken = old.into_iter().filter(|slot| *slot != 0);
             taken.for_each(|slot| self.place(self.hashes[group_in(slot) as usize], slot));
         }
@@ -318,9 +336,24 @@ impl<'a> KeyColumns<'a> {
     pub fn new(columns: Vec<ColumnView<'a>>) -> KeyColumns<'a> {
         match &columns[..] {
             [] => KeyColumns::None,
-            [ColumnView { values: ColumnValues::U64(v), nulls: None }] => KeyColumns::U64(v),
-            [ColumnView { values: ColumnValues::Ip(v), nulls: None }] => KeyColumns::Ip(v),
-            [ColumnView { values: ColumnValues::Text(v), nulls: None }] => KeyColumns::Text(v),
+            [
+                ColumnView {
+                    values: ColumnValues::U64(v),
+                    nulls: None,
+                },
+            ] => KeyColumns::U64(v),
+            [
+                ColumnView {
+                    values: ColumnValues::Ip(v),
+                    nulls: None,
+                },
+            ] => KeyColumns::Ip(v),
+            [
+                ColumnView {
+                    values: ColumnValues::Text(v),
+                    nulls: None,
+                },
+            ] => KeyColumns::Text(v),
             _ => KeyColumns::Rows(columns),
         }
     }
@@ -372,22 +405,28 @@ impl RowKeys for arrow_array::StringArray {
 impl RowKeys for [ColumnView<'_>] {
     #[inline]
     fn is(&self, row: usize, mut key: &[u8]) -> bool {
-        self.iter().all(|column| match normal(column.scalar(row)).is_first_of(key) {
-            Some(rest) => {
-                key = rest;
-                true
-            }
-            None => false,
-        })
+        self.iter()
+            .all(|column| match normal(column.scalar(row)).is_first_of(key) {
+                Some(rest) => {
+                    key = rest;
+                    true
+                }
+                None => false,
+            })
     }
 
     fn encode(&self, row: usize, bytes: &mut Vec<u8>) {
-        self.iter().for_each(|column| normal(column.scalar(row)).encode(bytes));
+        self.iter()
+            .for_each(|column| normal(column.scalar(row)).encode(bytes));
     }
 
     #[inline]
     fn short(&self, row: usize) -> Option<u32> {
-        if let [column] = self { column.scalar(row).short() } else { None }
+        if let [column] = self {
+            column.scalar(row).short()
+        } else {
+            None
+        }
     }
 }
 

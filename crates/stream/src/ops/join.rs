@@ -79,14 +79,19 @@ impl TupleJoin {
     pub fn new(inputs: &[DataflowInput], config: &EngineConfig) -> TupleJoin {
         for input in inputs {
             for needed in [common::ID, common::TS_END] {
-                assert!(input.columns.contains(&needed), "{}: a join needs id and ts_end", input.schema.name);
+                assert!(
+                    input.columns.contains(&needed),
+                    "{}: a join needs id and ts_end",
+                    input.schema.name
+                );
             }
         }
         let (schema, starts) = joined_schema(inputs);
         let place = |i: usize, f: &FieldId| FieldId(starts[i] + f.0);
         let all = inputs.iter().enumerate();
-        let wanted: Vec<FieldId> =
-            all.flat_map(|(i, x)| x.columns.iter().map(move |f| place(i, f))).collect();
+        let wanted: Vec<FieldId> = all
+            .flat_map(|(i, x)| x.columns.iter().map(move |f| place(i, f)))
+            .collect();
         let schema = Arc::new(schema);
         TupleJoin {
             writer: TupleWriter::new(schema.clone(), &wanted),
@@ -118,16 +123,25 @@ impl TupleJoin {
     /// Whether a joined column is printed; repeated flow columns are not.
     #[must_use]
     pub fn is_news(&self, id: FieldId) -> bool {
-        !self.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
+        !self.starts[1..]
+            .iter()
+            .any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
     }
 
     /// The columns present in joined tuples.
     #[must_use]
     pub fn present(&self) -> Vec<FieldId> {
         let of_input = |(start, columns): (&u16, &Vec<FieldId>)| -> Vec<FieldId> {
-            columns.iter().map(|field| FieldId(start + field.0)).collect()
+            columns
+                .iter()
+                .map(|field| FieldId(start + field.0))
+                .collect()
         };
-        self.starts.iter().zip(&self.columns).flat_map(of_input).collect()
+        self.starts
+            .iter()
+            .zip(&self.columns)
+            .flat_map(of_input)
+            .collect()
     }
 
     /// Counters of joined, dropped, and expired tuples.
@@ -142,9 +156,17 @@ impl TupleJoin {
     }
 
     /// Joins `rows` of a batch of one input; joined rows go to `joined` in bounded batches.
-    pub fn push(&mut self, input: usize, batch: &Batch, rows: RowSet<'_>, joined: &mut dyn FnMut(&Batch)) {
-        let columns: Vec<ColumnView<'_>> =
-            self.columns[input].iter().map(|f| ColumnView::of(batch, *f)).collect();
+    pub fn push(
+        &mut self,
+        input: usize,
+        batch: &Batch,
+        rows: RowSet<'_>,
+        joined: &mut dyn FnMut(&Batch),
+    ) {
+        let columns: Vec<ColumnView<'_>> = self.columns[input]
+            .iter()
+            .map(|f| ColumnView::of(batch, *f))
+            .collect();
         let ids = ColumnView::of(batch, common::ID);
         let times = ColumnView::of(batch, common::TS_END);
         let mut row_bytes = Vec::new();
@@ -154,7 +176,9 @@ impl TupleJoin {
                 continue;
             };
             row_bytes.clear();
-            columns.iter().for_each(|column| column.scalar(row).encode(&mut row_bytes));
+            columns
+                .iter()
+                .for_each(|column| column.scalar(row).encode(&mut row_bytes));
             self.emit(input, id, &row_bytes, time, joined);
             self.hold(input, id, &row_bytes, time);
         }
@@ -172,7 +196,11 @@ impl TupleJoin {
     /// Evicts flows without a tuple for `join_idle_ns` at `watermark_ns`.
     pub fn advance(&mut self, watermark_ns: i64) {
         let oldest_kept = watermark_ns.saturating_sub(self.config.join_idle_ns);
-        while self.oldest.peek().is_some_and(|Reverse((time, _))| *time < oldest_kept) {
+        while self
+            .oldest
+            .peek()
+            .is_some_and(|Reverse((time, _))| *time < oldest_kept)
+        {
             if let Some(removed) = self.remove_oldest(oldest_kept) {
                 self.counters.join_expired += removed.rows;
             }
@@ -180,10 +208,23 @@ impl TupleJoin {
     }
 
     /// Joins a row with all stored rows of its flow.
-    fn emit(&mut self, input: usize, id: u64, row: &[u8], time: i64, joined: &mut dyn FnMut(&Batch)) {
-        let Some(flow) = self.flows.find(mix(id ^ self.config.seed), |f| f.id == id) else { return };
-        let sizes: Vec<usize> =
-            flow.parts.iter().enumerate().map(|(i, p)| if i == input { 1 } else { p.times.len() }).collect();
+    fn emit(
+        &mut self,
+        input: usize,
+        id: u64,
+        row: &[u8],
+        time: i64,
+        joined: &mut dyn FnMut(&Batch),
+    ) {
+        let Some(flow) = self.flows.find(mix(id ^ self.config.seed), |f| f.id == id) else {
+            return;
+        };
+        let sizes: Vec<usize> = flow
+            .parts
+            .iter()
+            .enumerate()
+            .map(|(i, p)| if i == input { 1 } else { p.times.len() })
+            .collect();
         if sizes.contains(&0) {
             return;
         }
@@ -192,7 +233,11 @@ impl TupleJoin {
             let mut latest = time;
             for (i, part) in flow.parts.iter().enumerate() {
                 let bytes = if i == input { row } else { part.row(chosen[i]) };
-                latest = if i == input { latest } else { latest.max(part.times[chosen[i]]) };
+                latest = if i == input {
+                    latest
+                } else {
+                    latest.max(part.times[chosen[i]])
+                };
                 write_part(&mut self.writer, self.starts[i], &self.columns[i], bytes);
             }
             self.writer.i64(common::TS_END, latest);
@@ -214,9 +259,17 @@ impl TupleJoin {
     fn hold(&mut self, input: usize, id: u64, row: &[u8], time: i64) {
         let flow_bytes = self.flow_bytes();
         let cost = row.len() + ROW_BYTES + flow_bytes;
-        while self.rows >= self.config.join_rows_max || self.bytes + cost > self.config.join_bytes_max {
+        while self.rows >= self.config.join_rows_max
+            || self.bytes + cost > self.config.join_bytes_max
+        {
             if self.oldest.is_empty() {
-                self.drop_rows(RemovedRows { rows: 1, first_ns: time }, time);
+                self.drop_rows(
+                    RemovedRows {
+                        rows: 1,
+                        first_ns: time,
+                    },
+                    time,
+                );
                 return;
             }
             if let Some(removed) = self.remove_oldest(i64::MAX) {
@@ -224,7 +277,9 @@ impl TupleJoin {
             }
         }
         let seed = self.config.seed;
-        let found = self.flows.entry(mix(id ^ seed), |f| f.id == id, |f| mix(f.id ^ seed));
+        let found = self
+            .flows
+            .entry(mix(id ^ seed), |f| f.id == id, |f| mix(f.id ^ seed));
         let mut entry = match found {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => {
@@ -249,7 +304,11 @@ impl TupleJoin {
     fn drop_rows(&mut self, removed: RemovedRows, now_ns: i64) {
         self.counters.join_dropped += removed.rows;
         let to_ns = now_ns.saturating_add(self.config.join_idle_ns);
-        let limited = LimitedStretch { from_ns: removed.first_ns, to_ns, times: removed.rows };
+        let limited = LimitedStretch {
+            from_ns: removed.first_ns,
+            to_ns,
+            times: removed.rows,
+        };
         self.limited = LimitedStretch::union(self.limited, Some(limited));
     }
 
@@ -258,7 +317,9 @@ impl TupleJoin {
     /// one.
     fn remove_oldest(&mut self, kept_ns: i64) -> Option<RemovedRows> {
         let Reverse((noted, id)) = self.oldest.pop()?;
-        let found = self.flows.find_entry(mix(id ^ self.config.seed), |f| f.id == id);
+        let found = self
+            .flows
+            .find_entry(mix(id ^ self.config.seed), |f| f.id == id);
         let entry = found.ok().expect("the heap lists flows that are held");
         let last = entry.get().last_ns;
         if last > noted || last > kept_ns {
@@ -268,10 +329,19 @@ impl TupleJoin {
         let (flow, _) = entry.remove();
         let rows: usize = flow.parts.iter().map(|p| p.times.len()).sum();
         let bytes: usize = flow.parts.iter().map(|p| p.bytes.len()).sum();
-        let first_ns = flow.parts.iter().flat_map(|p| &p.times).min().copied().unwrap_or(last);
+        let first_ns = flow
+            .parts
+            .iter()
+            .flat_map(|p| &p.times)
+            .min()
+            .copied()
+            .unwrap_or(last);
         self.rows -= rows;
         self.bytes -= bytes + rows * ROW_BYTES + self.flow_bytes();
-        Some(RemovedRows { rows: rows as u64, first_ns })
+        Some(RemovedRows {
+            rows: rows as u64,
+            first_ns,
+        })
     }
 }
 
@@ -303,7 +373,9 @@ fn next_choice(digits: &mut [usize], sizes: &[usize]) -> bool {
 /// Writes the row of one input, without the first input's `ts_end`, which becomes the maximum of all parts.
 fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row: &[u8]) {
     for field in columns {
-        let Some((scalar, rest)) = Scalar::decode(row) else { return };
+        let Some((scalar, rest)) = Scalar::decode(row) else {
+            return;
+        };
         if start > 0 || *field != common::TS_END {
             scalar.write(writer, FieldId(start + field.0));
         }
@@ -314,7 +386,11 @@ fn write_part(writer: &mut TupleWriter, start: u16, columns: &[FieldId], mut row
 /// The schema of joined tuples, and the position of each input's first field.
 #[must_use]
 pub fn joined_schema(inputs: &[DataflowInput]) -> (Schema, Vec<u16>) {
-    let name = inputs.iter().map(|i| i.schema.name.as_ref()).collect::<Vec<_>>().join("+");
+    let name = inputs
+        .iter()
+        .map(|i| i.schema.name.as_ref())
+        .collect::<Vec<_>>()
+        .join("+");
     let mut fields: Vec<tuple::Field> = Vec::new();
     let mut starts = Vec::new();
     for input in inputs {

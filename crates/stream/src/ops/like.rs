@@ -28,7 +28,11 @@ impl LikePattern {
     #[must_use]
     pub fn new(pattern: &str, case: CaseSensitivity) -> LikePattern {
         let lowered = lowered(pattern);
-        let pattern = if case == CaseSensitivity::Ignored { &lowered } else { pattern };
+        let pattern = if case == CaseSensitivity::Ignored {
+            &lowered
+        } else {
+            pattern
+        };
         let mut pieces = vec![LikePiece(vec![String::new()])];
         let mut chars = pattern.chars();
         while let Some(c) = chars.next() {
@@ -36,7 +40,10 @@ impl LikePattern {
             match c {
                 '%' => pieces.push(LikePiece(vec![String::new()])),
                 '_' => texts.push(String::new()),
-                '\\' => texts.last_mut().expect("there is always a text").push(chars.next().unwrap_or('\\')),
+                '\\' => texts
+                    .last_mut()
+                    .expect("there is always a text")
+                    .push(chars.next().unwrap_or('\\')),
                 _ => texts.last_mut().expect("there is always a text").push(c),
             }
         }
@@ -54,8 +61,12 @@ impl LikePattern {
 
     fn fits(&self, text: &str) -> bool {
         let (first, rest) = self.pieces.split_first().expect("there is always a piece");
-        let Some(mut text) = first.strip_from(text) else { return false };
-        let Some((last, middle)) = rest.split_last() else { return text.is_empty() };
+        let Some(mut text) = first.strip_from(text) else {
+            return false;
+        };
+        let Some((last, middle)) = rest.split_last() else {
+            return text.is_empty();
+        };
         for piece in middle {
             match piece.find_in(text) {
                 Some(after) => text = after,
@@ -82,7 +93,9 @@ impl LikePiece {
     /// Searches the first match of the piece and returns the rest.
     fn find_in<'t>(&self, text: &'t str) -> Option<&'t str> {
         if let [literal] = &self.0[..] {
-            return text.find(literal.as_str()).map(|at| &text[at + literal.len()..]);
+            return text
+                .find(literal.as_str())
+                .map(|at| &text[at + literal.len()..]);
         }
         self.starts(text).find_map(|start| self.strip_from(start))
     }
@@ -92,14 +105,22 @@ impl LikePiece {
             return text.ends_with(literal.as_str());
         }
         // A piece has a fixed number of characters, so only one start can reach the end.
-        let chars: usize = self.0.iter().map(|t| t.chars().count()).sum::<usize>() + self.0.len() - 1;
+        let chars: usize =
+            self.0.iter().map(|t| t.chars().count()).sum::<usize>() + self.0.len() - 1;
         let total = text.chars().count();
-        total >= chars && self.starts(text).nth(total - chars).and_then(|s| self.strip_from(s)) == Some("")
+        total >= chars
+            && self
+                .starts(text)
+                .nth(total - chars)
+                .and_then(|s| self.strip_from(s))
+                == Some("")
     }
 
     /// All suffixes of `text`, longest first.
     fn starts<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
-        text.char_indices().map(|(at, _)| &text[at..]).chain(std::iter::once(""))
+        text.char_indices()
+            .map(|(at, _)| &text[at..])
+            .chain(std::iter::once(""))
     }
 }
 
@@ -115,7 +136,9 @@ mod tests {
             [] => text.is_empty(),
             ['%', rest @ ..] => (0..=text.len()).any(|n| slow(rest, &text[n..])),
             ['_', rest @ ..] => !text.is_empty() && slow(rest, &text[1..]),
-            ['\\', c, rest @ ..] | [c, rest @ ..] => text.first() == Some(c) && slow(rest, &text[1..]),
+            ['\\', c, rest @ ..] | [c, rest @ ..] => {
+                text.first() == Some(c) && slow(rest, &text[1..])
+            }
         }
     }
 

@@ -38,7 +38,11 @@ impl<T: OrderedValue> MinMax<T> {
     /// Creates an accumulator without cells.
     #[must_use]
     pub fn new(end: ExtremeEnd) -> MinMax<T> {
-        MinMax { end, values: Vec::new(), is_known: Vec::new() }
+        MinMax {
+            end,
+            values: Vec::new(),
+            is_known: Vec::new(),
+        }
     }
 
     /// The same extreme, without cells.
@@ -71,7 +75,11 @@ impl<T: OrderedValue> MinMax<T> {
     }
 
     fn beyond(&self) -> T {
-        if self.end == ExtremeEnd::Min { T::LARGEST } else { T::LEAST }
+        if self.end == ExtremeEnd::Min {
+            T::LARGEST
+        } else {
+            T::LEAST
+        }
     }
 }
 
@@ -90,8 +98,11 @@ impl<T: OrderedValue> Accumulator for MinMax<T> {
     fn merge(&mut self, cell: usize, from: &MinMax<T>, other: usize) -> usize {
         let mine = self.values[cell];
         let theirs = from.values[other];
-        self.values[cell] =
-            if self.end == ExtremeEnd::Min { lower(mine, theirs) } else { higher(mine, theirs) };
+        self.values[cell] = if self.end == ExtremeEnd::Min {
+            lower(mine, theirs)
+        } else {
+            higher(mine, theirs)
+        };
         self.is_known[cell] |= from.is_known[other];
         0
     }
@@ -103,7 +114,10 @@ impl<T: OrderedValue> Accumulator for MinMax<T> {
     /// Encoding: a bitmap of cells with a value, then the values.
     fn write(&self, cells: &[usize], out: &mut Vec<u8>) {
         put_bits(out, cells.iter().map(|cell| self.is_known[*cell]));
-        cells.iter().filter_map(|cell| self.value(*cell)).for_each(|value| value.write(out));
+        cells
+            .iter()
+            .filter_map(|cell| self.value(*cell))
+            .for_each(|value| value.write(out));
     }
 
     fn read(
@@ -113,7 +127,11 @@ impl<T: OrderedValue> Accumulator for MinMax<T> {
         from: &mut PartialReader<'_>,
     ) -> Result<(), MalformedPartial> {
         let is_known = from.bits(cells.len())?;
-        for (_, &cell) in cells.iter().enumerate().filter(|(place, _)| is_known.get(*place)) {
+        for (_, &cell) in cells
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| is_known.get(*place))
+        {
             (self.values[cell], self.is_known[cell]) = (T::read(from)?, true);
         }
         Ok(())
@@ -121,15 +139,20 @@ impl<T: OrderedValue> Accumulator for MinMax<T> {
 
     fn put(&self, cells: &[usize], first: usize, columns: &mut [CellColumnBuilder]) {
         for (row, cell) in (first..).zip(cells) {
-            self.value(*cell).into_iter().for_each(|value| value.put(row, &mut columns[0]));
+            self.value(*cell)
+                .into_iter()
+                .for_each(|value| value.put(row, &mut columns[0]));
         }
     }
 
     fn take(&mut self, cell: usize, row: AccumulatorParts<'_>) -> Result<(), MalformedPartial> {
         if let Some(value) = T::take(row)? {
             let mine = self.values[cell];
-            self.values[cell] =
-                if self.end == ExtremeEnd::Min { lower(mine, value) } else { higher(mine, value) };
+            self.values[cell] = if self.end == ExtremeEnd::Min {
+                lower(mine, value)
+            } else {
+                higher(mine, value)
+            };
             self.is_known[cell] = true;
         }
         Ok(())
@@ -141,7 +164,11 @@ impl OrderedValue for u64 {
     const LARGEST: u64 = u64::MAX;
 
     fn of(values: ColumnValues<'_>) -> Option<&[u64]> {
-        if let ColumnValues::U64(v) = values { Some(v) } else { None }
+        if let ColumnValues::U64(v) = values {
+            Some(v)
+        } else {
+            None
+        }
     }
 
     fn write(self, out: &mut Vec<u8>) {
@@ -167,7 +194,11 @@ impl OrderedValue for i64 {
     const LARGEST: i64 = i64::MAX;
 
     fn of(values: ColumnValues<'_>) -> Option<&[i64]> {
-        if let ColumnValues::I64(v) = values { Some(v) } else { None }
+        if let ColumnValues::I64(v) = values {
+            Some(v)
+        } else {
+            None
+        }
     }
 
     fn write(self, out: &mut Vec<u8>) {
@@ -192,7 +223,11 @@ impl OrderedValue for f64 {
     const LARGEST: f64 = f64::INFINITY;
 
     fn of(values: ColumnValues<'_>) -> Option<&[f64]> {
-        if let ColumnValues::F64(v) = values { Some(v) } else { None }
+        if let ColumnValues::F64(v) = values {
+            Some(v)
+        } else {
+            None
+        }
     }
 
     fn write(self, out: &mut Vec<u8>) {
@@ -200,7 +235,9 @@ impl OrderedValue for f64 {
     }
 
     fn read(from: &mut PartialReader<'_>) -> Result<f64, MalformedPartial> {
-        Some(from.real()?).filter(|v| !v.is_nan()).ok_or(MalformedPartial::Invalid("a value"))
+        Some(from.real()?)
+            .filter(|v| !v.is_nan())
+            .ok_or(MalformedPartial::Invalid("a value"))
     }
 
     fn put(self, row: usize, column: &mut CellColumnBuilder) {

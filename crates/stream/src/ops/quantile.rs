@@ -19,29 +19,50 @@ impl CellHistograms {
     /// Creates histograms for a floating point or integer column, with 2^`bits` buckets per power of two.
     #[must_use]
     pub fn new(real: bool, bits: u8) -> CellHistograms {
-        let empty = if real { LogHistogram::of_reals() } else { LogHistogram::of_integers() };
-        CellHistograms { empty: empty.with_bits(bits), list: Vec::new() }
+        let empty = if real {
+            LogHistogram::of_reals()
+        } else {
+            LogHistogram::of_integers()
+        };
+        CellHistograms {
+            empty: empty.with_bits(bits),
+            list: Vec::new(),
+        }
     }
 
     /// The same resolution, without cells.
     #[must_use]
     pub fn clone_empty(&self) -> CellHistograms {
-        CellHistograms { empty: self.empty.clone(), list: Vec::new() }
+        CellHistograms {
+            empty: self.empty.clone(),
+            list: Vec::new(),
+        }
     }
 
     /// Adds the values of a column; returns the growth of the histograms in bytes.
-    pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, column: ColumnView<'_>) -> usize {
+    pub fn update(
+        &mut self,
+        cells: CellSelection<'_>,
+        rows: RowSet<'_>,
+        column: ColumnView<'_>,
+    ) -> usize {
         let mine = &mut self.list;
         let mut grown = 0;
         match column.values {
             ColumnValues::U64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_u64(v[row]));
+                each_valid(cells, rows, column.nulls, |cell, row| {
+                    grown += mine[cell].add_u64(v[row])
+                });
             }
             ColumnValues::I64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_i64(v[row]));
+                each_valid(cells, rows, column.nulls, |cell, row| {
+                    grown += mine[cell].add_i64(v[row])
+                });
             }
             ColumnValues::F64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| grown += mine[cell].add_f64(v[row]));
+                each_valid(cells, rows, column.nulls, |cell, row| {
+                    grown += mine[cell].add_f64(v[row])
+                });
             }
             _ => unreachable!("values are numbers"),
         }
@@ -107,7 +128,11 @@ impl Accumulator for CellHistograms {
         self.list[cell].entries(out);
     }
 
-    fn take_entry(&mut self, cell: usize, entry: EntryParts<'_>) -> Result<usize, MalformedPartial> {
+    fn take_entry(
+        &mut self,
+        cell: usize,
+        entry: EntryParts<'_>,
+    ) -> Result<usize, MalformedPartial> {
         let one = self.empty.of_entry(entry)?;
         let mut n = self.list[cell].n();
         entry.parts.add(&mut n, entry.n)?;

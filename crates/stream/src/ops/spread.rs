@@ -48,7 +48,9 @@ impl IntegerSpreads {
         let mine = &mut self.0;
         match column.values {
             ColumnValues::U64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| mine[cell].add(v[row], false));
+                each_valid(cells, rows, column.nulls, |cell, row| {
+                    mine[cell].add(v[row], false)
+                });
             }
             ColumnValues::I64(v) => each_valid(cells, rows, column.nulls, |cell, row| {
                 mine[cell].add(v[row].unsigned_abs(), v[row] < 0);
@@ -107,7 +109,10 @@ impl Accumulator for IntegerSpreads {
         for &cell in cells {
             let n = from.up_to(tuples, "a count")?;
             let sum = from.wide_signed()?;
-            let squares = WideUnsigned { low: from.wide()?, high: from.number()? };
+            let squares = WideUnsigned {
+                low: from.wide()?,
+                high: from.number()?,
+            };
             if sum.unsigned_abs() > u128::from(n) << 64 || squares.high > n {
                 return Err(MalformedPartial::Invalid("a sum"));
             }
@@ -117,8 +122,9 @@ impl Accumulator for IntegerSpreads {
     }
 
     fn are_rows(&self) -> bool {
-        let fits =
-            |of: &PowerSums| of.sum.unsigned_abs().max(of.squares.low) <= DECIMAL_MAX && of.squares.high == 0;
+        let fits = |of: &PowerSums| {
+            of.sum.unsigned_abs().max(of.squares.low) <= DECIMAL_MAX && of.squares.high == 0
+        };
         self.0.iter().all(fits)
     }
 
@@ -138,7 +144,10 @@ impl Accumulator for IntegerSpreads {
         let mine = &mut self.0[cell];
         row.add(&mut mine.n, n)?;
         mine.sum += sum;
-        mine.squares = mine.squares.plus(WideUnsigned { low: squares, high: 0 });
+        mine.squares = mine.squares.plus(WideUnsigned {
+            low: squares,
+            high: 0,
+        });
         Ok(())
     }
 }
@@ -148,8 +157,15 @@ impl PowerSums {
     fn add(&mut self, magnitude: u64, is_negative: bool) {
         let magnitude = u128::from(magnitude);
         self.n += 1;
-        self.sum += if is_negative { -(magnitude as i128) } else { magnitude as i128 };
-        self.squares = self.squares.plus(WideUnsigned { low: magnitude * magnitude, high: 0 });
+        self.sum += if is_negative {
+            -(magnitude as i128)
+        } else {
+            magnitude as i128
+        };
+        self.squares = self.squares.plus(WideUnsigned {
+            low: magnitude * magnitude,
+            high: 0,
+        });
     }
 
     /// Deviations from the integer nearest to the mean, Σ(x − m)² = Σx² − m·(Σx + r) with r = Σx − n·m, are exact.
@@ -161,12 +177,21 @@ impl PowerSums {
         let n = i128::from(self.n);
         let near = (self.sum + n / 2).div_euclid(n);
         let rest = self.sum - n * near;
-        let product = WideUnsigned::product(near.unsigned_abs() as u64, (self.sum + rest).unsigned_abs());
+        let product =
+            WideUnsigned::product(near.unsigned_abs() as u64, (self.sum + rest).unsigned_abs());
         let is_negative = (near < 0) != (self.sum + rest < 0);
-        let off = if is_negative { self.squares.plus(product) } else { self.squares.minus(product) };
+        let off = if is_negative {
+            self.squares.plus(product)
+        } else {
+            self.squares.minus(product)
+        };
         let n = self.n as f64;
         let rest = rest as f64;
-        SampleMoments { n, mean: near as f64 + rest / n, squares: off.to_f64() - rest * (rest / n) }
+        SampleMoments {
+            n,
+            mean: near as f64 + rest / n,
+            squares: off.to_f64() - rest * (rest / n),
+        }
     }
 }
 
@@ -174,18 +199,33 @@ impl WideUnsigned {
     #[inline]
     fn plus(self, other: WideUnsigned) -> WideUnsigned {
         let (low, carry) = self.low.overflowing_add(other.low);
-        WideUnsigned { low, high: self.high.wrapping_add(other.high).wrapping_add(u64::from(carry)) }
+        WideUnsigned {
+            low,
+            high: self
+                .high
+                .wrapping_add(other.high)
+                .wrapping_add(u64::from(carry)),
+        }
     }
 
     fn minus(self, other: WideUnsigned) -> WideUnsigned {
         let (low, borrow) = self.low.overflowing_sub(other.low);
-        WideUnsigned { low, high: self.high.wrapping_sub(other.high).wrapping_sub(u64::from(borrow)) }
+        WideUnsigned {
+            low,
+            high: self
+                .high
+                .wrapping_sub(other.high)
+                .wrapping_sub(u64::from(borrow)),
+        }
     }
 
     fn product(a: u64, b: u128) -> WideUnsigned {
         let near = u128::from(a) * (b & u128::from(u64::MAX));
         let far = u128::from(a) * (b >> 64);
-        WideUnsigned { low: near, high: 0 }.plus(WideUnsigned { low: far << 64, high: (far >> 64) as u64 })
+        WideUnsigned { low: near, high: 0 }.plus(WideUnsigned {
+            low: far << 64,
+            high: (far >> 64) as u64,
+        })
     }
 
     fn to_f64(self) -> f64 {
@@ -199,7 +239,9 @@ impl RealSpreads {
         let ColumnValues::F64(v) = column.values else {
             unreachable!("real spreads are made for real columns")
         };
-        each_valid(cells, rows, column.nulls, |cell, row| self.0[cell].add(v[row]));
+        each_valid(cells, rows, column.nulls, |cell, row| {
+            self.0[cell].add(v[row])
+        });
     }
 
     /// The moments of a cell.
@@ -246,7 +288,11 @@ impl Accumulator for RealSpreads {
     ) -> Result<(), MalformedPartial> {
         for &cell in cells {
             let n = from.up_to(tuples, "a count")? as f64;
-            self.0[cell] = SampleMoments { n, mean: from.real()?, squares: from.real()? };
+            self.0[cell] = SampleMoments {
+                n,
+                mean: from.real()?,
+                squares: from.real()?,
+            };
         }
         Ok(())
     }
@@ -282,7 +328,11 @@ impl SampleMoments {
     /// Multiplies the weight of all values.
     #[must_use]
     pub fn weighted(&self, weight: f64) -> SampleMoments {
-        SampleMoments { n: self.n * weight, mean: self.mean, squares: self.squares * weight }
+        SampleMoments {
+            n: self.n * weight,
+            mean: self.mean,
+            squares: self.squares * weight,
+        }
     }
 
     /// √(squares / (n − 1)); `None` for fewer than two values.

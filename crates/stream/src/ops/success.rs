@@ -80,7 +80,10 @@ impl Accumulator for SuccessShares {
     }
 
     fn put(&self, cells: &[usize], first: usize, columns: &mut [CellColumnBuilder]) {
-        for (row, &cell) in (first..).zip(cells).filter(|(_, cell)| self.known[**cell] > 0) {
+        for (row, &cell) in (first..)
+            .zip(cells)
+            .filter(|(_, cell)| self.known[**cell] > 0)
+        {
             columns[0].long(row, self.known[cell] as i64);
             columns[1].long(row, self.yes[cell] as i64);
         }

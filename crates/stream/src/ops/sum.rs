@@ -39,7 +39,9 @@ impl IntegerSums {
         let mine = &mut self.0;
         match column.values {
             ColumnValues::U64(v) => {
-                each_valid(cells, rows, column.nulls, |cell, row| mine[cell].add(v[row], 0, 1));
+                each_valid(cells, rows, column.nulls, |cell, row| {
+                    mine[cell].add(v[row], 0, 1)
+                });
             }
             ColumnValues::I64(v) => each_valid(cells, rows, column.nulls, |cell, row| {
                 mine[cell].add(v[row] as u64, v[row] >> 63, 1);
@@ -113,7 +115,11 @@ impl Accumulator for IntegerSums {
             if sum.unsigned_abs() > u128::from(n) << 64 {
                 return Err(MalformedPartial::Invalid("a sum"));
             }
-            self.0[cell] = IntegerSum { low: sum as u64, high: (sum >> 64) as i64, n };
+            self.0[cell] = IntegerSum {
+                low: sum as u64,
+                high: (sum >> 64) as i64,
+                n,
+            };
         }
         Ok(())
     }
@@ -141,7 +147,9 @@ impl Accumulator for IntegerSums {
 impl RealSums {
     /// Adds the values of a column.
     pub fn update(&mut self, cells: CellSelection<'_>, rows: RowSet<'_>, column: ColumnView<'_>) {
-        let ColumnValues::F64(v) = column.values else { unreachable!("real sums are made for real columns") };
+        let ColumnValues::F64(v) = column.values else {
+            unreachable!("real sums are made for real columns")
+        };
         each_valid(cells, rows, column.nulls, |cell, row| {
             self.sums[cell].add(v[row]);
             self.n[cell] += 1;
@@ -201,7 +209,10 @@ impl Accumulator for RealSums {
     ) -> Result<(), MalformedPartial> {
         for &cell in cells {
             self.n[cell] = from.up_to(tuples, "a count")?;
-            self.sums[cell] = CompensatedSum { sum: from.real()?, lost: from.real()? };
+            self.sums[cell] = CompensatedSum {
+                sum: from.real()?,
+                lost: from.real()?,
+            };
         }
         Ok(())
     }
@@ -224,8 +235,11 @@ impl CompensatedSum {
     #[inline]
     fn add(&mut self, value: f64) {
         let sum = self.sum + value;
-        self.lost +=
-            if self.sum.abs() >= value.abs() { (self.sum - sum) + value } else { (value - sum) + self.sum };
+        self.lost += if self.sum.abs() >= value.abs() {
+            (self.sum - sum) + value
+        } else {
+            (value - sum) + self.sum
+        };
         self.sum = sum;
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, GenericByteArray, Int64Array,
-    UInt64Array, types::ByteArrayType,
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, Float64Array, GenericByteArray,
+    Int64Array, UInt64Array, types::ByteArrayType,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use tuple::{Batch, FieldId};
@@ -27,7 +27,9 @@ pub fn take(batch: &Batch, rows: RowSet<'_>, keep: impl Fn(FieldId) -> bool) -> 
 }
 
 fn take_column(column: ColumnView<'_>, rows: &[u32]) -> ArrayRef {
-    let nulls = column.nulls.map(|valid| NullBuffer::new(bits(rows, |row| valid.is_valid(row))));
+    let nulls = column
+        .nulls
+        .map(|valid| NullBuffer::new(bits(rows, |row| valid.is_valid(row))));
     match column.values {
         ColumnValues::Bool(v) => Arc::new(BooleanArray::new(bits(rows, |row| v.value(row)), nulls)),
         ColumnValues::U64(v) => Arc::new(UInt64Array::new(gather(rows, v), nulls)),
@@ -37,7 +39,11 @@ fn take_column(column: ColumnView<'_>, rows: &[u32]) -> ArrayRef {
         ColumnValues::Hashes(v) => Arc::new(take_bytes(v, rows, nulls)),
         ColumnValues::Ip(v) => {
             let bytes: Vec<u8> = rows.iter().flat_map(|row| v[*row as usize]).collect();
-            Arc::new(FixedSizeBinaryArray::new(16, Buffer::from_vec(bytes), nulls))
+            Arc::new(FixedSizeBinaryArray::new(
+                16,
+                Buffer::from_vec(bytes),
+                nulls,
+            ))
         }
     }
 }
@@ -47,7 +53,10 @@ fn bits(rows: &[u32], f: impl Fn(usize) -> bool) -> BooleanBuffer {
 }
 
 fn gather<T: Copy + arrow_buffer::ArrowNativeType>(rows: &[u32], values: &[T]) -> ScalarBuffer<T> {
-    rows.iter().map(|row| values[*row as usize]).collect::<Vec<T>>().into()
+    rows.iter()
+        .map(|row| values[*row as usize])
+        .collect::<Vec<T>>()
+        .into()
 }
 
 fn take_bytes<T: ByteArrayType<Offset = i32>>(
@@ -64,5 +73,9 @@ fn take_bytes<T: ByteArrayType<Offset = i32>>(
         }
         offsets.push(bytes.len() as i32);
     }
-    GenericByteArray::new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)
+    GenericByteArray::new(
+        OffsetBuffer::new(offsets.into()),
+        Buffer::from_vec(bytes),
+        nulls,
+    )
 }

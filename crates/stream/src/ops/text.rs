@@ -34,7 +34,9 @@ impl CompiledTextFunction {
             TextFunction::Lower => CompiledTextFunction::Lower,
             TextFunction::Upper => CompiledTextFunction::Upper,
             TextFunction::UrlQuery(name) => CompiledTextFunction::UrlQuery(name.clone()),
-            TextFunction::Split(separator, place) => CompiledTextFunction::Split(separator.clone(), *place),
+            TextFunction::Split(separator, place) => {
+                CompiledTextFunction::Split(separator.clone(), *place)
+            }
             TextFunction::Extract(regex) => CompiledTextFunction::Extract(compiled(regex)),
             TextFunction::Replace(regex, with) => {
                 CompiledTextFunction::Replace(compiled(regex), with.clone())
@@ -108,7 +110,9 @@ fn replace<'t>(regex: &Regex, text: &'t str, with: &str) -> Option<Cow<'t, str>>
 
 /// The value of the first parameter named `name`.
 fn url_query<'t>(text: &'t str, name: &str) -> Option<Cow<'t, str>> {
-    let pairs = query_string(text)?.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let pairs = query_string(text)?
+        .split('&')
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let mut named = pairs.filter(|(key, _)| decoded(key) == name);
     named.next().map(|(_, value)| decoded(value))
 }
@@ -116,7 +120,9 @@ fn url_query<'t>(text: &'t str, name: &str) -> Option<Cow<'t, str>> {
 /// The part of a URL after `?`. A text that begins with a parameter is treated as a query string.
 fn query_string(text: &str) -> Option<&str> {
     let text = text.split('#').next()?;
-    let begins = text.find(['/', '?', '=', '&']).map(|at| text.as_bytes()[at]);
+    let begins = text
+        .find(['/', '?', '=', '&'])
+        .map(|at| text.as_bytes()[at]);
     match begins {
         Some(b'/' | b'?') => text.split_once('?').map(|(_, query)| query),
         _ => Some(text),
@@ -162,12 +168,19 @@ mod tests {
     fn check(function: TextFunction, texts: &[(&str, Option<&str>)]) {
         let compiled = CompiledTextFunction::new(&function);
         for (text, expected) in texts {
-            assert_eq!(compiled.of(text).as_deref(), *expected, "{function:?} of {text}");
+            assert_eq!(
+                compiled.of(text).as_deref(),
+                *expected,
+                "{function:?} of {text}"
+            );
         }
     }
 
     fn regex(pattern: &str) -> plan::RegexPattern {
-        plan::RegexPattern { pattern: pattern.into(), case: plan::CaseSensitivity::Sensitive }
+        plan::RegexPattern {
+            pattern: pattern.into(),
+            case: plan::CaseSensitivity::Sensitive,
+        }
     }
 
     #[test]
@@ -193,19 +206,47 @@ mod tests {
     #[test]
     fn pieces_matches_and_replacements() {
         let split = |n| TextFunction::Split("::".into(), n);
-        check(split(1), &[("a::b::c", Some("a")), ("", Some("")), ("a", Some("a"))]);
+        check(
+            split(1),
+            &[("a::b::c", Some("a")), ("", Some("")), ("a", Some("a"))],
+        );
         check(split(3), &[("a::b::c", Some("c")), ("a::b", None)]);
         check(split(-1), &[("a::b::c", Some("c")), ("a", Some("a"))]);
         check(split(-3), &[("a::b::c", Some("a")), ("a::b", None)]);
         check(split(i64::MIN), &[("a", None)]);
-        check(TextFunction::Extract(regex("id=([0-9]+)")), &[("x id=7", Some("7")), ("id=x", None)]);
-        check(TextFunction::Extract(regex("[0-9]+")), &[("x id=7", Some("7"))]);
-        check(TextFunction::Extract(regex("a|(b)")), &[("a", None), ("b", Some("b"))]);
+        check(
+            TextFunction::Extract(regex("id=([0-9]+)")),
+            &[("x id=7", Some("7")), ("id=x", None)],
+        );
+        check(
+            TextFunction::Extract(regex("[0-9]+")),
+            &[("x id=7", Some("7"))],
+        );
+        check(
+            TextFunction::Extract(regex("a|(b)")),
+            &[("a", None), ("b", Some("b"))],
+        );
         let numbers = TextFunction::Replace(regex("/([0-9])[0-9]*"), "/$1…".into());
-        check(numbers, &[("/a/77/8", Some("/a/7…/8…")), ("/a", Some("/a")), ("", Some(""))]);
-        check(TextFunction::Replace(regex("$"), "x".into()), &[("", Some("x")), ("a", Some("ax"))]);
-        check(TextFunction::Replace(regex(""), "x".repeat(40_000)), &[("aaaa", None)]);
+        check(
+            numbers,
+            &[
+                ("/a/77/8", Some("/a/7…/8…")),
+                ("/a", Some("/a")),
+                ("", Some("")),
+            ],
+        );
+        check(
+            TextFunction::Replace(regex("$"), "x".into()),
+            &[("", Some("x")), ("a", Some("ax"))],
+        );
+        check(
+            TextFunction::Replace(regex(""), "x".repeat(40_000)),
+            &[("aaaa", None)],
+        );
         check(TextFunction::Upper, &[("aß", Some("ASS"))]);
-        check(TextFunction::Lower, &[("ÄΣ", Some("äσ")), ("İ", Some("i\u{307}"))]);
+        check(
+            TextFunction::Lower,
+            &[("ÄΣ", Some("äσ")), ("İ", Some("i\u{307}"))],
+        );
     }
 }

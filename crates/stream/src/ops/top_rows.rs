@@ -61,22 +61,35 @@ impl TopRows {
 
     /// Processes the rows of a batch, storing the values of `columns` for the rows kept.
     pub fn push(&mut self, batch: &Batch, columns: &[FieldId]) {
-        let keys: Vec<ColumnView<'_>> = self.keys.iter().map(|id| ColumnView::of(batch, *id)).collect();
-        let values: Vec<ColumnView<'_>> = columns.iter().map(|id| ColumnView::of(batch, *id)).collect();
+        let keys: Vec<ColumnView<'_>> = self
+            .keys
+            .iter()
+            .map(|id| ColumnView::of(batch, *id))
+            .collect();
+        let values: Vec<ColumnView<'_>> = columns
+            .iter()
+            .map(|id| ColumnView::of(batch, *id))
+            .collect();
         for row in 0..batch.rows() {
             self.seen += 1;
             self.key.clear();
-            keys.iter().for_each(|column| column.scalar(row).encode(&mut self.key));
+            keys.iter()
+                .for_each(|column| column.scalar(row).encode(&mut self.key));
             if self.rows.len() >= self.max {
                 // Of equal rows, the earlier ones are kept.
-                let last = self.rows.peek().map(|last| order(&self.key, &last.key, &self.order));
+                let last = self
+                    .rows
+                    .peek()
+                    .map(|last| order(&self.key, &last.key, &self.order));
                 if last != Some(Ordering::Less) {
                     continue;
                 }
                 self.pop();
             }
             let mut bytes = Vec::new();
-            values.iter().for_each(|column| column.scalar(row).encode(&mut bytes));
+            values
+                .iter()
+                .for_each(|column| column.scalar(row).encode(&mut bytes));
             let row = RankedRow {
                 key: self.key.clone(),
                 seen: self.seen,
@@ -103,7 +116,9 @@ impl TopRows {
         for row in std::mem::take(&mut self.rows).into_sorted_vec() {
             let mut rest = &row.values[..];
             for id in &ids {
-                let Some((scalar, after)) = Scalar::decode(rest) else { break };
+                let Some((scalar, after)) = Scalar::decode(rest) else {
+                    break;
+                };
                 scalar.write(&mut writer, *id);
                 rest = after;
             }
@@ -121,8 +136,12 @@ impl TopRows {
 /// Compares two keys, column by column.
 fn order(mut a: &[u8], mut b: &[u8], directions: &[SortDirection]) -> Ordering {
     for direction in directions {
-        let Some((x, a_rest)) = Scalar::decode(a) else { break };
-        let Some((y, b_rest)) = Scalar::decode(b) else { break };
+        let Some((x, a_rest)) = Scalar::decode(a) else {
+            break;
+        };
+        let Some((y, b_rest)) = Scalar::decode(b) else {
+            break;
+        };
         let order = match direction {
             SortDirection::Ascending => x.order(&y),
             SortDirection::Descending => y.order(&x),

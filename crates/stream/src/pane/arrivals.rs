@@ -81,7 +81,12 @@ impl Pane {
     ) {
         let stratum = self.stratum(rate, layout);
         for rows in rows.chunks(CHUNK_ROWS) {
-            let arrivals = PaneArrivals { rows, frame, layout, stratum };
+            let arrivals = PaneArrivals {
+                rows,
+                frame,
+                layout,
+                stratum,
+            };
             match &frame.keys {
                 KeyColumns::None => {
                     room.groups += self.ensure_single_group(layout);
@@ -106,7 +111,11 @@ impl Pane {
         let rows = arrivals.rows;
         scratch.hashes.clear();
         scratch.hashes.resize(rows.len(), arrivals.frame.seed);
-        arrivals.frame.columns.iter().for_each(|column| column.hash_into(rows, &mut scratch.hashes));
+        arrivals
+            .frame
+            .columns
+            .iter()
+            .for_each(|column| column.hash_into(rows, &mut scratch.hashes));
         let all_short = keys.finish_hashes(rows, &mut scratch.hashes);
         let done = if self.saving.is_some() {
             self.assign_one_by_one(keys, arrivals, &mut scratch, room)
@@ -119,7 +128,11 @@ impl Pane {
                 0
             }
         };
-        self.apply(CellSelection::Each(&scratch.groups[done..]), rows.part(done..rows.len()), arrivals);
+        self.apply(
+            CellSelection::Each(&scratch.groups[done..]),
+            rows.part(done..rows.len()),
+            arrivals,
+        );
         room.scratch = scratch;
     }
 
@@ -158,7 +171,10 @@ impl Pane {
                 });
             }
             if let Some(saving) = &mut self.saving {
-                saving.add(groups[place], unit.saturating_mul(weight(row, arrivals.frame, arrivals.layout)));
+                saving.add(
+                    groups[place],
+                    unit.saturating_mul(weight(row, arrivals.frame, arrivals.layout)),
+                );
             }
         }
         done
@@ -187,8 +203,8 @@ impl Pane {
     fn has_room(&self, room: &GroupBudget, key_len: usize) -> bool {
         let listed = self.keys.len() - usize::from(self.pool.is_some());
         let has_groups = room.groups < room.groups_max || listed < room.groups_min;
-        let has_place =
-            listed < GROUPS_SURE.min(room.groups_min) || (has_groups && room.bytes < room.bytes_max);
+        let has_place = listed < GROUPS_SURE.min(room.groups_min)
+            || (has_groups && room.bytes < room.bytes_max);
         let sketches = room.level < LEVEL_MAX || room.sketch_bytes <= room.sketch_bytes_max;
         let key_room = room.key_bytes_max.saturating_sub(room.key_bytes);
         listed == 0 || (has_place && key_len <= key_room && sketches)
@@ -202,7 +218,13 @@ impl Pane {
     }
 
     /// Replaces the group with the smallest weight; a key too long for the remaining memory is pooled.
-    fn take_over(&mut self, hash: u64, key: &[u8], layout: &PaneLayout, room: &mut GroupBudget) -> u32 {
+    fn take_over(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        layout: &PaneLayout,
+        room: &mut GroupBudget,
+    ) -> u32 {
         room.overflowed += 1;
         if self.saving.is_none() {
             let weights = (0..self.keys.len() as u32).map(|g| self.exact_weight(g, layout));
@@ -218,7 +240,9 @@ impl Pane {
         } else {
             let group = saving.evict();
             self.keys.replace(group, hash, key);
-            self.strata.iter_mut().for_each(|s| s.cells.reset(Pane::cells(group, layout)));
+            self.strata
+                .iter_mut()
+                .for_each(|s| s.cells.reset(Pane::cells(group, layout)));
             group
         };
         room.groups += self.keys.len() - groups;
@@ -226,7 +250,12 @@ impl Pane {
         group
     }
 
-    fn apply(&mut self, groups: CellSelection<'_>, rows: RowSet<'_>, arrivals: &PaneArrivals<'_, '_>) {
+    fn apply(
+        &mut self,
+        groups: CellSelection<'_>,
+        rows: RowSet<'_>,
+        arrivals: &PaneArrivals<'_, '_>,
+    ) {
         let frame = arrivals.frame;
         let replicates = arrivals.layout.replicates;
         self.resize(arrivals.layout);
@@ -253,7 +282,10 @@ fn weight(row: usize, frame: &PaneBatch<'_>, layout: &PaneLayout) -> i128 {
     };
     match layout.overflow {
         GroupOverflow::SaveBySum(place) => frame.measures.values[place].map_or(0, |column| {
-            debug_assert!(matches!(column.values, ColumnValues::U64(_) | ColumnValues::I64(_)));
+            debug_assert!(matches!(
+                column.values,
+                ColumnValues::U64(_) | ColumnValues::I64(_)
+            ));
             value(column)
         }),
         _ => 1,

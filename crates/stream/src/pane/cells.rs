@@ -44,15 +44,23 @@ impl Pane {
     /// Whether the pane can be converted to rows.
     #[must_use]
     pub fn is_rows(&self) -> bool {
-        !self.is_overflowed() && self.level == 0 && self.strata.iter().all(|stratum| stratum.cells.are_rows())
+        !self.is_overflowed()
+            && self.level == 0
+            && self.strata.iter().all(|stratum| stratum.cells.are_rows())
     }
 
     /// Writes rows for all non-empty cells, with at least one row per group and per rate.
     pub fn put_cells(&self, at: i64, layout: &PaneLayout, out: &mut CellWriter<'_>) {
         let n = layout.replicates;
-        let mut used: Vec<Vec<usize>> = self.strata.iter().map(|stratum| stratum.cells.used()).collect();
+        let mut used: Vec<Vec<usize>> = self
+            .strata
+            .iter()
+            .map(|stratum| stratum.cells.used())
+            .collect();
         let mut has_row = vec![false; self.keys.len()];
-        used.iter().flatten().for_each(|cell| has_row[cell / n] = true);
+        used.iter()
+            .flatten()
+            .for_each(|cell| has_row[cell / n] = true);
         if let Some(first) = used.first_mut()
             && has_row.contains(&false)
         {
@@ -62,12 +70,20 @@ impl Pane {
         if self.keys.is_empty() {
             return;
         }
-        used.iter_mut().filter(|cells| cells.is_empty()).for_each(|cells| cells.push(0));
+        used.iter_mut()
+            .filter(|cells| cells.is_empty())
+            .for_each(|cells| cells.push(0));
         out.head(self.tuples, self.span_ns);
         for (stratum, cells) in self.strata.iter().zip(&used) {
-            let whose = CellRowOwner { pane: at, rate: stratum.rate, replicates: n };
+            let whose = CellRowOwner {
+                pane: at,
+                rate: stratum.rate,
+                replicates: n,
+            };
             for chunk in cells.chunks(CHUNK) {
-                out.cells(whose, chunk, &stratum.cells, |group| self.keys.key(group as u32));
+                out.cells(whose, chunk, &stratum.cells, |group| {
+                    self.keys.key(group as u32)
+                });
             }
         }
     }
@@ -75,7 +91,11 @@ impl Pane {
     /// Completes the pane after its last row.
     #[must_use]
     pub fn taken(mut self) -> Pane {
-        self.sketch_bytes = self.strata.iter().map(|stratum| stratum.cells.sketch_bytes()).sum();
+        self.sketch_bytes = self
+            .strata
+            .iter()
+            .map(|stratum| stratum.cells.sketch_bytes())
+            .sum();
         self
     }
 
@@ -94,7 +114,11 @@ impl PaneReader {
     /// `read` bytes can produce.
     #[must_use]
     pub fn new(bytes_max: usize, read: usize) -> PaneReader {
-        PaneReader { panes: BTreeMap::new(), budget: ReadBudget::new(bytes_max, read), key: Vec::new() }
+        PaneReader {
+            panes: BTreeMap::new(),
+            budget: ReadBudget::new(bytes_max, read),
+            key: Vec::new(),
+        }
     }
 
     /// Adds a row: a base row, or an entry row of an accumulator.
@@ -144,19 +168,29 @@ fn cell(
     }
     let stratum = pane.stratum(place.rate, layout);
     // Tuples without key columns form a single group.
-    let hash = if key.is_empty() { 0 } else { finish_hash(key, hash) };
+    let hash = if key.is_empty() {
+        0
+    } else {
+        finish_hash(key, hash)
+    };
     let group = match pane.keys.find(hash, |held| held == key) {
         Some(group) => group,
         None => {
             if pane.keys.bytes() + key.len() > KEYS_MAX {
                 return Err(MalformedPartial::TooLarge);
             }
-            let cells = layout.shape.cell_bytes().saturating_mul(layout.replicates * pane.strata.len());
+            let cells = layout
+                .shape
+                .cell_bytes()
+                .saturating_mul(layout.replicates * pane.strata.len());
             budget.spend(GROUP_BYTES + 2 * (key.len() + cells))?;
             let group = pane.keys.insert(hash, key);
             pane.resize(layout);
             group
         }
     };
-    Ok((stratum, group as usize * layout.replicates + place.replicate))
+    Ok((
+        stratum,
+        group as usize * layout.replicates + place.replicate,
+    ))
 }

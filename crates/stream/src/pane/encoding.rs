@@ -6,8 +6,8 @@ use super::{GroupOverflow, LEVEL_MAX, PIECES_BYTES, Pane, PaneLayout, STRATA_MAX
 use crate::column::hash_scalar;
 use crate::ops::group_by::finish_hash;
 use crate::partial::bytes::{
-    MalformedPartial, PackedBits, PartialReader, TUPLES_MAX, put, put_bits, put_bytes, put_len, put_real,
-    put_signed,
+    MalformedPartial, PackedBits, PartialReader, TUPLES_MAX, put, put_bits, put_bytes, put_len,
+    put_real, put_signed,
 };
 use crate::scalar::Scalar;
 use crate::sketch::SpaceSaving;
@@ -75,7 +75,10 @@ impl Pane {
         }
         out.push(u8::from(!self.partial.is_empty()));
         if !self.partial.is_empty() {
-            put_bits(out, (0..self.keys.len() as u32).map(|group| self.is_partial(group)));
+            put_bits(
+                out,
+                (0..self.keys.len() as u32).map(|group| self.is_partial(group)),
+            );
         }
     }
 
@@ -86,7 +89,9 @@ impl Pane {
         loop {
             column.clear();
             for key in &mut rest {
-                let Some((scalar, after)) = Scalar::decode(key) else { return };
+                let Some((scalar, after)) = Scalar::decode(key) else {
+                    return;
+                };
                 column.push(scalar);
                 *key = after;
             }
@@ -107,8 +112,9 @@ impl Pane {
         pane.tuples = from.up_to(TUPLES_MAX, "a count")?;
         if from.flag()? {
             let first = from.signed()?;
-            let last =
-                first.checked_add_unsigned(from.number()?).ok_or(MalformedPartial::Invalid("a time"))?;
+            let last = first
+                .checked_add_unsigned(from.number()?)
+                .ok_or(MalformedPartial::Invalid("a time"))?;
             pane.span_ns = Some((first, last));
         }
         let groups = from.number()?;
@@ -117,7 +123,10 @@ impl Pane {
             return Err(MalformedPartial::Invalid("the number of groups"));
         }
         let groups = groups as usize;
-        let pool = from.len_up_to(groups)?.checked_sub(1).map(|pool| pool as u32);
+        let pool = from
+            .len_up_to(groups)?
+            .checked_sub(1)
+            .map(|pool| pool as u32);
         pane.decode_keys(groups, pool, from, expected)?;
         pane.decode_strata(from, expected)?;
         if from.flag()? {
@@ -145,7 +154,10 @@ impl Pane {
         let mut columns = types
             .map(|data_type| PaneKeyColumn::decode(*data_type, listed, from))
             .collect::<Result<Vec<PaneKeyColumn<'_>>, _>>()?;
-        let key_bytes = columns.iter().map(|column| column.key_bytes(listed)).sum::<usize>();
+        let key_bytes = columns
+            .iter()
+            .map(|column| column.key_bytes(listed))
+            .sum::<usize>();
         from.spend(listed * GROUP_BYTES + key_bytes)?;
         if key_bytes > KEYS_MAX {
             return Err(MalformedPartial::TooLarge);
@@ -173,7 +185,11 @@ impl Pane {
     /// Adds a group; a duplicate key is rejected.
     fn enlist(&mut self, hash: u64, key: &[u8]) -> Result<(), MalformedPartial> {
         // Tuples without key columns form a single group.
-        let hash = if key.is_empty() { 0 } else { finish_hash(key, hash) };
+        let hash = if key.is_empty() {
+            0
+        } else {
+            finish_hash(key, hash)
+        };
         if self.keys.find(hash, |held| held == key).is_some() {
             return Err(MalformedPartial::Invalid("a key twice"));
         }
@@ -190,7 +206,9 @@ impl Pane {
         for _ in 0..from.up_to(STRATA_MAX as u64, "the number of rates")? {
             let rate = from.real()?;
             // This also rejects NaN.
-            if !(rate > 0.0 && rate <= 1.0) || self.strata.iter().any(|stratum| stratum.rate == rate) {
+            if !(rate > 0.0 && rate <= 1.0)
+                || self.strata.iter().any(|stratum| stratum.rate == rate)
+            {
                 return Err(MalformedPartial::Invalid("a rate"));
             }
             if !layout.is_weighted && rate != layout.sample {
@@ -220,8 +238,11 @@ impl Pane {
         let mut weights = Vec::new();
         let mut errors = Vec::new();
         for group in 0..self.keys.len() as u32 {
-            let (weight, error) =
-                if self.pool == Some(group) { (u128::MAX, 0) } else { (from.wide()?, from.wide()?) };
+            let (weight, error) = if self.pool == Some(group) {
+                (u128::MAX, 0)
+            } else {
+                (from.wide()?, from.wide()?)
+            };
             weights.push(weight);
             errors.push(error);
         }
@@ -250,7 +271,9 @@ fn encode_column(column: &[Scalar<'_>], out: &mut Vec<u8>) {
         put_bits(out, column.iter().map(is_null));
     }
     if let Some(Scalar::Bool(_)) = values().next() {
-        let bits: Vec<bool> = values().map(|scalar| *scalar == Scalar::Bool(true)).collect();
+        let bits: Vec<bool> = values()
+            .map(|scalar| *scalar == Scalar::Bool(true))
+            .collect();
         return put_bits(out, bits.into_iter());
     }
     let is_short = all_v4();
@@ -289,14 +312,22 @@ impl<'a> PaneKeyColumn<'a> {
         from: &mut PartialReader<'a>,
     ) -> Result<PaneKeyColumn<'a>, MalformedPartial> {
         let kind = from.byte()?;
-        let nulls = if from.flag()? { Some(from.bits(rows)?) } else { None };
-        let n = nulls.map_or(rows, |nulls| (0..rows).filter(|row| !nulls.get(*row)).count());
+        let nulls = if from.flag()? {
+            Some(from.bits(rows)?)
+        } else {
+            None
+        };
+        let n = nulls.map_or(rows, |nulls| {
+            (0..rows).filter(|row| !nulls.get(*row)).count()
+        });
         let values = match (kind, data_type) {
             (NULL, _) if n == 0 => PaneKeyValues::U64(Vec::new()),
             (BOOL, DataType::Bool) => PaneKeyValues::Bool(from.bits(n)?),
             (U64, DataType::U64) => PaneKeyValues::U64(from.list(n, PartialReader::number)?),
             (I64, DataType::I64) => PaneKeyValues::I64(from.list(n, PartialReader::signed)?),
-            (F64, DataType::F64) => PaneKeyValues::F64(from.take(n.saturating_mul(8))?.as_chunks().0),
+            (F64, DataType::F64) => {
+                PaneKeyValues::F64(from.take(n.saturating_mul(8))?.as_chunks().0)
+            }
             (TEXT, DataType::Text | DataType::Json) => {
                 PaneKeyValues::Text(from.list(n, |from| from.text().map(str::as_bytes))?)
             }
@@ -308,7 +339,10 @@ impl<'a> PaneKeyColumn<'a> {
             })?),
             (IP, DataType::Ip) => {
                 let ip = |from: &mut PartialReader<'a>| {
-                    from.take(16)?.first_chunk().copied().ok_or(MalformedPartial::Short)
+                    from.take(16)?
+                        .first_chunk()
+                        .copied()
+                        .ok_or(MalformedPartial::Short)
                 };
                 PaneKeyValues::Ip(from.list(n, ip)?)
             }
@@ -321,7 +355,11 @@ impl<'a> PaneKeyColumn<'a> {
             }
             _ => return Err(MalformedPartial::OtherDataflow("the type of a key")),
         };
-        Ok(PaneKeyColumn { nulls, values, next: 0 })
+        Ok(PaneKeyColumn {
+            nulls,
+            values,
+            next: 0,
+        })
     }
 
     /// Maximum size of the column's values in the keys of `rows` rows.

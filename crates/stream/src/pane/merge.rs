@@ -8,7 +8,11 @@ use crate::sketch::SpaceSaving;
 impl Pane {
     /// Merges panes as if one pane had received all tuples.
     #[must_use]
-    pub fn merged<'a>(panes: impl Iterator<Item = &'a Pane> + Clone, layout: &PaneLayout, level: u8) -> Pane {
+    pub fn merged<'a>(
+        panes: impl Iterator<Item = &'a Pane> + Clone,
+        layout: &PaneLayout,
+        level: u8,
+    ) -> Pane {
         let mut all = Pane::new(level);
         let maps: Vec<Vec<u32>> = panes.clone().map(|pane| all.adopt(pane, layout)).collect();
         all.merge_overflow(panes.zip(&maps), layout);
@@ -21,7 +25,9 @@ impl Pane {
         match mine {
             None if level == 0 => theirs,
             None => Pane::merged([&theirs].into_iter(), layout, level),
-            Some(mine) if theirs.is_overflowed() => Pane::merged([&mine, &theirs].into_iter(), layout, level),
+            Some(mine) if theirs.is_overflowed() => {
+                Pane::merged([&mine, &theirs].into_iter(), layout, level)
+            }
             Some(mut mine) => {
                 mine.take_in(&theirs, layout);
                 mine
@@ -34,12 +40,19 @@ impl Pane {
     #[must_use]
     pub fn cut(self, layout: &PaneLayout, room: &mut GroupBudget) -> Pane {
         let is_within = |held: usize, max: usize| held <= max.saturating_add(max / 2);
-        if is_within(room.groups, room.groups_max) && is_within(room.key_bytes, room.key_bytes_max) {
+        if is_within(room.groups, room.groups_max) && is_within(room.key_bytes, room.key_bytes_max)
+        {
             return self;
         }
         let listed: Vec<u32> = self.by_weight(layout);
-        let others = (room.groups - listed.len(), room.key_bytes - self.keys.bytes());
-        let groups_max = room.groups_max.saturating_sub(others.0).max(room.groups_min);
+        let others = (
+            room.groups - listed.len(),
+            room.key_bytes - self.keys.bytes(),
+        );
+        let groups_max = room
+            .groups_max
+            .saturating_sub(others.0)
+            .max(room.groups_min);
         let mut key_room = room.key_bytes_max.saturating_sub(others.1);
         let fits = |group: &&u32| match key_room.checked_sub(self.keys.key(**group).len()) {
             Some(left) => {
@@ -48,7 +61,12 @@ impl Pane {
             }
             None => false,
         };
-        let kept = listed.iter().take(groups_max).take_while(fits).count().max(1);
+        let kept = listed
+            .iter()
+            .take(groups_max)
+            .take_while(fits)
+            .count()
+            .max(1);
         if kept >= listed.len() {
             return self;
         }
@@ -91,8 +109,9 @@ impl Pane {
             })
             .collect();
         let n = layout.replicates;
-        self.sketch_bytes +=
-            self.merge_cells(other, layout, |cell| Some(map[cell / n] as usize * n + cell % n));
+        self.sketch_bytes += self.merge_cells(other, layout, |cell| {
+            Some(map[cell / n] as usize * n + cell % n)
+        });
         self.tuples += other.tuples;
         self.span_ns = match (self.span_ns, other.span_ns) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
@@ -130,15 +149,25 @@ impl Pane {
 
     /// Copies the pane with only the listed groups in `kept`.
     fn keep(&self, kept: &[u32], layout: &PaneLayout, level: u8) -> Pane {
-        let mut pane = Pane { span_ns: self.span_ns, tuples: self.tuples, ..Pane::new(level) };
+        let mut pane = Pane {
+            span_ns: self.span_ns,
+            tuples: self.tuples,
+            ..Pane::new(level)
+        };
         let mut map: Vec<Option<u32>> = vec![None; self.keys.len()];
         for &group in kept {
-            map[group as usize] = Some(pane.keys.insert(self.keys.hash(group), self.keys.key(group)));
+            map[group as usize] = Some(
+                pane.keys
+                    .insert(self.keys.hash(group), self.keys.key(group)),
+            );
         }
         let is_saved = layout.overflow != GroupOverflow::Pool;
         let pool = (self.pool.is_some() || !is_saved).then(|| pane.pooled());
         let is_dropped = |group| is_saved && Some(group) != self.pool;
-        for (group, to) in (0..).zip(&mut map).filter(|(group, to)| to.is_none() && !is_dropped(*group)) {
+        for (group, to) in (0..)
+            .zip(&mut map)
+            .filter(|(group, to)| to.is_none() && !is_dropped(*group))
+        {
             debug_assert!(Some(group) == self.pool || !is_saved);
             *to = pool;
         }
@@ -150,7 +179,11 @@ impl Pane {
         }
         if is_saved {
             let parts = kept.iter().chain(&self.pool).map(|group| {
-                if Some(*group) == self.pool { (u128::MAX, 0) } else { self.weight_and_error(*group, layout) }
+                if Some(*group) == self.pool {
+                    (u128::MAX, 0)
+                } else {
+                    self.weight_and_error(*group, layout)
+                }
             });
             let (weights, errors) = parts.unzip();
             let negative = self.saving.as_ref().map_or(0, SpaceSaving::negative);
@@ -173,13 +206,21 @@ impl Pane {
             self.partial = vec![false; self.keys.len()];
             for (pane, map) in parts.clone().filter(|(pane, _)| pane.has_pooled()) {
                 let mut there = vec![false; self.keys.len()];
-                map.iter().zip(0..).for_each(|(to, g)| there[*to as usize] = !pane.is_partial(g));
-                self.partial.iter_mut().zip(there).for_each(|(partial, there)| *partial |= !there);
+                map.iter()
+                    .zip(0..)
+                    .for_each(|(to, g)| there[*to as usize] = !pane.is_partial(g));
+                self.partial
+                    .iter_mut()
+                    .zip(there)
+                    .for_each(|(partial, there)| *partial |= !there);
             }
         }
         if parts.clone().any(|(pane, _)| pane.saving.is_some()) {
             let least = |pane: &Pane| pane.saving.as_ref().map_or(0, SpaceSaving::least);
-            let floor = parts.clone().map(|(pane, _)| least(pane)).fold(0u128, u128::saturating_add);
+            let floor = parts
+                .clone()
+                .map(|(pane, _)| least(pane))
+                .fold(0u128, u128::saturating_add);
             let mut weights = vec![floor; self.keys.len()];
             let mut errors = weights.clone();
             let mut negative = 0u128;

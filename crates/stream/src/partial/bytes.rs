@@ -23,9 +23,13 @@ impl fmt::Display for MalformedPartial {
         match self {
             MalformedPartial::Version(version) => write!(f, "partial result of version {version}"),
             MalformedPartial::Short => f.write_str("truncated partial result"),
-            MalformedPartial::OtherDataflow(what) => write!(f, "partial result of another dataflow: {what}"),
+            MalformedPartial::OtherDataflow(what) => {
+                write!(f, "partial result of another dataflow: {what}")
+            }
             MalformedPartial::TooLarge => f.write_str("partial result that is too large"),
-            MalformedPartial::Invalid(what) => write!(f, "partial result with {what} that cannot be"),
+            MalformedPartial::Invalid(what) => {
+                write!(f, "partial result with {what} that cannot be")
+            }
         }
     }
 }
@@ -68,7 +72,9 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 pub fn put_bits(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
     let start = out.len();
     out.resize(start + bits.len().div_ceil(8), 0);
-    bits.enumerate().filter(|(_, bit)| *bit).for_each(|(i, _)| out[start + i / 8] |= 1 << (i % 8));
+    bits.enumerate()
+        .filter(|(_, bit)| *bit)
+        .for_each(|(i, _)| out[start + i / 8] |= 1 << (i % 8));
 }
 
 /// Maximum tuples of a pane; 2^16 such panes can be merged within 64 bits.
@@ -92,12 +98,19 @@ impl ReadBudget {
     /// A budget of about the memory of windows with `bytes_max`, or of what `read` bytes can produce.
     #[must_use]
     pub fn new(bytes_max: usize, read: usize) -> ReadBudget {
-        ReadBudget(bytes_max.saturating_add(BEYOND).max(read.saturating_mul(BYTES_OF_BYTE)))
+        ReadBudget(
+            bytes_max
+                .saturating_add(BEYOND)
+                .max(read.saturating_mul(BYTES_OF_BYTE)),
+        )
     }
 
     /// Subtracts `bytes` from the budget.
     pub fn spend(&mut self, bytes: usize) -> Result<(), MalformedPartial> {
-        self.0 = self.0.checked_sub(bytes).ok_or(MalformedPartial::TooLarge)?;
+        self.0 = self
+            .0
+            .checked_sub(bytes)
+            .ok_or(MalformedPartial::TooLarge)?;
         Ok(())
     }
 }
@@ -118,7 +131,10 @@ impl<'a> PartialReader<'a> {
     /// Creates a reader; no memory can be spent before [`PartialReader::allow`].
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> PartialReader<'a> {
-        PartialReader { rest: bytes, budget: ReadBudget(0) }
+        PartialReader {
+            rest: bytes,
+            budget: ReadBudget(0),
+        }
     }
 
     /// Sets the memory budget for the following values: about the memory of windows with `bytes_max`, or the amount
@@ -140,7 +156,10 @@ impl<'a> PartialReader<'a> {
 
     /// The next `n` bytes.
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], MalformedPartial> {
-        let (taken, rest) = self.rest.split_at_checked(n).ok_or(MalformedPartial::Short)?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(n)
+            .ok_or(MalformedPartial::Short)?;
         self.rest = rest;
         Ok(taken)
     }
@@ -222,7 +241,9 @@ impl<'a> PartialReader<'a> {
 
     /// A number of at most `max`.
     pub fn up_to(&mut self, max: u64, what: &'static str) -> Result<u64, MalformedPartial> {
-        Some(self.number()?).filter(|n| *n <= max).ok_or(MalformedPartial::Invalid(what))
+        Some(self.number()?)
+            .filter(|n| *n <= max)
+            .ok_or(MalformedPartial::Invalid(what))
     }
 
     /// An index or a distance of at most `max`.
@@ -233,12 +254,20 @@ impl<'a> PartialReader<'a> {
     /// A number of elements of at least one byte each.
     pub fn len(&mut self) -> Result<usize, MalformedPartial> {
         let len = usize::try_from(self.number()?).map_err(|_| MalformedPartial::Short)?;
-        if len > self.rest.len() { Err(MalformedPartial::Short) } else { Ok(len) }
+        if len > self.rest.len() {
+            Err(MalformedPartial::Short)
+        } else {
+            Ok(len)
+        }
     }
 
     /// A number written by [`put_real`].
     pub fn real(&mut self) -> Result<f64, MalformedPartial> {
-        let bytes = self.rest.first_chunk().copied().ok_or(MalformedPartial::Short)?;
+        let bytes = self
+            .rest
+            .first_chunk()
+            .copied()
+            .ok_or(MalformedPartial::Short)?;
         self.rest = &self.rest[8..];
         Ok(f64::from_le_bytes(bytes))
     }

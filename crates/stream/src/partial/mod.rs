@@ -46,7 +46,10 @@ impl PartialResult {
     /// Creates a partial result without counters.
     #[must_use]
     pub(crate) fn of(shares: Vec<WorkShare>) -> PartialResult {
-        PartialResult { shares, counters: EngineCounters::default() }
+        PartialResult {
+            shares,
+            counters: EngineCounters::default(),
+        }
     }
 
     /// Whether it contains no parts of windows.
@@ -66,7 +69,11 @@ impl PartialResult {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         let mut counters = self.counters;
-        let counted: Vec<_> = counters.named().into_iter().filter(|(_, n)| **n > 0).collect();
+        let counted: Vec<_> = counters
+            .named()
+            .into_iter()
+            .filter(|(_, n)| **n > 0)
+            .collect();
         put_len(&mut out, counted.len());
         for (name, n) in counted {
             put_bytes(&mut out, name.as_bytes());
@@ -91,14 +98,23 @@ impl PartialResult {
             let name = from.text()?;
             let n = from.number()?;
             let mut named = counters.named().into_iter();
-            named.find(|(known, _)| *known == name).into_iter().for_each(|(_, mine)| *mine = n);
+            named
+                .find(|(known, _)| *known == name)
+                .into_iter()
+                .for_each(|(_, mine)| *mine = n);
         }
         if from.len()? != pipelines.len() {
             return Err(MalformedPartial::OtherDataflow("the number of pipelines"));
         }
-        let shares: Result<_, _> = pipelines.iter().map(|pipeline| pipeline.decode(&mut from)).collect();
+        let shares: Result<_, _> = pipelines
+            .iter()
+            .map(|pipeline| pipeline.decode(&mut from))
+            .collect();
         match from.left() {
-            0 => Ok(PartialResult { shares: shares?, counters }),
+            0 => Ok(PartialResult {
+                shares: shares?,
+                counters,
+            }),
             _ => shares.and(Err(MalformedPartial::Invalid("more bytes"))),
         }
     }

@@ -59,6 +59,17 @@ impl PipelineState {
         if replicate >= layout.replicates {
             return Err(MalformedPartial::OtherDataflow("the number of replicates"));
         }
-        taking.take(rows, row, CellRowContext { layout, seed: self.seed, pane, rate, replicate }, slot)
+        taking.take(
+            rows,
+            row,
+            CellRowContext {
+                layout,
+                seed: self.seed,
+                pane,
+                rate,
+                replicate,
+            },
+            slot,
+        )
     }
 }

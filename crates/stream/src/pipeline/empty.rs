@@ -13,8 +13,12 @@ impl PipelineState {
     /// tuples get rows. To be called after [`PipelineState::advance`].
     pub fn pass(&mut self, from_ns: Option<i64>, now_ns: i64, out: &mut dyn FnMut(Batch)) {
         let Some(windows) = self.windows else { return };
-        let Some(open) = self.first_open(now_ns) else { return };
-        self.latest = self.latest.or(from_ns.map(|from_ns| windows.first_of(windows.pane(from_ns)) - 1));
+        let Some(open) = self.first_open(now_ns) else {
+            return;
+        };
+        self.latest = self
+            .latest
+            .or(from_ns.map(|from_ns| windows.first_of(windows.pane(from_ns)) - 1));
         self.passed = Some(now_ns);
         self.emit_empty(&windows, open, out);
         self.results.finish().into_iter().for_each(out);
@@ -31,12 +35,20 @@ impl PipelineState {
 
     /// Emits the empty windows between the last emitted window and `end`. In a long sequence only the first ones have
     /// rows, regardless of the steps in which time advances.
-    pub(super) fn emit_empty(&mut self, windows: &WindowLayout, end: i128, out: &mut dyn FnMut(Batch)) {
-        let Some(latest) = self.latest.filter(|latest| end - 1 > *latest) else { return };
+    pub(super) fn emit_empty(
+        &mut self,
+        windows: &WindowLayout,
+        end: i128,
+        out: &mut dyn FnMut(Batch),
+    ) {
+        let Some(latest) = self.latest.filter(|latest| end - 1 > *latest) else {
+            return;
+        };
         self.latest = Some(end - 1);
         let n = u64::try_from(end - latest - 1).unwrap_or(u64::MAX);
         if !self.group.is_empty() {
-            self.silence.add(n, (windows.bounds(latest + 1).0, windows.bounds(end - 1).1));
+            self.silence
+                .add(n, (windows.bounds(latest + 1).0, windows.bounds(end - 1).1));
             return;
         }
         let shown = n.min(self.empty_max.saturating_sub(self.empty_run));
@@ -46,8 +58,12 @@ impl PipelineState {
         pane.ensure_single_group(&self.layout);
         for empty in (latest + 1..).take(shown as usize) {
             let bounds = Some(windows.bounds(empty));
-            let emitted =
-                EmittedWindow { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
+            let emitted = EmittedWindow {
+                pane: &pane,
+                layout: &self.layout,
+                bounds,
+                seconds: windows.seconds(),
+            };
             self.results.write(&emitted, out);
         }
     }

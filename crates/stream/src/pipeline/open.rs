@@ -16,7 +16,10 @@ impl PipelineState {
     /// Copies the open panes.
     #[must_use]
     pub fn peek(&self) -> PipelineShare {
-        self.panes.iter().map(|(at, pane)| (*at, pane.clone())).collect()
+        self.panes
+            .iter()
+            .map(|(at, pane)| (*at, pane.clone()))
+            .collect()
     }
 
     /// Approximate memory of the open panes.
@@ -33,7 +36,12 @@ impl PipelineState {
     ) {
         let mut panes: BTreeMap<i64, Vec<&Pane>> = BTreeMap::new();
         let of_workers = peeks.flatten().map(|(at, pane)| (*at, pane));
-        for (at, pane) in self.panes.iter().map(|(at, pane)| (*at, pane)).chain(of_workers) {
+        for (at, pane) in self
+            .panes
+            .iter()
+            .map(|(at, pane)| (*at, pane))
+            .chain(of_workers)
+        {
             if !self.is_late(at) {
                 panes.entry(at).or_default().push(pane);
             }
@@ -74,7 +82,15 @@ impl PipelineState {
         let results = &mut self.results;
         results.uncounted(|results| {
             merged.iter().for_each(|(pane, bounds, seconds)| {
-                results.write(&EmittedWindow { pane, layout, bounds: *bounds, seconds: *seconds }, out);
+                results.write(
+                    &EmittedWindow {
+                        pane,
+                        layout,
+                        bounds: *bounds,
+                        seconds: *seconds,
+                    },
+                    out,
+                );
             });
             results.finish().into_iter().for_each(out);
         });

@@ -32,7 +32,12 @@ impl WorkShare {
 impl ProcessorWork {
     /// The rows of a worker's share detached at a watermark; see `cells`.
     #[must_use]
-    pub fn cells(&self, share: &WorkShare, table: &CellTable, watermark_ns: i64) -> Vec<RecordBatch> {
+    pub fn cells(
+        &self,
+        share: &WorkShare,
+        table: &CellTable,
+        watermark_ns: i64,
+    ) -> Vec<RecordBatch> {
         let mut out = CellWriter::new(table, self.times(watermark_ns));
         match (self, share) {
             (ProcessorWork::Groups(running), WorkShare::Groups(panes)) => {
@@ -40,7 +45,10 @@ impl ProcessorWork {
                 panes.sort_by_key(|(at, _)| *at);
                 for one in panes {
                     if !running.put_cells(one, &mut out) {
-                        out.whole(one.0, &whole(GROUPS, |out| pipeline::encode(slice::from_ref(one), out)));
+                        out.whole(
+                            one.0,
+                            &whole(GROUPS, |out| pipeline::encode(slice::from_ref(one), out)),
+                        );
                     }
                 }
             }
@@ -48,7 +56,10 @@ impl ProcessorWork {
                 let mut parts: Vec<_> = parts.iter().collect();
                 parts.sort_by_key(|(at, _)| *at);
                 for one in parts {
-                    out.whole(one.0, &whole(PROFILE, |out| profile::encode(slice::from_ref(one), out)));
+                    out.whole(
+                        one.0,
+                        &whole(PROFILE, |out| profile::encode(slice::from_ref(one), out)),
+                    );
                 }
             }
             _ => unreachable!("workers run the same dataflow"),
@@ -75,7 +86,9 @@ impl ProcessorWork {
                 (Some(CellRowKind::Whole(bytes, n)), _) => {
                     let first = self.read_whole(bytes)?;
                     // Copies are made only within the memory budget.
-                    taking.budget.spend(first.bytes().saturating_mul(n as usize))?;
+                    taking
+                        .budget
+                        .spend(first.bytes().saturating_mul(n as usize))?;
                     share.append(first);
                     for _ in 1..n {
                         share.append(self.read_whole(bytes)?);
@@ -90,7 +103,12 @@ impl ProcessorWork {
             }
         }
         if let WorkShare::Groups(panes) = &mut share {
-            panes.extend(taking.panes.into_iter().map(|(at, pane)| (at, pane.taken())));
+            panes.extend(
+                taking
+                    .panes
+                    .into_iter()
+                    .map(|(at, pane)| (at, pane.taken())),
+            );
         }
         Ok(share)
     }

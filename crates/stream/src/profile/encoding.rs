@@ -4,11 +4,15 @@
 use tuple::DataType;
 
 use super::heavy_hitters::HeavyHitters;
-use super::part::{FailedOperation, HottestKeys, OperationStats, OperationTotal, PRECISION, ProfilePart};
+use super::part::{
+    FailedOperation, HottestKeys, OperationStats, OperationTotal, PRECISION, ProfilePart,
+};
 use super::{ProfileShare, ProfileState, UNKNOWN, name_hash};
 use crate::column::hash_scalar;
 use crate::ops::distinct::DistinctSet;
-use crate::partial::bytes::{MalformedPartial, PartialReader, TUPLES_MAX, put, put_len, put_signed};
+use crate::partial::bytes::{
+    MalformedPartial, PartialReader, TUPLES_MAX, put, put_len, put_signed,
+};
 use crate::scalar::Scalar;
 use crate::sketch::LogHistogram;
 
@@ -50,7 +54,10 @@ impl ProfileState {
             return Err(MalformedPartial::Invalid("a time"));
         }
         for total in part.totals_mut() {
-            *total = OperationTotal { count: from.wide()?, bytes: from.wide()? };
+            *total = OperationTotal {
+                count: from.wide()?,
+                bytes: from.wide()?,
+            };
         }
         for kind in 0..2 {
             part.is_doubtful[kind] = from.flag()?;
@@ -63,18 +70,30 @@ impl ProfileState {
             *set = DistinctSet::read(self.config.distinct_exact_max, PRECISION, from)?;
         }
         let tuples = part.tuples;
-        part.operations.read(from, &|name| self.hash(DataType::Text, name), |from| {
-            let bytes = from.wide()?;
-            let failed = from.wide()?;
-            Ok(OperationStats { bytes, failed, times: LogHistogram::of_integers().read(tuples, from)? })
-        })?;
+        part.operations
+            .read(from, &|name| self.hash(DataType::Text, name), |from| {
+                let bytes = from.wide()?;
+                let failed = from.wide()?;
+                Ok(OperationStats {
+                    bytes,
+                    failed,
+                    times: LogHistogram::of_integers().read(tuples, from)?,
+                })
+            })?;
         let operations = &part.operations;
-        part.errors.read(from, &|name| self.hash(DataType::Text, name), |from| {
-            let place = from.number()?.checked_sub(1);
-            Ok(FailedOperation(place.and_then(|place| operations.hash_at(place)).unwrap_or_default()))
-        })?;
-        part.objects.read(from, &|name| self.hash(self.object_type, name))?;
-        part.clients.read(from, &|name| self.hash(self.client_type, name))?;
+        part.errors
+            .read(from, &|name| self.hash(DataType::Text, name), |from| {
+                let place = from.number()?.checked_sub(1);
+                Ok(FailedOperation(
+                    place
+                        .and_then(|place| operations.hash_at(place))
+                        .unwrap_or_default(),
+                ))
+            })?;
+        part.objects
+            .read(from, &|name| self.hash(self.object_type, name))?;
+        part.clients
+            .read(from, &|name| self.hash(self.client_type, name))?;
         Ok(part)
     }
 
@@ -97,7 +116,9 @@ impl ProfileState {
                 };
                 Scalar::Ip(&ip)
             }
-            DataType::Text | DataType::Json | DataType::Hashes => return Some(name_hash(name, seed)),
+            DataType::Text | DataType::Json | DataType::Hashes => {
+                return Some(name_hash(name, seed));
+            }
         };
         Some(hash_scalar(&scalar, seed))
     }
@@ -125,23 +146,35 @@ impl ProfilePart {
             put(out, operation.failed);
             operation.times.write(out);
         });
-        let place =
-            |failed: &FailedOperation| self.operations.place_of(failed.0).map_or(0, |place| place + 1);
-        self.errors.write(out, |failed, out| put(out, place(failed)));
+        let place = |failed: &FailedOperation| {
+            self.operations
+                .place_of(failed.0)
+                .map_or(0, |place| place + 1)
+        };
+        self.errors
+            .write(out, |failed, out| put(out, place(failed)));
         self.objects.write(out);
         self.clients.write(out);
     }
 
     fn totals(&self) -> impl Iterator<Item = &OperationTotal> {
-        self.mix.iter().chain(self.patterns.iter().flatten()).chain(self.sizes.iter().flatten())
+        self.mix
+            .iter()
+            .chain(self.patterns.iter().flatten())
+            .chain(self.sizes.iter().flatten())
     }
 
     fn totals_mut(&mut self) -> impl Iterator<Item = &mut OperationTotal> {
-        self.mix.iter_mut().chain(self.patterns.iter_mut().flatten()).chain(self.sizes.iter_mut().flatten())
+        self.mix
+            .iter_mut()
+            .chain(self.patterns.iter_mut().flatten())
+            .chain(self.sizes.iter_mut().flatten())
     }
 
     fn sets_mut(&mut self) -> impl Iterator<Item = &mut DistinctSet> {
-        [&mut self.working_set].into_iter().chain(&mut self.contents)
+        [&mut self.working_set]
+            .into_iter()
+            .chain(&mut self.contents)
     }
 }
 

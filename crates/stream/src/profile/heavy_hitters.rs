@@ -77,15 +77,32 @@ impl<T: KeyCounts> HeavyHitters<T> {
 
     /// Adds weight to a key; `name` is called only for a new key. Returns the key's counts, and whether it evicted
     /// another key.
-    pub fn add(&mut self, hash: u64, name: impl FnOnce() -> Box<str>, weight: u128) -> (&mut T, bool) {
+    pub fn add(
+        &mut self,
+        hash: u64,
+        name: impl FnOnce() -> Box<str>,
+        weight: u128,
+    ) -> (&mut T, bool) {
         let entries = &self.entries;
-        let found = self.places.find(hash, |place| entries[*place as usize].hash == hash).copied();
+        let found = self
+            .places
+            .find(hash, |place| entries[*place as usize].hash == hash)
+            .copied();
         let evicts = found.is_none() && self.entries.len() >= self.max;
         let place = found.unwrap_or_else(|| {
-            let entry = HeavyHitter { hash, name: name(), counted: T::default() };
-            if evicts { self.take_over(entry) } else { self.list(entry) }
+            let entry = HeavyHitter {
+                hash,
+                name: name(),
+                counted: T::default(),
+            };
+            if evicts {
+                self.take_over(entry)
+            } else {
+                self.list(entry)
+            }
         });
-        self.weights.add(place, i128::try_from(weight).unwrap_or(i128::MAX));
+        self.weights
+            .add(place, i128::try_from(weight).unwrap_or(i128::MAX));
         (&mut self.entries[place as usize].counted, evicts)
     }
 
@@ -95,14 +112,21 @@ impl<T: KeyCounts> HeavyHitters<T> {
         let their_floor = other.floor();
         let mut weights: Vec<(u128, u128)> = (0..self.entries.len() as u32)
             .map(|place| (self.weights.weight(place), self.weights.error(place)))
-            .map(|(weight, error)| (weight.saturating_add(their_floor), error.saturating_add(their_floor)))
+            .map(|(weight, error)| {
+                (
+                    weight.saturating_add(their_floor),
+                    error.saturating_add(their_floor),
+                )
+            })
             .collect();
         self.overflowed |= other.overflowed;
         for (theirs, place) in other.entries.into_iter().zip(0..) {
             let weight = other.weights.weight(place);
             let error = other.weights.error(place);
             let entries = &self.entries;
-            match self.places.find(theirs.hash, |place| entries[*place as usize].hash == theirs.hash) {
+            match self.places.find(theirs.hash, |place| {
+                entries[*place as usize].hash == theirs.hash
+            }) {
                 Some(&place) => {
                     let (mine, my_error) = weights[place as usize];
                     weights[place as usize] = (
@@ -113,7 +137,10 @@ impl<T: KeyCounts> HeavyHitters<T> {
                 }
                 None => {
                     self.list(theirs);
-                    weights.push((weight.saturating_add(my_floor), error.saturating_add(my_floor)));
+                    weights.push((
+                        weight.saturating_add(my_floor),
+                        error.saturating_add(my_floor),
+                    ));
                 }
             }
         }
@@ -145,12 +172,14 @@ impl<T: KeyCounts> HeavyHitters<T> {
     pub fn in_order(&self) -> Vec<RankedKey<'_, T>> {
         let weights = (0..).map(|place| (self.weights.weight(place), self.weights.error(place)));
         let all = self.entries.iter().zip(weights);
-        all.map(|(HeavyHitter { name, counted, .. }, (weight, error))| RankedKey {
-            name,
-            weight,
-            error,
-            counted,
-        })
+        all.map(
+            |(HeavyHitter { name, counted, .. }, (weight, error))| RankedKey {
+                name,
+                weight,
+                error,
+                counted,
+            },
+        )
         .collect()
     }
 
@@ -163,13 +192,17 @@ impl<T: KeyCounts> HeavyHitters<T> {
     /// The index of a listed key.
     #[must_use]
     pub fn place_of(&self, hash: u64) -> Option<u32> {
-        self.places.find(hash, |place| self.entries[*place as usize].hash == hash).copied()
+        self.places
+            .find(hash, |place| self.entries[*place as usize].hash == hash)
+            .copied()
     }
 
     /// The hash of the key at an index.
     #[must_use]
     pub fn hash_at(&self, place: u64) -> Option<u64> {
-        self.entries.get(usize::try_from(place).ok()?).map(|entry| entry.hash)
+        self.entries
+            .get(usize::try_from(place).ok()?)
+            .map(|entry| entry.hash)
     }
 
     /// Adds a key with its weight to be set by [`HeavyHitters::set_weights`]; false for a duplicate or a text that is too
@@ -178,7 +211,11 @@ impl<T: KeyCounts> HeavyHitters<T> {
     pub fn enlist(&mut self, hash: u64, name: &str, counted: T) -> bool {
         let is_new = self.place_of(hash).is_none() && name.len() <= NAME_BYTES;
         if is_new {
-            self.list(HeavyHitter { hash, name: name.into(), counted });
+            self.list(HeavyHitter {
+                hash,
+                name: name.into(),
+                counted,
+            });
         }
         is_new
     }
@@ -204,7 +241,11 @@ impl<T: KeyCounts> HeavyHitters<T> {
 
     /// Maximum weight of an unlisted key.
     fn floor(&self) -> u128 {
-        if self.overflowed { self.weights.least() } else { 0 }
+        if self.overflowed {
+            self.weights.least()
+        } else {
+            0
+        }
     }
 
     fn list(&mut self, entry: HeavyHitter<T>) -> u32 {
@@ -232,17 +273,22 @@ impl<T: KeyCounts> HeavyHitters<T> {
 
     fn enter(&mut self, hash: u64, place: u32) {
         let entries = &self.entries;
-        self.places.insert_unique(hash, place, |held| entries[*held as usize].hash);
+        self.places
+            .insert_unique(hash, place, |held| entries[*held as usize].hash);
     }
 
     /// Keeps only the maximum number of keys, with these weights and errors.
     fn keep_heaviest(&mut self, weights: Vec<(u128, u128)>) -> usize {
-        let mut all: Vec<(HeavyHitter<T>, (u128, u128))> =
-            std::mem::take(&mut self.entries).into_iter().zip(weights).collect();
+        let mut all: Vec<(HeavyHitter<T>, (u128, u128))> = std::mem::take(&mut self.entries)
+            .into_iter()
+            .zip(weights)
+            .collect();
         let lost = all.len().saturating_sub(self.max);
         if lost > 0 {
             self.overflowed = true;
-            all.sort_unstable_by(|(a, (x, _)), (b, (y, _))| y.cmp(x).then_with(|| a.name.cmp(&b.name)));
+            all.sort_unstable_by(|(a, (x, _)), (b, (y, _))| {
+                y.cmp(x).then_with(|| a.name.cmp(&b.name))
+            });
             all.truncate(self.max);
         }
         self.places.clear();
@@ -252,7 +298,8 @@ impl<T: KeyCounts> HeavyHitters<T> {
             self.entries.push(entry);
             let entries = &self.entries;
             let hash = entries[place as usize].hash;
-            self.places.insert_unique(hash, place, |held| entries[*held as usize].hash);
+            self.places
+                .insert_unique(hash, place, |held| entries[*held as usize].hash);
         }
         let (weights, errors) = weights.into_iter().unzip();
         self.weights = SpaceSaving::from_parts(weights, errors, 0);
@@ -314,7 +361,10 @@ mod tests {
         assert_eq!(&*name_of("a/b"), "a/b");
         let long = "ü".repeat(300);
         let name = name_of(&long);
-        assert!(name.len() <= NAME_BYTES && name.starts_with(&"ü".repeat(118)), "{name}");
+        assert!(
+            name.len() <= NAME_BYTES && name.starts_with(&"ü".repeat(118)),
+            "{name}"
+        );
         assert_ne!(name, name_of(&format!("{long}x")));
         assert_eq!(name_of(&name), name);
     }

@@ -128,7 +128,10 @@ impl ProfileState {
         rates: Option<FieldId>,
         is_worker: bool,
     ) -> ProfileState {
-        let profile = pipeline.profile.as_ref().expect("the pipeline is a profile");
+        let profile = pipeline
+            .profile
+            .as_ref()
+            .expect("the pipeline is a profile");
         let filter = |predicate| TupleFilter::new(predicate, schema, place);
         let at = |column: Option<Column>| column.map(place);
         let columns = ProfileColumns {
@@ -157,9 +160,13 @@ impl ProfileState {
             windows,
             lateness_ns,
             near: profile.near,
-            object_type: profile.object.map_or(DataType::Text, |c| schema.field(place(c)).data_type),
+            object_type: profile
+                .object
+                .map_or(DataType::Text, |c| schema.field(place(c)).data_type),
             client_type: schema.field(place(profile.client)).data_type,
-            keys_max: pipeline.groups_max.min((config.window_bytes_max / 4 / KEY_BYTES).max(64)),
+            keys_max: pipeline
+                .groups_max
+                .min((config.window_bytes_max / 4 / KEY_BYTES).max(64)),
             open_max: config.panes_max.min(OPEN_MAX).max(needed),
             positions: FilePositions::new(config.positions_max),
             config: config.clone(),
@@ -186,12 +193,22 @@ impl ProfileState {
 
     /// Records that a limit may have affected the windows within these bounds.
     fn limit(&self, (from_ns, end_ns): (i64, i64), times: u64) {
-        let limited = LimitedStretch { from_ns, to_ns: end_ns.saturating_sub(1), times };
-        self.report.losses.lock().unwrap_or_else(PoisonError::into_inner).limit(limited);
+        let limited = LimitedStretch {
+            from_ns,
+            to_ns: end_ns.saturating_sub(1),
+            times,
+        };
+        self.report
+            .losses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .limit(limited);
     }
 
     fn bounds(&self, window: i64) -> (i64, i64) {
-        self.windows.map_or((i64::MIN, i64::MAX), |windows| windows.bounds(window.into()))
+        self.windows.map_or((i64::MIN, i64::MAX), |windows| {
+            windows.bounds(window.into())
+        })
     }
 
     /// Processes `rows` of a batch.
@@ -217,7 +234,8 @@ impl ProfileState {
         rows.each(|at, row| {
             let mut one = self.columns.one(&frame, at, row, self.config.sample);
             one.pattern = self.follow(ids[row], &one);
-            one.is_doubtful = one.pattern == Some(AccessPattern::First) && self.positions.forgotten > 0;
+            one.is_doubtful =
+                one.pattern == Some(AccessPattern::First) && self.positions.forgotten > 0;
             let window = match (times.is_valid(row), &self.windows) {
                 (false, _) => None,
                 (true, None) => Some(0),
@@ -230,7 +248,10 @@ impl ProfileState {
             };
             let keys_max = self.keys_max;
             let config = &self.config;
-            let part = self.parts.entry(window).or_insert_with(|| ProfilePart::new(keys_max, config));
+            let part = self
+                .parts
+                .entry(window)
+                .or_insert_with(|| ProfilePart::new(keys_max, config));
             touched = (touched.0.min(window), touched.1.max(window));
             frame.take(part, ns[row], at, row, &one, counters);
             if self.parts.len() > self.open_max {
@@ -293,9 +314,13 @@ impl ProfileState {
     /// Takes the content of open parts, except those with overflowed lists, because errors would add up.
     pub fn detach_open(&mut self) -> ProfileShare {
         let (stay, leave): (BTreeMap<i64, ProfilePart>, BTreeMap<i64, ProfilePart>) =
-            std::mem::take(&mut self.parts).into_iter().partition(|(_, part)| part.is_overflowed());
+            std::mem::take(&mut self.parts)
+                .into_iter()
+                .partition(|(_, part)| part.is_overflowed());
         self.parts = stay;
-        leave.into_iter().for_each(|(window, part)| self.put_aside(window, part));
+        leave
+            .into_iter()
+            .for_each(|(window, part)| self.put_aside(window, part));
         self.give()
     }
 
@@ -312,7 +337,10 @@ impl ProfileState {
         if self.is_worker {
             ProfileShare::new()
         } else {
-            self.parts.iter().map(|(window, part)| (*window, part.clone())).collect()
+            self.parts
+                .iter()
+                .map(|(window, part)| (*window, part.clone()))
+                .collect()
         }
     }
 
@@ -343,7 +371,10 @@ impl ProfileState {
             }
             let keys_max = self.keys_max;
             let config = &self.config;
-            let mine = self.parts.entry(window).or_insert_with(|| ProfilePart::new(keys_max, config));
+            let mine = self
+                .parts
+                .entry(window)
+                .or_insert_with(|| ProfilePart::new(keys_max, config));
             counters.groups_overflowed += mine.merge(theirs) as u64;
             self.weigh((window, window));
         }
@@ -358,18 +389,27 @@ impl ProfileState {
     fn follow(&mut self, flow: u64, one: &ProfiledOperation<'_>) -> Option<AccessPattern> {
         let (file, offset) = one.place?;
         let size = one.size?;
-        let key =
-            mix(mix(flow ^ self.config.seed) ^ file.rotate_left(u32::from(one.kind == OperationKind::Write)));
-        let Some(end) = self.positions.replace(key, offset.saturating_add(one.bytes)) else {
+        let key = mix(mix(flow ^ self.config.seed)
+            ^ file.rotate_left(u32::from(one.kind == OperationKind::Write)));
+        let Some(end) = self
+            .positions
+            .replace(key, offset.saturating_add(one.bytes))
+        else {
             return Some(AccessPattern::First);
         };
         let is_near = offset.abs_diff(end) <= size.saturating_mul(self.near);
-        Some(if is_near { AccessPattern::Sequential } else { AccessPattern::Random })
+        Some(if is_near {
+            AccessPattern::Sequential
+        } else {
+            AccessPattern::Random
+        })
     }
 
     /// See [`crate::pipeline::PipelineState::begin_at`].
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: Option<i64>) {
-        let Some(open) = self.first_open(watermark_ns) else { return };
+        let Some(open) = self.first_open(watermark_ns) else {
+            return;
+        };
         let Some(windows) = self.windows else { return };
         let latest = latest_ns.map(|start| windows.last_of(windows.pane(start)));
         self.next = latest.map_or(open, |latest| open.max(latest + 1));
@@ -396,11 +436,16 @@ impl ProfileState {
     }
 
     fn first_open(&self, watermark_ns: i64) -> Option<i128> {
-        Some(self.windows?.first_open(watermark_ns.saturating_sub(self.lateness_ns)))
+        Some(
+            self.windows?
+                .first_open(watermark_ns.saturating_sub(self.lateness_ns)),
+        )
     }
 
     fn force_oldest(&mut self, counters: &mut EngineCounters, out: &mut dyn FnMut(Batch)) {
-        let Some((&oldest, _)) = self.parts.first_key_value() else { return };
+        let Some((&oldest, _)) = self.parts.first_key_value() else {
+            return;
+        };
         counters.windows_forced += 1;
         self.limit(self.bounds(oldest), 1);
         let beyond = i128::from(oldest) + 1;
@@ -413,7 +458,11 @@ impl ProfileState {
     }
 
     fn set_aside(&mut self, open: i128) {
-        while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < open) {
+        while let Some(entry) = self
+            .parts
+            .first_entry()
+            .filter(|e| i128::from(*e.key()) < open)
+        {
             let (window, part) = entry.remove_entry();
             self.put_aside(window, part);
         }
@@ -427,7 +476,11 @@ impl ProfileState {
     }
 
     fn emit_before(&mut self, end: i128, out: &mut dyn FnMut(Batch)) {
-        while let Some(entry) = self.parts.first_entry().filter(|e| i128::from(*e.key()) < end) {
+        while let Some(entry) = self
+            .parts
+            .first_entry()
+            .filter(|e| i128::from(*e.key()) < end)
+        {
             let (window, part) = entry.remove_entry();
             self.bytes -= part.weighed;
             let bounds = self.windows.map(|windows| windows.bounds(window.into()));
@@ -437,7 +490,12 @@ impl ProfileState {
 }
 
 impl ProfileColumns {
-    fn frame<'a>(&self, tuples: RedactedTuples<'a>, rows: RowSet<'_>, seed: u64) -> ProfileBatch<'a> {
+    fn frame<'a>(
+        &self,
+        tuples: RedactedTuples<'a>,
+        rows: RowSet<'_>,
+        seed: u64,
+    ) -> ProfileBatch<'a> {
         let RedactedTuples { seen: batch, told } = tuples;
         let view = |field| ColumnView::of(told, field);
         let hashed = |field, seed| {
@@ -502,8 +560,16 @@ impl ProfileColumns {
             Some(_) => 1.0,
             None => sample,
         };
-        let moved = if kind == OperationKind::Other { None } else { number(frame.bytes[kind as usize]) };
-        let size = if kind == OperationKind::Other { None } else { number(frame.size).or(moved) };
+        let moved = if kind == OperationKind::Other {
+            None
+        } else {
+            number(frame.bytes[kind as usize])
+        };
+        let size = if kind == OperationKind::Other {
+            None
+        } else {
+            number(frame.size).or(moved)
+        };
         let file = frame.file.as_ref().filter(|(file, _)| file.is_valid(row));
         let place = |(_, hashes): &(_, Vec<u64>)| Some((hashes[at], number(frame.offset)?));
         let operation = match frame.operation.scalar(row) {
@@ -521,7 +587,10 @@ impl ProfileColumns {
                 Some(Scalar::I64(ns)) => Some(ns),
                 _ => None,
             },
-            failed: frame.success.as_ref().is_some_and(|success| success.no.value(row)),
+            failed: frame
+                .success
+                .as_ref()
+                .is_some_and(|success| success.no.value(row)),
             pattern: None,
             is_doubtful: false,
             place: moved.and(file).and_then(place),
@@ -552,9 +621,13 @@ impl ProfileBatch<'_> {
         counters.blocks_skipped += skipped;
         counters.groups_overflowed += u64::from(took);
         if one.failed {
-            let status = self.status.map_or_else(|| UNKNOWN.into(), |status| shown(status, row));
+            let status = self
+                .status
+                .map_or_else(|| UNKNOWN.into(), |status| shown(status, row));
             let name = name_of(&format!("{} {status}", one.operation.1));
-            let (failed, took) = part.errors.add(name_hash(&name, self.seed), || name, one.weight);
+            let (failed, took) = part
+                .errors
+                .add(name_hash(&name, self.seed), || name, one.weight);
             *failed = FailedOperation(one.operation.0);
             counters.groups_overflowed += u64::from(took);
         }
@@ -588,7 +661,10 @@ fn shown(view: ColumnView<'_>, row: usize) -> Box<str> {
         Scalar::I64(v) => v.to_string().into(),
         Scalar::F64(v) => v.to_string().into(),
         Scalar::Text(_) => name_of(text(view, row)),
-        Scalar::Ip(v) => std::net::Ipv6Addr::from(*v).to_canonical().to_string().into(),
+        Scalar::Ip(v) => std::net::Ipv6Addr::from(*v)
+            .to_canonical()
+            .to_string()
+            .into(),
         Scalar::Hashes(v) => tuple::hashes::to_text(v).into(),
     }
 }

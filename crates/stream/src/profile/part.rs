@@ -30,7 +30,10 @@ pub struct OperationTotal {
 
 impl OperationTotal {
     fn add(&mut self, one: &ProfiledOperation<'_>) {
-        self.merge(&OperationTotal { count: one.weight, bytes: one.weighted_bytes() });
+        self.merge(&OperationTotal {
+            count: one.weight,
+            bytes: one.weighted_bytes(),
+        });
     }
 }
 
@@ -110,7 +113,11 @@ pub struct OperationStats {
 
 impl Default for OperationStats {
     fn default() -> OperationStats {
-        OperationStats { bytes: 0, failed: 0, times: LogHistogram::of_integers() }
+        OperationStats {
+            bytes: 0,
+            failed: 0,
+            times: LogHistogram::of_integers(),
+        }
     }
 }
 
@@ -205,18 +212,30 @@ impl ProfilePart {
     /// Approximate memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let sets: usize = self.contents.iter().chain([&self.working_set]).map(DistinctSet::bytes).sum();
-        let times: usize = self.operations.counted().map(|operation| operation.times.bytes()).sum();
-        let lists =
-            self.operations.bytes() + self.errors.bytes() + self.objects.bytes() + self.clients.bytes();
+        let sets: usize = self
+            .contents
+            .iter()
+            .chain([&self.working_set])
+            .map(DistinctSet::bytes)
+            .sum();
+        let times: usize = self
+            .operations
+            .counted()
+            .map(|operation| operation.times.bytes())
+            .sum();
+        let lists = self.operations.bytes()
+            + self.errors.bytes()
+            + self.objects.bytes()
+            + self.clients.bytes();
         size_of::<ProfilePart>() + sets + times + lists
     }
 
     /// Whether any list evicted keys.
     #[must_use]
     pub fn is_overflowed(&self) -> bool {
-        let of_pair =
-            |pair: &HottestKeys| pair.by_operations.is_overflowed() || pair.by_bytes.is_overflowed();
+        let of_pair = |pair: &HottestKeys| {
+            pair.by_operations.is_overflowed() || pair.by_bytes.is_overflowed()
+        };
         self.operations.is_overflowed()
             || self.errors.is_overflowed()
             || of_pair(&self.objects)
@@ -232,7 +251,9 @@ impl ProfilePart {
         let (hash, name) = one.operation;
         let (operation, took) = self.operations.add(hash, || name_of(name), one.weight);
         operation.bytes.merge(&one.weighted_bytes());
-        operation.failed.merge(&if one.failed { one.weight } else { 0 });
+        operation
+            .failed
+            .merge(&if one.failed { one.weight } else { 0 });
         if let Some(time_ns) = one.time_ns {
             operation.times.add_i64(time_ns);
         }
@@ -261,7 +282,9 @@ impl ProfilePart {
             }
         }
         match (one.pattern, one.place) {
-            (Some(AccessPattern::Random), Some((file, offset))) if kind == OperationKind::Read as usize => {
+            (Some(AccessPattern::Random), Some((file, offset)))
+                if kind == OperationKind::Read as usize =>
+            {
                 self.take_blocks(file, offset, one.bytes)
             }
             _ => 0,
@@ -270,7 +293,9 @@ impl ProfilePart {
 
     /// Adds a read range to the working set; returns the number of skipped blocks.
     fn take_blocks(&mut self, file: u64, offset: u64, bytes: u64) -> u64 {
-        let Some(more) = bytes.checked_sub(1) else { return 0 };
+        let Some(more) = bytes.checked_sub(1) else {
+            return 0;
+        };
         let first = offset / BLOCK_BYTES;
         let last = offset.saturating_add(more) / BLOCK_BYTES;
         let taken = last.min(first.saturating_add(BLOCKS_MAX - 1));
@@ -284,7 +309,10 @@ impl ProfilePart {
     /// Merges another part of the same window; returns the number of evicted keys.
     pub fn merge(&mut self, other: ProfilePart) -> usize {
         self.tuples += other.tuples;
-        self.span_ns = (self.span_ns.0.min(other.span_ns.0), self.span_ns.1.max(other.span_ns.1));
+        self.span_ns = (
+            self.span_ns.0.min(other.span_ns.0),
+            self.span_ns.1.max(other.span_ns.1),
+        );
         merge_all(&mut self.mix, &other.mix);
         for kind in 0..2 {
             self.is_doubtful[kind] |= other.is_doubtful[kind];
@@ -292,7 +320,8 @@ impl ProfilePart {
             merge_all(&mut self.sizes[kind], &other.sizes[kind]);
             merge_all(&mut self.aligned[kind], &other.aligned[kind]);
         }
-        self.working_set.merge(&other.working_set, self.exact_max, PRECISION);
+        self.working_set
+            .merge(&other.working_set, self.exact_max, PRECISION);
         for which in 0..3 {
             self.checksums[which] += other.checksums[which];
             self.contents[which].merge(&other.contents[which], self.exact_max, PRECISION);
@@ -310,11 +339,19 @@ impl HottestKeys {
     }
 
     fn new(keys_max: usize) -> HottestKeys {
-        HottestKeys { by_operations: HeavyHitters::new(keys_max), by_bytes: HeavyHitters::new(keys_max) }
+        HottestKeys {
+            by_operations: HeavyHitters::new(keys_max),
+            by_bytes: HeavyHitters::new(keys_max),
+        }
     }
 
     /// Adds an operation of a key; returns the number of evicted keys.
-    pub fn take(&mut self, hash: u64, name: impl Fn() -> Box<str>, one: &ProfiledOperation<'_>) -> u64 {
+    pub fn take(
+        &mut self,
+        hash: u64,
+        name: impl Fn() -> Box<str>,
+        one: &ProfiledOperation<'_>,
+    ) -> u64 {
         let bytes = one.weighted_bytes();
         let (counted, took) = self.by_operations.add(hash, &name, one.weight);
         counted.merge(&bytes);
@@ -332,12 +369,15 @@ impl HottestKeys {
 }
 
 fn merge_all<T: KeyCounts>(mine: &mut [T], theirs: &[T]) {
-    mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| mine.merge(theirs));
+    mine.iter_mut()
+        .zip(theirs)
+        .for_each(|(mine, theirs)| mine.merge(theirs));
 }
 
 /// 0 for size 0, otherwise 1 plus the exponent of the smallest power of two not below the size.
 fn size_class(size: u64) -> usize {
-    size.checked_sub(1).map_or(0, |less| 65 - less.leading_zeros() as usize)
+    size.checked_sub(1)
+        .map_or(0, |less| 65 - less.leading_zeros() as usize)
 }
 
 /// The largest size of a class.
@@ -352,9 +392,16 @@ mod tests {
 
     #[test]
     fn classes_end_at_powers_of_two() {
-        for (size, largest) in
-            [(0, 0), (1, 1), (2, 2), (3, 4), (4, 4), (4095, 4096), (4096, 4096), (4097, 8192)]
-        {
+        for (size, largest) in [
+            (0, 0),
+            (1, 1),
+            (2, 2),
+            (3, 4),
+            (4, 4),
+            (4095, 4096),
+            (4096, 4096),
+            (4097, 8192),
+        ] {
             assert_eq!(largest_of(size_class(size)), largest, "{size}");
         }
         assert_eq!(largest_of(size_class(u64::MAX)), 1 << 64);

@@ -70,7 +70,9 @@ impl ProfileReport {
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
     ) -> ProfileReport {
-        let result = Arc::new(result_schema(pipeline, profile, &|column| schema.field(place(column))));
+        let result = Arc::new(result_schema(pipeline, profile, &|column| {
+            schema.field(place(column))
+        }));
         let wanted: Vec<FieldId> = result.ids().collect();
         let name = |column| schema.field(place(column)).name.to_string();
         ProfileReport {
@@ -104,16 +106,30 @@ impl ProfileReport {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let is_limited = losses.is_limited(bounds);
         drop(losses);
-        let window = ProfileWindow { part, bounds, seconds, is_limited, whole };
+        let window = ProfileWindow {
+            part,
+            bounds,
+            seconds,
+            is_limited,
+            whole,
+        };
         self.operations(&window);
         self.totals(&window, "mix", ["read", "write", "other"], &part.mix, false);
         for (kind, section) in ["read pattern", "write pattern"].into_iter().enumerate() {
             let patterns = &part.patterns[kind];
             let is_doubtful = part.is_doubtful[kind];
-            self.totals(&window, section, ["sequential", "random", "first"], patterns, is_doubtful);
+            self.totals(
+                &window,
+                section,
+                ["sequential", "random", "first"],
+                patterns,
+                is_doubtful,
+            );
         }
         for (section, sizes) in ["read size", "write size"].into_iter().zip(&part.sizes) {
-            let keys: Vec<String> = (0..sizes.len()).map(|class| largest_of(class).to_string()).collect();
+            let keys: Vec<String> = (0..sizes.len())
+                .map(|class| largest_of(class).to_string())
+                .collect();
             self.totals(&window, section, &keys, sizes, false);
         }
         self.aligned(&window);
@@ -135,8 +151,14 @@ impl ProfileReport {
         let operations = &window.part.operations;
         let ranking = operations.ranking();
         for ranked in ranking.iter().take(OPERATIONS_SHOWN) {
-            let total = OperationTotal { count: ranked.weight, bytes: ranked.counted.bytes };
-            let failed = share(ranked.counted.failed, ranked.weight.saturating_sub(ranked.error));
+            let total = OperationTotal {
+                count: ranked.weight,
+                bytes: ranked.counted.bytes,
+            };
+            let failed = share(
+                ranked.counted.failed,
+                ranked.weight.saturating_sub(ranked.error),
+            );
             let times = &ranked.counted.times;
             self.line(
                 window,
@@ -154,9 +176,18 @@ impl ProfileReport {
     }
 
     /// Writes the row of all operations without their own row.
-    fn others<T: KeyCounts>(&mut self, window: &ProfileWindow<'_>, section: &str, list: &HeavyHitters<T>) {
-        let rest =
-            list.ranking().iter().skip(OPERATIONS_SHOWN).map(|r| r.weight).fold(0, u128::saturating_add);
+    fn others<T: KeyCounts>(
+        &mut self,
+        window: &ProfileWindow<'_>,
+        section: &str,
+        list: &HeavyHitters<T>,
+    ) {
+        let rest = list
+            .ranking()
+            .iter()
+            .skip(OPERATIONS_SHOWN)
+            .map(|r| r.weight)
+            .fold(0, u128::saturating_add);
         if rest > 0 {
             self.line(
                 window,
@@ -181,14 +212,30 @@ impl ProfileReport {
         totals: &[OperationTotal],
         is_approximate: bool,
     ) {
-        let sum = |of: fn(&OperationTotal) -> u128| totals.iter().map(of).fold(0, u128::saturating_add);
-        let all = OperationTotal { count: sum(|t| t.count), bytes: sum(|t| t.bytes) };
-        for (key, total) in keys.into_iter().zip(totals).filter(|(_, total)| total.count > 0) {
+        let sum =
+            |of: fn(&OperationTotal) -> u128| totals.iter().map(of).fold(0, u128::saturating_add);
+        let all = OperationTotal {
+            count: sum(|t| t.count),
+            bytes: sum(|t| t.bytes),
+        };
+        for (key, total) in keys
+            .into_iter()
+            .zip(totals)
+            .filter(|(_, total)| total.count > 0)
+        {
             let section = section.into();
             let key = key.as_ref().into();
             let approximate = is_approximate.then_some(None);
             let line = self.total(window, total, &all);
-            self.line(window, ProfileRow { section, key, approximate, ..line });
+            self.line(
+                window,
+                ProfileRow {
+                    section,
+                    key,
+                    approximate,
+                    ..line
+                },
+            );
         }
     }
 
@@ -234,8 +281,10 @@ impl ProfileReport {
 
     fn duplicates(&mut self, window: &ProfileWindow<'_>) {
         let seen = window.part.checksums.iter().zip(&window.part.contents);
-        for (key, (&all, set)) in
-            ["read", "write", "both"].into_iter().zip(seen).filter(|(_, (n, _))| **n > 0)
+        for (key, (&all, set)) in ["read", "write", "both"]
+            .into_iter()
+            .zip(seen)
+            .filter(|(_, (n, _))| **n > 0)
         {
             let (different, error) = DistinctSet::estimate(set);
             let again = all.saturating_sub(different);
@@ -246,7 +295,8 @@ impl ProfileReport {
                     key: key.into(),
                     count: Some(again),
                     share: Some(again as f64 / all as f64),
-                    approximate: (error > 0.0).then_some(Some(error * different as f64 / all as f64)),
+                    approximate: (error > 0.0)
+                        .then_some(Some(error * different as f64 / all as f64)),
                     ..ProfileRow::default()
                 },
             );
@@ -281,13 +331,21 @@ impl ProfileReport {
         is_by_bytes: bool,
     ) {
         for ranked in list.ranking().iter().take(self.k) {
-            let (count, bytes) =
-                if is_by_bytes { (*ranked.counted, ranked.weight) } else { (ranked.weight, *ranked.counted) };
+            let (count, bytes) = if is_by_bytes {
+                (*ranked.counted, ranked.weight)
+            } else {
+                (ranked.weight, *ranked.counted)
+            };
             let line = self.total(window, &OperationTotal { count, bytes }, &window.whole);
             let approximate = approximate(list, ranked);
             self.line(
                 window,
-                ProfileRow { section: section.into(), key: ranked.name.into(), approximate, ..line },
+                ProfileRow {
+                    section: section.into(),
+                    key: ranked.name.into(),
+                    approximate,
+                    ..line
+                },
             );
         }
     }
@@ -326,8 +384,9 @@ impl ProfileReport {
         let rate = next();
         let share = next();
         integer(next(), line.bytes);
-        let reals =
-            [line.rate, line.share, line.byte_share, line.error_share].into_iter().chain(line.times_ns);
+        let reals = [line.rate, line.share, line.byte_share, line.error_share]
+            .into_iter()
+            .chain(line.times_ns);
         let places = [rate, share, next(), next(), next(), next(), next(), next()];
         for (value, id) in reals.zip(places) {
             value.into_iter().for_each(|v| w.f64(id, v));
@@ -363,8 +422,12 @@ fn hottest(name: &str) -> [String; 2] {
 }
 
 /// Whether the limit of a list affects the row, and the maximum overestimate of its weight.
-fn approximate<T: KeyCounts>(list: &HeavyHitters<T>, ranked: &RankedKey<'_, T>) -> Option<Option<f64>> {
-    list.is_overflowed().then(|| Some(ranked.error as f64 / WEIGHT_UNIT))
+fn approximate<T: KeyCounts>(
+    list: &HeavyHitters<T>,
+    ranked: &RankedKey<'_, T>,
+) -> Option<Option<f64>> {
+    list.is_overflowed()
+        .then(|| Some(ranked.error as f64 / WEIGHT_UNIT))
 }
 
 fn result_schema<'s>(
@@ -375,9 +438,14 @@ fn result_schema<'s>(
     use DataType::{Bool, F64, I64, Text, U64};
     let section = FieldId(if pipeline.window.is_some() { 2 } else { 0 });
     let redact = match profile.object.map(input) {
-        Some(Field { name, redact: RedactionRule::Fold(fold), .. }) => {
-            RedactionRule::Where(section, hottest(name).map(|section| (section, *fold)).to_vec())
-        }
+        Some(Field {
+            name,
+            redact: RedactionRule::Fold(fold),
+            ..
+        }) => RedactionRule::Where(
+            section,
+            hottest(name).map(|section| (section, *fold)).to_vec(),
+        ),
         _ => RedactionRule::Keep,
     };
     let time = |name, doc| Field::new(name, I64, Unit::EpochNanoseconds, doc);
@@ -389,8 +457,16 @@ fn result_schema<'s>(
     let response = "quantile of the response times, within 1 %";
     fields.extend([
         Field::new("section", Text, Unit::None, "part of the report"),
-        Field { redact, ..Field::new("key", Text, Unit::None, "item of the section") },
-        Field::new("count", U64, Unit::None, "operations; blocks of the working set and of duplicates"),
+        Field {
+            redact,
+            ..Field::new("key", Text, Unit::None, "item of the section")
+        },
+        Field::new(
+            "count",
+            U64,
+            Unit::None,
+            "operations; blocks of the working set and of duplicates",
+        ),
         Field::new("rate", F64, Unit::PerSecond, "operations per second"),
         Field::new(
             "share",
@@ -405,7 +481,12 @@ fn result_schema<'s>(
         Field::new("p90_ns", F64, Unit::Nanoseconds, response),
         Field::new("p99_ns", F64, Unit::Nanoseconds, response),
         Field::new("p99_9_ns", F64, Unit::Nanoseconds, response),
-        Field::new("approximate", Bool, Unit::None, "whether a memory bound was reached"),
+        Field::new(
+            "approximate",
+            Bool,
+            Unit::None,
+            "whether a memory bound was reached",
+        ),
         Field::new("error_bound", F64, Unit::None, "maximum error, if known"),
     ]);
     let name = pipeline.name.clone().into();

@@ -28,7 +28,10 @@ impl HyperLogLog {
     #[must_use]
     pub fn new(precision: u8) -> HyperLogLog {
         assert!((4..=18).contains(&precision), "precision {precision}");
-        HyperLogLog { precision, registers: vec![0; 1 << precision] }
+        HyperLogLog {
+            precision,
+            registers: vec![0; 1 << precision],
+        }
     }
 
     /// The precision p.
@@ -71,7 +74,9 @@ impl HyperLogLog {
         let m = self.registers.len() as f64;
         let q = 64 - usize::from(self.precision);
         let mut counts = vec![0u32; q + 2];
-        self.registers.iter().for_each(|r| counts[usize::from(*r)] += 1);
+        self.registers
+            .iter()
+            .for_each(|r| counts[usize::from(*r)] += 1);
         let mut z = m * tau(1.0 - f64::from(counts[q + 1]) / m);
         for count in counts[1..=q].iter().rev() {
             z = 0.5 * (z + f64::from(*count));
@@ -95,7 +100,12 @@ impl HyperLogLog {
     /// Encoding: p; then the shorter of 0 and all registers, or 1 and a list of non-zero registers, each as the
     /// distance from the previous one and its value.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let used = || self.registers.iter().enumerate().filter(|(_, rank)| **rank > 0);
+        let used = || {
+            self.registers
+                .iter()
+                .enumerate()
+                .filter(|(_, rank)| **rank > 0)
+        };
         out.push(self.precision);
         let n = used().count();
         if n > self.registers.len() / 3 {
@@ -127,7 +137,10 @@ impl HyperLogLog {
             let mut next = 0;
             for _ in 0..from.len()? {
                 let register = from.len_up_to(sketch.registers.len())? + next;
-                let held = sketch.registers.get_mut(register).ok_or(MalformedPartial::Invalid("a sketch"))?;
+                let held = sketch
+                    .registers
+                    .get_mut(register)
+                    .ok_or(MalformedPartial::Invalid("a sketch"))?;
                 *held = from.byte()?;
                 next = register + 1;
             }
@@ -221,10 +234,14 @@ mod tests {
     fn standard_error_is_what_is_stated() {
         let n = 20_000u64;
         let runs = 200;
-        let square: f64 =
-            (0..runs).map(|run| (of(8, run * n..(run + 1) * n).estimate() / n as f64 - 1.0).powi(2)).sum();
+        let square: f64 = (0..runs)
+            .map(|run| (of(8, run * n..(run + 1) * n).estimate() / n as f64 - 1.0).powi(2))
+            .sum();
         let measured = (square / runs as f64).sqrt();
-        assert!((0.8..1.2).contains(&(measured / (1.04 / 16.0))), "{measured}");
+        assert!(
+            (0.8..1.2).contains(&(measured / (1.04 / 16.0))),
+            "{measured}"
+        );
     }
 
     #[test]

@@ -62,7 +62,10 @@ pub struct LogBucket {
 enum BucketStore {
     /// Buckets with their counts, ascending, and the buckets of recent values, unsorted: inserting each of them would
     /// move half of the list.
-    Sparse { list: Vec<(i32, u64)>, fresh: Vec<i32> },
+    Sparse {
+        list: Vec<(i32, u64)>,
+        fresh: Vec<i32>,
+    },
     /// A table of counts; larger counts require the list.
     Dense { first: i32, counts: Vec<u32> },
 }
@@ -91,7 +94,10 @@ impl LogHistogram {
     /// Creates a histogram of floating point numbers.
     #[must_use]
     pub fn of_reals() -> LogHistogram {
-        LogHistogram { real: true, ..LogHistogram::of_integers() }
+        LogHistogram {
+            real: true,
+            ..LogHistogram::of_integers()
+        }
     }
 
     /// Sets b.
@@ -141,7 +147,10 @@ impl LogHistogram {
         if bits >= self.bits {
             return;
         }
-        let mut coarse = LogHistogram { bits, ..LogHistogram::of_integers() };
+        let mut coarse = LogHistogram {
+            bits,
+            ..LogHistogram::of_integers()
+        };
         coarse.real = self.real;
         coarse.merge(self);
         *self = coarse;
@@ -193,7 +202,10 @@ impl LogHistogram {
     /// Number of values in buckets that end at or below `upper`; exact if `upper` is the end of a bucket.
     #[must_use]
     pub fn count_up_to(&self, upper: f64) -> u64 {
-        self.buckets().take_while(|b| b.upper <= upper).map(|b| b.count).sum()
+        self.buckets()
+            .take_while(|b| b.upper <= upper)
+            .map(|b| b.count)
+            .sum()
     }
 
     /// The minimum and maximum value.
@@ -206,7 +218,11 @@ impl LogHistogram {
     pub fn buckets(&self) -> impl Iterator<Item = LogBucket> + '_ {
         self.store.iter().map(|(bucket, count)| {
             let (lower, upper) = edges(bucket, self.bits, self.real);
-            LogBucket { lower, upper, count }
+            LogBucket {
+                lower,
+                upper,
+                count,
+            }
         })
     }
 
@@ -260,7 +276,9 @@ impl BucketStore {
             }
             *self = BucketStore::sparse(self.iter().collect());
         }
-        let BucketStore::Sparse { list, fresh } = self else { return };
+        let BucketStore::Sparse { list, fresh } = self else {
+            return;
+        };
         if count == 1 {
             fresh.push(bucket);
             if fresh.len() < FRESH_MAX {
@@ -278,17 +296,24 @@ impl BucketStore {
     }
 
     fn sparse(list: Vec<(i32, u64)>) -> BucketStore {
-        BucketStore::Sparse { list, fresh: Vec::new() }
+        BucketStore::Sparse {
+            list,
+            fresh: Vec::new(),
+        }
     }
 
     /// A table costs 4 bytes per bucket of its range; a list costs 16 bytes per non-empty bucket and a search per
     /// value. The table is used as soon as there are as many values as buckets.
     fn become_dense_if_worth_it(&mut self, n: u64) {
-        let BucketStore::Sparse { list, fresh } = self else { return };
+        let BucketStore::Sparse { list, fresh } = self else {
+            return;
+        };
         if !fresh.is_empty() {
             return;
         }
-        let Some((first, _)) = list.first() else { return };
+        let Some((first, _)) = list.first() else {
+            return;
+        };
         let Some((last, _)) = list.last() else { return };
         let span = (last - first) as usize + 1;
         if span > 4 * list.len() && span as u64 > n {
@@ -297,7 +322,9 @@ impl BucketStore {
         let first = *first;
         let mut counts = vec![0; span];
         for (bucket, count) in list {
-            let Ok(count) = u32::try_from(*count) else { return };
+            let Ok(count) = u32::try_from(*count) else {
+                return;
+            };
             counts[(*bucket - first) as usize] = count;
         }
         *self = BucketStore::Dense { first, counts };
@@ -305,7 +332,9 @@ impl BucketStore {
 
     fn iter(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
         let (list, first, counts) = match self {
-            BucketStore::Sparse { list, fresh } if fresh.is_empty() => (Cow::Borrowed(&list[..]), 0, &[][..]),
+            BucketStore::Sparse { list, fresh } if fresh.is_empty() => {
+                (Cow::Borrowed(&list[..]), 0, &[][..])
+            }
             BucketStore::Sparse { list, fresh } => (Cow::Owned(settled(list, fresh)), 0, &[][..]),
             BucketStore::Dense { first, counts } => (Cow::Borrowed(&[][..]), *first, &counts[..]),
         };
@@ -383,8 +412,16 @@ fn real_bucket(magnitude: f64, bits: u8) -> i32 {
 /// The bounds of a bucket.
 fn edges(bucket: i32, bits: u8, real: bool) -> (f64, f64) {
     let magnitude = bucket.unsigned_abs();
-    let (near, far) = if real { real_edges(magnitude, bits) } else { integer_edges(magnitude, bits) };
-    if bucket < 0 { (-far, -near) } else { (near, far) }
+    let (near, far) = if real {
+        real_edges(magnitude, bits)
+    } else {
+        integer_edges(magnitude, bits)
+    };
+    if bucket < 0 {
+        (-far, -near)
+    } else {
+        (near, far)
+    }
 }
 
 fn integer_edges(bucket: u32, bits: u8) -> (f64, f64) {
@@ -430,7 +467,11 @@ fn rebucket(bucket: i32, from: u8, to: u8, real: bool) -> i32 {
 pub fn estimate(bucket: LogBucket) -> f64 {
     let lo = bucket.lower;
     let hi = bucket.upper;
-    if lo == hi { lo } else { lo * (2.0 * (hi / (lo + hi))) }
+    if lo == hi {
+        lo
+    } else {
+        lo * (2.0 * (hi / (lo + hi)))
+    }
 }
 
 #[cfg(test)]
@@ -450,9 +491,15 @@ mod tests {
             let truth = exact(values, q);
             let guess = histogram.quantile(q).expect("some values");
             let bound = histogram.relative_error() * truth.abs() + f64::powi(2.0, REAL_MIN_LOG2);
-            assert!((guess - truth).abs() <= bound, "q={q}: {guess} is not {truth}");
+            assert!(
+                (guess - truth).abs() <= bound,
+                "q={q}: {guess} is not {truth}"
+            );
         }
-        assert_eq!(histogram.buckets().map(|b| b.count).sum::<u64>(), values.len() as u64);
+        assert_eq!(
+            histogram.buckets().map(|b| b.count).sum::<u64>(),
+            values.len() as u64
+        );
         for b in histogram.buckets() {
             assert!(b.lower <= b.upper);
         }

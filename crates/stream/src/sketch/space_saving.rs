@@ -50,9 +50,17 @@ impl SpaceSaving {
     /// [`SpaceSaving::negative`].
     #[must_use]
     pub fn from_parts(weights: Vec<u128>, errors: Vec<u128>, negative: u128) -> SpaceSaving {
-        let heap =
-            weights.iter().enumerate().map(|(group, weight)| Reverse((*weight, group as u32))).collect();
-        SpaceSaving { weights, errors, negative, heap }
+        let heap = weights
+            .iter()
+            .enumerate()
+            .map(|(group, weight)| Reverse((*weight, group as u32)))
+            .collect();
+        SpaceSaving {
+            weights,
+            errors,
+            negative,
+            heap,
+        }
     }
 
     /// Adds a new group with weight zero.
@@ -64,7 +72,8 @@ impl SpaceSaving {
 
     /// Adds a group that is never replaced: its weight is the maximum.
     pub fn push_pinned(&mut self) {
-        self.heap.push(Reverse((u128::MAX, self.weights.len() as u32)));
+        self.heap
+            .push(Reverse((u128::MAX, self.weights.len() as u32)));
         self.weights.push(u128::MAX);
         self.errors.push(0);
     }
@@ -132,7 +141,10 @@ impl SpaceSaving {
     /// If there is no group.
     pub fn lightest(&mut self) -> u32 {
         loop {
-            let mut top = self.heap.peek_mut().expect("a full summary has at least one group");
+            let mut top = self
+                .heap
+                .peek_mut()
+                .expect("a full summary has at least one group");
             let Reverse((stale, group)) = *top;
             let weight = self.weights[group as usize];
             if stale == weight {

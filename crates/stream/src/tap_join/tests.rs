@@ -7,7 +7,10 @@ use tuple::{DataType, Field, FieldId, Schema, SchemaFacts, TAPS, TapColumns, Tup
 
 use super::*;
 
-const FACTS: SchemaFacts = SchemaFacts { families: &[TAPS], ..SchemaFacts::NONE };
+const FACTS: SchemaFacts = SchemaFacts {
+    families: &[TAPS],
+    ..SchemaFacts::NONE
+};
 const TIME: FieldId = FieldId(common::FIELDS.len() as u16);
 const PATIENCE: i64 = 100;
 
@@ -22,7 +25,13 @@ struct TapTestRow {
 }
 
 fn row(end: TapEnd, port: u64, first_byte: u64, ts_end: i64, time: i64) -> TapTestRow {
-    TapTestRow { end, port, first_byte: Some(first_byte), ts_end, time: Some(time) }
+    TapTestRow {
+        end,
+        port,
+        first_byte: Some(first_byte),
+        ts_end,
+        time: Some(time),
+    }
 }
 
 fn at_client(port: u64, first_byte: u64, ts_end: i64, time: i64) -> TapTestRow {
@@ -34,8 +43,16 @@ fn at_server(port: u64, first_byte: u64, ts_end: i64, time: i64) -> TapTestRow {
 }
 
 fn batch(rows: &[TapTestRow]) -> Batch {
-    let own = [Field::new("response_time_ns", DataType::I64, Unit::Nanoseconds, "")];
-    let mut schema = Schema { facts: &FACTS, ..Schema::of_parser("t", 1, "", &own, Some(TIME), None) };
+    let own = [Field::new(
+        "response_time_ns",
+        DataType::I64,
+        Unit::Nanoseconds,
+        "",
+    )];
+    let mut schema = Schema {
+        facts: &FACTS,
+        ..Schema::of_parser("t", 1, "", &own, Some(TIME), None)
+    };
     schema.add_member("tap.seen");
     let taps = TapColumns::of(&schema).expect("they are there");
     let all: Vec<FieldId> = schema.ids().collect();
@@ -48,7 +65,9 @@ fn batch(rows: &[TapTestRow]) -> Batch {
         writer.u64(common::CLIENT_PORT, row.port);
         writer.ip(common::SERVER_IP, &[2; 16]);
         writer.u64(common::SERVER_PORT, 80);
-        row.first_byte.iter().for_each(|seq| writer.u64(taps.request, *seq));
+        row.first_byte
+            .iter()
+            .for_each(|seq| writer.u64(taps.request, *seq));
         row.time.iter().for_each(|ns| writer.i64(TIME, *ns));
         writer.text(taps.seen, row.end.word().as_bytes());
         writer.end_row();
@@ -67,7 +86,14 @@ fn told(batch: &Batch) -> Vec<TapResultRow> {
     let ends = batch.i64(common::TS_END);
     let time = |row| between.is_valid(row).then(|| between.value(row));
     (0..batch.rows())
-        .map(|row| (ports.value(row), ends.value(row), seen.value(row).to_owned(), time(row)))
+        .map(|row| {
+            (
+                ports.value(row),
+                ends.value(row),
+                seen.value(row).to_owned(),
+                time(row),
+            )
+        })
         .collect()
 }
 
@@ -76,10 +102,19 @@ fn slow(rows: &[TapTestRow]) -> Vec<TapResultRow> {
     let same = |a: &TapTestRow, b: &TapTestRow| {
         a.first_byte.is_some() && (a.port, a.first_byte) == (b.port, b.first_byte)
     };
-    let clients: Vec<&TapTestRow> = rows.iter().filter(|row| row.end == TapEnd::Client).collect();
+    let clients: Vec<&TapTestRow> = rows
+        .iter()
+        .filter(|row| row.end == TapEnd::Client)
+        .collect();
     let tell = |(n, client): (usize, &&TapTestRow)| {
-        let place = clients[..n].iter().filter(|other| same(other, client)).count();
-        let server = rows.iter().filter(|row| row.end == TapEnd::Server && same(row, client)).nth(place);
+        let place = clients[..n]
+            .iter()
+            .filter(|other| same(other, client))
+            .count();
+        let server = rows
+            .iter()
+            .filter(|row| row.end == TapEnd::Server && same(row, client))
+            .nth(place);
         let between = server.and_then(|server| Some(client.time? - server.time?));
         let seen = if server.is_some() { "both" } else { "client" };
         (client.port, client.ts_end, seen.to_owned(), between)
@@ -121,12 +156,25 @@ fn check(
     given.push(rows);
     let given: Vec<Vec<_>> = given
         .iter()
-        .map(|rows| rows.iter().map(|(port, _, seen, ns)| (*port, seen.as_str(), *ns)).collect())
+        .map(|rows| {
+            rows.iter()
+                .map(|(port, _, seen, ns)| (*port, seen.as_str(), *ns))
+                .collect()
+        })
         .collect();
     assert_eq!(given, expected);
-    let TapCounts { joined, client_only, server_only, unkept } = join.counts();
+    let TapCounts {
+        joined,
+        client_only,
+        server_only,
+        unkept,
+    } = join.counts();
     assert_eq!([joined, client_only, server_only, unkept], counts);
-    assert_eq!((join.bytes(), join.requests.len()), (0, 0), "nothing is left");
+    assert_eq!(
+        (join.bytes(), join.requests.len()),
+        (0, 0),
+        "nothing is left"
+    );
 }
 
 #[test]
@@ -145,7 +193,12 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
             TapTestStep::Rows(&[at_client(3, 10, 1030, 16)], 0),
             TapTestStep::Come(1200),
         ],
-        &[&[], &[told(1, both(25))], &[told(2, client), told(3, both(10))], &[]],
+        &[
+            &[],
+            &[told(1, both(25))],
+            &[told(2, client), told(3, both(10))],
+            &[],
+        ],
         [2, 1, 0, 0],
     );
     // The server's row is too late; it has no counterpart; a late client's row still finds its counterpart.
@@ -155,7 +208,11 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
             TapTestStep::Rows(&[at_client(1, 10, 1000, 30)], 0),
             TapTestStep::Come(1101),
             TapTestStep::Rows(
-                &[at_server(1, 10, 1001, 5), at_server(2, 10, 1150, 5), at_server(3, 10, 1250, 5)],
+                &[
+                    at_server(1, 10, 1001, 5),
+                    at_server(2, 10, 1150, 5),
+                    at_server(3, 10, 1250, 5),
+                ],
                 0,
             ),
             TapTestStep::Come(1300),
@@ -184,7 +241,11 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
             TapTestStep::Rows(&[at_client(1, 10, 1000, 10), at_client(1, 10, 1100, 20)], 0),
             TapTestStep::Come(1150),
             TapTestStep::Rows(
-                &[at_server(1, 10, 1060, 1), at_server(1, 10, 1070, 2), at_server(1, 10, 1080, 3)],
+                &[
+                    at_server(1, 10, 1060, 1),
+                    at_server(1, 10, 1070, 2),
+                    at_server(1, 10, 1080, 3),
+                ],
                 0,
             ),
             TapTestStep::Come(1300),
@@ -193,8 +254,14 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
         [1, 1, 2, 0],
     );
     // Without a first byte there is no join; without a response there is no time.
-    let lost = TapTestRow { time: None, ..at_server(1, 20, 1000, 0) };
-    let unknown = |row: TapTestRow| TapTestRow { first_byte: None, ..row };
+    let lost = TapTestRow {
+        time: None,
+        ..at_server(1, 20, 1000, 0)
+    };
+    let unknown = |row: TapTestRow| TapTestRow {
+        first_byte: None,
+        ..row
+    };
     check(
         1 << 20,
         &[TapTestStep::Rows(
@@ -214,12 +281,27 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
 #[test]
 fn what_there_is_no_room_for_is_not_waited_for() {
     // Two requests of the server's tap; the last ones of the client's tap keep waiting.
-    let servers: Vec<TapTestRow> = (0..4).map(|n| at_server(n, 10, 1000 + n as i64, 1)).collect();
-    let clients: Vec<TapTestRow> = (0..3).map(|n| at_client(n, 10, 1010 + n as i64, 3)).collect();
+    let servers: Vec<TapTestRow> = (0..4)
+        .map(|n| at_server(n, 10, 1000 + n as i64, 1))
+        .collect();
+    let clients: Vec<TapTestRow> = (0..3)
+        .map(|n| at_client(n, 10, 1010 + n as i64, 3))
+        .collect();
     check(
         2 * REQUEST_BYTES,
-        &[TapTestStep::Rows(&servers, 0), TapTestStep::Rows(&clients, 0), TapTestStep::Come(1020)],
-        &[&[(0, "both", Some(2)), (1, "both", Some(2)), (2, "client", None)], &[]],
+        &[
+            TapTestStep::Rows(&servers, 0),
+            TapTestStep::Rows(&clients, 0),
+            TapTestStep::Come(1020),
+        ],
+        &[
+            &[
+                (0, "both", Some(2)),
+                (1, "both", Some(2)),
+                (2, "client", None),
+            ],
+            &[],
+        ],
         [2, 1, 0, 3],
     );
 }
@@ -229,7 +311,10 @@ struct PseudoRandom(u64);
 
 impl PseudoRandom {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 }
@@ -272,7 +357,10 @@ fn reports(
         let to = (next[tap] + chance.below(6) as usize).min(taps[tap].len());
         let rows: Vec<TapTestRow> = taps[tap][next[tap]..to]
             .iter()
-            .map(|row| TapTestRow { ts_end: row.ts_end + ahead[tap], ..*row })
+            .map(|row| TapTestRow {
+                ts_end: row.ts_end + ahead[tap],
+                ..*row
+            })
             .collect();
         let come = taps[tap].get(to).map_or(i64::MAX, |row| row.ts_end);
         all.push((tap, batch(&rows), come));
@@ -295,7 +383,9 @@ fn rows_in_any_order_are_joined_as_if_all_were_there() {
         for (tap, rows, to) in &reports {
             join.take(rows, ahead[*tap], TapRowsStatus::New);
             come[*tap] = *to;
-            join.advance(come[0].min(come[1]).min(1 << 30), &mut |batch| given.extend(told(&batch)));
+            join.advance(come[0].min(come[1]).min(1 << 30), &mut |batch| {
+                given.extend(told(&batch))
+            });
         }
         join.finish(&mut |batch| given.extend(told(&batch)));
         let all: Vec<TapTestRow> = taps.concat();
@@ -321,10 +411,13 @@ fn who_goes_on_gives_what_was_not_given() {
             for (n, (tap, rows, to)) in reports.iter().enumerate() {
                 join.take(rows, ahead[*tap], TapRowsStatus::New);
                 // The event time of earlier reports is known.
-                join.advance(come[0].min(come[1]), &mut |batch| given.extend(told(&batch)));
+                join.advance(come[0].min(come[1]), &mut |batch| {
+                    given.extend(told(&batch))
+                });
                 come[*tap] = *to;
                 if n % kill_every == kill_every - 1 {
-                    let mut next = TapJoin::new(PATIENCE, 1 << 20).begin_at(join.through_ns(), join.counts());
+                    let mut next =
+                        TapJoin::new(PATIENCE, 1 << 20).begin_at(join.through_ns(), join.counts());
                     for (tap, rows, _) in &reports[..=n] {
                         let ends = rows.i64(common::TS_END).values();
                         // Other reports are not repeated.
@@ -341,7 +434,11 @@ fn who_goes_on_gives_what_was_not_given() {
         let whole = run(usize::MAX);
         assert_eq!(whole.len(), taps[0].len());
         for kill_every in [1, 3, 10] {
-            assert_eq!(run(kill_every), whole, "seed {seed}, killed every {kill_every}");
+            assert_eq!(
+                run(kill_every),
+                whole,
+                "seed {seed}, killed every {kill_every}"
+            );
         }
     }
 }

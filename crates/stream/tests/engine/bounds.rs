@@ -6,8 +6,8 @@ use crate::tuples::{
     DELTA, N, PATH, Plain, RATIO, Row, batch_of, column, dataflow, number, pipeline, rows_of, run,
 };
 use plan::{
-    AggregateFunction, Column, ComparisonOperator, Literal, Pipeline, Predicate, ResultSelection, ShareTotal,
-    SortDirection, SortKey, TopK, Window,
+    AggregateFunction, Column, ComparisonOperator, Literal, Pipeline, Predicate, ResultSelection,
+    ShareTotal, SortDirection, SortKey, TopK, Window,
 };
 use proptest::prelude::*;
 use stream::{Engine, EngineConfig, OTHER};
@@ -17,13 +17,23 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
 }
 
 fn get(path: &str, n: u64, ts_end: i64) -> Row {
-    Row { path: Some(path.into()), n: Some(n), delta: Some(n as i64), ts_end, id: n, ..Row::default() }
+    Row {
+        path: Some(path.into()),
+        n: Some(n),
+        delta: Some(n as i64),
+        ts_end,
+        id: n,
+        ..Row::default()
+    }
 }
 
 fn u64_of(cell: &Plain) -> u64 {
@@ -36,31 +46,59 @@ fn u64_of(cell: &Plain) -> u64 {
 
 #[test]
 fn groups_without_room_are_pooled_and_totals_add_up() {
-    let mut p = pipeline(Some(N), &[PATH, RATIO], vec![AggregateFunction::Count, AggregateFunction::Sum]);
+    let mut p = pipeline(
+        Some(N),
+        &[PATH, RATIO],
+        vec![AggregateFunction::Count, AggregateFunction::Sum],
+    );
     p.groups_max = 70;
-    let rows: Vec<Row> = (0..1000u64).map(|i| get(&format!("/{}", i % 100), i, 0)).collect();
+    let rows: Vec<Row> = (0..1000u64)
+        .map(|i| get(&format!("/{}", i % 100), i, 0))
+        .collect();
     let (out, counters) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 64);
     let lines = rows_of(&out, Some(0));
     assert_eq!(lines.len(), 71);
     assert_eq!(lines.iter().map(|l| u64_of(&l[2])).sum::<u64>(), 1000);
-    assert_eq!(lines.iter().map(|l| u64_of(&l[3])).sum::<u64>(), (0..1000).sum::<u64>());
+    assert_eq!(
+        lines.iter().map(|l| u64_of(&l[3])).sum::<u64>(),
+        (0..1000).sum::<u64>()
+    );
     let (pool, listed) = lines.split_last().expect("rows");
     assert_eq!(pool[..2], [Plain::Text(OTHER.into()), Plain::Null]);
     assert_eq!(pool[4..], [Plain::Bool(true), Plain::Null]);
-    assert!(listed.iter().all(|l| l[2] == Plain::U64(10) && l[4] == Plain::Bool(false)));
+    assert!(
+        listed
+            .iter()
+            .all(|l| l[2] == Plain::U64(10) && l[4] == Plain::Bool(false))
+    );
     assert_eq!(counters.groups_overflowed, 300);
 }
 
 #[test]
 fn a_selection_of_groups_is_approximate_where_some_are_pooled() {
-    let rows: Vec<Row> = (0..100u64).map(|i| get(&format!("/{i:02}"), i, 0)).collect();
+    let rows: Vec<Row> = (0..100u64)
+        .map(|i| get(&format!("/{i:02}"), i, 0))
+        .collect();
     let marks = |groups_max: usize| {
-        let mut p = Pipeline { groups_max, ..pipeline(None, &[PATH], vec![AggregateFunction::Count]) };
+        let mut p = Pipeline {
+            groups_max,
+            ..pipeline(None, &[PATH], vec![AggregateFunction::Count])
+        };
         let column = of_results(&p, "count");
-        let order_by = vec![SortKey { column, direction: SortDirection::Descending }];
-        p.selection = ResultSelection { order_by, rows_max: Some(3), ..ResultSelection::default() };
+        let order_by = vec![SortKey {
+            column,
+            direction: SortDirection::Descending,
+        }];
+        p.selection = ResultSelection {
+            order_by,
+            rows_max: Some(3),
+            ..ResultSelection::default()
+        };
         let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 64);
-        rows_of(&out, Some(0)).iter().map(|line| line[2].clone()).collect::<Vec<_>>()
+        rows_of(&out, Some(0))
+            .iter()
+            .map(|line| line[2].clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(marks(100), vec![Plain::Bool(false); 3]);
     // The heaviest group may be in the pool, which is also a row.
@@ -70,20 +108,35 @@ fn a_selection_of_groups_is_approximate_where_some_are_pooled() {
 #[test]
 fn sliding_windows_say_which_groups_are_only_partly_listed() {
     let mut p = pipeline(None, &[PATH], vec![AggregateFunction::Count]);
-    p.window = Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 });
+    p.window = Some(Window {
+        size_ns: 20,
+        slide_ns: 10,
+        lateness_ns: 0,
+    });
     p.groups_max = 64;
     // The first pane has 64 groups and pools /a; the second has /a and 63 others.
     let mut rows: Vec<Row> = (0..64).map(|i| get(&format!("/{i:02}"), 0, 0)).collect();
-    rows.extend([get("/a", 0, 1), get("/a", 0, 11), get("/a", 0, 12), get("/00", 0, 13)]);
+    rows.extend([
+        get("/a", 0, 1),
+        get("/a", 0, 11),
+        get("/a", 0, 12),
+        get("/00", 0, 13),
+    ]);
     let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 500);
     let lines = rows_of(&out, Some(0));
     let window = |start: i64| lines.iter().filter(move |l| l[0] == Plain::I64(start));
-    let a = window(0).find(|l| l[2] == Plain::Text("/a".into())).expect("listed in the second pane");
+    let a = window(0)
+        .find(|l| l[2] == Plain::Text("/a".into()))
+        .expect("listed in the second pane");
     assert_eq!(a[3..], [Plain::U64(2), Plain::Bool(true), Plain::Null]);
-    let zero = window(0).find(|l| l[2] == Plain::Text("/00".into())).expect("listed in both");
+    let zero = window(0)
+        .find(|l| l[2] == Plain::Text("/00".into()))
+        .expect("listed in both");
     assert_eq!(zero[3..], [Plain::U64(2), Plain::Bool(false), Plain::Null]);
     assert_eq!(window(0).map(|l| u64_of(&l[3])).sum::<u64>(), 68);
-    let a = window(10).find(|l| l[2] == Plain::Text("/a".into())).expect("listed");
+    let a = window(10)
+        .find(|l| l[2] == Plain::Text("/a".into()))
+        .expect("listed");
     assert_eq!(a[3..], [Plain::U64(2), Plain::Bool(false), Plain::Null]);
 }
 
@@ -106,23 +159,30 @@ fn skewed(seed: u64, n: usize, weight: fn(u64) -> u64) -> (Vec<Row>, BTreeMap<St
 fn check_space_saving(p: &Pipeline, weight: fn(u64) -> u64, splits: usize) {
     let (rows, truth) = skewed(7, 6000, weight);
     let flow = dataflow(vec![p.clone()]);
-    let mut workers: Vec<Engine> =
-        (0..splits).map(|_| Engine::worker(&flow, EngineConfig::default())).collect();
+    let mut workers: Vec<Engine> = (0..splits)
+        .map(|_| Engine::worker(&flow, EngineConfig::default()))
+        .collect();
     let mut out = Vec::new();
     for (i, chunk) in rows.chunks(100).enumerate() {
         workers[i % splits].push(0, &batch_of(&flow.inputs[0].schema, chunk), &mut out);
     }
     let mut engine = Engine::new(&flow, EngineConfig::default());
-    workers.iter_mut().for_each(|w| engine.attach(w.detach_all()));
+    workers
+        .iter_mut()
+        .for_each(|w| engine.attach(w.detach_all()));
     engine.finish(&mut out);
     assert!(engine.counters().groups_overflowed > 0);
     let first = if p.window.is_some() { 2 } else { 0 };
     let mut last = u64::MAX;
     let lines = rows_of(&out, Some(0));
     for line in &lines {
-        let Plain::Text(path) = &line[first] else { panic!("a path") };
+        let Plain::Text(path) = &line[first] else {
+            panic!("a path")
+        };
         let got = u64_of(&line[first + 2]);
-        let Plain::F64(error) = &line[line.len() - 1] else { panic!("a bound") };
+        let Plain::F64(error) = &line[line.len() - 1] else {
+            panic!("a bound")
+        };
         assert_eq!(line[line.len() - 2], Plain::Bool(true));
         assert!(
             truth[path] <= got && got - *error as u64 <= truth[path],
@@ -135,7 +195,11 @@ fn check_space_saving(p: &Pipeline, weight: fn(u64) -> u64, splits: usize) {
     let mut heaviest: Vec<_> = truth.iter().map(|(path, n)| (*n, path)).collect();
     heaviest.sort_unstable_by(|a, b| b.cmp(a));
     let listed: Vec<Plain> = lines.iter().map(|l| l[first].clone()).collect();
-    assert!(heaviest[..3].iter().all(|(_, path)| listed.contains(&Plain::Text((*path).clone()))));
+    assert!(
+        heaviest[..3]
+            .iter()
+            .all(|(_, path)| listed.contains(&Plain::Text((*path).clone())))
+    );
 }
 
 #[test]
@@ -143,19 +207,35 @@ fn rankings_keep_the_heavy_groups_within_their_bounds() {
     let by_count = Pipeline {
         top_k: Some(TopK { k: 5, by: 0 }),
         groups_max: 200,
-        ..pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Avg])
+        ..pipeline(
+            Some(N),
+            &[PATH],
+            vec![AggregateFunction::Count, AggregateFunction::Avg],
+        )
     };
     let by_sum = Pipeline {
-        aggregates: vec![AggregateFunction::Sum.into(), AggregateFunction::Count.into()],
+        aggregates: vec![
+            AggregateFunction::Sum.into(),
+            AggregateFunction::Count.into(),
+        ],
         ..by_count.clone()
     };
     let signed = Pipeline {
-        values: vec![plan::AggregatedValue { column: column(DELTA), unit: tuple::Unit::None }],
+        values: vec![plan::AggregatedValue {
+            column: column(DELTA),
+            unit: tuple::Unit::None,
+        }],
         ..by_sum.clone()
     };
     // One window with all rows; each of its four panes has part of the groups.
-    let sliding =
-        Pipeline { window: Some(Window { size_ns: 40, slide_ns: 10, lateness_ns: 0 }), ..by_count.clone() };
+    let sliding = Pipeline {
+        window: Some(Window {
+            size_ns: 40,
+            slide_ns: 10,
+            lateness_ns: 0,
+        }),
+        ..by_count.clone()
+    };
     // With one chunk per worker, no worker exceeds the limit; only the collecting engine does.
     for splits in [1, 3, 60] {
         check_space_saving(&by_count, |_| 1, splits);
@@ -163,11 +243,22 @@ fn rankings_keep_the_heavy_groups_within_their_bounds() {
         check_space_saving(&signed, |n| n, splits);
     }
     let (rows, truth) = skewed(7, 6000, |_| 1);
-    let (out, _) = run(&dataflow(vec![sliding]), EngineConfig::default(), &rows, 100);
-    let whole = rows_of(&out, Some(0)).into_iter().filter(|l| l[0] == Plain::I64(0));
+    let (out, _) = run(
+        &dataflow(vec![sliding]),
+        EngineConfig::default(),
+        &rows,
+        100,
+    );
+    let whole = rows_of(&out, Some(0))
+        .into_iter()
+        .filter(|l| l[0] == Plain::I64(0));
     for line in whole {
-        let Plain::Text(path) = &line[2] else { panic!("{line:?}") };
-        let Plain::F64(error) = &line[line.len() - 1] else { panic!("{line:?}") };
+        let Plain::Text(path) = &line[2] else {
+            panic!("{line:?}")
+        };
+        let Plain::F64(error) = &line[line.len() - 1] else {
+            panic!("{line:?}")
+        };
         let got = u64_of(&line[4]);
         assert!(
             truth[path] <= got && got - *error as u64 <= truth[path],
@@ -191,15 +282,26 @@ fn negative_values_widen_the_bound() {
             let path = format!("/{}", random.next(20) * random.next(20));
             let delta = random.next(60) as i64 - 5;
             *truth.entry(path.clone()).or_default() += delta;
-            Row { delta: Some(delta), path: Some(path), ..Row::default() }
+            Row {
+                delta: Some(delta),
+                path: Some(path),
+                ..Row::default()
+            }
         })
         .collect();
     let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 100);
     for line in rows_of(&out, Some(0)) {
-        let Plain::Text(path) = &line[0] else { panic!() };
+        let Plain::Text(path) = &line[0] else {
+            panic!()
+        };
         let Plain::I64(got) = &line[2] else { panic!() };
-        let Plain::F64(error) = &line[4] else { panic!() };
-        assert!(truth[path] <= *got && got - *error as i64 <= truth[path], "{path}: {got} − {error}");
+        let Plain::F64(error) = &line[4] else {
+            panic!()
+        };
+        assert!(
+            truth[path] <= *got && got - *error as i64 <= truth[path],
+            "{path}: {got} − {error}"
+        );
     }
 }
 
@@ -214,18 +316,21 @@ fn rankings_by_what_cannot_be_saved_are_marked() {
     let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 64);
     let lines = rows_of(&out, Some(0));
     assert_eq!(lines.len(), 2);
-    assert!(
-        lines
-            .iter()
-            .all(|l| l[3] == Plain::Bool(true) && l[4] == Plain::Null && l[0] != Plain::Text(OTHER.into()))
-    );
+    assert!(lines.iter().all(|l| l[3] == Plain::Bool(true)
+        && l[4] == Plain::Null
+        && l[0] != Plain::Text(OTHER.into())));
 }
 
 #[test]
 fn long_keys_are_bounded_in_bytes() {
     let p = pipeline(None, &[PATH], vec![AggregateFunction::Count]);
-    let rows: Vec<Row> = (0..500).map(|i| get(&format!("/{i}{}", "x".repeat(1000)), 0, 0)).collect();
-    let config = EngineConfig { key_bytes_max: 20_000, ..EngineConfig::default() };
+    let rows: Vec<Row> = (0..500)
+        .map(|i| get(&format!("/{i}{}", "x".repeat(1000)), 0, 0))
+        .collect();
+    let config = EngineConfig {
+        key_bytes_max: 20_000,
+        ..EngineConfig::default()
+    };
     let (out, counters) = run(&dataflow(vec![p]), config, &rows, 64);
     assert!((15..=20).contains(&(rows_of(&out, Some(0)).len() - 1)));
     assert!(counters.groups_overflowed >= 480);
@@ -240,27 +345,45 @@ fn rankings_of_long_keys_are_bounded_too() {
     };
     // Short keys first, then increasingly long ones, and one heavy key.
     let path = |i: u64| {
-        if i.is_multiple_of(3) { "/heavy".into() } else { format!("/{i}{}", "x".repeat(i as usize)) }
+        if i.is_multiple_of(3) {
+            "/heavy".into()
+        } else {
+            format!("/{i}{}", "x".repeat(i as usize))
+        }
     };
     let rows: Vec<Row> = (0..2000).map(|i| get(&path(i), 0, 0)).collect();
     for key_bytes_max in [0, 1, 5000, 100_000] {
-        let config = EngineConfig { key_bytes_max, ..EngineConfig::default() };
+        let config = EngineConfig {
+            key_bytes_max,
+            ..EngineConfig::default()
+        };
         let flow = dataflow(vec![p.clone()]);
-        let mut workers = [Engine::worker(&flow, config.clone()), Engine::worker(&flow, config.clone())];
+        let mut workers = [
+            Engine::worker(&flow, config.clone()),
+            Engine::worker(&flow, config.clone()),
+        ];
         for (i, chunk) in rows.chunks(100).enumerate() {
             workers[i % 2].push(0, &batch_of(&flow.inputs[0].schema, chunk), &mut Vec::new());
         }
         let mut engine = Engine::new(&flow, config);
         let mut out = Vec::new();
-        workers.iter_mut().for_each(|w| engine.attach(w.detach_all()));
+        workers
+            .iter_mut()
+            .for_each(|w| engine.attach(w.detach_all()));
         engine.push(0, &batch_of(&flow.inputs[0].schema, &rows), &mut out);
         engine.finish(&mut out);
         let lines = rows_of(&out, Some(0));
         assert!(lines.iter().all(|l| l[3] == Plain::Bool(true)));
         // Without memory for keys, a pane has one group; the rest is in the pool, and there is no bound.
         match lines.iter().find(|l| l[0] == Plain::Text("/heavy".into())) {
-            Some(heavy) => assert!(u64_of(&heavy[2]) >= 1334 || heavy[4] == Plain::Null, "{heavy:?}"),
-            None => assert!(key_bytes_max < 100 && lines.iter().all(|l| l[4] == Plain::Null), "{lines:?}"),
+            Some(heavy) => assert!(
+                u64_of(&heavy[2]) >= 1334 || heavy[4] == Plain::Null,
+                "{heavy:?}"
+            ),
+            None => assert!(
+                key_bytes_max < 100 && lines.iter().all(|l| l[4] == Plain::Null),
+                "{lines:?}"
+            ),
         }
     }
 }
@@ -269,18 +392,42 @@ fn rankings_of_long_keys_are_bounded_too() {
 fn distinct_is_exact_then_within_its_bound() {
     let p = pipeline(None, &[PATH], vec![AggregateFunction::Distinct(column(N))]);
     let rows: Vec<Row> = (0..60_000u64)
-        .map(|i| if i % 6 == 0 { get("/few", i % 1024, 0) } else { get("/many", i * i, 0) })
+        .map(|i| {
+            if i % 6 == 0 {
+                get("/few", i % 1024, 0)
+            } else {
+                get("/many", i * i, 0)
+            }
+        })
         .collect();
-    let many: HashSet<u64> =
-        rows.iter().filter(|r| r.path.as_deref() == Some("/many")).filter_map(|r| r.n).collect();
-    let few: HashSet<u64> =
-        rows.iter().filter(|r| r.path.as_deref() == Some("/few")).filter_map(|r| r.n).collect();
+    let many: HashSet<u64> = rows
+        .iter()
+        .filter(|r| r.path.as_deref() == Some("/many"))
+        .filter_map(|r| r.n)
+        .collect();
+    let few: HashSet<u64> = rows
+        .iter()
+        .filter(|r| r.path.as_deref() == Some("/few"))
+        .filter_map(|r| r.n)
+        .collect();
     let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 4096);
     let lines = rows_of(&out, Some(0));
-    assert_eq!(lines[0][1..], [Plain::U64(few.len() as u64), Plain::Bool(false), Plain::Null]);
+    assert_eq!(
+        lines[0][1..],
+        [
+            Plain::U64(few.len() as u64),
+            Plain::Bool(false),
+            Plain::Null
+        ]
+    );
     let estimate = u64_of(&lines[1][1]) as f64;
-    let Plain::F64(error) = &lines[1][3] else { panic!("a bound") };
-    assert!(*error < 0.02 && (estimate / many.len() as f64 - 1.0).abs() < 2.0 * error, "{estimate} {error}");
+    let Plain::F64(error) = &lines[1][3] else {
+        panic!("a bound")
+    };
+    assert!(
+        *error < 0.02 && (estimate / many.len() as f64 - 1.0).abs() < 2.0 * error,
+        "{estimate} {error}"
+    );
 }
 
 #[test]
@@ -288,20 +435,37 @@ fn sketches_shrink_before_they_outgrow_their_bytes() {
     let p = pipeline(
         Some(N),
         &[PATH],
-        vec![AggregateFunction::Distinct(column(N)), AggregateFunction::Quantile(0.5)],
+        vec![
+            AggregateFunction::Distinct(column(N)),
+            AggregateFunction::Quantile(0.5),
+        ],
     );
     let mut random = Random(11);
-    let rows: Vec<Row> = (0..40_000).map(|i| get(&format!("/{}", i % 20), random.next(1 << 24), 0)).collect();
-    let config = EngineConfig { sketch_bytes_max: 40_000, ..EngineConfig::default() };
+    let rows: Vec<Row> = (0..40_000)
+        .map(|i| get(&format!("/{}", i % 20), random.next(1 << 24), 0))
+        .collect();
+    let config = EngineConfig {
+        sketch_bytes_max: 40_000,
+        ..EngineConfig::default()
+    };
     let (out, counters) = run(&dataflow(vec![p]), config, &rows, 1000);
     assert!(counters.sketches_coarsened >= 2);
     for line in rows_of(&out, Some(0)) {
-        let Plain::Text(path) = &line[0] else { panic!("a path") };
-        let mut values: Vec<u64> =
-            rows.iter().filter(|r| r.path.as_deref() == Some(path)).filter_map(|r| r.n).collect();
+        let Plain::Text(path) = &line[0] else {
+            panic!("a path")
+        };
+        let mut values: Vec<u64> = rows
+            .iter()
+            .filter(|r| r.path.as_deref() == Some(path))
+            .filter_map(|r| r.n)
+            .collect();
         values.sort_unstable();
-        let Plain::F64(median) = &line[2] else { panic!("a bound") };
-        let Plain::F64(error) = &line[4] else { panic!("a bound") };
+        let Plain::F64(median) = &line[2] else {
+            panic!("a bound")
+        };
+        let Plain::F64(error) = &line[4] else {
+            panic!("a bound")
+        };
         assert_eq!(line[3], Plain::Bool(true));
         assert!((median / values[999] as f64 - 1.0).abs() <= *error);
         values.dedup();
@@ -312,10 +476,21 @@ fn sketches_shrink_before_they_outgrow_their_bytes() {
 #[test]
 fn too_many_panes_force_the_oldest_windows_out() {
     let mut p = pipeline(None, &[], vec![AggregateFunction::Count]);
-    p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    p.window = Some(Window {
+        size_ns: 10,
+        slide_ns: 10,
+        lateness_ns: 0,
+    });
     let rows: Vec<Row> = (0..1000).map(|i| get("/", 0, i * 10)).collect();
-    let (out, counters) =
-        run(&dataflow(vec![p]), EngineConfig { panes_max: 8, ..EngineConfig::default() }, &rows, 100);
+    let (out, counters) = run(
+        &dataflow(vec![p]),
+        EngineConfig {
+            panes_max: 8,
+            ..EngineConfig::default()
+        },
+        &rows,
+        100,
+    );
     assert_eq!(rows_of(&out, Some(0)).len(), 1000);
     assert_eq!(counters.windows_forced, 992);
     assert_eq!(counters.tuples_late, 0);
@@ -323,20 +498,35 @@ fn too_many_panes_force_the_oldest_windows_out() {
 
 #[test]
 fn what_workers_hold_together_is_bounded() {
-    let ranking = |p: Pipeline| Pipeline { top_k: Some(TopK { k: 5, by: 0 }), ..p };
-    let pooled = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Sum]);
+    let ranking = |p: Pipeline| Pipeline {
+        top_k: Some(TopK { k: 5, by: 0 }),
+        ..p
+    };
+    let pooled = pipeline(
+        Some(N),
+        &[PATH],
+        vec![AggregateFunction::Count, AggregateFunction::Sum],
+    );
     for p in [pooled.clone(), ranking(pooled)] {
-        let p = Pipeline { groups_max: 100, ..p };
+        let p = Pipeline {
+            groups_max: 100,
+            ..p
+        };
         let flow = dataflow(vec![p.clone()]);
-        for config in
-            [EngineConfig::default(), EngineConfig { key_bytes_max: 500, ..EngineConfig::default() }]
-        {
+        for config in [
+            EngineConfig::default(),
+            EngineConfig {
+                key_bytes_max: 500,
+                ..EngineConfig::default()
+            },
+        ] {
             let mut engine = Engine::new(&flow, config.clone());
             let mut out = Vec::new();
             for w in 0..4u64 {
                 let mut worker = Engine::worker(&flow, config.clone());
-                let rows: Vec<Row> =
-                    (0..400).map(|i| get(&format!("/{}", (i % 80) * (w + 1)), i, 0)).collect();
+                let rows: Vec<Row> = (0..400)
+                    .map(|i| get(&format!("/{}", (i % 80) * (w + 1)), i, 0))
+                    .collect();
                 worker.push(0, &batch_of(&flow.inputs[0].schema, &rows), &mut out);
                 engine.attach(worker.detach_all());
             }
@@ -350,12 +540,22 @@ fn what_workers_hold_together_is_bounded() {
             }
             // All four pipelines request multiples of 12 below 80.
             for line in &lines {
-                let Plain::Text(path) = &line[0] else { continue };
-                let Plain::F64(error) = &line[5] else { continue };
+                let Plain::Text(path) = &line[0] else {
+                    continue;
+                };
+                let Plain::F64(error) = &line[5] else {
+                    continue;
+                };
                 let key: u64 = path[1..].parse().expect("a number");
-                let truth: u64 = (1..=4).filter(|w| key.is_multiple_of(*w) && key / w < 80).map(|_| 5).sum();
+                let truth: u64 = (1..=4)
+                    .filter(|w| key.is_multiple_of(*w) && key / w < 80)
+                    .map(|_| 5)
+                    .sum();
                 let count = u64_of(&line[2]);
-                assert!(truth <= count && count - *error as u64 <= truth, "{line:?}, not {truth}");
+                assert!(
+                    truth <= count && count - *error as u64 <= truth,
+                    "{line:?}, not {truth}"
+                );
             }
         }
     }
@@ -364,9 +564,16 @@ fn what_workers_hold_together_is_bounded() {
 #[test]
 fn a_worker_sets_panes_aside_instead_of_emitting() {
     let mut p = pipeline(None, &[], vec![AggregateFunction::Count]);
-    p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    p.window = Some(Window {
+        size_ns: 10,
+        slide_ns: 10,
+        lateness_ns: 0,
+    });
     let flow = dataflow(vec![p]);
-    let config = EngineConfig { panes_max: 8, ..EngineConfig::default() };
+    let config = EngineConfig {
+        panes_max: 8,
+        ..EngineConfig::default()
+    };
     let mut engine = Engine::new(&flow, config.clone());
     let mut worker = Engine::worker(&flow, config);
     let rows: Vec<Row> = (0..1000).map(|i| get("/", 0, i * 10)).collect();
@@ -403,21 +610,41 @@ proptest! {
 fn rates_are_per_second_of_the_window_or_of_the_run() {
     let mut p = pipeline(None, &[], vec![AggregateFunction::Rate]);
     let rows: Vec<Row> = (0..11).map(|i| get("/", 0, i * 500_000_000)).collect();
-    let (out, _) = run(&dataflow(vec![p.clone()]), EngineConfig::default(), &rows, 100);
+    let (out, _) = run(
+        &dataflow(vec![p.clone()]),
+        EngineConfig::default(),
+        &rows,
+        100,
+    );
     assert_eq!(number(&out, 0, "rate"), Some(11.0 / 5.0));
-    p.window = Some(Window { size_ns: 10_000_000_000, slide_ns: 10_000_000_000, lateness_ns: 0 });
+    p.window = Some(Window {
+        size_ns: 10_000_000_000,
+        slide_ns: 10_000_000_000,
+        lateness_ns: 0,
+    });
     let (out, _) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 100);
     assert_eq!(number(&out, 0, "rate"), Some(1.1));
 }
 
 #[test]
 fn windows_that_take_too_much_memory_close_early() {
-    let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Quantile(0.5)]);
-    p.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 1_000_000 });
+    let mut p = pipeline(
+        Some(N),
+        &[PATH],
+        vec![AggregateFunction::Count, AggregateFunction::Quantile(0.5)],
+    );
+    p.window = Some(Window {
+        size_ns: 10,
+        slide_ns: 10,
+        lateness_ns: 1_000_000,
+    });
     let rows: Vec<Row> = (0..2000i64).map(|i| get("/", 1, i * 10)).collect();
     // A window takes a few kilobytes.
     for (window_bytes_max, forced) in [(1 << 30, false), (1 << 20, true)] {
-        let config = EngineConfig { window_bytes_max, ..EngineConfig::default() };
+        let config = EngineConfig {
+            window_bytes_max,
+            ..EngineConfig::default()
+        };
         let (out, counters) = run(&dataflow(vec![p.clone()]), config, &rows, 100);
         assert_eq!(rows_of(&out, Some(0)).len(), 2000);
         assert_eq!(counters.windows_forced > 1000, forced, "{counters:?}");
@@ -428,19 +655,30 @@ fn windows_that_take_too_much_memory_close_early() {
 fn one_window_that_takes_too_much_memory_pools_groups() {
     let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count]);
     p.groups_max = 1_000_000;
-    let rows: Vec<Row> = (0..50_000u64).map(|i| get(&format!("/{i}"), i, 0)).collect();
-    let config = EngineConfig { window_bytes_max: 1 << 20, ..EngineConfig::default() };
+    let rows: Vec<Row> = (0..50_000u64)
+        .map(|i| get(&format!("/{i}"), i, 0))
+        .collect();
+    let config = EngineConfig {
+        window_bytes_max: 1 << 20,
+        ..EngineConfig::default()
+    };
     let (out, counters) = run(&dataflow(vec![p]), config, &rows, 4096);
     let lines = rows_of(&out, Some(0));
     assert!((1000..20_000).contains(&lines.len()), "{}", lines.len());
     assert_eq!(lines.iter().map(|l| u64_of(&l[1])).sum::<u64>(), 50_000);
-    assert_eq!(counters.groups_overflowed, 50_000 - (lines.len() as u64 - 1));
+    assert_eq!(
+        counters.groups_overflowed,
+        50_000 - (lines.len() as u64 - 1)
+    );
 }
 
 fn of_results(p: &Pipeline, name: &str) -> Column {
     let field = |c: Column| crate::tuples::schema("t").field(c.field).clone();
     let schema = plan::result::schema(p, plan::result::IntervalMode::None, &field);
-    Column { input: 0, field: schema.find(name).expect("a column") }
+    Column {
+        input: 0,
+        field: schema.find(name).expect("a column"),
+    }
 }
 
 #[test]
@@ -450,19 +688,34 @@ fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
         AggregateFunction::Share(ShareTotal::Tuples),
         AggregateFunction::Share(ShareTotal::Values),
     ];
-    let all = Pipeline { groups_max: 20, ..pipeline(Some(N), &[PATH], shares.to_vec()) };
-    let ranked = Pipeline { top_k: Some(TopK { k: 5, by: 0 }), ..all.clone() };
+    let all = Pipeline {
+        groups_max: 20,
+        ..pipeline(Some(N), &[PATH], shares.to_vec())
+    };
+    let ranked = Pipeline {
+        top_k: Some(TopK { k: 5, by: 0 }),
+        ..all.clone()
+    };
     let (rows, truth) = skewed(11, 5000, |n| n);
     let total: u64 = truth.values().sum();
     for p in [all, ranked] {
-        let (out, counters) = run(&dataflow(vec![p.clone()]), EngineConfig::default(), &rows, 100);
+        let (out, counters) = run(
+            &dataflow(vec![p.clone()]),
+            EngineConfig::default(),
+            &rows,
+            100,
+        );
         assert!(counters.groups_overflowed > 0);
         let lines = rows_of(&out, Some(0));
         let mut counts = 0.0;
         let mut values = 0.0;
         for line in &lines {
-            let Plain::F64(share) = &line[line.len() - 4] else { panic!("shares") };
-            let Plain::F64(of_values) = &line[line.len() - 3] else { panic!("shares") };
+            let Plain::F64(share) = &line[line.len() - 4] else {
+                panic!("shares")
+            };
+            let Plain::F64(of_values) = &line[line.len() - 3] else {
+                panic!("shares")
+            };
             assert_eq!(*share, u64_of(&line[line.len() - 5]) as f64 / 5000.0);
             (counts, values) = (counts + share, values + of_values);
             match &line[0] {
@@ -480,7 +733,10 @@ fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
 
 #[test]
 fn the_row_of_all_that_found_no_room_is_last_whatever_is_asked() {
-    let mut p = Pipeline { groups_max: 20, ..pipeline(None, &[PATH], vec![AggregateFunction::Count]) };
+    let mut p = Pipeline {
+        groups_max: 20,
+        ..pipeline(None, &[PATH], vec![AggregateFunction::Count])
+    };
     let count = of_results(&p, "count");
     let path = of_results(&p, "path");
     p.selection = ResultSelection {
@@ -490,8 +746,14 @@ fn the_row_of_all_that_found_no_room_is_last_whatever_is_asked() {
             literal: Literal::U64(1 << 40),
         }),
         order_by: vec![
-            SortKey { column: count, direction: SortDirection::Descending },
-            SortKey { column: path, direction: SortDirection::Descending },
+            SortKey {
+                column: count,
+                direction: SortDirection::Descending,
+            },
+            SortKey {
+                column: path,
+                direction: SortDirection::Descending,
+            },
         ],
         rows_max: Some(3),
         computed: Vec::new(),
@@ -500,16 +762,26 @@ fn the_row_of_all_that_found_no_room_is_last_whatever_is_asked() {
     let (out, counters) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 100);
     let lines = rows_of(&out, Some(0));
     assert_eq!(lines.len(), 4);
-    assert!(lines[..3].windows(2).all(|w| u64_of(&w[0][1]) >= u64_of(&w[1][1])));
+    assert!(
+        lines[..3]
+            .windows(2)
+            .all(|w| u64_of(&w[0][1]) >= u64_of(&w[1][1]))
+    );
     assert_eq!(lines[3][0], Plain::Text(stream::OTHER.into()));
     assert!(counters.rows_filtered == 0 && counters.rows_beyond_limit > 10);
 }
 
 #[test]
 fn many_rows_are_sorted_holding_few() {
-    let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count, AggregateFunction::Max]);
-    let by =
-        |p: &Pipeline, name| SortKey { column: of_results(p, name), direction: SortDirection::Descending };
+    let mut p = pipeline(
+        Some(N),
+        &[PATH],
+        vec![AggregateFunction::Count, AggregateFunction::Max],
+    );
+    let by = |p: &Pipeline, name| SortKey {
+        column: of_results(p, name),
+        direction: SortDirection::Descending,
+    };
     p.selection.order_by = vec![by(&p, "count"), by(&p, "max_ns")];
     let mut random = Random(13);
     let rows: Vec<Row> = (0..60_000)
@@ -519,7 +791,14 @@ fn many_rows_are_sorted_holding_few() {
             ..Row::default()
         })
         .collect();
-    let of = |p: &Pipeline| run(&dataflow(vec![p.clone()]), EngineConfig::default(), &rows, 4096);
+    let of = |p: &Pipeline| {
+        run(
+            &dataflow(vec![p.clone()]),
+            EngineConfig::default(),
+            &rows,
+            4096,
+        )
+    };
     let (all, nothing_left_out) = of(&p);
     let all = rows_of(&all, Some(0));
     assert_eq!(nothing_left_out.rows_beyond_limit, 0);

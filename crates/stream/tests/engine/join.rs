@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::tuples::{N, PATH, Plain, Row, batch_of, cell, input, names, pipeline, rows_of};
 use plan::{
-    AggregateFunction, AggregatedValue, Column, ComparisonOperator, Dataflow, DataflowInput, Literal,
-    Pipeline, Predicate,
+    AggregateFunction, AggregatedValue, Column, ComparisonOperator, Dataflow, DataflowInput,
+    Literal, Pipeline, Predicate,
 };
 use proptest::prelude::*;
 use stream::{Engine, EngineConfig};
@@ -31,7 +31,13 @@ fn push(
 }
 
 fn row(id: u64, ts_end: i64, n: u64) -> Row {
-    Row { id, ts_end, n: Some(n), path: Some(format!("p{n}")), ..Row::default() }
+    Row {
+        id,
+        ts_end,
+        n: Some(n),
+        path: Some(format!("p{n}")),
+        ..Row::default()
+    }
 }
 
 proptest! {
@@ -114,14 +120,35 @@ fn pipelines_and_predicates_read_columns_of_any_input() {
     let mut flow = flow(&["http", "sql"]);
     let of_sql = |field| Column { input: 1, field };
     let mut by_path = pipeline(None, &[PATH], vec![AggregateFunction::Sum]);
-    by_path.values = vec![AggregatedValue { column: of_sql(N), unit: tuple::Unit::None }];
-    flow.filter =
-        Some(Predicate::Compare { column: of_sql(N), op: ComparisonOperator::Gt, literal: Literal::U64(20) });
-    flow.pipelines = vec![Pipeline { window: None, ..by_path }];
+    by_path.values = vec![AggregatedValue {
+        column: of_sql(N),
+        unit: tuple::Unit::None,
+    }];
+    flow.filter = Some(Predicate::Compare {
+        column: of_sql(N),
+        op: ComparisonOperator::Gt,
+        literal: Literal::U64(20),
+    });
+    flow.pipelines = vec![Pipeline {
+        window: None,
+        ..by_path
+    }];
     let mut engine = Engine::new(&flow, EngineConfig::default());
     let mut out = Vec::new();
-    push(&mut engine, &flow, 0, &[row(1, 1, 1), row(2, 1, 2)], &mut out);
-    push(&mut engine, &flow, 1, &[row(1, 2, 21), row(1, 2, 30), row(2, 3, 20), row(3, 1, 99)], &mut out);
+    push(
+        &mut engine,
+        &flow,
+        0,
+        &[row(1, 1, 1), row(2, 1, 2)],
+        &mut out,
+    );
+    push(
+        &mut engine,
+        &flow,
+        1,
+        &[row(1, 2, 21), row(1, 2, 30), row(2, 3, 20), row(3, 1, 99)],
+        &mut out,
+    );
     engine.finish(&mut out);
     let rows = rows_of(&out, Some(0));
     assert_eq!(rows.len(), 1);
@@ -132,14 +159,32 @@ fn pipelines_and_predicates_read_columns_of_any_input() {
 #[test]
 fn idle_flows_leave() {
     let flow = flow(&["a", "b"]);
-    let mut engine = Engine::new(&flow, EngineConfig { join_idle_ns: 100, ..EngineConfig::default() });
+    let mut engine = Engine::new(
+        &flow,
+        EngineConfig {
+            join_idle_ns: 100,
+            ..EngineConfig::default()
+        },
+    );
     let mut out = Vec::new();
-    push(&mut engine, &flow, 0, &[row(1, 0, 1), row(2, 0, 2), row(1, 50, 3)], &mut out);
+    push(
+        &mut engine,
+        &flow,
+        0,
+        &[row(1, 0, 1), row(2, 0, 2), row(1, 50, 3)],
+        &mut out,
+    );
     engine.advance(100, &mut out);
     assert_eq!(engine.counters().join_expired, 0);
     engine.advance(101, &mut out);
     assert_eq!(engine.counters().join_expired, 1);
-    push(&mut engine, &flow, 1, &[row(1, 120, 4), row(2, 120, 5)], &mut out);
+    push(
+        &mut engine,
+        &flow,
+        1,
+        &[row(1, 120, 4), row(2, 120, 5)],
+        &mut out,
+    );
     assert_eq!(engine.counters().tuples_joined, 2);
     engine.advance(i64::MAX, &mut out);
     assert_eq!(engine.counters().join_expired, 5);
@@ -151,9 +196,18 @@ fn idle_flows_leave() {
 fn what_waits_is_bounded_and_the_oldest_flow_goes_first() {
     let flow = flow(&["a", "b"]);
     for config in [
-        EngineConfig { join_rows_max: 10, ..EngineConfig::default() },
-        EngineConfig { join_bytes_max: 4200, ..EngineConfig::default() },
-        EngineConfig { join_rows_max: 0, ..EngineConfig::default() },
+        EngineConfig {
+            join_rows_max: 10,
+            ..EngineConfig::default()
+        },
+        EngineConfig {
+            join_bytes_max: 4200,
+            ..EngineConfig::default()
+        },
+        EngineConfig {
+            join_rows_max: 0,
+            ..EngineConfig::default()
+        },
     ] {
         let holds = if config.join_rows_max == 0 { 0 } else { 10 };
         let mut engine = Engine::new(&flow, config);
@@ -162,8 +216,17 @@ fn what_waits_is_bounded_and_the_oldest_flow_goes_first() {
             push(&mut engine, &flow, 0, &[row(id, id as i64, 1)], &mut out);
         }
         let dropped = engine.counters().join_dropped;
-        assert!(dropped >= 1000 - holds - 4 && dropped <= 1000 - holds + 4, "{dropped}");
-        push(&mut engine, &flow, 1, &[row(999, 2000, 1), row(0, 2000, 1)], &mut out);
+        assert!(
+            dropped >= 1000 - holds - 4 && dropped <= 1000 - holds + 4,
+            "{dropped}"
+        );
+        push(
+            &mut engine,
+            &flow,
+            1,
+            &[row(999, 2000, 1), row(0, 2000, 1)],
+            &mut out,
+        );
         assert_eq!(engine.counters().tuples_joined, u64::from(holds > 0));
     }
 }
@@ -188,10 +251,19 @@ fn inputs_are_filtered_before_they_wait() {
         op: ComparisonOperator::Eq,
         literal: Literal::U64(7),
     };
-    flow.inputs[0] = DataflowInput { filter: Some(ends), ..flow.inputs[0].clone() };
+    flow.inputs[0] = DataflowInput {
+        filter: Some(ends),
+        ..flow.inputs[0].clone()
+    };
     let mut engine = Engine::new(&flow, EngineConfig::default());
     let mut out = Vec::new();
-    push(&mut engine, &flow, 0, &[row(1, 1, 7), row(1, 1, 8)], &mut out);
+    push(
+        &mut engine,
+        &flow,
+        0,
+        &[row(1, 1, 7), row(1, 1, 8)],
+        &mut out,
+    );
     push(&mut engine, &flow, 1, &[row(1, 1, 1)], &mut out);
     assert_eq!(rows_of(&out, None).len(), 1);
     assert_eq!(engine.counters().tuples_filtered, 1);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::tuples::{Plain, Way, column, pipeline, rows_of};
 use plan::{
-    Column, ComparisonOperator, Dataflow, DataflowInput, Literal, Pipeline, Predicate, ProfileSpec, Window,
+    Column, ComparisonOperator, Dataflow, DataflowInput, Literal, Pipeline, Predicate, ProfileSpec,
+    Window,
 };
 use proptest::prelude::*;
 use stream::{Engine, EngineConfig, EngineCounters, EngineOutput};
@@ -49,7 +50,9 @@ impl Op {
 
     /// 0 for reads, 1 for writes.
     fn kind(&self) -> Option<usize> {
-        ["READ", "WRITE"].iter().position(|name| *name == self.procedure)
+        ["READ", "WRITE"]
+            .iter()
+            .position(|name| *name == self.procedure)
     }
 
     fn bytes(&self) -> u64 {
@@ -58,11 +61,16 @@ impl Op {
 }
 
 fn ops(n: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Op>> {
-    let procedure =
-        prop_oneof![4 => Just("READ"), 2 => Just("WRITE"), 1 => Just("GETATTR"), 1 => Just("LOOKUP")];
+    let procedure = prop_oneof![4 => Just("READ"), 2 => Just("WRITE"), 1 => Just("GETATTR"), 1 => Just("LOOKUP")];
     let status = prop_oneof![8 => Just(Some("ok")), 1 => Just(Some("stale")), 1 => Just(None)];
     let op = (
-        (0u64..6, 0u8..3, procedure, status, prop::option::weighted(0.9, 0u8..5)),
+        (
+            0u64..6,
+            0u8..3,
+            procedure,
+            status,
+            prop::option::weighted(0.9, 0u8..5),
+        ),
         (
             0u64..40,
             prop_oneof![Just(4096u64), Just(8192), Just(0), 1u64..20_000],
@@ -72,7 +80,10 @@ fn ops(n: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Op>> {
         prop::collection::vec(1u64..30, 0..4),
     );
     prop::collection::vec(op, n).prop_map(|list| {
-        let op = |(i, ((flow, client, procedure, status, file), (place, count, cut, time), checksums))| {
+        let op = |(
+            i,
+            ((flow, client, procedure, status, file), (place, count, cut, time), checksums),
+        )| {
             let ok = status == Some("ok");
             Op {
                 flow,
@@ -93,13 +104,26 @@ fn ops(n: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn schema() -> Arc<Schema> {
-    Arc::new(Schema::of_parser("nfs", 1, "test", FIELDS, Some(TIME), Some(FILE)))
+    Arc::new(Schema::of_parser(
+        "nfs",
+        1,
+        "test",
+        FIELDS,
+        Some(TIME),
+        Some(FILE),
+    ))
 }
 
 fn columns(with_rate: bool) -> Vec<FieldId> {
-    let own = [PROCEDURE, STATUS, FILE, OFFSET, COUNT, MOVED, TIME, ALIGNED, CHECKSUMS];
+    let own = [
+        PROCEDURE, STATUS, FILE, OFFSET, COUNT, MOVED, TIME, ALIGNED, CHECKSUMS,
+    ];
     let common = [common::ID, common::CLIENT_IP, common::TS_END];
-    common.into_iter().chain(with_rate.then_some(common::SAMPLE_RATE)).chain(own).collect()
+    common
+        .into_iter()
+        .chain(with_rate.then_some(common::SAMPLE_RATE))
+        .chain(own)
+        .collect()
 }
 
 fn batch(ops: &[Op], rate: Option<f64>) -> Batch {
@@ -110,10 +134,13 @@ fn batch(ops: &[Op], rate: Option<f64>) -> Batch {
         let mut ip = [0; 16];
         (ip[10], ip[11], ip[12], ip[15]) = (255, 255, 10, op.client);
         w.ip(common::CLIENT_IP, &ip);
-        rate.iter().for_each(|rate| w.f64(common::SAMPLE_RATE, *rate));
+        rate.iter()
+            .for_each(|rate| w.f64(common::SAMPLE_RATE, *rate));
         w.text(PROCEDURE, op.procedure.as_bytes());
         op.status.iter().for_each(|s| w.text(STATUS, s.as_bytes()));
-        op.file.iter().for_each(|f| w.text(FILE, format!("file{f}").as_bytes()));
+        op.file
+            .iter()
+            .for_each(|f| w.text(FILE, format!("file{f}").as_bytes()));
         op.time.iter().for_each(|t| w.i64(TIME, *t));
         if op.kind().is_some() {
             w.u64(OFFSET, op.offset);
@@ -148,14 +175,35 @@ fn dataflow(window_ns: Option<i64>, groups_max: usize, k: usize, with_rate: bool
         aligned: Some(column(ALIGNED)),
         checksums: Some(column(CHECKSUMS)),
         object: Some(column(FILE)),
-        client: Column { input: 0, field: common::CLIENT_IP },
+        client: Column {
+            input: 0,
+            field: common::CLIENT_IP,
+        },
         k,
         near: NEAR,
     };
-    let window = window_ns.map(|size_ns| Window { size_ns, slide_ns: size_ns, lateness_ns: 0 });
-    let pipeline = Pipeline { window, groups_max, profile: Some(profile), ..pipeline(None, &[], Vec::new()) };
-    let input = DataflowInput { schema: schema(), columns: columns(with_rate), filter: None };
-    Dataflow { inputs: vec![input], filter: None, pipelines: vec![pipeline], ..Dataflow::default() }
+    let window = window_ns.map(|size_ns| Window {
+        size_ns,
+        slide_ns: size_ns,
+        lateness_ns: 0,
+    });
+    let pipeline = Pipeline {
+        window,
+        groups_max,
+        profile: Some(profile),
+        ..pipeline(None, &[], Vec::new())
+    };
+    let input = DataflowInput {
+        schema: schema(),
+        columns: columns(with_rate),
+        filter: None,
+    };
+    Dataflow {
+        inputs: vec![input],
+        filter: None,
+        pipelines: vec![pipeline],
+        ..Dataflow::default()
+    }
 }
 
 /// Runs one engine with `chunk` operations per batch.
@@ -200,24 +248,40 @@ fn brought(
     chunk: usize,
     (workers, way): (u64, Way),
 ) -> Vec<EngineOutput> {
-    let mut all: Vec<Engine> = (0..workers).map(|n| Engine::worker(flow, way.config(config, n))).collect();
+    let mut all: Vec<Engine> = (0..workers)
+        .map(|n| Engine::worker(flow, way.config(config, n)))
+        .collect();
     let mut collector = Engine::new(flow, config.clone());
     let mut out = Vec::new();
     for ops in ops.chunks(chunk) {
         let watermark = ops.last().map_or(0, |op| op.ts);
         for (worker, n) in all.iter_mut().zip(0..) {
-            let mine: Vec<Op> = ops.iter().filter(|op| op.flow % workers == n).cloned().collect();
+            let mine: Vec<Op> = ops
+                .iter()
+                .filter(|op| op.flow % workers == n)
+                .cloned()
+                .collect();
             worker.push(0, &batch(&mine, None), &mut out);
             // Open windows are also sent in parts if no list is limited; with limited lists, the errors of the parts
             // would add up.
             let is_exact = flow.pipelines[0].groups_max >= 1000;
-            let delta = if way == Way::Sent && is_exact { worker.detach_open() } else { None };
-            delta.into_iter().for_each(|part| way.bring(part, &mut collector));
-            worker.detach(watermark).into_iter().for_each(|part| way.bring(part, &mut collector));
+            let delta = if way == Way::Sent && is_exact {
+                worker.detach_open()
+            } else {
+                None
+            };
+            delta
+                .into_iter()
+                .for_each(|part| way.bring(part, &mut collector));
+            worker
+                .detach(watermark)
+                .into_iter()
+                .for_each(|part| way.bring(part, &mut collector));
         }
         collector.advance(watermark, &mut out);
     }
-    all.iter_mut().for_each(|worker| way.bring(worker.detach_all(), &mut collector));
+    all.iter_mut()
+        .for_each(|worker| way.bring(worker.detach_all(), &mut collector));
     collector.finish(&mut out);
     assert_eq!(collector.counters().tuples_late, 0);
     out
@@ -270,7 +334,10 @@ fn report(out: &[EngineOutput]) -> BTreeMap<i64, Vec<(Key, Row)>> {
             approximate: cells[12] == Plain::Bool(true),
             bound: real(&cells[13]),
         };
-        windows.entry(start).or_default().push(((text(&cells[0]), text(&cells[1])), row));
+        windows
+            .entry(start)
+            .or_default()
+            .push(((text(&cells[0]), text(&cells[1])), row));
     }
     windows
 }
@@ -296,7 +363,9 @@ fn patterns(ops: &[Op]) -> Vec<Option<&'static str>> {
 fn truth(ops: &[(&Op, Option<&'static str>)]) -> BTreeMap<Key, (u64, Option<u64>)> {
     let mut rows: BTreeMap<Key, (u64, Option<u64>)> = BTreeMap::new();
     let mut add = |section: &str, key: &str, count: u64, bytes: Option<u64>| {
-        let (n, sum) = rows.entry((section.to_owned(), key.to_owned())).or_insert((0, bytes.map(|_| 0)));
+        let (n, sum) = rows
+            .entry((section.to_owned(), key.to_owned()))
+            .or_insert((0, bytes.map(|_| 0)));
         *n += count;
         *sum = sum.zip(bytes).map(|(sum, bytes)| sum + bytes);
     };
@@ -305,7 +374,12 @@ fn truth(ops: &[(&Op, Option<&'static str>)]) -> BTreeMap<Key, (u64, Option<u64>
     for (op, pattern) in ops {
         let bytes = Some(op.bytes());
         add("operations", op.procedure, 1, bytes);
-        add("mix", op.kind().map_or("other", |kind| ["read", "write"][kind]), 1, bytes);
+        add(
+            "mix",
+            op.kind().map_or("other", |kind| ["read", "write"][kind]),
+            1,
+            bytes,
+        );
         if op.status == Some("stale") {
             add("errors", &format!("{} stale", op.procedure), 1, None);
         }
@@ -322,10 +396,16 @@ fn truth(ops: &[(&Op, Option<&'static str>)]) -> BTreeMap<Key, (u64, Option<u64>
         }
         let Some(kind) = op.kind() else { continue };
         let name = ["read", "write"][kind];
-        let class = if op.count == 0 { 0 } else { op.count.next_power_of_two() };
+        let class = if op.count == 0 {
+            0
+        } else {
+            op.count.next_power_of_two()
+        };
         add(&format!("{name} size"), &class.to_string(), 1, bytes);
         add("misaligned", name, u64::from(!op.aligned()), None);
-        pattern.iter().for_each(|pattern| add(&format!("{name} pattern"), pattern, 1, bytes));
+        pattern
+            .iter()
+            .for_each(|pattern| add(&format!("{name} pattern"), pattern, 1, bytes));
         if *pattern == Some("random") && kind == 0 && op.bytes() > 0 {
             let last = (op.offset + op.bytes() - 1) / 4096;
             blocks.extend((op.offset / 4096..=last).map(|block| (op.file, block)));
@@ -336,9 +416,18 @@ fn truth(ops: &[(&Op, Option<&'static str>)]) -> BTreeMap<Key, (u64, Option<u64>
         }
     }
     if !blocks.is_empty() {
-        add("working set", "random reads", blocks.len() as u64, Some(blocks.len() as u64 * 4096));
+        add(
+            "working set",
+            "random reads",
+            blocks.len() as u64,
+            Some(blocks.len() as u64 * 4096),
+        );
     }
-    for (key, (n, different)) in ["read", "write", "both"].iter().zip(seen).filter(|(_, (n, _))| *n > 0) {
+    for (key, (n, different)) in ["read", "write", "both"]
+        .iter()
+        .zip(seen)
+        .filter(|(_, (n, _))| *n > 0)
+    {
         add("duplicate blocks", key, n - different.len() as u64, None);
     }
     rows
@@ -458,19 +547,44 @@ fn estimates_are_within_twice_their_stated_bounds() {
     let all: Vec<_> = ops.iter().zip(patterns(&ops)).collect();
     let truth = truth(&all);
     for workers in [1, 3] {
-        let out = together(&dataflow(None, 1000, 10, false), &EngineConfig::default(), &ops, 512, workers);
-        let rows: HashMap<Key, Row> = report(&out).remove(&0).expect("one window").into_iter().collect();
+        let out = together(
+            &dataflow(None, 1000, 10, false),
+            &EngineConfig::default(),
+            &ops,
+            512,
+            workers,
+        );
+        let rows: HashMap<Key, Row> = report(&out)
+            .remove(&0)
+            .expect("one window")
+            .into_iter()
+            .collect();
         let check = |section: &str, key: &str, of: fn(&Row) -> f64, exact: f64, scale: f64| {
             let row = &rows[&(section.to_owned(), key.to_owned())];
             let bound = row.bound.expect("an estimate says how good it is");
             assert!(row.approximate && bound < 0.02, "{row:?}");
-            assert!((of(row) - exact).abs() <= 2.0 * bound * scale, "{section}: {exact} is not near {row:?}");
+            assert!(
+                (of(row) - exact).abs() <= 2.0 * bound * scale,
+                "{section}: {exact} is not near {row:?}"
+            );
         };
         let blocks = truth[&("working set".into(), "random reads".into())].0 as f64;
-        check("working set", "random reads", |row| row.count as f64, blocks, blocks);
+        check(
+            "working set",
+            "random reads",
+            |row| row.count as f64,
+            blocks,
+            blocks,
+        );
         let duplicates = truth[&("duplicate blocks".into(), "read".into())].0 as f64;
         let share = duplicates / (2.0 * ops.len() as f64);
-        check("duplicate blocks", "read", |row| row.share.expect("a share"), share, 1.0);
+        check(
+            "duplicate blocks",
+            "read",
+            |row| row.share.expect("a share"),
+            share,
+            1.0,
+        );
     }
 }
 
@@ -478,20 +592,39 @@ fn estimates_are_within_twice_their_stated_bounds() {
 fn memory_is_bounded_and_losses_are_counted() {
     let mut ops = reads(scattered(1000));
     ops.iter_mut().zip(0..).for_each(|(op, n)| op.flow = n);
-    let config = EngineConfig { positions_max: 100, ..EngineConfig::default() };
+    let config = EngineConfig {
+        positions_max: 100,
+        ..EngineConfig::default()
+    };
     let (out, counters) = alone(&dataflow(None, 5, 10, false), &config, &ops, 64, None);
-    assert!((900..1000).contains(&counters.positions_forgotten), "{counters:?}");
     assert!(
-        report(&out)[&0].iter().any(|(key, row)| key.1 == "first" && row.count == 1000 && row.approximate)
+        (900..1000).contains(&counters.positions_forgotten),
+        "{counters:?}"
+    );
+    assert!(
+        report(&out)[&0]
+            .iter()
+            .any(|(key, row)| key.1 == "first" && row.count == 1000 && row.approximate)
     );
 
     // An operation that claims to have read the maximum size.
     let mut ops = reads([0, 1 << 40].into_iter());
-    ops.iter_mut().for_each(|op| (op.flow, op.moved) = (1, Some(u64::MAX)));
-    let (out, counters) = alone(&dataflow(None, 5, 10, false), &EngineConfig::default(), &ops, 64, None);
+    ops.iter_mut()
+        .for_each(|op| (op.flow, op.moved) = (1, Some(u64::MAX)));
+    let (out, counters) = alone(
+        &dataflow(None, 5, 10, false),
+        &EngineConfig::default(),
+        &ops,
+        64,
+        None,
+    );
     assert!(counters.blocks_skipped > 1 << 40);
     let rows = &report(&out)[&0];
-    assert!(rows.iter().any(|(key, row)| key.0 == "mix" && row.bytes == Some(u64::MAX)), "{rows:?}");
+    assert!(
+        rows.iter()
+            .any(|(key, row)| key.0 == "mix" && row.bytes == Some(u64::MAX)),
+        "{rows:?}"
+    );
 }
 
 #[test]
@@ -513,6 +646,12 @@ fn windows_close_once() {
 
 #[test]
 fn nothing_gives_nothing() {
-    let (out, _) = alone(&dataflow(None, 5, 10, false), &EngineConfig::default(), &[], 64, None);
+    let (out, _) = alone(
+        &dataflow(None, 5, 10, false),
+        &EngineConfig::default(),
+        &[],
+        64,
+        None,
+    );
     assert!(report(&out).is_empty());
 }

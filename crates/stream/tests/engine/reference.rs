@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::tuples::{
-    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, are_alike, batch_of, batch_with, column, dataflow,
-    pipeline, plain, rows_of, run,
+    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, are_alike, batch_of, batch_with, column,
+    dataflow, pipeline, plain, rows_of, run,
 };
 use plan::{
-    AggregateColumn, AggregateFunction, AggregatedValue, CaseSensitivity, Column, ComparisonOperator,
-    Dataflow, Literal, Pipeline, Predicate, RegexPattern, ResultSelection, ShareTotal, SortDirection,
-    SortKey, TopK, Window, result,
+    AggregateColumn, AggregateFunction, AggregatedValue, CaseSensitivity, Column,
+    ComparisonOperator, Dataflow, Literal, Pipeline, Predicate, RegexPattern, ResultSelection,
+    ShareTotal, SortDirection, SortKey, TopK, Window, result,
 };
 use proptest::prelude::*;
 use stream::{Engine, EngineConfig, EngineCounters};
@@ -54,10 +54,17 @@ fn truth_of(predicate: &Predicate, value: &dyn Fn(FieldId) -> Plain) -> Option<b
     match predicate {
         Predicate::And(list) => {
             let parts: Vec<Option<bool>> = list.iter().map(truth).collect();
-            if parts.contains(&Some(false)) { Some(false) } else { (!parts.contains(&None)).then_some(true) }
+            if parts.contains(&Some(false)) {
+                Some(false)
+            } else {
+                (!parts.contains(&None)).then_some(true)
+            }
         }
         Predicate::Or(list) => {
-            let none = list.iter().map(|p| Predicate::Not(Box::new(p.clone()))).collect();
+            let none = list
+                .iter()
+                .map(|p| Predicate::Not(Box::new(p.clone())))
+                .collect();
             truth(&Predicate::And(none)).map(|v| !v)
         }
         Predicate::Not(inner) => truth(inner).map(|v| !v),
@@ -65,16 +72,23 @@ fn truth_of(predicate: &Predicate, value: &dyn Fn(FieldId) -> Plain) -> Option<b
         Predicate::In { column, literals } => {
             known(column.field, &|v| literals.iter().any(|l| literal(l) == v))
         }
-        Predicate::Like { column, pattern, .. } => known(column.field, &|v| {
+        Predicate::Like {
+            column, pattern, ..
+        } => known(column.field, &|v| {
             let Plain::Text(text) = v else { return false };
             text.contains(pattern.trim_matches('%'))
         }),
         // Patterns in these tests are literal texts after `^`.
         Predicate::Matches { column, regex } => known(column.field, &|v| {
             let Plain::Text(text) = v else { return false };
-            text.to_lowercase().starts_with(&regex.pattern[1..].to_lowercase())
+            text.to_lowercase()
+                .starts_with(&regex.pattern[1..].to_lowercase())
         }),
-        Predicate::Compare { column, op, literal: Literal::Net(_, prefix) } => known(column.field, &|v| {
+        Predicate::Compare {
+            column,
+            op,
+            literal: Literal::Net(_, prefix),
+        } => known(column.field, &|v| {
             let Plain::Ip(ip) = v else { return false };
             // All networks in these tests are prefixes of 10.0.0.0.
             let is_v4 = ip[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
@@ -82,7 +96,11 @@ fn truth_of(predicate: &Predicate, value: &dyn Fn(FieldId) -> Plain) -> Option<b
             let inside = is_v4 && (*prefix == 0 || (address ^ 0x0a00_0000) >> (32 - prefix) == 0);
             inside == (*op == ComparisonOperator::Eq)
         }),
-        Predicate::Compare { column, op, literal: l } => known(column.field, &|v| {
+        Predicate::Compare {
+            column,
+            op,
+            literal: l,
+        } => known(column.field, &|v| {
             let order = v.partial_cmp(&literal(l)).expect("no NaN");
             match op {
                 ComparisonOperator::Eq => order == Ordering::Equal,
@@ -106,10 +124,21 @@ fn as_f64(v: &Plain) -> f64 {
 }
 
 /// Aggregate of a group's rows; shares also use the rows of the window.
-fn aggregate(p: &Pipeline, c: &AggregateColumn, rows: &[&Row], all: &[&Row], seconds: f64) -> Plain {
+fn aggregate(
+    p: &Pipeline,
+    c: &AggregateColumn,
+    rows: &[&Row],
+    all: &[&Row],
+    seconds: f64,
+) -> Plain {
     let field = p.values.get(c.value).map(|v| v.column.field);
     let values_of = |rows: &[&Row]| -> Vec<Plain> {
-        field.map_or(Vec::new(), |f| rows.iter().map(|r| value(r, f)).filter(|v| *v != Plain::Null).collect())
+        field.map_or(Vec::new(), |f| {
+            rows.iter()
+                .map(|r| value(r, f))
+                .filter(|v| *v != Plain::Null)
+                .collect()
+        })
     };
     let values = values_of(rows);
     let mut sorted = values.clone();
@@ -129,14 +158,23 @@ fn aggregate(p: &Pipeline, c: &AggregateColumn, rows: &[&Row], all: &[&Row], sec
         Some(Plain::F64(_)) => values.iter().map(as_f64).sum::<f64>(),
         _ => sum_of(values) as f64,
     };
-    let part = |part: f64, whole: f64| if whole > 0.0 { Plain::F64(part / whole) } else { Plain::Null };
+    let part = |part: f64, whole: f64| {
+        if whole > 0.0 {
+            Plain::F64(part / whole)
+        } else {
+            Plain::Null
+        }
+    };
     match &c.aggregate {
         AggregateFunction::Count => Plain::U64(rows.len() as u64),
         AggregateFunction::Rate if seconds == 0.0 => Plain::Null,
         AggregateFunction::Rate => Plain::F64(rows.len() as f64 / seconds),
         AggregateFunction::Distinct(c) => {
-            let mut all: Vec<Plain> =
-                rows.iter().map(|r| value(r, c.field)).filter(|v| *v != Plain::Null).collect();
+            let mut all: Vec<Plain> = rows
+                .iter()
+                .map(|r| value(r, c.field))
+                .filter(|v| *v != Plain::Null)
+                .collect();
             all.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
             all.dedup();
             Plain::U64(all.len() as u64)
@@ -145,10 +183,16 @@ fn aggregate(p: &Pipeline, c: &AggregateColumn, rows: &[&Row], all: &[&Row], sec
         AggregateFunction::Success(predicate) | AggregateFunction::Ratio(predicate) => {
             let known: Vec<bool> = rows.iter().filter_map(|r| truth(predicate, r)).collect();
             let yes = known.iter().filter(|v| **v).count();
-            if known.is_empty() { Plain::Null } else { Plain::F64(yes as f64 / known.len() as f64) }
+            if known.is_empty() {
+                Plain::Null
+            } else {
+                Plain::F64(yes as f64 / known.len() as f64)
+            }
         }
         _ if values.is_empty() => Plain::Null,
-        AggregateFunction::Share(ShareTotal::Values) => part(real_sum(&values), real_sum(&values_of(all))),
+        AggregateFunction::Share(ShareTotal::Values) => {
+            part(real_sum(&values), real_sum(&values_of(all)))
+        }
         AggregateFunction::Throughput if seconds == 0.0 => Plain::Null,
         AggregateFunction::Throughput => Plain::F64(real_sum(&values) / seconds),
         AggregateFunction::Sum => match values[0] {
@@ -220,12 +264,15 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
     }
     let mut out = Vec::new();
     for (start, rows) in &windows {
-        let seconds =
-            match (&p.window, rows.iter().map(|r| r.ts_end).min(), rows.iter().map(|r| r.ts_end).max()) {
-                (Some(w), ..) => w.size_ns as f64 / 1e9,
-                (None, Some(a), Some(b)) => (i128::from(b) - i128::from(a)) as f64 / 1e9,
-                _ => 0.0,
-            };
+        let seconds = match (
+            &p.window,
+            rows.iter().map(|r| r.ts_end).min(),
+            rows.iter().map(|r| r.ts_end).max(),
+        ) {
+            (Some(w), ..) => w.size_ns as f64 / 1e9,
+            (None, Some(a), Some(b)) => (i128::from(b) - i128::from(a)) as f64 / 1e9,
+            _ => 0.0,
+        };
         let mut groups: Vec<(Vec<Plain>, Vec<&Row>)> = Vec::new();
         for row in rows {
             let key: Vec<Plain> = p.group.iter().map(|g| value(row, g.column.field)).collect();
@@ -241,7 +288,13 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
         let mut lines: Vec<(Vec<Plain>, Vec<Plain>)> = groups
             .into_iter()
             .map(|(key, group)| {
-                (key, p.aggregates.iter().map(|c| aggregate(p, c, &group, rows, seconds)).collect())
+                (
+                    key,
+                    p.aggregates
+                        .iter()
+                        .map(|c| aggregate(p, c, &group, rows, seconds))
+                        .collect(),
+                )
             })
             .collect();
         if let Some(TopK { k, by }) = p.top_k {
@@ -270,13 +323,20 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
 fn selected(selection: &ResultSelection, mut lines: Vec<Vec<Plain>>) -> Vec<Vec<Plain>> {
     let cell = |line: &[Plain], field: FieldId| line[usize::from(field.0)].clone();
     lines.retain(|line| {
-        selection.having.as_ref().is_none_or(|p| truth_of(p, &|field| cell(line, field)) == Some(true))
+        selection
+            .having
+            .as_ref()
+            .is_none_or(|p| truth_of(p, &|field| cell(line, field)) == Some(true))
     });
     for key in selection.order_by.iter().rev() {
         let of = |line: &[Plain]| cell(line, key.column.field);
         lines.sort_by(|a, b| {
             let order = of(a).partial_cmp(&of(b)).expect("no NaN");
-            if key.direction == SortDirection::Descending { order.reverse() } else { order }
+            if key.direction == SortDirection::Descending {
+                order.reverse()
+            } else {
+                order
+            }
         });
     }
     lines.truncate(selection.rows_max.unwrap_or(usize::MAX));
@@ -284,7 +344,9 @@ fn selected(selection: &ResultSelection, mut lines: Vec<Vec<Plain>>) -> Vec<Vec<
 }
 
 fn has_value(p: &Pipeline, row: &Row) -> bool {
-    p.values.first().is_none_or(|v| value(row, v.column.field) != Plain::Null)
+    p.values
+        .first()
+        .is_none_or(|v| value(row, v.column.field) != Plain::Null)
 }
 
 // ---- comparison ----
@@ -310,46 +372,88 @@ fn check(p: &Pipeline, steps: &[Step]) {
     }
     engine.finish(&mut out);
     let got = rows_of(&out, Some(0));
-    assert_eq!(got.len(), expected.len(), "{p:?}\ngot {got:?}\nexpected {expected:?}");
+    assert_eq!(
+        got.len(),
+        expected.len(),
+        "{p:?}\ngot {got:?}\nexpected {expected:?}"
+    );
     let sent = by_workers(&flow, steps, Way::Sent);
     let (cells, _) = by_workers(&flow, steps, Way::Cells);
     let (by_workers, counters) = by_workers(&flow, steps, Way::Attached);
     assert_eq!(sent, (by_workers.clone(), counters), "{p:?}");
-    assert!(are_alike(&cells, &by_workers), "{cells:?} is not {by_workers:?}\n{p:?}");
-    let is_of = |c: &AggregateColumn, field| p.values.get(c.value).is_some_and(|v| v.column.field == field);
-    if p.aggregates.iter().any(|c| c.aggregate == AggregateFunction::Stddev && is_of(c, RATIO)) {
+    assert!(
+        are_alike(&cells, &by_workers),
+        "{cells:?} is not {by_workers:?}\n{p:?}"
+    );
+    let is_of = |c: &AggregateColumn, field| {
+        p.values
+            .get(c.value)
+            .is_some_and(|v| v.column.field == field)
+    };
+    if p.aggregates
+        .iter()
+        .any(|c| c.aggregate == AggregateFunction::Stddev && is_of(c, RATIO))
+    {
         assert_eq!(by_workers.len(), got.len());
     } else {
         assert_eq!(by_workers, got, "{p:?}");
     }
     assert_eq!(counters, engine.counters());
-    let all = steps.iter().flat_map(|s| if let Step::Push(rows) = s { &rows[..] } else { &[] });
+    let all = steps.iter().flat_map(|s| {
+        if let Step::Push(rows) = s {
+            &rows[..]
+        } else {
+            &[]
+        }
+    });
     let of_row = |r| p.values.iter().map(move |v| value(r, v.column.field));
     let values = all.flat_map(of_row).filter(|v| *v != Plain::Null);
     let largest = values.map(|v| as_f64(&v).abs()).fold(0.0, f64::max);
     let first = expected.first().map_or(0, |l| l.len() - p.aggregates.len());
     for (got, expected) in got.iter().zip(&expected) {
         assert_eq!(got[..first], expected[..first], "{p:?}");
-        for ((c, got), expected) in p.aggregates.iter().zip(&got[first..]).zip(&expected[first..]) {
-            assert!(agree(&c.aggregate, got, expected, largest), "{c:?}: {got:?} is not {expected:?}\n{p:?}");
+        for ((c, got), expected) in p
+            .aggregates
+            .iter()
+            .zip(&got[first..])
+            .zip(&expected[first..])
+        {
+            assert!(
+                agree(&c.aggregate, got, expected, largest),
+                "{c:?}: {got:?} is not {expected:?}\n{p:?}"
+            );
         }
     }
     let counters = engine.counters();
     assert_eq!(counters.tuples_late, late);
-    let rows: u64 = steps.iter().map(|s| if let Step::Push(rows) = s { rows.len() as u64 } else { 0 }).sum();
+    let rows: u64 = steps
+        .iter()
+        .map(|s| {
+            if let Step::Push(rows) = s {
+                rows.len() as u64
+            } else {
+                0
+            }
+        })
+        .sum();
     assert_eq!(counters.tuples_in, rows);
 }
 
 /// Runs the same steps on three workers whose parts are attached in a varying order.
 fn by_workers(flow: &Dataflow, steps: &[Step], way: Way) -> (Vec<Vec<Plain>>, EngineCounters) {
-    let mut workers = [0, 1, 2].map(|w| Engine::worker(flow, way.config(&EngineConfig::default(), w)));
+    let mut workers =
+        [0, 1, 2].map(|w| Engine::worker(flow, way.config(&EngineConfig::default(), w)));
     let mut engine = Engine::new(flow, EngineConfig::default());
     let mut out = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         match step {
             Step::Push(rows) => {
                 for (w, worker) in workers.iter_mut().enumerate() {
-                    let share: Vec<Row> = rows.iter().filter(|r| r.id % 3 == w as u64).cloned().collect();
+                    let share: Vec<Row> = rows
+                        .iter()
+                        .filter(|r| r.id % 3 == w as u64)
+                        .cloned()
+                        .collect();
                     worker.push(0, &batch_of(&flow.inputs[0].schema, &share), &mut out);
                 }
             }
@@ -362,7 +466,10 @@ fn by_workers(flow: &Dataflow, steps: &[Step], way: Way) -> (Vec<Vec<Plain>>, En
             }
         }
     }
-    workers.iter_mut().rev().for_each(|w| way.bring(w.detach_all(), &mut engine));
+    workers
+        .iter_mut()
+        .rev()
+        .for_each(|w| way.bring(w.detach_all(), &mut engine));
     engine.finish(&mut out);
     (rows_of(&out, Some(0)), engine.counters())
 }
@@ -379,7 +486,15 @@ fn agree(aggregate: &AggregateFunction, got: &Plain, expected: &Plain, largest: 
         (_, Plain::F64(a), Plain::F64(b)) => (a - b).abs() <= 1e-9 * b.abs().max(1e-3),
         (AggregateFunction::Hist, Plain::Text(text), Plain::U64(n)) => {
             let pairs = text.trim_matches(|c| c == '[' || c == ']').split("],[");
-            pairs.map(|p| p.split(',').nth(1).expect("a pair").parse::<u64>().expect("a count")).sum::<u64>()
+            pairs
+                .map(|p| {
+                    p.split(',')
+                        .nth(1)
+                        .expect("a pair")
+                        .parse::<u64>()
+                        .expect("a count")
+                })
+                .sum::<u64>()
                 == *n
         }
         (AggregateFunction::Cdf, Plain::Text(text), Plain::U64(_)) => text.ends_with(",1]]"),
@@ -392,19 +507,32 @@ fn agree(aggregate: &AggregateFunction, got: &Plain, expected: &Plain, largest: 
 fn rows(max: usize, time: impl Strategy<Value = i64>) -> impl Strategy<Value = Vec<Row>> {
     let maybe = |v: BoxedStrategy<u64>| prop::option::weighted(0.8, v);
     let n = maybe(prop_oneof![4 => 0u64..6, 2 => 0u64..100_000, 1 => any::<u64>()].boxed());
-    let delta =
-        prop::option::weighted(0.8, prop_oneof![4 => -9i64..9, 2 => -100_000i64..100_000, 1 => any::<i64>()]);
+    let delta = prop::option::weighted(
+        0.8,
+        prop_oneof![4 => -9i64..9, 2 => -100_000i64..100_000, 1 => any::<i64>()],
+    );
     let ratio = prop::option::weighted(0.8, (-9i32..9).prop_map(|v| f64::from(v) / 4.0));
     let path = prop::option::weighted(0.9, "[ab]{0,2}");
     let ip = prop::option::weighted(
         0.9,
         prop_oneof![
-            (0u8..4).prop_map(|b| std::net::Ipv4Addr::new(10, b, 0, 1).to_ipv6_mapped().octets()),
+            (0u8..4).prop_map(|b| std::net::Ipv4Addr::new(10, b, 0, 1)
+                .to_ipv6_mapped()
+                .octets()),
             (0u8..2).prop_map(|b| [b; 16]),
         ],
     );
-    let row = (0u64..9, time, ip, path, n, delta, ratio, any::<Option<bool>>()).prop_map(
-        |(id, ts_end, ip, path, n, delta, ratio, ok)| Row {
+    let row = (
+        0u64..9,
+        time,
+        ip,
+        path,
+        n,
+        delta,
+        ratio,
+        any::<Option<bool>>(),
+    )
+        .prop_map(|(id, ts_end, ip, path, n, delta, ratio, ok)| Row {
             id,
             ts_end,
             ip,
@@ -414,14 +542,16 @@ fn rows(max: usize, time: impl Strategy<Value = i64>) -> impl Strategy<Value = V
             ratio,
             ok,
             rate: None,
-        },
-    );
+        });
     prop::collection::vec(row, 0..max)
 }
 
 fn aggregates() -> impl Strategy<Value = Vec<AggregateFunction>> {
-    let failed =
-        Predicate::Compare { column: column(DELTA), op: ComparisonOperator::Lt, literal: Literal::I64(0) };
+    let failed = Predicate::Compare {
+        column: column(DELTA),
+        op: ComparisonOperator::Lt,
+        literal: Literal::I64(0),
+    };
     let one = prop::sample::select(vec![
         AggregateFunction::Count,
         AggregateFunction::Sum,
@@ -456,7 +586,9 @@ fn selection(
     let schema = result::schema(p, result::IntervalMode::None, &field);
     let is_exact = |id: &FieldId| {
         let first = schema.fields.len() - 3 - p.aggregates.len();
-        let of = usize::from(id.0).checked_sub(first).and_then(|i| p.aggregates.get(i));
+        let of = usize::from(id.0)
+            .checked_sub(first)
+            .and_then(|i| p.aggregates.get(i));
         of.is_none_or(|c| {
             matches!(
                 c.aggregate,
@@ -467,17 +599,35 @@ fn selection(
             )
         })
     };
-    let columns: Vec<FieldId> = schema.ids().take(schema.fields.len() - 3).filter(is_exact).collect();
-    let mut selection = ResultSelection { rows_max, ..ResultSelection::default() };
+    let columns: Vec<FieldId> = schema
+        .ids()
+        .take(schema.fields.len() - 3)
+        .filter(is_exact)
+        .collect();
+    let mut selection = ResultSelection {
+        rows_max,
+        ..ResultSelection::default()
+    };
     for (which, n) in choices.iter().filter(|_| !columns.is_empty()) {
-        let column = Column { input: 0, field: columns[which.index(columns.len())] };
-        let direction = if n % 2 == 0 { SortDirection::Ascending } else { SortDirection::Descending };
+        let column = Column {
+            input: 0,
+            field: columns[which.index(columns.len())],
+        };
+        let direction = if n % 2 == 0 {
+            SortDirection::Ascending
+        } else {
+            SortDirection::Descending
+        };
         match n % 3 {
             0 => selection.order_by.push(SortKey { column, direction }),
             1 => selection.having = Some(Predicate::Not(Box::new(Predicate::IsNull(column)))),
             _ if schema.field(column.field).data_type == DataType::U64 => {
                 let literal = Literal::U64(n % 7);
-                selection.having = Some(Predicate::Compare { column, op: ComparisonOperator::Ge, literal });
+                selection.having = Some(Predicate::Compare {
+                    column,
+                    op: ComparisonOperator::Ge,
+                    literal,
+                });
             }
             _ => selection.order_by.push(SortKey { column, direction }),
         }
@@ -491,39 +641,56 @@ fn pipelines() -> impl Strategy<Value = Pipeline> {
     let top_k = prop::option::of(0usize..6);
     let choices = prop::collection::vec((any::<prop::sample::Index>(), 0u64..100), 0..4);
     let selected = (choices, prop::option::of(0usize..5));
-    (values, group, aggregates(), top_k, any::<prop::sample::Index>(), any::<bool>(), selected).prop_map(
-        |(values, group, aggregates, k, by, value_required, (choices, rows_max))| {
-            let mut p = pipeline(None, &group, aggregates);
-            p.values = values
-                .iter()
-                .map(|f| AggregatedValue { column: column(*f), unit: tuple::Unit::None })
-                .collect();
-            (0..).zip(&mut p.aggregates).for_each(|(i, c): (usize, _)| c.value = i % values.len());
-            let by = by.index(p.aggregates.len());
-            // Buckets have no order, and sketched or rounded values differ from those of the slow engine.
-            let exact = !matches!(
-                p.aggregates[by].aggregate,
-                AggregateFunction::Hist
-                    | AggregateFunction::Cdf
-                    | AggregateFunction::Stddev
-                    | AggregateFunction::Avg
-                    | AggregateFunction::Quantile(_)
-                    | AggregateFunction::Sum
-                    | AggregateFunction::Throughput
-                    | AggregateFunction::Share(ShareTotal::Values)
-            );
-            p.top_k = k.filter(|_| exact).map(|k| TopK { k, by });
-            p.value_required = value_required;
-            p.selection = selection(&p, &choices, rows_max);
-            p
-        },
+    (
+        values,
+        group,
+        aggregates(),
+        top_k,
+        any::<prop::sample::Index>(),
+        any::<bool>(),
+        selected,
     )
+        .prop_map(
+            |(values, group, aggregates, k, by, value_required, (choices, rows_max))| {
+                let mut p = pipeline(None, &group, aggregates);
+                p.values = values
+                    .iter()
+                    .map(|f| AggregatedValue {
+                        column: column(*f),
+                        unit: tuple::Unit::None,
+                    })
+                    .collect();
+                (0..)
+                    .zip(&mut p.aggregates)
+                    .for_each(|(i, c): (usize, _)| c.value = i % values.len());
+                let by = by.index(p.aggregates.len());
+                // Buckets have no order, and sketched or rounded values differ from those of the slow engine.
+                let exact = !matches!(
+                    p.aggregates[by].aggregate,
+                    AggregateFunction::Hist
+                        | AggregateFunction::Cdf
+                        | AggregateFunction::Stddev
+                        | AggregateFunction::Avg
+                        | AggregateFunction::Quantile(_)
+                        | AggregateFunction::Sum
+                        | AggregateFunction::Throughput
+                        | AggregateFunction::Share(ShareTotal::Values)
+                );
+                p.top_k = k.filter(|_| exact).map(|k| TopK { k, by });
+                p.value_required = value_required;
+                p.selection = selection(&p, &choices, rows_max);
+                p
+            },
+        )
 }
 
 /// Adds windows, whose columns come first.
 fn windowed(mut p: Pipeline, window: Window) -> Pipeline {
     let behind = |column: &mut Column| column.field.0 += 2;
-    p.selection.order_by.iter_mut().for_each(|key| behind(&mut key.column));
+    p.selection
+        .order_by
+        .iter_mut()
+        .for_each(|key| behind(&mut key.column));
     match &mut p.selection.having {
         Some(Predicate::Compare { column, .. }) => behind(column),
         Some(Predicate::Not(inner)) => {
@@ -533,7 +700,10 @@ fn windowed(mut p: Pipeline, window: Window) -> Pipeline {
         }
         _ => {}
     }
-    Pipeline { window: Some(window), ..p }
+    Pipeline {
+        window: Some(window),
+        ..p
+    }
 }
 
 fn steps(time: BoxedStrategy<i64>) -> impl Strategy<Value = Vec<Step>> {
@@ -562,12 +732,24 @@ fn predicates() -> impl Strategy<Value = Predicate> {
             4 => (OK, Literal::Bool(v > 0)),
             _ => {
                 let prefix = [0, 8, 15, 16, 32][(v + 2) as usize];
-                let op = if op == ComparisonOperator::Eq { op } else { ComparisonOperator::Ne };
+                let op = if op == ComparisonOperator::Eq {
+                    op
+                } else {
+                    ComparisonOperator::Ne
+                };
                 let net = Literal::Net([10, 0, 0, 0].into(), prefix);
-                return Predicate::Compare { column: column(IP), op, literal: net };
+                return Predicate::Compare {
+                    column: column(IP),
+                    op,
+                    literal: net,
+                };
             }
         };
-        Predicate::Compare { column: column(field), op, literal }
+        Predicate::Compare {
+            column: column(field),
+            op,
+            literal,
+        }
     });
     let in_list = prop::collection::vec(-2i64..3, 0..4).prop_map(|list| Predicate::In {
         column: column(DELTA),
@@ -588,9 +770,13 @@ fn predicates() -> impl Strategy<Value = Predicate> {
     });
     let matches = "[abAB]{1,2}".prop_map(|s| Predicate::Matches {
         column: column(PATH),
-        regex: RegexPattern { pattern: format!("^{s}"), case: CaseSensitivity::Ignored },
+        regex: RegexPattern {
+            pattern: format!("^{s}"),
+            case: CaseSensitivity::Ignored,
+        },
     });
-    let null = prop::sample::select(vec![IP, PATH, N, OK]).prop_map(|f| Predicate::IsNull(column(f)));
+    let null =
+        prop::sample::select(vec![IP, PATH, N, OK]).prop_map(|f| Predicate::IsNull(column(f)));
     prop_oneof![4 => compare, 1 => in_list, 1 => in_text, 1 => in_ratio, 1 => like, 1 => matches, 1 => null]
         .prop_recursive(3, 12, 3, |inner| {
             prop_oneof![
@@ -640,8 +826,17 @@ proptest! {
 #[test]
 fn jumps_of_years_cost_nothing() {
     let mut p = pipeline(None, &[], vec![AggregateFunction::Count]);
-    p.window = Some(Window { size_ns: 1000, slide_ns: 1, lateness_ns: 0 });
-    let at = |ts_end| Step::Push(vec![Row { ts_end, ..Row::default() }]);
+    p.window = Some(Window {
+        size_ns: 1000,
+        slide_ns: 1,
+        lateness_ns: 0,
+    });
+    let at = |ts_end| {
+        Step::Push(vec![Row {
+            ts_end,
+            ..Row::default()
+        }])
+    };
     let year = 365 * 86_400 * 1_000_000_000;
     check(
         &p,
@@ -660,40 +855,104 @@ fn jumps_of_years_cost_nothing() {
 
 #[test]
 fn windows_without_a_tuple_have_rows_where_there_are_no_groups() {
-    let row = |ts_end| Row { ts_end, ..Row::default() };
-    let window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    let row = |ts_end| Row {
+        ts_end,
+        ..Row::default()
+    };
+    let window = Some(Window {
+        size_ns: 10,
+        slide_ns: 10,
+        lateness_ns: 0,
+    });
     let rows = |group: &[FieldId], times: [i64; 3]| {
         let p = Pipeline {
             window,
-            ..pipeline(Some(N), group, vec![AggregateFunction::Count, AggregateFunction::Max])
+            ..pipeline(
+                Some(N),
+                group,
+                vec![AggregateFunction::Count, AggregateFunction::Max],
+            )
         };
-        let (out, counters) = run(&dataflow(vec![p]), EngineConfig::default(), &times.map(row), 1);
+        let (out, counters) = run(
+            &dataflow(vec![p]),
+            EngineConfig::default(),
+            &times.map(row),
+            1,
+        );
         (rows_of(&out, Some(0)), counters.empty_windows_skipped)
     };
     let (all, skipped) = rows(&[], [3, 14, 45]);
-    let line = |start: i64, n: u64| [Plain::I64(start), Plain::I64(start + 10), Plain::U64(n), Plain::Null];
-    let expected = [line(0, 1), line(10, 1), line(20, 0), line(30, 0), line(40, 1)];
+    let line = |start: i64, n: u64| {
+        [
+            Plain::I64(start),
+            Plain::I64(start + 10),
+            Plain::U64(n),
+            Plain::Null,
+        ]
+    };
+    let expected = [
+        line(0, 1),
+        line(10, 1),
+        line(20, 0),
+        line(30, 0),
+        line(40, 1),
+    ];
     assert_eq!(
         (all.iter().map(|row| &row[..4]).collect::<Vec<_>>(), skipped),
         (expected.iter().map(|l| &l[..]).collect(), 0)
     );
-    assert_eq!((rows(&[PATH], [3, 14, 45]).0.len(), rows(&[PATH], [3, 14, 45]).1), (3, 0));
+    assert_eq!(
+        (
+            rows(&[PATH], [3, 14, 45]).0.len(),
+            rows(&[PATH], [3, 14, 45]).1
+        ),
+        (3, 0)
+    );
     // The maximum number of windows, and one more.
-    assert_eq!((rows(&[], [0, 10, 10_020]).0.len(), rows(&[], [0, 10, 10_020]).1), (1003, 0));
-    assert_eq!((rows(&[], [0, 10, 10_030]).0.len(), rows(&[], [0, 10, 10_030]).1), (1003, 1));
+    assert_eq!(
+        (
+            rows(&[], [0, 10, 10_020]).0.len(),
+            rows(&[], [0, 10, 10_020]).1
+        ),
+        (1003, 0)
+    );
+    assert_eq!(
+        (
+            rows(&[], [0, 10, 10_030]).0.len(),
+            rows(&[], [0, 10, 10_030]).1
+        ),
+        (1003, 1)
+    );
 }
 
 /// Counts of windows of ten seconds as the clock advances to these times, each with or without a tuple of that time.
 fn counts_over(filter: Option<Predicate>, clock: &[(i64, bool)]) -> Vec<(i64, u64)> {
-    let window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
-    let mut flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[], vec![AggregateFunction::Count]) }]);
+    let window = Some(Window {
+        size_ns: 10,
+        slide_ns: 10,
+        lateness_ns: 0,
+    });
+    let mut flow = dataflow(vec![Pipeline {
+        window,
+        ..pipeline(None, &[], vec![AggregateFunction::Count])
+    }]);
     flow.filter = filter;
     let mut engine = Engine::new(&flow, EngineConfig::default());
     let mut out = Vec::new();
     engine.begin_run(clock[0].0);
     for (now, has_tuple) in clock {
-        let rows: Vec<Row> = has_tuple.then(|| Row { ts_end: *now, ..Row::default() }).into_iter().collect();
-        engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, &rows), &mut out);
+        let rows: Vec<Row> = has_tuple
+            .then(|| Row {
+                ts_end: *now,
+                ..Row::default()
+            })
+            .into_iter()
+            .collect();
+        engine.push(
+            0,
+            &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, &rows),
+            &mut out,
+        );
         engine.advance(*now, &mut out);
         engine.pass(*now, &mut out);
     }
@@ -715,11 +974,24 @@ fn silence_is_zero_as_far_as_the_clock_has_come() {
     assert_eq!(counts_over(None, &steps), expected);
     assert_eq!(counts_over(None, &[(5, false), (61, false)]).len(), 7);
     // Within the requested period.
-    let at = |op, ns| Predicate::Compare { column: column(common::TS_END), op, literal: Literal::I64(ns) };
-    let period = Predicate::And(vec![at(ComparisonOperator::Ge, 20), at(ComparisonOperator::Lt, 50)]);
-    assert_eq!(counts_over(Some(period), &clock), [(20, 1), (30, 0), (40, 1)]);
+    let at = |op, ns| Predicate::Compare {
+        column: column(common::TS_END),
+        op,
+        literal: Literal::I64(ns),
+    };
+    let period = Predicate::And(vec![
+        at(ComparisonOperator::Ge, 20),
+        at(ComparisonOperator::Lt, 50),
+    ]);
+    assert_eq!(
+        counts_over(Some(period), &clock),
+        [(20, 1), (30, 0), (40, 1)]
+    );
     // A window that would start exactly at the end has not started.
-    assert_eq!(counts_over(None, &[(35, false), (36, true), (50, false)]), [(30, 1), (40, 0)]);
+    assert_eq!(
+        counts_over(None, &[(35, false), (36, true), (50, false)]),
+        [(30, 1), (40, 0)]
+    );
 }
 
 #[test]
@@ -733,19 +1005,35 @@ fn nothing_in_nothing_out_but_the_total_of_nothing() {
         AggregateFunction::Rate,
     ];
     check(&pipeline(Some(N), &[], all.clone()), &[]);
-    check(&pipeline(Some(N), &[], all.clone()), &[Step::Push(Vec::new()), Step::Push(vec![Row::default()])]);
+    check(
+        &pipeline(Some(N), &[], all.clone()),
+        &[Step::Push(Vec::new()), Step::Push(vec![Row::default()])],
+    );
     check(&pipeline(Some(N), &[PATH], all.clone()), &[]);
     let mut windowed = pipeline(Some(N), &[], all);
-    windowed.window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    windowed.window = Some(Window {
+        size_ns: 10,
+        slide_ns: 10,
+        lateness_ns: 0,
+    });
     check(&windowed, &[Step::Advance(100)]);
 }
 
 #[test]
 fn sums_beyond_their_type_are_cut_and_say_so() {
-    let rows: Vec<Row> =
-        (0..3).map(|_| Row { n: Some(u64::MAX), delta: Some(i64::MIN), ..Row::default() }).collect();
+    let rows: Vec<Row> = (0..3)
+        .map(|_| Row {
+            n: Some(u64::MAX),
+            delta: Some(i64::MIN),
+            ..Row::default()
+        })
+        .collect();
     for value in [N, DELTA] {
-        let p = pipeline(Some(value), &[], vec![AggregateFunction::Sum, AggregateFunction::Avg]);
+        let p = pipeline(
+            Some(value),
+            &[],
+            vec![AggregateFunction::Sum, AggregateFunction::Avg],
+        );
         check(&p, &[Step::Push(rows.clone())]);
         let (out, counters) = run(&dataflow(vec![p]), EngineConfig::default(), &rows, 10);
         assert_eq!(rows_of(&out, Some(0))[0][2], Plain::Bool(true));
@@ -765,13 +1053,22 @@ fn long_sliding_windows_equal_the_definition() {
             AggregateFunction::Quantile(0.5),
         ],
     );
-    p.window = Some(Window { size_ns: 120, slide_ns: 3, lateness_ns: 10 });
+    p.window = Some(Window {
+        size_ns: 120,
+        slide_ns: 3,
+        lateness_ns: 10,
+    });
     for keys in [3, 1000] {
         let rows = |chunk: i64| -> Vec<Row> {
             let row = |i: i64| {
                 let mixed = (chunk * 40 + i).wrapping_mul(0x5851_f42d_4c95_7f2d) as u64 >> 33;
                 let ts_end = chunk * 40 + i - (mixed % 25) as i64;
-                Row { ts_end, path: Some(format!("/{}", mixed % keys)), n: Some(mixed), ..Row::default() }
+                Row {
+                    ts_end,
+                    path: Some(format!("/{}", mixed % keys)),
+                    n: Some(mixed),
+                    ..Row::default()
+                }
             };
             (0..40).map(row).collect()
         };

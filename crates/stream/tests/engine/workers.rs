@@ -34,8 +34,16 @@ fn windowed(slide_ns: i64) -> Pipeline {
         AggregateFunction::Quantile(0.9),
         AggregateFunction::Distinct(column(N)),
     ];
-    let window = Some(Window { size_ns: 60, slide_ns, lateness_ns: 8 });
-    Pipeline { window, top_k: Some(TopK { k: 5, by: 1 }), ..pipeline(Some(N), &[PATH], all) }
+    let window = Some(Window {
+        size_ns: 60,
+        slide_ns,
+        lateness_ns: 8,
+    });
+    Pipeline {
+        window,
+        top_k: Some(TopK { k: 5, by: 1 }),
+        ..pipeline(Some(N), &[PATH], all)
+    }
 }
 
 /// Pushes rows that belong to one flow each; join inputs receive every row.
@@ -55,23 +63,47 @@ fn alone(flow: &Dataflow, rows: &[Row]) -> Vec<Vec<Plain>> {
 
 /// Every worker detaches after `epochs[w]` of its own rows, at its own watermark.
 fn together(flow: &Dataflow, rows: &[Row], epochs: &[usize]) -> Vec<Vec<Plain>> {
-    let shares = (0..epochs.len() as u64)
-        .map(|w| rows.iter().filter(|r| r.id % epochs.len() as u64 == w).cloned().collect::<Vec<Row>>());
+    let shares = (0..epochs.len() as u64).map(|w| {
+        rows.iter()
+            .filter(|r| r.id % epochs.len() as u64 == w)
+            .cloned()
+            .collect::<Vec<Row>>()
+    });
     let mut collector = Engine::new(flow, EngineConfig::default());
     let mut out = Vec::new();
-    let mut workers: Vec<(Engine, Vec<Row>, i64)> =
-        shares.map(|share| (Engine::worker(flow, EngineConfig::default()), share, i64::MIN)).collect();
+    let mut workers: Vec<(Engine, Vec<Row>, i64)> = shares
+        .map(|share| {
+            (
+                Engine::worker(flow, EngineConfig::default()),
+                share,
+                i64::MIN,
+            )
+        })
+        .collect();
     while workers.iter().any(|(_, share, _)| !share.is_empty()) {
         for ((worker, share, watermark), epoch) in workers.iter_mut().zip(epochs) {
             let now: Vec<Row> = share.drain(..share.len().min(*epoch)).collect();
             push(worker, flow, &now, &mut out);
-            *watermark = now.iter().map(|r| r.ts_end).max().map_or(i64::MAX, |last| last.max(*watermark));
-            worker.detach(*watermark).into_iter().for_each(|part| collector.attach(part));
+            *watermark = now
+                .iter()
+                .map(|r| r.ts_end)
+                .max()
+                .map_or(i64::MAX, |last| last.max(*watermark));
+            worker
+                .detach(*watermark)
+                .into_iter()
+                .for_each(|part| collector.attach(part));
         }
-        let least = workers.iter().map(|(_, _, watermark)| *watermark).min().expect("a worker");
+        let least = workers
+            .iter()
+            .map(|(_, _, watermark)| *watermark)
+            .min()
+            .expect("a worker");
         collector.advance(least, &mut out);
     }
-    workers.iter_mut().for_each(|(worker, ..)| collector.attach(worker.detach_all()));
+    workers
+        .iter_mut()
+        .for_each(|(worker, ..)| collector.attach(worker.detach_all()));
     collector.finish(&mut out);
     assert_eq!(collector.counters().tuples_late, 0);
     rows_of(&out, Some(0))
@@ -80,9 +112,16 @@ fn together(flow: &Dataflow, rows: &[Row], epochs: &[usize]) -> Vec<Vec<Plain>> 
 /// Several dataflows in one, with workers: the rows of each equal those of the dataflow alone.
 #[test]
 fn dataflows_beside_each_other_do_not_meet() {
-    let joined =
-        Dataflow { inputs: vec![input("a"), input("b")], pipelines: vec![windowed(60)], ..dataflow(vec![]) };
-    let flows = [dataflow(vec![windowed(15), windowed(60)]), joined, dataflow(vec![windowed(30)])];
+    let joined = Dataflow {
+        inputs: vec![input("a"), input("b")],
+        pipelines: vec![windowed(60)],
+        ..dataflow(vec![])
+    };
+    let flows = [
+        dataflow(vec![windowed(15), windowed(60)]),
+        joined,
+        dataflow(vec![windowed(30)]),
+    ];
     let rows = rows(400, 7);
     let mut collector = EngineSet::new(&flows, &EngineConfig::default());
     let mut out = Vec::new();
@@ -98,7 +137,9 @@ fn dataflows_beside_each_other_do_not_meet() {
             (0, part) => {
                 for (pipeline, batches) in worker.cells(&part, i64::MAX).iter().enumerate() {
                     for batch in batches {
-                        let read = collector.partials_of_cells(pipeline, batch).expect("they are its own");
+                        let read = collector
+                            .partials_of_cells(pipeline, batch)
+                            .expect("they are its own");
                         collector.attach(read);
                     }
                 }
@@ -114,7 +155,11 @@ fn dataflows_beside_each_other_do_not_meet() {
         push(&mut engine, flow, &rows, &mut alone);
         engine.finish(&mut alone);
         for i in 0..flow.pipelines.len() {
-            assert_eq!(rows_of(&out, Some(place)), rows_of(&alone, Some(i)), "result {place}");
+            assert_eq!(
+                rows_of(&out, Some(place)),
+                rows_of(&alone, Some(i)),
+                "result {place}"
+            );
             place += 1;
         }
     }
@@ -144,20 +189,46 @@ proptest! {
 /// changes nothing.
 #[test]
 fn what_is_open_is_what_would_be_emitted_now() {
-    for window in [None, Some(Window { size_ns: 1000, slide_ns: 1000, lateness_ns: 8 })] {
-        let selection = plan::ResultSelection { rows_max: Some(3), ..plan::ResultSelection::default() };
-        let flow = dataflow(vec![Pipeline { window, selection, ..windowed(60) }]);
+    for window in [
+        None,
+        Some(Window {
+            size_ns: 1000,
+            slide_ns: 1000,
+            lateness_ns: 8,
+        }),
+    ] {
+        let selection = plan::ResultSelection {
+            rows_max: Some(3),
+            ..plan::ResultSelection::default()
+        };
+        let flow = dataflow(vec![Pipeline {
+            window,
+            selection,
+            ..windowed(60)
+        }]);
         let rows = rows(300, 7);
         let config = EngineConfig::default();
         let mut collector = Engine::new(&flow, config.clone());
         let mut out = Vec::new();
-        let mut workers = [Engine::worker(&flow, config.clone()), Engine::worker(&flow, config)];
+        let mut workers = [
+            Engine::worker(&flow, config.clone()),
+            Engine::worker(&flow, config),
+        ];
         for (w, worker) in workers.iter_mut().enumerate() {
-            let share: Vec<Row> = rows.iter().filter(|r| r.id % 2 == w as u64).cloned().collect();
+            let share: Vec<Row> = rows
+                .iter()
+                .filter(|r| r.id % 2 == w as u64)
+                .cloned()
+                .collect();
             push(worker, &flow, &share, &mut out);
-            worker.detach(200).into_iter().for_each(|part| collector.attach(part));
+            worker
+                .detach(200)
+                .into_iter()
+                .for_each(|part| collector.attach(part));
         }
-        let peeks = workers.each_ref().map(|worker| worker.peek(1 << 20).expect("it is little"));
+        let peeks = workers
+            .each_ref()
+            .map(|worker| worker.peek(1 << 20).expect("it is little"));
         assert!(workers[0].peek(10).is_none(), "there is a bound");
         let mut open = Vec::new();
         let counters = collector.counters();
@@ -166,7 +237,9 @@ fn what_is_open_is_what_would_be_emitted_now() {
             collector.open_rows(&peeks.each_ref(), &mut open);
         }
         assert_eq!(collector.counters(), counters);
-        workers.iter_mut().for_each(|worker| collector.attach(worker.detach_all()));
+        workers
+            .iter_mut()
+            .for_each(|worker| collector.attach(worker.detach_all()));
         collector.finish(&mut out);
         assert_eq!(rows_of(&open, Some(0)), rows_of(&out, Some(0)));
         assert_eq!(rows_of(&out, Some(0)), alone(&flow, &rows));

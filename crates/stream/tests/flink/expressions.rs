@@ -5,7 +5,9 @@ use std::sync::Arc;
 use arrow_array::builder::FixedSizeBinaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array,
+};
 use plan::{Column, ComputedField, Expr};
 use serde_json::Value;
 use stream::flink_sql;
@@ -19,11 +21,21 @@ const ROWS: usize = 80;
 const EXPRESSIONS: usize = 12;
 
 fn field(name: String, data_type: DataType) -> Field {
-    Field { name: name.into(), data_type, unit: Unit::None, doc: "".into(), redact: RedactionRule::Keep }
+    Field {
+        name: name.into(),
+        data_type,
+        unit: Unit::None,
+        doc: "".into(),
+        redact: RedactionRule::Keep,
+    }
 }
 
 fn schema() -> Arc<Schema> {
-    let fields = TYPES.iter().enumerate().map(|(i, t)| field(format!("c{i}"), *t)).collect();
+    let fields = TYPES
+        .iter()
+        .enumerate()
+        .map(|(i, t)| field(format!("c{i}"), *t))
+        .collect();
     let facts = &tuple::SchemaFacts::NONE;
     Arc::new(Schema {
         name: "cases".into(),
@@ -39,7 +51,8 @@ fn schema() -> Arc<Schema> {
 
 /// Random rows, and their definition in Flink.
 fn rows(random: &mut Random) -> (Batch, String) {
-    let mut texts: Vec<Vec<Option<String>>> = (0..ROWS).map(|row| vec![Some(row.to_string())]).collect();
+    let mut texts: Vec<Vec<Option<String>>> =
+        (0..ROWS).map(|row| vec![Some(row.to_string())]).collect();
     let mut columns = Vec::new();
     for data_type in TYPES {
         let null: Vec<bool> = (0..ROWS).map(|_| random.chance(12)).collect();
@@ -47,8 +60,14 @@ fn rows(random: &mut Random) -> (Batch, String) {
         macro_rules! column {
             ($array:ty, $make:ident, $say:expr) => {{
                 let values: Vec<_> = (0..ROWS).map(|_| random.$make()).collect();
-                values.iter().enumerate().for_each(|(row, value)| say(row, $say(value)));
-                let some = values.into_iter().enumerate().map(|(row, v)| (!null[row]).then_some(v));
+                values
+                    .iter()
+                    .enumerate()
+                    .for_each(|(row, value)| say(row, $say(value)));
+                let some = values
+                    .into_iter()
+                    .enumerate()
+                    .map(|(row, v)| (!null[row]).then_some(v));
                 Arc::new(some.collect::<$array>()) as ArrayRef
             }};
         }
@@ -62,7 +81,11 @@ fn rows(random: &mut Random) -> (Batch, String) {
                 for (row, is_null) in null.iter().enumerate() {
                     let ip = random.ip().octets();
                     say(row, ip.iter().map(|b| format!("{b:02x}")).collect());
-                    if *is_null { builder.append_null() } else { builder.append_value(ip).expect("16 bytes") }
+                    if *is_null {
+                        builder.append_null()
+                    } else {
+                        builder.append_value(ip).expect("16 bytes")
+                    }
                 }
                 Arc::new(builder.finish()) as ArrayRef
             }
@@ -77,8 +100,16 @@ fn rows(random: &mut Random) -> (Batch, String) {
         _ => "STRING",
     };
     let mut typed = vec![("row_id".to_owned(), "BIGINT")];
-    typed.extend(TYPES.iter().enumerate().map(|(i, t)| (format!("c{i}"), sql_type(*t))));
-    (Batch::new(schema(), ROWS, columns), format!("({})", values(&typed, &texts)))
+    typed.extend(
+        TYPES
+            .iter()
+            .enumerate()
+            .map(|(i, t)| (format!("c{i}"), sql_type(*t))),
+    );
+    (
+        Batch::new(schema(), ROWS, columns),
+        format!("({})", values(&typed, &texts)),
+    )
 }
 
 /// A value of this engine, in the common format for comparison.
@@ -118,10 +149,15 @@ fn base64(bytes: &[u8]) -> String {
     bytes
         .chunks(3)
         .map(|chunk| {
-            let bits =
-                chunk.iter().fold(0u32, |bits, b| bits << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-            let digit =
-                |i: usize| if i <= chunk.len() { DIGITS[(bits >> (18 - 6 * i)) as usize & 63] } else { b'=' };
+            let bits = chunk.iter().fold(0u32, |bits, b| bits << 8 | u32::from(*b))
+                << (8 * (3 - chunk.len()));
+            let digit = |i: usize| {
+                if i <= chunk.len() {
+                    DIGITS[(bits >> (18 - 6 * i)) as usize & 63]
+                } else {
+                    b'='
+                }
+            };
             String::from_utf8((0..4).map(digit).collect()).expect("digits")
         })
         .collect()
@@ -131,8 +167,19 @@ fn base64(bytes: &[u8]) -> String {
 fn compare(gateway: &Gateway, seed: u64) -> usize {
     let mut random = Random(seed);
     let (batch, table) = rows(&mut random);
-    let scope = |column: Column| (format!("`c{}`", column.field.0), TYPES[usize::from(column.field.0)]);
-    let types = [DataType::Bool, DataType::I64, DataType::F64, DataType::Text, DataType::Ip];
+    let scope = |column: Column| {
+        (
+            format!("`c{}`", column.field.0),
+            TYPES[usize::from(column.field.0)],
+        )
+    };
+    let types = [
+        DataType::Bool,
+        DataType::I64,
+        DataType::F64,
+        DataType::Text,
+        DataType::Ip,
+    ];
     let mut computed = Vec::new();
     let mut printed = Vec::new();
     while computed.len() < EXPRESSIONS {
@@ -140,10 +187,18 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
         let depth = 1 + random.below(3);
         let expr = random.expression(data_type, depth);
         // A bare column keeps its unsigned type, which Flink does not have; COALESCE converts it.
-        let expr = if let Expr::Column(_) = expr { Expr::Coalesce(vec![expr]) } else { expr };
+        let expr = if let Expr::Column(_) = expr {
+            Expr::Coalesce(vec![expr])
+        } else {
+            expr
+        };
         if let Ok(sql) = flink_sql::expression(&expr, &scope) {
             // Real numbers are compared as text, because the JSON encoding of the gateway rounds.
-            let sql = if data_type == DataType::F64 { format!("CAST({sql} AS STRING)") } else { sql };
+            let sql = if data_type == DataType::F64 {
+                format!("CAST({sql} AS STRING)")
+            } else {
+                sql
+            };
             printed.push(format!("{sql} AS e{}", computed.len()));
             computed.push(ComputedField {
                 field: field(format!("e{}", computed.len()), data_type),
@@ -156,13 +211,16 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
     let places: Vec<usize> = (0..computed.len()).collect();
     let ours = computer.extend(&batch, &places);
     let statement = format!("SELECT row_id, {}\nFROM {table}", printed.join(",\n"));
-    let theirs =
-        gateway.rows(&statement).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", printed.join("\n")));
+    let theirs = gateway
+        .rows(&statement)
+        .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", printed.join("\n")));
     assert_eq!(theirs.len(), ROWS, "seed {seed}");
     for row in &theirs {
         let at = row[0].as_u64().expect("a number") as usize;
         for (place, one) in computed.iter().enumerate() {
-            let column = ours.column(tuple::FieldId((TYPES.len() + place) as u16)).expect("it is computed");
+            let column = ours
+                .column(tuple::FieldId((TYPES.len() + place) as u16))
+                .expect("it is computed");
             let here = here(column, at);
             let there = there(&row[place + 1], one.field.data_type);
             assert_eq!(
@@ -171,7 +229,9 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
                 "seed {seed} row {at}\n{:?}\n{}\nof {:?}",
                 one.expr,
                 printed[place],
-                (0..TYPES.len()).map(|c| self::here(&signed(&batch, c), at)).collect::<Vec<_>>()
+                (0..TYPES.len())
+                    .map(|c| self::here(&signed(&batch, c), at))
+                    .collect::<Vec<_>>()
             );
         }
     }
@@ -180,9 +240,16 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
 
 /// A column of the rows in a printable type.
 fn signed(batch: &Batch, place: usize) -> ArrayRef {
-    let column = batch.column(tuple::FieldId(place as u16)).expect("it is there");
+    let column = batch
+        .column(tuple::FieldId(place as u16))
+        .expect("it is there");
     match column.as_primitive_opt::<arrow_array::types::UInt64Type>() {
-        Some(values) => Arc::new(values.iter().map(|v| v.map(|v| v as i64)).collect::<Int64Array>()),
+        Some(values) => Arc::new(
+            values
+                .iter()
+                .map(|v| v.map(|v| v as i64))
+                .collect::<Int64Array>(),
+        ),
         None => column.clone(),
     }
 }
@@ -191,8 +258,14 @@ fn signed(batch: &Batch, place: usize) -> ArrayRef {
 #[ignore = "requires NETALYTICS_FLINK_GATEWAY"]
 fn expressions_mean_the_same_in_flink() {
     let gateway = crate::flink();
-    let from: u64 = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    let n: u64 = std::env::var("STATEMENTS").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
+    let from: u64 = std::env::var("SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1);
+    let n: u64 = std::env::var("STATEMENTS")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(20);
     let compared: usize = (from..from + n).map(|seed| compare(&gateway, seed)).sum();
     eprintln!("{compared} values are the same in Flink");
 }

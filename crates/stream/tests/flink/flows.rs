@@ -1,8 +1,8 @@
 //! Dataflows that together cover all generated SQL.
 
 use plan::{
-    AggregateColumn, AggregateFunction, ArithmeticOperator, Column, ComparisonOperator, ComputedField,
-    Dataflow, Expr, Literal, Pipeline, Predicate, ShareTotal, TopK, Window,
+    AggregateColumn, AggregateFunction, ArithmeticOperator, Column, ComparisonOperator,
+    ComputedField, Dataflow, Expr, Literal, Pipeline, Predicate, ShareTotal, TopK, Window,
 };
 use tuple::{DataType, Field, RedactionRule, Unit};
 
@@ -13,21 +13,67 @@ const SECOND: i64 = 1_000_000_000;
 /// Names and dataflows.
 pub fn all() -> Vec<(&'static str, Dataflow)> {
     use AggregateFunction::{Avg, Count, Distinct, Max, Min, Quantile, Rate, Stddev, Success, Sum};
-    let window = |size_ns, slide_ns| Some(Window { size_ns, slide_ns, lateness_ns: 0 });
-    let ok =
-        Predicate::Compare { column: column(OK), op: ComparisonOperator::Eq, literal: Literal::Bool(true) };
-    let numbers = || vec![Count, Sum, Avg, Min, Max, Stddev, Quantile(0.5), Quantile(0.9)];
-    let of_n = Pipeline { window: window(SECOND, SECOND), ..pipeline(Some(N), &[IP, PATH], numbers()) };
-    let of_delta = Pipeline { window: window(3 * SECOND, SECOND), ..pipeline(Some(DELTA), &[OK], numbers()) };
+    let window = |size_ns, slide_ns| {
+        Some(Window {
+            size_ns,
+            slide_ns,
+            lateness_ns: 0,
+        })
+    };
+    let ok = Predicate::Compare {
+        column: column(OK),
+        op: ComparisonOperator::Eq,
+        literal: Literal::Bool(true),
+    };
+    let numbers = || {
+        vec![
+            Count,
+            Sum,
+            Avg,
+            Min,
+            Max,
+            Stddev,
+            Quantile(0.5),
+            Quantile(0.9),
+        ]
+    };
+    let of_n = Pipeline {
+        window: window(SECOND, SECOND),
+        ..pipeline(Some(N), &[IP, PATH], numbers())
+    };
+    let of_delta = Pipeline {
+        window: window(3 * SECOND, SECOND),
+        ..pipeline(Some(DELTA), &[OK], numbers())
+    };
     let of_ratio = vec![Count, Sum, Min, Max, Quantile(0.5), Distinct(column(RATIO))];
-    let of_ratio = Pipeline { value_required: true, ..pipeline(Some(RATIO), &[RATIO], of_ratio) };
+    let of_ratio = Pipeline {
+        value_required: true,
+        ..pipeline(Some(RATIO), &[RATIO], of_ratio)
+    };
     let mut large = pipeline(Some(N), &[PATH], vec![Sum, Min, Max, Quantile(0.5)]);
-    large.values.push(plan::AggregatedValue { column: column(DELTA), unit: Unit::None });
-    let of_second = |aggregate| AggregateColumn { aggregate, value: 1, name: None };
-    large.aggregates.extend([Sum, Min, Max, Quantile(0.5)].map(of_second));
-    let different =
-        vec![Distinct(column(IP)), Distinct(column(PATH)), Distinct(column(N)), Success(ok.clone()), Rate];
-    let different = Pipeline { window: window(SECOND / 2, SECOND / 2), ..pipeline(None, &[], different) };
+    large.values.push(plan::AggregatedValue {
+        column: column(DELTA),
+        unit: Unit::None,
+    });
+    let of_second = |aggregate| AggregateColumn {
+        aggregate,
+        value: 1,
+        name: None,
+    };
+    large
+        .aggregates
+        .extend([Sum, Min, Max, Quantile(0.5)].map(of_second));
+    let different = vec![
+        Distinct(column(IP)),
+        Distinct(column(PATH)),
+        Distinct(column(N)),
+        Success(ok.clone()),
+        Rate,
+    ];
+    let different = Pipeline {
+        window: window(SECOND / 2, SECOND / 2),
+        ..pipeline(None, &[], different)
+    };
     // Few distinct values, so that there are ties.
     let top = |by, group: &[_]| Pipeline {
         top_k: Some(TopK { k: 3, by }),
@@ -47,7 +93,18 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
     filtered.inputs[0].filter = Some(Predicate::Not(Box::new(ok)));
     let mut joined = dataflow(vec![Pipeline {
         window: window(SECOND, SECOND),
-        ..pipeline(Some(N), &[PATH], vec![Count, Sum, Distinct(Column { input: 1, field: PATH })])
+        ..pipeline(
+            Some(N),
+            &[PATH],
+            vec![
+                Count,
+                Sum,
+                Distinct(Column {
+                    input: 1,
+                    field: PATH,
+                }),
+            ],
+        )
     }]);
     joined.inputs.push(input("other"));
     vec![
@@ -56,13 +113,24 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
         ("reals", dataflow(vec![of_ratio])),
         ("different", dataflow(vec![different])),
         ("large", dataflow(vec![large])),
-        ("weighted", weighted(vec![pipeline(Some(N), &[PATH], vec![Count, Sum, Avg, Quantile(0.5)])])),
+        (
+            "weighted",
+            weighted(vec![pipeline(
+                Some(N),
+                &[PATH],
+                vec![Count, Sum, Avg, Quantile(0.5)],
+            )]),
+        ),
         ("top_by_count", dataflow(vec![top(1, &[PATH, OK])])),
         (
             "top_by_max",
             dataflow(vec![
                 top(2, &[IP]),
-                pipeline(None, &[], vec![Count, AggregateFunction::Share(ShareTotal::Tuples)]),
+                pipeline(
+                    None,
+                    &[],
+                    vec![Count, AggregateFunction::Share(ShareTotal::Tuples)],
+                ),
             ]),
         ),
         ("top_by_sum", dataflow(vec![top(0, &[N])])),
@@ -73,7 +141,13 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
 }
 
 fn computed_field(name: &'static str, data_type: DataType) -> Field {
-    Field { name: name.into(), data_type, unit: Unit::None, doc: "".into(), redact: RedactionRule::Keep }
+    Field {
+        name: name.into(),
+        data_type,
+        unit: Unit::None,
+        doc: "".into(),
+        redact: RedactionRule::Keep,
+    }
 }
 
 /// `n_ns / 2 + delta`, and a column computed from it.
@@ -89,14 +163,21 @@ fn computed() -> Vec<ComputedField> {
         text: String::new(),
         expr,
     };
-    vec![one("sum", DataType::I64, sum), one("ratio", DataType::F64, ratio)]
+    vec![
+        one("sum", DataType::I64, sum),
+        one("ratio", DataType::F64, ratio),
+    ]
 }
 
 fn computed_pipeline() -> Pipeline {
     use AggregateFunction::{Count, Max, Sum};
     let mut of = pipeline(Some(N), &[OK], vec![Count, Sum, Max]);
     of.values[0].column = Column::computed(0);
-    of.aggregates.push(AggregateColumn { aggregate: Sum, value: 0, name: Some("again".into()) });
+    of.aggregates.push(AggregateColumn {
+        aggregate: Sum,
+        value: 0,
+        name: Some("again".into()),
+    });
     of
 }
 

@@ -15,11 +15,18 @@ pub struct Gateway {
 impl Gateway {
     /// Opens a session without restarts, so that failures are reported.
     pub fn new(url: &str) -> Gateway {
-        let agent = Agent::new_with_config(Agent::config_builder().http_status_as_error(false).build());
-        let mut gateway = Gateway { url: format!("{}/v3/sessions", url.trim_end_matches('/')), agent };
-        let properties = json!({ "table.local-time-zone": "UTC", "restart-strategy.type": "disable" });
+        let agent =
+            Agent::new_with_config(Agent::config_builder().http_status_as_error(false).build());
+        let mut gateway = Gateway {
+            url: format!("{}/v3/sessions", url.trim_end_matches('/')),
+            agent,
+        };
+        let properties =
+            json!({ "table.local-time-zone": "UTC", "restart-strategy.type": "disable" });
         let session = gateway.post("", json!({ "properties": properties }));
-        let handle = session["sessionHandle"].as_str().unwrap_or_else(|| panic!("no session: {session}"));
+        let handle = session["sessionHandle"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no session: {session}"));
         gateway.url = format!("{}/{handle}", gateway.url);
         gateway
     }
@@ -27,16 +34,27 @@ impl Gateway {
     /// The rows of a statement.
     pub fn rows(&self, statement: &str) -> Result<Vec<Vec<Value>>, String> {
         let operation = self.post("/statements", json!({ "statement": statement }));
-        let handle = operation["operationHandle"].as_str().ok_or_else(|| operation.to_string())?;
+        let handle = operation["operationHandle"]
+            .as_str()
+            .ok_or_else(|| operation.to_string())?;
         let mut rows = Vec::new();
         let mut token = 0;
         let until = Instant::now() + Duration::from_secs(240);
         loop {
-            let page = self.get(&format!("/operations/{handle}/result/{token}?rowFormat=JSON"));
+            let page = self.get(&format!(
+                "/operations/{handle}/result/{token}?rowFormat=JSON"
+            ));
             if let Some(errors) = page.get("errors") {
                 let text = errors.to_string();
-                let causes: Vec<&str> = text.split("\\n").filter(|l| l.contains("Caused by")).collect();
-                return Err(if causes.is_empty() { text } else { causes.join("\n") });
+                let causes: Vec<&str> = text
+                    .split("\\n")
+                    .filter(|l| l.contains("Caused by"))
+                    .collect();
+                return Err(if causes.is_empty() {
+                    text
+                } else {
+                    causes.join("\n")
+                });
             }
             let data = page["results"]["data"].as_array().into_iter().flatten();
             rows.extend(data.map(|row| row["fields"].as_array().cloned().unwrap_or_default()));
@@ -52,9 +70,13 @@ impl Gateway {
     }
 
     fn post(&self, path: &str, body: Value) -> Value {
-        let request =
-            self.agent.post(format!("{}{path}", self.url)).header("content-type", "application/json");
-        let text = request.send(body.to_string()).and_then(|mut r| r.body_mut().read_to_string());
+        let request = self
+            .agent
+            .post(format!("{}{path}", self.url))
+            .header("content-type", "application/json");
+        let text = request
+            .send(body.to_string())
+            .and_then(|mut r| r.body_mut().read_to_string());
         parsed(&text.unwrap_or_else(|e| panic!("{path}: {e}")))
     }
 
@@ -81,7 +103,12 @@ pub fn values(columns: &[(String, &str)], rows: &[Vec<Option<String>>]) -> Strin
     };
     let rows: Vec<String> = rows
         .iter()
-        .map(|row| format!("({})", row.iter().map(quoted).collect::<Vec<_>>().join(", ")))
+        .map(|row| {
+            format!(
+                "({})",
+                row.iter().map(quoted).collect::<Vec<_>>().join(", ")
+            )
+        })
         .collect();
     let typed = |(i, (name, sql_type)): (usize, &(String, &str))| match *sql_type {
         "BYTES" => format!("UNHEX(NULLIF(v{i}, '<null>')) AS `{name}`"),

@@ -30,8 +30,12 @@ fn random_rows(random: &mut Random, n: usize) -> Vec<Row> {
             ts_end: start + random.below(7_000_000_000) as i64,
             ip: random.chance(90).then(|| random.ip().octets()),
             path: random.chance(90).then(|| random.text()),
-            n: random.chance(85).then(|| random.u64() >> random.one(&[SHIFT, SHIFT, 40, 61])),
-            delta: random.chance(85).then(|| random.i64() >> random.one(&[SHIFT, 40, 62])),
+            n: random
+                .chance(85)
+                .then(|| random.u64() >> random.one(&[SHIFT, SHIFT, 40, 61])),
+            delta: random
+                .chance(85)
+                .then(|| random.i64() >> random.one(&[SHIFT, 40, 62])),
             ratio: random
                 .chance(85)
                 .then(|| random.one(&[0.0, -0.0, 1.5, -2.25, 0.1, 1e-9, 3e-10, 1e30, 7.0])),
@@ -70,7 +74,10 @@ fn records(schema: &Schema, rows: &[Row], wm_ns: i64) -> Vec<Vec<Value>> {
 
 fn unique(what: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970")
+        .as_micros();
     format!("{what}-{now}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
@@ -100,16 +107,27 @@ fn publish(
     columns: Vec<(String, CellType)>,
     rows: &[Vec<Value>],
 ) -> FlinkTopic {
-    let topic = Topic { name: unique("topic"), columns };
+    let topic = Topic {
+        name: unique("topic"),
+        columns,
+    };
     topic.create(gateway, kafka);
     topic.fill(gateway, rows);
-    FlinkTopic { topic: topic.name, lateness_ms: 0 }
+    FlinkTopic {
+        topic: topic.name,
+        lateness_ms: 0,
+    }
 }
 
 fn publish_tuples(gateway: &Gateway, kafka: &str, schema: &Schema, rows: &[Row]) -> FlinkTopic {
     let long = |name: &str| (name.to_owned(), CellType::Long);
     let mut columns = vec![long("wm_ns"), long("replicate")];
-    columns.extend(schema.fields.iter().map(|f| (f.name.to_string(), CellType::of(f.data_type))));
+    columns.extend(
+        schema
+            .fields
+            .iter()
+            .map(|f| (f.name.to_string(), CellType::of(f.data_type))),
+    );
     let first = rows.iter().map(|row| row.ts_end).min().unwrap_or(0);
     publish(gateway, kafka, columns, &records(schema, rows, first))
 }
@@ -126,17 +144,26 @@ fn through_flink(
     let merged: Vec<String> = flow.pipelines.iter().map(|_| unique("merged")).collect();
     let job = job(kafka, from, merged.clone());
     for statement in print(flow, &EngineConfig::default(), &job).expect("it can be printed") {
-        gateway.rows(&statement).unwrap_or_else(|e| panic!("{e}\n{statement}"));
+        gateway
+            .rows(&statement)
+            .unwrap_or_else(|e| panic!("{e}\n{statement}"));
     }
     for (place, topic) in merged.into_iter().enumerate() {
         let table = engine.cell_table(place).clone();
-        let columns: Vec<_> = table.columns_of(origin).map(|c| (c.name.clone(), c.data)).collect();
-        let topic = Topic { name: topic, columns };
+        let columns: Vec<_> = table
+            .columns_of(origin)
+            .map(|c| (c.name.clone(), c.data))
+            .collect();
+        let topic = Topic {
+            name: topic,
+            columns,
+        };
         topic.create(gateway, kafka);
         let rows: Vec<Vec<Value>> = topic.read(gateway);
         let rows = all_columns(&table, &topic, rows);
-        let (marks, rows): (Vec<_>, Vec<_>) =
-            rows.into_iter().partition(|row| row[cells::place(&table, "mark")] != Value::Null);
+        let (marks, rows): (Vec<_>, Vec<_>) = rows
+            .into_iter()
+            .partition(|row| row[cells::place(&table, "mark")] != Value::Null);
         check_marks(&table, &marks, &rows);
         bring_rows(&cells::batch(&table, origin, &rows), place, engine);
     }
@@ -146,7 +173,12 @@ fn through_flink(
 fn all_columns(table: &CellTable, topic: &Topic, rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
     let place = |name: &String| topic.columns.iter().position(|(n, _)| n == name);
     let places: Vec<Option<usize>> = table.columns.iter().map(|c| place(&c.name)).collect();
-    let row = |row: Vec<Value>| places.iter().map(|p| p.map_or(Value::Null, |p| row[p].clone())).collect();
+    let row = |row: Vec<Value>| {
+        places
+            .iter()
+            .map(|p| p.map_or(Value::Null, |p| row[p].clone()))
+            .collect()
+    };
     rows.into_iter().map(row).collect()
 }
 
@@ -156,12 +188,18 @@ fn check_marks(table: &CellTable, marks: &[Vec<Value>], rows: &[Vec<Value>]) {
     let mark = cells::place(table, "mark");
     let mut times: Vec<&Value> = rows.iter().map(|row| &row[time]).collect();
     times.sort();
-    let mut counted: Vec<(&Value, i64)> =
-        times.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as i64)).collect();
+    let mut counted: Vec<(&Value, i64)> = times
+        .chunk_by(|a, b| a == b)
+        .map(|run| (run[0], run.len() as i64))
+        .collect();
     for row in marks {
-        let Value::Long(n) = row[mark] else { panic!("marks are numbers") };
+        let Value::Long(n) = row[mark] else {
+            panic!("marks are numbers")
+        };
         let at = counted.iter().position(|one| *one == (&row[time], n));
-        counted.remove(at.unwrap_or_else(|| panic!("no {n} rows at {:?}, but {counted:?}", row[time])));
+        counted.remove(
+            at.unwrap_or_else(|| panic!("no {n} rows at {:?}, but {counted:?}", row[time])),
+        );
     }
     assert!(counted.is_empty(), "without a mark: {counted:?}");
 }
@@ -169,14 +207,20 @@ fn check_marks(table: &CellTable, marks: &[Vec<Value>], rows: &[Vec<Value>]) {
 /// A session per job, because all jobs use the same table names.
 fn session(url: &str) -> Gateway {
     let gateway = Gateway::new(url);
-    gateway.rows("SET 'table.dml-sync' = 'true'").expect("a setting");
+    gateway
+        .rows("SET 'table.dml-sync' = 'true'")
+        .expect("a setting");
     gateway
 }
 
 fn check(url: &str, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
     let gateway = &session(url);
     let mut random = Random(seed);
-    let mut inputs: Vec<Vec<Row>> = flow.inputs.iter().map(|_| random_rows(&mut random, 120)).collect();
+    let mut inputs: Vec<Vec<Row>> = flow
+        .inputs
+        .iter()
+        .map(|_| random_rows(&mut random, 120))
+        .collect();
     if name.starts_with("large") {
         inputs.iter_mut().flatten().for_each(|row| {
             row.n = row.n.map(|_| random.u64());
@@ -187,16 +231,36 @@ fn check(url: &str, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
     let mut expected = Vec::new();
     let batches = flow.inputs.iter().zip(&inputs).enumerate();
     for (place, (input, rows)) in batches {
-        here.push(place, &batch_with(&input.schema, &input.columns, rows), &mut expected);
+        here.push(
+            place,
+            &batch_with(&input.schema, &input.columns, rows),
+            &mut expected,
+        );
     }
     here.finish(&mut expected);
     let sources = flow.inputs.iter().zip(&inputs);
-    let sources = sources.map(|(input, rows)| publish_tuples(gateway, kafka, &input.schema, rows)).collect();
+    let sources = sources
+        .map(|(input, rows)| publish_tuples(gateway, kafka, &input.schema, rows))
+        .collect();
     if flow.pipelines.is_empty() {
-        return check_tuples(gateway, kafka, name, flow, FlinkJobInput::Tuples(sources), &expected);
+        return check_tuples(
+            gateway,
+            kafka,
+            name,
+            flow,
+            FlinkJobInput::Tuples(sources),
+            &expected,
+        );
     }
     let mut there = Engine::new(flow, EngineConfig::default());
-    through_flink(gateway, kafka, flow, FlinkJobInput::Tuples(sources), CellOrigin::OfTuples, &mut there);
+    through_flink(
+        gateway,
+        kafka,
+        flow,
+        FlinkJobInput::Tuples(sources),
+        CellOrigin::OfTuples,
+        &mut there,
+    );
     let mut out = Vec::new();
     there.finish(&mut out);
     compare(name, flow, &out, &expected);
@@ -228,7 +292,9 @@ fn check_tuples(
 ) {
     let job = job(kafka, from, vec![unique("merged")]);
     for statement in print(flow, &EngineConfig::default(), &job).expect("it can be printed") {
-        gateway.rows(&statement).unwrap_or_else(|e| panic!("{e}\n{statement}"));
+        gateway
+            .rows(&statement)
+            .unwrap_or_else(|e| panic!("{e}\n{statement}"));
     }
     let columns = tuple_columns(flow);
     let topic = Topic {
@@ -237,12 +303,24 @@ fn check_tuples(
     };
     topic.create(gateway, kafka);
     let last = columns.len() - 1;
-    let (marks, rows): (Vec<_>, Vec<_>) =
-        topic.read(gateway).into_iter().partition(|row| row[last] != Value::Null);
-    let marked: i64 = marks.iter().map(|row| if let Value::Long(n) = row[last] { n } else { 0 }).sum();
+    let (marks, rows): (Vec<_>, Vec<_>) = topic
+        .read(gateway)
+        .into_iter()
+        .partition(|row| row[last] != Value::Null);
+    let marked: i64 = marks
+        .iter()
+        .map(|row| if let Value::Long(n) = row[last] { n } else { 0 })
+        .sum();
     assert_eq!(marked, rows.len() as i64, "{name}: tuples that are marked");
-    let mut theirs: Vec<String> = rows.iter().map(|row| format!("{:?}", &row[1..last])).collect();
-    let fields = || columns[1..last].iter().map(|c| c.field.expect("a field of tuples"));
+    let mut theirs: Vec<String> = rows
+        .iter()
+        .map(|row| format!("{:?}", &row[1..last]))
+        .collect();
+    let fields = || {
+        columns[1..last]
+            .iter()
+            .map(|c| c.field.expect("a field of tuples"))
+    };
     let plain = |value: Plain| match value {
         Plain::Null => Value::Null,
         Plain::Bool(v) => Value::Bool(v),
@@ -275,35 +353,70 @@ fn cells_of(gateway: &Gateway, kafka: &str, flow: &Dataflow, rows: &[Row]) -> Fl
     let mut all = vec![Vec::new(); flow.pipelines.len()];
     let mut tables = Vec::new();
     for part in 0..3 {
-        let mine: Vec<Row> = rows.iter().filter(|row| row.id % 3 == part).cloned().collect();
-        let mut worker = Engine::worker(flow, EngineConfig { seed: part + 1, ..EngineConfig::default() });
-        worker.push(0, &batch_with(&input.schema, &input.columns, &mine), &mut Vec::new());
+        let mine: Vec<Row> = rows
+            .iter()
+            .filter(|row| row.id % 3 == part)
+            .cloned()
+            .collect();
+        let mut worker = Engine::worker(
+            flow,
+            EngineConfig {
+                seed: part + 1,
+                ..EngineConfig::default()
+            },
+        );
+        worker.push(
+            0,
+            &batch_with(&input.schema, &input.columns, &mine),
+            &mut Vec::new(),
+        );
         let partial = worker.detach_all();
-        for (place, batches) in worker.cells(&partial, 1_800_000_000_000_000_000).iter().enumerate() {
+        for (place, batches) in worker
+            .cells(&partial, 1_800_000_000_000_000_000)
+            .iter()
+            .enumerate()
+        {
             tables.push(worker.cell_table(place).clone());
             all[place].extend(cells::rows(&tables[place], batches));
         }
     }
     let sources = all.iter().zip(&tables).map(|(rows, table)| {
-        let sent: Vec<_> = table.columns_of(CellOrigin::Sent).map(|c| (c.name.clone(), c.data)).collect();
-        let places: Vec<usize> = sent.iter().map(|(name, _)| cells::place(table, name)).collect();
-        let mut rows: Vec<Vec<Value>> =
-            rows.iter().map(|row| places.iter().map(|p| row[*p].clone()).collect()).collect();
+        let sent: Vec<_> = table
+            .columns_of(CellOrigin::Sent)
+            .map(|c| (c.name.clone(), c.data))
+            .collect();
+        let places: Vec<usize> = sent
+            .iter()
+            .map(|(name, _)| cells::place(table, name))
+            .collect();
+        let mut rows: Vec<Vec<Value>> = rows
+            .iter()
+            .map(|row| places.iter().map(|p| row[*p].clone()).collect())
+            .collect();
         // All rows arrive at once: no promise holds before the last.
-        rows.iter_mut().for_each(|row| row[0] = Value::Long(-1_000_000_000));
+        rows.iter_mut()
+            .for_each(|row| row[0] = Value::Long(-1_000_000_000));
         cells::shuffle(&mut rows, 7);
         publish(gateway, kafka, sent, &rows)
     });
     FlinkJobInput::Cells(sources.collect())
 }
 
-fn compare(name: &str, flow: &Dataflow, out: &[stream::EngineOutput], expected: &[stream::EngineOutput]) {
+fn compare(
+    name: &str,
+    flow: &Dataflow,
+    out: &[stream::EngineOutput],
+    expected: &[stream::EngineOutput],
+) {
     for place in 0..flow.pipelines.len() {
         let ours = rows_of(expected, Some(place));
         let theirs = rows_of(out, Some(place));
         assert!(!ours.is_empty(), "{name} has rows");
         if !are_alike(&ours, &theirs) {
-            let differs = ours.iter().zip(&theirs).find(|(a, b)| !are_alike(&[a.to_vec()], &[b.to_vec()]));
+            let differs = ours
+                .iter()
+                .zip(&theirs)
+                .find(|(a, b)| !are_alike(&[a.to_vec()], &[b.to_vec()]));
             panic!(
                 "{name}: {} rows here, {} there, first that differ:\n{differs:#?}",
                 ours.len(),
@@ -320,11 +433,14 @@ fn jobs_give_what_one_engine_gives() {
     let [url, kafka] = ["NETALYTICS_FLINK_GATEWAY", "NETALYTICS_KAFKA"]
         .map(|name| std::env::var(name).unwrap_or_else(|_| panic!("{name} is set")));
     let only = std::env::var("ONLY").ok();
-    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    for (name, flow) in flows::all()
-        .into_iter()
-        .filter(|(name, _)| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == *name)))
-    {
+    let seed = std::env::var("SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1);
+    for (name, flow) in flows::all().into_iter().filter(|(name, _)| {
+        only.as_ref()
+            .is_none_or(|only| only.split(',').any(|one| one == *name))
+    }) {
         check(&url, &kafka, name, &flow, seed);
     }
 }
@@ -334,6 +450,15 @@ fn jobs_give_what_one_engine_gives() {
 fn records_have_a_value_for_each_column() {
     let schema = crate::tuples::schema("t");
     let rows = random_rows(&mut Random(3), 5);
-    assert!(records(&schema, &rows, 0).iter().all(|record| record.len() == schema.fields.len() + 2));
-    assert!(schema.fields.iter().any(|field| field.data_type == DataType::F64));
+    assert!(
+        records(&schema, &rows, 0)
+            .iter()
+            .all(|record| record.len() == schema.fields.len() + 2)
+    );
+    assert!(
+        schema
+            .fields
+            .iter()
+            .any(|field| field.data_type == DataType::F64)
+    );
 }

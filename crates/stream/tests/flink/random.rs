@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use plan::{
-    ArithmeticOperator, CaseSensitivity, Column, ComparisonOperator, Expr, Literal, Predicate, TextFunction,
+    ArithmeticOperator, CaseSensitivity, Column, ComparisonOperator, Expr, Literal, Predicate,
+    TextFunction,
 };
 use tuple::{DataType, FieldId};
 
@@ -52,7 +53,22 @@ impl Random {
     }
 
     pub fn i64(&mut self) -> i64 {
-        let close = [0, 1, -1, 2, 7, -7, 10, 63, 64, 1000, -1000, 1 << 31, 1 << 53, 3_037_000_500];
+        let close = [
+            0,
+            1,
+            -1,
+            2,
+            7,
+            -7,
+            10,
+            63,
+            64,
+            1000,
+            -1000,
+            1 << 31,
+            1 << 53,
+            3_037_000_500,
+        ];
         match self.below(6) {
             0 => self.one(&[i64::MIN, i64::MAX, i64::MIN + 1, i64::MAX - 1]),
             1 => self.next() as i64,
@@ -63,7 +79,13 @@ impl Random {
 
     pub fn u64(&mut self) -> u64 {
         match self.below(4) {
-            0 => self.one(&[u64::MAX, 1 << 63, (1 << 63) - 1, u64::MAX - 1, (1 << 63) + 1]),
+            0 => self.one(&[
+                u64::MAX,
+                1 << 63,
+                (1 << 63) - 1,
+                u64::MAX - 1,
+                (1 << 63) + 1,
+            ]),
             1 => self.next(),
             2 => self.next() >> self.below(64),
             _ => self.one(&[0, 1, 2, 3, 80, 443, 1000]),
@@ -72,18 +94,42 @@ impl Random {
 
     pub fn f64(&mut self) -> f64 {
         match self.below(4) {
-            0 => self.one(&[f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, 1e308, -1e300, 1e-300]),
-            1 => Some(f64::from_bits(self.next())).filter(|v| v.is_finite()).unwrap_or(0.5),
+            0 => self.one(&[
+                f64::MAX,
+                f64::MIN,
+                f64::MIN_POSITIVE,
+                5e-324,
+                1e308,
+                -1e300,
+                1e-300,
+            ]),
+            1 => Some(f64::from_bits(self.next()))
+                .filter(|v| v.is_finite())
+                .unwrap_or(0.5),
             2 => self.i64() as f64 / 8.0,
             _ => self.one(&[0.0, -0.0, 1.0, -1.0, 0.1, 2.5, 3.0, 1e9]),
         }
     }
 
     pub fn text(&mut self) -> String {
-        let whole =
-            ["", "a", "A", "abc", "a/b/c", "/a//b/", "ÄÖß", "Ꟁꟁ𐕰Σ", "İı", "ΑΣ", "a%b_c\\d", "'", "x y "];
+        let whole = [
+            "",
+            "a",
+            "A",
+            "abc",
+            "a/b/c",
+            "/a//b/",
+            "ÄÖß",
+            "Ꟁꟁ𐕰Σ",
+            "İı",
+            "ΑΣ",
+            "a%b_c\\d",
+            "'",
+            "x y ",
+        ];
         let pieces = [
-            "a", "b", "/", "%", "_", "\\", "é", "😀", "\u{fffd}", "\n", "\u{2028}", "'", "Σ", "::", ".", "(",
+            "a", "b", "/", "%", "_", "\\", "é", "😀", "\u{fffd}", "\n", "\u{2028}", "'", "Σ", "::",
+            ".", "(",
         ];
         match self.below(2) {
             0 => self.one(&whole).into(),
@@ -112,16 +158,23 @@ impl Random {
             "8000::",
         ];
         if self.bool() {
-            self.one(&v4).parse::<Ipv4Addr>().expect("an address").to_ipv6_mapped()
+            self.one(&v4)
+                .parse::<Ipv4Addr>()
+                .expect("an address")
+                .to_ipv6_mapped()
         } else {
             self.one(&v6).parse().expect("an address")
         }
     }
 
     fn column(&mut self, data_type: DataType) -> Column {
-        let places: Vec<u16> =
-            (0..TYPES.len() as u16).filter(|p| TYPES[usize::from(*p)] == data_type).collect();
-        Column { input: 0, field: FieldId(self.one(&places)) }
+        let places: Vec<u16> = (0..TYPES.len() as u16)
+            .filter(|p| TYPES[usize::from(*p)] == data_type)
+            .collect();
+        Column {
+            input: 0,
+            field: FieldId(self.one(&places)),
+        }
     }
 
     fn compare(&mut self) -> ComparisonOperator {
@@ -141,7 +194,10 @@ impl Random {
             Some(ip) if self.chance(80) => {
                 Literal::Net(IpAddr::V4(ip), self.one(&[0, 1, 8, 9, 12, 24, 31, 32]))
             }
-            _ => Literal::Net(IpAddr::V6(ip), self.one(&[0, 1, 7, 16, 33, 64, 95, 96, 97, 104, 127, 128])),
+            _ => Literal::Net(
+                IpAddr::V6(ip),
+                self.one(&[0, 1, 7, 16, 33, 64, 95, 96, 97, 104, 127, 128]),
+            ),
         }
     }
 
@@ -157,8 +213,10 @@ impl Random {
     }
 
     fn pattern(&mut self) -> String {
-        let pieces =
-            ["%", "%", "_", "_", "a", "b", "/", "\\", "\\%", "\\_", "é", "😀", "\n", ".", "Σ", "B", "("];
+        let pieces = [
+            "%", "%", "_", "_", "a", "b", "/", "\\", "\\%", "\\_", "é", "😀", "\n", ".", "Σ", "B",
+            "(",
+        ];
         (0..self.below(7)).map(|_| self.one(&pieces)).collect()
     }
 
@@ -169,24 +227,42 @@ impl Random {
         match self.below(if depth == 0 { 6 } else { 9 }) {
             0 => Predicate::IsNull(column),
             1 => {
-                let literals = (0..self.below(4)).map(|_| self.literal(data_type)).collect();
+                let literals = (0..self.below(4))
+                    .map(|_| self.literal(data_type))
+                    .collect();
                 Predicate::In { column, literals }
             }
             2 => {
                 let column = self.column(DataType::Text);
                 let case = self.one(&[CaseSensitivity::Sensitive, CaseSensitivity::Ignored]);
-                Predicate::Like { column, pattern: self.pattern(), case }
+                Predicate::Like {
+                    column,
+                    pattern: self.pattern(),
+                    case,
+                }
             }
             3..=5 => {
                 let op = match data_type {
                     DataType::Ip => self.one(&[ComparisonOperator::Eq, ComparisonOperator::Ne]),
                     _ => self.compare(),
                 };
-                Predicate::Compare { column, op, literal: self.literal(data_type) }
+                Predicate::Compare {
+                    column,
+                    op,
+                    literal: self.literal(data_type),
+                }
             }
             6 => Predicate::Not(Box::new(self.predicate(depth - 1))),
-            7 => Predicate::And((0..self.below(4)).map(|_| self.predicate(depth - 1)).collect()),
-            _ => Predicate::Or((0..self.below(4)).map(|_| self.predicate(depth - 1)).collect()),
+            7 => Predicate::And(
+                (0..self.below(4))
+                    .map(|_| self.predicate(depth - 1))
+                    .collect(),
+            ),
+            _ => Predicate::Or(
+                (0..self.below(4))
+                    .map(|_| self.predicate(depth - 1))
+                    .collect(),
+            ),
         }
     }
 
@@ -213,11 +289,16 @@ impl Random {
         match self.below(10) {
             0 => {
                 let condition = Box::new(self.predicate(2));
-                Expr::If(condition, self.boxed(data_type, below), self.boxed(data_type, below))
+                Expr::If(
+                    condition,
+                    self.boxed(data_type, below),
+                    self.boxed(data_type, below),
+                )
             }
             1 => {
-                let mut list: Vec<Expr> =
-                    (0..1 + self.below(3)).map(|_| self.expression(data_type, below)).collect();
+                let mut list: Vec<Expr> = (0..1 + self.below(3))
+                    .map(|_| self.expression(data_type, below))
+                    .collect();
                 if self.chance(20) {
                     list.insert(self.below(list.len()), Expr::Null);
                 }
@@ -228,7 +309,9 @@ impl Random {
     }
 
     fn operation(&mut self, data_type: DataType, below: usize) -> Expr {
-        use ArithmeticOperator::{Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract};
+        use ArithmeticOperator::{
+            Add, BitAnd, BitOr, Divide, Multiply, Ratio, Remainder, Subtract,
+        };
         match data_type {
             DataType::Bool => {
                 if self.bool() {
@@ -241,9 +324,16 @@ impl Random {
                         DataType::Text,
                         DataType::Ip,
                     ]);
-                    let other =
-                        if of == DataType::F64 { self.one(&[DataType::F64, DataType::I64]) } else { of };
-                    Expr::Compare(self.boxed(of, below), self.compare(), self.boxed(other, below))
+                    let other = if of == DataType::F64 {
+                        self.one(&[DataType::F64, DataType::I64])
+                    } else {
+                        of
+                    };
+                    Expr::Compare(
+                        self.boxed(of, below),
+                        self.compare(),
+                        self.boxed(other, below),
+                    )
                 }
             }
             DataType::I64 => match self.below(8) {
@@ -254,7 +344,11 @@ impl Random {
                 1 => Expr::Length(self.boxed(DataType::Text, below)),
                 2 => {
                     let mask = Box::new(Expr::Literal(Literal::I64(self.i64())));
-                    Expr::Arithmetic(self.boxed(DataType::I64, below), self.one(&[BitAnd, BitOr]), mask)
+                    Expr::Arithmetic(
+                        self.boxed(DataType::I64, below),
+                        self.one(&[BitAnd, BitOr]),
+                        mask,
+                    )
                 }
                 3 => {
                     let op = self.one(&[Divide, Remainder]);
@@ -267,7 +361,11 @@ impl Random {
                 }
                 _ => {
                     let op = self.one(&[Add, Subtract, Multiply, Divide, Remainder]);
-                    Expr::Arithmetic(self.boxed(DataType::I64, below), op, self.boxed(DataType::I64, below))
+                    Expr::Arithmetic(
+                        self.boxed(DataType::I64, below),
+                        op,
+                        self.boxed(DataType::I64, below),
+                    )
                 }
             },
             DataType::F64 => {

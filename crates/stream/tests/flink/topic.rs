@@ -37,24 +37,42 @@ pub struct Topic {
 
 impl Topic {
     pub fn create(&self, gateway: &Gateway, kafka: &str) {
-        let columns: Vec<String> =
-            self.columns.iter().map(|(name, of)| format!("`{name}` {}", sql_type(*of))).collect();
+        let columns: Vec<String> = self
+            .columns
+            .iter()
+            .map(|(name, of)| format!("`{name}` {}", sql_type(*of)))
+            .collect();
         let options = format!(
             "'connector' = 'kafka', 'topic' = '{}', 'properties.bootstrap.servers' = '{kafka}', 'format' = 'avro',
              'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
              'properties.isolation.level' = 'read_committed', 'properties.group.id' = 'tests'",
             self.name
         );
-        let create =
-            format!("CREATE TEMPORARY TABLE `{}` ({}) WITH ({options})", self.name, columns.join(", "));
+        let create = format!(
+            "CREATE TEMPORARY TABLE `{}` ({}) WITH ({options})",
+            self.name,
+            columns.join(", ")
+        );
         gateway.rows(&create).expect("a table");
     }
 
     pub fn fill(&self, gateway: &Gateway, rows: &[Vec<Value>]) {
-        let columns: Vec<(String, &str)> =
-            self.columns.iter().map(|(name, of)| (name.clone(), sql_type(*of))).collect();
-        let rows: Vec<Vec<Option<String>>> = rows.iter().map(|row| row.iter().map(said).collect()).collect();
-        gateway.rows(&format!("INSERT INTO `{}` {}", self.name, values(&columns, &rows))).expect("rows");
+        let columns: Vec<(String, &str)> = self
+            .columns
+            .iter()
+            .map(|(name, of)| (name.clone(), sql_type(*of)))
+            .collect();
+        let rows: Vec<Vec<Option<String>>> = rows
+            .iter()
+            .map(|row| row.iter().map(said).collect())
+            .collect();
+        gateway
+            .rows(&format!(
+                "INSERT INTO `{}` {}",
+                self.name,
+                values(&columns, &rows)
+            ))
+            .expect("rows");
     }
 
     pub fn read(&self, gateway: &Gateway) -> Vec<Vec<Value>> {
@@ -66,16 +84,27 @@ impl Topic {
                 _ => format!("CAST(`{name}` AS STRING)"),
             })
             .collect();
-        let rows =
-            gateway.rows(&format!("SELECT {} FROM `{}`", columns.join(", "), self.name)).expect("rows");
-        let row =
-            |row: &Vec<Json>| row.iter().zip(&self.columns).map(|(v, (_, of))| parsed(v, *of)).collect();
+        let rows = gateway
+            .rows(&format!(
+                "SELECT {} FROM `{}`",
+                columns.join(", "),
+                self.name
+            ))
+            .expect("rows");
+        let row = |row: &Vec<Json>| {
+            row.iter()
+                .zip(&self.columns)
+                .map(|(v, (_, of))| parsed(v, *of))
+                .collect()
+        };
         rows.iter().map(row).collect()
     }
 }
 
 fn parsed(json: &Json, of: CellType) -> Value {
-    let Some(text) = json.as_str() else { return Value::Null };
+    let Some(text) = json.as_str() else {
+        return Value::Null;
+    };
     match of {
         CellType::Bool => Value::Bool(text.eq_ignore_ascii_case("true")),
         CellType::Long => Value::Long(text.parse().expect("a number")),
@@ -98,7 +127,8 @@ fn bytes_of(base64: &str) -> Vec<u8> {
     let digits: Vec<u8> = base64.bytes().filter_map(digit).collect();
     let mut bytes = Vec::new();
     for chunk in digits.chunks(4) {
-        let bits = chunk.iter().fold(0u32, |bits, d| bits << 6 | u32::from(*d)) << (6 * (4 - chunk.len()));
+        let bits =
+            chunk.iter().fold(0u32, |bits, d| bits << 6 | u32::from(*d)) << (6 * (4 - chunk.len()));
         bytes.extend_from_slice(&bits.to_be_bytes()[1..chunk.len()]);
     }
     bytes

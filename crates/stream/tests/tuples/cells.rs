@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
-    StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array,
+    RecordBatch, StringArray,
 };
 use stream::cells::{CellColumn, CellColumnRole, CellMerge, CellOrigin, CellTable, CellType};
 
@@ -83,16 +83,27 @@ pub fn place(table: &CellTable, name: &str) -> usize {
 /// The rows of batches; absent columns are null.
 pub fn rows(table: &CellTable, batches: &[RecordBatch]) -> Rows {
     let of_batch = |batch: &RecordBatch| -> Rows {
-        let columns: Vec<Option<&ArrayRef>> =
-            table.columns.iter().map(|column| batch.column_by_name(&column.name)).collect();
-        let row = |row| columns.iter().zip(&table.columns).map(|(array, c)| value(*array, c, row)).collect();
+        let columns: Vec<Option<&ArrayRef>> = table
+            .columns
+            .iter()
+            .map(|column| batch.column_by_name(&column.name))
+            .collect();
+        let row = |row| {
+            columns
+                .iter()
+                .zip(&table.columns)
+                .map(|(array, c)| value(*array, c, row))
+                .collect()
+        };
         (0..batch.num_rows()).map(row).collect()
     };
     batches.iter().flat_map(of_batch).collect()
 }
 
 fn value(array: Option<&ArrayRef>, column: &CellColumn, row: usize) -> Value {
-    let Some(array) = array.filter(|array| array.is_valid(row)) else { return Value::Null };
+    let Some(array) = array.filter(|array| array.is_valid(row)) else {
+        return Value::Null;
+    };
     match column.data {
         CellType::Bool => Value::Bool(array.as_boolean().value(row)),
         CellType::Long => Value::Long(array.as_primitive::<Int64Type>().value(row)),
@@ -106,7 +117,11 @@ fn value(array: Option<&ArrayRef>, column: &CellColumn, row: usize) -> Value {
 /// Encodes rows as a batch with the columns of a table of this origin.
 pub fn batch(table: &CellTable, origin: CellOrigin, rows: &[Vec<Value>]) -> RecordBatch {
     let there: Vec<&CellColumn> = table.columns_of(origin).collect();
-    let columns = table.columns.iter().enumerate().filter(|(_, column)| there.contains(column));
+    let columns = table
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| there.contains(column));
     let arrays = columns.map(|(i, column)| (&column.name, array(column.data, rows, i), true));
     RecordBatch::try_from_iter_with_nullable(arrays).expect("columns of one length")
 }
@@ -140,13 +155,21 @@ fn array(data: CellType, rows: &[Vec<Value>], i: usize) -> ArrayRef {
 /// Merges rows with equal keys.
 pub fn merge(table: &CellTable, rows: &[Vec<Value>]) -> Rows {
     let is_key = |column: &CellColumn| {
-        matches!(column.role, CellColumnRole::Time | CellColumnRole::Key | CellColumnRole::Value)
+        matches!(
+            column.role,
+            CellColumnRole::Time | CellColumnRole::Key | CellColumnRole::Value
+        )
     };
     let mut merged: BTreeMap<Vec<Value>, Vec<Value>> = BTreeMap::new();
     for row in rows {
-        let key = row.iter().zip(&table.columns).filter(|(_, column)| is_key(column));
+        let key = row
+            .iter()
+            .zip(&table.columns)
+            .filter(|(_, column)| is_key(column));
         let key: Vec<Value> = key.map(|(value, _)| value.clone()).collect();
-        let all = merged.entry(key).or_insert_with(|| vec![Value::Null; row.len()]);
+        let all = merged
+            .entry(key)
+            .or_insert_with(|| vec![Value::Null; row.len()]);
         for ((held, value), column) in all.iter_mut().zip(row).zip(&table.columns) {
             *held = match column.role {
                 CellColumnRole::Time | CellColumnRole::Key | CellColumnRole::Value => value.clone(),

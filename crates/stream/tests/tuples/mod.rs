@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use plan::{
-    AggregateColumn, AggregateFunction, AggregatedValue, Column, Dataflow, DataflowInput, GroupBy, Pipeline,
-    ResultSelection,
+    AggregateColumn, AggregateFunction, AggregatedValue, Column, Dataflow, DataflowInput, GroupBy,
+    Pipeline, ResultSelection,
 };
 use stream::cells::CellOrigin;
 use stream::{Engine, EngineConfig, EngineCounters, EngineOutput, PartialResult};
@@ -61,11 +61,20 @@ pub fn column(field: FieldId) -> Column {
 }
 
 pub fn input(name: &'static str) -> DataflowInput {
-    DataflowInput { schema: schema(name), columns: COLUMNS.to_vec(), filter: None }
+    DataflowInput {
+        schema: schema(name),
+        columns: COLUMNS.to_vec(),
+        filter: None,
+    }
 }
 
 pub fn dataflow(pipelines: Vec<Pipeline>) -> Dataflow {
-    Dataflow { inputs: vec![input("t")], filter: None, pipelines, ..Dataflow::default() }
+    Dataflow {
+        inputs: vec![input("t")],
+        filter: None,
+        pipelines,
+        ..Dataflow::default()
+    }
 }
 
 /// The same with tuples that carry the sampling rate of their flow.
@@ -76,14 +85,30 @@ pub fn weighted(pipelines: Vec<Pipeline>) -> Dataflow {
 }
 
 /// A pipeline without window or ranking.
-pub fn pipeline(value: Option<FieldId>, group: &[FieldId], aggregates: Vec<AggregateFunction>) -> Pipeline {
+pub fn pipeline(
+    value: Option<FieldId>,
+    group: &[FieldId],
+    aggregates: Vec<AggregateFunction>,
+) -> Pipeline {
     let unit = |f: FieldId| schema("t").field(f).unit;
     let name = |f: &FieldId| schema("t").field(*f).name.to_string();
     Pipeline {
         name: "test".into(),
-        values: value.iter().map(|f| AggregatedValue { column: column(*f), unit: unit(*f) }).collect(),
+        values: value
+            .iter()
+            .map(|f| AggregatedValue {
+                column: column(*f),
+                unit: unit(*f),
+            })
+            .collect(),
         value_required: false,
-        group: group.iter().map(|f| GroupBy { column: column(*f), name: name(f) }).collect(),
+        group: group
+            .iter()
+            .map(|f| GroupBy {
+                column: column(*f),
+                name: name(f),
+            })
+            .collect(),
         aggregates: aggregates.into_iter().map(AggregateColumn::from).collect(),
         top_k: None,
         window: None,
@@ -116,17 +141,23 @@ pub fn batch_with(schema: &Arc<Schema>, columns: &[FieldId], rows: &[Row]) -> Ba
 
 /// The rows of a batch; absent columns are left out.
 pub fn plain(batch: &Batch) -> Vec<Vec<Plain>> {
-    (0..batch.rows()).map(|row| columns(batch).map(|id| cell(batch, id, row)).collect()).collect()
+    (0..batch.rows())
+        .map(|row| columns(batch).map(|id| cell(batch, id, row)).collect())
+        .collect()
 }
 
 /// The names of the present columns.
 pub fn names(batch: &Batch) -> Vec<String> {
-    columns(batch).map(|id| batch.schema().field(id).name.to_string()).collect()
+    columns(batch)
+        .map(|id| batch.schema().field(id).name.to_string())
+        .collect()
 }
 
 /// The present columns, except those on capture loss, which separate tests cover.
 fn columns(batch: &Batch) -> impl Iterator<Item = FieldId> {
-    batch.present().filter(|id| batch.schema().field(*id).name != "lost")
+    batch
+        .present()
+        .filter(|id| batch.schema().field(*id).name != "lost")
 }
 
 pub fn cell(batch: &Batch, id: FieldId, row: usize) -> Plain {
@@ -146,7 +177,10 @@ pub fn cell(batch: &Batch, id: FieldId, row: usize) -> Plain {
 
 /// All rows of one pipeline's outputs.
 pub fn rows_of(out: &[EngineOutput], pipeline: Option<usize>) -> Vec<Vec<Plain>> {
-    out.iter().filter(|o| o.pipeline == pipeline).flat_map(|o| plain(&o.batch)).collect()
+    out.iter()
+        .filter(|o| o.pipeline == pipeline)
+        .flat_map(|o| plain(&o.batch))
+        .collect()
 }
 
 /// Runs a dataflow with one input over rows, `chunk` per batch.
@@ -159,7 +193,11 @@ pub fn run(
     let mut engine = Engine::new(flow, config);
     let mut out = Vec::new();
     for rows in rows.chunks(chunk.max(1)) {
-        engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, rows), &mut out);
+        engine.push(
+            0,
+            &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, rows),
+            &mut out,
+        );
     }
     engine.finish(&mut out);
     (out, engine.counters())
@@ -181,9 +219,10 @@ impl Way {
     pub fn config(self, config: &EngineConfig, worker: u64) -> EngineConfig {
         match self {
             Way::Attached => config.clone(),
-            Way::Sent | Way::Cells => {
-                EngineConfig { seed: config.seed ^ (worker + 1) << 40, ..config.clone() }
-            }
+            Way::Sent | Way::Cells => EngineConfig {
+                seed: config.seed ^ (worker + 1) << 40,
+                ..config.clone()
+            },
         }
     }
 
@@ -193,7 +232,9 @@ impl Way {
             Way::Attached => to.attach(part),
             Way::Sent => {
                 let bytes = part.encode();
-                let there = to.decode_partial(&bytes).expect("it was encoded for the same dataflow");
+                let there = to
+                    .decode_partial(&bytes)
+                    .expect("it was encoded for the same dataflow");
                 assert_eq!(there.encode(), bytes);
                 to.attach(there);
             }
@@ -203,7 +244,11 @@ impl Way {
                     let mut rows = cells::rows(&table, batches);
                     cells::shuffle(&mut rows, batches.len() as u64);
                     for rows in rows.chunks(100) {
-                        bring_rows(&cells::batch(&table, CellOrigin::Merged, rows), pipeline, to);
+                        bring_rows(
+                            &cells::batch(&table, CellOrigin::Merged, rows),
+                            pipeline,
+                            to,
+                        );
                     }
                 }
             }
@@ -213,16 +258,22 @@ impl Way {
 
 /// Passes rows of cells to an engine.
 pub fn bring_rows(batch: &RecordBatch, pipeline: usize, to: &mut Engine) {
-    let part = to.partial_of_cells(pipeline, batch).expect("they were made for the same dataflow");
+    let part = to
+        .partial_of_cells(pipeline, batch)
+        .expect("they were made for the same dataflow");
     let bytes = part.encode();
-    assert_eq!(to.decode_partial(&bytes).expect("it was encoded").encode(), bytes);
+    assert_eq!(
+        to.decode_partial(&bytes).expect("it was encoded").encode(),
+        bytes
+    );
     to.attach(part);
 }
 
 /// Whether results are equal; real numbers may differ by the order of summation.
 pub fn are_alike(a: &[Vec<Plain>], b: &[Vec<Plain>]) -> bool {
-    let rows =
-        |a: &Vec<Plain>, b: &Vec<Plain>| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_alike(a, b));
+    let rows = |a: &Vec<Plain>, b: &Vec<Plain>| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_alike(a, b))
+    };
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| rows(a, b))
 }
 
@@ -234,7 +285,9 @@ fn is_alike(a: &Plain, b: &Plain) -> bool {
         (Plain::Text(a), Plain::Text(b)) if a.starts_with("[[") && b.starts_with("[[") => {
             let numbers = |text: &str| -> Vec<f64> {
                 let is_other = |c: char| !(c.is_ascii_digit() || "-+.e".contains(c));
-                text.split(is_other).filter_map(|number| number.parse().ok()).collect()
+                text.split(is_other)
+                    .filter_map(|number| number.parse().ok())
+                    .collect()
             };
             let a = numbers(a);
             let b = numbers(b);
@@ -249,7 +302,10 @@ pub fn number(out: &[EngineOutput], row: usize, name: &str) -> Option<f64> {
     let batch = &out[0].batch;
     match cell(
         batch,
-        batch.schema().find(name).unwrap_or_else(|| panic!("no {name} in {:?}", names(batch))),
+        batch
+            .schema()
+            .find(name)
+            .unwrap_or_else(|| panic!("no {name} in {:?}", names(batch))),
         row,
     ) {
         Plain::U64(v) => Some(v as f64),

@@ -28,10 +28,14 @@ impl Source {
     pub fn all_in(src: &Path) -> Vec<Source> {
         let (mut folders, mut found) = (vec![src.to_path_buf()], Vec::new());
         while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+            for entry in
+                fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+            {
                 let path = entry.expect("an entry").path();
-                let name =
-                    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+                let name = path
+                    .file_stem()
+                    .map(|stem| stem.to_string_lossy().into_owned())
+                    .unwrap_or_default();
                 match path.extension() {
                     _ if name == "tests" || name.starts_with("test_") => {}
                     _ if path.is_dir() => folders.push(path),
@@ -48,8 +52,14 @@ impl Source {
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let code = without_comments_and_texts(&text);
         let code = without_tests(&code).to_owned();
-        let below = path.strip_prefix(src).expect("it lies there").with_extension("");
-        let mut module: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let below = path
+            .strip_prefix(src)
+            .expect("it lies there")
+            .with_extension("");
+        let mut module: Vec<String> = below
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect();
         module.pop_if(|last| matches!(&**last, "mod" | "lib" | "main"));
         Source { path, module, code }
     }
@@ -67,7 +77,9 @@ impl Source {
         let mut found = Vec::new();
         for (at, _) in self.code.match_indices("use ") {
             let before = self.code[..at].trim_end_matches(' ');
-            if !before.is_empty() && !before.ends_with(['\n', '{', ';', '}', ')']) && !before.ends_with("pub")
+            if !before.is_empty()
+                && !before.ends_with(['\n', '{', ';', '}', ')'])
+                && !before.ends_with("pub")
             {
                 continue;
             }
@@ -75,7 +87,11 @@ impl Source {
             let is_public = before.ends_with("pub") || before.ends_with(')');
             let mut paths = Vec::new();
             expand(tree, &[], &mut paths);
-            found.extend(paths.into_iter().map(|(path, name)| Import { path, name, is_public }));
+            found.extend(paths.into_iter().map(|(path, name)| Import {
+                path,
+                name,
+                is_public,
+            }));
         }
         found
     }
@@ -84,10 +100,14 @@ impl Source {
     fn paths(&self) -> Vec<Vec<String>> {
         let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
         // What ends with colons is the front of a `use`.
-        let words =
-            self.code.split(|c| !is_path(c)).filter(|word| word.contains("::") && !word.ends_with(':'));
+        let words = self
+            .code
+            .split(|c| !is_path(c))
+            .filter(|word| word.contains("::") && !word.ends_with(':'));
         let paths = words.map(|word| word.split("::").map(str::to_owned).collect());
-        paths.filter(|path: &Vec<String>| matches!(&*path[0], "crate" | "super" | "self")).collect()
+        paths
+            .filter(|path: &Vec<String>| matches!(&*path[0], "crate" | "super" | "self"))
+            .collect()
     }
 }
 
@@ -95,8 +115,12 @@ impl Source {
 fn without_tests(code: &str) -> &str {
     const BEGINNING: &str = "#[cfg(test)]\nmod ";
     let mut found = code.match_indices(BEGINNING).map(|(at, _)| at);
-    let is_inline =
-        |at: &usize| code[at + BEGINNING.len()..].lines().next().is_some_and(|l| l.ends_with('{'));
+    let is_inline = |at: &usize| {
+        code[at + BEGINNING.len()..]
+            .lines()
+            .next()
+            .is_some_and(|l| l.ends_with('{'))
+    };
     found.find(is_inline).map_or(code, |at| &code[..at])
 }
 
@@ -107,13 +131,21 @@ fn expand(tree: &str, front: &[String], found: &mut Vec<(Vec<String>, String)>) 
         Some((head, rest)) => (head, Some(rest.strip_suffix('}').unwrap_or(rest))),
         None => (tree, None),
     };
-    let (head, alias) =
-        head.split_once(" as ").map_or((head, None), |(head, alias)| (head, Some(alias.trim())));
+    let (head, alias) = head
+        .split_once(" as ")
+        .map_or((head, None), |(head, alias)| (head, Some(alias.trim())));
     let mut path = front.to_vec();
-    path.extend(head.split("::").map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()));
+    path.extend(
+        head.split("::")
+            .map(|part| part.trim().to_owned())
+            .filter(|part| !part.is_empty()),
+    );
     let Some(group) = group else {
         path.pop_if(|last| last == "self" && !front.is_empty());
-        let name = alias.or(path.last().map(String::as_str)).unwrap_or_default().to_owned();
+        let name = alias
+            .or(path.last().map(String::as_str))
+            .unwrap_or_default()
+            .to_owned();
         return found.push((path, name));
     };
     let (mut depth, mut from) = (0, 0);
@@ -135,12 +167,17 @@ fn expand(tree: &str, front: &[String], found: &mut Vec<(Vec<String>, String)>) 
 
 /// The pairs (file, used file) of a crate, by index; with or without the re-exports of a file.
 fn uses(sources: &[Source], with_reexports: bool) -> BTreeSet<(usize, usize)> {
-    let files: BTreeMap<&[String], usize> =
-        sources.iter().enumerate().map(|(i, s)| (&s.module[..], i)).collect();
+    let files: BTreeMap<&[String], usize> = sources
+        .iter()
+        .enumerate()
+        .map(|(i, s)| (&s.module[..], i))
+        .collect();
     let imports: Vec<Vec<Import>> = sources.iter().map(Source::imports).collect();
     let mut found = BTreeSet::new();
     for (i, source) in sources.iter().enumerate() {
-        let used = imports[i].iter().filter(|import| with_reexports || !import.is_public);
+        let used = imports[i]
+            .iter()
+            .filter(|import| with_reexports || !import.is_public);
         for path in used.map(|import| import.path.clone()).chain(source.paths()) {
             found.extend(file_of(&source.module, &path, &files, &imports, 0).map(|to| (i, to)));
         }
@@ -151,14 +188,18 @@ fn uses(sources: &[Source], with_reexports: bool) -> BTreeSet<(usize, usize)> {
 /// The rooms of a crate, which are the folders below `src`, and the other rooms that the files of each use.
 pub fn rooms(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let in_folders = sources.iter().filter(|source| source.module.len() > 1);
-    let mut rooms: BTreeMap<String, BTreeSet<String>> =
-        in_folders.map(|source| (source.module[0].clone(), BTreeSet::new())).collect();
+    let mut rooms: BTreeMap<String, BTreeSet<String>> = in_folders
+        .map(|source| (source.module[0].clone(), BTreeSet::new()))
+        .collect();
     for (from, to) in uses(sources, true) {
-        let (Some(from), Some(to)) = (sources[from].module.first(), sources[to].module.first()) else {
+        let (Some(from), Some(to)) = (sources[from].module.first(), sources[to].module.first())
+        else {
             continue;
         };
         if from != to && rooms.contains_key(to) {
-            rooms.entry(from.clone()).and_modify(|used| used.extend([to.clone()]));
+            rooms
+                .entry(from.clone())
+                .and_modify(|used| used.extend([to.clone()]));
         }
     }
     rooms
@@ -174,15 +215,30 @@ pub fn circles(sources: &[Source]) -> Vec<Vec<PathBuf>> {
         for from in 0..sources.len() {
             if reaches[from][via] {
                 let row = reaches[via].clone();
-                reaches[from].iter_mut().zip(row).for_each(|(mine, theirs)| *mine |= theirs);
+                reaches[from]
+                    .iter_mut()
+                    .zip(row)
+                    .for_each(|(mine, theirs)| *mine |= theirs);
             }
         }
     }
-    let circle =
-        |i: usize| (0..sources.len()).filter(|j| reaches[i][*j] && reaches[*j][i]).collect::<Vec<_>>();
-    let all: BTreeSet<Vec<usize>> =
-        (0..sources.len()).map(circle).filter(|circle| circle.len() > 1).collect();
-    all.into_iter().map(|circle| circle.into_iter().map(|i| sources[i].path.clone()).collect()).collect()
+    let circle = |i: usize| {
+        (0..sources.len())
+            .filter(|j| reaches[i][*j] && reaches[*j][i])
+            .collect::<Vec<_>>()
+    };
+    let all: BTreeSet<Vec<usize>> = (0..sources.len())
+        .map(circle)
+        .filter(|circle| circle.len() > 1)
+        .collect();
+    all.into_iter()
+        .map(|circle| {
+            circle
+                .into_iter()
+                .map(|i| sources[i].path.clone())
+                .collect()
+        })
+        .collect()
 }
 
 /// The file that declares what `path` names, seen from `module`; `None`: another crate's.
@@ -220,10 +276,15 @@ fn file_of(
         (at, rest) = (below, &rest[1..]);
     }
     let file = *files.get(&at[..])?;
-    let handed_on =
-        rest.first().and_then(|name| imports[file].iter().find(|i| i.is_public && i.name == *name));
+    let handed_on = rest.first().and_then(|name| {
+        imports[file]
+            .iter()
+            .find(|i| i.is_public && i.name == *name)
+    });
     match handed_on {
-        Some(import) if depth < 8 => file_of(&at, &import.path, files, imports, depth + 1).or(Some(file)),
+        Some(import) if depth < 8 => {
+            file_of(&at, &import.path, files, imports, depth + 1).or(Some(file))
+        }
         _ => Some(file),
     }
 }
@@ -239,7 +300,8 @@ fn without_comments_and_texts(text: &str) -> String {
             rest.find("*/").map_or(rest.len(), |end| end + 2)
         } else if c == '"' {
             end_of_text(rest)
-        } else if rest.starts_with("r\"") || rest.starts_with("r#") && !code.ends_with(char::is_alphanumeric)
+        } else if rest.starts_with("r\"")
+            || rest.starts_with("r#") && !code.ends_with(char::is_alphanumeric)
         {
             end_of_raw_text(rest)
         } else if rest.starts_with("'\"'") || rest.starts_with("'{'") || rest.starts_with("'}'") {
@@ -272,7 +334,10 @@ fn end_of_text(text: &str) -> usize {
 fn end_of_raw_text(text: &str) -> usize {
     let hashes = text[1..].chars().take_while(|c| *c == '#').count();
     let end = format!("\"{}", "#".repeat(hashes));
-    match text[1 + hashes..].strip_prefix('"').and_then(|inside| inside.find(&end)) {
+    match text[1 + hashes..]
+        .strip_prefix('"')
+        .and_then(|inside| inside.find(&end))
+    {
         Some(at) => 1 + hashes + 1 + at + end.len(),
         // `r#type`: a name.
         None => 1 + hashes,

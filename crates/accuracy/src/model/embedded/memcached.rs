@@ -17,18 +17,35 @@ pub fn conversation(rng: &mut SeededRng) -> Made {
         let value = value(rng);
         let n = value.len();
         let (command, question, answer) = if rng.chance(0.5) {
-            let answer = [format!("VALUE real:{i} 0 {n}\r\n").as_bytes(), &value, b"\r\nEND\r\n"].concat();
+            let answer = [
+                format!("VALUE real:{i} 0 {n}\r\n").as_bytes(),
+                &value,
+                b"\r\nEND\r\n",
+            ]
+            .concat();
             ("get", format!("get real:{i}\r\n").into_bytes(), answer)
         } else {
-            let question = [format!("set real:{i} 0 0 {n}\r\n").as_bytes(), &value, b"\r\n"].concat();
+            let question = [
+                format!("set real:{i} 0 0 {n}\r\n").as_bytes(),
+                &value,
+                b"\r\n",
+            ]
+            .concat();
             ("set", question, b"STORED\r\n".to_vec())
         };
         exchanges.push(Exchange { question, answer });
         transactions.push(format!("{command} real:{i} {n}"));
     }
-    let conversation =
-        Conversation { port: 11211, exchanges, habit: Habit::Slides, ..Conversation::default() };
-    Made { conversation, transactions }
+    let conversation = Conversation {
+        port: 11211,
+        exchanges,
+        habit: Habit::Slides,
+        ..Conversation::default()
+    };
+    Made {
+        conversation,
+        transactions,
+    }
 }
 
 fn value(rng: &mut SeededRng) -> Vec<u8> {
@@ -39,7 +56,10 @@ fn value(rng: &mut SeededRng) -> Vec<u8> {
         let quoted = match rng.below(4) {
             0 => format!("get quoted:{n}\r\n"),
             1 => format!("set quoted:{n} 0 0 {n}\r\n{}\r\n", "q".repeat(n as usize)),
-            2 => format!("VALUE quoted:{n} 0 {n}\r\n{}\r\nEND\r\n", "q".repeat(n as usize)),
+            2 => format!(
+                "VALUE quoted:{n} 0 {n}\r\n{}\r\nEND\r\n",
+                "q".repeat(n as usize)
+            ),
             _ => ["STORED\r\n", "END\r\n", "NOT_FOUND\r\n"][rng.below(3) as usize].to_owned(),
         };
         value.extend(quoted.bytes());

@@ -7,15 +7,29 @@ use super::Made;
 use crate::model::talk::{Conversation, Exchange, Habit};
 
 /// Fields that identify a transaction.
-pub const FIELDS: &[&str] = &["xid", "procedure", "status", "count", "result_count", "file_size"];
+pub const FIELDS: &[&str] = &[
+    "xid",
+    "procedure",
+    "status",
+    "count",
+    "result_count",
+    "file_size",
+];
 
 /// So many messages at most are of calls that are not answered yet: of eight.
 const UNDER_WAY_MAX: usize = 16;
 
 /// The user's part of the credentials is the same inside of files: they hold traffic of this client.
 fn call(xid: u32, procedure: u32) -> XdrWriter {
-    let sys = XdrWriter::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-    XdrWriter::default().words(&[xid, 0, 2, 100_003, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+    let sys = XdrWriter::default()
+        .u32(1)
+        .opaque(b"box")
+        .words(&[10, 20, 0]);
+    XdrWriter::default()
+        .words(&[xid, 0, 2, 100_003, 3, procedure])
+        .u32(1)
+        .opaque(&sys.0)
+        .words(&[0, 0])
 }
 
 fn reply(xid: u32) -> XdrWriter {
@@ -70,7 +84,11 @@ impl Files {
             2 => call(xid, 3).opaque(b"EMBEDDED").opaque(name.as_bytes()),
             3 if depth < 3 => {
                 let data = self.contents(rng, depth + 1);
-                call(xid, 7).opaque(b"EMBEDDED").u64(0).words(&[data.len() as u32, 2]).opaque(&data)
+                call(xid, 7)
+                    .opaque(b"EMBEDDED")
+                    .u64(0)
+                    .words(&[data.len() as u32, 2])
+                    .opaque(&data)
             }
             4 => reply(xid).u32(0).attributes(u64::from(xid)),
             5 => reply(xid).u32(70),
@@ -83,19 +101,32 @@ impl Files {
 #[must_use]
 pub fn conversation(rng: &mut SeededRng) -> Made {
     let first = rng.next_u64() as u32 >> 1;
-    let mut files = Files { said: Vec::new(), xid: first ^ 0x4000_0000 };
+    let mut files = Files {
+        said: Vec::new(),
+        xid: first ^ 0x4000_0000,
+    };
     let mut exchanges = Vec::new();
     let mut transactions = Vec::new();
     for i in 0..20 + rng.below(60) as u32 {
         let (exchange, told) = exchange(rng, first.wrapping_add(i), &mut files);
-        files.said.extend([exchange.question.clone(), exchange.answer.clone()]);
+        files
+            .said
+            .extend([exchange.question.clone(), exchange.answer.clone()]);
         exchanges.push(exchange);
         transactions.push(told);
     }
     let segment_size = Some([536, 1448, 8960, 32_768][rng.below(4) as usize]);
-    let conversation =
-        Conversation { port: 2049, exchanges, habit: Habit::Slides, segment_size, ..Conversation::default() };
-    Made { conversation, transactions }
+    let conversation = Conversation {
+        port: 2049,
+        exchanges,
+        habit: Habit::Slides,
+        segment_size,
+        ..Conversation::default()
+    };
+    Made {
+        conversation,
+        transactions,
+    }
 }
 
 fn exchange(rng: &mut SeededRng, xid: u32, files: &mut Files) -> (Exchange, String) {
@@ -127,8 +158,16 @@ fn exchange(rng: &mut SeededRng, xid: u32, files: &mut Files) -> (Exchange, Stri
             let data = files.contents(rng, 0);
             let n = data.len();
             (
-                call(xid, 7).opaque(b"FILE").u64(0).words(&[n as u32, 2]).opaque(&data),
-                reply(xid).words(&[0, 0, 1]).attributes(size).words(&[n as u32, 2]).u64(0),
+                call(xid, 7)
+                    .opaque(b"FILE")
+                    .u64(0)
+                    .words(&[n as u32, 2])
+                    .opaque(&data),
+                reply(xid)
+                    .words(&[0, 0, 1])
+                    .attributes(size)
+                    .words(&[n as u32, 2])
+                    .u64(0),
                 format!("WRITE ok {n} {n} {size}"),
             )
         }
@@ -137,10 +176,20 @@ fn exchange(rng: &mut SeededRng, xid: u32, files: &mut Files) -> (Exchange, Stri
             let n = data.len();
             (
                 call(xid, 6).opaque(b"FILE").u64(0).u32(1 << 20),
-                reply(xid).words(&[0, 1]).attributes(size).words(&[n as u32, 0]).opaque(&data),
+                reply(xid)
+                    .words(&[0, 1])
+                    .attributes(size)
+                    .words(&[n as u32, 0])
+                    .opaque(&data),
                 format!("READ ok {} {n} {size}", 1 << 20),
             )
         }
     };
-    (Exchange { question: question.record(), answer: answer.record() }, format!("{xid} {told}"))
+    (
+        Exchange {
+            question: question.record(),
+            answer: answer.record(),
+        },
+        format!("{xid} {told}"),
+    )
 }

@@ -19,19 +19,38 @@ pub fn conversation(rng: &mut SeededRng) -> Made {
         let (command, question, answer) = if rng.chance(0.5) {
             ("GET", array(&[b"GET", key.as_bytes()]), string(&value))
         } else {
-            ("SET", array(&[b"SET", key.as_bytes(), &value]), b"+OK\r\n".to_vec())
+            (
+                "SET",
+                array(&[b"SET", key.as_bytes(), &value]),
+                b"+OK\r\n".to_vec(),
+            )
         };
-        transactions.push(format!("{command} {key} {} {}", question.len(), answer.len()));
+        transactions.push(format!(
+            "{command} {key} {} {}",
+            question.len(),
+            answer.len()
+        ));
         exchanges.push(Exchange { question, answer });
     }
-    let conversation =
-        Conversation { port: 6379, exchanges, habit: Habit::Slides, ..Conversation::default() };
-    Made { conversation, transactions }
+    let conversation = Conversation {
+        port: 6379,
+        exchanges,
+        habit: Habit::Slides,
+        ..Conversation::default()
+    };
+    Made {
+        conversation,
+        transactions,
+    }
 }
 
 fn array(words: &[&[u8]]) -> Vec<u8> {
     let strings = words.iter().flat_map(|word| string(word));
-    format!("*{}\r\n", words.len()).into_bytes().into_iter().chain(strings).collect()
+    format!("*{}\r\n", words.len())
+        .into_bytes()
+        .into_iter()
+        .chain(strings)
+        .collect()
 }
 
 fn string(text: &[u8]) -> Vec<u8> {

@@ -20,8 +20,10 @@ impl Memcached {
                     words.for_each(|key| keys.0.entry(key.to_owned()).or_default().1 += 1)
                 }
                 (">", Some("sending")) => {
-                    let (found, missed) =
-                        keys.0.entry(words.nth(1).unwrap_or_default().to_owned()).or_default();
+                    let (found, missed) = keys
+                        .0
+                        .entry(words.nth(1).unwrap_or_default().to_owned())
+                        .or_default();
                     *found += 1;
                     *missed -= 1;
                 }
@@ -37,8 +39,12 @@ impl Log for Memcached {
         if !matches!(text(pair, "command"), Some("get" | "gets")) {
             return Ok(());
         }
-        let Some(hit) = number(pair, "hit") else { return Ok(()) };
-        let Some(key) = text(pair, "cache_key") else { return Ok(()) };
+        let Some(hit) = number(pair, "hit") else {
+            return Ok(());
+        };
+        let Some(key) = text(pair, "cache_key") else {
+            return Ok(());
+        };
         let (found, missed) = self.0.get_mut(key).ok_or("nobody asked for it")?;
         let left = if hit == 1 { found } else { missed };
         *left = left.checked_sub(1).ok_or("that was not the answer")?;

@@ -61,7 +61,12 @@ fn check<L: Log>(capture: &Path, parser: &str, left: usize, read: impl Fn() -> L
                 }
             }
             if impairment == Impairment::None {
-                assert!(log.left() <= left, "{}: {} lines are not told", capture.display(), log.left());
+                assert!(
+                    log.left() <= left,
+                    "{}: {} lines are not told",
+                    capture.display(),
+                    log.left()
+                );
             }
         }
     }

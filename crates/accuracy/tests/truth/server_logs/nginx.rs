@@ -38,7 +38,9 @@ impl Nginx {
             let [end, port, method, uri, status, sent, took] = columns.map(|c| all[c]);
             let ns = |seconds: &str| {
                 let (whole, ms) = seconds.split_once('.').expect("seconds with milliseconds");
-                (whole.parse::<i64>().expect("a number") * 1000 + ms.parse::<i64>().expect("a number")) * MS
+                (whole.parse::<i64>().expect("a number") * 1000
+                    + ms.parse::<i64>().expect("a number"))
+                    * MS
             };
             Line {
                 end: ns(end),
@@ -57,13 +59,16 @@ impl Nginx {
 
 impl Log for Nginx {
     fn take(&mut self, pair: &ObservedTuple, tolerance: i64) -> Result<(), String> {
-        let Some(status) = number(pair, "status") else { return Ok(()) };
+        let Some(status) = number(pair, "status") else {
+            return Ok(());
+        };
         let uri = match (text(pair, "path"), text(pair, "url_query")) {
             (Some(path), Some(query)) => format!("{path}?{query}"),
             (path, _) => path.unwrap_or_default().to_owned(),
         };
         let asked = |line: &&mut Line| {
-            let then = line.end - line.took - QUEUED_MAX - tolerance..=line.end + IMPRECISE + tolerance;
+            let then =
+                line.end - line.took - QUEUED_MAX - tolerance..=line.end + IMPRECISE + tolerance;
             let same = line.port == pair.client.port && line.uri == uri && then.contains(&pair.ts);
             same && Some(line.method.as_str()) == text(pair, "method")
         };
@@ -75,10 +80,15 @@ impl Log for Nginx {
             let head = line.sent - number(pair, "response_bytes").unwrap_or(line.sent);
             let slack = IMPRECISE + tolerance;
             let then = line.end - line.took - slack..=line.end + slack;
-            let at_its_time = pair.response_time.is_none_or(|t| t >= 0 && then.contains(&(pair.ts + t)));
+            let at_its_time = pair
+                .response_time
+                .is_none_or(|t| t >= 0 && then.contains(&(pair.ts + t)));
             !line.taken && line.status == status && (0..=HEAD_MAX).contains(&head) && at_its_time
         };
-        let line = lines.iter_mut().find(|line| answered(line)).ok_or("that was not the answer")?;
+        let line = lines
+            .iter_mut()
+            .find(|line| answered(line))
+            .ok_or("that was not the answer")?;
         line.taken = true;
         Ok(())
     }
@@ -96,7 +106,11 @@ fn check_live(capture: &str, log: &str, left: usize) {
 
 #[test]
 fn keepalive() {
-    check_live("http_keepalive.pcap.gz", "http_keepalive.nginx-access.log", 0);
+    check_live(
+        "http_keepalive.pcap.gz",
+        "http_keepalive.nginx-access.log",
+        0,
+    );
 }
 
 #[test]

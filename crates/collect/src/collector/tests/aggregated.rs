@@ -29,7 +29,11 @@ struct Aggregator {
 impl Aggregator {
     fn new(fixture: &QueryFixture, open_every_ns: i64) -> Aggregator {
         let collector = Collector::relay_of_lanes(fixture.relaying(), 1 << 20, open_every_ns);
-        Aggregator { collector, merged: RelayedPart::default(), brought: 0 }
+        Aggregator {
+            collector,
+            merged: RelayedPart::default(),
+            brought: 0,
+        }
     }
 
     /// Its next report, as decoded by another process.
@@ -40,7 +44,15 @@ impl Aggregator {
         let loss = self.collector.capture_loss();
         let lost = self.collector.take_lost();
         let limited = self.collector.take_limited();
-        let report = WorkerReport { epoch: 0, watermark, part, loss, lost, limited, open: None };
+        let report = WorkerReport {
+            epoch: 0,
+            watermark,
+            part,
+            loss,
+            lost,
+            limited,
+            open: None,
+        };
         to.decode(&report.encode()).expect("it was encoded so")
     }
 }
@@ -56,7 +68,9 @@ fn run_aggregated(
     let lanes = steps.len();
     let mut root = Collector::of_lanes(fixture.engines(), 1 << 20);
     let mut out = TextRows::default();
-    let mut pods: Vec<Aggregator> = (0..pods).map(|_| Aggregator::new(&fixture, open_every_ns)).collect();
+    let mut pods: Vec<Aggregator> = (0..pods)
+        .map(|_| Aggregator::new(&fixture, open_every_ns))
+        .collect();
     let of = |lane: usize| lane % pods.len();
     let of: Vec<usize> = (0..lanes).map(of).collect();
     let id = |at: usize| LaneId(at as u64);
@@ -65,7 +79,9 @@ fn run_aggregated(
     (0..lanes).for_each(|lane| pods[of[lane]].collector.join(id(lane)));
     let mut workers: Vec<LaneWorker> = (0..lanes).map(|_| LaneWorker::new(&fixture)).collect();
     walk(steps, turns, &mut |lane, step| {
-        let Aggregator { collector, merged, .. } = &mut pods[of[lane]];
+        let Aggregator {
+            collector, merged, ..
+        } = &mut pods[of[lane]];
         match step {
             LaneStep::Idle => collector.idle(id(lane), merged),
             LaneStep::Resume => collector.resume(id(lane)),
@@ -78,7 +94,9 @@ fn run_aggregated(
         root.take(id(of[lane]), report, &mut out);
     });
     for (lane, worker) in workers.into_iter().enumerate() {
-        let Aggregator { collector, merged, .. } = &mut pods[of[lane]];
+        let Aggregator {
+            collector, merged, ..
+        } = &mut pods[of[lane]];
         collector.take(id(lane), worker.last(), merged);
         collector.finish(id(lane), merged);
     }
@@ -148,12 +166,20 @@ fn an_aggregator_has_one_voice() {
     pod.collector.join(b);
     root.join(a);
     let mut say = |pod: &mut Aggregator, lane: usize, watermark, times: &[i64], lost: u64| {
-        let tuple = |time: &i64| FixtureTuple { name: b'x', time: *time, flow: lane as u64 };
+        let tuple = |time: &i64| FixtureTuple {
+            name: b'x',
+            time: *time,
+            flow: lane as u64,
+        };
         let tuples: Vec<FixtureTuple> = times.iter().map(tuple).collect();
         let mut report = lanes[lane].report(watermark, &tuples);
         let packets = LossCount { seen: 10, lost };
-        report.lost =
-            (lost > 0).then_some(LossStretch { from_ns: 0, to_ns: 10, packets, bytes: LossCount::default() });
+        report.lost = (lost > 0).then_some(LossStretch {
+            from_ns: 0,
+            to_ns: 10,
+            packets,
+            bytes: LossCount::default(),
+        });
         pod.collector.take([a, b][lane], report, &mut pod.merged);
         let report = pod.report(&root);
         root.take(a, report, &mut out);
@@ -164,7 +190,10 @@ fn an_aggregator_has_one_voice() {
     assert_eq!(pod.brought, 1);
     assert_eq!(say(&mut pod, 0, 30, &[13, 25], 0), "");
     pod.collector.lost(b, &mut pod.merged);
-    assert_eq!(say(&mut pod, 0, 31, &[], 0), "10-20: x 1, 20-30: x 1, 10-20: all 1, 20-30: all 1");
+    assert_eq!(
+        say(&mut pod, 0, 31, &[], 0),
+        "10-20: x 1, 20-30: x 1, 10-20: all 1, 20-30: all 1"
+    );
     assert_eq!((pod.brought, pod.collector.lost_packets()), (2, 3));
     assert_eq!(root.lost_packets(), 3);
 }
@@ -175,7 +204,11 @@ fn the_last_windows_of_a_process_are_not_late() {
     let fixture = QueryFixture::new(FixtureQuery::Windows);
     for workers in 1..=3 {
         let relay = Collector::relay(fixture.relaying(), workers, 1 << 20);
-        let mut process = Aggregator { collector: relay, merged: RelayedPart::default(), brought: 0 };
+        let mut process = Aggregator {
+            collector: relay,
+            merged: RelayedPart::default(),
+            brought: 0,
+        };
         let mut center = Collector::of_lanes(fixture.engines(), 1 << 20);
         let mut out = TextRows::default();
         let voice = LaneId(9);
@@ -185,17 +218,31 @@ fn the_last_windows_of_a_process_are_not_late() {
             center.take(voice, report, &mut out);
         };
         let mut all: Vec<_> = (0..workers).map(|_| fixture.lane()).collect();
-        let tuple = |time| FixtureTuple { name: b'a', time, flow: 1 };
+        let tuple = |time| FixtureTuple {
+            name: b'a',
+            time,
+            flow: 1,
+        };
         // The last epoch passes the ends of both windows.
-        for (epoch, watermark, times) in [(0, 5, &[3, 4][..]), (1, 9, &[8, 7, 12]), (u64::MAX, 25, &[])] {
+        for (epoch, watermark, times) in [
+            (0, 5, &[3, 4][..]),
+            (1, 9, &[8, 7, 12]),
+            (u64::MAX, 25, &[]),
+        ] {
             for (worker, lane) in all.iter_mut().enumerate() {
                 let tuples: Vec<FixtureTuple> = times.iter().map(|time| tuple(*time)).collect();
                 let report = match epoch {
                     u64::MAX => lane.last(watermark),
                     _ => lane.report(watermark, &tuples),
                 };
-                let Aggregator { collector, merged, .. } = &mut process;
-                collector.take(LaneId(worker as u64), WorkerReport { epoch, ..report }, merged);
+                let Aggregator {
+                    collector, merged, ..
+                } = &mut process;
+                collector.take(
+                    LaneId(worker as u64),
+                    WorkerReport { epoch, ..report },
+                    merged,
+                );
                 say(&mut process);
             }
         }

@@ -20,9 +20,21 @@ fn an_ordinary_connection() {
     let flow = seen.only();
     assert_eq!(flow.client(), (FlowSide::A, false));
     assert_eq!(flow.handshake_ns(), Some(20_000));
-    assert_eq!((flow.conn_state().name(), flow.history().as_str()), ("SF", "ShADadFf"));
-    assert_eq!([flow.packets(FlowSide::A), flow.packets(FlowSide::B)], [6, 5]);
-    assert_eq!([flow.payload_bytes(FlowSide::A), flow.payload_bytes(FlowSide::B)], [7, 9]);
+    assert_eq!(
+        (flow.conn_state().name(), flow.history().as_str()),
+        ("SF", "ShADadFf")
+    );
+    assert_eq!(
+        [flow.packets(FlowSide::A), flow.packets(FlowSide::B)],
+        [6, 5]
+    );
+    assert_eq!(
+        [
+            flow.payload_bytes(FlowSide::A),
+            flow.payload_bytes(FlowSide::B)
+        ],
+        [7, 9]
+    );
     assert_eq!(flow.counters(FlowSide::A), Default::default());
     assert!(!flow.is_midstream());
 }
@@ -42,7 +54,11 @@ fn without_a_syn_the_higher_port_is_the_client_until_someone_knows() {
     talk.server().send(b"middle");
     let mut seen = check(&talk, "open");
     seen.expire(talk.now.plus(SECOND));
-    assert_eq!(seen.take_log(), "<6h", "what it answers might have come late");
+    assert_eq!(
+        seen.take_log(),
+        "<6h",
+        "what it answers might have come late"
+    );
     assert_eq!(seen.only().client(), (FlowSide::A, true));
     assert!(seen.only().is_midstream());
     assert_eq!(seen.only().history(), "^dA");
@@ -76,7 +92,10 @@ fn the_first_arrival_of_a_byte_wins() {
     talk.acks = false;
     talk.handshake();
     let ack = TcpFlags::ACK;
-    talk.client().segment(4, ack, b"EFGH").segment(0, ack, b"abcdefgh").segment(2, ack, b"...........l");
+    talk.client()
+        .segment(4, ack, b"EFGH")
+        .segment(0, ack, b"abcdefgh")
+        .segment(2, ack, b"...........l");
     talk.client().segment(9, ack, b"!!!!!");
     let seen = check(&talk, "open <4 <4h <6");
     assert_eq!(seen.bytes(0, FlowSide::A), b"abcdEFGH.....l");
@@ -91,11 +110,11 @@ fn one_segment_fills_many_holes() {
     talk.acks = false;
     talk.handshake();
     let ack = TcpFlags::ACK;
-    talk.client().segment(1, ack, b"B").segment(3, ack, b"D").segment(5, ack, b"FG").segment(
-        0,
-        ack,
-        b"abcdefghi",
-    );
+    talk.client()
+        .segment(1, ack, b"B")
+        .segment(3, ack, b"D")
+        .segment(5, ack, b"FG")
+        .segment(0, ack, b"abcdefghi");
     let seen = check(&talk, "open <1 <1h <1 <1h <1 <2h <2");
     assert_eq!(seen.bytes(0, FlowSide::A), b"aBcDeFGhi");
 }
@@ -135,7 +154,14 @@ fn a_gap_is_declared_when_the_bytes_were_acknowledged_long_enough_ago() {
     seen.run(&talk.take());
     assert_eq!(seen.take_log(), "<gap100 <4h >8h");
     let counters = seen.only().counters(FlowSide::A);
-    assert_eq!((counters.gaps, counters.gap_bytes, counters.acked_unseen_bytes), (1, 100, 100));
+    assert_eq!(
+        (
+            counters.gaps,
+            counters.gap_bytes,
+            counters.acked_unseen_bytes
+        ),
+        (1, 100, 100)
+    );
     assert!(seen.only().history().contains('G'));
 }
 
@@ -183,7 +209,11 @@ fn without_acknowledgments_a_gap_waits_longer() {
     talk.advance(30 * SECOND);
     talk.client().ack();
     seen.run(talk.sent());
-    assert_eq!(seen.take_log(), "<gap10 <4h", "the flow's next packet shows it too");
+    assert_eq!(
+        seen.take_log(),
+        "<gap10 <4h",
+        "the flow's next packet shows it too"
+    );
 }
 
 #[test]
@@ -204,10 +234,19 @@ fn bytes_behind_their_gap_are_dropped_and_counted() {
     talk.client().send_unseen(4).send(b"efgh");
     talk.advance(101 * MS);
     talk.server().ack();
-    talk.client().segment(-8, TcpFlags::ACK, b"abcd").send(b"more");
+    talk.client()
+        .segment(-8, TcpFlags::ACK, b"abcd")
+        .send(b"more");
     let seen = check(&talk, "open <gap4 <4h <4");
     let counters = seen.only().counters(FlowSide::A);
-    assert_eq!((counters.late_bytes, counters.retransmissions, counters.out_of_order), (4, 0, 1));
+    assert_eq!(
+        (
+            counters.late_bytes,
+            counters.retransmissions,
+            counters.out_of_order
+        ),
+        (4, 0, 1)
+    );
 }
 
 #[test]
@@ -220,12 +259,21 @@ fn held_bytes_are_bounded_by_a_gap() {
         talk.client().send(&[7; 1000]);
         talk.client().send_unseen(1);
     }
-    let small = FlowTableConfig { held_bytes_max_per_direction: 10_000, ..FlowTableConfig::default() };
+    let small = FlowTableConfig {
+        held_bytes_max_per_direction: 10_000,
+        ..FlowTableConfig::default()
+    };
     let mut seen = Observer::new(small);
     seen.run(talk.sent());
-    assert_eq!(seen.take_log(), "open <gap10 <1000h <gap1 <1000h <gap1 <1000h <gap1 <1000h <gap1 <1000h");
+    assert_eq!(
+        seen.take_log(),
+        "open <gap10 <1000h <gap1 <1000h <gap1 <1000h <gap1 <1000h <gap1 <1000h"
+    );
     assert_eq!(seen.table.counters().held_overflows, 5);
-    let none = FlowTableConfig { held_bytes_max: 0, ..FlowTableConfig::default() };
+    let none = FlowTableConfig {
+        held_bytes_max: 0,
+        ..FlowTableConfig::default()
+    };
     let mut seen = Observer::new(none);
     seen.run(&talk.sent()[..6]);
     assert_eq!(seen.take_log(), "open <gap10 <1000 <gap1 <1000 <gap1 <1000");
@@ -284,8 +332,10 @@ fn simultaneous_open_and_close() {
     let mut talk = talk();
     talk.client().syn();
     talk.server().syn();
-    talk.client().segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
-    talk.server().segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.client()
+        .segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.server()
+        .segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
     talk.server().send(b"hi");
     talk.acks = false;
     talk.client().fin();
@@ -302,7 +352,8 @@ fn a_split_handshake() {
     talk.client().syn();
     talk.server().segment(0, TcpFlags::ACK, b"");
     talk.server().syn();
-    talk.client().segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.client()
+        .segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
     talk.server().ack();
     talk.client().send(b"GET");
     let seen = check(&talk, "open <3");
@@ -328,7 +379,10 @@ fn a_syn_ack_before_its_syn() {
 #[test]
 fn data_in_the_syn() {
     let mut talk = talk();
-    talk.client().syn_with(b"GET /").syn_with(b"").amend(|s| s.payload.clear());
+    talk.client()
+        .syn_with(b"GET /")
+        .syn_with(b"")
+        .amend(|s| s.payload.clear());
     let mut fast = talk.take();
     fast.truncate(1);
     let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
@@ -338,15 +392,27 @@ fn data_in_the_syn() {
     talk.client().send(b" more");
     let seen = check(&talk, "open <5h >3 <5");
     assert_eq!(seen.bytes(0, FlowSide::A), b"GET / more");
-    assert_eq!(seen.places(0, FlowSide::A)[0].1, seen.places(0, FlowSide::B)[0].0, "it had heard nothing");
+    assert_eq!(
+        seen.places(0, FlowSide::A)[0].1,
+        seen.places(0, FlowSide::B)[0].0,
+        "it had heard nothing"
+    );
     let mut again = Observer::new(FlowTableConfig::default());
     again.run(&fast).run(talk.sent());
-    assert_eq!(again.take_log(), "open <5h >3 <5", "the SYN once more is a retransmission");
+    assert_eq!(
+        again.take_log(),
+        "open <5h >3 <5",
+        "the SYN once more is a retransmission"
+    );
     let mut sent = talk.take();
     sent.swap(0, 1);
     let mut swapped = Observer::new(FlowTableConfig::default());
     swapped.run(&sent);
-    assert_eq!(swapped.take_log(), "open >5 <3 >5", "the SYN-ACK had acknowledged the data");
+    assert_eq!(
+        swapped.take_log(),
+        "open >5 <3 >5",
+        "the SYN-ACK had acknowledged the data"
+    );
 }
 
 #[test]
@@ -356,13 +422,17 @@ fn duplicate_syns_and_used_ports() {
     talk.advance(SECOND);
     talk.client().segment(-1, TcpFlags::SYN, b"");
     talk.server().syn_ack();
-    talk.server().segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
+    talk.server()
+        .segment(-1, TcpFlags::SYN | TcpFlags::ACK, b"");
     talk.client().ack();
     talk.client().send(b"one");
     let seen = check(&talk, "open <3");
     assert_eq!(seen.only().handshake_ns(), Some(SECOND + 40_000));
     let counters = [FlowSide::A, FlowSide::B].map(|side| seen.only().counters(side));
-    assert_eq!(counters.map(|c| (c.syn_retransmissions, c.retransmissions)), [(1, 0); 2]);
+    assert_eq!(
+        counters.map(|c| (c.syn_retransmissions, c.retransmissions)),
+        [(1, 0); 2]
+    );
 
     talk.client().send_unseen(1_000_000).syn();
     talk.server().send_unseen(70_000).syn_ack();
@@ -395,14 +465,23 @@ fn keep_alives_are_neither_data_nor_retransmission() {
     let mut talk = talk();
     talk.handshake();
     talk.client().send(b"data");
-    talk.client().segment(-1, TcpFlags::ACK, b"").segment(-1, TcpFlags::ACK, b"\0");
+    talk.client()
+        .segment(-1, TcpFlags::ACK, b"")
+        .segment(-1, TcpFlags::ACK, b"\0");
     talk.server().ack();
     talk.server().segment(-1, TcpFlags::ACK, b"\0");
     talk.client().send(b"more");
     let seen = check(&talk, "open <4 <4");
     let client = seen.only().counters(FlowSide::A);
     let server = seen.only().counters(FlowSide::B);
-    assert_eq!((client.keep_alives, client.retransmissions, client.repeated_bytes), (2, 0, 0));
+    assert_eq!(
+        (
+            client.keep_alives,
+            client.retransmissions,
+            client.repeated_bytes
+        ),
+        (2, 0, 0)
+    );
     assert_eq!((server.keep_alives, server.retransmissions), (1, 0));
     assert_eq!(seen.only().payload_bytes(FlowSide::A), 8);
 }
@@ -430,14 +509,19 @@ fn zero_windows_and_their_probes() {
             tcp.window = 0;
         }
     });
-    talk.client().segment(0, TcpFlags::ACK, b"n").segment(0, TcpFlags::ACK, b"n");
+    talk.client()
+        .segment(0, TcpFlags::ACK, b"n")
+        .segment(0, TcpFlags::ACK, b"n");
     talk.advance(SECOND);
     talk.server().ack();
     talk.client().send(b"next");
     let seen = check(&talk, "open <4 <1 <3");
     assert_eq!(seen.bytes(0, FlowSide::A), b"fullnext");
     let counters = seen.only().counters(FlowSide::A);
-    assert_eq!((counters.zero_window_probes, counters.retransmissions), (1, 0));
+    assert_eq!(
+        (counters.zero_window_probes, counters.retransmissions),
+        (1, 0)
+    );
     assert_eq!(seen.only().counters(FlowSide::B).zero_windows, 1);
     assert_eq!(seen.only().history(), "ShADaw");
 }
@@ -461,14 +545,22 @@ fn duplicate_acknowledgments_are_counted() {
 fn a_reset_ends_both_streams() {
     let mut talk = talk();
     talk.handshake();
-    talk.client().send(b"abc").send_unseen(5).segment(2, TcpFlags::ACK, b"held");
-    talk.server().segment(0, TcpFlags::RST | TcpFlags::ACK, b"goodbye");
+    talk.client()
+        .send(b"abc")
+        .send_unseen(5)
+        .segment(2, TcpFlags::ACK, b"held");
+    talk.server()
+        .segment(0, TcpFlags::RST | TcpFlags::ACK, b"goodbye");
     talk.client().send(b"too late");
     let seen = check(&talk, "open <3 <gap7 <4h RST");
     let flow = seen.only();
     assert_eq!(flow.rst().map(|(_, side)| side), Some(FlowSide::B));
     assert_eq!(flow.conn_state().name(), "RSTR");
-    assert_eq!(flow.payload_bytes(FlowSide::B), 0, "the payload of a RST is no stream data");
+    assert_eq!(
+        flow.payload_bytes(FlowSide::B),
+        0,
+        "the payload of a RST is no stream data"
+    );
     assert_eq!(flow.counters(FlowSide::A).stragglers, 1);
 }
 
@@ -478,7 +570,8 @@ fn a_reset_out_of_window_is_ignored() {
     talk.handshake();
     talk.client().send(b"abc");
     talk.client().segment(1 << 28, TcpFlags::RST, b"");
-    talk.server().segment(-(1 << 28), TcpFlags::RST | TcpFlags::ACK, b"");
+    talk.server()
+        .segment(-(1 << 28), TcpFlags::RST | TcpFlags::ACK, b"");
     talk.client().send(b"def");
     let seen = check(&talk, "open <3 <3");
     assert_eq!(seen.table.counters().resets_ignored, 2);
@@ -494,7 +587,9 @@ fn refused_and_unanswered_attempts() {
     };
     let mut refused = talk();
     refused.client().syn();
-    refused.server().segment(-5000, TcpFlags::RST | TcpFlags::ACK, b"");
+    refused
+        .server()
+        .segment(-5000, TcpFlags::RST | TcpFlags::ACK, b"");
     assert_eq!(state(&refused), "REJ Sr");
     let mut unanswered = talk();
     unanswered.client().syn();
@@ -550,7 +645,12 @@ fn one_direction_alone() {
     talk.advance(5 * MS);
     talk.server().send(b"200");
     talk.close();
-    let client: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(FlowSide::A)).cloned().collect();
+    let client: Vec<_> = talk
+        .sent()
+        .iter()
+        .filter(|s| s.src == talk.address(FlowSide::A))
+        .cloned()
+        .collect();
     let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&client);
     assert_eq!(seen.take_log(), "open");
@@ -561,12 +661,25 @@ fn one_direction_alone() {
     );
     seen.expire(talk.now.plus(40 * SECOND));
     assert_eq!(seen.take_log(), "<3h <end FIN closed:Idle");
-    let server: Vec<_> = talk.sent().iter().filter(|s| s.src == talk.address(FlowSide::B)).cloned().collect();
+    let server: Vec<_> = talk
+        .sent()
+        .iter()
+        .filter(|s| s.src == talk.address(FlowSide::B))
+        .cloned()
+        .collect();
     let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&server);
-    assert_eq!(seen.only().client(), (FlowSide::A, false), "a SYN-ACK names the client");
+    assert_eq!(
+        seen.only().client(),
+        (FlowSide::A, false),
+        "a SYN-ACK names the client"
+    );
     seen.expire(talk.now.plus(40 * SECOND));
-    assert_eq!(seen.take_log(), "open <3h <end FIN closed:Idle", "the client may only have been late");
+    assert_eq!(
+        seen.take_log(),
+        "open <3h <end FIN closed:Idle",
+        "the client may only have been late"
+    );
 }
 
 #[test]
@@ -587,7 +700,10 @@ fn jumps_are_believed_when_they_go_on() {
     talk.acks = false;
     talk.handshake();
     let ack = TcpFlags::ACK;
-    talk.client().send(b"abc").segment(1 << 31, ack, b"bogus").send(b"def");
+    talk.client()
+        .send(b"abc")
+        .segment(1 << 31, ack, b"bogus")
+        .send(b"def");
     let seen = check(&talk, "open <3 <3");
     assert_eq!(seen.only().counters(FlowSide::A).implausible, 1);
     talk.client().send_unseen((1 << 30) + 1);
@@ -612,7 +728,13 @@ fn a_false_acknowledgment_does_not_silence_a_stream() {
     talk.server().ack();
     talk.client().send(b"ghi");
     let seen = check(&talk, "open <3 <3 <3");
-    assert_eq!((seen.table.counters().acks_ignored, seen.only().counters(FlowSide::B).implausible), (1, 1));
+    assert_eq!(
+        (
+            seen.table.counters().acks_ignored,
+            seen.only().counters(FlowSide::B).implausible
+        ),
+        (1, 1)
+    );
 }
 
 #[test]

@@ -12,8 +12,14 @@ use crate::observe::Observer;
 /// Changes that a mirror makes to copied packets.
 type Mirror = fn(SentPacket) -> SentPacket;
 
-const ONE_HOP_ON: Mirror = |sent| SentPacket { ttl: sent.ttl - 1, ..sent };
-const TAGGED: Mirror = |sent| SentPacket { vlans: vec![200], ..sent };
+const ONE_HOP_ON: Mirror = |sent| SentPacket {
+    ttl: sent.ttl - 1,
+    ..sent
+};
+const TAGGED: Mirror = |sent| SentPacket {
+    vlans: vec![200],
+    ..sent
+};
 const UNCHANGED: Mirror = |sent| sent;
 
 /// Handshake, a burst, a retransmission, duplicate acknowledgments, a response, and the end; the first of them with
@@ -35,7 +41,9 @@ fn dialogue(client: &str, server: &str) -> Vec<SentPacket> {
 }
 
 fn without_numbers(sent: Vec<SentPacket>) -> Vec<SentPacket> {
-    sent.into_iter().map(|one| SentPacket { ip_id: 0, ..one }).collect()
+    sent.into_iter()
+        .map(|one| SentPacket { ip_id: 0, ..one })
+        .collect()
 }
 
 /// Every packet, and its copy `delay_us` later.
@@ -43,7 +51,13 @@ fn mirrored(sent: &[SentPacket], mirror: Mirror, delay_us: i64) -> Vec<SentPacke
     let mut all: Vec<SentPacket> = sent
         .iter()
         .flat_map(|one| {
-            [one.clone(), mirror(SentPacket { ts: one.ts.plus(delay_us * 1_000), ..one.clone() })]
+            [
+                one.clone(),
+                mirror(SentPacket {
+                    ts: one.ts.plus(delay_us * 1_000),
+                    ..one.clone()
+                }),
+            ]
         })
         .collect();
     all.sort_by_key(|one| one.ts);
@@ -65,14 +79,27 @@ fn check(sent: &[SentPacket], mirror: Mirror, delay_us: i64) {
     let once_flow = once.only();
     let twice_flow = twice.only();
     for side in [FlowSide::A, FlowSide::B] {
-        assert_eq!(once_flow.packets(side), twice_flow.packets(side), "{side:?} {delay_us} us");
+        assert_eq!(
+            once_flow.packets(side),
+            twice_flow.packets(side),
+            "{side:?} {delay_us} us"
+        );
         assert_eq!(once_flow.unique_bytes(side), twice_flow.unique_bytes(side));
         let counters = twice_flow.counters(side);
         assert_eq!(u64::from(counters.duplicates), once_flow.packets(side));
-        assert_eq!(SideCounters { duplicates: 0, ..counters }, once_flow.counters(side));
+        assert_eq!(
+            SideCounters {
+                duplicates: 0,
+                ..counters
+            },
+            once_flow.counters(side)
+        );
     }
     assert_eq!(once_flow.history(), twice_flow.history());
-    assert_eq!((once.log, once.table.counters().duplicates_ambiguous), (twice.log, 0));
+    assert_eq!(
+        (once.log, once.table.counters().duplicates_ambiguous),
+        (twice.log, 0)
+    );
 }
 
 #[test]
@@ -123,7 +150,11 @@ fn datagrams(ends: (&str, &str), numbered: bool, gap: i64) -> Vec<SentPacket> {
         talk.advance(gap);
     }
     let sent = talk.take();
-    if numbered { sent } else { without_numbers(sent) }
+    if numbered {
+        sent
+    } else {
+        without_numbers(sent)
+    }
 }
 
 const FOUR: (&str, &str) = ("10.0.0.1:40000", "10.0.0.2:53");
@@ -151,7 +182,10 @@ fn copied_datagrams() {
 fn what_may_be_a_copy_or_sent_again_is_ambiguous() {
     let seen = run(&mirrored(&datagrams(SIX, false, 20 * MS), UNCHANGED, 35));
     let duplicates = [FlowSide::A, FlowSide::B].map(|side| seen.only().counters(side).duplicates);
-    assert_eq!((duplicates, seen.table.counters().duplicates_ambiguous), ([5, 6], 1));
+    assert_eq!(
+        (duplicates, seen.table.counters().duplicates_ambiguous),
+        ([5, 6], 1)
+    );
 
     let mut talk = TcpDialogue::new(SIX.0, SIX.1);
     for n in [1u8, 1, 1, 2, 3, 3, 4] {
@@ -159,7 +193,13 @@ fn what_may_be_a_copy_or_sent_again_is_ambiguous() {
     }
     let seen = run(talk.sent());
     assert_eq!(seen.table.counters().duplicates_ambiguous, 3);
-    assert_eq!((seen.only().packets(FlowSide::A), seen.table.counters().duplicates), (7, 0));
+    assert_eq!(
+        (
+            seen.only().packets(FlowSide::A),
+            seen.table.counters().duplicates
+        ),
+        (7, 0)
+    );
 }
 
 #[test]
@@ -192,13 +232,24 @@ fn one_number_for_all_is_none() {
     for n in 0..9u8 {
         talk.datagram(FlowSide::A, &[n; 30]);
     }
-    let constant: Vec<SentPacket> =
-        talk.take().into_iter().map(|one| SentPacket { ip_id: 7, ..one }).collect();
+    let constant: Vec<SentPacket> = talk
+        .take()
+        .into_iter()
+        .map(|one| SentPacket { ip_id: 7, ..one })
+        .collect();
     let seen = run(&constant);
-    assert_eq!((seen.only().packets(FlowSide::A), seen.only().counters(FlowSide::A).duplicates), (9, 0));
+    assert_eq!(
+        (
+            seen.only().packets(FlowSide::A),
+            seen.only().counters(FlowSide::A).duplicates
+        ),
+        (9, 0)
+    );
 
-    let constant: Vec<SentPacket> =
-        dialogue(FOUR.0, FOUR.1).into_iter().map(|one| SentPacket { ip_id: 7, ..one }).collect();
+    let constant: Vec<SentPacket> = dialogue(FOUR.0, FOUR.1)
+        .into_iter()
+        .map(|one| SentPacket { ip_id: 7, ..one })
+        .collect();
     let bare = without_numbers(constant.clone());
     let [constant, bare] = [constant, bare].map(|sent| run(&sent));
     for side in [FlowSide::A, FlowSide::B] {
@@ -221,7 +272,10 @@ fn with_snaplens(
     let mut all: Vec<SentPacket> = sent
         .iter()
         .flat_map(|one| {
-            let later = SentPacket { ts: one.ts.plus(delay_us * 1_000), ..one.clone() };
+            let later = SentPacket {
+                ts: one.ts.plus(delay_us * 1_000),
+                ..one.clone()
+            };
             [cut(one, snaplens[0]), mirror(cut(&later, snaplens[1]))]
         })
         .collect();
@@ -244,11 +298,22 @@ fn of_two_copies_the_longer_one_is_used() {
                         twice.seen[0].streams[side.index()] == once.seen[0].streams[side.index()],
                         "{place}"
                     );
-                    assert_eq!(twice.only().unique_bytes(side), once.only().unique_bytes(side), "{place}");
-                    let counters = twice.only().counters(side);
-                    assert_eq!(u64::from(counters.duplicates), once.only().packets(side), "{place}");
                     assert_eq!(
-                        SideCounters { duplicates: 0, ..counters },
+                        twice.only().unique_bytes(side),
+                        once.only().unique_bytes(side),
+                        "{place}"
+                    );
+                    let counters = twice.only().counters(side);
+                    assert_eq!(
+                        u64::from(counters.duplicates),
+                        once.only().packets(side),
+                        "{place}"
+                    );
+                    assert_eq!(
+                        SideCounters {
+                            duplicates: 0,
+                            ..counters
+                        },
                         once.only().counters(side),
                         "{place}"
                     );
@@ -280,7 +345,10 @@ fn what_no_copy_has_is_cut() {
     // Without duplicates, it is reported immediately.
     let alone: Vec<SentPacket> = sent
         .iter()
-        .map(|one| SentPacket { cut: one.payload.len().saturating_sub(100) as u32, ..one.clone() })
+        .map(|one| SentPacket {
+            cut: one.payload.len().saturating_sub(100) as u32,
+            ..one.clone()
+        })
         .collect();
     assert_eq!(run(&alone[..4]).take_log(), "open <100 <gap900");
 }

@@ -9,7 +9,11 @@ use crate::observe::Observer;
 
 /// Client and server round-trip times of the conversation without the packets in `missing`.
 fn check(talk: &TcpDialogue, missing: &[usize], expected: [Option<i64>; 2]) {
-    let packets = talk.sent().iter().enumerate().filter(|(i, _)| !missing.contains(i));
+    let packets = talk
+        .sent()
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| !missing.contains(i));
     let packets: Vec<_> = packets.map(|(_, packet)| packet.clone()).collect();
     let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&packets);
@@ -53,8 +57,14 @@ fn again(place: usize, later_ns: i64) -> [Option<i64>; 2] {
     let mut talk = slow(SECOND, SECOND);
     let mut packets = talk.take();
     let copy = packets[place].clone();
-    packets
-        .insert(place + 1, testkit::SentPacket { ts: copy.ts.plus(later_ns), ip_id: copy.ip_id + 7, ..copy });
+    packets.insert(
+        place + 1,
+        testkit::SentPacket {
+            ts: copy.ts.plus(later_ns),
+            ip_id: copy.ip_id + 7,
+            ..copy
+        },
+    );
     let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&packets);
     [seen.only().client_rtt_ns(), seen.only().server_rtt_ns()]
@@ -62,9 +72,21 @@ fn again(place: usize, later_ns: i64) -> [Option<i64>; 2] {
 
 #[test]
 fn what_was_sent_again_is_ambiguous() {
-    assert_eq!(again(0, 900 * MS), [Some(SECOND), None], "which SYN is answered?");
-    assert_eq!(again(1, 900 * MS), [None, Some(SECOND)], "which SYN-ACK is?");
-    assert_eq!(again(2, 900 * MS), [Some(SECOND), Some(SECOND)], "the first ACK answers");
+    assert_eq!(
+        again(0, 900 * MS),
+        [Some(SECOND), None],
+        "which SYN is answered?"
+    );
+    assert_eq!(
+        again(1, 900 * MS),
+        [None, Some(SECOND)],
+        "which SYN-ACK is?"
+    );
+    assert_eq!(
+        again(2, 900 * MS),
+        [Some(SECOND), Some(SECOND)],
+        "the first ACK answers"
+    );
 }
 
 #[test]
@@ -94,13 +116,28 @@ fn a_direction_that_is_not_captured_is_no_capture_loss() {
         }
         talk.close();
         let port = talk.address(sides).port();
-        let sent: Vec<SentPacket> = talk.take().into_iter().filter(|one| one.src.port() == port).collect();
+        let sent: Vec<SentPacket> = talk
+            .take()
+            .into_iter()
+            .filter(|one| one.src.port() == port)
+            .collect();
         let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(&sent);
         let counters = *seen.table.counters();
-        assert_eq!((counters.gaps, counters.acked_unseen_bytes, counters.acks_ignored), (0, 0, 0));
+        assert_eq!(
+            (
+                counters.gaps,
+                counters.acked_unseen_bytes,
+                counters.acks_ignored
+            ),
+            (0, 0, 0)
+        );
         assert!(counters.unseen_direction_bytes >= 300 * 700, "{counters:?}");
-        let said = if sides == FlowSide::A { 300 * 700 } else { 300 * 900 };
+        let said = if sides == FlowSide::A {
+            300 * 700
+        } else {
+            300 * 900
+        };
         assert_eq!(seen.only().unique_bytes(sides), said);
         seen.close_all(Timestamp(0));
         assert_eq!(seen.table.counters().capture_loss().share(), 0.0);
@@ -126,5 +163,8 @@ fn a_direction_that_begins_late_lacks_its_beginning() {
     seen.expire(talk.now.plus(3 * SECOND));
     assert_eq!(seen.take_log(), "open <900 >gap700 >6h <6h");
     let counters = seen.table.counters();
-    assert_eq!((counters.unseen_direction_bytes, counters.acked_unseen_bytes), (0, 700));
+    assert_eq!(
+        (counters.unseen_direction_bytes, counters.acked_unseen_bytes),
+        (0, 700)
+    );
 }

@@ -16,7 +16,11 @@ const SYN_ACK: TcpFlags = TcpFlags(0x12);
 
 /// Counters of rejected segments.
 fn refused(counters: &FlowTableCounters) -> [u64; 3] {
-    [counters.syns_ignored, counters.resets_ignored, counters.acks_ignored]
+    [
+        counters.syns_ignored,
+        counters.resets_ignored,
+        counters.acks_ignored,
+    ]
 }
 
 /// A dialogue in which `intrude` adds packets once in the middle.
@@ -37,23 +41,51 @@ fn check_refused(intrude: impl Fn(&mut TcpDialogue), expected: [u64; 3], why: &s
     let seen = check(&with_intruder(intrude), "open <3 >6 <4 >6 <end >end FIN");
     let flow = seen.only();
     assert_eq!(refused(seen.table.counters()), expected, "{why}");
-    assert_eq!((flow.client(), flow.handshake_ns()), ((FlowSide::A, false), Some(20_000)), "{why}");
-    assert_eq!((flow.conn_state().name(), flow.history().as_str()), ("SF", "ShADadFf"), "{why}");
+    assert_eq!(
+        (flow.client(), flow.handshake_ns()),
+        ((FlowSide::A, false), Some(20_000)),
+        "{why}"
+    );
+    assert_eq!(
+        (flow.conn_state().name(), flow.history().as_str()),
+        ("SF", "ShADadFf"),
+        "{why}"
+    );
 }
 
 #[test]
 fn a_stray_syn_changes_nothing() {
     for offset in [0, 1, -1_000, 77, 100_000, 1 << 21, 1 << 30, 1 << 31] {
         let why = format!("{offset} from the next number");
-        check_refused(|talk| _ = talk.client().segment(offset, SYN, b""), [1, 0, 0], &why);
-        check_refused(|talk| _ = talk.server().segment(offset, SYN, b""), [1, 0, 0], &why);
-        check_refused(|talk| _ = talk.server().segment(offset, SYN_ACK, b""), [1, 0, 0], &why);
-        check_refused(|talk| _ = talk.client().segment(offset, SYN, b"GET /"), [1, 0, 0], &why);
+        check_refused(
+            |talk| _ = talk.client().segment(offset, SYN, b""),
+            [1, 0, 0],
+            &why,
+        );
+        check_refused(
+            |talk| _ = talk.server().segment(offset, SYN, b""),
+            [1, 0, 0],
+            &why,
+        );
+        check_refused(
+            |talk| _ = talk.server().segment(offset, SYN_ACK, b""),
+            [1, 0, 0],
+            &why,
+        );
+        check_refused(
+            |talk| _ = talk.client().segment(offset, SYN, b"GET /"),
+            [1, 0, 0],
+            &why,
+        );
         let challenged = |talk: &mut TcpDialogue| {
             talk.client().segment(offset, SYN, b"");
             talk.server().ack();
         };
-        check_refused(challenged, [1, 0, 0], "with the challenge that RFC 5961 has the server send");
+        check_refused(
+            challenged,
+            [1, 0, 0],
+            "with the challenge that RFC 5961 has the server send",
+        );
     }
 }
 
@@ -61,9 +93,15 @@ fn a_stray_syn_changes_nothing() {
 fn a_stray_syn_of_a_connection_joined_midstream_names_nobody() {
     let mut talk = talk();
     talk.client().send(b"ask");
-    talk.server().segment(0, SYN, b"").segment(5_000_000, SYN, b"").send(b"answer");
+    talk.server()
+        .segment(0, SYN, b"")
+        .segment(5_000_000, SYN, b"")
+        .send(b"answer");
     let seen = check(&talk, "open <3h >6");
-    assert_eq!((seen.only().client(), refused(seen.table.counters())), ((FlowSide::A, true), [2, 0, 0]));
+    assert_eq!(
+        (seen.only().client(), refused(seen.table.counters())),
+        ((FlowSide::A, true), [2, 0, 0])
+    );
 }
 
 #[test]
@@ -81,10 +119,23 @@ fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
     reopen(&mut talk);
     let seen = check(&talk, "open <3 closed:PortReused open <3");
     let flow = seen.only();
-    assert_eq!((flow.client(), flow.handshake_ns()), ((FlowSide::A, false), Some(3 * MS + 20_000)));
-    assert_eq!((flow.first_ts(), flow.syn_ts()), (talk.sent()[5].ts, Some(talk.sent()[5].ts)));
-    assert_eq!(flow.packets(FlowSide::A), 3, "the SYN is one of the new connection");
-    assert_eq!((seen.closed[0].1.as_str(), refused(seen.table.counters())), ("S1 ShADa", [0; 3]));
+    assert_eq!(
+        (flow.client(), flow.handshake_ns()),
+        ((FlowSide::A, false), Some(3 * MS + 20_000))
+    );
+    assert_eq!(
+        (flow.first_ts(), flow.syn_ts()),
+        (talk.sent()[5].ts, Some(talk.sent()[5].ts))
+    );
+    assert_eq!(
+        flow.packets(FlowSide::A),
+        3,
+        "the SYN is one of the new connection"
+    );
+    assert_eq!(
+        (seen.closed[0].1.as_str(), refused(seen.table.counters())),
+        ("S1 ShADa", [0; 3])
+    );
 
     let lacks = |n: usize, expected: &str| {
         let mut talk = self::talk();
@@ -96,7 +147,11 @@ fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
         let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(&sent);
         assert_eq!(seen.take_log(), expected, "without packet {n}");
-        assert_eq!(seen.only().client(), (FlowSide::A, false), "without packet {n}");
+        assert_eq!(
+            seen.only().client(),
+            (FlowSide::A, false),
+            "without packet {n}"
+        );
     };
     lacks(5, "open <3 closed:PortReused open >3");
     // The server's stream is still unknown: it may be slightly late.
@@ -146,15 +201,26 @@ fn a_syn_ack_that_acknowledges_another_number_opens_nothing() {
     talk.client().ack().send(b"ask");
     talk.server().send(b"answer");
     let seen = check(&talk, "open <3 >6");
-    assert_eq!((seen.only().handshake_ns(), refused(seen.table.counters())), (Some(70_000), [5, 0, 0]));
+    assert_eq!(
+        (seen.only().handshake_ns(), refused(seen.table.counters())),
+        (Some(70_000), [5, 0, 0])
+    );
 }
 
 #[test]
 fn blind_resets_end_nothing() {
     for offset in [1 << 21, -(1 << 21), 1 << 30, 1 << 31] {
         let why = format!("{offset} from the next number");
-        check_refused(|talk| _ = talk.client().segment(offset, RST, b""), [0, 1, 0], &why);
-        check_refused(|talk| _ = talk.server().segment(offset, RST | ACK, b""), [0, 1, 0], &why);
+        check_refused(
+            |talk| _ = talk.client().segment(offset, RST, b""),
+            [0, 1, 0],
+            &why,
+        );
+        check_refused(
+            |talk| _ = talk.server().segment(offset, RST | ACK, b""),
+            [0, 1, 0],
+            &why,
+        );
     }
 }
 
@@ -211,7 +277,11 @@ fn where_something_is_odd_the_checksum_decides() {
     let damage = |n: usize, at: usize, bit: u8, expected: &str| {
         let mut seen = damaged(&talk, n, |bytes| bytes[TCP + at] ^= bit);
         seen.expire(talk.now.plus(3 * SECOND));
-        assert_eq!(seen.take_log(), expected, "bit {bit} of byte {at} of packet {n}");
+        assert_eq!(
+            seen.take_log(),
+            expected,
+            "bit {bit} of byte {at} of packet {n}"
+        );
         assert_eq!(seen.table.counters().damaged, 1);
     };
     damage(5, 7, 8, "open <3 >1 <gap3 >2h"); // sequence number
@@ -221,7 +291,10 @@ fn where_something_is_odd_the_checksum_decides() {
     damage(5, 13, 4, "open <3 >1 <gap3 >2h"); // RST
     // This segment is not unusual, so its checksum is not verified.
     let seen = damaged(&talk, 5, |bytes| bytes[TCP + 20] ^= 1);
-    assert_eq!((seen.bytes(0, FlowSide::A), seen.table.counters().damaged), (b"oneuwo".to_vec(), 0));
+    assert_eq!(
+        (seen.bytes(0, FlowSide::A), seen.table.counters().damaged),
+        (b"oneuwo".to_vec(), 0)
+    );
 }
 
 /// After an outage of the capture, the first request is accepted if its checksum is correct.
@@ -235,7 +308,10 @@ fn a_sound_segment_is_believed_whatever_it_acknowledges() {
     talk.client().send(b"two");
     let mut seen = damaged(&talk, usize::MAX, |_| ());
     seen.expire(talk.now.plus(3 * SECOND));
-    assert_eq!((seen.bytes(0, FlowSide::A), refused(seen.table.counters())), (b"onetwo".to_vec(), [0; 3]));
+    assert_eq!(
+        (seen.bytes(0, FlowSide::A), refused(seen.table.counters())),
+        (b"onetwo".to_vec(), [0; 3])
+    );
 }
 
 #[test]
@@ -251,7 +327,10 @@ fn checksums_left_to_an_adapter_say_nothing() {
         bytes[TCP + 16] ^= 0x55;
         seen.packet(&Packet::decode(&sent.captured(&bytes)).expect("a segment"));
     }
-    assert_eq!((seen.take_log().as_str(), seen.table.counters().damaged), ("open <3 <4h", 0));
+    assert_eq!(
+        (seen.take_log().as_str(), seen.table.counters().damaged),
+        ("open <3 <4h", 0)
+    );
 }
 
 #[test]
@@ -289,9 +368,16 @@ fn data_of_a_syn_has_heard_nothing() {
     alone.client().syn_with(b"GET /");
     let mut seen = check(&alone, "open");
     seen.expire(alone.now.plus(40 * SECOND));
-    assert_eq!(seen.take_log(), "<5h closed:Idle", "nobody answers, so nobody knows more");
+    assert_eq!(
+        seen.take_log(),
+        "<5h closed:Idle",
+        "nobody answers, so nobody knows more"
+    );
     let mut followed = talk();
     followed.acks = false;
-    followed.client().syn_with(b"GET /").segment(0, ACK, b" more");
+    followed
+        .client()
+        .syn_with(b"GET /")
+        .segment(0, ACK, b" more");
     check(&followed, "open <5h").expire(followed.now.plus(SECOND));
 }

@@ -19,12 +19,18 @@ fn idle_flows_expire_with_the_time_they_ended() {
     assert_eq!(seen.take_log(), "");
     seen.expire(last.plus(303 * SECOND));
     assert_eq!(seen.take_log(), "closed:Idle");
-    assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
+    assert_eq!(
+        seen.seen[0].closed,
+        Some((CloseReason::Idle, last.plus(300 * SECOND)))
+    );
     // Without a call of `expire`, the next packet ends the flow.
     talk.advance(400 * SECOND);
     talk.client().send(b"y");
     let seen = check(&talk, "open <1 closed:Idle open resume <1");
-    assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
+    assert_eq!(
+        seen.seen[0].closed,
+        Some((CloseReason::Idle, last.plus(300 * SECOND)))
+    );
 }
 
 /// Independent of whether `expire` or a packet detects the idle timeout, and of the type of the first packet.
@@ -47,12 +53,22 @@ fn an_idle_connection_goes_on_where_it_was() {
             talk.server().send(b"push");
             talk.client().send(b"thanks");
             seen.run(talk.sent());
-            let before = if expires { "open" } else { "closed:Idle open resume" };
+            let before = if expires {
+                "open"
+            } else {
+                "closed:Idle open resume"
+            };
             assert_eq!(seen.take_log(), format!("{before} <4 >6"), "{n}");
             let flow = seen.only();
             // The server sends first this time, from the lower port; the client is known from the handshake.
-            assert_eq!((flow.client(), flow.is_midstream()), ((FlowSide::B, false), false));
-            assert_eq!(flow.unique_bytes(FlowSide::A) + flow.unique_bytes(FlowSide::B), 10);
+            assert_eq!(
+                (flow.client(), flow.is_midstream()),
+                ((FlowSide::B, false), false)
+            );
+            assert_eq!(
+                flow.unique_bytes(FlowSide::A) + flow.unique_bytes(FlowSide::B),
+                10
+            );
             assert_eq!(seen.table.counters().connections_resumed, n + 1);
         }
         talk.advance(gap * SECOND);
@@ -80,7 +96,10 @@ fn what_does_not_go_on_is_another_connection() {
     again.handshake();
     check(&again, "open <1 closed:Idle open");
     let mut other = begin();
-    let ends = (other.address(FlowSide::A).to_string(), other.address(FlowSide::B).to_string());
+    let ends = (
+        other.address(FlowSide::A).to_string(),
+        other.address(FlowSide::B).to_string(),
+    );
     let mut elsewhere = TcpDialogue::new(&ends.0, &ends.1).with_isn(1 << 30, 1 << 31);
     elsewhere.now = other.now;
     elsewhere.client().send(b"y");
@@ -101,8 +120,10 @@ fn idle_connections_make_way_for_flows() {
         talk.client().send(b"x");
         talk
     };
-    let mut seen =
-        Observer::new(FlowTableConfig { room: flow::FlowBudget::of_flows(6), ..FlowTableConfig::default() });
+    let mut seen = Observer::new(FlowTableConfig {
+        room: flow::FlowBudget::of_flows(6),
+        ..FlowTableConfig::default()
+    });
     let mut talks: Vec<TcpDialogue> = (0..4).map(connection).collect();
     talks.iter_mut().for_each(|talk| _ = seen.run(&talk.take()));
     let now = talks[3].now.plus(400 * SECOND);
@@ -111,7 +132,8 @@ fn idle_connections_make_way_for_flows() {
     let mut fresh: Vec<TcpDialogue> = (10..14).map(connection).collect();
     for talk in &mut fresh {
         let mut sent = talk.take();
-        sent.iter_mut().for_each(|sent| sent.ts = sent.ts.plus(400 * SECOND));
+        sent.iter_mut()
+            .for_each(|sent| sent.ts = sent.ts.plus(400 * SECOND));
         seen.run(&sent);
     }
     assert_eq!(seen.table.counters().connections_forgotten, 2);
@@ -176,7 +198,11 @@ fn datagrams() {
     talk.datagram(FlowSide::B, b"query");
     talk.datagram(FlowSide::A, b"an answer");
     talk.datagram(FlowSide::A, b"");
-    let cut = SentPacket { cut: 4, ip_id: 77, ..talk.sent()[1].clone() };
+    let cut = SentPacket {
+        cut: 4,
+        ip_id: 77,
+        ..talk.sent()[1].clone()
+    };
     let mut seen = check(&talk, "open <d5/0 >d9/0 >d0/0");
     seen.run(&[cut]);
     assert_eq!(seen.take_log(), ">d5/4");
@@ -189,12 +215,19 @@ fn datagrams() {
 fn nobody_wants_payload() {
     let mut talk = talk();
     talk.handshake();
-    talk.client().send(b"one").send_unseen(3).send(b"two").segment(-3, TcpFlags::ACK, b"two");
+    talk.client()
+        .send(b"one")
+        .send_unseen(3)
+        .send(b"two")
+        .segment(-3, TcpFlags::ACK, b"two");
     talk.client().segment(-6, TcpFlags::ACK, b"...");
     talk.advance(SECOND);
     talk.close();
     let seen = check_with(
-        FlowTableConfig { detail: TrackingDetail::Segments, ..FlowTableConfig::default() },
+        FlowTableConfig {
+            detail: TrackingDetail::Segments,
+            ..FlowTableConfig::default()
+        },
         &talk,
         "open <end >end FIN",
     );
@@ -222,7 +255,13 @@ fn a_mirrored_duplicate_is_no_retransmission() {
     talk.advance(200 * MS);
     talk.client().segment(-3, again, b"abc");
     let numbered = talk.take();
-    let bare = numbered.iter().map(|sent| SentPacket { ip_id: 0, ..sent.clone() }).collect();
+    let bare = numbered
+        .iter()
+        .map(|sent| SentPacket {
+            ip_id: 0,
+            ..sent.clone()
+        })
+        .collect();
     for (sent, expected) in [(numbered, (0, 2)), (bare, (1, 1))] {
         let mut seen = Observer::new(FlowTableConfig::default());
         seen.run(&sent);
@@ -240,7 +279,10 @@ fn a_long_flow_reports_itself() {
         talk.advance(4 * SECOND);
         talk.client().send(b"x");
     }
-    let config = FlowTableConfig { active_timeout_ns: Some(10 * SECOND), ..FlowTableConfig::default() };
+    let config = FlowTableConfig {
+        active_timeout_ns: Some(10 * SECOND),
+        ..FlowTableConfig::default()
+    };
     let mut seen = check_with(config, &talk, "open <1 <1 active <1 <1 active <1");
     seen.expire(talk.now.plus(35 * SECOND));
     assert_eq!(seen.take_log(), "active");
@@ -258,7 +300,10 @@ fn a_flood_of_syns_does_not_push_out_what_stands() {
         standing.push(talk);
     }
     for i in 0..5_000 {
-        let mut talk = TcpDialogue::new(&format!("10.2.{}.{}:40000", i / 250, i % 250), "10.0.0.2:80");
+        let mut talk = TcpDialogue::new(
+            &format!("10.2.{}.{}:40000", i / 250, i % 250),
+            "10.0.0.2:80",
+        );
         talk.advance(SECOND);
         talk.client().syn();
         seen.run(talk.sent());
@@ -271,7 +316,11 @@ fn a_flood_of_syns_does_not_push_out_what_stands() {
         talk.client().send(b"still here");
         seen.run(talk.sent());
     }
-    assert_eq!(seen.seen.len(), before, "no standing flow had to be opened again");
+    assert_eq!(
+        seen.seen.len(),
+        before,
+        "no standing flow had to be opened again"
+    );
     seen.close_all(Timestamp(0));
 }
 
@@ -285,7 +334,9 @@ fn a_full_table_lets_the_idlest_go() {
         seen.run(talk.sent());
     }
     assert_eq!(seen.table.counters().closed_for(CloseReason::Evicted), 92);
-    let survivors: Vec<usize> = (0..100).filter(|n| seen.seen[*n].closed.is_none()).collect();
+    let survivors: Vec<usize> = (0..100)
+        .filter(|n| seen.seen[*n].closed.is_none())
+        .collect();
     assert_eq!(survivors, (92..100).collect::<Vec<_>>());
 }
 
@@ -330,8 +381,10 @@ fn identities_are_documented_and_stable() {
 /// SYN and SYN-ACK of `n` connections, by number.
 fn connects(n: u32) -> impl Iterator<Item = SentPacket> {
     (0..n).flat_map(|i| {
-        let mut talk =
-            TcpDialogue::new(&format!("10.{}.{}.{}:40000", i >> 16, i >> 8 & 255, i & 255), "11.0.0.2:80");
+        let mut talk = TcpDialogue::new(
+            &format!("10.{}.{}.{}:40000", i >> 16, i >> 8 & 255, i & 255),
+            "11.0.0.2:80",
+        );
         talk.client().syn();
         talk.server().syn_ack();
         talk.take()
@@ -342,7 +395,11 @@ fn connects(n: u32) -> impl Iterator<Item = SentPacket> {
 fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
     const N: u32 = 300_000;
     let room = FlowBudget::of_bytes(N as usize * FlowTable::<()>::FLOW_BYTES);
-    let config = FlowTableConfig { room, detail: TrackingDetail::Segments, ..FlowTableConfig::default() };
+    let config = FlowTableConfig {
+        room,
+        detail: TrackingDetail::Segments,
+        ..FlowTableConfig::default()
+    };
     // A third of the connections goes to one of the tables that share the limit, the rest to the other.
     let mut tables = [FlowTable::<()>::new(config.clone()), FlowTable::new(config)];
     let mut events = FlowEvents::default();
@@ -350,7 +407,10 @@ fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
         tables[usize::from(n / 2 % 3 > 0)].process(&sent.packet(), &mut events);
     }
     let counters = tables.each_ref().map(|table| *table.counters());
-    assert_eq!(counters.map(|c| c.opened), [u64::from(N) / 3, u64::from(N) / 3 * 2]);
+    assert_eq!(
+        counters.map(|c| c.opened),
+        [u64::from(N) / 3, u64::from(N) / 3 * 2]
+    );
     assert_eq!(counters.map(|c| c.closed_for(CloseReason::Evicted)), [0; 2]);
     // One more connection exceeds the limit.
     let mut talk = talk();
@@ -366,7 +426,10 @@ fn an_evicted_flow_that_goes_on_is_no_other() {
     seen.run(&sent.iter().step_by(2).cloned().collect::<Vec<_>>());
     seen.run(&sent.iter().skip(1).step_by(2).cloned().collect::<Vec<_>>());
     let counters = *seen.table.counters();
-    assert!(counters.closed_for(CloseReason::Evicted) > 30_000, "{counters:?}");
+    assert!(
+        counters.closed_for(CloseReason::Evicted) > 30_000,
+        "{counters:?}"
+    );
     // Two entries in the same slot: only one remains.
     assert!((20_000..20_400).contains(&counters.flows()), "{counters:?}");
     assert_eq!((counters.capture_loss().share(), counters.gaps), (0.0, 0));
@@ -378,11 +441,15 @@ fn flows_that_grow_make_others_leave() {
     let mut seen = Observer::with(|c| c.room = room);
     seen.run(&connects(90).collect::<Vec<_>>());
     for flow in seen.table.flows().into_iter().take(40) {
-        seen.table.set_state_bytes(flow, FlowTable::<usize>::FLOW_BYTES as u32);
+        seen.table
+            .set_state_bytes(flow, FlowTable::<usize>::FLOW_BYTES as u32);
     }
     seen.make_room(Timestamp(0));
     let left = seen.table.len();
     assert!((45..90).contains(&left), "{left} flows are left");
-    assert_eq!(seen.table.counters().closed_for(CloseReason::Evicted), 90 - left as u64);
+    assert_eq!(
+        seen.table.counters().closed_for(CloseReason::Evicted),
+        90 - left as u64
+    );
     seen.close_all(Timestamp(0));
 }

@@ -15,7 +15,11 @@ fn check(sent: &[SentPacket], expected: &str) -> Observer {
 
 fn check_with(config: FlowTableConfig, sent: &[SentPacket], expected: &str) -> Observer {
     let mut seen = Observer::new(config);
-    let last = sent.iter().map(|sent| sent.ts).max().expect("something was sent");
+    let last = sent
+        .iter()
+        .map(|sent| sent.ts)
+        .max()
+        .expect("something was sent");
     seen.run(sent).expire(last.plus(3 * SECOND));
     assert_eq!(seen.take_log(), format!("open {expected}"));
     assert_eq!(seen.table.held_bytes(), 0);
@@ -37,7 +41,9 @@ fn conversation(lens: &[(usize, usize)]) -> Vec<SentPacket> {
 }
 
 fn claim(sent: &mut SentPacket, more: u32) {
-    let TransportCarrier::Tcp(tcp) = &mut sent.carrier else { panic!("a segment") };
+    let TransportCarrier::Tcp(tcp) = &mut sent.carrier else {
+        panic!("a segment")
+    };
     tcp.ack = TcpSeq(tcp.ack.0.wrapping_add(more));
 }
 
@@ -66,7 +72,10 @@ fn a_connection_under_way_waits_once_for_the_side_that_is_not_there_yet() {
     // The other side is never captured.
     sent.retain(|sent| sent.src.port() == 80);
     check(&sent, "<50h <60h <70h");
-    let none = FlowTableConfig { held_bytes_max: 0, ..FlowTableConfig::default() };
+    let none = FlowTableConfig {
+        held_bytes_max: 0,
+        ..FlowTableConfig::default()
+    };
     check_with(none, &sent, "<50 <60 <70");
 }
 
@@ -89,7 +98,9 @@ fn a_hole_holds_what_was_said_after_it_and_no_more() {
     talk.acks = false;
     talk.handshake();
     talk.client().send(b"one").send(b"two").send(b"six");
-    talk.server().send(b"first").amend(|sent| claim(sent, 0u32.wrapping_sub(6)));
+    talk.server()
+        .send(b"first")
+        .amend(|sent| claim(sent, 0u32.wrapping_sub(6)));
     let mut sent = talk.take();
     let late = sent.remove(4);
     sent.push(late);
@@ -124,7 +135,9 @@ fn of_two_that_had_not_heard_each_other_the_earlier_comes_first() {
     talk.handshake();
     talk.client().send(b"one");
     talk.server().send(b"first");
-    talk.client().send(b"two!").amend(|sent| claim(sent, 0u32.wrapping_sub(5)));
+    talk.client()
+        .send(b"two!")
+        .amend(|sent| claim(sent, 0u32.wrapping_sub(5)));
     let mut sent = talk.take();
     let late = sent.remove(3);
     sent.push(late);
@@ -141,7 +154,11 @@ fn what_is_sent_again_says_no_more_than_what_was_said_behind_it() {
     talk.client().segment(-7, TcpFlags::ACK, b"one");
     let mut seen = Observer::new(FlowTableConfig::default());
     seen.run(&talk.take());
-    assert_eq!(seen.take_log(), "open <3 <4h", "the lost answer had not been heard before");
+    assert_eq!(
+        seen.take_log(),
+        "open <3 <4h",
+        "the lost answer had not been heard before"
+    );
     seen.expire(talk.now.plus(SECOND));
     assert_eq!(seen.take_log(), ">gap5");
 }
@@ -195,18 +212,29 @@ fn an_acknowledgment_below_which_the_other_side_goes_on_for_long_is_not_believed
     for _ in 0..4 {
         talk.advance(9 * MS);
         // The request has not arrived at the server yet.
-        talk.server().send(b"stream").amend(|sent| claim(sent, 0u32.wrapping_sub(8)));
+        talk.server()
+            .send(b"stream")
+            .amend(|sent| claim(sent, 0u32.wrapping_sub(8)));
     }
     sent.extend(talk.take());
     let seen = check(&sent, ">6 >6 <8h >6 >6");
-    assert_eq!((seen.table.counters().acks_disbelieved, seen.table.counters().gaps), (1, 0));
+    assert_eq!(
+        (
+            seen.table.counters().acks_disbelieved,
+            seen.table.counters().gaps
+        ),
+        (1, 0)
+    );
 }
 
 #[test]
 fn without_room_nothing_waits_and_the_order_stays() {
     let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
     sent.swap(5, 6);
-    let none = FlowTableConfig { held_bytes_max: 0, ..FlowTableConfig::default() };
+    let none = FlowTableConfig {
+        held_bytes_max: 0,
+        ..FlowTableConfig::default()
+    };
     let seen = check_with(none, &sent, "<5 >50 <gap6 >60 <7 >70");
     assert_eq!(seen.table.counters().held_overflows, 1);
 }

@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 
-use flow::{CloseReason, EventBytes, Flow, FlowEvent, FlowEvents, FlowIdx, FlowTable, FlowTableConfig};
+use flow::{
+    CloseReason, EventBytes, Flow, FlowEvent, FlowEvents, FlowIdx, FlowTable, FlowTableConfig,
+};
 use testkit::SentPacket;
 use wire::{FlowSide, Packet, Timestamp};
 
@@ -110,7 +112,10 @@ impl Observer {
                 break;
             }
         }
-        assert!(self.live.is_empty() && self.table.is_empty(), "all flows are closed at the end");
+        assert!(
+            self.live.is_empty() && self.table.is_empty(),
+            "all flows are closed at the end"
+        );
         assert_eq!(self.table.held_bytes(), 0, "nothing is held for nobody");
         let counters = self.table.counters();
         assert_eq!(counters.opened, counters.closed.iter().sum::<u64>());
@@ -125,7 +130,8 @@ impl Observer {
     /// The only flow in the table.
     pub fn only(&self) -> Flow<'_> {
         assert_eq!(self.live.len(), 1, "one live flow");
-        self.table.flow(*self.live.keys().next().expect("one live flow"))
+        self.table
+            .flow(*self.live.keys().next().expect("one live flow"))
     }
 
     pub fn only_idx(&self) -> FlowIdx {
@@ -139,7 +145,10 @@ impl Observer {
             Piece::Bytes(bytes) => bytes.clone(),
             Piece::Gap(_) => Vec::new(),
         };
-        self.seen[n].streams[side.index()].iter().flat_map(bytes).collect()
+        self.seen[n].streams[side.index()]
+            .iter()
+            .flat_map(bytes)
+            .collect()
     }
 
     /// Sequence number and acknowledgment of all bytes delivered in a direction of the `n`th flow.
@@ -153,7 +162,12 @@ impl Observer {
             self.record(event.flow, event.what, events, payload);
         }
         assert_eq!(self.live.len(), self.table.len());
-        assert!(self.config.room.flows_max().is_none_or(|max| self.table.len() <= max));
+        assert!(
+            self.config
+                .room
+                .flows_max()
+                .is_none_or(|max| self.table.len() <= max)
+        );
         assert!(self.table.held_bytes() <= self.config.held_bytes_max);
     }
 
@@ -164,16 +178,24 @@ impl Observer {
             *self.table.state_mut(flow) = self.seen.len();
             return;
         }
-        let n = *self.live.get(&flow).unwrap_or_else(|| panic!("{what:?} of a flow that is not open"));
+        let n = *self
+            .live
+            .get(&flow)
+            .unwrap_or_else(|| panic!("{what:?} of a flow that is not open"));
         let seen = &self.seen[n];
-        assert_eq!(*self.table.state(flow), n + 1, "the state stays with its flow");
+        assert_eq!(
+            *self.table.state(flow),
+            n + 1,
+            "the state stays with its flow"
+        );
         assert!(seen.closed.is_none(), "{what:?} after Closed");
         match what {
             FlowEvent::Closed { .. } | FlowEvent::ActiveTimeout => {}
             _ => assert!(seen.terminated.is_none(), "{what:?} after Terminated"),
         }
-        if let FlowEvent::Bytes { side, .. } | FlowEvent::Gap { side, .. } | FlowEvent::End { side, .. } =
-            what
+        if let FlowEvent::Bytes { side, .. }
+        | FlowEvent::Gap { side, .. }
+        | FlowEvent::End { side, .. } = what
         {
             assert!(!seen.ended[side.index()], "{what:?} after End");
         }
@@ -187,11 +209,17 @@ impl Observer {
         self.log.push(match what {
             FlowEvent::Opened => "open".into(),
             FlowEvent::Resumed { .. } => "resume".into(),
-            FlowEvent::Bytes { side, chunk, place, .. } => {
+            FlowEvent::Bytes {
+                side, chunk, place, ..
+            } => {
                 seen.places[side.index()].push((place.seq.0, place.ack.map_or(0, |ack| ack.0)));
                 let bytes = events.bytes(chunk, payload);
                 assert!(!bytes.is_empty(), "no empty bytes");
-                let held = if matches!(chunk, EventBytes::Held { .. }) { "h" } else { "" };
+                let held = if matches!(chunk, EventBytes::Held { .. }) {
+                    "h"
+                } else {
+                    ""
+                };
                 match seen.streams[side.index()].last_mut() {
                     Some(Piece::Bytes(last)) => last.extend_from_slice(bytes),
                     _ => seen.streams[side.index()].push(Piece::Bytes(bytes.to_vec())),
@@ -203,9 +231,15 @@ impl Observer {
                 seen.streams[side.index()].push(Piece::Gap(len));
                 format!("{}gap{len}", arrow(side))
             }
-            FlowEvent::Datagram { side, chunk, cut, .. } => {
+            FlowEvent::Datagram {
+                side, chunk, cut, ..
+            } => {
                 seen.datagrams += 1;
-                format!("{}d{}/{cut}", arrow(side), events.bytes(chunk, payload).len())
+                format!(
+                    "{}d{}/{cut}",
+                    arrow(side),
+                    events.bytes(chunk, payload).len()
+                )
             }
             FlowEvent::End { side, .. } => {
                 seen.ended[side.index()] = true;
@@ -220,7 +254,8 @@ impl Observer {
                 seen.closed = Some((reason, ts));
                 self.live.remove(&flow);
                 let f = self.table.flow(flow);
-                self.closed.push((n, format!("{} {}", f.conn_state().name(), f.history())));
+                self.closed
+                    .push((n, format!("{} {}", f.conn_state().name(), f.history())));
                 format!("closed:{reason:?}")
             }
         });

@@ -141,5 +141,8 @@ pub enum MissingAgentsPolicy {
 
 /// Name of a value in the API.
 pub fn word(choice: &impl ValueEnum) -> String {
-    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    choice
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
 }

@@ -121,7 +121,10 @@ impl ExplainBusFlags {
     pub fn asked(&self) -> BusFlags {
         BusFlags {
             kafka: Some(self.kafka.clone()),
-            client: KafkaClientFlags { properties: Vec::new(), kafka_properties: None },
+            client: KafkaClientFlags {
+                properties: Vec::new(),
+                kafka_properties: None,
+            },
             follow: false,
             published: self.published,
             engine: self.engine,
@@ -277,7 +280,9 @@ pub struct PublishFlags {
 /// `security.protocol=SSL`.
 fn property(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().into(), value.trim().into())),
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().into(), value.trim().into()))
+        }
         _ => Err("NAME=VALUE, as in security.protocol=SSL".into()),
     }
 }

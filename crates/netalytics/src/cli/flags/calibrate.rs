@@ -17,6 +17,11 @@ pub struct CalibrateFlags {
     pub rounds: u8,
 
     /// Send packets for the measurement: number, bytes, destination
-    #[arg(long, hide = true, value_name = "PACKETS,BYTES,ADDRESS", conflicts_with = "output")]
+    #[arg(
+        long,
+        hide = true,
+        value_name = "PACKETS,BYTES,ADDRESS",
+        conflicts_with = "output"
+    )]
     pub send: Option<String>,
 }

@@ -94,19 +94,32 @@ fn switch(text: &str) -> Result<NamedSwitch, String> {
             "{socket:?} must be the full path of a db.sock, in the folder with the switch's other sockets"
         ));
     }
-    Ok(NamedSwitch { name: name.to_owned(), socket: socket.into(), bridge: bridge.to_owned() })
+    Ok(NamedSwitch {
+        name: name.to_owned(),
+        socket: socket.into(),
+        bridge: bridge.to_owned(),
+    })
 }
 
 fn via(text: &str) -> Result<(String, Vec<String>), String> {
-    let (name, words) =
-        text.split_once('=').ok_or_else(|| format!("{text:?} must have the form NAME=WORDS"))?;
-    Ok((name.to_owned(), words.split_whitespace().map(str::to_owned).collect()))
+    let (name, words) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} must have the form NAME=WORDS"))?;
+    Ok((
+        name.to_owned(),
+        words.split_whitespace().map(str::to_owned).collect(),
+    ))
 }
 
 fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
     let (address, length) = text.split_once('/').unwrap_or((text, "32"));
-    let read = address.parse().ok().zip(length.parse().ok().filter(|length| *length <= 32));
-    read.ok_or_else(|| format!("{text:?} is not a network, such as 10.0.1.0/24, or an IPv4 address"))
+    let read = address
+        .parse()
+        .ok()
+        .zip(length.parse().ok().filter(|length| *length <= 32));
+    read.ok_or_else(|| {
+        format!("{text:?} is not a network, such as 10.0.1.0/24, or an IPv4 address")
+    })
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -123,7 +136,10 @@ mod tests {
     fn switches_and_networks_are_read() {
         let read = switch("leaf1=unix:/run/leaf1/db.sock").expect("a switch");
         assert_eq!((read.name.as_str(), read.bridge.as_str()), ("leaf1", "br0"));
-        assert_eq!(switch("a=unix:/run/db.sock,br9").expect("a switch").bridge, "br9");
+        assert_eq!(
+            switch("a=unix:/run/db.sock,br9").expect("a switch").bridge,
+            "br9"
+        );
         for wrong in [
             "leaf1",
             "=unix:/run/db.sock",

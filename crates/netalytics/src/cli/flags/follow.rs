@@ -34,7 +34,12 @@ pub struct FollowFlags {
     pub hex: bool,
 
     /// Maximum bytes to print, or all; the rest is counted
-    #[arg(long, value_name = "BYTES", default_value = "64k", help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "64k",
+        help_heading = "Output"
+    )]
     pub bytes_max: ByteLimit,
 
     /// Write the packets of the flow as pcapng; - is standard output
@@ -53,7 +58,11 @@ impl FollowFlags {
         let tcp_idle_ns = self.tcp_idle.unwrap_or(config.flow.tcp_idle_ns);
         let udp_idle_ns = self.udp_idle.unwrap_or(config.flow.udp_idle_ns);
         monitor::MonitorConfig {
-            flow: flow::FlowTableConfig { tcp_idle_ns, udp_idle_ns, ..config.flow },
+            flow: flow::FlowTableConfig {
+                tcp_idle_ns,
+                udp_idle_ns,
+                ..config.flow
+            },
             ..config
         }
     }
@@ -106,7 +115,9 @@ impl FromStr for ByteLimit {
     fn from_str(text: &str) -> Result<ByteLimit, String> {
         match text {
             "all" => Ok(ByteLimit(u64::MAX)),
-            _ => bytes(text).map(|n| ByteLimit(n as u64)).map_err(|why| format!("{why}, or all")),
+            _ => bytes(text)
+                .map(|n| ByteLimit(n as u64))
+                .map_err(|why| format!("{why}, or all")),
         }
     }
 }

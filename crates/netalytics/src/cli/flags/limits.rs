@@ -107,12 +107,21 @@ impl LimitFlags {
 
     /// The monitor's timeouts; its share of the memory is not in it.
     pub fn monitor(&self) -> monitor::MonitorConfig {
-        let monitor::MonitorConfig { flow, fragment_bytes_max, parsers, outstanding, taps, slice, origin } =
-            monitor::MonitorConfig::default();
+        let monitor::MonitorConfig {
+            flow,
+            fragment_bytes_max,
+            parsers,
+            outstanding,
+            taps,
+            slice,
+            origin,
+        } = monitor::MonitorConfig::default();
         monitor::MonitorConfig {
             parsers: parsers::ParserLimits {
                 rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max),
-                statement_bytes_max: self.statement_bytes_max.unwrap_or(parsers.statement_bytes_max),
+                statement_bytes_max: self
+                    .statement_bytes_max
+                    .unwrap_or(parsers.statement_bytes_max),
                 ..parsers
             },
             fragment_bytes_max,
@@ -143,13 +152,17 @@ impl LimitFlags {
 
     /// Memory for packets that are looked back upon: a 32nd.
     pub fn look_back_bytes(&self) -> usize {
-        self.look_back_bytes_max.unwrap_or(self.memory_max.unwrap_or(DEFAULT) / 32)
+        self.look_back_bytes_max
+            .unwrap_or(self.memory_max.unwrap_or(DEFAULT) / 32)
     }
 }
 
 /// Defaults of the settings that have none in clap, by name; those of sizes are shares of `memory_max`.
 pub fn defaults(memory_max: Option<usize>) -> BTreeMap<&'static str, String> {
-    let limits = runner::MemoryLimits { max: memory_max, ..runner::MemoryLimits::default() };
+    let limits = runner::MemoryLimits {
+        max: memory_max,
+        ..runner::MemoryLimits::default()
+    };
     let plan = |text: &str| {
         let query = query::check(text, &parsers::registry::schemas(), &()).expect("a valid query");
         planner::lower(&query)
@@ -158,7 +171,11 @@ pub fn defaults(memory_max: Option<usize>) -> BTreeMap<&'static str, String> {
     let join = plan("PARSE tcp_conn_time, http PROCESS (count)");
     let memory = MemoryDivision::divide(&limits, &groups, RowWriting::AtOnce);
     let joined = MemoryDivision::divide(&limits, &join, RowWriting::AtOnce);
-    let groups_max = groups.dataflow.pipelines.first().map_or(0, |pipeline| pipeline.groups_max);
+    let groups_max = groups
+        .dataflow
+        .pipelines
+        .first()
+        .map_or(0, |pipeline| pipeline.groups_max);
     let parsers = parsers::ParserLimits::default();
     let flow = flow::FlowTableConfig::default();
     let stream = stream::EngineConfig::default();
@@ -186,8 +203,13 @@ pub fn defaults(memory_max: Option<usize>) -> BTreeMap<&'static str, String> {
 /// `64M`, as `bytes` reads it.
 fn size(bytes: usize) -> String {
     let units = [(30, "G"), (20, "M"), (10, "k")];
-    let unit = units.iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
-    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+    let unit = units
+        .iter()
+        .find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+    unit.map_or_else(
+        || bytes.to_string(),
+        |(shift, unit)| format!("{}{unit}", bytes >> shift),
+    )
 }
 
 /// A secret number that selects hash buckets of flows and groups; results do not depend on it.
@@ -215,15 +237,25 @@ fn memory(text: &str) -> Result<usize, String> {
 /// Bytes in powers of 1024, as memory is counted: `512k`, `64M`, `2G`.
 pub(super) fn bytes(text: &str) -> Result<usize, String> {
     let (digits, unit) = split_unit(text);
-    let scale = match unit.to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+    let scale = match unit
+        .to_ascii_lowercase()
+        .trim_end_matches("ib")
+        .trim_end_matches('b')
+    {
         "" => Some(1),
         "k" => Some(1 << 10),
         "m" => Some(1 << 20),
         "g" => Some(1 << 30),
         _ => None,
     };
-    let value = digits.parse::<usize>().ok().zip(scale).and_then(|(n, scale)| n.checked_mul(scale));
-    value.filter(|n| *n > 0).ok_or_else(|| "bytes as in 512k, 64M or 2G".into())
+    let value = digits
+        .parse::<usize>()
+        .ok()
+        .zip(scale)
+        .and_then(|(n, scale)| n.checked_mul(scale));
+    value
+        .filter(|n| *n > 0)
+        .ok_or_else(|| "bytes as in 512k, 64M or 2G".into())
 }
 
 /// Times as in the query language: `250ms`, `90s`, `2m`, `1h`.
@@ -236,12 +268,20 @@ pub fn duration(text: &str) -> Result<i64, String> {
         "h" => Some(3_600_000_000_000),
         _ => None,
     };
-    let value = digits.parse::<i64>().ok().zip(scale).and_then(|(n, scale): (i64, i64)| n.checked_mul(scale));
-    value.filter(|n| *n > 0).ok_or_else(|| "a time as in 250ms, 90s, 2m or 1h".into())
+    let value = digits
+        .parse::<i64>()
+        .ok()
+        .zip(scale)
+        .and_then(|(n, scale): (i64, i64)| n.checked_mul(scale));
+    value
+        .filter(|n| *n > 0)
+        .ok_or_else(|| "a time as in 250ms, 90s, 2m or 1h".into())
 }
 
 fn split_unit(text: &str) -> (&str, &str) {
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     text.split_at(at)
 }
 
@@ -277,7 +317,10 @@ mod tests {
     #[test]
     fn every_limit_that_is_named_has_its_flag() {
         let command = LimitFlags::augment_args(clap::Command::new("query"));
-        let flags: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+        let flags: Vec<&str> = command
+            .get_arguments()
+            .filter_map(clap::Arg::get_long)
+            .collect();
         for limit in &runner::limits::LIMITS {
             let flag = limit.flag.map(|flag| flag.trim_start_matches("--"));
             assert!(flag.is_none_or(|flag| flags.contains(&flag)), "{limit:?}");
@@ -292,12 +335,27 @@ mod tests {
         for arg in command.get_arguments() {
             let name = arg.get_long().expect("a flag");
             let help = arg.get_help().expect("a help").to_string();
-            let Some((_, text)) = help.split_once("[default: ") else { panic!("{name}: {help}") };
+            let Some((_, text)) = help.split_once("[default: ") else {
+                panic!("{name}: {help}")
+            };
             let default = defaults.get(name).map_or("only", String::as_str);
-            assert_eq!(text.split([' ', ']', ',']).next(), Some(default), "{name}: {help}");
+            assert_eq!(
+                text.split([' ', ']', ',']).next(),
+                Some(default),
+                "{name}: {help}"
+            );
         }
         let of_2g = super::defaults(Some(2 << 30));
-        assert_eq!((of_2g["held-bytes-max"].as_str(), of_2g["window-bytes-max"].as_str()), ("128M", "768M"));
-        assert_eq!((size(1500), size(3 << 10), size(1 << 30)), ("1500".into(), "3k".into(), "1G".into()));
+        assert_eq!(
+            (
+                of_2g["held-bytes-max"].as_str(),
+                of_2g["window-bytes-max"].as_str()
+            ),
+            ("128M", "768M")
+        );
+        assert_eq!(
+            (size(1500), size(3 << 10), size(1 << 30)),
+            ("1500".into(), "3k".into(), "1G".into())
+        );
     }
 }

@@ -23,6 +23,10 @@ pub struct ListFlags {
 impl ListFlags {
     /// Output format.
     pub fn format(&self) -> OutputFormat {
-        if self.json { OutputFormat::Jsonl } else { self.format }
+        if self.json {
+            OutputFormat::Jsonl
+        } else {
+            self.format
+        }
     }
 }

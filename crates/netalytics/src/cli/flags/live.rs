@@ -123,7 +123,12 @@ impl LiveFlags {
     pub fn add_interfaces(&mut self, names: &str) {
         match self.capture {
             BackendFlag::Dpdk => self.interfaces.push(names.to_owned()),
-            _ => self.interfaces.extend(names.split(',').filter(|name| !name.is_empty()).map(str::to_owned)),
+            _ => self.interfaces.extend(
+                names
+                    .split(',')
+                    .filter(|name| !name.is_empty())
+                    .map(str::to_owned),
+            ),
         }
     }
 

@@ -20,7 +20,12 @@ pub struct MonitorFlags {
     pub read: Vec<PathBuf>,
 
     /// Replay this capture in a loop, in real time
-    #[arg(long, value_name = "FILE", conflicts_with = "read", help_heading = "Input")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "read",
+        help_heading = "Input"
+    )]
     pub demo: Option<PathBuf>,
 
     /// Pause between two rounds of --demo

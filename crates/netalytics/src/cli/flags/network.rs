@@ -29,7 +29,13 @@ pub struct NetworkFlags {
 
     /// Merge tuples of the monitors of a pod before they are sent on; auto: if this reduces the load of links above
     /// the pod
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t, requires = "network")]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        requires = "network"
+    )]
     pub aggregate: AggregatorPolicy,
 
     /// Random seed for the choice among equally good placements

@@ -92,7 +92,10 @@ impl PositionalArguments<'_> {
         filters.extend(self.live.capture_filter.clone());
         filters.retain(|filter| !filter.trim().is_empty());
         if filters.len() > 1 {
-            return Err(format!("the capture filter is given twice: {}", filters.join(" … ")));
+            return Err(format!(
+                "the capture filter is given twice: {}",
+                filters.join(" … ")
+            ));
         }
         self.live.filter = filters.pop().unwrap_or_default();
         if !self.may_lack && self.query.is_some_and(|text| !is_given(text)) {
@@ -100,7 +103,8 @@ impl PositionalArguments<'_> {
         }
         if self.input == InputLocation::Here && self.read.is_empty() && !self.live.is_live() {
             return Err(
-                "there is no input: -r FILE reads captures and recordings, -i IFACE captures live".into()
+                "there is no input: -r FILE reads captures and recordings, -i IFACE captures live"
+                    .into(),
             );
         }
         Ok(())
@@ -108,7 +112,9 @@ impl PositionalArguments<'_> {
 
     /// Finds the query among files and behind interfaces.
     fn take_query(&mut self) {
-        let Some(text) = self.query.as_mut().filter(|text| !is_given(text)) else { return };
+        let Some(text) = self.query.as_mut().filter(|text| !is_given(text)) else {
+            return;
+        };
         let is_text = |path: &PathBuf| path.to_str().is_some_and(is_query) && !path.exists();
         text.query = match self.read.iter().position(is_text) {
             Some(at) => self.read.remove(at).to_str().map(str::to_owned),
@@ -119,9 +125,15 @@ impl PositionalArguments<'_> {
     /// The capture filter behind the files, if there is one.
     fn take_filter_behind_files(&mut self) -> String {
         let begins = |path: &PathBuf| path.to_str().is_some_and(begins_filter) && !path.exists();
-        let Some(at) = self.read.iter().position(begins).filter(|at| *at > 0) else { return String::new() };
+        let Some(at) = self.read.iter().position(begins).filter(|at| *at > 0) else {
+            return String::new();
+        };
         let words = self.read.split_off(at);
-        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        words
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -136,16 +148,26 @@ fn take_query(words: &mut Vec<String>) -> Option<String> {
 
 /// A query begins with PARSE, and has more to say.
 fn is_query(word: &str) -> bool {
-    let (first, rest) = word.trim_start().split_at_checked("PARSE".len()).unwrap_or_default();
+    let (first, rest) = word
+        .trim_start()
+        .split_at_checked("PARSE".len())
+        .unwrap_or_default();
     first.eq_ignore_ascii_case("PARSE") && rest.starts_with(|c: char| c.is_whitespace() || c == '(')
 }
 
 /// The first word of `tcp port 80`, which may be one word for the shell, `tcp[13] & 2 != 0` or `(host a or host b)`.
 fn begins_filter(word: &str) -> bool {
-    let end = word.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(word.len());
+    let end = word
+        .find(|c: char| !c.is_ascii_alphanumeric())
+        .unwrap_or(word.len());
     let behind = &word[end..];
-    let first = if end == 0 { word.get(..1).unwrap_or_default() } else { &word[..end] };
-    FILTER_BEGINS.contains(&first) && (end == 0 || behind.is_empty() || behind.starts_with([' ', '[']))
+    let first = if end == 0 {
+        word.get(..1).unwrap_or_default()
+    } else {
+        &word[..end]
+    };
+    FILTER_BEGINS.contains(&first)
+        && (end == 0 || behind.is_empty() || behind.starts_with([' ', '[']))
 }
 
 #[cfg(test)]
@@ -156,11 +178,22 @@ mod tests {
     fn settled(line: &[&str]) -> Result<(String, String, String, String), String> {
         let words = ["netalytics", "query"].iter().chain(line);
         let cli: Cli = parse(words).map_err(|error| error.to_string())?;
-        let Some(CliCommand::Query(flags)) = cli.verb else { panic!("a query") };
+        let Some(CliCommand::Query(flags)) = cli.verb else {
+            panic!("a query")
+        };
         let work = flags.query.work;
-        let files: Vec<_> = work.read.iter().map(|path| path.display().to_string()).collect();
+        let files: Vec<_> = work
+            .read
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
         let query = work.text.query.unwrap_or_default();
-        Ok((query, files.join(" "), work.live.interfaces.join(" "), work.live.filter))
+        Ok((
+            query,
+            files.join(" "),
+            work.live.interfaces.join(" "),
+            work.live.filter,
+        ))
     }
 
     #[test]
@@ -174,19 +207,62 @@ mod tests {
             (&[Q, "-r", "tcp"], "tcp", "", ""),
             (&[Q, "-r", "a", "tcp.pcap"], "a tcp.pcap", "", ""),
             (&[Q, "-r", "a", "(host", "h)"], "a", "", "(host h)"),
-            (&[Q, "-r", "a", "tcp[13] & 2 != 0"], "a", "", "tcp[13] & 2 != 0"),
+            (
+                &[Q, "-r", "a", "tcp[13] & 2 != 0"],
+                "a",
+                "",
+                "tcp[13] & 2 != 0",
+            ),
             (&[Q, "tcp", "port", "80", "-r", "a"], "a", "", "tcp port 80"),
             (&[Q, "-r", "a", "--capture-filter", "udp"], "a", "", "udp"),
             (&["-i", "eth0", Q], "", "eth0", ""),
-            (&["-i", "eth0", Q, "tcp", "port", "80"], "", "eth0", "tcp port 80"),
-            (&["-i", "eth0", "tcp", "port", "80", Q], "", "eth0", "tcp port 80"),
-            (&[Q, "-i", "eth0", "-i", "eth1", "udp"], "", "eth0 eth1", "udp"),
+            (
+                &["-i", "eth0", Q, "tcp", "port", "80"],
+                "",
+                "eth0",
+                "tcp port 80",
+            ),
+            (
+                &["-i", "eth0", "tcp", "port", "80", Q],
+                "",
+                "eth0",
+                "tcp port 80",
+            ),
+            (
+                &[Q, "-i", "eth0", "-i", "eth1", "udp"],
+                "",
+                "eth0 eth1",
+                "udp",
+            ),
             (&[Q, "-i", "eth0,eth1", "udp"], "", "eth0 eth1", "udp"),
-            (&[Q, "-i", "eth0,eth1", "--capture", "dpdk"], "", "eth0,eth1", ""),
-            (&["-i", "eth0", "-i", "eth1", "--capture-filter", "udp", "--", Q], "", "eth0 eth1", "udp"),
+            (
+                &[Q, "-i", "eth0,eth1", "--capture", "dpdk"],
+                "",
+                "eth0,eth1",
+                "",
+            ),
+            (
+                &[
+                    "-i",
+                    "eth0",
+                    "-i",
+                    "eth1",
+                    "--capture-filter",
+                    "udp",
+                    "--",
+                    Q,
+                ],
+                "",
+                "eth0 eth1",
+                "udp",
+            ),
         ] {
             let found = settled(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
-            assert_eq!(found, (Q.into(), files.into(), interfaces.into(), filter.into()), "{line:?}");
+            assert_eq!(
+                found,
+                (Q.into(), files.into(), interfaces.into(), filter.into()),
+                "{line:?}"
+            );
         }
     }
 
@@ -195,12 +271,24 @@ mod tests {
         for (line, words) in [
             (&["PARSE http"][..], &["-r", "-i"][..]),
             (&["-r", "a"], &["QUERY", "-f"]),
-            (&["PARSE http", "-i", "eth0", "tcp", "--capture-filter", "udp"], &["twice", "tcp", "udp"]),
-            (&["PARSE http", "-i", "eth0", "tcp", "-i", "eth1", "udp"], &["twice"]),
-            (&["PARSE http", "-i", "eth0", "-r", "a"], &["cannot be used with"]),
+            (
+                &["PARSE http", "-i", "eth0", "tcp", "--capture-filter", "udp"],
+                &["twice", "tcp", "udp"],
+            ),
+            (
+                &["PARSE http", "-i", "eth0", "tcp", "-i", "eth1", "udp"],
+                &["twice"],
+            ),
+            (
+                &["PARSE http", "-i", "eth0", "-r", "a"],
+                &["cannot be used with"],
+            ),
         ] {
             let error = settled(line).expect_err("it is wrong");
-            assert!(words.iter().all(|word| error.contains(word)), "{line:?}: {error}");
+            assert!(
+                words.iter().all(|word| error.contains(word)),
+                "{line:?}: {error}"
+            );
         }
     }
 }

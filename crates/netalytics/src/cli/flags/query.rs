@@ -160,7 +160,12 @@ pub struct WorkFlags {
     pub network: NetworkFlags,
 
     /// Path of netalytics on the monitors' hosts [default: the path of this program]
-    #[arg(long, value_name = "PATH", requires = "network", help_heading = "In a network")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "network",
+        help_heading = "In a network"
+    )]
     pub monitor_program: Option<PathBuf>,
 
     #[command(flatten)]
@@ -259,14 +264,22 @@ pub struct FileRotation {
 impl WorkFlags {
     /// Origin of the tuples of this process.
     pub fn origin(&self) -> AgentOrigin {
-        AgentOrigin { agent: None, labels: self.labels.iter().cloned().collect() }
+        AgentOrigin {
+            agent: None,
+            labels: self.labels.iter().cloned().collect(),
+        }
     }
 
     /// Names of the inputs.
     pub fn inputs(&self) -> Vec<String> {
         let interfaces = self.live.interfaces.iter().cloned();
         let mirrors = self.live.listen.iter().map(|listen| format!("{listen:?}"));
-        self.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()
+        self.read
+            .iter()
+            .map(|path| path.display().to_string())
+            .chain(interfaces)
+            .chain(mirrors)
+            .collect()
     }
 }
 
@@ -291,9 +304,27 @@ mod tests {
     fn when_files_end() {
         let hour = Some(3_600_000_000_000);
         for (text, expected) in [
-            ("1h", Some(FileRotation { every_ns: hour, bytes: None })),
-            ("1GB", Some(FileRotation { every_ns: None, bytes: Some(1 << 30) })),
-            ("64M, 1h", Some(FileRotation { every_ns: hour, bytes: Some(64 << 20) })),
+            (
+                "1h",
+                Some(FileRotation {
+                    every_ns: hour,
+                    bytes: None,
+                }),
+            ),
+            (
+                "1GB",
+                Some(FileRotation {
+                    every_ns: None,
+                    bytes: Some(1 << 30),
+                }),
+            ),
+            (
+                "64M, 1h",
+                Some(FileRotation {
+                    every_ns: hour,
+                    bytes: Some(64 << 20),
+                }),
+            ),
             ("1h,2h", None),
             ("soon", None),
             ("", None),

@@ -92,11 +92,21 @@ pub struct ServeFlags {
     pub tls: TlsFlags,
 
     /// Maximum number of active jobs
-    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        help_heading = "Server limits"
+    )]
     pub jobs_max: usize,
 
     /// Maximum number of active jobs per token
-    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50,
+        help_heading = "Server limits"
+    )]
     pub jobs_per_owner: usize,
 
     /// Maximum number of requests per second and token
@@ -120,40 +130,85 @@ pub struct ServeFlags {
     pub join_mib: u32,
 
     /// Maximum number of live streams
-    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        help_heading = "Server limits"
+    )]
     pub streams_max: usize,
 
     /// Maximum number of live streams per token
-    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50,
+        help_heading = "Server limits"
+    )]
     pub streams_per_token: usize,
 
     /// Maximum number of outlets of jobs
-    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        help_heading = "Server limits"
+    )]
     pub outlets_max: usize,
 
     /// Maximum number of rows that wait for an outlet; beyond it, the oldest are dropped and counted
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        help_heading = "Server limits"
+    )]
     pub outlet_rows_max: u64,
 
     /// Maximum number of series per job in GET /metrics/jobs and per window in outlets; the rest are left out and
     /// counted
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1000,
+        help_heading = "Server limits"
+    )]
     pub series_max: usize,
 
     /// Retention of results in days; 0: no limit
-    #[arg(long, value_name = "DAYS", default_value_t = 7, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "DAYS",
+        default_value_t = 7,
+        help_heading = "Server limits"
+    )]
     pub history_days: u16,
 
     /// Retention of results in MiB, newest first; 0: no limit
-    #[arg(long, value_name = "MIB", default_value_t = 10_240, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value_t = 10_240,
+        help_heading = "Server limits"
+    )]
     pub history_mib: u32,
 
     /// Retention of stored tuples in days; 0: no limit
-    #[arg(long, value_name = "DAYS", default_value_t = 7, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "DAYS",
+        default_value_t = 7,
+        help_heading = "Server limits"
+    )]
     pub tuples_days: u16,
 
     /// Retention of stored tuples in MiB, newest first; 0: no limit
-    #[arg(long, value_name = "MIB", default_value_t = 10_240, help_heading = "Server limits")]
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value_t = 10_240,
+        help_heading = "Server limits"
+    )]
     pub tuples_mib: u32,
 
     /// Maximum number of concurrent queries over stored data

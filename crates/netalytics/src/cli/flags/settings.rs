@@ -15,7 +15,13 @@ use toml::de::{DeTable, DeValue};
 use super::limits;
 
 /// Groups of settings, in the order in which they are listed.
-const GROUPS: [&str; 5] = ["Resources", "Limits", "Tuning", "Agent limits", "Server limits"];
+const GROUPS: [&str; 5] = [
+    "Resources",
+    "Limits",
+    "Tuning",
+    "Agent limits",
+    "Server limits",
+];
 /// Group whose flags the help of each command shows.
 const SHOWN_GROUP: &str = "Resources";
 /// Id of the flag that names the configuration file.
@@ -91,11 +97,25 @@ impl Configuration {
         };
         for (name, arg) in &settings {
             let variable_name = variable_of(name);
-            let Some(value) = variable(&variable_name) else { continue };
+            let Some(value) = variable(&variable_name) else {
+                continue;
+            };
             let value = value.to_string_lossy().into_owned();
-            validate(arg, &value)
-                .map_err(|why| (ErrorKind::ValueValidation, format!("{variable_name}: {why}")))?;
-            values.insert(name.clone(), (value, Origin::Environment { variable: variable_name }));
+            validate(arg, &value).map_err(|why| {
+                (
+                    ErrorKind::ValueValidation,
+                    format!("{variable_name}: {why}"),
+                )
+            })?;
+            values.insert(
+                name.clone(),
+                (
+                    value,
+                    Origin::Environment {
+                        variable: variable_name,
+                    },
+                ),
+            );
         }
         Ok(Configuration(values))
     }
@@ -124,7 +144,9 @@ impl Configuration {
     /// All settings with their values, for `config`.
     pub fn settings(&self, command: &Command, matches: &ArgMatches) -> Vec<Setting> {
         let text = |name: &str| -> Option<String> {
-            let values = matches.get_raw(name)?.map(|value| value.to_string_lossy().into_owned());
+            let values = matches
+                .get_raw(name)?
+                .map(|value| value.to_string_lossy().into_owned());
             Some(values.collect::<Vec<_>>().join(","))
         };
         let memory = text("memory-max").or_else(|| Some(self.0.get("memory-max")?.0.clone()));
@@ -159,13 +181,18 @@ impl Configuration {
 fn default_of(arg: &Arg) -> Option<String> {
     match arg.get_action() {
         ArgAction::SetTrue => Some("false".to_owned()),
-        _ => arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned()),
+        _ => arg
+            .get_default_values()
+            .first()
+            .map(|value| value.to_string_lossy().into_owned()),
     }
 }
 
 /// Whether a flag is a setting.
 pub fn is_setting(arg: &Arg) -> bool {
-    let is_in_group = arg.get_help_heading().is_some_and(|heading| GROUPS.contains(&heading));
+    let is_in_group = arg
+        .get_help_heading()
+        .is_some_and(|heading| GROUPS.contains(&heading));
     is_in_group && arg.get_long().is_some() && arg.get_id() != CONFIG
 }
 
@@ -181,15 +208,23 @@ pub fn takes_settings(verb: &Command) -> bool {
 
 /// The settings of all visible commands by name, in the order of their groups.
 pub fn all(command: &Command) -> Vec<(String, Arg)> {
-    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "config");
-    let args = verbs.flat_map(Command::get_arguments).filter(|arg| is_setting(arg));
+    let verbs = command
+        .get_subcommands()
+        .filter(|verb| !verb.is_hide_set() && verb.get_name() != "config");
+    let args = verbs
+        .flat_map(Command::get_arguments)
+        .filter(|arg| is_setting(arg));
     let mut settings: Vec<(String, Arg)> = Vec::new();
     for (arg, name) in args.filter_map(|arg| Some((arg, arg.get_long()?))) {
         if settings.iter().all(|(known, _)| known != name) {
             settings.push((name.to_owned(), arg.clone()));
         }
     }
-    settings.sort_by_key(|(_, arg)| GROUPS.iter().position(|group| arg.get_help_heading() == Some(group)));
+    settings.sort_by_key(|(_, arg)| {
+        GROUPS
+            .iter()
+            .position(|group| arg.get_help_heading() == Some(group))
+    });
     settings
 }
 
@@ -209,9 +244,10 @@ pub fn listed(arg: &Arg) -> Arg {
         .value_names(arg.get_value_names().unwrap_or_default().to_vec())
         .default_values(arg.get_default_values().to_vec());
     match arg.get_num_args() {
-        Some(range) if range.min_values() == 0 => {
-            listed.num_args(range).require_equals(true).default_missing_value("")
-        }
+        Some(range) if range.min_values() == 0 => listed
+            .num_args(range)
+            .require_equals(true)
+            .default_missing_value(""),
         _ => listed,
     }
 }
@@ -241,10 +277,18 @@ fn read_file(
     path: &Path,
     settings: &[(String, Arg)],
 ) -> Result<BTreeMap<String, (String, Origin)>, (ErrorKind, String)> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| (ErrorKind::Io, format!("cannot read {}: {error}", path.display())))?;
-    let invalid =
-        |why: String| (ErrorKind::ValueValidation, format!("{}: {}", path.display(), why.trim_end()));
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        (
+            ErrorKind::Io,
+            format!("cannot read {}: {error}", path.display()),
+        )
+    })?;
+    let invalid = |why: String| {
+        (
+            ErrorKind::ValueValidation,
+            format!("{}: {}", path.display(), why.trim_end()),
+        )
+    };
     let table = DeTable::parse(&text).map_err(|error| invalid(error.to_string()))?;
     let mut values = BTreeMap::new();
     for (key, value) in table.get_ref() {
@@ -261,10 +305,23 @@ fn read_file(
             DeValue::Integer(number) => number.to_string(),
             DeValue::Float(number) => number.to_string(),
             DeValue::Boolean(flag) => flag.to_string(),
-            _ => return Err(invalid(&format!("`{name}`: expected a string, a number or a boolean"))),
+            _ => {
+                return Err(invalid(&format!(
+                    "`{name}`: expected a string, a number or a boolean"
+                )));
+            }
         };
         validate(arg, &value).map_err(|why| invalid(&why))?;
-        values.insert(name.to_owned(), (value, Origin::File { path: path.to_owned(), line }));
+        values.insert(
+            name.to_owned(),
+            (
+                value,
+                Origin::File {
+                    path: path.to_owned(),
+                    line,
+                },
+            ),
+        );
     }
     Ok(values)
 }
@@ -274,7 +331,11 @@ fn validate(arg: &Arg, value: &str) -> Result<(), String> {
     let name = arg.get_long().unwrap_or_default();
     if !arg.get_action().takes_values() {
         let is_boolean = ["true", "false"].contains(&value);
-        return if is_boolean { Ok(()) } else { Err(format!("`{name}`: expected true or false")) };
+        return if is_boolean {
+            Ok(())
+        } else {
+            Err(format!("`{name}`: expected true or false"))
+        };
     }
     let parsed = Command::new("netalytics")
         .no_binary_name(true)
@@ -282,7 +343,11 @@ fn validate(arg: &Arg, value: &str) -> Result<(), String> {
         .try_get_matches_from([format!("--{name}={value}")]);
     parsed.map(|_| ()).map_err(|error| {
         let text = error.render().to_string();
-        let text = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        let text = text
+            .split("\n\n")
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
         text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
     })
 }
@@ -299,10 +364,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("limits.toml");
         fs::write(&path, file).expect("written");
-        let mut words: Vec<OsString> = ["netalytics"].iter().chain(line).map(OsString::from).collect();
+        let mut words: Vec<OsString> = ["netalytics"]
+            .iter()
+            .chain(line)
+            .map(OsString::from)
+            .collect();
         words.extend(["--config".into(), path.into_os_string()]);
         let variable = |name: &str| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| OsString::from(value))
         };
         parse_in(words, variable).map_err(|error| error.to_string())
     }
@@ -311,34 +383,75 @@ mod tests {
     fn flags_go_before_variables_before_the_file_before_defaults() {
         const FILE: &str = "memory-max = '2G'\nflows-max = 1000\ntcp-idle = '9s'\nbuffer-size = '1M'\njobs-max = 7\none-reader = true\n";
         let line = ["query", "PARSE http", "-r", "a.pcap", "--flows-max", "3000"];
-        let cli = parsed(&line, FILE, &[("NETALYTICS_FLOWS_MAX", "2000"), ("NETALYTICS_TCP_IDLE", "8s")]);
-        let Ok(Cli { verb: Some(CliCommand::Query(flags)), .. }) = cli else { panic!("a query: {cli:?}") };
+        let cli = parsed(
+            &line,
+            FILE,
+            &[
+                ("NETALYTICS_FLOWS_MAX", "2000"),
+                ("NETALYTICS_TCP_IDLE", "8s"),
+            ],
+        );
+        let Ok(Cli {
+            verb: Some(CliCommand::Query(flags)),
+            ..
+        }) = cli
+        else {
+            panic!("a query: {cli:?}")
+        };
         let work = flags.query.work;
-        assert_eq!((work.limits.memory_max, work.limits.flows_max), (Some(2 << 30), Some(3000)));
-        assert_eq!((work.limits.tcp_idle, work.limits.udp_idle), (Some(8_000_000_000), None));
-        assert_eq!((work.live.buffer_size, work.live.one_reader), (1 << 20, true));
+        assert_eq!(
+            (work.limits.memory_max, work.limits.flows_max),
+            (Some(2 << 30), Some(3000))
+        );
+        assert_eq!(
+            (work.limits.tcp_idle, work.limits.udp_idle),
+            (Some(8_000_000_000), None)
+        );
+        assert_eq!(
+            (work.live.buffer_size, work.live.one_reader),
+            (1 << 20, true)
+        );
         let cli = parsed(&["serve"], FILE, &[("NETALYTICS_CONNECTIONS_MAX", "5")]);
-        let Ok(Cli { verb: Some(CliCommand::Serve(flags)), .. }) = cli else { panic!("a server: {cli:?}") };
-        assert_eq!((flags.jobs_max, flags.connections_max, flags.agents_max), (7, 5, 1000));
+        let Ok(Cli {
+            verb: Some(CliCommand::Serve(flags)),
+            ..
+        }) = cli
+        else {
+            panic!("a server: {cli:?}")
+        };
+        assert_eq!(
+            (flags.jobs_max, flags.connections_max, flags.agents_max),
+            (7, 5, 1000)
+        );
     }
 
     #[test]
     fn a_wrong_file_names_the_line() {
         for (file, words) in [
-            ("\nflow-max = 1", "limits.toml: line 2: unknown setting `flow-max`"),
+            (
+                "\nflow-max = 1",
+                "limits.toml: line 2: unknown setting `flow-max`",
+            ),
             ("memory-max = '1x'", "line 1: invalid value '1x'"),
             ("memory-max = 64", "line 1: invalid value '64'"),
-            ("one-reader = 3", "line 1: `one-reader`: expected true or false"),
+            (
+                "one-reader = 3",
+                "line 1: `one-reader`: expected true or false",
+            ),
             ("flows-max = [1]", "line 1: `flows-max`: expected a string"),
             ("flows-max = 1\nflows-max = 2", "line 2"),
             ("flows-max", "line 1"),
         ] {
-            let error = parsed(&["query", "PARSE http", "-r", "a.pcap"], file, &[]).expect_err(file);
+            let error =
+                parsed(&["query", "PARSE http", "-r", "a.pcap"], file, &[]).expect_err(file);
             assert!(error.contains(words), "{file}: {error}");
         }
         let wrong = [("NETALYTICS_TCP_IDLE", "9")];
         let error = parsed(&["overview", "-r", "a.pcap"], "", &wrong).expect_err("no unit");
-        assert!(error.contains("NETALYTICS_TCP_IDLE: invalid value '9'"), "{error}");
+        assert!(
+            error.contains("NETALYTICS_TCP_IDLE: invalid value '9'"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -347,9 +460,17 @@ mod tests {
         let settings = all(&command);
         for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
             for arg in verb.get_arguments().filter(|arg| is_setting(arg)) {
-                let (_, first) =
-                    settings.iter().find(|(name, _)| arg.get_long() == Some(name)).expect("listed");
-                assert_eq!(default_of(arg), default_of(first), "{} {}", verb.get_name(), arg.get_id());
+                let (_, first) = settings
+                    .iter()
+                    .find(|(name, _)| arg.get_long() == Some(name))
+                    .expect("listed");
+                assert_eq!(
+                    default_of(arg),
+                    default_of(first),
+                    "{} {}",
+                    verb.get_name(),
+                    arg.get_id()
+                );
             }
         }
     }

@@ -145,7 +145,9 @@ impl PlacementFlags {
     pub fn study(&self) -> anyhow::Result<PlacementStudy> {
         let [rack, pod, core] = self.locality;
         if rack + pod + core <= 0.0 {
-            return Err(wrong_flags("--locality: at least one share must be above 0"));
+            return Err(wrong_flags(
+                "--locality: at least one share must be above 0",
+            ));
         }
         if *self.used.end() > 1.0 {
             return Err(wrong_flags("--used: shares are from 0% to 100%"));
@@ -156,7 +158,10 @@ impl PlacementFlags {
         }
         let monitored = self.monitored();
         if let Some(most) = monitored.iter().find(|monitored| **monitored > self.flows) {
-            return Err(wrong_flags(format!("--monitored {most}: there are --flows {} only", self.flows)));
+            return Err(wrong_flags(format!(
+                "--monitored {most}: there are --flows {} only",
+                self.flows
+            )));
         }
         Ok(PlacementStudy {
             k: self.k,
@@ -186,15 +191,27 @@ impl PlacementFlags {
     fn monitored(&self) -> Vec<u32> {
         let most = self.flows.min(1_000_000);
         let tenths = (1..=10).map(|tenth| (u64::from(most) * tenth / 10) as u32);
-        let mut monitored = if self.monitored.is_empty() { tenths.collect() } else { self.monitored.clone() };
+        let mut monitored = if self.monitored.is_empty() {
+            tenths.collect()
+        } else {
+            self.monitored.clone()
+        };
         monitored.sort_unstable();
         monitored.dedup();
         monitored
     }
 
     fn strategies(&self) -> Vec<PlacementStrategy> {
-        let chosen = if self.strategies.is_empty() { &STRATEGIES[..] } else { &self.strategies };
-        let nearby = if self.nearby == NearbyFlag::Pod { NearbyScope::Pod } else { NearbyScope::Rack };
+        let chosen = if self.strategies.is_empty() {
+            &STRATEGIES[..]
+        } else {
+            &self.strategies
+        };
+        let nearby = if self.nearby == NearbyFlag::Pod {
+            NearbyScope::Pod
+        } else {
+            NearbyScope::Rack
+        };
         let near = |strategy: &PlacementStrategy| match strategy {
             PlacementStrategy::NetalyticsNetwork(_) => PlacementStrategy::NetalyticsNetwork(nearby),
             other => *other,
@@ -208,7 +225,11 @@ fn number(text: &str) -> Result<f64, String> {
     const UNITS: [(char, f64); 5] = [('K', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12), ('%', 0.01)];
     let unit = UNITS.iter().find(|(letter, _)| text.ends_with(*letter));
     let digits = unit.map_or(text, |(letter, _)| text.trim_end_matches(*letter));
-    let value = digits.trim().parse::<f64>().ok().map(|value| value * unit.map_or(1.0, |(_, unit)| *unit));
+    let value = digits
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .map(|value| value * unit.map_or(1.0, |(_, unit)| *unit));
     value
         .filter(|value| value.is_finite() && *value >= 0.0)
         .ok_or_else(|| format!("{text:?} is not a number, such as 2K or 40%"))
@@ -218,14 +239,22 @@ fn number(text: &str) -> Result<f64, String> {
 fn count(text: &str) -> Result<u32, String> {
     let value = number(text)?.round();
     let fits = (1.0..=f64::from(FLOWS_MAX)).contains(&value);
-    fits.then_some(value as u32).ok_or_else(|| format!("from 1 to {FLOWS_MAX}"))
+    fits.then_some(value as u32)
+        .ok_or_else(|| format!("from 1 to {FLOWS_MAX}"))
 }
 
 /// `10Gbps` in Mb/s.
 fn rate(text: &str) -> Result<f64, String> {
-    let bits = text.strip_suffix("bps").or(text.strip_suffix("b/s")).ok_or("a rate as 10Gbps or 500Mbps")?;
+    let bits = text
+        .strip_suffix("bps")
+        .or(text.strip_suffix("b/s"))
+        .ok_or("a rate as 10Gbps or 500Mbps")?;
     let mbps = number(bits)? / 1e6;
-    if mbps > 0.0 { Ok(mbps) } else { Err("a rate above 0".into()) }
+    if mbps > 0.0 {
+        Ok(mbps)
+    } else {
+        Err("a rate above 0".into())
+    }
 }
 
 /// `32..128`.
@@ -233,12 +262,21 @@ fn range(text: &str) -> Result<RangeInclusive<f64>, String> {
     let (low, high) = text.split_once("..").ok_or("a range as 32..128")?;
     let low = number(low)?;
     let high = number(high)?;
-    if low <= high && high > 0.0 { Ok(low..=high) } else { Err("a range from low to high".into()) }
+    if low <= high && high > 0.0 {
+        Ok(low..=high)
+    } else {
+        Err("a range from low to high".into())
+    }
 }
 
 fn three(text: &str) -> Result<[f64; 3], String> {
-    let numbers = text.split(',').map(number).collect::<Result<Vec<f64>, String>>()?;
-    numbers.try_into().map_err(|_| "three numbers with commas".into())
+    let numbers = text
+        .split(',')
+        .map(number)
+        .collect::<Result<Vec<f64>, String>>()?;
+    numbers
+        .try_into()
+        .map_err(|_| "three numbers with commas".into())
 }
 
 fn process(text: &str) -> Result<ProcessDemand, String> {
@@ -246,7 +284,11 @@ fn process(text: &str) -> Result<ProcessDemand, String> {
     let [mbps, cores, memory_gb] = parts[..] else {
         return Err("a rate, cores and GB, as 10Gbps,1,4".into());
     };
-    Ok(ProcessDemand { mbps: rate(mbps)?, cores: number(cores)?, memory_gb: number(memory_gb)? })
+    Ok(ProcessDemand {
+        mbps: rate(mbps)?,
+        cores: number(cores)?,
+        memory_gb: number(memory_gb)?,
+    })
 }
 
 fn sizes(text: &str) -> Result<FlowSizeDistribution, String> {
@@ -254,11 +296,21 @@ fn sizes(text: &str) -> Result<FlowSizeDistribution, String> {
 }
 
 fn strategy(text: &str) -> Result<PlacementStrategy, String> {
-    named(text, STRATEGIES.iter().map(|strategy| (strategy.name(), *strategy)))
+    named(
+        text,
+        STRATEGIES
+            .iter()
+            .map(|strategy| (strategy.name(), *strategy)),
+    )
 }
 
 fn named<T>(text: &str, all: impl Iterator<Item = (&'static str, T)> + Clone) -> Result<T, String> {
-    let known = || all.clone().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    let known = || {
+        all.clone()
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     all.clone()
         .find(|(name, _)| *name == text)
         .map(|(_, value)| value)
@@ -280,7 +332,10 @@ mod tests {
             assert!(number(text).is_err(), "{text}");
         }
         assert!(
-            rate("10G").is_err() && rate("0bps").is_err() && range("3..2").is_err() && range("3").is_err()
+            rate("10G").is_err()
+                && rate("0bps").is_err()
+                && range("3..2").is_err()
+                && range("3").is_err()
         );
         assert!(
             count("0").is_err()

@@ -10,9 +10,8 @@ const OFFSET_HOURS_MAX: i32 = 18;
 /// The zone of that name.
 pub fn zone(text: &str) -> Result<DisplayZone, String> {
     let zone = match text {
-        "local" => {
-            TimeZone::try_system().map_err(|error| format!("this machine's time zone is unknown: {error}"))?
-        }
+        "local" => TimeZone::try_system()
+            .map_err(|error| format!("this machine's time zone is unknown: {error}"))?,
         "UTC" | "utc" | "Z" | "z" => TimeZone::UTC,
         _ if text.starts_with(['+', '-']) => TimeZone::fixed(offset(text).ok_or(EXPECTED)?),
         _ => TimeZone::get(text).map_err(|_| format!("no such time zone; {EXPECTED}"))?,
@@ -22,13 +21,22 @@ pub fn zone(text: &str) -> Result<DisplayZone, String> {
 
 /// `+02:00`, `-0330`, `+2`.
 fn offset(text: &str) -> Option<Offset> {
-    let (sign, clock) = if let Some(rest) = text.strip_prefix('-') { (-1, rest) } else { (1, &text[1..]) };
+    let (sign, clock) = if let Some(rest) = text.strip_prefix('-') {
+        (-1, rest)
+    } else {
+        (1, &text[1..])
+    };
     let (hours, minutes) = match clock.split_once(':') {
         Some(parts) => parts,
         None if clock.len() == 4 => clock.split_at_checked(2)?,
         None => (clock, "0"),
     };
-    let number = |text: &str| (1..=2).contains(&text.len()).then(|| text.parse::<u8>().ok())?.map(i32::from);
+    let number = |text: &str| {
+        (1..=2)
+            .contains(&text.len())
+            .then(|| text.parse::<u8>().ok())?
+            .map(i32::from)
+    };
     let hours = number(hours)?;
     let minutes = number(minutes)?;
     let is_sound = hours <= OFFSET_HOURS_MAX && minutes < 60;
@@ -54,7 +62,9 @@ mod tests {
             ("Mars/Olympus", None),
             ("", None),
         ] {
-            let zone = zone(text).ok().map(|zone| zone.short_time(1_782_900_000_000_000_000));
+            let zone = zone(text)
+                .ok()
+                .map(|zone| zone.short_time(1_782_900_000_000_000_000));
             assert_eq!(zone.as_deref(), shown, "{text}");
         }
     }

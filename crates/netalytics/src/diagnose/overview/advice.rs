@@ -15,15 +15,24 @@ const LONG_NS: i64 = 60_000_000_000;
 pub fn queries(found: &OverviewFindings, questions: &OverviewQueries) -> Vec<String> {
     let mut queries = Vec::new();
     let protocol = |parser: &str| questions.protocols.iter().find(|p| p.parser == parser);
-    if let Some((failing, protocol)) = found.failing.first().and_then(|f| Some((f, protocol(&f.parser)?))) {
-        let condition = simple_failure(&failing.parser).map_or_else(|| protocol.failing(), str::to_owned);
+    if let Some((failing, protocol)) = found
+        .failing
+        .first()
+        .and_then(|f| Some((f, protocol(&f.parser)?)))
+    {
+        let condition =
+            simple_failure(&failing.parser).map_or_else(|| protocol.failing(), str::to_owned);
         queries.push(format!(
             "PARSE {} WHERE {condition} PROCESS (group-count-top-k: group={}, client_ip, k=10)",
             protocol.parser,
             protocol.ends()
         ));
     }
-    if let Some((slow, protocol)) = found.slowest.first().and_then(|s| Some((s, protocol(&s.parser)?))) {
+    if let Some((slow, protocol)) = found
+        .slowest
+        .first()
+        .and_then(|s| Some((s, protocol(&s.parser)?)))
+    {
         let parser = &protocol.parser;
         let key = protocol.key;
         let windows = match found.seen_ns {
@@ -61,16 +70,26 @@ pub fn queries(found: &OverviewFindings, questions: &OverviewQueries) -> Vec<Str
             "PARSE flow WHERE conn_state = 'S0' PROCESS (group-count-top-k: group=server_ip, server_port, k=10)".into(),
         );
     }
-    let unread = found.applications.iter().find(|a| a.parser.is_none() && a.application.is_some());
+    let unread = found
+        .applications
+        .iter()
+        .find(|a| a.parser.is_none() && a.application.is_some());
     if let Some(application) = unread.and_then(|a| a.application.as_deref()) {
         queries.push(format!(
             "PARSE flow WHERE application = '{application}' PROCESS (group-sum-top-k: group=client_ip, server_ip, \
              value=server_bytes, k=10)"
         ));
     }
-    let busiest = found.applications.iter().find_map(|a| a.parser.as_deref()).and_then(protocol);
+    let busiest = found
+        .applications
+        .iter()
+        .find_map(|a| a.parser.as_deref())
+        .and_then(protocol);
     if let Some(protocol) = busiest {
-        queries.push(format!("PARSE {} PROCESS (diff-group: group={})", protocol.parser, protocol.key));
+        queries.push(format!(
+            "PARSE {} PROCESS (diff-group: group={})",
+            protocol.parser, protocol.key
+        ));
     }
     queries.push("PARSE packet PROCESS (group-sum-top-k: group=src_ip, k=10)".into());
     queries.push("PARSE flow PROCESS (group-count: group=application, conn_state)".into());
@@ -91,7 +110,9 @@ fn simple_failure(parser: &str) -> Option<&'static str> {
 /// Whether a text needs no escaping within a query in a shell's double quotes.
 fn can_be_quoted(text: &str) -> bool {
     text.chars().count() <= KEY_CHARS_MAX
-        && text.chars().all(|c| c == ' ' || c.is_ascii_graphic() && !"'\"\\$`!".contains(c))
+        && text
+            .chars()
+            .all(|c| c == ' ' || c.is_ascii_graphic() && !"'\"\\$`!".contains(c))
 }
 
 /// The command that runs a query on the same input.
@@ -117,14 +138,20 @@ mod tests {
 
     #[test]
     fn commands_are_quoted() {
-        assert_eq!(command("PARSE http", "-r a.pcap"), "netalytics query 'PARSE http' -r a.pcap");
+        assert_eq!(
+            command("PARSE http", "-r a.pcap"),
+            "netalytics query 'PARSE http' -r a.pcap"
+        );
         assert_eq!(
             command("PARSE nfs WHERE a = 'b'", "-i lo"),
             "netalytics query \"PARSE nfs WHERE a = 'b'\" -i lo"
         );
-        for (word, expected) in
-            [("a/b-1.pcap.gz", "a/b-1.pcap.gz"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("", "''")]
-        {
+        for (word, expected) in [
+            ("a/b-1.pcap.gz", "a/b-1.pcap.gz"),
+            ("a b", "'a b'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ] {
             assert_eq!(shell_word(word), expected);
         }
         for (text, expected) in [

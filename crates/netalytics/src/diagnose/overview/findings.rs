@@ -165,7 +165,11 @@ pub struct DelayedConnects {
 
 /// Combines the results of all queries.
 #[must_use]
-pub fn find(questions: &OverviewQueries, rows: &CollectedResults, summary: &RunSummary) -> OverviewFindings {
+pub fn find(
+    questions: &OverviewQueries,
+    rows: &CollectedResults,
+    summary: &RunSummary,
+) -> OverviewFindings {
     let seen_ns = summary.seen.map(|(first, last)| (first.0, last.0));
     let seconds = seen_ns.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
     let accounting = &summary.accounting;
@@ -175,7 +179,10 @@ pub fn find(questions: &OverviewQueries, rows: &CollectedResults, summary: &RunS
     retransmitting.sort_by_key(|pair| std::cmp::Reverse(pair.retransmissions));
     let [by_server, all] = OverviewQueries::of_failed();
     let of_state = |state: &str| {
-        rows.rows(all).filter(|row| row.text("conn_state") == state).map(|row| row.number("count")).sum()
+        rows.rows(all)
+            .filter(|row| row.text("conn_state") == state)
+            .map(|row| row.number("count"))
+            .sum()
     };
     OverviewFindings {
         seen_ns,
@@ -192,7 +199,10 @@ pub fn find(questions: &OverviewQueries, rows: &CollectedResults, summary: &RunS
         failing: failing(questions, rows),
         retransmitting,
         refused: rows.rows(by_server).map(refused).collect(),
-        delayed: rows.rows(OverviewQueries::of_delayed()).filter_map(delayed).collect(),
+        delayed: rows
+            .rows(OverviewQueries::of_delayed())
+            .filter_map(delayed)
+            .collect(),
         refused_total: [of_state("REJ"), of_state("S0")],
         next: Vec::new(),
     }
@@ -207,18 +217,28 @@ fn sums(
 ) -> Vec<(Vec<Option<String>>, u64, [u64; 2])> {
     let key_of = |row: &ResultRow<'_>| -> Vec<Option<String>> {
         key.iter()
-            .map(|column| Some(row.value(column)).filter(|v| !v.is_null()).map(|_| row.text(column)))
+            .map(|column| {
+                Some(row.value(column))
+                    .filter(|v| !v.is_null())
+                    .map(|_| row.text(column))
+            })
             .collect()
     };
     let mut sums = BTreeMap::<_, (u64, [u64; 2])>::new();
     for row in rows.rows(OverviewQueries::of_flows(out)) {
         let sum = sums.entry(key_of(&row)).or_default();
-        (sum.0, sum.1[0]) = (sum.0 + row.number("count"), sum.1[0] + row.number("sum_bytes"));
+        (sum.0, sum.1[0]) = (
+            sum.0 + row.number("count"),
+            sum.1[0] + row.number("sum_bytes"),
+        );
     }
     for row in rows.rows(OverviewQueries::of_flows(back)) {
         sums.entry(key_of(&row)).or_default().1[1] += row.number("sum_bytes");
     }
-    let mut sums: Vec<_> = sums.into_iter().map(|(key, (flows, bytes))| (key, flows, bytes)).collect();
+    let mut sums: Vec<_> = sums
+        .into_iter()
+        .map(|(key, (flows, bytes))| (key, flows, bytes))
+        .collect();
     sums.sort_by_key(|(_, _, [out, back])| std::cmp::Reverse(out + back));
     sums
 }
@@ -232,7 +252,10 @@ fn applications(questions: &OverviewQueries, rows: &CollectedResults) -> Vec<App
     );
     let of = |(key, flows, [out, back]): (Vec<Option<String>>, u64, [u64; 2])| {
         let [transport, application] = <[_; 2]>::try_from(key).expect("a key of two columns");
-        let protocol = questions.protocols.iter().find(|p| Some(p.name) == application.as_deref());
+        let protocol = questions
+            .protocols
+            .iter()
+            .find(|p| Some(p.name) == application.as_deref());
         let parser = protocol.map(|p| p.parser.clone());
         ApplicationTraffic {
             application,
@@ -246,24 +269,47 @@ fn applications(questions: &OverviewQueries, rows: &CollectedResults) -> Vec<App
 }
 
 fn talkers(rows: &CollectedResults) -> Vec<TalkerPair> {
-    let again = rows.rows(OverviewQueries::of_flows(FlowQueryResult::PairsRetransmissions));
-    let again: BTreeMap<_, u64> =
-        again.map(|row| ((row.text("client_ip"), row.text("server_ip")), row.number("sum"))).collect();
+    let again = rows.rows(OverviewQueries::of_flows(
+        FlowQueryResult::PairsRetransmissions,
+    ));
+    let again: BTreeMap<_, u64> = again
+        .map(|row| {
+            (
+                (row.text("client_ip"), row.text("server_ip")),
+                row.number("sum"),
+            )
+        })
+        .collect();
     let of = |(key, flows, bytes): (Vec<Option<String>>, u64, [u64; 2])| {
         let mut key = key.into_iter().map(|end| end.unwrap_or_else(|| "-".into()));
         let client_ip = key.next().unwrap_or_default();
         let server_ip = key.next().unwrap_or_default();
         let pair = (client_ip, server_ip);
         let retransmissions = again.get(&pair).copied().unwrap_or_default();
-        TalkerPair { client_ip: pair.0, server_ip: pair.1, flows, bytes, retransmissions }
+        TalkerPair {
+            client_ip: pair.0,
+            server_ip: pair.1,
+            flows,
+            bytes,
+            retransmissions,
+        }
     };
-    sums(rows, FlowQueryResult::PairsOut, FlowQueryResult::PairsIn, &["client_ip", "server_ip"])
-        .into_iter()
-        .map(of)
-        .collect()
+    sums(
+        rows,
+        FlowQueryResult::PairsOut,
+        FlowQueryResult::PairsIn,
+        &["client_ip", "server_ip"],
+    )
+    .into_iter()
+    .map(of)
+    .collect()
 }
 
-fn services(questions: &OverviewQueries, rows: &CollectedResults, seconds: f64) -> Vec<ServiceTraffic> {
+fn services(
+    questions: &OverviewQueries,
+    rows: &CollectedResults,
+    seconds: f64,
+) -> Vec<ServiceTraffic> {
     let mut answers = BTreeMap::new();
     for (place, protocol) in questions.protocols.iter().enumerate() {
         let [of_services, ..] = OverviewQueries::of_protocol(place);
@@ -271,28 +317,57 @@ fn services(questions: &OverviewQueries, rows: &CollectedResults, seconds: f64) 
             let requests = row.number("count");
             let how = ServiceResponses {
                 requests,
-                per_second: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
+                per_second: if seconds > 0.0 {
+                    requests as f64 / seconds
+                } else {
+                    0.0
+                },
                 success: row.real("success"),
                 p50_ns: row.real("p50"),
                 p99_ns: row.real("p99"),
             };
-            answers.insert((row.text("server_ip"), row.number("server_port"), protocol.name.to_owned()), how);
+            answers.insert(
+                (
+                    row.text("server_ip"),
+                    row.number("server_port"),
+                    protocol.name.to_owned(),
+                ),
+                how,
+            );
         }
     }
     let key = ["server_ip", "server_port", "application"];
     let of = |(key, flows, [out, back]): (Vec<Option<String>>, u64, [u64; 2])| {
-        let [server_ip, server_port, application] = <[_; 3]>::try_from(key).expect("a key of three columns");
+        let [server_ip, server_port, application] =
+            <[_; 3]>::try_from(key).expect("a key of three columns");
         let server_ip = server_ip.unwrap_or_else(|| "-".into());
-        let server_port = server_port.and_then(|port| port.parse().ok()).unwrap_or_default();
-        let key = (server_ip, server_port, application.clone().unwrap_or_default());
+        let server_port = server_port
+            .and_then(|port| port.parse().ok())
+            .unwrap_or_default();
+        let key = (
+            server_ip,
+            server_port,
+            application.clone().unwrap_or_default(),
+        );
         let answers = answers.remove(&key);
-        ServiceTraffic { server_ip: key.0, server_port, application, flows, bytes: out + back, answers }
+        ServiceTraffic {
+            server_ip: key.0,
+            server_port,
+            application,
+            flows,
+            bytes: out + back,
+            answers,
+        }
     };
-    let mut services: Vec<ServiceTraffic> =
-        sums(rows, FlowQueryResult::ServicesOut, FlowQueryResult::ServicesIn, &key)
-            .into_iter()
-            .map(of)
-            .collect();
+    let mut services: Vec<ServiceTraffic> = sums(
+        rows,
+        FlowQueryResult::ServicesOut,
+        FlowQueryResult::ServicesIn,
+        &key,
+    )
+    .into_iter()
+    .map(of)
+    .collect();
     services.sort_by_key(|s| std::cmp::Reverse(s.answers.as_ref().map_or(0, |a| a.requests)));
     services
 }
@@ -318,12 +393,29 @@ fn slowest(questions: &OverviewQueries, rows: &CollectedResults) -> Vec<SlowRequ
 
 fn failing(questions: &OverviewQueries, rows: &CollectedResults) -> Vec<FailingRequests> {
     let mut failing = Vec::new();
-    for (place, OverviewProtocol { parser, key, status, .. }) in questions.protocols.iter().enumerate() {
+    for (
+        place,
+        OverviewProtocol {
+            parser,
+            key,
+            status,
+            ..
+        },
+    ) in questions.protocols.iter().enumerate()
+    {
         let [_, _, of_failing] = OverviewQueries::of_protocol(place);
         failing.extend(rows.rows(of_failing).map(|row| {
-            let status = status.filter(|status| !row.value(status).is_null()).map(|status| row.text(status));
+            let status = status
+                .filter(|status| !row.value(status).is_null())
+                .map(|status| row.text(status));
             let request = row.value(key).as_str().map(str::to_owned);
-            FailingRequests { parser: parser.clone(), key, request, status, requests: row.number("count") }
+            FailingRequests {
+                parser: parser.clone(),
+                key,
+                request,
+                status,
+                requests: row.number("count"),
+            }
         }));
     }
     failing.sort_by_key(|f| std::cmp::Reverse(f.requests));

@@ -46,12 +46,25 @@ pub fn document(found: &OverviewFindings, queries: &[String], inputs: &[String])
 }
 
 fn application(a: &ApplicationTraffic) -> Value {
-    let ApplicationTraffic { application, transport, flows, bytes, parser } = a;
+    let ApplicationTraffic {
+        application,
+        transport,
+        flows,
+        bytes,
+        parser,
+    } = a;
     json!({"application": application, "transport": transport, "flows": flows, "bytes": bytes, "parser": parser})
 }
 
 fn service(s: &ServiceTraffic) -> Value {
-    let ServiceTraffic { server_ip, server_port, application, flows, bytes, answers } = s;
+    let ServiceTraffic {
+        server_ip,
+        server_port,
+        application,
+        flows,
+        bytes,
+        answers,
+    } = s;
     let mut service = json!({
         "server_ip": server_ip, "server_port": server_port, "application": application, "flows": flows, "bytes": bytes,
     });
@@ -82,14 +95,24 @@ fn failing(f: &FailingRequests) -> Value {
 }
 
 fn refused_by(r: &RefusedConnections) -> Value {
-    let RefusedConnections { conn_state, server_ip, server_port, connections } = r;
+    let RefusedConnections {
+        conn_state,
+        server_ip,
+        server_port,
+        connections,
+    } = r;
     json!({
         "conn_state": conn_state, "server_ip": server_ip, "server_port": server_port, "connections": connections,
     })
 }
 
 fn delayed(d: &DelayedConnects) -> Value {
-    let DelayedConnects { server_ip, server_port, connections, longest_ns } = d;
+    let DelayedConnects {
+        server_ip,
+        server_port,
+        connections,
+        longest_ns,
+    } = d;
     json!({
         "server_ip": server_ip, "server_port": server_port, "connections": connections, "longest_ns": longest_ns,
     })

@@ -20,17 +20,28 @@ impl OverviewList {
         if self.rows.is_empty() {
             return Vec::new();
         }
-        let mut rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()).collect();
+        let mut rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|cell| escape(cell)).collect())
+            .collect();
         let titles: Vec<String> = self.titles.iter().map(|&title| title.to_owned()).collect();
         let widest = |rows: &[Vec<String>], column: usize| {
-            let cells = rows.iter().chain([&titles]).filter_map(|row| row.get(column));
+            let cells = rows
+                .iter()
+                .chain([&titles])
+                .filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let numbers: usize = (1..titles.len()).map(|column| widest(&rows, column) + GAP).sum();
+        let numbers: usize = (1..titles.len())
+            .map(|column| widest(&rows, column) + GAP)
+            .sum();
         let room = width.saturating_sub(numbers).max(8);
-        rows.iter_mut().for_each(|row| row[0] = middle(&row[0], room));
-        let widths: Vec<usize> = (0..titles.len()).map(|column| widest(&rows, column)).collect();
+        rows.iter_mut()
+            .for_each(|row| row[0] = middle(&row[0], room));
+        let widths: Vec<usize> = (0..titles.len())
+            .map(|column| widest(&rows, column))
+            .collect();
         let line = |row: &Vec<String>| {
             let mut line = String::new();
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
@@ -59,7 +70,11 @@ pub fn middle(text: &str, width: usize) -> String {
     let kept = width.saturating_sub(1);
     let front = kept.div_ceil(2);
     let back = kept / 2;
-    text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
+    text.chars()
+        .take(front)
+        .chain(['…'])
+        .chain(text.chars().skip(n - back))
+        .collect()
 }
 
 /// Two blocks of lines side by side.
@@ -83,18 +98,26 @@ mod tests {
 
     #[test]
     fn long_texts_keep_both_ends() {
-        for (text, width, expected) in
-            [("abc", 3, "abc"), ("abcdefgh", 5, "ab…gh"), ("abcdefgh", 4, "ab…h"), ("äöüß", 3, "ä…ß")]
-        {
+        for (text, width, expected) in [
+            ("abc", 3, "abc"),
+            ("abcdefgh", 5, "ab…gh"),
+            ("abcdefgh", 4, "ab…h"),
+            ("äöüß", 3, "ä…ß"),
+        ] {
             assert_eq!(middle(text, width), expected);
         }
     }
 
     #[test]
     fn a_list_fits_its_width() {
-        let rows =
-            vec![vec!["a long text of a request".into(), "12".into()], vec!["b".into(), "1234".into()]];
-        let list = OverviewList { titles: vec!["SLOW", "n"], rows };
+        let rows = vec![
+            vec!["a long text of a request".into(), "12".into()],
+            vec!["b".into(), "1234".into()],
+        ];
+        let list = OverviewList {
+            titles: vec!["SLOW", "n"],
+            rows,
+        };
         assert_eq!(
             list.lines(80),
             [
@@ -103,7 +126,17 @@ mod tests {
                 "b                         1234"
             ]
         );
-        assert_eq!(list.lines(16), ["SLOW           n", "a lon…uest    12", "b           1234"]);
-        assert!(OverviewList { titles: vec!["SLOW"], rows: Vec::new() }.lines(80).is_empty());
+        assert_eq!(
+            list.lines(16),
+            ["SLOW           n", "a lon…uest    12", "b           1234"]
+        );
+        assert!(
+            OverviewList {
+                titles: vec!["SLOW"],
+                rows: Vec::new()
+            }
+            .lines(80)
+            .is_empty()
+        );
     }
 }

@@ -6,10 +6,26 @@ use plan::{MonitorSpec, Plan};
 use tuple::Schema;
 
 /// Columns that identify requests; the first that a parser has is used.
-const KEYS: &[&str] =
-    &["url_template", "fingerprint", "procedure", "command", "query_name", "server_name", "sni", "name"];
+const KEYS: &[&str] = &[
+    "url_template",
+    "fingerprint",
+    "procedure",
+    "command",
+    "query_name",
+    "server_name",
+    "sni",
+    "name",
+];
 /// Columns with the status of a response.
-const STATUSES: &[&str] = &["status", "error_code", "response_code", "rcode", "error", "alert", "rpc_status"];
+const STATUSES: &[&str] = &[
+    "status",
+    "error_code",
+    "response_code",
+    "rcode",
+    "error",
+    "alert",
+    "rpc_status",
+];
 /// Rows of the request rankings: more than a screen shows, to be shared by several protocols.
 const RANKED: usize = 20;
 
@@ -88,7 +104,12 @@ impl OverviewQueries {
             ),
         ];
         for protocol in &protocols {
-            let OverviewProtocol { parser, key, measure, .. } = protocol;
+            let OverviewProtocol {
+                parser,
+                key,
+                measure,
+                ..
+            } = protocol;
             texts.push(format!(
                 "PARSE {parser} PROCESS (group-count-success-quantile: group=server_ip, server_port, value={measure}, \
                  q=0.5, 0.99), (group-quantile-count-top-k: group={key}, value={measure}, q=0.99, k={RANKED})"
@@ -144,23 +165,38 @@ impl OverviewProtocol {
     /// Columns that identify requests and their results.
     #[must_use]
     pub fn ends(&self) -> String {
-        self.status.map_or(self.key.to_owned(), |status| format!("{}, {status}", self.key))
+        self.status.map_or(self.key.to_owned(), |status| {
+            format!("{}, {status}", self.key)
+        })
     }
 }
 
 /// Combines the queries into one specification for monitors.
 pub fn together(plans: &[Plan]) -> MonitorSpec {
-    let parsers = plans.iter().flat_map(|plan| plan.monitor.parsers.iter().cloned()).collect();
-    MonitorSpec { parsers, ..MonitorSpec::default() }
+    let parsers = plans
+        .iter()
+        .flat_map(|plan| plan.monitor.parsers.iter().cloned())
+        .collect();
+    MonitorSpec {
+        parsers,
+        ..MonitorSpec::default()
+    }
 }
 
 /// Parsers with response times and success; the most complete one per protocol.
 pub fn protocols() -> Vec<OverviewProtocol> {
     let mut found: Vec<(u8, OverviewProtocol)> = Vec::new();
     for registration in PARSERS {
-        let ParserInput::Messages(protocol, variant) = registration.reads else { continue };
-        let Some(protocol) = of_schema(protocol.name, &(registration.schema)()) else { continue };
-        match found.iter_mut().find(|(_, known)| known.name == protocol.name) {
+        let ParserInput::Messages(protocol, variant) = registration.reads else {
+            continue;
+        };
+        let Some(protocol) = of_schema(protocol.name, &(registration.schema)()) else {
+            continue;
+        };
+        match found
+            .iter_mut()
+            .find(|(_, known)| known.name == protocol.name)
+        {
             Some(known) if variant < known.0 => *known = (variant, protocol),
             Some(_) => {}
             None => found.push((variant, protocol)),
@@ -170,7 +206,12 @@ pub fn protocols() -> Vec<OverviewProtocol> {
 }
 
 fn of_schema(name: &'static str, schema: &Schema) -> Option<OverviewProtocol> {
-    let first = |names: &[&'static str]| names.iter().copied().find(|name| schema.find(name).is_some());
+    let first = |names: &[&'static str]| {
+        names
+            .iter()
+            .copied()
+            .find(|name| schema.find(name).is_some())
+    };
     Some(OverviewProtocol {
         name,
         parser: schema.name.to_string(),
@@ -189,12 +230,20 @@ mod tests {
     fn every_question_is_a_query_with_the_results_that_are_expected() {
         let questions = OverviewQueries::new();
         let schemas = parsers::registry::schemas();
-        let results = questions.texts.iter().map(|text| match query::check(text, &schemas, &()) {
-            Ok(checked) => checked.processors.len(),
-            Err(errors) => panic!("{}", query::render(&errors, text)),
-        });
+        let results = questions
+            .texts
+            .iter()
+            .map(|text| match query::check(text, &schemas, &()) {
+                Ok(checked) => checked.processors.len(),
+                Err(errors) => panic!("{}", query::render(&errors, text)),
+            });
         assert_eq!(results.sum::<usize>(), questions.results());
         let names: Vec<&str> = questions.protocols.iter().map(|p| p.name).collect();
-        assert!(["http", "mysql", "memcached", "rpc"].iter().all(|name| names.contains(name)), "{names:?}");
+        assert!(
+            ["http", "mysql", "memcached", "rpc"]
+                .iter()
+                .all(|name| names.contains(name)),
+            "{names:?}"
+        );
     }
 }

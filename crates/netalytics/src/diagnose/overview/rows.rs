@@ -41,7 +41,11 @@ pub struct ResultRow<'a> {
 impl CollectedResults {
     /// Splits off the results from an index on.
     pub fn split_off(&mut self, at: usize) -> CollectedResults {
-        let results = if at < self.results.len() { self.results.split_off(at) } else { Vec::new() };
+        let results = if at < self.results.len() {
+            self.results.split_off(at)
+        } else {
+            Vec::new()
+        };
         CollectedResults { results }
     }
 
@@ -58,15 +62,25 @@ impl ResultRow<'_> {
     pub fn value(&self, column: &str) -> Value {
         let schema = self.batch.schema();
         let is_it = |name: &str| name == column || name.strip_suffix("_ns") == Some(column);
-        let id = schema.fields.iter().position(|field| is_it(&field.name)).map(|at| FieldId(at as u16));
-        let Some(cells) = id.and_then(|id| ColumnCells::of(self.batch, id)).filter(|c| !c.is_null(self.row))
+        let id = schema
+            .fields
+            .iter()
+            .position(|field| is_it(&field.name))
+            .map(|at| FieldId(at as u16));
+        let Some(cells) = id
+            .and_then(|id| ColumnCells::of(self.batch, id))
+            .filter(|c| !c.is_null(self.row))
         else {
             return Value::Null;
         };
         let mut text = Vec::new();
         cells.push(self.row, &mut text);
         let text = String::from_utf8_lossy(&text).into_owned();
-        if cells.is_quoted() { Value::String(text) } else { text.parse().unwrap_or(Value::String(text)) }
+        if cells.is_quoted() {
+            Value::String(text)
+        } else {
+            text.parse().unwrap_or(Value::String(text))
+        }
     }
 
     /// The value as text; a dash for null.
@@ -83,7 +97,9 @@ impl ResultRow<'_> {
     #[must_use]
     pub fn number(&self, column: &str) -> u64 {
         let value = self.value(column);
-        value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or_default() as u64)
+        value
+            .as_u64()
+            .unwrap_or_else(|| value.as_f64().unwrap_or_default() as u64)
     }
 
     /// The value as a float.

@@ -29,27 +29,55 @@ struct ListLengths {
 /// The screen: input, results, and suggested commands. `input`: as on the command line.
 #[must_use]
 pub fn text(found: &OverviewFindings, title: &str, input: &str, width: usize) -> String {
-    let mut lines = head(found, &middle(title, width.saturating_sub(WHEN_CHARS).max(WHEN_CHARS)));
+    let mut lines = head(
+        found,
+        &middle(title, width.saturating_sub(WHEN_CHARS).max(WHEN_CHARS)),
+    );
     if found.packets == 0 {
         return lines.join("\n") + "\n";
     }
     lines.push(String::new());
     if width >= WIDE {
         let half = (width - 4) / 2;
-        let rows = ListLengths { applications: 10, services: 10, talkers: 8, slowest: 10, others: 8 };
+        let rows = ListLengths {
+            applications: 10,
+            services: 10,
+            talkers: 8,
+            slowest: 10,
+            others: 8,
+        };
         let lists = lists(found, &rows);
         let column = |places: &[usize]| {
-            let lists =
-                places.iter().map(|place| lists[*place].lines(half)).filter(|lines| !lines.is_empty());
+            let lists = places
+                .iter()
+                .map(|place| lists[*place].lines(half))
+                .filter(|lines| !lines.is_empty());
             lists.collect::<Vec<_>>().join(&String::new())
         };
         lines.extend(beside(&column(&[0, 2, 5, 6]), &column(&[1, 3, 4, 7]), half));
     } else {
-        let rows = ListLengths { applications: 6, services: 5, talkers: 3, slowest: 5, others: 3 };
-        let lists: Vec<_> = lists(found, &rows).iter().map(|list| list.lines(width.max(NARROW))).collect();
-        let lists: Vec<_> = lists.into_iter().filter(|lines| !lines.is_empty()).collect();
-        let used = lines.len() + lists.iter().map(|list| list.len() + 1).sum::<usize>() + found.next.len();
-        lines.extend(if used < SCREEN_LINES { lists.join(&String::new()) } else { lists.concat() });
+        let rows = ListLengths {
+            applications: 6,
+            services: 5,
+            talkers: 3,
+            slowest: 5,
+            others: 3,
+        };
+        let lists: Vec<_> = lists(found, &rows)
+            .iter()
+            .map(|list| list.lines(width.max(NARROW)))
+            .collect();
+        let lists: Vec<_> = lists
+            .into_iter()
+            .filter(|lines| !lines.is_empty())
+            .collect();
+        let used =
+            lines.len() + lists.iter().map(|list| list.len() + 1).sum::<usize>() + found.next.len();
+        lines.extend(if used < SCREEN_LINES {
+            lists.join(&String::new())
+        } else {
+            lists.concat()
+        });
     }
     lines.push(String::new());
     lines.push("ASK NEXT".into());
@@ -82,9 +110,10 @@ fn head(found: &OverviewFindings, title: &str) -> Vec<String> {
     ));
     let mut missing = Vec::new();
     match found.lost_packets {
-        Some(lost) if lost > 0 => {
-            missing.push(format!("{} lost before being captured", some(lost, "packet")))
-        }
+        Some(lost) if lost > 0 => missing.push(format!(
+            "{} lost before being captured",
+            some(lost, "packet")
+        )),
         _ => {}
     }
     if found.capture_loss > 0.0 {
@@ -94,9 +123,16 @@ fn head(found: &OverviewFindings, title: &str) -> Vec<String> {
         ));
     }
     if found.undecodable > 0 {
-        missing.push(format!("{} not decodable", some(found.undecodable, "packet")));
+        missing.push(format!(
+            "{} not decodable",
+            some(found.undecodable, "packet")
+        ));
     }
-    head.extend(missing.into_iter().map(|what| format!("incomplete: {what}")));
+    head.extend(
+        missing
+            .into_iter()
+            .map(|what| format!("incomplete: {what}")),
+    );
     head
 }
 
@@ -105,7 +141,13 @@ fn head(found: &OverviewFindings, title: &str) -> Vec<String> {
 pub fn lists_of(found: &OverviewFindings, most: usize) -> Vec<OverviewList> {
     lists(
         found,
-        &ListLengths { applications: most, services: most, talkers: most, slowest: most, others: most },
+        &ListLengths {
+            applications: most,
+            services: most,
+            talkers: most,
+            slowest: most,
+            others: most,
+        },
     )
 }
 
@@ -127,11 +169,24 @@ fn applications(found: &OverviewFindings, n: usize) -> OverviewList {
     let all: u64 = found.applications.iter().map(|a| a.bytes).sum();
     let share = |bytes: u64| format!("{:.1} %", bytes as f64 / all.max(1) as f64 * 100.0);
     let row = |name: String, flows: u64, bytes: u64, parser: &str| {
-        vec![name, flows.to_string(), units::bytes(bytes as f64), share(bytes), parser.to_owned()]
+        vec![
+            name,
+            flows.to_string(),
+            units::bytes(bytes as f64),
+            share(bytes),
+            parser.to_owned(),
+        ]
     };
-    let shown = if found.applications.len() > n { n - 1 } else { n };
+    let shown = if found.applications.len() > n {
+        n - 1
+    } else {
+        n
+    };
     let of_one = |a: &ApplicationTraffic| {
-        let parser = a.parser.as_ref().map_or("named only".into(), |parser| format!("PARSE {parser}"));
+        let parser = a
+            .parser
+            .as_ref()
+            .map_or("named only".into(), |parser| format!("PARSE {parser}"));
         row(
             name_of(a, &found.applications),
             a.flows,
@@ -140,11 +195,20 @@ fn applications(found: &OverviewFindings, n: usize) -> OverviewList {
         )
     };
     let mut rows: Vec<Vec<String>> = found.applications.iter().take(shown).map(of_one).collect();
-    if let Some(rest) = found.applications.get(shown..).filter(|rest| !rest.is_empty()) {
-        let (flows, bytes) = rest.iter().fold((0, 0), |(f, b), a| (f + a.flows, b + a.bytes));
+    if let Some(rest) = found
+        .applications
+        .get(shown..)
+        .filter(|rest| !rest.is_empty())
+    {
+        let (flows, bytes) = rest
+            .iter()
+            .fold((0, 0), |(f, b), a| (f + a.flows, b + a.bytes));
         rows.push(row(format!("{} others", rest.len()), flows, bytes, ""));
     }
-    OverviewList { titles: vec!["PROTOCOLS", "flows", "bytes", "share", "read by"], rows }
+    OverviewList {
+        titles: vec!["PROTOCOLS", "flows", "bytes", "share", "read by"],
+        rows,
+    }
 }
 
 /// Name of an application; with the transport protocol if ambiguous.
@@ -153,7 +217,13 @@ fn name_of(application: &ApplicationTraffic, all: &[ApplicationTraffic]) -> Stri
     match &application.application {
         None if transport.parse::<u8>().is_ok() => format!("IP protocol {transport}"),
         None => format!("{transport} without a name"),
-        Some(name) if all.iter().filter(|a| a.application.as_ref() == Some(name)).count() > 1 => {
+        Some(name)
+            if all
+                .iter()
+                .filter(|a| a.application.as_ref() == Some(name))
+                .count()
+                > 1 =>
+        {
             format!("{name} over {transport}")
         }
         Some(name) => name.clone(),
@@ -169,37 +239,65 @@ fn services(found: &OverviewFindings, n: usize) -> OverviewList {
             Some(a) => [
                 a.requests.to_string(),
                 units::rate(a.per_second),
-                a.success.map_or("-".into(), |share| units::percentage(((1.0 - share) * 1e4).round() / 1e4)),
+                a.success.map_or("-".into(), |share| {
+                    units::percentage(((1.0 - share) * 1e4).round() / 1e4)
+                }),
                 time(a.p50_ns),
                 time(a.p99_ns),
             ],
             None => std::array::from_fn(|_| "-".into()),
         };
-        [name, s.flows.to_string()].into_iter().chain(numbers).collect()
+        [name, s.flows.to_string()]
+            .into_iter()
+            .chain(numbers)
+            .collect()
     };
-    let titles = vec!["SERVICES", "flows", "requests", "rate", "errors", "p50", "p99"];
+    let titles = vec![
+        "SERVICES", "flows", "requests", "rate", "errors", "p50", "p99",
+    ];
     // Some rows are reserved for services without a parser.
     let (read, others): (Vec<_>, Vec<_>) = found.services.iter().partition(|s| s.answers.is_some());
     let kept = (n / 3).min(others.len()).max(n.saturating_sub(read.len()));
-    let shown = read.iter().take(n - kept.min(n)).chain(others.iter().take(kept));
-    OverviewList { titles, rows: shown.map(|service| row(service)).collect() }
+    let shown = read
+        .iter()
+        .take(n - kept.min(n))
+        .chain(others.iter().take(kept));
+    OverviewList {
+        titles,
+        rows: shown.map(|service| row(service)).collect(),
+    }
 }
 
 fn talkers(found: &OverviewFindings, n: usize) -> OverviewList {
     let row = |t: &TalkerPair| {
         let [out, back] = t.bytes.map(|bytes| units::bytes(bytes as f64));
-        vec![format!("{} → {}", t.client_ip, t.server_ip), t.flows.to_string(), out, back]
+        vec![
+            format!("{} → {}", t.client_ip, t.server_ip),
+            t.flows.to_string(),
+            out,
+            back,
+        ]
     };
     let rows = found.talkers.iter().take(n).map(row).collect();
-    OverviewList { titles: vec!["TOP TALKERS", "flows", "sent", "received"], rows }
+    OverviewList {
+        titles: vec!["TOP TALKERS", "flows", "sent", "received"],
+        rows,
+    }
 }
 
 fn slowest(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.slowest.iter().take(n).map(|s| {
         let request = s.request.as_deref().unwrap_or("-");
-        vec![format!("{} {request}", s.parser), s.requests.to_string(), units::duration(s.p99_ns)]
+        vec![
+            format!("{} {request}", s.parser),
+            s.requests.to_string(),
+            units::duration(s.p99_ns),
+        ]
     });
-    OverviewList { titles: vec!["SLOWEST REQUESTS", "requests", "p99"], rows: rows.collect() }
+    OverviewList {
+        titles: vec!["SLOWEST REQUESTS", "requests", "p99"],
+        rows: rows.collect(),
+    }
 }
 
 fn failing(found: &OverviewFindings, n: usize) -> OverviewList {
@@ -211,35 +309,66 @@ fn failing(found: &OverviewFindings, n: usize) -> OverviewList {
             f.requests.to_string(),
         ]
     });
-    OverviewList { titles: vec!["FAILING REQUESTS", "status", "requests"], rows: rows.collect() }
+    OverviewList {
+        titles: vec!["FAILING REQUESTS", "status", "requests"],
+        rows: rows.collect(),
+    }
 }
 
 fn retransmitting(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.retransmitting.iter().take(n).map(|t| {
-        vec![format!("{} → {}", t.client_ip, t.server_ip), t.flows.to_string(), t.retransmissions.to_string()]
+        vec![
+            format!("{} → {}", t.client_ip, t.server_ip),
+            t.flows.to_string(),
+            t.retransmissions.to_string(),
+        ]
     });
-    OverviewList { titles: vec!["SENT AGAIN", "flows", "segments"], rows: rows.collect() }
+    OverviewList {
+        titles: vec!["SENT AGAIN", "flows", "segments"],
+        rows: rows.collect(),
+    }
 }
 
 fn refused(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.refused.iter().take(n).map(|r| {
-        let how = if r.conn_state == "REJ" { "refused" } else { "no answer" };
-        vec![format!("{} {how}", end(&r.server_ip, r.server_port)), r.connections.to_string()]
+        let how = if r.conn_state == "REJ" {
+            "refused"
+        } else {
+            "no answer"
+        };
+        vec![
+            format!("{} {how}", end(&r.server_ip, r.server_port)),
+            r.connections.to_string(),
+        ]
     });
-    OverviewList { titles: vec!["NOT CONNECTED", "times"], rows: rows.collect() }
+    OverviewList {
+        titles: vec!["NOT CONNECTED", "times"],
+        rows: rows.collect(),
+    }
 }
 
 fn delayed(found: &OverviewFindings, n: usize) -> OverviewList {
     let rows = found.delayed.iter().take(n).map(|d| {
         let service = end(&d.server_ip, d.server_port);
-        vec![service, d.connections.to_string(), units::duration(d.longest_ns)]
+        vec![
+            service,
+            d.connections.to_string(),
+            units::duration(d.longest_ns),
+        ]
     });
-    OverviewList { titles: vec!["SLOW CONNECTS (SYN SENT AGAIN)", "times", "longest"], rows: rows.collect() }
+    OverviewList {
+        titles: vec!["SLOW CONNECTS (SYN SENT AGAIN)", "times", "longest"],
+        rows: rows.collect(),
+    }
 }
 
 /// Address with port.
 pub fn end(ip: &str, port: u64) -> String {
-    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+    if ip.contains(':') {
+        format!("[{ip}]:{port}")
+    } else {
+        format!("{ip}:{port}")
+    }
 }
 
 /// A count with its noun.

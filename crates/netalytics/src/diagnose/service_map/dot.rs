@@ -11,16 +11,23 @@ use super::edges::{ServiceEdge, host};
 /// The DOT text. Names come from packets: quotes and line breaks are escaped.
 #[must_use]
 pub fn text(edges: &[ServiceEdge], names: &HashMap<IpAddr, String>) -> String {
-    let mut out = String::from("digraph services {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
-    let hosts: BTreeSet<&str> =
-        edges.iter().flat_map(|e| [e.client_ip.as_str(), e.server_ip.as_str()]).collect();
+    let mut out =
+        String::from("digraph services {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
+    let hosts: BTreeSet<&str> = edges
+        .iter()
+        .flat_map(|e| [e.client_ip.as_str(), e.server_ip.as_str()])
+        .collect();
     for ip in hosts {
         let _ = writeln!(out, "  {} [label={}];", quoted(ip), quoted(host(ip, names)));
     }
     for edge in edges {
         let client = quoted(&edge.client_ip);
         let server = quoted(&edge.server_ip);
-        let _ = writeln!(out, "  {client} -> {server} [label={}];", quoted(&label(edge)));
+        let _ = writeln!(
+            out,
+            "  {client} -> {server} [label={}];",
+            quoted(&label(edge))
+        );
     }
     out + "}\n"
 }
@@ -37,12 +44,25 @@ fn label(edge: &ServiceEdge) -> String {
     if let Some(p99) = answers.p99_ns {
         let _ = write!(label, ", p99 {}", units::duration(p99));
     }
-    if let Some(errors) = answers.success.map(|share| 1.0 - share).filter(|errors| *errors > 0.0) {
-        let _ = write!(label, "\n{} errors", units::percentage((errors * 1e4).round() / 1e4));
+    if let Some(errors) = answers
+        .success
+        .map(|share| 1.0 - share)
+        .filter(|errors| *errors > 0.0)
+    {
+        let _ = write!(
+            label,
+            "\n{} errors",
+            units::percentage((errors * 1e4).round() / 1e4)
+        );
     }
     label
 }
 
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    format!(
+        "\"{}\"",
+        text.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    )
 }

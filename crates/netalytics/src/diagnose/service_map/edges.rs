@@ -64,7 +64,9 @@ impl MapQueries {
         let protocols = protocols();
         let parsers = protocols.iter().map(|protocol| protocol.parser.as_str());
         let texts = ["flow"].into_iter().chain(parsers);
-        let texts = texts.map(|parser| format!("PARSE {parser} PROCESS (service-map)")).collect();
+        let texts = texts
+            .map(|parser| format!("PARSE {parser} PROCESS (service-map)"))
+            .collect();
         MapQueries { texts, protocols }
     }
 
@@ -74,22 +76,34 @@ impl MapQueries {
         let mut answers: BTreeMap<EdgeKey, EdgeResponses> = BTreeMap::new();
         for (place, protocol) in self.protocols.iter().enumerate() {
             let of_protocol = rows.rows(place + 1);
-            answers.extend(of_protocol.map(|row| (key(&row, Some(protocol.name.into())), of_row(&row))));
+            answers.extend(
+                of_protocol.map(|row| (key(&row, Some(protocol.name.into())), of_row(&row))),
+            );
         }
         let mut edges: Vec<ServiceEdge> = Vec::new();
         for row in rows.rows(0) {
             let application = Some(row.value("application")).filter(|name| !name.is_null());
             let key = key(&row, application.map(|_| row.text("application")));
             let bytes = [row.number("client_bytes"), row.number("server_bytes")];
-            edges.push(edge(key.clone(), row.number("count"), bytes, answers.remove(&key)));
+            edges.push(edge(
+                key.clone(),
+                row.number("count"),
+                bytes,
+                answers.remove(&key),
+            ));
         }
         // Requests of flows with another application: the parser is more reliable than the first bytes.
-        edges.extend(answers.into_iter().map(|(key, of)| edge(key, 0, [0; 2], Some(of))));
+        edges.extend(
+            answers
+                .into_iter()
+                .map(|(key, of)| edge(key, 0, [0; 2], Some(of))),
+        );
         place(&mut edges);
         let time = |edge: &ServiceEdge| edge.answers.map_or(0.0, |answers| answers.time_ns);
         edges.sort_by(|a, b| {
-            let more =
-                time(b).total_cmp(&time(a)).then(b.bytes.iter().sum::<u64>().cmp(&a.bytes.iter().sum()));
+            let more = time(b)
+                .total_cmp(&time(a))
+                .then(b.bytes.iter().sum::<u64>().cmp(&a.bytes.iter().sum()));
             a.depth.cmp(&b.depth).then(more)
         });
         edges
@@ -97,7 +111,12 @@ impl MapQueries {
 }
 
 fn key(row: &ResultRow<'_>, protocol: Option<String>) -> EdgeKey {
-    (row.text("client_ip"), row.text("server_ip"), row.number("server_port"), protocol)
+    (
+        row.text("client_ip"),
+        row.text("server_ip"),
+        row.number("server_port"),
+        protocol,
+    )
 }
 
 fn of_row(row: &ResultRow<'_>) -> EdgeResponses {
@@ -113,7 +132,17 @@ fn of_row(row: &ResultRow<'_>) -> EdgeResponses {
 
 fn edge(key: EdgeKey, flows: u64, bytes: [u64; 2], answers: Option<EdgeResponses>) -> ServiceEdge {
     let (client_ip, server_ip, server_port, protocol) = key;
-    ServiceEdge { client_ip, server_ip, server_port, protocol, flows, bytes, answers, depth: 0, share: None }
+    ServiceEdge {
+        client_ip,
+        server_ip,
+        server_port,
+        protocol,
+        flows,
+        bytes,
+        answers,
+        depth: 0,
+        share: None,
+    }
 }
 
 /// Computes the depth of edges, and their share of the client's time.
@@ -121,14 +150,20 @@ fn place(edges: &mut [ServiceEdge]) {
     let mut asks: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut answering_ns: HashMap<&str, f64> = HashMap::new();
     for edge in &*edges {
-        asks.entry(&edge.client_ip).or_default().push(&edge.server_ip);
+        asks.entry(&edge.client_ip)
+            .or_default()
+            .push(&edge.server_ip);
         if let Some(answers) = edge.answers {
             *answering_ns.entry(&edge.server_ip).or_default() += answers.time_ns;
         }
     }
     let asked: HashSet<&str> = edges.iter().map(|edge| edge.server_ip.as_str()).collect();
     // If all hosts call each other, all are roots.
-    let first: Vec<&str> = asks.keys().copied().filter(|host| !asked.contains(host)).collect();
+    let first: Vec<&str> = asks
+        .keys()
+        .copied()
+        .filter(|host| !asked.contains(host))
+        .collect();
     let mut next: VecDeque<&str> = first.into();
     let mut depth: HashMap<&str, usize> = next.iter().map(|host| (*host, 0)).collect();
     while let Some(host) = next.pop_front() {
@@ -143,9 +178,16 @@ fn place(edges: &mut [ServiceEdge]) {
     let placed: Vec<(usize, Option<f64>)> = edges
         .iter()
         .map(|edge| {
-            let of_client = answering_ns.get(edge.client_ip.as_str()).filter(|ns| **ns > 0.0);
-            let share = of_client.zip(edge.answers).map(|(ns, answers)| answers.time_ns / ns);
-            (depth.get(edge.client_ip.as_str()).copied().unwrap_or(0), share)
+            let of_client = answering_ns
+                .get(edge.client_ip.as_str())
+                .filter(|ns| **ns > 0.0);
+            let share = of_client
+                .zip(edge.answers)
+                .map(|(ns, answers)| answers.time_ns / ns);
+            (
+                depth.get(edge.client_ip.as_str()).copied().unwrap_or(0),
+                share,
+            )
         })
         .collect();
     for (edge, (depth, share)) in edges.iter_mut().zip(placed) {
@@ -156,7 +198,10 @@ fn place(edges: &mut [ServiceEdge]) {
 /// Name of a host, or its address.
 #[must_use]
 pub fn host<'a>(ip: &'a str, names: &'a HashMap<IpAddr, String>) -> &'a str {
-    ip.parse().ok().and_then(|ip: IpAddr| names.get(&ip)).map_or(ip, String::as_str)
+    ip.parse()
+        .ok()
+        .and_then(|ip: IpAddr| names.get(&ip))
+        .map_or(ip, String::as_str)
 }
 
 #[cfg(test)]
@@ -172,12 +217,19 @@ mod tests {
             p50_ns: None,
             p99_ns: None,
         };
-        edge((client.into(), server.into(), 80, None), 1, [0; 2], Some(answers))
+        edge(
+            (client.into(), server.into(), 80, None),
+            1,
+            [0; 2],
+            Some(answers),
+        )
     }
 
     fn check(edges: &[(&str, &str, f64)], expected: &[(usize, Option<f64>)]) {
-        let mut edges: Vec<ServiceEdge> =
-            edges.iter().map(|(client, server, ns)| of(client, server, *ns)).collect();
+        let mut edges: Vec<ServiceEdge> = edges
+            .iter()
+            .map(|(client, server, ns)| of(client, server, *ns))
+            .collect();
         place(&mut edges);
         let got: Vec<_> = edges.iter().map(|edge| (edge.depth, edge.share)).collect();
         assert_eq!(got, expected);
@@ -186,14 +238,22 @@ mod tests {
     #[test]
     fn depth_and_share_follow_the_calls() {
         check(
-            &[("user", "web", 100.0), ("web", "cache", 10.0), ("web", "db", 80.0), ("cache", "db", 5.0)],
+            &[
+                ("user", "web", 100.0),
+                ("web", "cache", 10.0),
+                ("web", "db", 80.0),
+                ("cache", "db", 5.0),
+            ],
             &[(0, None), (1, Some(0.1)), (1, Some(0.8)), (2, Some(0.5))],
         );
     }
 
     #[test]
     fn circles_end() {
-        check(&[("a", "b", 10.0), ("b", "a", 5.0)], &[(0, Some(2.0)), (0, Some(0.5))]);
+        check(
+            &[("a", "b", 10.0), ("b", "a", 5.0)],
+            &[(0, Some(2.0)), (0, Some(0.5))],
+        );
         check(
             &[("x", "a", 1.0), ("a", "b", 1.0), ("b", "a", 1.0)],
             &[(0, None), (1, Some(0.5)), (2, Some(1.0))],

@@ -20,15 +20,35 @@ const ONLY_WIDE: [usize; 2] = [1, 6];
 
 /// The text of the map.
 #[must_use]
-pub fn text(edges: &[ServiceEdge], title: &str, names: &HashMap<IpAddr, String>, width: usize) -> String {
-    let hosts = edges.iter().flat_map(|edge| [&edge.client_ip, &edge.server_ip]);
+pub fn text(
+    edges: &[ServiceEdge],
+    title: &str,
+    names: &HashMap<IpAddr, String>,
+    width: usize,
+) -> String {
+    let hosts = edges
+        .iter()
+        .flat_map(|edge| [&edge.client_ip, &edge.server_ip]);
     let hosts = hosts.collect::<std::collections::BTreeSet<_>>().len() as u64;
     let mut lines = vec![
-        format!("{title}: {}, {}", some(hosts, "host"), some(edges.len() as u64, "edge")),
+        format!(
+            "{title}: {}, {}",
+            some(hosts, "host"),
+            some(edges.len() as u64, "edge")
+        ),
         String::new(),
     ];
     let shown = |place: &usize| width >= WIDE || !ONLY_WIDE.contains(place);
-    let titles = ["CLIENT → SERVICE", "requests", "rate", "errors", "p50", "p99", "bytes", "its time"];
+    let titles = [
+        "CLIENT → SERVICE",
+        "requests",
+        "rate",
+        "errors",
+        "p50",
+        "p99",
+        "bytes",
+        "its time",
+    ];
     let places: Vec<usize> = (0..titles.len()).filter(shown).collect();
     let rows = edges.iter().take(EDGES_MAX).map(|edge| {
         let row = row(edge, names);
@@ -38,7 +58,10 @@ pub fn text(edges: &[ServiceEdge], title: &str, names: &HashMap<IpAddr, String>,
     let rows = rows.collect();
     lines.extend(OverviewList { titles, rows }.lines(width.max(NARROW)));
     if edges.len() > EDGES_MAX {
-        lines.push(format!("{} more: --format json has all of them", edges.len() - EDGES_MAX));
+        lines.push(format!(
+            "{} more: --format json has all of them",
+            edges.len() - EDGES_MAX
+        ));
     }
     lines.join("\n").trim_end().to_owned() + "\n"
 }
@@ -49,15 +72,26 @@ fn row(edge: &ServiceEdge, names: &HashMap<IpAddr, String>) -> Vec<String> {
         [
             Some(a.requests.to_string()),
             a.per_second.map(units::rate),
-            a.success.map(|share| units::percentage(((1.0 - share) * 1e4).round() / 1e4)),
+            a.success
+                .map(|share| units::percentage(((1.0 - share) * 1e4).round() / 1e4)),
             a.p50_ns.map(units::duration),
             a.p99_ns.map(units::duration),
         ]
     });
     let service = end(host(&edge.server_ip, names), edge.server_port);
     let protocol = edge.protocol.as_deref().unwrap_or("without a name");
-    let name = format!("{}{} → {service} {protocol}", "  ".repeat(edge.depth), host(&edge.client_ip, names));
+    let name = format!(
+        "{}{} → {service} {protocol}",
+        "  ".repeat(edge.depth),
+        host(&edge.client_ip, names)
+    );
     let bytes = units::bytes(edge.bytes.iter().sum::<u64>() as f64);
-    let share = edge.share.map(|share| units::percentage((share * 1e3).round() / 1e3));
-    [name].into_iter().chain(numbers.unwrap_or_default().map(known)).chain([bytes, known(share)]).collect()
+    let share = edge
+        .share
+        .map(|share| units::percentage((share * 1e3).round() / 1e3));
+    [name]
+        .into_iter()
+        .chain(numbers.unwrap_or_default().map(known))
+        .chain([bytes, known(share)])
+        .collect()
 }

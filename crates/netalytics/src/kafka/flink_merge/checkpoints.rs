@@ -24,7 +24,11 @@ enum CheckpointStage {
 impl CheckpointWatch {
     /// Checkpoints with this interval.
     pub fn new(every: Duration) -> CheckpointWatch {
-        CheckpointWatch { patience: FIRST + 10 * every, awaited: None, stage: CheckpointStage::Awaited }
+        CheckpointWatch {
+            patience: FIRST + 10 * every,
+            awaited: None,
+            stage: CheckpointStage::Awaited,
+        }
     }
 
     /// Whether the first checkpoint is overdue.
@@ -48,8 +52,8 @@ impl CheckpointWatch {
             (CheckpointStage::Awaited, false) if now.duration_since(since) >= self.patience => {
                 self.stage = CheckpointStage::Overdue;
                 let seconds = self.patience.as_secs();
-                let tasks =
-                    tasks.map(|(at_work, all)| format!(" ({at_work} of its {all} tasks are at work)"));
+                let tasks = tasks
+                    .map(|(at_work, all)| format!(" ({at_work} of its {all} tasks are at work)"));
                 return Some(format!(
                     "Flink has completed no checkpoint of the job within {seconds} s{}, and rows arrive with checkpoints: see Flink's web page for the cause",
                     tasks.unwrap_or_default()
@@ -83,6 +87,11 @@ mod tests {
         assert_eq!(said(34), []);
         let late = said(60);
         assert_eq!(late.iter().map(|(s, _)| *s).collect::<Vec<_>>(), [35, 60]);
-        assert!(late[0].1.contains("within 30 s (3 of its 8 tasks are at work)"), "{late:?}");
+        assert!(
+            late[0]
+                .1
+                .contains("within 30 s (3 of its 8 tasks are at work)"),
+            "{late:?}"
+        );
     }
 }

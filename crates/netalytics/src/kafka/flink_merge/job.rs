@@ -101,8 +101,9 @@ impl ExternalMerge for FlinkMerge {
         if let FlinkReachability::Missed(why) = &self.hearing
             && self.heard.elapsed() > UNHEARD
         {
-            self.notes
-                .push(format!("the state of Flink's job is unknown ({why}); its results are still read"));
+            self.notes.push(format!(
+                "the state of Flink's job is unknown ({why}); its results are still read"
+            ));
             self.hearing = FlinkReachability::Untold;
         }
         self.work.clone()
@@ -113,7 +114,9 @@ impl ExternalMerge for FlinkMerge {
             return false;
         }
         self.asked = Some(Instant::now());
-        self.sources.iter().all(|of| self.has_read(&of.topic).unwrap_or(false))
+        self.sources
+            .iter()
+            .all(|of| self.has_read(&of.topic).unwrap_or(false))
     }
 
     fn drain(&mut self) {
@@ -126,7 +129,11 @@ impl ExternalMerge for FlinkMerge {
             return;
         }
         // Metrics of an ended job are not available.
-        let late = self.job.progress().ok().and_then(|progress| progress.rows_late);
+        let late = self
+            .job
+            .progress()
+            .ok()
+            .and_then(|progress| progress.rows_late);
         self.late = self.late.max(late.unwrap_or(0));
         let awake = TopicKeepAlive::start(&self.kafka, &self.there, &self.sources);
         if let Err(why @ (BusError::Unreachable { .. } | BusError::NotFlushed { .. })) = &awake {
@@ -160,9 +167,9 @@ impl ExternalMerge for FlinkMerge {
 fn over(state: FlinkJobState) -> Option<MergeJobStatus> {
     Some(match state {
         FlinkJobState::Finished => MergeJobStatus::Done,
-        FlinkJobState::Failed { why } => {
-            MergeJobStatus::Failed(why.map_or_else(|| "the job has failed".into(), |why| why.to_string()))
-        }
+        FlinkJobState::Failed { why } => MergeJobStatus::Failed(
+            why.map_or_else(|| "the job has failed".into(), |why| why.to_string()),
+        ),
         FlinkJobState::Cancelled => MergeJobStatus::Failed("the job was cancelled".into()),
         FlinkJobState::Gone => MergeJobStatus::Failed("the cluster no longer has the job".into()),
         _ => return None,
@@ -173,7 +180,8 @@ impl FlinkMerge {
     fn has_read(&self, topic: &str) -> Result<bool, BusError> {
         let ranges = self.there.offsets(topic)?;
         let told = self.group.committed(topic, ranges.len() as i32)?;
-        let is_read = |(range, told): (&Range<i64>, Option<i64>)| range.is_empty() || told >= Some(range.end);
+        let is_read =
+            |(range, told): (&Range<i64>, Option<i64>)| range.is_empty() || told >= Some(range.end);
         Ok(ranges.iter().zip(told).all(is_read))
     }
 
@@ -189,7 +197,9 @@ impl FlinkMerge {
                 return;
             }
             FlinkJobUpdate::Checkpoint(is_completed) => {
-                let note = self.checkpoints.look(is_completed, self.tasks, Instant::now());
+                let note = self
+                    .checkpoints
+                    .look(is_completed, self.tasks, Instant::now());
                 self.notes.extend(note);
                 return;
             }
@@ -206,8 +216,11 @@ impl FlinkMerge {
             FlinkJobState::Starting { at_work, tasks } if tasks > 0 => Some((at_work, tasks)),
             _ => None,
         };
-        if std::mem::replace(&mut self.hearing, FlinkReachability::Told) == FlinkReachability::Untold {
-            self.notes.push("Flink reports the state of the job again".into());
+        if std::mem::replace(&mut self.hearing, FlinkReachability::Told)
+            == FlinkReachability::Untold
+        {
+            self.notes
+                .push("Flink reports the state of the job again".into());
         }
         let verdict = match state {
             FlinkJobState::Restarting { why, since_ms } => {
@@ -242,7 +255,10 @@ impl Drop for FlinkMerge {
         if self.work != MergeJobStatus::Done
             && let Err(why) = self.job.cancel()
         {
-            output::complain(&format!("note: Flink's job {} may still run: {why}", self.job.id()));
+            output::complain(&format!(
+                "note: Flink's job {} may still run: {why}",
+                self.job.id()
+            ));
         }
         cleanup::delete(&self.there, &self.topics);
     }

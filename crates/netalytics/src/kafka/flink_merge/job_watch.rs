@@ -53,7 +53,11 @@ impl FlinkJobWatch {
         let job = job.clone();
         let there = there.clone();
         let mut ends = BTreeMap::new();
-        let mut commits = OffsetCommits { group: group.clone(), records, begun: BTreeMap::new() };
+        let mut commits = OffsetCommits {
+            group: group.clone(),
+            records,
+            begun: BTreeMap::new(),
+        };
         let mut is_completed = None;
         let mut figures = Instant::now();
         let watch = move || {
@@ -61,26 +65,35 @@ impl FlinkJobWatch {
                 if figures.elapsed() >= FIGURES_EVERY {
                     figures = Instant::now();
                     let late = job.progress().ok().and_then(|progress| progress.rows_late);
-                    let gone = topics.iter().find(|topic| is_gone(&there, topic, &mut ends));
+                    let gone = topics
+                        .iter()
+                        .find(|topic| is_gone(&there, topic, &mut ends));
                     if is_completed != Some(true) {
                         is_completed = commits.look(&ends);
                     }
-                    let seen = [late.map(FlinkJobUpdate::Late), gone.cloned().map(FlinkJobUpdate::Deleted)]
-                        .into_iter()
-                        .flatten();
+                    let seen = [
+                        late.map(FlinkJobUpdate::Late),
+                        gone.cloned().map(FlinkJobUpdate::Deleted),
+                    ]
+                    .into_iter()
+                    .flatten();
                     let seen = seen.chain([FlinkJobUpdate::Checkpoint(is_completed)]);
                     if seen.map(|seen| tell.send(seen)).any(|sent| sent.is_err()) {
                         return;
                     }
                 }
-                let seen = job.state().map_or_else(FlinkJobUpdate::Nobody, FlinkJobUpdate::State);
+                let seen = job
+                    .state()
+                    .map_or_else(FlinkJobUpdate::Nobody, FlinkJobUpdate::State);
                 if tell.send(seen).is_err() {
                     return;
                 }
                 std::thread::sleep(EVERY);
             }
         };
-        std::thread::Builder::new().name("job".into()).spawn(watch)?;
+        std::thread::Builder::new()
+            .name("job".into())
+            .spawn(watch)?;
         Ok(FlinkJobWatch { seen })
     }
 
@@ -103,12 +116,17 @@ impl OffsetCommits {
     fn look(&mut self, ends: &BTreeMap<String, Vec<i64>>) -> Option<bool> {
         let mut is_awaited = false;
         for (topic, ends) in ends {
-            let begun = self.begun.entry(topic.clone()).or_insert_with(|| match self.records {
-                TopicReadScope::All => Vec::new(),
-                TopicReadScope::New => ends.clone(),
-            });
-            is_awaited |=
-                ends.iter().enumerate().any(|(place, end)| *end > begun.get(place).copied().unwrap_or(0));
+            let begun = self
+                .begun
+                .entry(topic.clone())
+                .or_insert_with(|| match self.records {
+                    TopicReadScope::All => Vec::new(),
+                    TopicReadScope::New => ends.clone(),
+                });
+            is_awaited |= ends
+                .iter()
+                .enumerate()
+                .any(|(place, end)| *end > begun.get(place).copied().unwrap_or(0));
             // Unknown while no broker responds.
             let told = self.group.committed(topic, ends.len() as i32).ok()?;
             if told.iter().any(Option::is_some) {
@@ -124,7 +142,9 @@ fn is_gone(there: &TopicAdmin, topic: &str, ends: &mut BTreeMap<String, Vec<i64>
     match there.offsets(topic) {
         Ok(ranges) => {
             let now: Vec<i64> = ranges.iter().map(|range| range.end).collect();
-            let before = ends.insert(topic.to_owned(), now.clone()).unwrap_or_default();
+            let before = ends
+                .insert(topic.to_owned(), now.clone())
+                .unwrap_or_default();
             before.len() > now.len() || before.iter().zip(&now).any(|(before, now)| before > now)
         }
         Err(error) => matches!(error, bus::BusError::NoTopic(_)),

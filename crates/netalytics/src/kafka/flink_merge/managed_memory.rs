@@ -12,7 +12,10 @@ const MIB: u64 = 1 << 20;
 /// reachable.
 pub fn check(gateway: &SqlGateway, plan: &Plan) -> anyhow::Result<()> {
     let needed = slot_memory_bytes(plan.dataflow.pipelines.len());
-    let Some(slots) = gateway.cluster().and_then(|cluster| cluster.slot_memory().ok().flatten()) else {
+    let Some(slots) = gateway
+        .cluster()
+        .and_then(|cluster| cluster.slot_memory().ok().flatten())
+    else {
         return Ok(());
     };
     if slots.bytes < needed {

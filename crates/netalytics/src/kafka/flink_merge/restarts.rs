@@ -65,7 +65,11 @@ impl RestartTracker {
         if in_a_row {
             return RestartVerdict::Nothing;
         }
-        let behind = if why.is_empty() { String::new() } else { format!(": {why}") };
+        let behind = if why.is_empty() {
+            String::new()
+        } else {
+            format!(": {why}")
+        };
         self.why = why;
         RestartVerdict::Tell(format!("Flink starts the job again{behind}"))
     }
@@ -75,7 +79,9 @@ impl RestartTracker {
         let up = *self.up.get_or_insert(now);
         if self.stage == RestartStage::Down && now.duration_since(up) >= STEADY {
             self.stage = RestartStage::Up;
-            return RestartVerdict::Tell("Flink's job is at work again, from its last checkpoint on".into());
+            return RestartVerdict::Tell(
+                "Flink's job is at work again, from its last checkpoint on".into(),
+            );
         }
         RestartVerdict::Nothing
     }
@@ -95,12 +101,24 @@ mod tests {
         let mut one = RestartTracker::default();
         let lost = || "it is lost".to_owned();
         assert_eq!(one.up(at(0)), RestartVerdict::Nothing);
-        assert_eq!(one.down(lost(), Some(7), at(1)), tell("Flink starts the job again: it is lost"));
+        assert_eq!(
+            one.down(lost(), Some(7), at(1)),
+            tell("Flink starts the job again: it is lost")
+        );
         assert!((2..50).all(|s| one.down(lost(), Some(7), at(s)) == RestartVerdict::Nothing));
-        assert_eq!((one.up(at(51)), one.up(at(53))), (RestartVerdict::Nothing, RestartVerdict::Nothing));
-        assert_eq!((one.up(at(54)), one.up(at(55))), (tell(again), RestartVerdict::Nothing));
+        assert_eq!(
+            (one.up(at(51)), one.up(at(53))),
+            (RestartVerdict::Nothing, RestartVerdict::Nothing)
+        );
+        assert_eq!(
+            (one.up(at(54)), one.up(at(55))),
+            (tell(again), RestartVerdict::Nothing)
+        );
         // Reported again after a longer time.
-        assert_eq!(one.down(lost(), Some(99), at(200)), tell("Flink starts the job again: it is lost"));
+        assert_eq!(
+            one.down(lost(), Some(99), at(200)),
+            tell("Flink starts the job again: it is lost")
+        );
         // A permanent failure, whether or not it is observed working in between.
         for sees_it_work in [true, false] {
             let mut one = RestartTracker::default();
@@ -118,13 +136,25 @@ mod tests {
         }
         // Without the cluster's clock, restarts are distinguished by the working state in between.
         let mut one = RestartTracker::default();
-        assert_eq!(one.down(String::new(), None, at(0)), tell("Flink starts the job again"));
-        assert_eq!(one.down(String::new(), None, at(1)), RestartVerdict::Nothing);
+        assert_eq!(
+            one.down(String::new(), None, at(0)),
+            tell("Flink starts the job again")
+        );
+        assert_eq!(
+            one.down(String::new(), None, at(1)),
+            RestartVerdict::Nothing
+        );
         for s in 1..4 {
             assert_eq!(one.up(at(2 * s)), RestartVerdict::Nothing);
-            assert_eq!(one.down(String::new(), None, at(2 * s + 1)), RestartVerdict::Nothing);
+            assert_eq!(
+                one.down(String::new(), None, at(2 * s + 1)),
+                RestartVerdict::Nothing
+            );
         }
         assert_eq!(one.up(at(8)), RestartVerdict::Nothing);
-        assert_eq!(one.down(String::new(), None, at(9)), RestartVerdict::GiveUp(String::new()));
+        assert_eq!(
+            one.down(String::new(), None, at(9)),
+            RestartVerdict::GiveUp(String::new())
+        );
     }
 }

@@ -43,7 +43,11 @@ pub struct FlinkMergeRequest<'a> {
 ///
 /// # Errors
 /// All parts of the query that have no Flink SQL.
-pub fn statements(plan: &Plan, config: &EngineConfig, job: &FlinkSqlJob) -> anyhow::Result<Vec<String>> {
+pub fn statements(
+    plan: &Plan,
+    config: &EngineConfig,
+    job: &FlinkSqlJob,
+) -> anyhow::Result<Vec<String>> {
     flink_sql::print(&plan.dataflow, config, job).map_err(|refused| {
         let reason = |UnprintablePart { what, why }: &UnprintablePart| format!("{what}: {why}");
         let reasons: Vec<String> = refused.iter().map(reason).collect();
@@ -55,18 +59,38 @@ pub fn statements(plan: &Plan, config: &EngineConfig, job: &FlinkSqlJob) -> anyh
 }
 
 /// Parameters of the job besides the dataflow.
-pub fn job(wanted: &FlinkMergeRequest<'_>, flags: &FlinkFlags, brokers: &str, name: &str) -> FlinkSqlJob {
-    let FlinkMergeRequest { plan, from, since_ms, reach, .. } = wanted;
+pub fn job(
+    wanted: &FlinkMergeRequest<'_>,
+    flags: &FlinkFlags,
+    brokers: &str,
+    name: &str,
+) -> FlinkSqlJob {
+    let FlinkMergeRequest {
+        plan,
+        from,
+        since_ms,
+        reach,
+        ..
+    } = wanted;
     let topics = plan.dataflow.pipelines.len().max(1);
     FlinkSqlJob {
         name: name.to_owned(),
         from: from.clone(),
-        merged: (0..topics).map(|place| merged(&format!("{}.{place}", short(name)))).collect(),
-        brokers: flags.flink_kafka.clone().unwrap_or_else(|| brokers.to_owned()),
+        merged: (0..topics)
+            .map(|place| merged(&format!("{}.{place}", short(name))))
+            .collect(),
+        brokers: flags
+            .flink_kafka
+            .clone()
+            .unwrap_or_else(|| brokers.to_owned()),
         properties: flags.flink_properties.clone(),
         group: format!("netalytics-{}", short(name)),
         start: since_ms.map_or(FlinkStartOffset::Latest, FlinkStartOffset::At),
-        end: if *reach == TopicReach::Past { FlinkStopMode::Bounded } else { FlinkStopMode::Never },
+        end: if *reach == TopicReach::Past {
+            FlinkStopMode::Bounded
+        } else {
+            FlinkStopMode::Never
+        },
         transactions: format!("netalytics-{}", short(name)),
         transaction_ms: TRANSACTION_MS,
         checkpoint_ms: flags.checkpoints.unsigned_abs() / 1_000_000,
@@ -83,7 +107,10 @@ fn short(name: &str) -> &str {
 
 /// Definition of a topic with tuples or cells as a Flink source.
 pub fn source(topic: &str, lateness_ns: i64) -> FlinkTopic {
-    FlinkTopic { topic: topic.to_owned(), lateness_ms: lateness_ns.div_euclid(1_000_000) }
+    FlinkTopic {
+        topic: topic.to_owned(),
+        lateness_ms: lateness_ns.div_euclid(1_000_000),
+    }
 }
 
 /// Topics that a job reads.
@@ -96,11 +123,15 @@ pub fn sources(wanted: &FlinkMergeRequest<'_>, engine: &Engine) -> Vec<AwakeTopi
     match &wanted.from {
         FlinkJobInput::Cells(all) => {
             let schema = |pipeline| engine.cell_table(pipeline).arrow(CellOrigin::Sent);
-            all.iter().enumerate().map(|(pipeline, of)| read(of, schema(pipeline), 1)).collect()
+            all.iter()
+                .enumerate()
+                .map(|(pipeline, of)| read(of, schema(pipeline), 1))
+                .collect()
         }
         FlinkJobInput::Tuples(all) => {
             let both = all.iter().zip(&wanted.plan.dataflow.inputs);
-            both.map(|(of, input)| read(of, tuples::record_schema(&input.schema), 1_000_000)).collect()
+            both.map(|(of, input)| read(of, tuples::record_schema(&input.schema), 1_000_000))
+                .collect()
         }
     }
 }

@@ -39,9 +39,11 @@ pub fn of_cells(
     for pipeline in 0..plan.dataflow.pipelines.len() {
         let name = crossing::cells(&plan.monitor, &plan.dataflow, pipeline);
         match there.partitions(&name)? {
-            Some(_) => {
-                topics.push(PublishedTopic { name, holds: TopicContent::Cells(pipeline), live: Vec::new() })
-            }
+            Some(_) => topics.push(PublishedTopic {
+                name,
+                holds: TopicContent::Cells(pipeline),
+                live: Vec::new(),
+            }),
             None if asked.is_some() => {
                 return Err(wrong_flags(format!(
                     "no cells of this query are published: topic {name} does not exist; run netalytics publish with the same query"
@@ -61,7 +63,9 @@ pub fn of_tuples(plan: &Plan, there: &TopicAdmin) -> anyhow::Result<Vec<Publishe
         let name = crossing::tuples(&of.schema);
         let parser = &of.schema.name;
         if !all.contains_key(&name) {
-            let others = all.keys().filter(|topic| topic.starts_with(&format!("netalytics.{parser}.v")));
+            let others = all
+                .keys()
+                .filter(|topic| topic.starts_with(&format!("netalytics.{parser}.v")));
             let others: Vec<&str> = others.map(String::as_str).collect();
             return Err(wrong_flags(match others.is_empty() {
                 true => format!(
@@ -73,22 +77,34 @@ pub fn of_tuples(plan: &Plan, there: &TopicAdmin) -> anyhow::Result<Vec<Publishe
                 ),
             }));
         }
-        if let Some((_, family, key)) = of.schema.members().find(|(id, ..)| of.columns.contains(id)) {
+        if let Some((_, family, key)) = of.schema.members().find(|(id, ..)| of.columns.contains(id))
+        {
             return Err(wrong_flags(format!(
                 "published tuples of {parser} have no {family}.{key}: publish the cells of this query (netalytics publish with the same query)"
             )));
         }
-        topics.push(PublishedTopic { name, holds: TopicContent::Tuples(input), live: Vec::new() });
+        topics.push(PublishedTopic {
+            name,
+            holds: TopicContent::Tuples(input),
+            live: Vec::new(),
+        });
     }
     Ok(topics)
 }
 
 /// Sampling of published data; each tuple has the sampling rate of its flow.
-pub fn sample(asked: &SampleMode, log: &LaneLog, topics: &[PublishedTopic]) -> anyhow::Result<SampleMode> {
+pub fn sample(
+    asked: &SampleMode,
+    log: &LaneLog,
+    topics: &[PublishedTopic],
+) -> anyhow::Result<SampleMode> {
     let now_ms = log.last_ms();
-    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, now_ms));
-    let is_sampled =
-        lanes.filter_map(|(known, _)| known.entry.about.get("sample")).any(|sample| sample != "all");
+    let lanes = topics
+        .iter()
+        .flat_map(|topic| log.of_topic(&topic.name, now_ms));
+    let is_sampled = lanes
+        .filter_map(|(known, _)| known.entry.about.get("sample"))
+        .any(|sample| sample != "all");
     sampled(asked, is_sampled)
 }
 
@@ -108,16 +124,38 @@ pub fn sampled(asked: &SampleMode, is_sampled: bool) -> anyhow::Result<SampleMod
 ///
 /// # Panics
 /// If a cell's column has a type without an encoding, which is a bug.
-pub fn records(topics: &[PublishedTopic], plan: &Plan, name: &str, engine: &Engine) -> TopicRecords {
-    let holds = || topics.iter().filter(|topic| topic.name == name).map(|topic| topic.holds);
-    let tuples = holds().find_map(|of| if let TopicContent::Tuples(input) = of { Some(input) } else { None });
+pub fn records(
+    topics: &[PublishedTopic],
+    plan: &Plan,
+    name: &str,
+    engine: &Engine,
+) -> TopicRecords {
+    let holds = || {
+        topics
+            .iter()
+            .filter(|topic| topic.name == name)
+            .map(|topic| topic.holds)
+    };
+    let tuples = holds().find_map(|of| {
+        if let TopicContent::Tuples(input) = of {
+            Some(input)
+        } else {
+            None
+        }
+    });
     if let Some(input) = tuples {
         let of = &plan.dataflow.inputs[input];
         let decoder = tuples::TupleDecoder::new(&of.schema, |id| of.columns.contains(&id));
         return TopicRecords::Tuples(input, Box::new(decoder));
     }
     let pipelines: Vec<usize> = holds()
-        .filter_map(|of| if let TopicContent::Cells(pipeline) = of { Some(pipeline) } else { None })
+        .filter_map(|of| {
+            if let TopicContent::Cells(pipeline) = of {
+                Some(pipeline)
+            } else {
+                None
+            }
+        })
         .collect();
     let schema = engine.cell_table(pipelines[0]).arrow(CellOrigin::Sent);
     let decoder = avro::AvroDecoder::new(&schema, |_| true).expect("cells have a form");
@@ -127,19 +165,27 @@ pub fn records(topics: &[PublishedTopic], plan: &Plan, name: &str, engine: &Engi
 /// Determines the partitions with an active publisher.
 pub fn find_live(topics: &mut [PublishedTopic], log: &LaneLog, now_ms: i64) {
     for topic in topics {
-        let lanes = log.of_topic(&topic.name, now_ms).filter(|(_, standing)| *standing == LaneStanding::Live);
+        let lanes = log
+            .of_topic(&topic.name, now_ms)
+            .filter(|(_, standing)| *standing == LaneStanding::Live);
         topic.live = lanes.map(|(known, _)| known.entry.partition).collect();
     }
 }
 
 /// Capture loss of lanes that have ended since `since_ms`; active publishers have not reported it yet.
 pub fn lost(log: &LaneLog, topics: &[PublishedTopic], since_ms: i64) -> f64 {
-    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, log.last_ms()));
+    let lanes = topics
+        .iter()
+        .flat_map(|topic| log.of_topic(&topic.name, log.last_ms()));
     let captures: BTreeMap<&str, CaptureBytes> = lanes
         .filter(|(known, _)| known.at_ms >= since_ms)
         .filter_map(|(known, _)| Some((known.entry.lane.as_str(), known.entry.capture?)))
         .collect();
     let unseen: u64 = captures.values().map(|capture| capture.unseen_bytes).sum();
     let seen: u64 = captures.values().map(|capture| capture.seen_bytes).sum();
-    if unseen == 0 { 0.0 } else { unseen as f64 / (seen + unseen) as f64 }
+    if unseen == 0 {
+        0.0
+    } else {
+        unseen as f64 / (seen + unseen) as f64
+    }
 }

@@ -34,10 +34,14 @@ impl NamespaceLab {
     pub fn new() -> anyhow::Result<NamespaceLab> {
         let words = ["--net", "--pid", "--mount", "--fork", "--kill-child", "cat"];
         let mut command = Command::new("unshare");
-        command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let mut holder = command.spawn().context("unshare does not run")?;
-        let inside =
-            only_child(&mut holder).context("cannot create namespaces: root privileges are required");
+        let inside = only_child(&mut holder)
+            .context("cannot create namespaces: root privileges are required");
         match inside {
             Ok(inside) => {
                 let lab = NamespaceLab { holder, inside };
@@ -56,7 +60,16 @@ impl NamespaceLab {
     /// A command to run in the lab.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
-        command.args(["--target", &self.inside.to_string(), "--net", "--mount", "--pid", "--"]).args(words);
+        command
+            .args([
+                "--target",
+                &self.inside.to_string(),
+                "--net",
+                "--mount",
+                "--pid",
+                "--",
+            ])
+            .args(words);
         for variable in ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"] {
             command.env(variable, FOLDER);
         }
@@ -66,9 +79,16 @@ impl NamespaceLab {
 
     /// Runs a program; returns its output if it succeeds.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<String> {
-        let output = self.command(words).output().context("nsenter does not run")?;
+        let output = self
+            .command(words)
+            .output()
+            .context("nsenter does not run")?;
         if !output.status.success() {
-            bail!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "{}: {}",
+                words.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -76,8 +96,11 @@ impl NamespaceLab {
     /// Starts a program in the background.
     pub fn start(&self, words: &[&str]) -> anyhow::Result<LabProcess> {
         let mut command = self.command(words);
-        let mut outer =
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("nsenter does not run")?;
+        let mut outer = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("nsenter does not run")?;
         let pid = only_child(&mut outer).with_context(|| format!("{} does not run", words[0]))?;
         Ok(LabProcess { outer, pid })
     }
@@ -104,7 +127,11 @@ fn only_child(of: &mut Child) -> anyhow::Result<u32> {
     let list = format!("/proc/{0}/task/{0}/children", of.id());
     while begun.elapsed() < PATIENCE {
         let listed = fs::read_to_string(&list).unwrap_or_default();
-        if let Some(child) = listed.split_whitespace().next().and_then(|number| number.parse().ok()) {
+        if let Some(child) = listed
+            .split_whitespace()
+            .next()
+            .and_then(|number| number.parse().ok())
+        {
             return Ok(child);
         }
         if of.try_wait()?.is_some() {
@@ -120,12 +147,21 @@ pub fn processor_ns(pid: u32) -> io::Result<u64> {
     let mut all = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         // A thread that has ended in the meantime is not counted.
-        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
-        let ns: Option<u64> = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
-        all += ns.ok_or_else(|| io::Error::other("the kernel does not report the CPU time of threads"))?;
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else {
+            continue;
+        };
+        let ns: Option<u64> = text
+            .split_whitespace()
+            .next()
+            .and_then(|ns| ns.parse().ok());
+        all += ns.ok_or_else(|| {
+            io::Error::other("the kernel does not report the CPU time of threads")
+        })?;
     }
     if all == 0 {
-        Err(io::Error::other("the kernel does not report the CPU time of threads"))
+        Err(io::Error::other(
+            "the kernel does not report the CPU time of threads",
+        ))
     } else {
         Ok(all)
     }

@@ -35,14 +35,27 @@ pub struct ReceiveCost {
 
 /// Measures the cost; `refuse_ns`: cost of rejecting a packet, in nanoseconds.
 pub fn measure(lab: &NamespaceLab, refuse_ns: f64, rounds: u8) -> anyhow::Result<ReceiveCost> {
-    lab.run(&["ip", "link", "add", "r0", "type", "veth", "peer", "name", "r1"])?;
+    lab.run(&[
+        "ip", "link", "add", "r0", "type", "veth", "peer", "name", "r1",
+    ])?;
     for end in ["r0", "r1"] {
         lab.run(&["ip", "link", "set", end, "up", "arp", "off"])?;
     }
     reachable(lab, "r0", "10.97.0.1/24", BEYOND)?;
-    let alone = least(rounds, |payload| send(lab, TestTraffic { packets: PACKETS, payload, to: BEYOND }))?;
+    let alone = least(rounds, |payload| {
+        send(
+            lab,
+            TestTraffic {
+                packets: PACKETS,
+                payload,
+                to: BEYOND,
+            },
+        )
+    })?;
     let program = std::env::current_exe().context("cannot find this program")?;
-    let program = program.to_str().context("the path of this program is not UTF-8")?;
+    let program = program
+        .to_str()
+        .context("the path of this program is not UTF-8")?;
     let query = "PARSE packet TO 203.0.113.1:1 PROCESS (count)";
     let others = listening(lab)?;
     let monitor = lab.start(&[program, "query", query, "-i", "r1", "--workers", "1", "-q"])?;
@@ -56,7 +69,14 @@ pub fn measure(lab: &NamespaceLab, refuse_ns: f64, rounds: u8) -> anyhow::Result
     let idle_cores = idle(monitor.pid)?;
     let both = least(rounds, |payload| {
         let before = processor_ns(monitor.pid)?;
-        let sender = send(lab, TestTraffic { packets: PACKETS, payload, to: BEYOND })?;
+        let sender = send(
+            lab,
+            TestTraffic {
+                packets: PACKETS,
+                payload,
+                to: BEYOND,
+            },
+        )?;
         thread::sleep(LOOK * 5);
         Ok(sender + (processor_ns(monitor.pid)? - before) as f64 / f64::from(PACKETS))
     })?;
@@ -66,7 +86,11 @@ pub fn measure(lab: &NamespaceLab, refuse_ns: f64, rounds: u8) -> anyhow::Result
     if packet <= 0.0 {
         bail!("the load of other processes is too high for a measurement");
     }
-    Ok(ReceiveCost { packet, byte, idle_cores })
+    Ok(ReceiveCost {
+        packet,
+        byte,
+        idle_cores,
+    })
 }
 
 /// Cores used by a process without traffic.

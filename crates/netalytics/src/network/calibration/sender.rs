@@ -32,16 +32,29 @@ pub struct TestTraffic<'a> {
 /// Sends packets from within the lab; returns the CPU time per packet, including that of the kernel.
 pub fn send(lab: &NamespaceLab, sent: TestTraffic<'_>) -> anyhow::Result<f64> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    let program = program.to_str().context("the path of this program is not UTF-8")?;
-    let TestTraffic { packets, payload, to } = sent;
-    let said = lab.run(&[program, "calibrate", "--send", &format!("{packets},{payload},{to}")])?;
+    let program = program
+        .to_str()
+        .context("the path of this program is not UTF-8")?;
+    let TestTraffic {
+        packets,
+        payload,
+        to,
+    } = sent;
+    let said = lab.run(&[
+        program,
+        "calibrate",
+        "--send",
+        &format!("{packets},{payload},{to}"),
+    ])?;
     said.trim().parse().context("the sender returned no number")
 }
 
 /// Runs as the sender; `order`: `PACKETS,BYTES,ADDRESS`.
 pub fn be_sender(order: &str) -> anyhow::Result<String> {
     let words: Vec<&str> = order.split(',').collect();
-    let [packets, payload, to] = words[..] else { bail!("{order:?} is not a valid send order") };
+    let [packets, payload, to] = words[..] else {
+        bail!("{order:?} is not a valid send order")
+    };
     let packets: u32 = packets.parse()?;
     let payload: usize = payload.parse()?;
     if packets == 0 || packets > PACKETS_MAX {
@@ -59,11 +72,17 @@ pub fn be_sender(order: &str) -> anyhow::Result<String> {
             thread::sleep(PAUSE);
         }
     }
-    Ok(format!("{}\n", (own_ns()? - own) as f64 / f64::from(packets)))
+    Ok(format!(
+        "{}\n",
+        (own_ns()? - own) as f64 / f64::from(packets)
+    ))
 }
 
 fn own_ns() -> anyhow::Result<u64> {
     let own = std::fs::read_link(Path::new("/proc/self")).context("there is no /proc/self")?;
-    let number = own.to_str().and_then(|text| text.parse().ok()).context("/proc/self leads nowhere")?;
+    let number = own
+        .to_str()
+        .and_then(|text| text.parse().ok())
+        .context("/proc/self leads nowhere")?;
     Ok(processor_ns(number)?)
 }

@@ -63,7 +63,13 @@ pub fn measure(lab: &NamespaceLab, rounds: u8) -> anyhow::Result<SwitchCopyCost>
     let unsure = UNSURE * least["forwards"];
     let more = |name: &str| Some(least[name] - least["forwards"]).filter(|more| *more > unsure);
     let [copy, mirror, tunnel, cut] = ["copy", "mirror", "tunnel", "cut"].map(more);
-    Ok(SwitchCopyCost { copy, mirror, tunnel, cut, unsure })
+    Ok(SwitchCopyCost {
+        copy,
+        mirror,
+        tunnel,
+        cut,
+        unsure,
+    })
 }
 
 struct LabSwitch<'l> {
@@ -75,7 +81,9 @@ struct LabSwitch<'l> {
 impl LabSwitch<'_> {
     fn build(lab: &NamespaceLab) -> anyhow::Result<LabSwitch<'_>> {
         for (here, port) in [("a0", "a1"), ("b0", "b1"), ("m0", "m1")] {
-            lab.run(&["ip", "link", "add", here, "type", "veth", "peer", "name", port])?;
+            lab.run(&[
+                "ip", "link", "add", here, "type", "veth", "peer", "name", port,
+            ])?;
             lab.run(&["ip", "link", "set", here, "up", "arp", "off"])?;
             lab.run(&["ip", "link", "set", port, "up", "arp", "off"])?;
         }
@@ -85,7 +93,13 @@ impl LabSwitch<'_> {
         let remote = format!("--remote=punix:{socket}");
         let control = |name: &str| format!("--unixctl={FOLDER}/{name}.ctl");
         let files = [control("database"), control("switch")];
-        let serves = lab.start(&["ovsdb-server", &database, &remote, &files[0], "-vconsole:off"])?;
+        let serves = lab.start(&[
+            "ovsdb-server",
+            &database,
+            &remote,
+            &files[0],
+            "-vconsole:off",
+        ])?;
         let begun = Instant::now();
         while let Err(why) = vsctl(lab, "--no-wait init") {
             if begun.elapsed() > PATIENCE {
@@ -93,10 +107,21 @@ impl LabSwitch<'_> {
             }
             thread::sleep(LOOK);
         }
-        let daemon = lab.start(&["ovs-vswitchd", &format!("unix:{socket}"), &files[1], "-vconsole:off"])?;
-        vsctl(lab, "add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure")?;
+        let daemon = lab.start(&[
+            "ovs-vswitchd",
+            &format!("unix:{socket}"),
+            &files[1],
+            "-vconsole:off",
+        ])?;
+        vsctl(
+            lab,
+            "add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure",
+        )?;
         for (port, number) in [("a1", 1), ("b1", 2), ("m1", 3)] {
-            vsctl(lab, &format!("add-port br0 {port} -- set interface {port} ofport_request={number}"))?;
+            vsctl(
+                lab,
+                &format!("add-port br0 {port} -- set interface {port} ofport_request={number}"),
+            )?;
         }
         vsctl(
             lab,
@@ -105,7 +130,11 @@ impl LabSwitch<'_> {
         // The tunnel leaves by the bridge's own port; its remote end need not exist.
         lab.run(&["ip", "addr", "add", "10.99.0.1/24", "dev", "br0"])?;
         lab.run(&["ip", "link", "set", "br0", "up"])?;
-        let switch = LabSwitch { lab, daemon, _database: serves };
+        let switch = LabSwitch {
+            lab,
+            daemon,
+            _database: serves,
+        };
         switch.appctl(&["tnl/neigh/set", "br0", "10.99.0.2", "02:00:00:00:00:09"])?;
         reachable(lab, "a0", "10.98.0.1/24", BEYOND)?;
         Ok(switch)
@@ -113,13 +142,15 @@ impl LabSwitch<'_> {
 
     fn appctl(&self, words: &[&str]) -> anyhow::Result<String> {
         let target = format!("{FOLDER}/switch.ctl");
-        self.lab.run(&[&["ovs-appctl", "-t", &target], words].concat())
+        self.lab
+            .run(&[&["ovs-appctl", "-t", &target], words].concat())
     }
 
     fn ofctl(&self, words: &[&str]) -> anyhow::Result<String> {
         let bridge = format!("unix:{FOLDER}/br0.mgmt");
         let (verb, more) = words.split_first().context("a verb")?;
-        self.lab.run(&[&["ovs-ofctl", "-O", "OpenFlow13", verb, &bridge], more].concat())
+        self.lab
+            .run(&[&["ovs-ofctl", "-O", "OpenFlow13", verb, &bridge], more].concat())
     }
 
     /// CPU time of the switch per packet in one mode, in nanoseconds.
@@ -134,10 +165,24 @@ impl LabSwitch<'_> {
                 "-- --id=@in get port a1 -- --id=@out get port m1 -- --id=@m create mirror name=m select-src-port=@in output-port=@out -- set bridge br0 mirrors=@m",
             )?;
         }
-        send(self.lab, TestTraffic { packets: AHEAD, payload: PAYLOAD, to: BEYOND })?;
+        send(
+            self.lab,
+            TestTraffic {
+                packets: AHEAD,
+                payload: PAYLOAD,
+                to: BEYOND,
+            },
+        )?;
         let packets = self.settled()?;
         let taken = processor_ns(self.daemon.pid)?;
-        send(self.lab, TestTraffic { packets: PACKETS, payload: PAYLOAD, to: BEYOND })?;
+        send(
+            self.lab,
+            TestTraffic {
+                packets: PACKETS,
+                payload: PAYLOAD,
+                to: BEYOND,
+            },
+        )?;
         let more = self.settled()? - packets;
         let after = processor_ns(self.daemon.pid)?;
         if more < u64::from(PACKETS / 100) {
@@ -152,7 +197,10 @@ impl LabSwitch<'_> {
         let mut before = None;
         while begun.elapsed() < PATIENCE {
             let shown = self.ofctl(&["dump-ports", "2"])?;
-            let count = shown.split("tx pkts=").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
+            let count = shown
+                .split("tx pkts=")
+                .nth(1)
+                .and_then(|rest| rest.split(',').next()?.parse().ok());
             let count: u64 = count.context("unexpected counters from ovs-ofctl")?;
             if before == Some(count) {
                 return Ok(count);
@@ -172,8 +220,22 @@ fn vsctl(lab: &NamespaceLab, words: &str) -> anyhow::Result<String> {
 }
 
 /// Gives an interface an address, and adds a neighbor entry for an unused one.
-pub fn reachable(lab: &NamespaceLab, interface: &str, own: &str, other: &str) -> anyhow::Result<()> {
+pub fn reachable(
+    lab: &NamespaceLab,
+    interface: &str,
+    own: &str,
+    other: &str,
+) -> anyhow::Result<()> {
     lab.run(&["ip", "addr", "add", own, "dev", interface])?;
-    lab.run(&["ip", "neigh", "add", other, "lladdr", "02:00:00:00:00:02", "dev", interface])?;
+    lab.run(&[
+        "ip",
+        "neigh",
+        "add",
+        other,
+        "lladdr",
+        "02:00:00:00:00:02",
+        "dev",
+        interface,
+    ])?;
     Ok(())
 }

@@ -82,22 +82,33 @@ pub fn draw(world: &DiscoveredNetwork) -> (NetworkFileDraft, Vec<String>) {
     let links = drawing.links(&switches);
     let tier = |at: &str| {
         let name = at.rsplit_once(':').map_or(at, |(name, _)| name);
-        switches.iter().find(|entry| entry.text("name") == name).map(|entry| entry.text("tier").to_owned())
+        switches
+            .iter()
+            .find(|entry| entry.text("name") == name)
+            .map(|entry| entry.text("tier").to_owned())
     };
     hosts.retain(|host| {
         let is_edge = tier(host.text("at")).as_deref() == Some("edge");
         if !is_edge {
             let name = host.text("name");
             let at = host.text("at");
-            drawing
-                .notes
-                .push(format!("{name} is at {at}, which is not an edge switch in the file: omitted"));
+            drawing.notes.push(format!(
+                "{name} is at {at}, which is not an edge switch in the file: omitted"
+            ));
         }
         is_edge
     });
     drawing.silent();
     let traffic = world.before.traffic.clone();
-    (NetworkFileDraft { switches, hosts, links, traffic }, drawing.notes)
+    (
+        NetworkFileDraft {
+            switches,
+            hosts,
+            links,
+            traffic,
+        },
+        drawing.notes,
+    )
 }
 
 struct NetworkFileBuilder<'a> {
@@ -124,7 +135,13 @@ impl<'a> NetworkFileBuilder<'a> {
                 peopled.extend((is_peopled && !is_cables).then_some(at));
             }
         }
-        NetworkFileBuilder { world, ends, peopled, notes: Vec::new(), taken: BTreeSet::new() }
+        NetworkFileBuilder {
+            world,
+            ends,
+            peopled,
+            notes: Vec::new(),
+            taken: BTreeSet::new(),
+        }
     }
 
     fn at(&self, at: At) -> String {
@@ -139,7 +156,14 @@ impl<'a> NetworkFileBuilder<'a> {
     fn places(&mut self, ports: &[At]) -> BTreeMap<IpAddr, At> {
         let mut all: BTreeMap<IpAddr, Vec<At>> = BTreeMap::new();
         for at in ports {
-            for address in self.world.found.answers.get(at).into_iter().flatten().map(|(address, _)| *address)
+            for address in self
+                .world
+                .found
+                .answers
+                .get(at)
+                .into_iter()
+                .flatten()
+                .map(|(address, _)| *address)
             {
                 all.entry(address.into()).or_default().push(*at);
             }
@@ -152,7 +176,10 @@ impl<'a> NetworkFileBuilder<'a> {
                 }
                 several => {
                     let several: Vec<String> = several.iter().map(|at| self.at(*at)).collect();
-                    self.notes.push(format!("{address} answers at {}: left out", several.join(" and ")));
+                    self.notes.push(format!(
+                        "{address} answers at {}: left out",
+                        several.join(" and ")
+                    ));
                 }
             }
         }
@@ -164,29 +191,44 @@ impl<'a> NetworkFileBuilder<'a> {
         let places = self.places(&ports);
         let mut agents: BTreeMap<At, &DiscoveredAgent> = BTreeMap::new();
         for agent in &self.world.agents {
-            let at: BTreeSet<At> = agent.addresses.iter().filter_map(|ip| places.get(ip).copied()).collect();
+            let at: BTreeSet<At> = agent
+                .addresses
+                .iter()
+                .filter_map(|ip| places.get(ip).copied())
+                .collect();
             let name = &agent.name;
             let Some(first) = at.first() else {
                 let own = |switch: &DiscoveredSwitch| {
-                    agent.addresses.iter().any(|ip| switch.described.addresses.contains(ip))
+                    agent
+                        .addresses
+                        .iter()
+                        .any(|ip| switch.described.addresses.contains(ip))
                 };
                 if !self.world.switches.iter().any(own) {
-                    self.notes.push(format!("agent {name} is not behind a port of these switches: omitted"));
+                    self.notes.push(format!(
+                        "agent {name} is not behind a port of these switches: omitted"
+                    ));
                 }
                 continue;
             };
             if at.len() > 1 {
                 let said = self.at(*first);
-                self.notes
-                    .push(format!("agent {name} is at several ports, and a host of the file at one: {said}"));
+                self.notes.push(format!(
+                    "agent {name} is at several ports, and a host of the file at one: {said}"
+                ));
             }
             if let Some(other) = agents.insert(*first, agent) {
                 let at = self.at(*first);
                 let other = &other.name;
-                self.notes.push(format!("agents {other} and {name} are both at {at}: {other} is left out"));
+                self.notes.push(format!(
+                    "agents {other} and {name} are both at {at}: {other} is left out"
+                ));
             }
         }
-        ports.into_iter().map(|at| self.host(at, &places, agents.get(&at).copied())).collect()
+        ports
+            .into_iter()
+            .map(|at| self.host(at, &places, agents.get(&at).copied()))
+            .collect()
     }
 
     fn host(
@@ -196,28 +238,41 @@ impl<'a> NetworkFileBuilder<'a> {
         agent: Option<&DiscoveredAgent>,
     ) -> NetworkFileEntry {
         let place = self.at(at);
-        let mut addresses: BTreeSet<IpAddr> =
-            places.iter().filter(|(_, on)| **on == at).map(|(ip, _)| *ip).collect();
+        let mut addresses: BTreeSet<IpAddr> = places
+            .iter()
+            .filter(|(_, on)| **on == at)
+            .map(|(ip, _)| *ip)
+            .collect();
         let answered = self.world.found.answers.get(&at);
         let macs: BTreeSet<&String> = answered.into_iter().flatten().map(|(_, mac)| mac).collect();
         // Includes an agent's addresses that cannot be probed.
         let elsewhere = |ip: &&IpAddr| ip.is_ipv6() && !addresses.contains(*ip);
-        let more: Vec<IpAddr> =
-            agent.iter().flat_map(|agent| &agent.addresses).filter(elsewhere).copied().collect();
+        let more: Vec<IpAddr> = agent
+            .iter()
+            .flat_map(|agent| &agent.addresses)
+            .filter(elsewhere)
+            .copied()
+            .collect();
         addresses.extend(more);
         let before = self.before(&addresses, &place);
         let mut entry = before.unwrap_or_default();
-        let kept: Vec<IpAddr> = entry.texts("addresses").iter().filter_map(|ip| ip.parse().ok()).collect();
+        let kept: Vec<IpAddr> = entry
+            .texts("addresses")
+            .iter()
+            .filter_map(|ip| ip.parse().ok())
+            .collect();
         addresses.extend(kept.iter().filter(|ip| ip.is_ipv6()));
         let name = self.name(&entry, agent, &addresses, at);
         if macs.len() > 1 {
             let count = macs.len();
-            self.notes
-                .push(format!("{count} machines are behind {place}; they are one host of the file, {name}"));
+            self.notes.push(format!(
+                "{count} machines are behind {place}; they are one host of the file, {name}"
+            ));
         }
         if addresses.is_empty() {
-            self.notes
-                .push(format!("{name} at {place} has no known address: add its network with --addresses"));
+            self.notes.push(format!(
+                "{name} at {place} has no known address: add its network with --addresses"
+            ));
         }
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         entry.set("name", name.as_str());
@@ -226,19 +281,28 @@ impl<'a> NetworkFileBuilder<'a> {
         match agent {
             Some(agent) => {
                 // A known capacity replaces the defaults.
-                if nothing_free().iter().all(|(key, value)| entry.keys.get(*key) == Some(value)) {
+                if nothing_free()
+                    .iter()
+                    .all(|(key, value)| entry.keys.get(*key) == Some(value))
+                {
                     entry.keys.remove("used");
                 }
                 entry.set("agent", agent.name.as_str());
                 entry.set("cores", agent.cores.max(1));
                 entry.set("memory", format!("{}MiB", (agent.memory >> 20).max(1)));
-                let cables: Vec<&String> = agent.interfaces.iter().filter(|name| *name != "lo").collect();
+                let cables: Vec<&String> = agent
+                    .interfaces
+                    .iter()
+                    .filter(|name| *name != "lo")
+                    .collect();
                 if let [only] = cables.as_slice() {
                     entry.set_if_missing("interface", only.as_str());
                 }
             }
             None if !entry.keys.contains_key("cores") => {
-                nothing_free().into_iter().for_each(|(key, value)| entry.set(key, value));
+                nothing_free()
+                    .into_iter()
+                    .for_each(|(key, value)| entry.set(key, value));
                 entry.remark = Some(UNKNOWN);
             }
             None => {}
@@ -246,7 +310,11 @@ impl<'a> NetworkFileBuilder<'a> {
         if let Some(via) = self.world.via.get(&name) {
             entry.set("via", via.clone());
         }
-        let mbps = self.world.switches[at.0].described.ports.get(&at.1).and_then(|port| port.mbps);
+        let mbps = self.world.switches[at.0]
+            .described
+            .ports
+            .get(&at.1)
+            .and_then(|port| port.mbps);
         self.bears(&mut entry, mbps, &name);
         entry
     }
@@ -268,13 +336,21 @@ impl<'a> NetworkFileBuilder<'a> {
     /// Existing entry of the host with one of these addresses, or at this port.
     fn before(&self, addresses: &BTreeSet<IpAddr>, place: &str) -> Option<NetworkFileEntry> {
         let has = |entry: &&NetworkFileEntry| {
-            entry.texts("addresses").iter().any(|ip| ip.parse().is_ok_and(|ip| addresses.contains(&ip)))
+            entry
+                .texts("addresses")
+                .iter()
+                .any(|ip| ip.parse().is_ok_and(|ip| addresses.contains(&ip)))
         };
         let hosts = &self.world.before.hosts;
         let at = |entry: &&NetworkFileEntry| {
-            entry.text("at") == place && (addresses.is_empty() || entry.texts("addresses").is_empty())
+            entry.text("at") == place
+                && (addresses.is_empty() || entry.texts("addresses").is_empty())
         };
-        hosts.iter().find(has).or_else(|| hosts.iter().find(at)).cloned()
+        hosts
+            .iter()
+            .find(has)
+            .or_else(|| hosts.iter().find(at))
+            .cloned()
     }
 
     /// Unique name of a host: from the existing file, its agent, the hosts file, or its port.
@@ -285,13 +361,33 @@ impl<'a> NetworkFileBuilder<'a> {
         addresses: &BTreeSet<IpAddr>,
         at: At,
     ) -> String {
-        let said = Some(entry.text("name")).filter(|name| !name.is_empty()).map(str::to_owned);
-        let listed = || addresses.iter().find_map(|ip| self.world.names.get(ip).cloned());
-        let port = || self.world.switches[at.0].described.ports.get(&at.1).map(|port| port.name.clone());
-        let name = said.or_else(|| agent.map(|agent| agent.name.clone())).or_else(listed).or_else(port);
+        let said = Some(entry.text("name"))
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned);
+        let listed = || {
+            addresses
+                .iter()
+                .find_map(|ip| self.world.names.get(ip).cloned())
+        };
+        let port = || {
+            self.world.switches[at.0]
+                .described
+                .ports
+                .get(&at.1)
+                .map(|port| port.name.clone())
+        };
+        let name = said
+            .or_else(|| agent.map(|agent| agent.name.clone()))
+            .or_else(listed)
+            .or_else(port);
         let mut name = name.unwrap_or_default();
-        let is_other =
-            self.world.before.hosts.iter().any(|old| old.text("name") == name) && entry.text("name") != name;
+        let is_other = self
+            .world
+            .before
+            .hosts
+            .iter()
+            .any(|old| old.text("name") == name)
+            && entry.text("name") != name;
         if is_other || self.taken.contains(&name) {
             name = format!("{name} at {}", self.at(at));
         }
@@ -308,14 +404,28 @@ impl<'a> NetworkFileBuilder<'a> {
                 continue;
             }
             let switch = at.rsplit_once(':').map_or(at, |(switch, _)| switch);
-            let mut places = hosts.iter().map(|host| host.text("at").to_owned()).collect::<Vec<_>>();
-            places.extend(self.world.found.cables.iter().flatten().map(|end| self.at(*end)));
+            let mut places = hosts
+                .iter()
+                .map(|host| host.text("at").to_owned())
+                .collect::<Vec<_>>();
+            places.extend(
+                self.world
+                    .found
+                    .cables
+                    .iter()
+                    .flatten()
+                    .map(|end| self.at(*end)),
+            );
             if places.iter().any(|place| place == at) {
-                self.notes.push(format!("{name} was not found, and {at} belongs to another host: omitted"));
+                self.notes.push(format!(
+                    "{name} was not found, and {at} belongs to another host: omitted"
+                ));
                 continue;
             }
             if self.is_looked_at(switch) {
-                self.notes.push(format!("{name} was not found; it stays at {at}, where the file has it"));
+                self.notes.push(format!(
+                    "{name} was not found; it stays at {at}, where the file has it"
+                ));
             }
             hosts.push(old.clone());
         }
@@ -324,7 +434,12 @@ impl<'a> NetworkFileBuilder<'a> {
     fn switches(&mut self) -> Vec<NetworkFileEntry> {
         let mut entries: Vec<NetworkFileEntry> = Vec::new();
         for switch in &self.world.switches {
-            let old = self.world.before.switches.iter().find(|old| old.text("name") == switch.name);
+            let old = self
+                .world
+                .before
+                .switches
+                .iter()
+                .find(|old| old.text("name") == switch.name);
             let mut entry = old.cloned().unwrap_or_default();
             for key in ["ovsdb", "controller", "datapath", "first_table"] {
                 entry.keys.remove(key);
@@ -341,7 +456,14 @@ impl<'a> NetworkFileBuilder<'a> {
                     entry.set("datapath", switch.described.datapath.as_str());
                 }
             }
-            entry.set("forwarding", if learns(&switch.rules) { "normal" } else { "controller" });
+            entry.set(
+                "forwarding",
+                if learns(&switch.rules) {
+                    "normal"
+                } else {
+                    "controller"
+                },
+            );
             if matches!(RuleLayout::of(&switch.rules), RuleLayout::FirstTable { .. }) {
                 entry.set("first_table", "free");
             }
@@ -357,7 +479,10 @@ impl<'a> NetworkFileBuilder<'a> {
                 _ => {}
             }
             let own = |agent: &&DiscoveredAgent| {
-                agent.addresses.iter().any(|ip| switch.described.addresses.contains(ip))
+                agent
+                    .addresses
+                    .iter()
+                    .any(|ip| switch.described.addresses.contains(ip))
             };
             if let Some(agent) = self.world.agents.iter().find(own) {
                 entry.set("agent", agent.name.as_str());
@@ -371,7 +496,12 @@ impl<'a> NetworkFileBuilder<'a> {
             }
             entries.push(entry);
         }
-        let others = self.world.before.switches.iter().filter(|old| !self.is_looked_at(old.text("name")));
+        let others = self
+            .world
+            .before
+            .switches
+            .iter()
+            .filter(|old| !self.is_looked_at(old.text("name")));
         entries.extend(others.cloned());
         entries
     }
@@ -390,7 +520,15 @@ impl<'a> NetworkFileBuilder<'a> {
                     .any(|(number, port)| port.is_up && !self.ends.contains(&(index, *number))),
                 hosts => hosts.iter().any(|host| host.text("at").starts_with(&own)),
             };
-            if has_hosts || !self.world.found.cables.iter().flatten().any(|end| end.0 == index) {
+            if has_hosts
+                || !self
+                    .world
+                    .found
+                    .cables
+                    .iter()
+                    .flatten()
+                    .any(|end| end.0 == index)
+            {
                 depth.insert(index, 0);
             }
         }
@@ -404,7 +542,11 @@ impl<'a> NetworkFileBuilder<'a> {
             }
         }
         let highest = depth.values().max().copied().unwrap_or(0);
-        for (index, entry) in switches.iter_mut().enumerate().take(self.world.switches.len()) {
+        for (index, entry) in switches
+            .iter_mut()
+            .enumerate()
+            .take(self.world.switches.len())
+        {
             let tier = match depth.get(&index).copied().unwrap_or(0) {
                 0 => "edge",
                 1 if highest > 1 => "aggregation",
@@ -425,7 +567,11 @@ impl<'a> NetworkFileBuilder<'a> {
         for [a, b] in cables {
             let one = self.at(a);
             let other = self.at(b);
-            let tier = |at: At| switches.get(at.0).map(|entry| entry.text("tier").to_owned());
+            let tier = |at: At| {
+                switches
+                    .get(at.0)
+                    .map(|entry| entry.text("tier").to_owned())
+            };
             if tier(a) == tier(b) {
                 self.notes.push(format!("{one} and {other} are linked, and both switches are of one tier, which the file cannot express: omitted"));
                 continue;
@@ -433,8 +579,13 @@ impl<'a> NetworkFileBuilder<'a> {
             let ends = vec![one.clone(), other.clone()];
             let old = self.world.before.links.iter().find(|old| same(old, &ends));
             let mut entry = old.cloned().unwrap_or_default();
-            let speed =
-                |at: At| self.world.switches[at.0].described.ports.get(&at.1).and_then(|port| port.mbps);
+            let speed = |at: At| {
+                self.world.switches[at.0]
+                    .described
+                    .ports
+                    .get(&at.1)
+                    .and_then(|port| port.mbps)
+            };
             let mbps = [speed(a), speed(b)].into_iter().flatten().reduce(f64::min);
             entry.set("ends", ends);
             self.bears(&mut entry, mbps, &format!("{one} and {other}"));
@@ -442,15 +593,26 @@ impl<'a> NetworkFileBuilder<'a> {
         }
         for old in &self.world.before.links {
             let ends = old.texts("ends");
-            if links.iter().any(|link: &NetworkFileEntry| same(link, &ends)) {
+            if links
+                .iter()
+                .any(|link: &NetworkFileEntry| same(link, &ends))
+            {
                 continue;
             }
-            let is_known =
-                |end: &String| end.rsplit_once(':').is_some_and(|(name, _)| self.is_looked_at(name));
-            let is_taken =
-                |end: &String| links.iter().any(|link: &NetworkFileEntry| link.texts("ends").contains(end));
+            let is_known = |end: &String| {
+                end.rsplit_once(':')
+                    .is_some_and(|(name, _)| self.is_looked_at(name))
+            };
+            let is_taken = |end: &String| {
+                links
+                    .iter()
+                    .any(|link: &NetworkFileEntry| link.texts("ends").contains(end))
+            };
             if ends.iter().all(is_known) || ends.iter().any(is_taken) {
-                self.notes.push(format!("the link {} no longer exists: omitted", ends.join(" – ")));
+                self.notes.push(format!(
+                    "the link {} no longer exists: omitted",
+                    ends.join(" – ")
+                ));
             } else {
                 links.push(old.clone());
             }
@@ -462,14 +624,24 @@ impl<'a> NetworkFileBuilder<'a> {
     fn silent(&mut self) {
         for (index, switch) in self.world.switches.iter().enumerate() {
             let of = |number: &u32| (index, *number);
-            let named = |(number, port): (&u32, &steer::PortDescription)| format!("{number} ({})", port.name);
+            let named = |(number, port): (&u32, &steer::PortDescription)| {
+                format!("{number} ({})", port.name)
+            };
             let ports = || switch.described.ports.iter().filter(|(_, port)| port.is_up);
             let unclear = |number: &u32| self.world.found.unclear.contains(&of(number));
-            let several: Vec<String> = ports().filter(|(number, _)| unclear(number)).map(named).collect();
+            let several: Vec<String> = ports()
+                .filter(|(number, _)| unclear(number))
+                .map(named)
+                .collect();
             let quiet = |number: &u32| {
-                !self.peopled.contains(&of(number)) && !self.ends.contains(&of(number)) && !unclear(number)
+                !self.peopled.contains(&of(number))
+                    && !self.ends.contains(&of(number))
+                    && !unclear(number)
             };
-            let nobody: Vec<String> = ports().filter(|(number, _)| quiet(number)).map(named).collect();
+            let nobody: Vec<String> = ports()
+                .filter(|(number, _)| quiet(number))
+                .map(named)
+                .collect();
             let name = &switch.name;
             if !several.is_empty() {
                 self.notes.push(format!(
@@ -478,7 +650,10 @@ impl<'a> NetworkFileBuilder<'a> {
                 ));
             }
             if !nobody.is_empty() {
-                self.notes.push(format!("no known host at ports {} of {name}", nobody.join(", ")));
+                self.notes.push(format!(
+                    "no known host at ports {} of {name}",
+                    nobody.join(", ")
+                ));
             }
         }
     }
@@ -486,16 +661,25 @@ impl<'a> NetworkFileBuilder<'a> {
 
 /// Capacity of a host with unknown resources.
 fn nothing_free() -> [(&'static str, Value); 3] {
-    [("cores", 1.into()), ("memory", "1GiB".into()), ("used", 1.0.into())]
+    [
+        ("cores", 1.into()),
+        ("memory", "1GiB".into()),
+        ("used", 1.0.into()),
+    ]
 }
 
 /// Whether a switch only forwards by learning.
 fn learns(rules: &[FlowRule]) -> bool {
     let mut actions = rules.iter().flat_map(|rule| &rule.actions);
     let passes = |action: &FlowAction| {
-        matches!(action, FlowAction::Normal | FlowAction::Resubmit { port: None, .. } | FlowAction::Goto(_))
+        matches!(
+            action,
+            FlowAction::Normal | FlowAction::Resubmit { port: None, .. } | FlowAction::Goto(_)
+        )
     };
-    rules.iter().any(|rule| rule.actions.contains(&FlowAction::Normal))
+    rules
+        .iter()
+        .any(|rule| rule.actions.contains(&FlowAction::Normal))
         && actions.all(passes)
         && rules.iter().all(|rule| !rule.actions.is_empty())
 }

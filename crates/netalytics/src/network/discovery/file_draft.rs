@@ -48,29 +48,47 @@ impl NetworkFileEntry {
 
     /// Sets a key unless it has a value.
     pub fn set_if_missing(&mut self, key: &str, value: impl Into<Value>) {
-        self.keys.entry(key.to_owned()).or_insert_with(|| value.into());
+        self.keys
+            .entry(key.to_owned())
+            .or_insert_with(|| value.into());
     }
 
     /// Value of a key as text.
     pub fn text(&self, key: &str) -> &str {
-        self.keys.get(key).and_then(Value::as_str).unwrap_or_default()
+        self.keys
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// Value of a key as list of texts.
     pub fn texts(&self, key: &str) -> Vec<String> {
-        let all = self.keys.get(key).and_then(Value::as_array).into_iter().flatten();
+        let all = self
+            .keys
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         all.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
     fn print(&self, kind: &str, out: &mut String) {
         *out += &format!("\n[[{kind}]]\n");
-        let place = |key: &str| ORDER.iter().position(|known| *known == key).unwrap_or(ORDER.len());
+        let place = |key: &str| {
+            ORDER
+                .iter()
+                .position(|known| *known == key)
+                .unwrap_or(ORDER.len())
+        };
         let mut keys: Vec<(&String, &Value)> = self.keys.iter().collect();
         keys.sort_by_key(|(key, _)| place(key));
         for (nth, (key, value)) in keys.into_iter().enumerate() {
             // JSON strings, numbers and lists of strings are also valid TOML.
-            let remark =
-                self.remark.filter(|_| nth == 0).map(|text| format!(" # {text}")).unwrap_or_default();
+            let remark = self
+                .remark
+                .filter(|_| nth == 0)
+                .map(|text| format!(" # {text}"))
+                .unwrap_or_default();
             *out += &format!("{key} = {value}{remark}\n");
         }
     }
@@ -98,7 +116,9 @@ impl NetworkFileDraft {
             let entry = |entry: &Value| {
                 let keys = entry.as_object().into_iter().flatten();
                 NetworkFileEntry {
-                    keys: keys.map(|(key, value)| (key.clone(), value.clone())).collect(),
+                    keys: keys
+                        .map(|(key, value)| (key.clone(), value.clone()))
+                        .collect(),
                     remark: None,
                 }
             };
@@ -115,9 +135,18 @@ impl NetworkFileDraft {
     /// The file as text.
     pub fn print(&self) -> String {
         let mut out = "# Written by netalytics network discover.\n".to_owned();
-        let NetworkFileDraft { switches, hosts, links, traffic } = self;
-        for (kind, entries) in [("switch", switches), ("host", hosts), ("link", links), ("traffic", traffic)]
-        {
+        let NetworkFileDraft {
+            switches,
+            hosts,
+            links,
+            traffic,
+        } = self;
+        for (kind, entries) in [
+            ("switch", switches),
+            ("host", hosts),
+            ("link", links),
+            ("traffic", traffic),
+        ] {
             entries.iter().for_each(|entry| entry.print(kind, &mut out));
         }
         out
@@ -137,7 +166,9 @@ mod tests {
         let host = draft.print();
         let host = host.split("[[host]]\n").nth(1).expect("a host");
         assert!(
-            host.starts_with("name = \"web 1\"\naddresses = [\"10.0.0.1\"]\nat = \"leaf1:3\"\nvia = []\n"),
+            host.starts_with(
+                "name = \"web 1\"\naddresses = [\"10.0.0.1\"]\nat = \"leaf1:3\"\nvia = []\n"
+            ),
             "{host}"
         );
     }

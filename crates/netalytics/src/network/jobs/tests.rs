@@ -83,8 +83,14 @@ fn network(folder: &TempDir, port: u16, site: &str) -> JobNetwork {
 
 fn plan(network: &JobNetwork, job: u64, query: &str) -> Result<server::PlannedJob, String> {
     let query = crate::cli::query_text::CommandQuery::new(query);
-    let checked = query.check(&mut crate::render::hosts::HostNames::default(), &[]).expect("a query");
-    network.plan(JobId(job), &planner::lower(&checked), NetworkBudget::default())
+    let checked = query
+        .check(&mut crate::render::hosts::HostNames::default(), &[])
+        .expect("a query");
+    network.plan(
+        JobId(job),
+        &planner::lower(&checked),
+        NetworkBudget::default(),
+    )
 }
 
 /// A controller of switches with three ports and no rules.
@@ -100,9 +106,13 @@ fn controller() -> u16 {
                 true => "[]".to_owned(),
                 false => format!(r#"{{"ports": [{}]}}"#, [1, 2, 3].map(port).join(",")),
             };
-            let head =
-                format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", said.len());
-            asked.write_all((head + &said).as_bytes()).expect("it is heard");
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                said.len()
+            );
+            asked
+                .write_all((head + &said).as_bytes())
+                .expect("it is heard");
         }
     });
     port
@@ -113,7 +123,11 @@ fn controller() -> u16 {
 fn nobody_waits_for_the_switches_of_another_job() {
     let folder = tempfile::tempdir().expect("a folder");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let network = network(&folder, silent.local_addr().expect("it has one").port(), SITE);
+    let network = network(
+        &folder,
+        silent.local_addr().expect("it has one").port(),
+        SITE,
+    );
     let mut one = plan(&network, 1, AT_THE_SPARE_HOST).expect("a plan");
     let two = plan(&network, 2, AT_THE_SPARE_HOST).expect("a plan");
     assert_eq!(one.parts[0].interfaces, ["eth1"]);
@@ -124,7 +138,10 @@ fn nobody_waits_for_the_switches_of_another_job() {
     let three = plan(&network, 3, AT_THE_SPARE_HOST).expect("a plan");
     assert!(!begins.is_finished());
     drop((asked, silent, three));
-    begins.join().expect("no panic").expect_err("the controller is gone");
+    begins
+        .join()
+        .expect("no panic")
+        .expect_err("the controller is gone");
     assert!(network.view().jobs.is_empty());
 }
 
@@ -135,13 +152,19 @@ fn switches_are_reached_once_and_let_go_with_the_last_job() {
     let network = network(&folder, controller(), SITE);
     let at_ports = || plan(&network, 1, "PARSE tcp_conn_time TO 10.0.0.1:80");
     assert_eq!(at_ports().expect("a plan").parts[0].interfaces, ["v1"]);
-    assert!(lock(&network.shared.wires).is_none(), "its copies were dropped");
+    assert!(
+        lock(&network.shared.wires).is_none(),
+        "its copies were dropped"
+    );
     let job = plan(&network, 2, AT_THE_SPARE_HOST).expect("a plan");
     let (tell, told) = mpsc::channel();
     for _ in 0..2 {
         let tell = tell.clone();
         let shared = network.shared.clone();
-        thread::spawn(move || tell.send(shared.wires().expect("they answer")).expect("it is heard"));
+        thread::spawn(move || {
+            tell.send(shared.wires().expect("they answer"))
+                .expect("it is heard")
+        });
     }
     let [one, other] = [(); 2].map(|()| told.recv_timeout(Duration::from_secs(10)).expect("both"));
     assert!(Arc::ptr_eq(&one, &other));
@@ -155,8 +178,16 @@ fn a_refused_plan_leaves_nothing() {
     let site = SITE.replace("interface = \"eth1\"\n", "");
     let network = network(&folder, controller(), &site);
     // The first monitor captures at ports, whose names are known; the interface of the second is unknown.
-    let why = plan(&network, 1, "PARSE tcp_conn_time TO 10.0.0.1:80, 10.0.0.2:80").map(drop);
-    assert_eq!(why, Err("the network file has no interface name for spare".to_owned()));
+    let why = plan(
+        &network,
+        1,
+        "PARSE tcp_conn_time TO 10.0.0.1:80, 10.0.0.2:80",
+    )
+    .map(drop);
+    assert_eq!(
+        why,
+        Err("the network file has no interface name for spare".to_owned())
+    );
     assert!(folder.path().join(NUMBER).exists(), "switches were reached");
     assert!(lock(&network.shared.wires).is_none());
     assert!(network.view().jobs.is_empty());

@@ -6,8 +6,8 @@ use mirror::openflow::FlowRule;
 use planner::physical::{MonitorPart, ends, mode, to_json};
 use planner::topology::{NetworkSite, SiteHost, SiteLink, SiteSwitch, SwitchAccess, SwitchTier};
 use server::{
-    AgentShare, CopiesState, JobId, NetworkHost, NetworkJob, NetworkLink, NetworkMirror, NetworkMonitor,
-    NetworkRule, NetworkSwitch, NetworkView,
+    AgentShare, CopiesState, JobId, NetworkHost, NetworkJob, NetworkLink, NetworkMirror,
+    NetworkMonitor, NetworkRule, NetworkSwitch, NetworkView,
 };
 use steer::OwnedRules;
 
@@ -41,11 +41,21 @@ pub fn monitors(planned: &NetworkPlan, parts: &[AgentShare]) -> Vec<NetworkMonit
         mbps: monitor.mbps,
         cores: monitor.cores,
     };
-    planned.plan.monitors.iter().zip(parts).map(monitor).collect()
+    planned
+        .plan
+        .monitors
+        .iter()
+        .zip(parts)
+        .map(monitor)
+        .collect()
 }
 
 /// View of the network.
-pub fn network(site: &NetworkSite, ours: &[OwnedRules], jobs: &BTreeMap<JobId, NetworkJob>) -> NetworkView {
+pub fn network(
+    site: &NetworkSite,
+    ours: &[OwnedRules],
+    jobs: &BTreeMap<JobId, NetworkJob>,
+) -> NetworkView {
     let by_number: BTreeMap<u32, JobId> = jobs.keys().map(|job| (number_of(*job), *job)).collect();
     let job = |number: Option<u32>| by_number.get(&number?).copied();
     let switch = |of: &SiteSwitch| {
@@ -55,8 +65,15 @@ pub fn network(site: &NetworkSite, ours: &[OwnedRules], jobs: &BTreeMap<JobId, N
             name: of.name.clone(),
             tier: tier(of.tier).to_owned(),
             reached: reached(&of.reached).map(str::to_owned),
-            agent: of.sniffer.as_ref().and_then(|sniffer| sniffer.starts.agent.clone()),
-            rules: here.into_iter().flat_map(|ours| &ours.rules).map(|of| rule(of, &job)).collect(),
+            agent: of
+                .sniffer
+                .as_ref()
+                .and_then(|sniffer| sniffer.starts.agent.clone()),
+            rules: here
+                .into_iter()
+                .flat_map(|ours| &ours.rules)
+                .map(|of| rule(of, &job))
+                .collect(),
             mirrors: mirrors
                 .map(|(number, mirror)| NetworkMirror {
                     job: job(*number),

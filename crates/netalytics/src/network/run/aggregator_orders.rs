@@ -47,21 +47,34 @@ impl AggregatorMember {
 
     /// Start parameters of the aggregator.
     pub fn starting<'s>(&'s self, program: &'s Path, input: &'s [u8]) -> ProcessStart<'s> {
-        let AggregatorMember { host, via, interfaces, .. } = self;
-        ProcessStart { what: "monitor", host, via, program, interfaces, input }
+        let AggregatorMember {
+            host,
+            via,
+            interfaces,
+            ..
+        } = self;
+        ProcessStart {
+            what: "monitor",
+            host,
+            via,
+            program,
+            interfaces,
+            input,
+        }
     }
 }
 
 impl AggregatorOrders {
     /// Encodes as described in the module documentation.
     pub fn encode(&self) -> Vec<u8> {
-        let member =
-            |of: &AggregatorMember| json!({ "host": of.host, "via": of.via, "interfaces": of.interfaces });
+        let member = |of: &AggregatorMember| json!({ "host": of.host, "via": of.via, "interfaces": of.interfaces });
         let members: Vec<Value> = self.members.iter().map(member).collect();
         let head = json!({ "program": self.program.to_string_lossy(), "monitors": members });
         let mut out = Vec::new();
         put(&mut out, head.to_string().as_bytes());
-        self.members.iter().for_each(|member| put(&mut out, &member.order));
+        self.members
+            .iter()
+            .for_each(|member| put(&mut out, &member.order));
         out
     }
 
@@ -71,12 +84,20 @@ impl AggregatorOrders {
             .context("the order names no program")
             .map_err(|why| wrong_flags(format!("{why:#}")))?;
         let lacks = |what: &str| wrong_flags(format!("the order on standard input has no {what}"));
-        let program = head["program"].as_str().ok_or_else(|| lacks("program"))?.into();
-        let monitors = head["monitors"].as_array().filter(|all| (1..=MEMBERS_MAX).contains(&all.len()));
+        let program = head["program"]
+            .as_str()
+            .ok_or_else(|| lacks("program"))?
+            .into();
+        let monitors = head["monitors"]
+            .as_array()
+            .filter(|all| (1..=MEMBERS_MAX).contains(&all.len()));
         let mut members = Vec::new();
         for monitor in monitors.ok_or_else(|| lacks("monitors"))? {
             members.push(AggregatorMember {
-                host: monitor["host"].as_str().ok_or_else(|| lacks("host"))?.to_owned(),
+                host: monitor["host"]
+                    .as_str()
+                    .ok_or_else(|| lacks("host"))?
+                    .to_owned(),
                 via: texts(&monitor["via"]).ok_or_else(|| lacks("via"))?,
                 interfaces: texts(&monitor["interfaces"]).ok_or_else(|| lacks("interfaces"))?,
                 order: block(from)?,
@@ -87,7 +108,10 @@ impl AggregatorOrders {
 }
 
 fn texts(list: &Value) -> Option<Vec<String>> {
-    list.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+    list.as_array()?
+        .iter()
+        .map(|text| text.as_str().map(str::to_owned))
+        .collect()
 }
 
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -108,12 +132,24 @@ mod tests {
             interfaces: texts(&["eth0"]),
             order: order.to_owned(),
         };
-        let members = vec![member("leaf1", &["ssh", "leaf1"], &[1, 2]), member("leaf2", &[], &[])];
-        let told = AggregatorOrders { program: "/usr/bin/netalytics".into(), members };
+        let members = vec![
+            member("leaf1", &["ssh", "leaf1"], &[1, 2]),
+            member("leaf2", &[], &[]),
+        ];
+        let told = AggregatorOrders {
+            program: "/usr/bin/netalytics".into(),
+            members,
+        };
         let bytes = told.encode();
-        assert_eq!(AggregatorOrders::read(&mut &bytes[..]).expect("it was written so"), told);
+        assert_eq!(
+            AggregatorOrders::read(&mut &bytes[..]).expect("it was written so"),
+            told
+        );
         for cut in 0..bytes.len() {
-            assert!(AggregatorOrders::read(&mut &bytes[..cut]).is_err(), "{cut} bytes");
+            assert!(
+                AggregatorOrders::read(&mut &bytes[..cut]).is_err(),
+                "{cut} bytes"
+            );
         }
     }
 
@@ -124,13 +160,24 @@ mod tests {
             ("{}", "has no program"),
             (r#"{"program": "n"}"#, "has no monitors"),
             (r#"{"program": "n", "monitors": []}"#, "has no monitors"),
-            (r#"{"program": "n", "monitors": [{"via": []}]}"#, "has no host"),
-            (r#"{"program": "n", "monitors": [{"host": "h", "via": [1]}]}"#, "has no via"),
-            (r#"{"program": "n", "monitors": [{"host": "h", "via": []}]}"#, "has no interfaces"),
+            (
+                r#"{"program": "n", "monitors": [{"via": []}]}"#,
+                "has no host",
+            ),
+            (
+                r#"{"program": "n", "monitors": [{"host": "h", "via": [1]}]}"#,
+                "has no via",
+            ),
+            (
+                r#"{"program": "n", "monitors": [{"host": "h", "via": []}]}"#,
+                "has no interfaces",
+            ),
         ] {
             let mut bytes = Vec::new();
             put(&mut bytes, head.as_bytes());
-            let refused = AggregatorOrders::read(&mut &bytes[..]).expect_err(head).to_string();
+            let refused = AggregatorOrders::read(&mut &bytes[..])
+                .expect_err(head)
+                .to_string();
             assert!(refused.contains(why), "{head}: {refused}");
         }
     }

@@ -43,9 +43,20 @@ impl ProcessGroup {
     pub fn new(collector: Collector) -> ProcessGroup {
         let (tell, said) = mpsc::sync_channel(SAID_MAX);
         let (tell_start, started) = mpsc::channel();
-        let ears = ProcessEventSink { started: tell_start, said: tell };
+        let ears = ProcessEventSink {
+            started: tell_start,
+            said: tell,
+        };
         let (processes, problems, counts) = Default::default();
-        ProcessGroup { processes, collector, problems, counts, ears, started, said }
+        ProcessGroup {
+            processes,
+            collector,
+            problems,
+            counts,
+            ears,
+            started,
+            said,
+        }
     }
 
     /// Starts a process.
@@ -64,7 +75,10 @@ impl ProcessGroup {
         let begun = Instant::now();
         while let Some(waiting) = self.processes.iter().find(|process| !process.is_started) {
             let name = waiting.name.clone();
-            match self.started.recv_timeout(most.saturating_sub(begun.elapsed())) {
+            match self
+                .started
+                .recv_timeout(most.saturating_sub(begun.elapsed()))
+            {
                 Ok((at, Ok(()))) => self.processes[at].is_started = true,
                 Ok((at, Err(why))) => bail!("{} has ended: {why}", self.processes[at].name),
                 Err(_) => bail!("{name} has not started for {} s", most.as_secs()),
@@ -85,7 +99,8 @@ impl ProcessGroup {
         match said {
             RemoteProcessEvent::Frame(MonitorFrame::Report(bytes)) => {
                 let counts = &mut self.counts[at];
-                (counts.reports, counts.bytes) = (counts.reports + 1, counts.bytes + bytes.len() as u64);
+                (counts.reports, counts.bytes) =
+                    (counts.reports + 1, counts.bytes + bytes.len() as u64);
                 match self.collector.decode(&bytes) {
                     Ok(report) => self.collector.take(lane(at), report, out),
                     Err(why) => {
@@ -133,7 +148,12 @@ impl ProcessGroup {
     }
 
     /// Stops all processes, reads their remaining results, and closes open windows. The callback receives each [`ProcessReport`].
-    pub fn end(&mut self, most: Duration, out: &mut dyn TakeRows, heed: &mut dyn FnMut(ProcessReport)) {
+    pub fn end(
+        &mut self,
+        most: Duration,
+        out: &mut dyn TakeRows,
+        heed: &mut dyn FnMut(ProcessReport),
+    ) {
         self.processes.iter_mut().for_each(RemoteProcess::end);
         let begun = Instant::now();
         while !self.is_over() && begun.elapsed() < most {
@@ -141,8 +161,13 @@ impl ProcessGroup {
                 heed(heard);
             }
         }
-        for silent in self.processes.iter().filter(|process| !process.has_said_all) {
-            self.problems.add(format!("{} did not stop when requested", silent.name));
+        for silent in self
+            .processes
+            .iter()
+            .filter(|process| !process.has_said_all)
+        {
+            self.problems
+                .add(format!("{} did not stop when requested", silent.name));
         }
         self.collector.end(out);
     }
@@ -179,30 +204,48 @@ mod tests {
     use super::*;
 
     /// Test programs: write the first frames, run a command, and write the last frames.
-    fn team(folder: &TempDir, programs: &[(&[MonitorFrame], &str, &[MonitorFrame])]) -> ProcessGroup {
+    fn team(
+        folder: &TempDir,
+        programs: &[(&[MonitorFrame], &str, &[MonitorFrame])],
+    ) -> ProcessGroup {
         let mut names = crate::render::hosts::HostNames::default();
         let query = crate::cli::query_text::CommandQuery::new("PARSE tcp_conn_time FROM * TO *");
         let plan = planner::lower(&query.check(&mut names, &[]).expect("a query"));
-        let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), &EngineConfig::default());
+        let engines = EngineSet::new(
+            std::slice::from_ref(&plan.dataflow),
+            &EngineConfig::default(),
+        );
         let mut team = ProcessGroup::new(Collector::of_lanes(engines, 1 << 20));
         for (at, (before, seconds, after)) in programs.iter().enumerate() {
             let file = |name: &str, frames: &[MonitorFrame]| {
                 let path = folder.path().join(format!("{name}{at}"));
                 let mut bytes = Vec::new();
-                frames.iter().for_each(|frame| frame.write(&mut bytes).expect("it is memory"));
+                frames
+                    .iter()
+                    .for_each(|frame| frame.write(&mut bytes).expect("it is memory"));
                 std::fs::write(&path, bytes).expect("a file");
                 path.display().to_string()
             };
-            let script =
-                format!("cat {}; sleep {seconds}; cat {}", file("before", before), file("after", after));
+            let script = format!(
+                "cat {}; sleep {seconds}; cat {}",
+                file("before", before),
+                file("after", after)
+            );
             let via = ["sh".to_owned(), "-c".to_owned(), script];
             let host = format!("host{at}");
             let program = Path::new("it");
             let what = "monitor";
             let interfaces = &[][..];
             let input = &[][..];
-            team.start(&ProcessStart { what, host: &host, via: &via, program, interfaces, input })
-                .expect("a shell");
+            team.start(&ProcessStart {
+                what,
+                host: &host,
+                via: &via,
+                program,
+                interfaces,
+                input,
+            })
+            .expect("a shell");
         }
         team
     }
@@ -210,7 +253,10 @@ mod tests {
     #[test]
     fn what_one_says_before_all_have_started_is_heard() {
         let folder = tempfile::tempdir().expect("a folder");
-        let closing = || MonitorFrame::Closing { cut_short: None, summary: String::new() };
+        let closing = || MonitorFrame::Closing {
+            cut_short: None,
+            summary: String::new(),
+        };
         let early = [
             MonitorFrame::Started,
             MonitorFrame::Account(vec![("packets".to_owned(), 7)]),
@@ -219,7 +265,8 @@ mod tests {
         ];
         let late = [MonitorFrame::Started, closing()];
         let mut team = team(&folder, &[(&early, "5", &[]), (&[], "0.3", &late)]);
-        team.wait_for_start(Duration::from_secs(10)).expect("both do");
+        team.wait_for_start(Duration::from_secs(10))
+            .expect("both do");
         let mut rows: Vec<stream::EngineOutput> = Vec::new();
         let begun = Instant::now();
         while !team.is_over() && begun.elapsed() < Duration::from_secs(10) {
@@ -234,8 +281,14 @@ mod tests {
     #[test]
     fn one_that_ends_before_it_has_started_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut team = team(&folder, &[(&[MonitorFrame::Started], "5", &[]), (&[], "0", &[])]);
-        let why = team.wait_for_start(Duration::from_secs(10)).expect_err("the second").to_string();
+        let mut team = team(
+            &folder,
+            &[(&[MonitorFrame::Started], "5", &[]), (&[], "0", &[])],
+        );
+        let why = team
+            .wait_for_start(Duration::from_secs(10))
+            .expect_err("the second")
+            .to_string();
         assert_eq!(why, "the monitor on host1 has ended: it says nothing more");
     }
 }

@@ -22,7 +22,8 @@ impl ProcessProblems {
 
     /// The stored problems, and a line with the number of others.
     pub fn texts(&self) -> Vec<String> {
-        let more = (self.more > 0).then(|| format!("{} more problems, which are not kept", self.more));
+        let more =
+            (self.more > 0).then(|| format!("{} more problems, which are not kept", self.more));
         self.kept.iter().cloned().chain(more).collect()
     }
 

@@ -67,7 +67,14 @@ impl RemoteProcess {
         starting: &ProcessStart<'_>,
         ears: ProcessEventSink,
     ) -> io::Result<RemoteProcess> {
-        let ProcessStart { what, host, via, program, interfaces, input: told } = *starting;
+        let ProcessStart {
+            what,
+            host,
+            via,
+            program,
+            interfaces,
+            input: told,
+        } = *starting;
         let mut command = match via {
             [] => Command::new(program),
             [first, rest @ ..] => {
@@ -81,37 +88,58 @@ impl RemoteProcess {
             command.arg("-i").arg(interface);
         });
         let piped = || Stdio::piped();
-        let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn()?;
+        let mut child = command
+            .stdin(piped())
+            .stdout(piped())
+            .stderr(piped())
+            .spawn()?;
         let gone = || io::Error::other("it has no pipes");
         let mut input = child.stdin.take().ok_or_else(gone)?;
         let out = child.stdout.take().ok_or_else(gone)?;
         let complaints = child.stderr.take().ok_or_else(gone)?;
         // A process that ends before it has read its input reports the reason.
         let _ = input.write_all(told).and_then(|()| input.flush());
-        let complaining =
-            thread::Builder::new().name("complaints".into()).spawn(move || last_line(complaints))?;
-        thread::Builder::new().name(format!("{what} {at}")).spawn(move || {
-            let mut out = BufReader::new(out);
-            // An incomplete frame means that the process was killed while writing.
-            let mut is_started = false;
-            while let Ok(Some(frame)) = MonitorFrame::read(&mut out) {
-                let heard = match frame {
-                    MonitorFrame::Started if std::mem::replace(&mut is_started, true) => Ok(()),
-                    MonitorFrame::Started => ears.started.send((at, Ok(()))).map_err(drop),
-                    frame => ears.said.send((at, RemoteProcessEvent::Frame(frame))).map_err(drop),
-                };
-                if heard.is_err() {
-                    return;
+        let complaining = thread::Builder::new()
+            .name("complaints".into())
+            .spawn(move || last_line(complaints))?;
+        thread::Builder::new()
+            .name(format!("{what} {at}"))
+            .spawn(move || {
+                let mut out = BufReader::new(out);
+                // An incomplete frame means that the process was killed while writing.
+                let mut is_started = false;
+                while let Ok(Some(frame)) = MonitorFrame::read(&mut out) {
+                    let heard = match frame {
+                        MonitorFrame::Started if std::mem::replace(&mut is_started, true) => Ok(()),
+                        MonitorFrame::Started => ears.started.send((at, Ok(()))).map_err(drop),
+                        frame => ears
+                            .said
+                            .send((at, RemoteProcessEvent::Frame(frame)))
+                            .map_err(drop),
+                    };
+                    if heard.is_err() {
+                        return;
+                    }
                 }
-            }
-            let why = complaining.join().unwrap_or_default();
-            let why = if why.is_empty() { "it says nothing more".to_owned() } else { why };
-            let _ = ears.started.send((at, Err(why.clone())));
-            let _ = ears.said.send((at, RemoteProcessEvent::Gone(why)));
-        })?;
+                let why = complaining.join().unwrap_or_default();
+                let why = if why.is_empty() {
+                    "it says nothing more".to_owned()
+                } else {
+                    why
+                };
+                let _ = ears.started.send((at, Err(why.clone())));
+                let _ = ears.said.send((at, RemoteProcessEvent::Gone(why)));
+            })?;
         let name = format!("the {what} on {host}");
         let host = host.to_owned();
-        Ok(RemoteProcess { name, host, is_started: false, has_said_all: false, child, input: Some(input) })
+        Ok(RemoteProcess {
+            name,
+            host,
+            is_started: false,
+            has_said_all: false,
+            child,
+            input: Some(input),
+        })
     }
 
     /// Requests the last results and the end.
@@ -147,8 +175,12 @@ fn last_line(from: impl io::Read) -> String {
     let mut last = String::new();
     for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
-        let text: String =
-            line.trim().chars().filter(|c| !c.is_control()).take(COMPLAINT_BYTES_MAX).collect();
+        let text: String = line
+            .trim()
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(COMPLAINT_BYTES_MAX)
+            .collect();
         if !text.is_empty() {
             last = text;
         }

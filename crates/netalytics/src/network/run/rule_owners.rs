@@ -45,7 +45,10 @@ mod tests {
     fn numbers_are_nobody_elses() {
         for (half, first) in [(RuleOwnerKind::Passing, 0), (RuleOwnerKind::Kept, 2048)] {
             let mut taken: BTreeSet<u16> = (first..first + 2048).collect();
-            let why = half.free_number(&taken).expect_err("none is left").to_string();
+            let why = half
+                .free_number(&taken)
+                .expect_err("none is left")
+                .to_string();
             assert_eq!(why, "these switches have rules of 2048 other processes");
             taken.remove(&(first + 77));
             assert_eq!(half.free_number(&taken).expect("one is left"), first + 77);

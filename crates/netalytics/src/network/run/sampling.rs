@@ -38,7 +38,11 @@ impl NetworkSampling {
     pub fn new(plan: &Plan, planned: &NetworkPlan) -> NetworkSampling {
         let drawn = RandomState::new().hash_one(std::process::id()) as u16;
         let has_slices = plan.monitor.sample == SampleMode::Auto
-            && planned.plan.choice.mode.is_some_and(|mode| mode.which != PacketSelection::Port);
+            && planned
+                .plan
+                .choice
+                .mode
+                .is_some_and(|mode| mode.which != PacketSelection::Port);
         let mut of = Vec::new();
         let mut levels_max = Vec::new();
         for monitor in &planned.plan.monitors {
@@ -47,16 +51,30 @@ impl NetworkSampling {
                 has_slices
                     && matches!(
                         part.way,
-                        PacketPath::Rules { .. } | PacketPath::Tunnel { .. } | PacketPath::Interface
+                        PacketPath::Rules { .. }
+                            | PacketPath::Tunnel { .. }
+                            | PacketPath::Interface
                     )
             });
             let of_ports = sliceable.and_then(|part| Some((part, coin(&part.asked)?)));
-            let slice =
-                FlowSlice { coin: of_ports.map(|(_, coin)| coin).unwrap_or_default(), level: 0, drawn };
+            let slice = FlowSlice {
+                coin: of_ports.map(|(_, coin)| coin).unwrap_or_default(),
+                level: 0,
+                drawn,
+            };
             levels_max.push(of_ports.map_or(0, |(part, _)| level_max(&part.asked, slice)));
-            of.push((part.map_or_else(String::new, |part| part.name.clone()), slice));
+            of.push((
+                part.map_or_else(String::new, |part| part.name.clone()),
+                slice,
+            ));
         }
-        let said = vec![MonitorReport { rate: 1.0, ..MonitorReport::default() }; of.len()];
+        let said = vec![
+            MonitorReport {
+                rate: 1.0,
+                ..MonitorReport::default()
+            };
+            of.len()
+        ];
         let (history, notes) = Default::default();
         NetworkSampling {
             shares: SampleShares::new(&levels_max),
@@ -111,12 +129,15 @@ impl NetworkSampling {
         actions.extend(self.shares.look(self.began.elapsed()));
         for action in actions {
             match action {
-                ShareAction::Tell { monitor, level } => monitors[monitor].slice(self.of[monitor].1.at(level)),
+                ShareAction::Tell { monitor, level } => {
+                    monitors[monitor].slice(self.of[monitor].1.at(level))
+                }
                 ShareAction::Copy(levels) => {
                     let slice = |((switch, slice), level): (&(String, FlowSlice), u8)| {
                         (switch.clone(), slice.at(level))
                     };
-                    let slices: BTreeMap<String, FlowSlice> = self.of.iter().zip(levels).map(slice).collect();
+                    let slices: BTreeMap<String, FlowSlice> =
+                        self.of.iter().zip(levels).map(slice).collect();
                     switches.slice(&slices);
                 }
             }
@@ -127,7 +148,12 @@ impl NetworkSampling {
     }
 
     fn tell(&mut self, change: &ShareChange, host: &str) {
-        let ShareChange { monitor, level, rate, frozen } = change;
+        let ShareChange {
+            monitor,
+            level,
+            rate,
+            frozen,
+        } = change;
         let switch = &self.of[*monitor].0;
         let part = match level {
             0 => "all".to_owned(),
@@ -144,7 +170,9 @@ impl NetworkSampling {
     }
 
     fn keep(&mut self, monitor: usize, rate: f64, lost: u64, level: u8) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let ts = Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
         let copied = share(level);
         self.history.add(sampling_control::RateChange {

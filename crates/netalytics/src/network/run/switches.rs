@@ -11,10 +11,12 @@ use anyhow::Context;
 use mirror::sliced::sliced;
 use plan::FlowSlice;
 use planner::physical::{CopyProof, LEASE, PacketPath};
-use planner::topology::{ForwardingMode, NetworkSite as Network, SitePort, SiteSwitch, SwitchAccess};
+use planner::topology::{
+    ForwardingMode, NetworkSite as Network, SitePort, SiteSwitch, SwitchAccess,
+};
 use steer::{
-    CopyJob, CopyTap, JobStartError, NetworkMap, OpenVSwitch, RunningCopies, SwitchBackend, SwitchController,
-    SwitchFabric, SwitchSite,
+    CopyJob, CopyTap, JobStartError, NetworkMap, OpenVSwitch, RunningCopies, SwitchBackend,
+    SwitchController, SwitchFabric, SwitchSite,
 };
 
 use super::port_names::{SwitchPortNames, monitor};
@@ -60,20 +62,44 @@ impl PlanSwitches {
     ) -> anyhow::Result<PlanSwitches> {
         let mut switches = PlanSwitches::default();
         let mut taken = BTreeSet::new();
-        for (index, switch) in site.switches.iter().enumerate().filter(|(index, _)| matters(*index)) {
+        for (index, switch) in site
+            .switches
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| matters(*index))
+        {
             let name = &switch.name;
             let mut backend = backend(switch, &[])?;
-            let seen = backend.list().with_context(|| format!("cannot ask {name}"))?;
-            taken.extend(seen.rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server));
+            let seen = backend
+                .list()
+                .with_context(|| format!("cannot ask {name}"))?;
+            taken.extend(
+                seen.rules
+                    .iter()
+                    .filter_map(|rule| rule.cookie.owner())
+                    .map(|owner| owner.server),
+            );
             for (port, name, ..) in seen.ports {
-                switches.ports.note(SitePort { switch: index, port }, name);
+                switches.ports.note(
+                    SitePort {
+                        switch: index,
+                        port,
+                    },
+                    name,
+                );
             }
             if matches!(switch.reached, SwitchAccess::Controller { .. }) {
                 let quiet = site.hosts.iter().filter(|host| host.quiet);
-                let quiet: Vec<&str> = quiet.filter_map(|host| switches.ports.name(host.at)).collect();
+                let quiet: Vec<&str> = quiet
+                    .filter_map(|host| switches.ports.name(host.at))
+                    .collect();
                 backend = self::backend(switch, &quiet)?;
             }
-            switches.sites.push(SwitchSite { name: name.clone(), backend, tunnel_address: switch.tunnel });
+            switches.sites.push(SwitchSite {
+                name: name.clone(),
+                backend,
+                tunnel_address: switch.tunnel,
+            });
         }
         switches.server = half.free_number(&taken)?;
         Ok(switches)
@@ -81,9 +107,17 @@ impl PlanSwitches {
 
     /// Interfaces of the monitor on a switch's own host: the switch's ports, or the interface created for mirroring.
     pub fn interfaces(&self, planned: &NetworkPlan, switch: usize) -> anyhow::Result<Vec<String>> {
-        let Some(part) = planned.plan.switch(switch) else { return Ok(Vec::new()) };
-        let made = self.running.as_ref().and_then(|running| running.interfaces().get(&monitor(part)));
-        made.map_or_else(|| self.ports.of(&planned.site, part), |made| Ok(vec![made.clone()]))
+        let Some(part) = planned.plan.switch(switch) else {
+            return Ok(Vec::new());
+        };
+        let made = self
+            .running
+            .as_ref()
+            .and_then(|running| running.interfaces().get(&monitor(part)));
+        made.map_or_else(
+            || self.ports.of(&planned.site, part),
+            |made| Ok(vec![made.clone()]),
+        )
     }
 
     /// Installs the mirroring on all switches or none.
@@ -99,7 +133,11 @@ impl PlanSwitches {
         };
         let fabric = SwitchFabric::new(self.server, LEASE, std::mem::take(&mut self.sites), map);
         (self.taps, self.generation) = (taps.clone(), 1);
-        self.running = Some(fabric.start(CopyJob { id: JOB, generation: 1, taps })?);
+        self.running = Some(fabric.start(CopyJob {
+            id: JOB,
+            generation: 1,
+            taps,
+        })?);
         self.fabric = Some(Arc::new(fabric));
         Ok(())
     }
@@ -107,7 +145,9 @@ impl PlanSwitches {
     /// Starts to change the mirrored slices, by switch name. The previous rules remain until the new ones are proved;
     /// [`PlanSwitches::changed`] returns the result.
     pub fn slice(&mut self, slices: &BTreeMap<String, FlowSlice>) {
-        let Some(fabric) = self.fabric.clone().filter(|_| self.changing.is_none()) else { return };
+        let Some(fabric) = self.fabric.clone().filter(|_| self.changing.is_none()) else {
+            return;
+        };
         let mut taps = self.taps.clone();
         for tap in &mut taps {
             if let Some(slice) = slices.get(&tap.switch) {
@@ -115,7 +155,11 @@ impl PlanSwitches {
             }
         }
         self.generation = self.generation.wrapping_add(1);
-        let job = CopyJob { id: JOB, generation: self.generation, taps };
+        let job = CopyJob {
+            id: JOB,
+            generation: self.generation,
+            taps,
+        };
         let (tell, told) = mpsc::sync_channel(1);
         // A proof takes time, and monitors continue to report. If the receiver is gone, the job is removed again.
         thread::spawn(move || tell.send(fabric.start(job)).is_ok());
@@ -136,7 +180,10 @@ impl PlanSwitches {
 
     /// Converts the connected switches to a fabric for several jobs. `server`: owner number of its rules.
     pub fn into_fabric(self, server: u16, map: NetworkMap) -> (SwitchPortNames, SwitchFabric) {
-        (self.ports, SwitchFabric::new(server, LEASE, self.sites, map))
+        (
+            self.ports,
+            SwitchFabric::new(server, LEASE, self.sites, map),
+        )
     }
 
     /// Names of the switches' ports.
@@ -159,7 +206,10 @@ impl PlanSwitches {
 
     /// Removed rules of processes that no longer run.
     pub fn repaired(&self) -> Vec<String> {
-        self.running.as_ref().map(|running| running.repaired().to_vec()).unwrap_or_default()
+        self.running
+            .as_ref()
+            .map(|running| running.repaired().to_vec())
+            .unwrap_or_default()
     }
 
     /// Description of the mirroring.
@@ -169,7 +219,11 @@ impl PlanSwitches {
             Some(running) => {
                 let copying = self.taps.len();
                 let classes = running.proved().classes;
-                let copy = if copying == 1 { "switch copies" } else { "switches copy" };
+                let copy = if copying == 1 {
+                    "switch copies"
+                } else {
+                    "switches copy"
+                };
                 format!("{copying} {copy}, proved for {classes} classes of packets")
             }
         }
@@ -210,7 +264,11 @@ pub fn all_ways_are_known(site: &Network) -> bool {
 
 /// Joins the lines of a message, for notes and JSON.
 pub fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Reads the token of a controller from its file.
@@ -227,16 +285,31 @@ fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Switch
         SwitchAccess::Not => Err(wrong_flags(format!(
             "{name} cannot be reached: the network file has neither ovsdb nor controller for it"
         ))),
-        SwitchAccess::Controller { url, datapath, token_file } => {
-            let token = token_file.as_deref().map(|file| controller_token(Path::new(file))).transpose()?;
-            Ok(Box::new(SwitchController::new(url, datapath, token.as_deref(), quiet)))
+        SwitchAccess::Controller {
+            url,
+            datapath,
+            token_file,
+        } => {
+            let token = token_file
+                .as_deref()
+                .map(|file| controller_token(Path::new(file)))
+                .transpose()?;
+            Ok(Box::new(SwitchController::new(
+                url,
+                datapath,
+                token.as_deref(),
+                quiet,
+            )))
         }
         SwitchAccess::Ovsdb(address) => {
             let socket = address.strip_prefix("unix:").map(Path::new);
             let folder = socket.and_then(Path::parent).ok_or_else(|| {
                 wrong_flags(format!("{name}: {address:?} is not the address of a database on this machine, such as unix:/run/openvswitch/db.sock"))
             })?;
-            Ok(Box::new(OpenVSwitch::new(folder, switch.bridge.as_deref().unwrap_or("br0"))))
+            Ok(Box::new(OpenVSwitch::new(
+                folder,
+                switch.bridge.as_deref().unwrap_or("br0"),
+            )))
         }
     }
 }

@@ -7,29 +7,46 @@ use super::line_plot::{LinePlot, LineStroke, PlotLine};
 
 /// The figures with their file names.
 pub fn all(study: &PlacementStudy, points: &[StudyPoint]) -> Vec<(&'static str, LinePlot)> {
-    let bandwidth =
-        |title: &str, plain: fn(&StudyPoint) -> MeanDeviation, weighted: fn(&StudyPoint) -> MeanDeviation| {
-            let lines = |strategy: &PlacementStrategy| {
-                let [a, b, c] = study.weights.0;
-                let weights = format!("{}, weights {a}, {b}, {c}", strategy.name());
-                [
-                    line(*strategy, strategy.name().to_owned(), LineStroke::Solid, points, plain),
-                    line(*strategy, weights, LineStroke::Dashed, points, weighted),
-                ]
-            };
-            picture(
-                title,
-                "extra bandwidth, % of the workload",
-                study.strategies.iter().flat_map(lines).collect(),
-            )
+    let bandwidth = |title: &str,
+                     plain: fn(&StudyPoint) -> MeanDeviation,
+                     weighted: fn(&StudyPoint) -> MeanDeviation| {
+        let lines = |strategy: &PlacementStrategy| {
+            let [a, b, c] = study.weights.0;
+            let weights = format!("{}, weights {a}, {b}, {c}", strategy.name());
+            [
+                line(
+                    *strategy,
+                    strategy.name().to_owned(),
+                    LineStroke::Solid,
+                    points,
+                    plain,
+                ),
+                line(*strategy, weights, LineStroke::Dashed, points, weighted),
+            ]
         };
+        picture(
+            title,
+            "extra bandwidth, % of the workload",
+            study.strategies.iter().flat_map(lines).collect(),
+        )
+    };
     let processes = |strategy: &PlacementStrategy| {
-        line(*strategy, strategy.name().to_owned(), LineStroke::Solid, points, |point| point.processes)
+        line(
+            *strategy,
+            strategy.name().to_owned(),
+            LineStroke::Solid,
+            points,
+            |point| point.processes,
+        )
     };
     vec![
         (
             "figure-7.svg",
-            bandwidth("Network cost: monitors to aggregators", |point| point.extra, |point| point.weighted),
+            bandwidth(
+                "Network cost: monitors to aggregators",
+                |point| point.extra,
+                |point| point.weighted,
+            ),
         ),
         (
             "figure-7-all.svg",
@@ -51,7 +68,12 @@ pub fn all(study: &PlacementStudy, points: &[StudyPoint]) -> Vec<(&'static str, 
 }
 
 fn picture(title: &str, y: &str, lines: Vec<PlotLine>) -> LinePlot {
-    LinePlot { title: title.to_owned(), x: "flows monitored, thousands".to_owned(), y: y.to_owned(), lines }
+    LinePlot {
+        title: title.to_owned(),
+        x: "flows monitored, thousands".to_owned(),
+        y: y.to_owned(),
+        lines,
+    }
 }
 
 fn line(
@@ -66,7 +88,12 @@ fn line(
         let MeanDeviation { mean, deviation } = figure(point);
         (f64::from(point.monitored) / 1000.0, mean, deviation)
     };
-    PlotLine { name, colour: colour(strategy), stroke, points: of.map(at).collect() }
+    PlotLine {
+        name,
+        colour: colour(strategy),
+        stroke,
+        points: of.map(at).collect(),
+    }
 }
 
 fn colour(strategy: PlacementStrategy) -> (u8, u8, u8) {

@@ -49,7 +49,8 @@ const GREY: RGBColor = RGBColor(0x5f, 0x63, 0x68);
 /// Draws the plot as SVG.
 pub fn draw(picture: &LinePlot) -> anyhow::Result<String> {
     let mut svg = String::new();
-    drawn(picture, &mut svg).map_err(|error| anyhow!("cannot draw {:?}: {error}", picture.title))?;
+    drawn(picture, &mut svg)
+        .map_err(|error| anyhow!("cannot draw {:?}: {error}", picture.title))?;
     Ok(svg)
 }
 
@@ -108,7 +109,10 @@ fn legend(
     picture: &LinePlot,
     area: &DrawingArea<SVGBackend<'_>, Shift>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let style = (FONT, 13).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
+    let style = (FONT, 13)
+        .into_font()
+        .color(&BLACK)
+        .pos(Pos::new(HPos::Left, VPos::Center));
     for (nth, line) in (0..).zip(&picture.lines) {
         let y = 50 + nth * LEGEND_LINE;
         let ends = [(4, y), (34, y)];
@@ -120,7 +124,11 @@ fn legend(
         area.draw(&Text::new(line.name.clone(), (42, y), style.clone()))?;
     }
     let below = 50 + picture.lines.len() as i32 * LEGEND_LINE;
-    area.draw(&Text::new("bars: standard deviation of the runs", (4, below), style.color(&GREY)))?;
+    area.draw(&Text::new(
+        "bars: standard deviation of the runs",
+        (4, below),
+        style.color(&GREY),
+    ))?;
     Ok(())
 }
 
@@ -133,5 +141,9 @@ impl PlotLine {
 
 /// Formats an axis label.
 fn short(number: f64) -> String {
-    if number.fract().abs() < 1e-9 { format!("{number:.0}") } else { format!("{number:.1}") }
+    if number.fract().abs() < 1e-9 {
+        format!("{number:.0}")
+    } else {
+        format!("{number:.1}")
+    }
 }

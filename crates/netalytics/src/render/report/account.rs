@@ -27,16 +27,29 @@ impl ReportAccount<'_> {
     /// Quality of the numbers, as lines.
     #[must_use]
     pub fn worth(&self) -> Vec<String> {
-        let RunSummary { source, accounting, sampling, fed, .. } = self.summary;
+        let RunSummary {
+            source,
+            accounting,
+            sampling,
+            fed,
+            ..
+        } = self.summary;
         let mut worth = Vec::new();
         if !self.qualities.is_empty() {
             let all: u64 = self.qualities.iter().map(|(_, n)| n).sum();
             let share = |(name, n): &(String, u64)| {
-                format!("{name} {}", units::percentage(*n as f64 / all.max(1) as f64))
+                format!(
+                    "{name} {}",
+                    units::percentage(*n as f64 / all.max(1) as f64)
+                )
             };
             worth.push(format!(
                 "quality: {}",
-                self.qualities.iter().map(share).collect::<Vec<_>>().join(", ")
+                self.qualities
+                    .iter()
+                    .map(share)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             ));
         }
         if fed.is_none() {
@@ -48,7 +61,10 @@ impl ReportAccount<'_> {
             let loss = accounting.flows.capture_loss().share();
             worth.push(match loss > 0.0 {
                 true => {
-                    format!("{} of TCP's bytes were acknowledged and not captured", units::percentage(loss))
+                    format!(
+                        "{} of TCP's bytes were acknowledged and not captured",
+                        units::percentage(loss)
+                    )
                 }
                 false => "no gap in what TCP acknowledged".into(),
             });
@@ -60,7 +76,10 @@ impl ReportAccount<'_> {
             ));
         }
         if let Some(lowest) = sampling.lowest {
-            worth.push(format!("sampling rate as low as {}", units::percentage(lowest)));
+            worth.push(format!(
+                "sampling rate as low as {}",
+                units::percentage(lowest)
+            ));
         }
         if self.summary.limit_reached {
             worth.push("ended by LIMIT".into());
@@ -73,13 +92,24 @@ impl ReportAccount<'_> {
     pub fn when(&self) -> Option<String> {
         let (first, last) = self.summary.seen?;
         let time = |ns: i64| self.zone.time(ns);
-        Some(format!("{} to {} ({})", time(first.0), time(last.0), units::duration(last.since(first) as f64)))
+        Some(format!(
+            "{} to {} ({})",
+            time(first.0),
+            time(last.0),
+            units::duration(last.since(first) as f64)
+        ))
     }
 
     /// Counters as a table.
     #[must_use]
     pub fn table(&self) -> String {
-        let RunSummary { source, accounting: a, stream, fed, .. } = self.summary;
+        let RunSummary {
+            source,
+            accounting: a,
+            stream,
+            fed,
+            ..
+        } = self.summary;
         let mut rows: Vec<Vec<String>> = Vec::new();
         let mut row = |what: &str, n: String| rows.push(vec![what.to_owned(), n]);
         for file in self.files {
@@ -94,17 +124,25 @@ impl ReportAccount<'_> {
             None => {
                 row("packets received", a.received.to_string());
                 row("= parsed", a.parsed.to_string());
-                row("+ filtered: packets of other flows", a.filtered_total().to_string());
+                row(
+                    "+ filtered: packets of other flows",
+                    a.filtered_total().to_string(),
+                );
                 row("+ sampled out", a.sampled_out.to_string());
                 row("+ dropped", a.dropped.to_string());
                 row("+ undecodable", a.undecodable_total().to_string());
                 row("bytes on the wire", source.original_bytes.to_string());
                 if source.truncated_packets > 0 {
-                    row("packets truncated by the capture", source.truncated_packets.to_string());
+                    row(
+                        "packets truncated by the capture",
+                        source.truncated_packets.to_string(),
+                    );
                 }
                 row(
                     "packets lost before the capture",
-                    source.lost_before_us.map_or("unknown".into(), |n| n.to_string()),
+                    source
+                        .lost_before_us
+                        .map_or("unknown".into(), |n| n.to_string()),
                 );
                 row("flows", a.flows.opened.to_string());
             }
@@ -116,13 +154,18 @@ impl ReportAccount<'_> {
             row("tuples", n.to_string());
         }
         if stream.tuples_late > 0 {
-            row("tuples too late for their window", stream.tuples_late.to_string());
+            row(
+                "tuples too late for their window",
+                stream.tuples_late.to_string(),
+            );
         }
         for (name, n) in self.qualities {
             row(&format!("tuples of quality {name}"), n.to_string());
         }
         let wrong = match fed.is_none() && !a.adds_up() {
-            true => "<p class=\"bad\">These numbers do not add up: please report that as a bug.</p>\n",
+            true => {
+                "<p class=\"bad\">These numbers do not add up: please report that as a bug.</p>\n"
+            }
             false => "",
         };
         html::list(&["what", "how much"], &rows) + wrong
@@ -131,6 +174,9 @@ impl ReportAccount<'_> {
     /// Errors; the result may be incomplete then.
     #[must_use]
     pub fn complaints(&self) -> String {
-        self.summary.complaints().map(|text| format!("<p class=\"bad\">{}</p>\n", html::text(text))).collect()
+        self.summary
+            .complaints()
+            .map(|text| format!("<p class=\"bad\">{}</p>\n", html::text(text)))
+            .collect()
     }
 }

@@ -25,7 +25,9 @@ pub struct ChartBar {
 #[must_use]
 pub fn draw(bars: &[ChartBar], unit: Unit, label: &str) -> String {
     let ends = |bar: &ChartBar| {
-        bar.interval.and_then(|(_, high)| high).map_or(bar.value, |high| high.max(bar.value))
+        bar.interval
+            .and_then(|(_, high)| high)
+            .map_or(bar.value, |high| high.max(bar.value))
     };
     let low = bars.iter().map(|bar| bar.value).fold(0.0, f64::min);
     let high = bars.iter().map(ends).fold(low, f64::max);
@@ -35,13 +37,33 @@ pub fn draw(bars: &[ChartBar], unit: Unit, label: &str) -> String {
     let mut svg = SvgCanvas::new(bottom + 28.0, label);
     for tick in ticks(low, high) {
         svg.line([x(tick), TOP], [x(tick), bottom], "grid");
-        svg.text([x(tick), bottom + 18.0], "middle", "", &at_axis(unit, tick), 14);
+        svg.text(
+            [x(tick), bottom + 18.0],
+            "middle",
+            "",
+            &at_axis(unit, tick),
+            14,
+        );
     }
     for (nth, bar) in bars.iter().enumerate() {
         let y = TOP + nth as f64 * ROW;
-        let [from, to] = if bar.value < 0.0 { [x(bar.value), x(0.0)] } else { [x(0.0), x(bar.value)] };
-        svg.text([LEFT - 10.0, y + 16.0], "end", "name", &bar.name, NAME_CHARS);
-        svg.rect([from, y + 4.0], [(to - from).max(1.0), ROW - 8.0], "class=\"bar k0\"");
+        let [from, to] = if bar.value < 0.0 {
+            [x(bar.value), x(0.0)]
+        } else {
+            [x(0.0), x(bar.value)]
+        };
+        svg.text(
+            [LEFT - 10.0, y + 16.0],
+            "end",
+            "name",
+            &bar.name,
+            NAME_CHARS,
+        );
+        svg.rect(
+            [from, y + 4.0],
+            [(to - from).max(1.0), ROW - 8.0],
+            "class=\"bar k0\"",
+        );
         let mut behind = to;
         if let Some((least, most)) = bar.interval {
             let end = most.map_or(WIDTH - RIGHT, x);
@@ -52,7 +74,13 @@ pub fn draw(bars: &[ChartBar], unit: Unit, label: &str) -> String {
                 svg.line([end, y + 8.0], [end, y + ROW - 8.0], "whisker");
             }
         }
-        svg.text([behind + 8.0, y + 16.0], "start", "name", &units::number(unit, bar.value), 14);
+        svg.text(
+            [behind + 8.0, y + 16.0],
+            "start",
+            "name",
+            &units::number(unit, bar.value),
+            14,
+        );
     }
     svg.end()
 }

@@ -33,8 +33,17 @@ struct ChartSource<'a> {
 #[must_use]
 pub fn pictures(result: &ReportResult, kept: &ReportRows, zone: &DisplayZone) -> Vec<ReportFigure> {
     let names = kept.names.as_ref();
-    let of = ChartSource { result, names, zone, keys: result.keys() };
-    let is_map = result.head.processor.as_deref().is_some_and(|name| name.starts_with("service-map"));
+    let of = ChartSource {
+        result,
+        names,
+        zone,
+        keys: result.keys(),
+    };
+    let is_map = result
+        .head
+        .processor
+        .as_deref()
+        .is_some_and(|name| name.starts_with("service-map"));
     let window = result.find("window_start");
     if result.kept == 0 || result.find("section").is_some() {
         return Vec::new();
@@ -51,7 +60,11 @@ pub fn pictures(result: &ReportResult, kept: &ReportRows, zone: &DisplayZone) ->
     match window {
         Some(window) => {
             pictures.extend(
-                result.measures().into_iter().take(MEASURES_MAX).filter_map(|id| of.course(window, id)),
+                result
+                    .measures()
+                    .into_iter()
+                    .take(MEASURES_MAX)
+                    .filter_map(|id| of.course(window, id)),
             );
         }
         None if !is_map => pictures.extend(of.ranking()),
@@ -62,11 +75,16 @@ pub fn pictures(result: &ReportResult, kept: &ReportRows, zone: &DisplayZone) ->
 
 impl ChartSource<'_> {
     fn unit(&self, id: FieldId) -> Unit {
-        self.result.schema().map_or(Unit::None, |schema| schema.field(id).unit)
+        self.result
+            .schema()
+            .map_or(Unit::None, |schema| schema.field(id).unit)
     }
 
     fn heading(&self, id: FieldId) -> String {
-        self.result.schema().map(|schema| heading(schema.field(id)).to_owned()).unwrap_or_default()
+        self.result
+            .schema()
+            .map(|schema| heading(schema.field(id)).to_owned())
+            .unwrap_or_default()
     }
 
     fn key(&self, line: &ReportRow<'_>) -> String {
@@ -102,7 +120,9 @@ impl ChartSource<'_> {
         let drawn = &groups[..groups.len().min(COLOURS)];
         let mut points: BTreeMap<&str, Vec<SeriesPoint>> = BTreeMap::new();
         for line in self.result.lines() {
-            let (Some(at_ns), Some(value)) = (line.time(window), line.number(id)) else { continue };
+            let (Some(at_ns), Some(value)) = (line.time(window), line.number(id)) else {
+                continue;
+            };
             let key = self.key(&line);
             if let Some(name) = drawn.iter().find(|name| **name == key) {
                 points.entry(name).or_default().push(SeriesPoint {
@@ -112,8 +132,12 @@ impl ChartSource<'_> {
                 });
             }
         }
-        let course =
-            |name: &String| Some(ChartSeries { name: name.clone(), points: points.remove(name.as_str())? });
+        let course = |name: &String| {
+            Some(ChartSeries {
+                name: name.clone(),
+                points: points.remove(name.as_str())?,
+            })
+        };
         let courses: Vec<ChartSeries> = drawn.iter().filter_map(course).collect();
         if courses.iter().all(|course| course.points.len() < 2) {
             return None;
@@ -123,20 +147,34 @@ impl ChartSource<'_> {
             .iter()
             .flat_map(|course| &course.points)
             .any(|point| matches!(point.band, Some((_, Some(_)))));
-        let band = if has_band { "; shaded: 95 % intervals, where both ends are known" } else { "" };
+        let band = if has_band {
+            "; shaded: 95 % intervals, where both ends are known"
+        } else {
+            ""
+        };
         let name = self.heading(id);
         let label = format!("{name} of {} groups over time", courses.len());
         Some(ReportFigure {
-            caption: format!("{name} by window{band}{}", left_out(groups.len(), drawn.len(), "group")),
+            caption: format!(
+                "{name} by window{band}{}",
+                left_out(groups.len(), drawn.len(), "group")
+            ),
             svg: line_chart::draw(&courses, self.unit(id), slide, self.zone, &label),
             legend: courses.into_iter().map(|course| course.name).collect(),
         })
     }
 
     fn spread(&self, id: FieldId) -> Vec<ReportFigure> {
-        let of = |line: ReportRow<'_>| GroupHistogram { name: self.key(&line), buckets: line.buckets(id) };
-        let mut all: Vec<GroupHistogram> =
-            self.result.lines().map(of).filter(|spread| !spread.buckets.is_empty()).collect();
+        let of = |line: ReportRow<'_>| GroupHistogram {
+            name: self.key(&line),
+            buckets: line.buckets(id),
+        };
+        let mut all: Vec<GroupHistogram> = self
+            .result
+            .lines()
+            .map(of)
+            .filter(|spread| !spread.buckets.is_empty())
+            .collect();
         let groups = all.len();
         all.truncate(COLOURS);
         if all.is_empty() {
@@ -147,7 +185,9 @@ impl ChartSource<'_> {
         let more = left_out(groups, all.len(), "group");
         vec![
             ReportFigure {
-                caption: format!("Histogram of each group; the highest bar is its most frequent value{more}"),
+                caption: format!(
+                    "Histogram of each group; the highest bar is its most frequent value{more}"
+                ),
                 svg: distribution::histograms(
                     &all,
                     unit,
@@ -171,11 +211,15 @@ impl ChartSource<'_> {
         let mut groups: BTreeMap<String, heatmap::HeatmapWindows> = BTreeMap::new();
         for line in self.result.lines() {
             if let Some(start) = line.time(window) {
-                groups.entry(self.key(&line)).or_default().insert(start, line.buckets(id));
+                groups
+                    .entry(self.key(&line))
+                    .or_default()
+                    .insert(start, line.buckets(id));
             }
         }
-        let weight =
-            |windows: &heatmap::HeatmapWindows| windows.values().flatten().map(|(_, n)| n).sum::<f64>();
+        let weight = |windows: &heatmap::HeatmapWindows| {
+            windows.values().flatten().map(|(_, n)| n).sum::<f64>()
+        };
         let mut all: Vec<(String, heatmap::HeatmapWindows)> = groups.into_iter().collect();
         all.sort_by(|a, b| weight(&b.1).total_cmp(&weight(&a.1)));
         let found = all.len();
@@ -204,10 +248,19 @@ impl ChartSource<'_> {
     fn ranking(&self) -> Option<ReportFigure> {
         let measures = self.result.measures();
         let falls = |id: &FieldId| {
-            let all: Vec<f64> = self.result.lines().filter_map(|line| line.number(*id)).collect();
-            all.len() > 1 && all.windows(2).all(|two| two[0] >= two[1]) && all[0] > all[all.len() - 1]
+            let all: Vec<f64> = self
+                .result
+                .lines()
+                .filter_map(|line| line.number(*id))
+                .collect();
+            all.len() > 1
+                && all.windows(2).all(|two| two[0] >= two[1])
+                && all[0] > all[all.len() - 1]
         };
-        let ranked = self.result.find("rank").and_then(|_| measures.iter().copied().find(falls));
+        let ranked = self
+            .result
+            .find("rank")
+            .and_then(|_| measures.iter().copied().find(falls));
         let id = ranked.or(measures.first().copied())?;
         if self.keys.is_empty() || self.result.kept < 2 {
             return None;
@@ -223,7 +276,11 @@ impl ChartSource<'_> {
         let name = self.heading(id);
         Some(ReportFigure {
             caption: format!("{name}{}", left_out(self.result.kept, bars.len(), "row")),
-            svg: bar_chart::draw(&bars, self.unit(id), &format!("{name} of {} groups as bars", bars.len())),
+            svg: bar_chart::draw(
+                &bars,
+                self.unit(id),
+                &format!("{name} of {} groups as bars", bars.len()),
+            ),
             legend: Vec::new(),
         })
     }
@@ -236,12 +293,17 @@ impl ChartSource<'_> {
         let server = server?;
         let mut edges: BTreeMap<[String; 3], GraphEdge> = BTreeMap::new();
         let shown = |line: &ReportRow<'_>, id: Option<FieldId>| {
-            id.and_then(|id| line.shown(id, self.names)).unwrap_or_default()
+            id.and_then(|id| line.shown(id, self.names))
+                .unwrap_or_default()
         };
         for line in self.result.lines() {
             let protocol = shown(&line, find("application"));
             let service = [protocol, shown(&line, port)].join(" ").trim().to_owned();
-            let ends = [shown(&line, Some(client)), shown(&line, Some(server)), service];
+            let ends = [
+                shown(&line, Some(client)),
+                shown(&line, Some(server)),
+                service,
+            ];
             let number = |name: &str| find(name).and_then(|id| line.number(id));
             let [from, to, service] = ends.clone();
             let edge = edges.entry(ends).or_insert(GraphEdge {
@@ -253,7 +315,11 @@ impl ChartSource<'_> {
                 fails: false,
             });
             edge.weight += number("count").unwrap_or(1.0);
-            edge.p99_ns = edge.p99_ns.into_iter().chain(number("p99")).reduce(f64::max);
+            edge.p99_ns = edge
+                .p99_ns
+                .into_iter()
+                .chain(number("p99"))
+                .reduce(f64::max);
             edge.fails |= number("success").is_some_and(|share| share < 1.0);
         }
         drawn_map(edges.into_values().collect())
@@ -276,7 +342,10 @@ pub fn drawn_map(mut edges: Vec<GraphEdge>) -> Option<ReportFigure> {
         ),
         svg: service_graph::draw(
             &edges,
-            &format!("{} edges between hosts; the table has the same as rows", edges.len()),
+            &format!(
+                "{} edges between hosts; the table has the same as rows",
+                edges.len()
+            ),
         ),
         legend: Vec::new(),
     })

@@ -21,7 +21,11 @@ pub struct GroupHistogram {
 
 impl GroupHistogram {
     fn sum(&self) -> f64 {
-        self.buckets.iter().map(|(_, n)| n).sum::<f64>().max(f64::MIN_POSITIVE)
+        self.buckets
+            .iter()
+            .map(|(_, n)| n)
+            .sum::<f64>()
+            .max(f64::MIN_POSITIVE)
     }
 }
 
@@ -33,10 +37,22 @@ struct Axis {
 
 impl Axis {
     fn of(spreads: &[GroupHistogram]) -> Axis {
-        let places = || spreads.iter().flat_map(|spread| &spread.buckets).map(|(bound, _)| log(*bound));
+        let places = || {
+            spreads
+                .iter()
+                .flat_map(|spread| &spread.buckets)
+                .map(|(bound, _)| log(*bound))
+        };
         let least = places().fold(f64::INFINITY, f64::min);
         let most = places().fold(1.0, f64::max);
-        Axis { least: if least.is_finite() { (least - 0.5).max(-1.5) } else { 0.0 }, most: most + 0.1 }
+        Axis {
+            least: if least.is_finite() {
+                (least - 0.5).max(-1.5)
+            } else {
+                0.0
+            },
+            most: most + 0.1,
+        }
     }
 
     fn x(&self, place: f64) -> f64 {
@@ -70,7 +86,10 @@ pub fn histograms(spreads: &[GroupHistogram], unit: Unit, label: &str) -> String
                 _ => bins.push((bin, *n)),
             }
         }
-        let peak = bins.iter().map(|(_, n)| *n).fold(f64::MIN_POSITIVE, f64::max);
+        let peak = bins
+            .iter()
+            .map(|(_, n)| *n)
+            .fold(f64::MIN_POSITIVE, f64::max);
         for (bin, n) in bins {
             let width = (axis.x(bin) - axis.x(bin - 1.0 / FINE) - 1.0).max(3.0);
             let height = (n / peak * (BAND - 24.0)).max(1.5);
@@ -80,7 +99,13 @@ pub fn histograms(spreads: &[GroupHistogram], unit: Unit, label: &str) -> String
                 &format!("class=\"bar {}\"", class(nth)),
             );
         }
-        svg.text([LEFT, ground - BAND + 16.0], "start", "name", &spread.name, 110);
+        svg.text(
+            [LEFT, ground - BAND + 16.0],
+            "start",
+            "name",
+            &spread.name,
+            110,
+        );
     }
     svg.end()
 }
@@ -95,7 +120,13 @@ pub fn shares(spreads: &[GroupHistogram], unit: Unit, label: &str) -> String {
     axis.draw(&mut svg, unit, [10.0, bottom]);
     for share in [0.0, 0.5, 0.9, 1.0] {
         svg.line([LEFT, y(share)], [WIDTH - RIGHT, y(share)], "grid");
-        svg.text([LEFT - 8.0, y(share) + 4.0], "end", "", &format!("{:.0} %", share * 100.0), 6);
+        svg.text(
+            [LEFT - 8.0, y(share) + 4.0],
+            "end",
+            "",
+            &format!("{:.0} %", share * 100.0),
+            6,
+        );
     }
     for (nth, spread) in spreads.iter().enumerate() {
         let sum = spread.sum();

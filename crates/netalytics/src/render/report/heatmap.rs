@@ -25,7 +25,13 @@ pub type HeatmapWindows = BTreeMap<i64, Vec<(f64, f64)>>;
 
 /// Draws the heat map; windows start every `slide_ns`. The label states how many share a column.
 #[must_use]
-pub fn draw(windows: &HeatmapWindows, unit: Unit, slide_ns: i64, zone: &DisplayZone, label: &str) -> String {
+pub fn draw(
+    windows: &HeatmapWindows,
+    unit: Unit,
+    slide_ns: i64,
+    zone: &DisplayZone,
+    label: &str,
+) -> String {
     let from = windows.keys().next().copied().unwrap_or(0);
     let last = windows.keys().next_back().copied().unwrap_or(0);
     let slide = slide_ns.max(1);
@@ -36,7 +42,10 @@ pub fn draw(windows: &HeatmapWindows, unit: Unit, slide_ns: i64, zone: &DisplayZ
     for (start, buckets) in windows {
         for (bound, n) in buckets {
             *cells
-                .entry(((start - from) / slide / step, (log(*bound) * FINE).floor() as i64))
+                .entry((
+                    (start - from) / slide / step,
+                    (log(*bound) * FINE).floor() as i64,
+                ))
                 .or_default() += n;
         }
     }
@@ -50,13 +59,23 @@ pub fn draw(windows: &HeatmapWindows, unit: Unit, slide_ns: i64, zone: &DisplayZ
         let x = LEFT + column as f64 * width;
         let y = TOP + (most - bin) as f64 * height;
         let fill = colour((1.0 + n).ln() / (1.0 + peak).ln().max(f64::MIN_POSITIVE));
-        svg.rect([x, y], [(width - 0.5).max(0.5), (height - 0.5).max(0.5)], &format!("fill=\"{fill}\""));
+        svg.rect(
+            [x, y],
+            [(width - 0.5).max(0.5), (height - 0.5).max(0.5)],
+            &format!("fill=\"{fill}\""),
+        );
     }
     let every = ((most - least + 1) as usize).div_ceil(9).max(1);
     for bin in (least..=most).rev().step_by(every) {
         let upper = 2_f64.powf((bin + 1) as f64 / FINE) - 1.0;
         let y = TOP + (most - bin) as f64 * height + 4.0;
-        svg.text([LEFT - 8.0, y], "end", "", &units::number(unit, two_digits(upper)), 12);
+        svg.text(
+            [LEFT - 8.0, y],
+            "end",
+            "",
+            &units::number(unit, two_digits(upper)),
+            12,
+        );
     }
     let end = from.saturating_add(slide.saturating_mul(step).saturating_mul(columns));
     let (ticks, digits) = times(from, end);
@@ -64,7 +83,13 @@ pub fn draw(windows: &HeatmapWindows, unit: Unit, slide_ns: i64, zone: &DisplayZ
     for tick in ticks {
         let x = LEFT + (tick - from) as f64 / slide.saturating_mul(step) as f64 * width;
         if x - behind > LABEL {
-            svg.text([x, HEIGHT - 8.0], "middle", "", &clock(zone, tick, digits), 20);
+            svg.text(
+                [x, HEIGHT - 8.0],
+                "middle",
+                "",
+                &clock(zone, tick, digits),
+                20,
+            );
             behind = x;
         }
     }

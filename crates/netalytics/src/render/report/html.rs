@@ -29,7 +29,11 @@ pub fn text(text: &str) -> String {
 /// Escapes several lines and keeps line breaks.
 #[must_use]
 pub fn lines(text: &str) -> String {
-    text.trim_end().split('\n').map(self::text).collect::<Vec<_>>().join("\n")
+    text.trim_end()
+        .split('\n')
+        .map(self::text)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Escapes and shortens the text of a cell; appends the original length.
@@ -39,7 +43,10 @@ pub fn cell(text: &str) -> String {
         n if n > TEXT_CHARS_MAX => {
             // Escaped before cutting, so that the visible length is limited.
             let begin: String = text.chars().take(TEXT_CHARS_MAX * 2).collect();
-            format!("{} <i>({n} characters)</i>", self::text(&cut(&escape(&begin), TEXT_CHARS_MAX, "…")))
+            format!(
+                "{} <i>({n} characters)</i>",
+                self::text(&cut(&escape(&begin), TEXT_CHARS_MAX, "…"))
+            )
         }
         _ => self::text(text),
     }
@@ -62,7 +69,10 @@ pub fn list(titles: &[&str], rows: &[Vec<String>]) -> String {
         .map(|(at, title)| format!("<th scope=\"col\"{}>{}</th>", class(at), text(title)))
         .collect();
     let line = |row: &Vec<String>| -> String {
-        let cells = row.iter().enumerate().map(|(at, one)| format!("<td{}>{}</td>", class(at), cell(one)));
+        let cells = row
+            .iter()
+            .enumerate()
+            .map(|(at, one)| format!("<td{}>{}</td>", class(at), cell(one)));
         format!("<tr>{}</tr>\n", cells.collect::<String>())
     };
     let body: String = rows.iter().map(line).collect();
@@ -76,7 +86,10 @@ mod tests {
     #[test]
     fn nothing_becomes_an_element_or_acts_on_a_reader() {
         for (hostile, shown) in [
-            ("</td><script>alert(1)</script>", "&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;"),
+            (
+                "</td><script>alert(1)</script>",
+                "&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;",
+            ),
             ("\" onload='x' &amp;", "&quot; onload=&#39;x&#39; &amp;amp;"),
             ("a\u{202e}gnp\0\n", "a\\u{202e}gnp\\x00\\n"),
             ("\u{fffe}", "\\u{fffe}"),
@@ -85,7 +98,9 @@ mod tests {
         }
         let long = cell(&"<b>".repeat(30_000));
         assert!(
-            long.len() < 3000 && long.ends_with("<i>(90000 characters)</i>") && !long.contains("<b>"),
+            long.len() < 3000
+                && long.ends_with("<i>(90000 characters)</i>")
+                && !long.contains("<b>"),
             "{long}"
         );
     }

@@ -37,7 +37,11 @@ pub struct ReportFrame<'a> {
 #[must_use]
 pub fn of_query(frame: &ReportFrame<'_>, query: &str, plan: &str, kept: &ReportRows) -> String {
     let zone = frame.account.zone;
-    let results: String = kept.results.iter().map(|of| result(of, kept, zone)).collect();
+    let results: String = kept
+        .results
+        .iter()
+        .map(|of| result(of, kept, zone))
+        .collect();
     frame.around(
         &format!("<pre>{}</pre>\n", lines(query)),
         &results,
@@ -48,7 +52,9 @@ pub fn of_query(frame: &ReportFrame<'_>, query: &str, plan: &str, kept: &ReportR
 /// The first picture of a query's results.
 #[must_use]
 pub fn first_picture(kept: &ReportRows, zone: &DisplayZone) -> Option<String> {
-    kept.results.iter().find_map(|of| pictures(of, kept, zone).first().map(ReportFigure::alone))
+    kept.results
+        .iter()
+        .find_map(|of| pictures(of, kept, zone).first().map(ReportFigure::alone))
 }
 
 /// Report of an overview: its lists and queries.
@@ -65,12 +71,27 @@ pub fn of_overview(
     let list = |of: &crate::diagnose::overview::layout::OverviewList| {
         let (title, rest) = of.titles.split_first().unwrap_or((&"", &[]));
         let titles: Vec<&str> = [""].into_iter().chain(rest.iter().copied()).collect();
-        format!("<h2>{}</h2>\n{}", text(&sentence(title)), list(&titles, &of.rows))
+        format!(
+            "<h2>{}</h2>\n{}",
+            text(&sentence(title)),
+            list(&titles, &of.rows)
+        )
     };
     let lists = lists.iter().filter(|list| !list.rows.is_empty()).map(list);
-    let next: Vec<String> = found.next.iter().map(|query| advice::command(query, input)).collect();
-    let body = map.iter().map(ReportFigure::figure).chain(lists).collect::<String>()
-        + &format!("<h2>Ask next</h2>\n<pre>{}</pre>\n", lines(&next.join("\n")));
+    let next: Vec<String> = found
+        .next
+        .iter()
+        .map(|query| advice::command(query, input))
+        .collect();
+    let body = map
+        .iter()
+        .map(ReportFigure::figure)
+        .chain(lists)
+        .collect::<String>()
+        + &format!(
+            "<h2>Ask next</h2>\n<pre>{}</pre>\n",
+            lines(&next.join("\n"))
+        );
     let asked = format!(
         "<p>These questions, of one pass over the packets:</p>\n<pre>{}</pre>\n",
         lines(&asked.join("\n"))
@@ -80,8 +101,16 @@ pub fn of_overview(
 
 impl ReportFrame<'_> {
     fn around(&self, question: &str, results: &str, plan: &str) -> String {
-        let ReportFrame { title, account, is_plain, can_be_repeated } = self;
-        let when = account.when().map(|when| format!("<p>{}</p>\n", text(&when))).unwrap_or_default();
+        let ReportFrame {
+            title,
+            account,
+            is_plain,
+            can_be_repeated,
+        } = self;
+        let when = account
+            .when()
+            .map(|when| format!("<p>{}</p>\n", text(&when)))
+            .unwrap_or_default();
         let worth = text(&account.worth().join(" · "));
         let again = match can_be_repeated {
             true => "The same files give the same numbers:",
@@ -111,9 +140,20 @@ impl ReportFrame<'_> {
 
 fn result(of: &ReportResult, kept: &ReportRows, zone: &DisplayZone) -> String {
     let name = of.head.processor.as_deref().unwrap_or("tuples");
-    let windows = of.head.slide_ns.map(|ns| format!(", a window every {}", units::chosen_duration(ns)));
-    let figures: String = pictures(of, kept, zone).iter().map(ReportFigure::figure).collect();
-    format!("<h2>{}{}</h2>\n{figures}{}", text(name), windows.unwrap_or_default(), table::table(of, kept))
+    let windows = of
+        .head
+        .slide_ns
+        .map(|ns| format!(", a window every {}", units::chosen_duration(ns)));
+    let figures: String = pictures(of, kept, zone)
+        .iter()
+        .map(ReportFigure::figure)
+        .collect();
+    format!(
+        "<h2>{}{}</h2>\n{figures}{}",
+        text(name),
+        windows.unwrap_or_default(),
+        table::table(of, kept)
+    )
 }
 
 fn edge(edge: &edges::ServiceEdge) -> GraphEdge {
@@ -121,24 +161,40 @@ fn edge(edge: &edges::ServiceEdge) -> GraphEdge {
     GraphEdge {
         client: edge.client_ip.clone(),
         server: edge.server_ip.clone(),
-        service: format!("{} {}", edge.server_port, edge.protocol.as_deref().unwrap_or_default())
-            .trim()
-            .to_owned(),
+        service: format!(
+            "{} {}",
+            edge.server_port,
+            edge.protocol.as_deref().unwrap_or_default()
+        )
+        .trim()
+        .to_owned(),
         p99_ns: answers.and_then(|of| of.p99_ns),
         weight: answers.map_or(edge.flows, |of| of.requests) as f64,
-        fails: answers.and_then(|of| of.success).is_some_and(|share| share < 1.0),
+        fails: answers
+            .and_then(|of| of.success)
+            .is_some_and(|share| share < 1.0),
     }
 }
 
 /// Converts a title such as `TOP TALKERS` to sentence case.
 fn sentence(title: &str) -> String {
     let mut chars = title.chars();
-    chars.next().into_iter().chain(chars.flat_map(char::to_lowercase)).collect()
+    chars
+        .next()
+        .into_iter()
+        .chain(chars.flat_map(char::to_lowercase))
+        .collect()
 }
 
 fn now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    DisplayZone::default().short_time(i64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000))
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    DisplayZone::default().short_time(
+        i64::try_from(seconds)
+            .unwrap_or(0)
+            .saturating_mul(1_000_000_000),
+    )
 }
 
 /// The document around a body.

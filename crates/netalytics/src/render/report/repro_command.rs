@@ -12,7 +12,11 @@ pub fn command(words: impl Iterator<Item = OsString>) -> String {
         // Not valid Unicode; no simple quoting exists.
         Err(word) => shell_word(&word.to_string_lossy()),
     });
-    ["netalytics".into()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    ["netalytics".into()]
+        .into_iter()
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]
@@ -21,8 +25,14 @@ mod tests {
 
     #[test]
     fn words_are_quoted_as_a_shell_wants_them() {
-        let words =
-            ["/a/netalytics", "report", "PARSE http WHERE url = '/a'", "-r", "a b.pcap"].map(OsString::from);
+        let words = [
+            "/a/netalytics",
+            "report",
+            "PARSE http WHERE url = '/a'",
+            "-r",
+            "a b.pcap",
+        ]
+        .map(OsString::from);
         let expected = r"netalytics report 'PARSE http WHERE url = '\''/a'\''' -r 'a b.pcap'";
         assert_eq!(command(words.into_iter()), expected);
     }

@@ -54,17 +54,34 @@ pub struct ReportRow<'a> {
 impl ReportRows {
     /// Without rows; an additional result counts tuples by `quality`.
     pub fn new(heads: Vec<ResultHead>, names: Option<HashMap<IpAddr, String>>) -> ReportRows {
-        let results = heads.into_iter().map(|head| ReportResult { head, ..ReportResult::default() });
-        ReportRows { results: results.collect(), names, ..ReportRows::default() }
+        let results = heads.into_iter().map(|head| ReportResult {
+            head,
+            ..ReportResult::default()
+        });
+        ReportRows {
+            results: results.collect(),
+            names,
+            ..ReportRows::default()
+        }
     }
 
     /// Adds tuples, or rows with numbers of tuples.
     fn count_qualities(&mut self, batch: &Batch) {
-        let find = |name: &str| batch.present().find(|id| batch.schema().field(*id).name == name);
-        let (Some(quality), count) = (find("quality"), find("count")) else { return };
+        let find = |name: &str| {
+            batch
+                .present()
+                .find(|id| batch.schema().field(*id).name == name)
+        };
+        let (Some(quality), count) = (find("quality"), find("count")) else {
+            return;
+        };
         for line in (0..batch.rows()).map(|row| ReportRow { batch, row }) {
-            let Some(name) = line.exact(quality) else { continue };
-            let number = count.map_or(Some(1.0), |count| line.number(count)).unwrap_or_default();
+            let Some(name) = line.exact(quality) else {
+                continue;
+            };
+            let number = count
+                .map_or(Some(1.0), |count| line.number(count))
+                .unwrap_or_default();
             *self.qualities.entry(name).or_default() += number.round() as u64;
         }
     }
@@ -72,11 +89,17 @@ impl ReportRows {
 
 impl Sink for ReportRows {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
-        if self.results.get(result).is_none_or(|of| of.head.processor.is_none()) {
+        if self
+            .results
+            .get(result)
+            .is_none_or(|of| of.head.processor.is_none())
+        {
             self.count_qualities(batch);
         }
         let room = BYTES_MAX.saturating_sub(self.bytes);
-        let Some(of) = self.results.get_mut(result) else { return Ok(()) };
+        let Some(of) = self.results.get_mut(result) else {
+            return Ok(());
+        };
         // Only a prefix is stored: after the first dropped row, no further rows are added.
         let has_all = of.kept as u64 == of.all;
         of.all += batch.rows() as u64;
@@ -107,7 +130,9 @@ impl Sink for ReportRows {
 impl ReportResult {
     /// Stored rows in order.
     pub fn lines(&self) -> impl Iterator<Item = ReportRow<'_>> {
-        self.batches.iter().flat_map(|batch| (0..batch.rows()).map(move |row| ReportRow { batch, row }))
+        self.batches
+            .iter()
+            .flat_map(|batch| (0..batch.rows()).map(move |row| ReportRow { batch, row }))
     }
 
     /// Schema; `None` without rows.
@@ -128,16 +153,27 @@ impl ReportResult {
         let schema = self.schema()?;
         let is_it = |id: &FieldId| {
             let own = schema.field(*id).name.as_ref();
-            own == name || own.strip_suffix("_ns") == Some(name) || own.strip_suffix("_bytes") == Some(name)
+            own == name
+                || own.strip_suffix("_ns") == Some(name)
+                || own.strip_suffix("_bytes") == Some(name)
         };
         self.columns().into_iter().find(is_it)
     }
 
     /// Group columns, which follow the window bounds.
     pub fn keys(&self) -> Vec<FieldId> {
-        let skipped = if self.find("window_start").is_some() { 2 } else { 0 };
+        let skipped = if self.find("window_start").is_some() {
+            2
+        } else {
+            0
+        };
         match self.head.processor {
-            Some(_) => self.columns().into_iter().skip(skipped).take(self.head.keys).collect(),
+            Some(_) => self
+                .columns()
+                .into_iter()
+                .skip(skipped)
+                .take(self.head.keys)
+                .collect(),
             None => Vec::new(),
         }
     }
@@ -145,13 +181,21 @@ impl ReportResult {
     /// Columns with the interval bounds of a column.
     pub fn interval(&self, id: FieldId) -> Option<[FieldId; 2]> {
         let name = self.schema()?.field(id).name.clone();
-        Some([self.find(&format!("{name}_low"))?, self.find(&format!("{name}_high"))?])
+        Some([
+            self.find(&format!("{name}_low"))?,
+            self.find(&format!("{name}_high"))?,
+        ])
     }
 
     /// Whether it is an interval bound of another column.
     pub fn is_end(&self, id: FieldId) -> bool {
-        let name = self.schema().map(|schema| schema.field(id).name.clone()).unwrap_or_default();
-        let of = name.strip_suffix("_low").or_else(|| name.strip_suffix("_high"));
+        let name = self
+            .schema()
+            .map(|schema| schema.field(id).name.clone())
+            .unwrap_or_default();
+        let of = name
+            .strip_suffix("_low")
+            .or_else(|| name.strip_suffix("_high"));
         of.is_some_and(|name| self.find(name).is_some())
     }
 
@@ -160,7 +204,10 @@ impl ReportResult {
         let schema = self.schema()?;
         let is_one = |id: &FieldId| {
             let field = schema.field(*id);
-            field.data_type == DataType::Json && DISTRIBUTIONS.iter().any(|name| field.name.starts_with(name))
+            field.data_type == DataType::Json
+                && DISTRIBUTIONS
+                    .iter()
+                    .any(|name| field.name.starts_with(name))
         };
         self.columns().into_iter().find(is_one)
     }
@@ -168,12 +215,16 @@ impl ReportResult {
     /// Columns to draw, most informative first: a high quantile, otherwise a time, otherwise a number; then frequency
     /// and success.
     pub fn measures(&self) -> Vec<FieldId> {
-        let (Some(schema), Some(_)) = (self.schema(), &self.head.processor) else { return Vec::new() };
+        let (Some(schema), Some(_)) = (self.schema(), &self.head.processor) else {
+            return Vec::new();
+        };
         let keys = self.keys();
         let is_measure = |id: &FieldId| {
             let field = schema.field(*id);
-            matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
-                && !matches!(field.unit, Unit::EpochNanoseconds | Unit::Id)
+            matches!(
+                field.data_type,
+                DataType::U64 | DataType::I64 | DataType::F64
+            ) && !matches!(field.unit, Unit::EpochNanoseconds | Unit::Id)
                 && !BESIDE.contains(&field.name.as_ref())
                 && !keys.contains(id)
                 && !self.is_end(*id)
@@ -181,8 +232,14 @@ impl ReportResult {
         let all: Vec<FieldId> = self.columns().into_iter().filter(is_measure).collect();
         let says = |id: &FieldId| {
             let field = schema.field(*id);
-            let named = ["p99", "p9", "avg"].iter().position(|begin| field.name.starts_with(begin));
-            named.unwrap_or(if field.unit == Unit::Nanoseconds { 3 } else { 4 })
+            let named = ["p99", "p9", "avg"]
+                .iter()
+                .position(|begin| field.name.starts_with(begin));
+            named.unwrap_or(if field.unit == Unit::Nanoseconds {
+                3
+            } else {
+                4
+            })
         };
         let first = all.iter().copied().min_by_key(says);
         let (often, mut others): (Vec<FieldId>, Vec<FieldId>) = all
@@ -236,21 +293,33 @@ impl ReportRow<'_> {
 
     /// Buckets of a histogram: upper bound and count, or share for a CDF.
     pub fn buckets(&self, id: FieldId) -> Vec<(f64, f64)> {
-        let Some(Value::Array(all)) = self.exact(id).and_then(|text| serde_json::from_str(&text).ok()) else {
+        let Some(Value::Array(all)) = self
+            .exact(id)
+            .and_then(|text| serde_json::from_str(&text).ok())
+        else {
             return Vec::new();
         };
-        let mut all: Vec<(f64, f64)> =
-            all.iter().filter_map(|one| Some((one.get(0)?.as_f64()?, one.get(1)?.as_f64()?))).collect();
+        let mut all: Vec<(f64, f64)> = all
+            .iter()
+            .filter_map(|one| Some((one.get(0)?.as_f64()?, one.get(1)?.as_f64()?)))
+            .collect();
         if self.batch.schema().field(id).name.starts_with("cdf") {
-            let below: Vec<f64> = [0.0].into_iter().chain(all.iter().map(|(_, share)| *share)).collect();
-            all.iter_mut().zip(below).for_each(|((_, share), below)| *share -= below);
+            let below: Vec<f64> = [0.0]
+                .into_iter()
+                .chain(all.iter().map(|(_, share)| *share))
+                .collect();
+            all.iter_mut()
+                .zip(below)
+                .for_each(|((_, share), below)| *share -= below);
         }
         all
     }
 
     /// Name of the row's group; the processor's name without group columns.
     pub fn key(&self, keys: &[FieldId], names: Option<&HashMap<IpAddr, String>>) -> String {
-        let parts = keys.iter().map(|id| self.shown(*id, names).unwrap_or_else(|| "–".into()));
+        let parts = keys
+            .iter()
+            .map(|id| self.shown(*id, names).unwrap_or_else(|| "–".into()));
         parts.collect::<Vec<_>>().join(" · ")
     }
 }

@@ -45,7 +45,11 @@ impl ReportFigure {
             )
         };
         let legend: String = self.legend.iter().enumerate().map(item).collect();
-        let legend = if legend.is_empty() { legend } else { format!("<ul class=\"legend\">{legend}</ul>") };
+        let legend = if legend.is_empty() {
+            legend
+        } else {
+            format!("<ul class=\"legend\">{legend}</ul>")
+        };
         format!(
             "<figure>{}<figcaption>{}</figcaption>{legend}</figure>\n",
             self.svg,
@@ -58,7 +62,9 @@ impl ReportFigure {
     pub fn alone(&self) -> String {
         let opened = self.svg.find('>').map_or(0, |at| at + 1);
         let (open, rest) = self.svg.split_at(opened);
-        format!("{open}<style>{STYLE}</style><rect class=\"ground\" width=\"100%\" height=\"100%\"/>{rest}\n")
+        format!(
+            "{open}<style>{STYLE}</style><rect class=\"ground\" width=\"100%\" height=\"100%\"/>{rest}\n"
+        )
     }
 }
 
@@ -79,7 +85,11 @@ impl SvgCanvas {
     /// An empty picture; `label`: description for screen readers.
     #[must_use]
     pub fn new(height: f64, label: &str) -> SvgCanvas {
-        SvgCanvas { body: String::new(), height, label: super::html::text(label) }
+        SvgCanvas {
+            body: String::new(),
+            height,
+            label: super::html::text(label),
+        }
     }
 
     /// A straight line.
@@ -92,13 +102,18 @@ impl SvgCanvas {
 
     /// A rectangle with the additional attributes `rest`.
     pub fn rect(&mut self, [x, y]: [f64; 2], [w, h]: [f64; 2], rest: &str) {
-        let _ =
-            write!(self.body, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" {rest}/>");
+        let _ = write!(
+            self.body,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" {rest}/>"
+        );
     }
 
     /// A dot.
     pub fn dot(&mut self, [x, y]: [f64; 2], class: &str) {
-        let _ = write!(self.body, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" class=\"dot {class}\"/>");
+        let _ = write!(
+            self.body,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" class=\"dot {class}\"/>"
+        );
     }
 
     /// A path with the additional attributes `rest`.
@@ -118,7 +133,11 @@ impl SvgCanvas {
     /// The complete SVG text.
     #[must_use]
     pub fn end(self) -> String {
-        let SvgCanvas { body, height, label } = self;
+        let SvgCanvas {
+            body,
+            height,
+            label,
+        } = self;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH:.0}\" height=\"{height:.0}\" \
              viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\" aria-label=\"{label}\">{body}</svg>"
@@ -131,39 +150,59 @@ impl SvgCanvas {
 pub fn ticks(from: f64, to: f64) -> Vec<f64> {
     let rough = ((to - from) / 5.0).max(f64::MIN_POSITIVE);
     let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].iter().map(|n| n * power).find(|step| *step >= rough).unwrap_or(rough);
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .iter()
+        .map(|n| n * power)
+        .find(|step| *step >= rough)
+        .unwrap_or(rough);
     let first = (from / step).ceil();
-    (0..12).map(|n| (first + f64::from(n)) * step).take_while(|tick| *tick <= to).collect()
+    (0..12)
+        .map(|n| (first + f64::from(n)) * step)
+        .take_while(|tick| *tick <= to)
+        .collect()
 }
 
 /// Tick times of an axis, in ns, at whole seconds, minutes, or hours if it is long enough; and their precision.
 #[must_use]
 pub fn times(from: i64, to: i64) -> (Vec<i64>, TimePrecision) {
     const SECOND: i64 = 1_000_000_000;
-    const STEPS: [i64; 15] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 10_800, 43_200, 86_400];
+    const STEPS: [i64; 15] = [
+        1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 10_800, 43_200, 86_400,
+    ];
     let rough = to.saturating_sub(from) / 7;
     let fine = (0..9).flat_map(|power| [1, 2, 5].map(|n| n * 10_i64.pow(power)));
     let long = STEPS
         .into_iter()
         .chain((1..).map(|days| days * 172_800))
         .map(|seconds| seconds.saturating_mul(SECOND));
-    let step = fine.chain(long).find(|step| *step >= rough).unwrap_or(i64::MAX);
+    let step = fine
+        .chain(long)
+        .find(|step| *step >= rough)
+        .unwrap_or(i64::MAX);
     let first = from.div_euclid(step) + i64::from(from.rem_euclid(step) > 0);
-    let ticks = (0..9).filter_map(|n| first.checked_add(n)?.checked_mul(step)).take_while(|tick| *tick <= to);
+    let ticks = (0..9)
+        .filter_map(|n| first.checked_add(n)?.checked_mul(step))
+        .take_while(|tick| *tick <= to);
     (ticks.collect(), TimePrecision::for_multiples_of(step))
 }
 
 /// Position on a logarithmic axis; values of at most zero share a separate position.
 #[must_use]
 pub fn log(value: f64) -> f64 {
-    if value <= 0.0 { -1.0 } else { (1.0 + value).log2() }
+    if value <= 0.0 {
+        -1.0
+    } else {
+        (1.0 + value).log2()
+    }
 }
 
 /// Powers of ten between two positions of a logarithmic axis.
 #[must_use]
 pub fn decades(from: f64, to: f64) -> Vec<f64> {
-    let all: Vec<f64> =
-        (0..19).map(|power| 10_f64.powi(power)).filter(|tick| (from..=to).contains(&log(*tick))).collect();
+    let all: Vec<f64> = (0..19)
+        .map(|power| 10_f64.powi(power))
+        .filter(|tick| (from..=to).contains(&log(*tick)))
+        .collect();
     let step = all.len().div_ceil(8).max(1);
     all.into_iter().step_by(step).collect()
 }
@@ -175,7 +214,10 @@ pub fn at_axis(unit: Unit, value: f64) -> String {
     // For example, 10.0 ms becomes 10 ms.
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
-            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+            format!(
+                "{} {unit}",
+                number.trim_end_matches('0').trim_end_matches('.')
+            )
         }
         _ => text,
     }
@@ -194,7 +236,10 @@ mod tests {
     #[test]
     fn axes_have_a_handful_of_round_numbers() {
         assert_eq!(ticks(0.0, 43.0), [0.0, 10.0, 20.0, 30.0, 40.0]);
-        assert_eq!(ticks(0.0, 1.0), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+        assert_eq!(
+            ticks(0.0, 1.0),
+            [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
+        );
         assert!(ticks(0.0, 0.0).len() < 13 && ticks(-5.0, 5e18).len() < 13);
         let second = 1_000_000_000;
         let hour = 3_600_000_000_000;

@@ -18,12 +18,20 @@ pub fn table(of: &ReportResult, kept: &ReportRows) -> String {
     let Some(schema) = of.schema() else {
         return "<p>No rows.</p>\n".into();
     };
-    let columns: Vec<FieldId> = of.columns().into_iter().filter(|id| is_shown(of, *id)).collect();
+    let columns: Vec<FieldId> = of
+        .columns()
+        .into_iter()
+        .filter(|id| is_shown(of, *id))
+        .collect();
     let is_number = |id: &FieldId| is_number(schema.field(*id));
     let head = |id: &FieldId| {
         let field = schema.field(*id);
         let class = if is_number(id) { " class=\"n\"" } else { "" };
-        format!("<th scope=\"col\" title=\"{}\"{class}>{}</th>", text(&field.doc), text(heading(field)))
+        format!(
+            "<th scope=\"col\" title=\"{}\"{class}>{}</th>",
+            text(&field.doc),
+            text(heading(field))
+        )
     };
     let heads: String = columns.iter().map(head).collect();
     let mut body = String::new();
@@ -52,17 +60,23 @@ pub fn table(of: &ReportResult, kept: &ReportRows) -> String {
 
 /// Whether a column has a value in any row and is not part of another column.
 fn is_shown(of: &ReportResult, id: FieldId) -> bool {
-    let Some(schema) = of.schema() else { return false };
+    let Some(schema) = of.schema() else {
+        return false;
+    };
     let field = schema.field(id);
     field.data_type != DataType::Hashes
         && field.name != "window_end"
         && !of.is_end(id)
-        && of.lines().any(|line| line.exact(id).is_some_and(|value| value != "false"))
+        && of
+            .lines()
+            .any(|line| line.exact(id).is_some_and(|value| value != "false"))
 }
 
 fn is_number(field: &Field) -> bool {
-    matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
-        && !matches!(field.unit, Unit::Id | Unit::EpochNanoseconds)
+    matches!(
+        field.data_type,
+        DataType::U64 | DataType::I64 | DataType::F64
+    ) && !matches!(field.unit, Unit::Id | Unit::EpochNanoseconds)
 }
 
 /// Name of a column without its unit, which the cells contain.
@@ -79,8 +93,12 @@ pub fn heading(field: &Field) -> &str {
 }
 
 fn one(of: &ReportResult, kept: &ReportRows, line: &ReportRow<'_>, id: FieldId) -> String {
-    let Some(shown) = line.shown(id, kept.names.as_ref()) else { return "<td>–</td>".into() };
-    let Some(field) = of.schema().map(|schema| schema.field(id)) else { return String::new() };
+    let Some(shown) = line.shown(id, kept.names.as_ref()) else {
+        return "<td>–</td>".into();
+    };
+    let Some(field) = of.schema().map(|schema| schema.field(id)) else {
+        return String::new();
+    };
     let exact = line.exact(id).unwrap_or_default();
     if field.data_type == DataType::Json {
         return distribution(field, line, id, &exact);
@@ -88,13 +106,19 @@ fn one(of: &ReportResult, kept: &ReportRows, line: &ReportRow<'_>, id: FieldId) 
     if !is_number(field) {
         return format!("<td>{}</td>", cell(&shown));
     }
-    let interval = of.interval(id).map(|ends| ends.map(|end| line.shown(end, None)));
+    let interval = of
+        .interval(id)
+        .map(|ends| ends.map(|end| line.shown(end, None)));
     let interval = match interval {
         Some([Some(low), Some(high)]) => format!(" <i>[{} – {}]</i>", text(&low), text(&high)),
         Some([Some(low), None]) => format!(" <i>[{} – ?]</i>", text(&low)),
         _ => String::new(),
     };
-    format!("<td class=\"n\"><data value=\"{}\">{}</data>{interval}</td>", text(&exact), text(&shown))
+    format!(
+        "<td class=\"n\"><data value=\"{}\">{}</data>{interval}</td>",
+        text(&exact),
+        text(&shown)
+    )
 }
 
 /// Quantiles of a distribution.
@@ -102,14 +126,22 @@ fn distribution(field: &Field, line: &ReportRow<'_>, id: FieldId, exact: &str) -
     let buckets = line.buckets(id);
     let said = [0.5, 0.9, 0.99].iter().filter_map(|q| {
         let bound = quantile(&buckets, *q)?;
-        Some(format!("p{:.0} ≤ {}", q * 100.0, sinks::units::number(field.unit, bound)))
+        Some(format!(
+            "p{:.0} ≤ {}",
+            q * 100.0,
+            sinks::units::number(field.unit, bound)
+        ))
     });
     let said = match said.collect::<Vec<_>>() {
         said if said.is_empty() => exact.to_owned(),
         said => said.join(", "),
     };
     match exact.len() {
-        ..=EXACT_BYTES_MAX => format!("<td><data value=\"{}\">{}</data></td>", text(exact), cell(&said)),
+        ..=EXACT_BYTES_MAX => format!(
+            "<td><data value=\"{}\">{}</data></td>",
+            text(exact),
+            cell(&said)
+        ),
         _ => format!("<td>{}</td>", cell(&said)),
     }
 }

@@ -20,7 +20,12 @@ fn commands() -> impl Iterator<Item = &'static str> {
 fn command(scheme: &str) -> String {
     let queries = commands().filter(|command| command.starts_with("netalytics query"));
     let mut found = queries.filter(|command| command.contains(&format!("{scheme}://")));
-    let (command, next) = (found.next().unwrap_or_else(|| panic!("{scheme} has no example")), found.next());
+    let (command, next) = (
+        found
+            .next()
+            .unwrap_or_else(|| panic!("{scheme} has no example")),
+        found.next(),
+    );
     assert_eq!(next, None);
     let shop = super::super::captures().join("shop/in.pcap");
     assert!(command.contains("-i eth0"), "{command}");
@@ -29,8 +34,14 @@ fn command(scheme: &str) -> String {
 
 /// Runs it in a shell in that folder.
 fn run(command: &str, folder: &Path) {
-    let program = Path::new(env!("CARGO_BIN_EXE_netalytics")).parent().expect("a folder");
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    let program = Path::new(env!("CARGO_BIN_EXE_netalytics"))
+        .parent()
+        .expect("a folder");
+    let path = format!(
+        "{}:{}",
+        program.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
     let ran = Command::new("sh")
         .args(["-c", command])
         .current_dir(folder)
@@ -38,30 +49,53 @@ fn run(command: &str, folder: &Path) {
         .env("HOOK_KEY", "s3cret")
         .output()
         .expect("a shell");
-    assert!(ran.status.success(), "{command}: {}", String::from_utf8_lossy(&ran.stderr));
+    assert!(
+        ran.status.success(),
+        "{command}: {}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
 }
 
 #[test]
 fn every_command_is_run_by_a_test_here() {
     // The Kafka one is run with a broker: tests/cli/bus.
-    let tried = ["prometheus", "otlp+http", "redis", "webhook+https", "tcp", "kafka", "record"];
+    let tried = [
+        "prometheus",
+        "otlp+http",
+        "redis",
+        "webhook+https",
+        "tcp",
+        "kafka",
+        "record",
+    ];
     let is_tried = |command: &str| {
-        tried
-            .iter()
-            .any(|word| command.contains(&format!(" {word}")) || command.contains(&format!("{word}://")))
+        tried.iter().any(|word| {
+            command.contains(&format!(" {word}")) || command.contains(&format!("{word}://"))
+        })
     };
     let commands: Vec<_> = commands().collect();
-    assert!(commands.iter().all(|command| is_tried(command)), "{commands:?}");
+    assert!(
+        commands.iter().all(|command| is_tried(command)),
+        "{commands:?}"
+    );
     assert!(commands.len() >= 5);
 }
 
 #[test]
 fn expressions_for_a_dashboard_are_understood() {
     let port = free_port();
-    let Some(prometheus) = Prometheus::start(&format!("127.0.0.1:{port}")) else { return };
+    let Some(prometheus) = Prometheus::start(&format!("127.0.0.1:{port}")) else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a folder");
-    run(&command("prometheus").replace("9464", &port.to_string()), folder.path());
-    let table = TEXT.lines().skip_while(|line| !line.starts_with("| panel |")).skip(2);
+    run(
+        &command("prometheus").replace("9464", &port.to_string()),
+        folder.path(),
+    );
+    let table = TEXT
+        .lines()
+        .skip_while(|line| !line.starts_with("| panel |"))
+        .skip(2);
     let rows: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();
     assert!(rows.len() > 4);
     for row in rows {
@@ -69,7 +103,10 @@ fn expressions_for_a_dashboard_are_understood() {
         // Asserted there to be valid.
         prometheus.ask(expression);
     }
-    assert!(!prometheus.ask("netalytics_http_count_total").is_empty(), "it was scraped");
+    assert!(
+        !prometheus.ask("netalytics_http_count_total").is_empty(),
+        "it was scraped"
+    );
 }
 
 #[test]
@@ -100,7 +137,10 @@ fn redis_has_the_ranking_that_is_asked_for() {
     wait_for("Redis", || (ask("PING").trim() == "PONG").then_some(()));
     file(folder.path(), "redis.password", "s3cret\n");
     run(&command("redis").replace("6379", &port), folder.path());
-    let words = TEXT.split('`').find(|text| text.starts_with("ZRANGE ")).expect("how to read it");
+    let words = TEXT
+        .split('`')
+        .find(|text| text.starts_with("ZRANGE "))
+        .expect("how to read it");
     assert!(ask(words).lines().count() >= 4, "{}", ask(words));
 }
 
@@ -110,31 +150,49 @@ fn posts_and_lines_arrive() {
     let folder = tempfile::tempdir().expect("a folder");
     if let Some(certificates) = Certificates::make() {
         let port = free_port();
-        let pair = (certificates.text("right.pem"), certificates.text("right.key"));
+        let pair = (
+            certificates.text("right.pem"),
+            certificates.text("right.key"),
+        );
         let posts = Posts::start_tls(Path::new("python3"), port, (&pair.0, &pair.1));
         let command = command("webhook+https")
             .replace("example.org", &format!("localhost:{port}"))
-            .replace("HOOK_KEY", &format!("HOOK_KEY&ca-file={}", certificates.text("ours.pem")));
+            .replace(
+                "HOOK_KEY",
+                &format!("HOOK_KEY&ca-file={}", certificates.text("ours.pem")),
+            );
         run(&command, folder.path());
         let heard = posts.heard();
-        assert!(!heard.is_empty() && heard.iter().all(|post| post["status"] == 200), "{heard:?}");
+        assert!(
+            !heard.is_empty() && heard.iter().all(|post| post["status"] == 200),
+            "{heard:?}"
+        );
     }
     if let Some(python) = super::posts::python() {
         let posts = Posts::start(&python, "otlp-open", 0, 0);
-        run(&command("otlp+http").replace("4318", &posts.port.to_string()), folder.path());
+        run(
+            &command("otlp+http").replace("4318", &posts.port.to_string()),
+            folder.path(),
+        );
         let heard = posts.heard();
-        assert!(!heard.is_empty() && heard.iter().all(|post| post["status"] == 200), "{heard:?}");
+        assert!(
+            !heard.is_empty() && heard.iter().all(|post| post["status"] == 200),
+            "{heard:?}"
+        );
     }
     for scheme in ["tcp", "record"] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port().to_string();
-        let reader =
-            std::thread::spawn(move || std::io::read_to_string(listener.accept().expect("a connection").0));
+        let reader = std::thread::spawn(move || {
+            std::io::read_to_string(listener.accept().expect("a connection").0)
+        });
         let command = match scheme {
             "record" => {
                 let found = commands().find(|command| command.starts_with("netalytics record"));
                 let shop = super::super::captures().join("shop/in.pcap");
-                found.expect("an example").replace("-i eth0", &format!("-r '{}'", shop.display()))
+                found
+                    .expect("an example")
+                    .replace("-i eth0", &format!("-r '{}'", shop.display()))
             }
             scheme => command(scheme),
         };

@@ -18,8 +18,11 @@ struct Center {
 
 impl Center {
     fn start() -> Center {
-        let mut center =
-            Center { folder: tempfile::tempdir().expect("a folder"), port: free_port(), server: None };
+        let mut center = Center {
+            folder: tempfile::tempdir().expect("a folder"),
+            port: free_port(),
+            server: None,
+        };
         center.begin();
         center
     }
@@ -37,8 +40,9 @@ impl Center {
     fn begin(&mut self) {
         let listen = format!("127.0.0.1:{}", self.port);
         let data = self.path("server");
-        self.server =
-            Some(Server::start(&mut self.program(&["serve", "--listen", &listen, "--data", &data])));
+        self.server = Some(Server::start(
+            &mut self.program(&["serve", "--listen", &listen, "--data", &data]),
+        ));
         wait_for("the server", || self.ask("GET", "/api/v1/health", None));
     }
 
@@ -56,20 +60,50 @@ impl Center {
             &format!("Authorization: Bearer {}", token.trim()),
         ]);
         if let Some(body) = body {
-            curl.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
+            curl.args([
+                "-H",
+                "Content-Type: application/json",
+                "-d",
+                &body.to_string(),
+            ]);
         }
-        let output = curl.arg(format!("http://127.0.0.1:{}{path}", self.port)).stderr(Stdio::null()).output();
+        let output = curl
+            .arg(format!("http://127.0.0.1:{}{path}", self.port))
+            .stderr(Stdio::null())
+            .output();
         let output = output.expect("curl");
-        output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+        output
+            .status
+            .success()
+            .then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
     }
 
     /// An agent that replays the shop's capture in a loop.
     fn agent(&self) -> Server {
         let asked = json!({ "name": "a", "role": "agent" });
-        let made = self.ask("POST", "/api/v1/tokens", Some(&asked)).expect("a token");
-        let token = file(self.folder.path(), "agent.token", made["secret"].as_str().expect("its secret"));
-        let (url, folder) = (format!("http://127.0.0.1:{}", self.port), self.path("agent"));
-        let agent = ["agent", "--server", &url, "--token-file", &token, "--name", "a", "--folder", &folder];
+        let made = self
+            .ask("POST", "/api/v1/tokens", Some(&asked))
+            .expect("a token");
+        let token = file(
+            self.folder.path(),
+            "agent.token",
+            made["secret"].as_str().expect("its secret"),
+        );
+        let (url, folder) = (
+            format!("http://127.0.0.1:{}", self.port),
+            self.path("agent"),
+        );
+        let agent = [
+            "agent",
+            "--server",
+            &url,
+            "--token-file",
+            &token,
+            "--name",
+            "a",
+            "--folder",
+            &folder,
+        ];
         let demo = ["--demo", "shop/in.pcap", "--demo-pause", "100ms"];
         let agent = Server::start(&mut self.program(&[&agent[..], &demo].concat()));
         wait_for("the agent", || {
@@ -104,7 +138,9 @@ fn rows_of_a_job_come_whatever_is_killed() {
         "kind": "standing",
         "to": [format!("webhook+http://127.0.0.1:{port}#secret-file={secret}")],
     });
-    let made = center.ask("POST", "/api/v1/jobs", Some(&asked)).expect("a job");
+    let made = center
+        .ask("POST", "/api/v1/jobs", Some(&asked))
+        .expect("a job");
     let job = made["id"].as_str().expect("a number").to_owned();
     center.more(&job);
     for _ in 0..2 {
@@ -114,14 +150,26 @@ fn rows_of_a_job_come_whatever_is_killed() {
         center.more(&job);
     }
     let mut heard = posts.heard();
-    wait_for("it is missed", || center.outlet(&job).filter(|told| told["state"] == "retrying"));
+    wait_for("it is missed", || {
+        center
+            .outlet(&job)
+            .filter(|told| told["state"] == "retrying")
+    });
     center.server = None;
     let posts = Posts::start(Path::new("python3"), "webhook", port, 0);
     center.begin();
     center.more(&job);
-    center.ask("DELETE", &format!("/api/v1/jobs/{job}"), None).expect("it is stopped");
-    let told = wait_for("the end", || center.outlet(&job).filter(|told| told["state"] == "done"));
-    assert_eq!(told["lost"], json!({ "refused": 0, "backlog": 0, "gone": 0 }), "{told}");
+    center
+        .ask("DELETE", &format!("/api/v1/jobs/{job}"), None)
+        .expect("it is stopped");
+    let told = wait_for("the end", || {
+        center.outlet(&job).filter(|told| told["state"] == "done")
+    });
+    assert_eq!(
+        told["lost"],
+        json!({ "refused": 0, "backlog": 0, "gone": 0 }),
+        "{told}"
+    );
     heard.extend(posts.heard());
     let arrived = rows(&heard);
     let kept = center

@@ -11,7 +11,10 @@ use serde_json::Value;
 
 use super::{Done, PATIENCE, Query, Server, over_shop, shop};
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures/outlets/receiver.py");
+const SCRIPT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/captures/outlets/receiver.py"
+);
 
 pub struct Posts {
     server: Server,
@@ -22,12 +25,25 @@ pub struct Posts {
 impl Posts {
     /// Rejects the first `fail` requests after recording them.
     pub fn start(python: &Path, kind: &str, port: u16, fail: u32) -> Posts {
-        Posts::with(python, &[kind, &port.to_string(), "s3cret", &fail.to_string()])
+        Posts::with(
+            python,
+            &[kind, &port.to_string(), "s3cret", &fail.to_string()],
+        )
     }
 
     /// A webhook receiver with TLS, and its certificate and key.
     pub fn start_tls(python: &Path, port: u16, (certificate, key): (&str, &str)) -> Posts {
-        Posts::with(python, &["webhook", &port.to_string(), "s3cret", "0", certificate, key])
+        Posts::with(
+            python,
+            &[
+                "webhook",
+                &port.to_string(),
+                "s3cret",
+                "0",
+                certificate,
+                key,
+            ],
+        )
     }
 
     fn with(python: &Path, args: &[&str]) -> Posts {
@@ -41,17 +57,26 @@ impl Posts {
         let out = BufReader::new(child.stdout.take().expect("piped"));
         let (say, lines) = channel();
         std::thread::spawn(move || {
-            out.lines().map_while(Result::ok).try_for_each(|line| say.send(line).ok())
+            out.lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| say.send(line).ok())
         });
         let first = lines.recv_timeout(PATIENCE).expect("a port");
         let port = first.trim_start_matches("port ").parse().expect("a port");
-        Posts { server: Server(child), lines, port }
+        Posts {
+            server: Server(child),
+            lines,
+            port,
+        }
     }
 
     /// All requests, after its end.
     pub fn heard(mut self) -> Vec<Value> {
         self.server.kill();
-        self.lines.iter().map(|line| serde_json::from_str(&line).expect("JSON")).collect()
+        self.lines
+            .iter()
+            .map(|line| serde_json::from_str(&line).expect("JSON"))
+            .collect()
     }
 }
 
@@ -61,14 +86,23 @@ pub fn rows(heard: &[Value]) -> Vec<Value> {
     let mut rows = Vec::new();
     for post in heard.iter().filter(|post| post["status"] == 200) {
         if seen.insert(post["taken"]["id"].to_string()) {
-            rows.extend(post["taken"]["body"]["rows"].as_array().expect("rows").iter().cloned());
+            rows.extend(
+                post["taken"]["body"]["rows"]
+                    .as_array()
+                    .expect("rows")
+                    .iter()
+                    .cloned(),
+            );
         }
     }
     rows
 }
 
 fn printed(done: &Done) -> Vec<Value> {
-    done.lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    done.lines
+        .iter()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
 }
 
 #[test]
@@ -77,7 +111,10 @@ fn a_receiver_that_knows_the_secret_gets_every_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let secret = super::file(folder.path(), "secret", "s3cret");
     let posts = Posts::start(Path::new("python3"), "webhook", 0, 2);
-    let to = format!("webhook+http://127.0.0.1:{}/hook?a=b#secret-file={secret}", posts.port);
+    let to = format!(
+        "webhook+http://127.0.0.1:{}/hook?a=b#secret-file={secret}",
+        posts.port
+    );
     let done = over_shop(
         "PARSE http PROCESS (group-count: group=url_template, w=100ms), (top-k: key=url_template)",
         &["--to", &to],
@@ -86,24 +123,47 @@ fn a_receiver_that_knows_the_secret_gets_every_row() {
     assert_eq!((done.code, done.lost()), (Some(0), 0), "{}", done.err);
     assert!(done.count("/counts/retries") >= 2, "{}", done.err);
     let heard = posts.heard();
-    assert!(heard.iter().all(|post| post["path"] == "/hook?a=b"), "{heard:?}");
+    assert!(
+        heard.iter().all(|post| post["path"] == "/hook?a=b"),
+        "{heard:?}"
+    );
     // The first message was received three times, under one identifier.
-    let ids: Vec<_> = heard.iter().map(|post| post["taken"]["id"].to_string()).collect();
+    let ids: Vec<_> = heard
+        .iter()
+        .map(|post| post["taken"]["id"].to_string())
+        .collect();
     assert_eq!(ids[..3].iter().collect::<BTreeSet<_>>().len(), 1, "{ids:?}");
     assert_eq!(rows(&heard), printed(&done));
     for post in &heard {
         let body = &post["taken"]["body"];
         let of_window = body["rows"].as_array().expect("rows").iter();
-        assert!(of_window.clone().all(|row| row["window_start"] == body["window_start"]), "{body}");
+        assert!(
+            of_window
+                .clone()
+                .all(|row| row["window_start"] == body["window_start"]),
+            "{body}"
+        );
     }
     // A wrong signature is rejected, and not retried.
     let posts = Posts::start(Path::new("python3"), "webhook", 0, 0);
     let wrong = super::file(folder.path(), "wrong", "another");
-    let to = format!("webhook+http://127.0.0.1:{}#secret-file={wrong}", posts.port);
+    let to = format!(
+        "webhook+http://127.0.0.1:{}#secret-file={wrong}",
+        posts.port
+    );
     let refused = over_shop("PARSE http PROCESS (top-k)", &["--to", &to]);
     refused.adds_up();
-    assert_eq!(refused.count("/lost/refused"), refused.lines.len() as u64, "{}", refused.err);
-    assert!(posts.heard().iter().all(|post| post["error"].as_str().is_some_and(|e| e.contains("signature"))));
+    assert_eq!(
+        refused.count("/lost/refused"),
+        refused.lines.len() as u64,
+        "{}",
+        refused.err
+    );
+    assert!(posts.heard().iter().all(|post| {
+        post["error"]
+            .as_str()
+            .is_some_and(|e| e.contains("signature"))
+    }));
 }
 
 #[test]
@@ -114,7 +174,10 @@ fn a_receiver_that_is_killed_and_comes_back() {
     let posts = Posts::start(Path::new("python3"), "webhook", 0, 0);
     let port = posts.port;
     let to = format!("webhook+http://127.0.0.1:{port}#secret-file={secret}");
-    let mut run = Query::start("PARSE http", &["--to", &to, "--no-redact", "--to-timeout", "60s"]);
+    let mut run = Query::start(
+        "PARSE http",
+        &["--to", &to, "--no-redact", "--to-timeout", "60s"],
+    );
     let half = packets.len() / 2;
     run.feed(&packets[..half]);
     let first = posts.lines.recv_timeout(PATIENCE).expect("a post");
@@ -148,29 +211,55 @@ fn a_collector_gets_sums_gauges_and_distributions() {
     done.adds_up();
     assert_eq!((done.code, done.lost()), (Some(0), 0), "{}", done.err);
     let heard = posts.heard();
-    let (mut counts, mut distributions, mut p99) =
-        (BTreeMap::new(), BTreeMap::<_, (f64, BTreeMap<i64, f64>)>::new(), BTreeMap::new());
+    let (mut counts, mut distributions, mut p99) = (
+        BTreeMap::new(),
+        BTreeMap::<_, (f64, BTreeMap<i64, f64>)>::new(),
+        BTreeMap::new(),
+    );
     for post in &heard {
-        assert_eq!((&post["path"], &post["error"]), (&"/v1/metrics".into(), &Value::Null), "{post}");
+        assert_eq!(
+            (&post["path"], &post["error"]),
+            (&"/v1/metrics".into(), &Value::Null),
+            "{post}"
+        );
         let resource = &post["taken"]["resourceMetrics"][0];
-        assert_eq!(resource["resource"]["attributes"][0]["value"]["stringValue"], "netalytics");
+        assert_eq!(
+            resource["resource"]["attributes"][0]["value"]["stringValue"],
+            "netalytics"
+        );
         if post["status"] != 200 {
             continue;
         }
-        for metric in resource["scopeMetrics"][0]["metrics"].as_array().expect("metrics") {
+        for metric in resource["scopeMetrics"][0]["metrics"]
+            .as_array()
+            .expect("metrics")
+        {
             let url = |point: &Value| {
                 let labels = point["attributes"].as_array().expect("attributes").iter();
-                let url = labels.clone().find(|label| label["key"] == "url.template").expect("a group");
-                url["value"]["stringValue"].as_str().expect("text").to_owned()
+                let url = labels
+                    .clone()
+                    .find(|label| label["key"] == "url.template")
+                    .expect("a group");
+                url["value"]["stringValue"]
+                    .as_str()
+                    .expect("text")
+                    .to_owned()
             };
-            let number =
-                |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0.0);
+            let number = |value: &Value| {
+                value
+                    .as_f64()
+                    .or_else(|| value.as_str()?.parse().ok())
+                    .unwrap_or(0.0)
+            };
             for point in metric["sum"]["dataPoints"].as_array().into_iter().flatten() {
                 assert_eq!(
                     (&metric["name"], &metric["sum"]["isMonotonic"]),
                     (&"netalytics.http.count".into(), &true.into())
                 );
-                assert_eq!(metric["sum"]["aggregationTemporality"], "AGGREGATION_TEMPORALITY_DELTA");
+                assert_eq!(
+                    metric["sum"]["aggregationTemporality"],
+                    "AGGREGATION_TEMPORALITY_DELTA"
+                );
                 assert_eq!(
                     number(&point["timeUnixNano"]) - number(&point["startTimeUnixNano"]),
                     1e8,
@@ -178,19 +267,30 @@ fn a_collector_gets_sums_gauges_and_distributions() {
                 );
                 *counts.entry(url(point)).or_insert(0.0) += number(&point["asDouble"]);
             }
-            for point in metric["gauge"]["dataPoints"].as_array().into_iter().flatten() {
+            for point in metric["gauge"]["dataPoints"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
                 if metric["name"] == "netalytics.http.p99" {
                     assert_eq!(metric["unit"], "s");
                     p99.insert(url(point), number(&point["asDouble"]));
                 }
             }
-            for point in metric["exponentialHistogram"]["dataPoints"].as_array().into_iter().flatten() {
+            for point in metric["exponentialHistogram"]["dataPoints"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
                 assert_eq!(number(&point["scale"]), 5.0, "{point}");
                 let all = distributions.entry(url(point)).or_default();
                 all.0 += number(&point["count"]);
                 let offset = number(&point["positive"]["offset"]) as i64;
-                for (at, count) in
-                    point["positive"]["bucketCounts"].as_array().expect("buckets").iter().enumerate()
+                for (at, count) in point["positive"]["bucketCounts"]
+                    .as_array()
+                    .expect("buckets")
+                    .iter()
+                    .enumerate()
                 {
                     *all.1.entry(offset + at as i64).or_default() += number(count);
                 }
@@ -198,7 +298,10 @@ fn a_collector_gets_sums_gauges_and_distributions() {
         }
     }
     let rows = printed(&done);
-    let quantiles = || rows.iter().filter(|row| row["processor"] == "group-quantile");
+    let quantiles = || {
+        rows.iter()
+            .filter(|row| row["processor"] == "group-quantile")
+    };
     assert!(quantiles().count() >= 4);
     for row in quantiles() {
         let url = row["url_template"].as_str().expect("text");
@@ -217,6 +320,9 @@ fn a_collector_gets_sums_gauges_and_distributions() {
             })
             .expect("a bucket");
         let bounds = [0, 1].map(|end| ((index + end) as f64 / 32.0).exp2());
-        assert!(ours > bounds[0] / 1.009 && ours < bounds[1] * 1.009, "{url}: {ours} in {bounds:?}");
+        assert!(
+            ours > bounds[0] / 1.009 && ours < bounds[1] * 1.009,
+            "{url}: {ours} in {bounds:?}"
+        );
     }
 }

@@ -23,10 +23,16 @@ fn a_reader_gets_the_lines_that_are_printed() {
         accept(&listener).read_to_string(&mut text).expect("text");
         text
     });
-    let done = over_shop("PARSE http PROCESS (diff-group: group=url_template)", &["--to", &to]);
+    let done = over_shop(
+        "PARSE http PROCESS (diff-group: group=url_template)",
+        &["--to", &to],
+    );
     done.adds_up();
     let text = reader.join().expect("no panic");
-    assert_eq!(text.lines().map(String::from).collect::<Vec<_>>(), done.lines);
+    assert_eq!(
+        text.lines().map(String::from).collect::<Vec<_>>(),
+        done.lines
+    );
     assert_eq!((done.code, done.lost()), (Some(0), 0));
 }
 
@@ -35,8 +41,12 @@ fn values_in_urls_are_folded_unless_asked_for() {
     for (flags, folded) in [(&[][..], true), (&["--no-redact"][..], false)] {
         let listener = listen(0);
         let to = format!("tcp://{}", listener.local_addr().expect("bound"));
-        let reader =
-            std::thread::spawn(move || accept(&listener).lines().map_while(Result::ok).collect::<Vec<_>>());
+        let reader = std::thread::spawn(move || {
+            accept(&listener)
+                .lines()
+                .map_while(Result::ok)
+                .collect::<Vec<_>>()
+        });
         let done = over_shop(
             "PARSE mysql_query WHERE query like '%WHERE id = %' SELECT query",
             &[&["--to", &to][..], flags].concat(),
@@ -45,7 +55,10 @@ fn values_in_urls_are_folded_unless_asked_for() {
         assert_eq!(lines.len(), done.lines.len(), "{}", done.err);
         assert!(!lines.is_empty());
         assert_eq!(lines != done.lines, folded, "{lines:?}");
-        assert!(!folded || lines.iter().all(|line| line.contains("id = ?")), "{lines:?}");
+        assert!(
+            !folded || lines.iter().all(|line| line.contains("id = ?")),
+            "{lines:?}"
+        );
     }
 }
 
@@ -59,21 +72,37 @@ fn a_reader_that_goes_and_comes_back_gets_the_rest() {
     let half = packets.len() / 2;
     run.feed(&packets[..half]);
     let mut first = accept(&listener);
-    let mut seen: Vec<String> = first.by_ref().lines().take(20).map_while(Result::ok).collect();
+    let mut seen: Vec<String> = first
+        .by_ref()
+        .lines()
+        .take(20)
+        .map_while(Result::ok)
+        .collect();
     // Disconnected with unread data; nothing listens for a while.
     drop(first);
     drop(listener);
     run.feed(&packets[half..]);
     let listener = listen(port);
-    let rest =
-        std::thread::spawn(move || accept(&listener).lines().map_while(Result::ok).collect::<Vec<_>>());
+    let rest = std::thread::spawn(move || {
+        accept(&listener)
+            .lines()
+            .map_while(Result::ok)
+            .collect::<Vec<_>>()
+    });
     let done = run.done();
     seen.extend(rest.join().expect("no panic"));
     done.adds_up();
-    let (seen, made): (BTreeSet<_>, BTreeSet<_>) =
-        (seen.into_iter().collect(), done.lines.iter().cloned().collect());
+    let (seen, made): (BTreeSet<_>, BTreeSet<_>) = (
+        seen.into_iter().collect(),
+        done.lines.iter().cloned().collect(),
+    );
     assert!(seen.is_subset(&made), "only whole lines that were made");
-    assert!(seen.len() as u64 <= done.count("/sent") && seen.len() > 40, "{} of {}", seen.len(), made.len());
+    assert!(
+        seen.len() as u64 <= done.count("/sent") && seen.len() > 40,
+        "{} of {}",
+        seen.len(),
+        made.len()
+    );
     assert_eq!(done.lost(), 0, "{}", done.err);
 }
 
@@ -82,13 +111,19 @@ fn nobody_there_costs_the_query_nothing_but_the_time_at_the_end() {
     let to = format!("tcp://127.0.0.1:{}", free_port());
     let done = over_shop("PARSE http", &["--to", &to, "--to-timeout", "250ms"]);
     done.adds_up();
-    assert_eq!((done.count("/sent"), done.count("/lost/at_end")), (0, done.lines.len() as u64));
+    assert_eq!(
+        (done.count("/sent"), done.count("/lost/at_end")),
+        (0, done.lines.len() as u64)
+    );
     assert!(
         done.err.contains("Connection refused") && done.err.contains(&format!("--to {to}: ")),
         "{}",
         done.err
     );
-    let full = over_shop("PARSE http", &["--to", &to, "--to-timeout", "250ms", "--to-buffer", "1"]);
+    let full = over_shop(
+        "PARSE http",
+        &["--to", &to, "--to-timeout", "250ms", "--to-buffer", "1"],
+    );
     full.adds_up();
     assert!(full.count("/lost/queue_full") > 0, "{}", full.err);
     let gave_up = over_shop("PARSE http", &["--to", &to, "--to-retry", "1ms"]);
@@ -105,6 +140,10 @@ fn wrong_addresses_are_wrong_flags() {
     ] {
         let done = Query::start("PARSE http", &["--to", to]).done();
         assert_eq!(done.code, Some(2), "{}", done.err);
-        assert!(done.err.contains(part) && !done.err.contains("secret@"), "{}", done.err);
+        assert!(
+            done.err.contains(part) && !done.err.contains("secret@"),
+            "{}",
+            done.err
+        );
     }
 }

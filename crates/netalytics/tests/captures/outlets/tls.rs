@@ -39,10 +39,16 @@ impl Certificates {
     }
 
     fn openssl(&self, arguments: &str) {
-        let ran =
-            Command::new("openssl").args(arguments.split_whitespace()).current_dir(self.0.path()).output();
+        let ran = Command::new("openssl")
+            .args(arguments.split_whitespace())
+            .current_dir(self.0.path())
+            .output();
         let ran = ran.expect("openssl");
-        assert!(ran.status.success(), "{arguments}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert!(
+            ran.status.success(),
+            "{arguments}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -87,12 +93,23 @@ impl Started {
 
 /// A server with that certificate.
 fn start(scheme: &str, certificates: &Certificates, name: &str, port: u16) -> Started {
-    let (certificate, key) =
-        (certificates.text(&format!("{name}.pem")), certificates.text(&format!("{name}.key")));
+    let (certificate, key) = (
+        certificates.text(&format!("{name}.pem")),
+        certificates.text(&format!("{name}.key")),
+    );
     let server = match scheme {
         "rediss" => Started::Program(Server::start(
             Command::new("redis-server")
-                .args(["--bind", "127.0.0.1", "--port", "0", "--save", "", "--appendonly", "no"])
+                .args([
+                    "--bind",
+                    "127.0.0.1",
+                    "--port",
+                    "0",
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "no",
+                ])
                 .args(["--tls-port", &port.to_string(), "--tls-auth-clients", "no"])
                 .args(["--tls-cert-file", &certificate, "--tls-key-file", &key])
                 .args(["--tls-ca-cert-file", &certificates.text("ours.pem")]),
@@ -102,15 +119,25 @@ fn start(scheme: &str, certificates: &Certificates, name: &str, port: u16) -> St
             let reader = ["-c", READER, &port, &certificate, &key];
             Started::Program(Server::start(Command::new("python3").args(reader)))
         }
-        _ => Started::Posts(Posts::start_tls(Path::new("python3"), port, (&certificate, &key))),
+        _ => Started::Posts(Posts::start_tls(
+            Path::new("python3"),
+            port,
+            (&certificate, &key),
+        )),
     };
-    wait_for("the server", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    wait_for("the server", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+    });
     server
 }
 
 fn to(scheme: &str, port: u16, certificates: &Certificates, authority: &str) -> String {
     let secret = super::file(certificates.0.path(), "secret", "s3cret");
-    let secret = if scheme.starts_with("webhook") { format!("&secret-file={secret}") } else { String::new() };
+    let secret = if scheme.starts_with("webhook") {
+        format!("&secret-file={secret}")
+    } else {
+        String::new()
+    };
     let authority = certificates.text(&format!("{authority}.pem"));
     format!("{scheme}://127.0.0.1:{port}#ca-file={authority}{secret}")
 }
@@ -129,7 +156,9 @@ fn refused(done: &Done, what: &str) {
 
 #[test]
 fn only_servers_that_are_who_they_should_be_get_rows() {
-    let Some(certificates) = Certificates::make() else { return };
+    let Some(certificates) = Certificates::make() else {
+        return;
+    };
     for scheme in ["rediss", "webhook+https", "tcps"] {
         testkit::require!("redis-server", "python3");
         for (certificate, authority, problem) in [
@@ -141,11 +170,19 @@ fn only_servers_that_are_who_they_should_be_get_rows() {
             let port = free_port();
             let server = start(scheme, &certificates, certificate, port);
             let to = to(scheme, port, &certificates, authority);
-            let done = over_shop("PARSE http PROCESS (top-k)", &["--to", &to, "--to-retry", "400ms"]);
+            let done = over_shop(
+                "PARSE http PROCESS (top-k)",
+                &["--to", &to, "--to-retry", "400ms"],
+            );
             match problem {
                 "" => {
                     done.adds_up();
-                    assert_eq!((done.code, done.lost()), (Some(0), 0), "{scheme}: {}", done.err);
+                    assert_eq!(
+                        (done.code, done.lost()),
+                        (Some(0), 0),
+                        "{scheme}: {}",
+                        done.err
+                    );
                 }
                 problem => refused(&done, problem),
             }
@@ -156,12 +193,17 @@ fn only_servers_that_are_who_they_should_be_get_rows() {
 
 #[test]
 fn a_server_whose_certificate_is_renewed_gets_what_waited() {
-    let Some(certificates) = Certificates::make() else { return };
+    let Some(certificates) = Certificates::make() else {
+        return;
+    };
     testkit::require!("redis-server");
     let port = free_port();
     let server = start("rediss", &certificates, "expired", port);
     let to = to("rediss", port, &certificates, "ours");
-    let mut run = Query::start("PARSE http PROCESS (top-k: w=1s)", &["--to", &to, "--to-timeout", "60s"]);
+    let mut run = Query::start(
+        "PARSE http PROCESS (top-k: w=1s)",
+        &["--to", &to, "--to-timeout", "60s"],
+    );
     run.feed(&shop());
     run.end();
     server.kill();
@@ -170,7 +212,13 @@ fn a_server_whose_certificate_is_renewed_gets_what_waited() {
     done.adds_up();
     assert_eq!((done.code, done.lost()), (Some(0), 0), "{}", done.err);
     let asked = Command::new("redis-cli")
-        .args(["--tls", "--cacert", &certificates.text("ours.pem"), "-p", &port.to_string()])
+        .args([
+            "--tls",
+            "--cacert",
+            &certificates.text("ours.pem"),
+            "-p",
+            &port.to_string(),
+        ])
         .args(["zcard", "netalytics:top-k"])
         .stderr(Stdio::null())
         .output()

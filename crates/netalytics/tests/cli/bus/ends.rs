@@ -79,9 +79,19 @@ impl Traffic {
 /// A request with a response, one without, one whose connection is reset, and one whose response is the last packet.
 fn capture(folder: &Folder, net: u8, last: f64) -> String {
     let mut traffic = Traffic::default();
-    traffic.connection((net, 1001), 1.0, &[(1.5, "answered", 1, Some(2.0)), (3.0, "open", 1, None)], None);
+    traffic.connection(
+        (net, 1001),
+        1.0,
+        &[(1.5, "answered", 1, Some(2.0)), (3.0, "open", 1, None)],
+        None,
+    );
     traffic.connection((net, 1002), 4.0, &[(5.0, "reset", 1, None)], Some(7.0));
-    traffic.connection((net, 1003), last - 1.0, &[(last - 0.5, "last", 1, Some(last))], None);
+    traffic.connection(
+        (net, 1003),
+        last - 1.0,
+        &[(last - 0.5, "last", 1, Some(last))],
+        None,
+    );
     traffic.file(folder, &format!("ends-{net}.pcap"))
 }
 
@@ -92,7 +102,10 @@ fn by_window(ran: &crate::Ran) -> BTreeMap<(String, u64), u64> {
     let of = |row: &super::rows::Row| {
         let start = row["window_start"].as_u64().expect("a time") / 1_000_000_000 - START;
         (
-            (row["server_ip"].as_str().expect("a server").to_owned(), start),
+            (
+                row["server_ip"].as_str().expect("a server").to_owned(),
+                start,
+            ),
             row["count"].as_u64().expect("a count"),
         )
     };
@@ -105,33 +118,79 @@ pub fn are_those_of_publishers(cluster: &TestCluster) {
     let files = [(2, 57.0), (1, 10.0)].map(|(net, last)| capture(&folder, net, last));
     let expected = |of_first: [u64; 4]| -> BTreeMap<(String, u64), u64> {
         let windows = |server: &str, counts: [u64; 4]| {
-            let of = [0, 5, 10, 55].into_iter().zip(counts).filter(|(_, count)| *count > 0);
-            of.map(|(start, count)| ((server.to_owned(), start), count)).collect::<Vec<_>>()
+            let of = [0, 5, 10, 55]
+                .into_iter()
+                .zip(counts)
+                .filter(|(_, count)| *count > 0);
+            of.map(|(start, count)| ((server.to_owned(), start), count))
+                .collect::<Vec<_>>()
         };
-        [windows("10.1.0.2", of_first), windows("10.2.0.2", [1, 1, 0, 2])].concat().into_iter().collect()
+        [
+            windows("10.1.0.2", of_first),
+            windows("10.2.0.2", [1, 1, 0, 2]),
+        ]
+        .concat()
+        .into_iter()
+        .collect()
     };
     // The capture of the first server ends after 10 s, both together after 57 s.
     let [alone, together] = [expected([1, 2, 1, 0]), expected([1, 1, 1, 1])];
     let over_files = |files: &[String]| {
         let files: Vec<&str> = files.iter().map(String::as_str).collect();
-        by_window(&run(&[&["query", query, "--format", "jsonl", "-q", "-r"][..], &files].concat()))
+        by_window(&run(&[
+            &["query", query, "--format", "jsonl", "-q", "-r"][..],
+            &files,
+        ]
+        .concat()))
     };
     assert_eq!(over_files(&files), together);
     assert_eq!(
-        files.iter().flat_map(|file| over_files(std::slice::from_ref(file))).collect::<BTreeMap<_, _>>(),
+        files
+            .iter()
+            .flat_map(|file| over_files(std::slice::from_ref(file)))
+            .collect::<BTreeMap<_, _>>(),
         alone
     );
     for (what, published) in [("tuples", "PARSE http"), ("cells", query)] {
         for file in &files {
-            assert!(publish(kafka, published, what, file).status().expect("the binary runs").success());
+            assert!(
+                publish(kafka, published, what, file)
+                    .status()
+                    .expect("the binary runs")
+                    .success()
+            );
         }
         for engine in [&[][..], &super::flink(cluster)] {
             let since = format!("{query} SINCE 2001-01-01");
-            let flags = ["query", &since, "--kafka", kafka, "--published", what, "--format", "jsonl", "-q"];
-            assert_eq!(by_window(&run(&[&flags[..], engine].concat())), alone, "{what}, {engine:?}");
+            let flags = [
+                "query",
+                &since,
+                "--kafka",
+                kafka,
+                "--published",
+                what,
+                "--format",
+                "jsonl",
+                "-q",
+            ];
+            assert_eq!(
+                by_window(&run(&[&flags[..], engine].concat())),
+                alone,
+                "{what}, {engine:?}"
+            );
         }
     }
     // Without windows all are equal.
-    let (counts, _) = counted(kafka, "PARSE http PROCESS (group-count: group=server_ip)", "tuples", &[]);
-    assert_eq!(counts, ["10.1.0.2", "10.2.0.2"].map(|server| (server.to_owned(), 4)).into());
+    let (counts, _) = counted(
+        kafka,
+        "PARSE http PROCESS (group-count: group=server_ip)",
+        "tuples",
+        &[],
+    );
+    assert_eq!(
+        counts,
+        ["10.1.0.2", "10.2.0.2"]
+            .map(|server| (server.to_owned(), 4))
+            .into()
+    );
 }

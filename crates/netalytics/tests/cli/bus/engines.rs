@@ -66,7 +66,12 @@ impl Way {
 impl Engines {
     /// Has hosts publish the tuples of a world.
     pub fn start(cluster: &TestCluster, world: World) -> Engines {
-        let flink = ["--engine", "flink", "--flink-gateway", cluster.gateway.as_deref().expect("a gateway")];
+        let flink = [
+            "--engine",
+            "flink",
+            "--flink-gateway",
+            cluster.gateway.as_deref().expect("a gateway"),
+        ];
         let jobs = ["--flink", cluster.flink.as_deref().expect("Flink")];
         let mut engines = Engines {
             folder: Folder::new(),
@@ -99,16 +104,32 @@ impl Engines {
     fn publish_world(&mut self) {
         // Other data published here would be counted, too.
         self.forget(|topic| topic.starts_with("netalytics."));
-        let sample = self.world.sample.map(|sample| format!(" SAMPLE {sample}")).unwrap_or_default();
+        let sample = self
+            .world
+            .sample
+            .map(|sample| format!(" SAMPLE {sample}"))
+            .unwrap_or_default();
         for (number, place) in self.world.places().iter().enumerate() {
             let tables = place.tables(&self.folder, &number.to_string());
-            let Some(hosts) = tables.first().map(|table| table.hosts.clone()) else { continue };
+            let Some(hosts) = tables.first().map(|table| table.hosts.clone()) else {
+                continue;
+            };
             // Of joined connections only the ends are used: they are published separately.
-            let (apart, together): (Vec<&String>, Vec<&String>) =
-                place.parsers.iter().partition(|parser| *parser == "tcp_conn_time");
-            for parsers in [together, apart].iter().filter(|parsers| !parsers.is_empty()) {
+            let (apart, together): (Vec<&String>, Vec<&String>) = place
+                .parsers
+                .iter()
+                .partition(|parser| *parser == "tcp_conn_time");
+            for parsers in [together, apart]
+                .iter()
+                .filter(|parsers| !parsers.is_empty())
+            {
                 let names: Vec<&str> = parsers.iter().map(|name| name.as_str()).collect();
-                publish(&self.kafka, &format!("PARSE {}{sample}", names.join(", ")), &hosts, "tuples");
+                publish(
+                    &self.kafka,
+                    &format!("PARSE {}{sample}", names.join(", ")),
+                    &hosts,
+                    "tuples",
+                );
             }
             for parser in &place.parsers {
                 self.record(parser, &sample, &place.capture);
@@ -121,10 +142,21 @@ impl Engines {
     fn record(&mut self, parser: &str, sample: &str, file: &str) {
         let (query, recordings) = (format!("PARSE {parser}{sample}"), self.recordings());
         let recordings = format!("{recordings}/{parser}");
-        let ran = run(&["record", &query, "-r", file, "-o", &recordings, "--no-redact", "-q"]);
+        let ran = run(&[
+            "record",
+            &query,
+            "-r",
+            file,
+            "-o",
+            &recordings,
+            "--no-redact",
+            "-q",
+        ]);
         assert_eq!(ran.code, 0, "{}", ran.err);
         let fields = rows(&run(&["parsers", parser, "--format", "jsonl"]));
-        let fields = fields.iter().map(|of| of["field"].as_str().expect("a name").to_owned());
+        let fields = fields
+            .iter()
+            .map(|of| of["field"].as_str().expect("a name").to_owned());
         // Only present in samples.
         let fields = fields.filter(|name| name != "sample_rate").collect();
         self.recorded.insert(parser.to_owned(), fields);
@@ -136,7 +168,11 @@ impl Engines {
 
     /// DuckDB's opinion for this world.
     pub fn opinion<'a>(&'a self, witness: &'a Witness) -> Opinion<'a> {
-        Opinion { witness, recordings: self.recordings().into(), columns: &self.recorded }
+        Opinion {
+            witness,
+            recordings: self.recordings().into(),
+            columns: &self.recorded,
+        }
     }
 
     /// Capture of a query.
@@ -145,7 +181,10 @@ impl Engines {
     }
 
     fn table(&self, question: &Question) -> &Table {
-        self.tables.iter().find(|table| table.parse() == question.parse).expect("what was published")
+        self.tables
+            .iter()
+            .find(|table| table.parse() == question.parse)
+            .expect("what was published")
     }
 
     /// Whether it is valid; a query of tuples must have a result.
@@ -153,8 +192,15 @@ impl Engines {
         let text = question.text("");
         match question.processors.is_empty() {
             true => {
-                let ran =
-                    run(&["query", &text, "-r", &self.table(question).capture, "--format", "jsonl", "-q"]);
+                let ran = run(&[
+                    "query",
+                    &text,
+                    "-r",
+                    &self.table(question).capture,
+                    "--format",
+                    "jsonl",
+                    "-q",
+                ]);
                 ran.code == 0 && ran.out.lines().count() > 3
             }
             false => run(&["explain", &text]).code == 0,
@@ -163,8 +209,18 @@ impl Engines {
 
     /// Topics of its cells, which concurrent queries must not share.
     pub fn topics(&self, question: &Question) -> BTreeSet<String> {
-        let ran = run(&["explain", &question.text(""), "--engine", "flink", "--published", "cells"]);
-        let names = ran.out.split('\'').filter(|word| word.starts_with("netalytics.cells."));
+        let ran = run(&[
+            "explain",
+            &question.text(""),
+            "--engine",
+            "flink",
+            "--published",
+            "cells",
+        ]);
+        let names = ran
+            .out
+            .split('\'')
+            .filter(|word| word.starts_with("netalytics.cells."));
         names.map(str::to_owned).collect()
     }
 
@@ -172,11 +228,29 @@ impl Engines {
     pub fn sayable(&self, question: &Question) -> Option<Question> {
         let can_be_said = |question: &Question| {
             let text = question.text_of_tuples("");
-            run(&["explain", &text, "--engine", "flink", "--published", "tuples"]).code == 0
+            run(&[
+                "explain",
+                &text,
+                "--engine",
+                "flink",
+                "--published",
+                "tuples",
+            ])
+            .code
+                == 0
         };
-        let alone = |one| Question { processors: vec![one], ..question.clone() };
-        let processors = question.processors.iter().filter(|one| can_be_said(&alone((*one).clone())));
-        let some = Question { processors: processors.cloned().collect(), ..question.clone() };
+        let alone = |one| Question {
+            processors: vec![one],
+            ..question.clone()
+        };
+        let processors = question
+            .processors
+            .iter()
+            .filter(|one| can_be_said(&alone((*one).clone())));
+        let some = Question {
+            processors: processors.cloned().collect(),
+            ..question.clone()
+        };
         let is_some = some.processors.len() > 1 || question.processors.len() < 2;
         (is_some && can_be_said(&some)).then_some(some)
     }
@@ -188,20 +262,31 @@ impl Engines {
         let (ran, late) = summed(&["query", &text, "-r", capture, "--format", "jsonl"]);
         assert_eq!(ran.code, 0, "{text}: {}", ran.err);
         let rows = rows(&ran);
-        let is_exact = question.processors.is_empty() || rows.iter().all(|row| row["approximate"] == false);
+        let is_exact =
+            question.processors.is_empty() || rows.iter().all(|row| row["approximate"] == false);
         (is_exact && late == 0).then_some(rows)
     }
 
     /// Has the hosts publish cells for a query; returns the number of late tuples.
     pub fn publish_cells(&self, question: &Question) -> u64 {
-        publish(&self.kafka, &question.text(""), &self.table(question).hosts, "cells")
+        publish(
+            &self.kafka,
+            &question.text(""),
+            &self.table(question).hosts,
+            "cells",
+        )
     }
 
     /// Deletes topics.
     pub fn forget(&self, is_meant: impl Fn(&str) -> bool) {
         let kafka = Kafka::new(&self.kafka, []).expect("an address");
         let topics = TopicAdmin::connect(&kafka, PATIENCE).expect("a broker");
-        for topic in topics.list().expect("topics").into_keys().filter(|topic| is_meant(topic)) {
+        for topic in topics
+            .list()
+            .expect("topics")
+            .into_keys()
+            .filter(|topic| is_meant(topic))
+        {
             topics.delete(&topic).expect("it is deleted");
         }
     }
@@ -212,7 +297,14 @@ impl Engines {
             true => (question.text(EVER), "cells"),
             false => (question.text_of_tuples(EVER), "tuples"),
         };
-        let flags = ["--kafka", &self.kafka, "--published", published, "--format", "jsonl"];
+        let flags = [
+            "--kafka",
+            &self.kafka,
+            "--published",
+            published,
+            "--format",
+            "jsonl",
+        ];
         let mut arguments = [&["query", &query][..], &flags].concat();
         if way.is_flink() {
             arguments.extend(self.flink.iter().map(String::as_str));
@@ -220,7 +312,11 @@ impl Engines {
         let (mut ran, mut late) = summed(&arguments);
         // A cluster on a busy machine may lose components. That is reported without an answer.
         for _ in 1..TIMES {
-            if ran.code == 1 && ["timed out", "in time"].iter().any(|words| ran.err.contains(words)) {
+            if ran.code == 1
+                && ["timed out", "in time"]
+                    .iter()
+                    .any(|words| ran.err.contains(words))
+            {
                 (ran, late) = summed(&arguments);
             }
         }

@@ -33,8 +33,10 @@ const PAGE: &[&str] = &[
     "(group-count: group=path)",
 ];
 /// Not additive: Flink passes them on, counted by publishers.
-const OF_CELLS: &[&str] =
-    &["(workload-profile: w=1s)", "(group-stddev: group=method, value=response_time / 1ms AS ms)"];
+const OF_CELLS: &[&str] = &[
+    "(workload-profile: w=1s)",
+    "(group-stddev: group=method, value=response_time / 1ms AS ms)",
+];
 
 /// Processors per query: one Flink job merges all of them.
 const PROCESSORS: usize = 6;
@@ -79,8 +81,15 @@ struct Plan {
 
 impl Plan {
     fn of_environment() -> Plan {
-        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+        let number = |name: &str| {
+            std::env::var(name)
+                .ok()
+                .and_then(|text| text.parse::<u64>().ok())
+        };
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970")
+            .as_nanos() as u64;
         let seconds = number("NETALYTICS_QUERIES_SECONDS");
         let queries = number("NETALYTICS_QUERIES").or(seconds.map(|_| u64::MAX));
         // Long runs use new seeds.
@@ -97,7 +106,11 @@ impl Plan {
     fn seeds(&self) -> Box<dyn Iterator<Item = (u64, bool)> + '_> {
         let every = self.flink_every;
         match self.queries {
-            None => Box::new([(self.first, every > 0)].into_iter().chain(SEEDS.map(|seed| (seed, false)))),
+            None => Box::new(
+                [(self.first, every > 0)]
+                    .into_iter()
+                    .chain(SEEDS.map(|seed| (seed, false))),
+            ),
             Some(n) => Box::new(
                 (0..n)
                     .take_while(|_| self.until.is_none_or(|until| Instant::now() < until))
@@ -128,7 +141,16 @@ pub fn holds(cluster: &TestCluster) {
     for processors in [PAGE, OF_CELLS] {
         let question = questions::given("http", processors);
         let ways = ways(&question, plan.flink_every > 0);
-        batch.add(Asked { seed: 0, question, ways }, &engines, witness, &mut figures);
+        batch.add(
+            Asked {
+                seed: 0,
+                question,
+                ways,
+            },
+            &engines,
+            witness,
+            &mut figures,
+        );
     }
     for (seed, with_flink) in plan.seeds() {
         if !engines.is_in(World::of(seed)) {
@@ -138,9 +160,24 @@ pub fn holds(cluster: &TestCluster) {
         let mut random = SeededRng::new(seed);
         let table = &engines.tables[random.below(engines.tables.len() as u64) as usize];
         let mut is_valid = |question: &Question| engines.is_valid(question);
-        let question = questions::draw(&mut random, table, engines.sample(), PROCESSORS, &mut is_valid);
+        let question = questions::draw(
+            &mut random,
+            table,
+            engines.sample(),
+            PROCESSORS,
+            &mut is_valid,
+        );
         let ways = ways(&question, with_flink);
-        batch.add(Asked { seed, question, ways }, &engines, witness, &mut figures);
+        batch.add(
+            Asked {
+                seed,
+                question,
+                ways,
+            },
+            &engines,
+            witness,
+            &mut figures,
+        );
     }
     batch.ask(&engines, witness, &mut figures);
     eprintln!("{}, in {:.0?}", figures.told(), begun.elapsed());
@@ -156,7 +193,13 @@ struct Batch {
 }
 
 impl Batch {
-    fn add(&mut self, asked: Asked, engines: &Engines, witness: Option<&Witness>, figures: &mut Figures) {
+    fn add(
+        &mut self,
+        asked: Asked,
+        engines: &Engines,
+        witness: Option<&Witness>,
+        figures: &mut Figures,
+    ) {
         let topics = engines.topics(&asked.question);
         if self.all.len() == AT_ONCE || !self.topics.is_disjoint(&topics) {
             self.ask(engines, witness, figures);
@@ -170,7 +213,10 @@ impl Batch {
         let found: Vec<Figures> = std::thread::scope(|scope| {
             let ask = |asked| scope.spawn(move || one(engines, witness, asked));
             let asking: Vec<_> = all.into_iter().map(ask).collect();
-            asking.into_iter().map(|one| one.join().expect("its own words stand above")).collect()
+            asking
+                .into_iter()
+                .map(|one| one.join().expect("its own words stand above"))
+                .collect()
         });
         let before = figures.queries / 50;
         for of in found {
@@ -210,12 +256,17 @@ fn one(engines: &Engines, witness: Option<&Witness>, asked: Asked) -> Figures {
     }
     let is_late = ways.contains(&Way::Cells) && engines.publish_cells(question) > 0;
     for way in ways.iter().copied() {
-        let sayable =
-            if way == Way::FlinkTuples { engines.sayable(question) } else { Some(question.clone()) };
+        let sayable = if way == Way::FlinkTuples {
+            engines.sayable(question)
+        } else {
+            Some(question.clone())
+        };
         let found = match sayable {
             None => Found::Aside,
             Some(part) if part.processors.len() < question.processors.len() => {
-                let expected = engines.over_packets(&part).expect("it is part of what was exact");
+                let expected = engines
+                    .over_packets(&part)
+                    .expect("it is part of what was exact");
                 engines.compare(&part, way, &expected)
             }
             Some(_) => engines.compare(question, way, &expected),
@@ -270,12 +321,17 @@ impl Figures {
 
     fn difference((asked, way, how): &(Asked, Option<Way>, String)) -> String {
         let way = way.map_or_else(|| "DuckDB".to_owned(), |way| format!("{way:?}"));
-        format!("seed {}, {way}: {}\n{how}", asked.seed, asked.question.text(""))
+        format!(
+            "seed {}, {way}: {}\n{how}",
+            asked.seed,
+            asked.question.text("")
+        )
     }
 
     fn told(&self) -> String {
-        let of_way =
-            |(way, (queries, rows)): (&Way, &(usize, usize))| format!("{way:?} {queries} with {rows}");
+        let of_way = |(way, (queries, rows)): (&Way, &(usize, usize))| {
+            format!("{way:?} {queries} with {rows}")
+        };
         let ways: Vec<String> = Way::ALL.iter().zip(&self.ways).map(of_way).collect();
         format!(
             "{} queries ({} processors, {} joins, {} of samples, {} of tuples alone); alike: {} rows; DuckDB {} rows; {} aside, {} differences",
@@ -293,15 +349,26 @@ impl Figures {
 }
 
 /// The simplest query found with a difference, and the difference.
-fn shrunk(engines: &Engines, mut question: Question, way: Way, mut why: String) -> (Question, String) {
+fn shrunk(
+    engines: &Engines,
+    mut question: Question,
+    way: Way,
+    mut why: String,
+) -> (Question, String) {
     let mut tried = 0;
     'simpler: loop {
-        for simpler in question.simpler().into_iter().filter(|simpler| engines.is_valid(simpler)) {
+        for simpler in question
+            .simpler()
+            .into_iter()
+            .filter(|simpler| engines.is_valid(simpler))
+        {
             tried += 1;
             if tried > SIMPLER_MAX {
                 return (question, why);
             }
-            let Some(expected) = engines.over_packets(&simpler) else { continue };
+            let Some(expected) = engines.over_packets(&simpler) else {
+                continue;
+            };
             let topics = engines.topics(&simpler);
             if way.reads_cells() {
                 engines.publish_cells(&simpler);

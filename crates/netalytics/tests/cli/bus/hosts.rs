@@ -24,7 +24,8 @@ pub fn deal(capture: &str, hosts: usize, folder: &Folder, name: &str) -> Vec<Str
         let flow = Packet::decode(&packet).map_or(0, |packet| packet.five_tuple.flow_hash(7));
         parts[(flow % hosts as u64) as usize].extend(record);
     }
-    let file = |(host, bytes): (usize, &Vec<u8>)| folder.file(&format!("{name}-{host}.pcap"), bytes);
+    let file =
+        |(host, bytes): (usize, &Vec<u8>)| folder.file(&format!("{name}-{host}.pcap"), bytes);
     parts.iter().enumerate().map(file).collect()
 }
 
@@ -32,7 +33,8 @@ pub fn deal(capture: &str, hosts: usize, folder: &Folder, name: &str) -> Vec<Str
 pub fn can_deal(capture: &str) -> bool {
     let bytes = fs::read(capture).expect("a capture");
     let is_ethernet = bytes.len() > HEAD && bytes[20..HEAD] == [1, 0, 0, 0];
-    let is_whole = |records: &[Vec<u8>]| !records.iter().any(|record| is_fragment(&record[RECORD..]));
+    let is_whole =
+        |records: &[Vec<u8>]| !records.iter().any(|record| is_fragment(&record[RECORD..]));
     is_ethernet && split(&bytes).is_some_and(|records| is_whole(&records))
 }
 
@@ -62,7 +64,10 @@ fn read(capture: &str) -> (Vec<u8>, Vec<Vec<u8>>) {
 
 /// Packets of a little-endian pcap file; `None`: another format, or truncated.
 fn split(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let is_little = matches!(bytes.get(..4)?, [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]);
+    let is_little = matches!(
+        bytes.get(..4)?,
+        [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]
+    );
     let (mut records, mut rest) = (Vec::new(), bytes.get(HEAD..).filter(|_| is_little)?);
     while !rest.is_empty() {
         let length = u32::from_le_bytes(rest.get(8..12)?.try_into().ok()?);

@@ -12,8 +12,11 @@ use crate::service::{Process, Server, wait};
 use crate::{Folder, check};
 
 /// Agents, the clients whose packets they see, and whether they repeat these.
-const AGENTS: [(&str, &str, &str); 3] =
-    [("web-1", "10.20.0.21", "1h"), ("web-2", "10.20.0.22", "1h"), ("busy", "10.20.0.23", "50ms")];
+const AGENTS: [(&str, &str, &str); 3] = [
+    ("web-1", "10.20.0.21", "1h"),
+    ("web-2", "10.20.0.22", "1h"),
+    ("busy", "10.20.0.23", "50ms"),
+];
 
 const ONCE: &str = "PARSE http PROCESS (diff-group: group=url_template)";
 const AGAIN: &str = "PARSE http PROCESS (group-count: group=path, w=500ms)";
@@ -23,7 +26,11 @@ fn agents(cluster: &TestCluster, server: &Server, folder: &Folder) -> (Vec<Proce
     let start = |(name, client, pause): &(&str, &str, &str)| {
         let part = folder.path(&format!("{name}.pcap"));
         let query = format!("PARSE packet FROM {client} PROCESS (count)");
-        check(&["query", &query, "-r", "captures/shop/in.pcap", "-w", &part], 0, &[]);
+        check(
+            &["query", &query, "-r", "captures/shop/in.pcap", "-w", &part],
+            0,
+            &[],
+        );
         let role = if *name == "busy" { "busy" } else { "web" };
         let properties = folder.file(
             &format!("{name}.properties"),
@@ -35,8 +42,17 @@ fn agents(cluster: &TestCluster, server: &Server, folder: &Folder) -> (Vec<Proce
         );
         let policy = folder.file(&format!("{name}.toml"), policy.as_bytes());
         let (token, own) = (server.token(folder, name), folder.path(name));
-        let agent =
-            ["agent", "--server", &server.url, "--token-file", &token, "--name", name, "--folder", &own];
+        let agent = [
+            "agent",
+            "--server",
+            &server.url,
+            "--token-file",
+            &token,
+            "--name",
+            name,
+            "--folder",
+            &own,
+        ];
         let plays = ["--policy", &policy, "--demo", &part, "--demo-pause", pause];
         (Process::start(&[&agent[..], &plays].concat()), part)
     };
@@ -48,8 +64,20 @@ fn agents(cluster: &TestCluster, server: &Server, folder: &Folder) -> (Vec<Proce
 
 fn start(server: &Server, query: &str, role: &str, more: &[&str]) -> String {
     let on = format!("role={role}");
-    let words = ["jobs", "start", query, "--standing", "--on", &on, "--bus", "kafka"];
-    server.rows(&[&words[..], more].concat())[0]["id"].as_str().expect("a number").to_owned()
+    let words = [
+        "jobs",
+        "start",
+        query,
+        "--standing",
+        "--on",
+        &on,
+        "--bus",
+        "kafka",
+    ];
+    server.rows(&[&words[..], more].concat())[0]["id"]
+        .as_str()
+        .expect("a number")
+        .to_owned()
 }
 
 /// Stops a job; returns its rows after its end.
@@ -73,11 +101,16 @@ fn end(server: &Server, job: &str) -> Vec<Value> {
 fn tuples(server: &Server, job: &str) -> u64 {
     let shown = &server.rows(&["jobs", "show", job])[0];
     let agents = shown["agents"].as_array().expect("agents").iter();
-    agents.map(|agent| agent["counters"]["tuples"].as_u64().unwrap_or(0)).sum()
+    agents
+        .map(|agent| agent["counters"]["tuples"].as_u64().unwrap_or(0))
+        .sum()
 }
 
 fn count(row: &Value) -> u64 {
-    row["count"].as_u64().or_else(|| row["count"].as_str()?.parse().ok()).expect("a count")
+    row["count"]
+        .as_u64()
+        .or_else(|| row["count"].as_str()?.parse().ok())
+        .expect("a count")
 }
 
 /// Key and values of a row.
@@ -101,7 +134,10 @@ fn sorted(rows: impl IntoIterator<Item = Value>) -> Vec<String> {
 pub fn rows_come_over_kafka(cluster: &TestCluster) {
     let folder = Folder::new();
     let gateway = cluster.gateway.as_deref().expect("a gateway");
-    let mut server = Server::with(&folder, &["--kafka", &cluster.kafka, "--flink-gateway", gateway]);
+    let mut server = Server::with(
+        &folder,
+        &["--kafka", &cluster.kafka, "--flink-gateway", gateway],
+    );
     let (agents, parts) = agents(cluster, &server, &folder);
     let [embedded, flink] =
         ["embedded", "flink"].map(|engine| start(&server, ONCE, "web", &["--engine", engine]));
@@ -114,46 +150,89 @@ pub fn rows_come_over_kafka(cluster: &TestCluster) {
         let before = server.rows(&["jobs", "results", &again]).len();
         wait("more rows come", || {
             let rows = server.rows(&["jobs", "results", &again]).len();
-            if rows > before + 5 { Ok(()) } else { Err(format!("{rows} rows")) }
+            if rows > before + 5 {
+                Ok(())
+            } else {
+                Err(format!("{rows} rows"))
+            }
         });
         server.start_again(&folder);
     }
     server.await_agents(AGENTS.len());
 
-    let whole = check(&["query", ONCE, "-r", &parts[0], &parts[1], "--format", "jsonl"], 0, &[]).out;
-    let whole: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    let whole = check(
+        &[
+            "query", ONCE, "-r", &parts[0], &parts[1], "--format", "jsonl",
+        ],
+        0,
+        &[],
+    )
+    .out;
+    let whole: Vec<Value> = whole
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row"))
+        .collect();
     let all: u64 = whole.iter().map(count).sum();
     for job in [&embedded, &flink] {
         wait("all packets are played", || {
             let found = tuples(&server, job);
-            if found >= all { Ok(()) } else { Err(format!("{found} tuples of {all}")) }
+            if found >= all {
+                Ok(())
+            } else {
+                Err(format!("{found} tuples of {all}"))
+            }
         });
         let rows = end(&server, job);
         assert_eq!(sorted(rows), sorted(whole.clone()), "job {job}");
     }
     let rows = end(&server, &again);
-    let windows: BTreeSet<String> =
-        rows.iter().map(|row| format!("{} {}", row["window_start"], row["path"])).collect();
-    assert_eq!(windows.len(), rows.len(), "each group of each window is told once");
-    assert_eq!(rows.iter().map(count).sum::<u64>(), tuples(&server, &again), "what was found was told");
+    let windows: BTreeSet<String> = rows
+        .iter()
+        .map(|row| format!("{} {}", row["window_start"], row["path"]))
+        .collect();
+    assert_eq!(
+        windows.len(),
+        rows.len(),
+        "each group of each window is told once"
+    );
+    assert_eq!(
+        rows.iter().map(count).sum::<u64>(),
+        tuples(&server, &again),
+        "what was found was told"
+    );
     assert!(end(&server, &published).is_empty());
     wait("all rows are delivered", || {
         let outlet = &server.rows(&["jobs", "show", &again])[0]["outlets"][0];
-        if outlet["delivered"] == rows.len() { Ok(()) } else { Err(outlet.to_string()) }
+        if outlet["delivered"] == rows.len() {
+            Ok(())
+        } else {
+            Err(outlet.to_string())
+        }
     });
     // Rows in transit during a kill may be duplicated under one identifier.
     let told = consumed(cluster, "netalytics.jobs").into_iter();
     let told: BTreeMap<String, [String; 3]> = told
-        .map(|told| (told.headers["id"].clone(), said(&serde_json::from_str(&told.row).expect("a row"))))
+        .map(|told| {
+            (
+                told.headers["id"].clone(),
+                said(&serde_json::from_str(&told.row).expect("a row")),
+            )
+        })
         .collect();
     assert_eq!(told.len(), rows.len());
     let told: BTreeSet<[String; 3]> = told.into_values().collect();
     assert_eq!(told, rows.iter().map(said).collect());
 
-    let topics =
-        cluster.kafka_tool("org.apache.kafka.tools.TopicCommand").arg("--list").output().expect("Java");
+    let topics = cluster
+        .kafka_tool("org.apache.kafka.tools.TopicCommand")
+        .arg("--list")
+        .output()
+        .expect("Java");
     let topics = String::from_utf8_lossy(&topics.stdout).into_owned();
-    assert!(!topics.contains("netalytics.job.") && !topics.contains("netalytics.merged"), "{topics}");
+    assert!(
+        !topics.contains("netalytics.job.") && !topics.contains("netalytics.merged"),
+        "{topics}"
+    );
     assert!(topics.contains("netalytics.tcp_conn_time.v1"), "{topics}");
     drop(agents);
 }
@@ -165,12 +244,29 @@ fn a_server_without_kafka_has_no_bus() {
     let server = Server::start(&folder);
     let why = server.refuses(&["jobs", "start", ONCE, "--standing", "--bus", "kafka"]);
     assert!(why.contains("serve --kafka HOST:PORT names one"), "{why}");
-    let tuples =
-        ["jobs", "start", "PARSE http", "--standing", "--bus", "kafka", "--to", "kafka://127.0.0.1:1"];
+    let tuples = [
+        "jobs",
+        "start",
+        "PARSE http",
+        "--standing",
+        "--bus",
+        "kafka",
+        "--to",
+        "kafka://127.0.0.1:1",
+    ];
     let why = server.refuses(&tuples);
     assert!(why.contains("omit outlets"), "{why}");
     let folder = Folder::new();
     let server = Server::with(&folder, &["--kafka", "127.0.0.1:1"]);
-    let why = server.refuses(&["jobs", "start", ONCE, "--standing", "--bus", "kafka", "--engine", "flink"]);
+    let why = server.refuses(&[
+        "jobs",
+        "start",
+        ONCE,
+        "--standing",
+        "--bus",
+        "kafka",
+        "--engine",
+        "flink",
+    ]);
     assert!(why.contains("serve --flink-gateway URL names one"), "{why}");
 }

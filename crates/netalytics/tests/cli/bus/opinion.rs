@@ -49,16 +49,28 @@ impl Witness {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let python = testkit::programs::python(tmp, "duckdb", "duckdb==2.0.0")?;
         let mut command = Command::new(python);
-        command.args(["-c", ANSWERING]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["-c", ANSWERING])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().expect("Python runs");
         let (asks, answers) = (child.stdin.take(), child.stdout.take().expect("piped"));
-        Some(Witness(Mutex::new(Talk { child, asks, answers: BufReader::new(answers) })))
+        Some(Witness(Mutex::new(Talk {
+            child,
+            asks,
+            answers: BufReader::new(answers),
+        })))
     }
 
     /// Rows of a query.
     fn ask(&self, sql: &str) -> Result<Vec<Vec<Value>>, String> {
         let mut talk = self.0.lock().expect("who held it has not panicked");
-        writeln!(talk.asks.as_mut().expect("it goes on"), "{}", Value::from(sql)).expect("it hears");
+        writeln!(
+            talk.asks.as_mut().expect("it goes on"),
+            "{}",
+            Value::from(sql)
+        )
+        .expect("it hears");
         let mut answer = String::new();
         talk.answers.read_line(&mut answer).expect("text");
         serde_json::from_str(&answer).map_err(|_| answer)
@@ -77,9 +89,17 @@ impl Opinion<'_> {
     pub fn compare(&self, question: &Question, expected: &[Row]) -> Result<usize, String> {
         let mut rows = 0;
         for of in &question.processors {
-            let Some(sql) = self.sql(question, of) else { continue };
-            let ours: Vec<&Row> = expected.iter().filter(|row| is_of(row, question, of)).collect();
-            let agreed = self.witness.ask(&sql).and_then(|theirs| agree(of, &ours, &theirs));
+            let Some(sql) = self.sql(question, of) else {
+                continue;
+            };
+            let ours: Vec<&Row> = expected
+                .iter()
+                .filter(|row| is_of(row, question, of))
+                .collect();
+            let agreed = self
+                .witness
+                .ask(&sql)
+                .and_then(|theirs| agree(of, &ours, &theirs));
             rows += agreed.map_err(|why| format!("{}\n{sql}\n{why}", of.chain()))?;
         }
         Ok(rows)
@@ -91,24 +111,35 @@ impl Opinion<'_> {
             let path = self.recordings.join(parser).join(parser).join("*.parquet");
             // Only the ends of connections take part in a join.
             let is_of_ends = parser == "tcp_conn_time" && parse != parser;
-            let ends = if is_of_ends { " WHERE event = 'end'" } else { "" };
+            let ends = if is_of_ends {
+                " WHERE event = 'end'"
+            } else {
+                ""
+            };
             format!("(SELECT * FROM read_parquet('{}'){ends})", path.display())
         };
         let parsers: Vec<&str> = parse.split(", ").collect();
-        let mut names: Vec<&str> = self.columns[parsers[0]].iter().map(String::as_str).collect();
+        let mut names: Vec<&str> = self.columns[parsers[0]]
+            .iter()
+            .map(String::as_str)
+            .collect();
         let (mut columns, mut from) = (String::new(), format!("{} AS t0", file(parsers[0])));
         let mut latest = "t0.ts_end".to_owned();
         for (place, parser) in parsers.iter().enumerate().skip(1) {
             for column in &self.columns[*parser] {
                 match names.contains(&column.as_str()) {
-                    true => columns.push_str(&format!(", t{place}.\"{column}\" AS \"{parser}.{column}\"")),
+                    true => columns
+                        .push_str(&format!(", t{place}.\"{column}\" AS \"{parser}.{column}\"")),
                     false => {
                         names.push(column);
                         columns.push_str(&format!(", t{place}.\"{column}\""));
                     }
                 }
             }
-            from.push_str(&format!(" JOIN {} AS t{place} ON t0.id = t{place}.id", file(parser)));
+            from.push_str(&format!(
+                " JOIN {} AS t{place} ON t0.id = t{place}.id",
+                file(parser)
+            ));
             latest = format!("greatest({latest}, t{place}.ts_end)");
         }
         format!("(SELECT t0.* REPLACE ({latest} AS ts_end){columns} FROM {from})")
@@ -116,7 +147,8 @@ impl Opinion<'_> {
 
     /// SQL of one processor: window, groups, rank, aggregates.
     fn sql(&self, question: &Question, of: &Processor) -> Option<String> {
-        let can_be_said = question.clauses.is_empty() && !of.diff && of.limit.is_none() && of.given.is_none();
+        let can_be_said =
+            question.clauses.is_empty() && !of.diff && of.limit.is_none() && of.given.is_none();
         // Operations on several values are not compared; addresses have another order there.
         let has_address = of.group.iter().any(|group| group.ours.ends_with("_ip"));
         // Requests of a file server are recorded in several tables.
@@ -127,7 +159,8 @@ impl Opinion<'_> {
             && names.len() == of.group.len()
             && of.values.len() < 2
             && !(of.rank.is_some() && has_address);
-        let filter: Option<Vec<String>> = question.filter.iter().map(|one| one.sql.clone()).collect();
+        let filter: Option<Vec<String>> =
+            question.filter.iter().map(|one| one.sql.clone()).collect();
         let groups: Option<Vec<String>> = of.group.iter().map(|one| one.sql.clone()).collect();
         let (filter, groups) = (filter?, groups?);
         if !can_be_said {
@@ -141,7 +174,10 @@ impl Opinion<'_> {
         for aggregate in &of.aggregates {
             match (*aggregate, &value) {
                 ("quantile", Some(value)) => {
-                    let each = of.quantiles.iter().map(|q| format!("quantile_disc({value}, {q})"));
+                    let each = of
+                        .quantiles
+                        .iter()
+                        .map(|q| format!("quantile_disc({value}, {q})"));
                     aggregates.extend(each);
                 }
                 (aggregate, value) => {
@@ -155,33 +191,52 @@ impl Opinion<'_> {
         let having = match of.having.as_deref() {
             None => String::new(),
             Some(having) if having.starts_with("count ") && having.contains(' ') => {
-                format!(" WHERE {}", having.replacen("count", &format!("a{}", of.place("count")?), 1))
+                format!(
+                    " WHERE {}",
+                    having.replacen("count", &format!("a{}", of.place("count")?), 1)
+                )
             }
             Some(_) => return None,
         };
         let conditions: Vec<String> = filter.iter().map(|one| format!("({one})")).collect();
-        let conditions = if conditions.is_empty() { "true".into() } else { conditions.join(" AND ") };
+        let conditions = if conditions.is_empty() {
+            "true".into()
+        } else {
+            conditions.join(" AND ")
+        };
         let (start, more) = match of.window {
             Some((size, slide)) => (
-                format!("epoch_ns(ts_end) // {0} * {0} - i * {0}", u64::from(slide) * 1_000_000),
+                format!(
+                    "epoch_ns(ts_end) // {0} * {0} - i * {0}",
+                    u64::from(slide) * 1_000_000
+                ),
                 format!(" CROSS JOIN range({}) AS r(i)", size / slide),
             ),
             None => ("0".to_owned(), String::new()),
         };
         let list = |of: &[String], name: char| -> String {
-            of.iter().enumerate().map(|(place, sql)| format!(", {sql} AS {name}{place}")).collect()
+            of.iter()
+                .enumerate()
+                .map(|(place, sql)| format!(", {sql} AS {name}{place}"))
+                .collect()
         };
-        let names = |n: usize, name: char| (0..n).map(|i| format!(", {name}{i}")).collect::<String>();
+        let names =
+            |n: usize, name: char| (0..n).map(|i| format!(", {name}{i}")).collect::<String>();
         let keys = names(groups.len(), 'k');
         let inner = format!(
             "SELECT *, {start} AS ws{} FROM {}{more} WHERE {conditions}",
             list(&groups, 'k'),
             self.tuples(&question.parse)
         );
-        let grouped = format!("SELECT ws{keys}{} FROM ({inner}) GROUP BY ws{keys}", list(&aggregates, 'a'));
+        let grouped = format!(
+            "SELECT ws{keys}{} FROM ({inner}) GROUP BY ws{keys}",
+            list(&aggregates, 'a')
+        );
         let ranked = match of.rank {
             Some(k) => {
-                let ties: String = (0..groups.len()).map(|i| format!(", k{i} ASC NULLS FIRST")).collect();
+                let ties: String = (0..groups.len())
+                    .map(|i| format!(", k{i} ASC NULLS FIRST"))
+                    .collect();
                 let by = aggregates.len() - 1;
                 format!(
                     "SELECT ws{keys}, row_number() OVER (PARTITION BY ws ORDER BY a{by} DESC NULLS LAST{ties}) AS rank{} \
@@ -196,12 +251,27 @@ impl Opinion<'_> {
 }
 
 /// An aggregate of one column. Totals of a sample are scaled to all flows.
-fn said(aggregate: &str, value: Option<&str>, of: &Processor, sample: Option<&str>) -> Option<String> {
-    let share = sample.map(|share| format!(" / {share}::DOUBLE")).unwrap_or_default();
-    let whole = |total: String| if share.is_empty() { total } else { format!("round({total}{share})") };
+fn said(
+    aggregate: &str,
+    value: Option<&str>,
+    of: &Processor,
+    sample: Option<&str>,
+) -> Option<String> {
+    let share = sample
+        .map(|share| format!(" / {share}::DOUBLE"))
+        .unwrap_or_default();
+    let whole = |total: String| {
+        if share.is_empty() {
+            total
+        } else {
+            format!("round({total}{share})")
+        }
+    };
     let each_second = |total: String| {
         let seconds = of.window.map(|(size, _)| f64::from(size) / 1e3);
-        seconds.map_or(SKIPPED.into(), |seconds| format!("{total}{share} / {seconds}::DOUBLE"))
+        seconds.map_or(SKIPPED.into(), |seconds| {
+            format!("{total}{share} / {seconds}::DOUBLE")
+        })
     };
     Some(match (aggregate, value) {
         ("count", _) => whole("count(*)".into()),
@@ -222,7 +292,10 @@ fn said(aggregate: &str, value: Option<&str>, of: &Processor, sample: Option<&st
 }
 
 fn is_of(row: &Row, question: &Question, processor: &Processor) -> bool {
-    question.processors.len() == 1 || row.get("processor").is_some_and(|name| *name == processor.chain())
+    question.processors.len() == 1
+        || row
+            .get("processor")
+            .is_some_and(|name| *name == processor.chain())
 }
 
 /// Name of a group's column, without the parser's prefix.
@@ -257,14 +330,23 @@ fn values(of: &Processor, row: &Row) -> Vec<Value> {
         }
     };
     let start = row.get("window_start").cloned().unwrap_or(Value::from(0));
-    std::iter::once(start).chain(names.iter().enumerate().map(value)).collect()
+    std::iter::once(start)
+        .chain(names.iter().enumerate().map(value))
+        .collect()
 }
 
 /// Number of rows in both.
 fn agree(of: &Processor, ours: &[&Row], theirs: &[Vec<Value>]) -> Result<usize, String> {
     let keys = 1 + of.group.len();
-    let key = |values: &[Value]| values[..keys].iter().map(Value::to_string).collect::<Vec<_>>().join(" ");
-    let mut table: BTreeMap<String, &[Value]> = theirs.iter().map(|row| (key(row), &row[keys..])).collect();
+    let key = |values: &[Value]| {
+        values[..keys]
+            .iter()
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let mut table: BTreeMap<String, &[Value]> =
+        theirs.iter().map(|row| (key(row), &row[keys..])).collect();
     let mut n = 0;
     for row in ours {
         let values = values(of, row);
@@ -295,8 +377,14 @@ fn is_alike(ours: &Value, theirs: &Value, of: &Processor) -> bool {
     if theirs == "skipped" || ours == theirs {
         return true;
     }
-    let (Some(a), Some(b)) = (number(ours), number(theirs)) else { return false };
+    let (Some(a), Some(b)) = (number(ours), number(theirs)) else {
+        return false;
+    };
     // Quantiles come from buckets.
-    let by = if of.aggregates.contains(&"quantile") { 1.0 / 128.0 } else { 1e-9 };
+    let by = if of.aggregates.contains(&"quantile") {
+        1.0 / 128.0
+    } else {
+        1e-9
+    };
     (a - b).abs() <= by * b.abs().max(a.abs())
 }

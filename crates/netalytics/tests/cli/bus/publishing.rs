@@ -22,7 +22,9 @@ pub fn publish(kafka: &str, query: &str, hosts: &[String], what: &str) -> u64 {
             scope.spawn(move || publisher.publish(host));
         }
     });
-    (0..hosts.len()).map(|host| late(&folder.path(&host.to_string()))).sum()
+    (0..hosts.len())
+        .map(|host| late(&folder.path(&host.to_string())))
+        .sum()
 }
 
 /// All have a partition, and have published nothing; or the error of one that timed out.
@@ -35,10 +37,21 @@ fn begin(
 ) -> Result<Vec<Publisher>, String> {
     let start = |(number, host): (usize, &String)| {
         let mut command = Command::new(BINARY);
-        command.args(["publish", query, "-r", "-", "--no-redact", "--partitions", "3"]);
+        command.args([
+            "publish",
+            query,
+            "-r",
+            "-",
+            "--no-redact",
+            "--partitions",
+            "3",
+        ]);
         command.args(["--publish", what, "--kafka", kafka]);
         command.args(["--summary-json", &folder.path(&number.to_string())]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         Publisher::start(command.spawn().expect("the binary runs"), host)
     };
     let mut all: Vec<Publisher> = hosts.iter().enumerate().map(start).collect();
@@ -59,7 +72,11 @@ impl Publisher {
         let all = fs::read(capture).expect("a capture");
         // It may have ended, which its messages show.
         let _ = input.as_mut().expect("piped").write_all(&all[..HEAD]);
-        Publisher { child, input, says: BufReader::new(says).lines() }
+        Publisher {
+            child,
+            input,
+            says: BufReader::new(says).lines(),
+        }
     }
 
     fn begins(&mut self) -> Result<(), String> {
@@ -74,7 +91,11 @@ impl Publisher {
     /// Publishes all of it.
     fn publish(mut self, capture: &str) {
         let all = fs::read(capture).expect("a capture");
-        self.input.take().expect("it reads").write_all(&all[HEAD..]).expect("it reads");
+        self.input
+            .take()
+            .expect("it reads")
+            .write_all(&all[HEAD..])
+            .expect("it reads");
         let said: Vec<String> = self.says.by_ref().map_while(Result::ok).collect();
         assert!(self.child.wait().expect("it ends").success(), "{said:?}");
     }

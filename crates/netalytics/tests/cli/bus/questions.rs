@@ -45,15 +45,25 @@ pub struct Processor {
 impl Question {
     /// The query over published tuples, without SAMPLE.
     pub fn text_of_tuples(&self, time: &str) -> String {
-        Question { sample: None, ..self.clone() }.text(time)
+        Question {
+            sample: None,
+            ..self.clone()
+        }
+        .text(time)
     }
 
     /// The query; `time`: SINCE and UNTIL.
     pub fn text(&self, time: &str) -> String {
         let mut text = format!("PARSE {}", self.parse);
-        self.clauses.iter().for_each(|clause| text.push_str(&format!(" {clause}")));
-        self.sample.iter().for_each(|sample| text.push_str(&format!(" SAMPLE {sample}")));
-        self.filter.iter().for_each(|condition| text.push_str(&format!(" WHERE {}", condition.ours)));
+        self.clauses
+            .iter()
+            .for_each(|clause| text.push_str(&format!(" {clause}")));
+        self.sample
+            .iter()
+            .for_each(|sample| text.push_str(&format!(" SAMPLE {sample}")));
+        self.filter
+            .iter()
+            .for_each(|condition| text.push_str(&format!(" WHERE {}", condition.ours)));
         text.push_str(time);
         let processors: Vec<String> = self.processors.iter().map(Processor::text).collect();
         if !processors.is_empty() {
@@ -70,14 +80,25 @@ impl Processor {
             return "workload-profile".into();
         }
         let own = [("diff", self.diff), ("group", !self.group.is_empty())];
-        let own = own.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
-        let blocks = own.chain(self.aggregates.iter().copied()).chain(self.rank.map(|_| "top-k"));
+        let own = own
+            .into_iter()
+            .filter(|(_, is_there)| *is_there)
+            .map(|(name, _)| name);
+        let blocks = own
+            .chain(self.aggregates.iter().copied())
+            .chain(self.rank.map(|_| "top-k"));
         blocks.collect::<Vec<_>>().join("-")
     }
 
     /// Index of an aggregate.
     pub fn place(&self, aggregate: &str) -> Option<usize> {
-        let several = |one: &&str| if *one == "quantile" { self.quantiles.len() } else { 1 };
+        let several = |one: &&str| {
+            if *one == "quantile" {
+                self.quantiles.len()
+            } else {
+                1
+            }
+        };
         let before = self.aggregates.iter().position(|one| *one == aggregate)?;
         Some(self.aggregates[..before].iter().map(several).sum())
     }
@@ -86,8 +107,13 @@ impl Processor {
         if let Some(text) = self.given {
             return text.to_owned();
         }
-        let list =
-            |terms: &[Said]| terms.iter().map(|term| term.ours.as_str()).collect::<Vec<_>>().join(", ");
+        let list = |terms: &[Said]| {
+            terms
+                .iter()
+                .map(|term| term.ours.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         let mut arguments = Vec::new();
         let mut say = |name: &str, value: String| arguments.push(format!("{name}={value}"));
         if !self.group.is_empty() {
@@ -96,7 +122,9 @@ impl Processor {
         if !self.values.is_empty() {
             say("value", list(&self.values));
         }
-        self.of.iter().for_each(|of| say("of", format!("({})", of.ours)));
+        self.of
+            .iter()
+            .for_each(|of| say("of", format!("({})", of.ours)));
         if !self.quantiles.is_empty() {
             say("q", self.quantiles.join(","));
         }
@@ -109,33 +137,70 @@ impl Processor {
         }
         let colon = if arguments.is_empty() { "" } else { ": " };
         let mut text = format!("({}{colon}{})", self.chain(), arguments.join(", "));
-        self.having.iter().for_each(|having| text.push_str(&format!(" HAVING {having}")));
-        self.order.iter().for_each(|order| text.push_str(&format!(" ORDER BY {order}")));
-        self.limit.iter().for_each(|limit| text.push_str(&format!(" LIMIT {limit} ROWS")));
+        self.having
+            .iter()
+            .for_each(|having| text.push_str(&format!(" HAVING {having}")));
+        self.order
+            .iter()
+            .for_each(|order| text.push_str(&format!(" ORDER BY {order}")));
+        self.limit
+            .iter()
+            .for_each(|limit| text.push_str(&format!(" LIMIT {limit} ROWS")));
         text
     }
 }
 
 /// All tuples of parsers.
 fn of(parse: String) -> Question {
-    Question { parse, clauses: Vec::new(), sample: None, filter: Vec::new(), processors: Vec::new() }
+    Question {
+        parse,
+        clauses: Vec::new(),
+        sample: None,
+        filter: Vec::new(),
+        processors: Vec::new(),
+    }
 }
 
 /// A query with given processors.
 pub fn given(parse: &str, processors: &[&'static str]) -> Question {
-    let processor = |text: &&'static str| Processor { given: Some(text), ..Processor::default() };
+    let processor = |text: &&'static str| Processor {
+        given: Some(text),
+        ..Processor::default()
+    };
     let processors = processors.iter().map(processor).collect();
-    Question { processors, ..of(parse.into()) }
+    Question {
+        processors,
+        ..of(parse.into())
+    }
 }
 
 /// Aggregates over values.
-pub const OF_VALUES: &[&str] =
-    &["sum", "avg", "min", "max", "stddev", "distinct", "quantile", "hist", "cdf", "throughput"];
+pub const OF_VALUES: &[&str] = &[
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "stddev",
+    "distinct",
+    "quantile",
+    "hist",
+    "cdf",
+    "throughput",
+];
 /// Other aggregates without arguments.
 const OF_TUPLES: &[&str] = &["count", "rate", "share"];
 /// Parsers with a definition of success.
-const JUDGING: &[&str] =
-    &["http", "http_get", "mysql_query", "memcached", "memcached_get", "redis", "dns", "tls", "nfs"];
+const JUDGING: &[&str] = &[
+    "http",
+    "http_get",
+    "mysql_query",
+    "memcached",
+    "memcached_get",
+    "redis",
+    "dns",
+    "tls",
+    "nfs",
+];
 
 /// Profiles of all requests to a service.
 const PROFILES: &[&str] = &["(workload-profile)", "(workload-profile: w=1s, k=3)"];
@@ -149,10 +214,15 @@ pub fn draw(
     processors: usize,
     is_valid: &mut dyn FnMut(&Question) -> bool,
 ) -> Question {
-    let mut question = Question { sample, ..of(table.parse()) };
+    let mut question = Question {
+        sample,
+        ..of(table.parse())
+    };
     loop {
         let mut terms = Terms { random, table };
-        question.filter = (0..terms.one(&[0, 0, 1, 1, 2])).map(|_| terms.condition(2)).collect();
+        question.filter = (0..terms.one(&[0, 0, 1, 1, 2]))
+            .map(|_| terms.condition(2))
+            .collect();
         question.clauses.clear();
         if terms.chance(10) {
             question.clauses.push(terms.ends());
@@ -165,11 +235,20 @@ pub fn draw(
     while question.processors.len() < processors {
         let mut drawn = processor(&mut Terms { random, table });
         if random.below(100) < 3 {
-            drawn = Processor { given: Some(PROFILES[random.below(2) as usize]), ..Processor::default() };
+            drawn = Processor {
+                given: Some(PROFILES[random.below(2) as usize]),
+                ..Processor::default()
+            };
         }
         // Rows are assigned to processors by name.
-        let is_new = question.processors.iter().all(|other| other.chain() != drawn.chain());
-        let alone = Question { processors: vec![drawn.clone()], ..question.clone() };
+        let is_new = question
+            .processors
+            .iter()
+            .all(|other| other.chain() != drawn.chain());
+        let alone = Question {
+            processors: vec![drawn.clone()],
+            ..question.clone()
+        };
         if is_new && is_valid(&alone) {
             question.processors.push(drawn);
         }
@@ -184,7 +263,14 @@ fn processor(terms: &mut Terms<'_>) -> Processor {
             0..=4 => terms.one(OF_VALUES),
             5..=7 => terms.one(OF_TUPLES),
             8 => "ratio",
-            _ if terms.table.parsers.iter().any(|parser| JUDGING.contains(&parser.as_str())) => "success",
+            _ if terms
+                .table
+                .parsers
+                .iter()
+                .any(|parser| JUDGING.contains(&parser.as_str())) =>
+            {
+                "success"
+            }
             _ => "count",
         };
         if !of.aggregates.contains(&aggregate) {
@@ -201,17 +287,24 @@ fn processor(terms: &mut Terms<'_>) -> Processor {
     let reads_values = of.aggregates.iter().any(|one| OF_VALUES.contains(one));
     of.diff = reads_values && terms.chance(10);
     if reads_values && !of.diff {
-        of.values = (0..terms.one(&[1, 1, 1, 2])).map(|place| terms.value(place)).collect();
+        of.values = (0..terms.one(&[1, 1, 1, 2]))
+            .map(|place| terms.value(place))
+            .collect();
     }
     if terms.chance(80) {
-        of.group = (0..terms.one(&[1, 1, 1, 2, 2, 3])).map(|place| terms.group(place)).collect();
+        of.group = (0..terms.one(&[1, 1, 1, 2, 2, 3]))
+            .map(|place| terms.group(place))
+            .collect();
     }
     if terms.chance(65) {
         let size = terms.one(terms.table.windows());
         let slides = terms.one(&[1, 1, 1, 2, 4, 5]);
         of.window = Some((size, size / slides));
     }
-    let can_rank = !matches!(of.aggregates.last(), Some(&"hist" | &"cdf" | &"distinct" | &"ratio"));
+    let can_rank = !matches!(
+        of.aggregates.last(),
+        Some(&"hist" | &"cdf" | &"distinct" | &"ratio")
+    );
     if !of.group.is_empty() && can_rank && terms.chance(35) {
         of.rank = Some(1 + terms.below(4) as u32);
     }
@@ -222,9 +315,15 @@ fn processor(terms: &mut Terms<'_>) -> Processor {
 /// HAVING, ORDER BY and LIMIT.
 fn select(terms: &mut Terms<'_>, of: &mut Processor) {
     let plain = ["count", "rate", "sum", "avg", "min", "max", "share"];
-    let plain: Vec<&str> = plain.into_iter().filter(|one| of.aggregates.contains(one)).collect();
+    let plain: Vec<&str> = plain
+        .into_iter()
+        .filter(|one| of.aggregates.contains(one))
+        .collect();
     if !plain.is_empty() && of.values.len() < 2 && terms.chance(30) {
-        let (name, sign) = (terms.one(&plain), terms.one(&[">=", ">", "<", "!=", "is not null"]));
+        let (name, sign) = (
+            terms.one(&plain),
+            terms.one(&[">=", ">", "<", "!=", "is not null"]),
+        );
         of.having = Some(match (name, sign) {
             (_, "is not null") => format!("{name} is not null"),
             ("share", _) => format!("share {sign} 0.25"),

@@ -23,7 +23,12 @@ const REGEX: Way = Refused("Flink's regular expressions have a different syntax"
 /// Queries of the table; over tuples by the embedded engine and by Flink; over cells by Flink. The embedded engine
 /// answers all over cells.
 const ROWS: &[(&str, Way, Way, Way)] = &[
-    ("PARSE http SAMPLE 0.1 PROCESS (group-count: group=status)", SAMPLES, SAMPLES, Works),
+    (
+        "PARSE http SAMPLE 0.1 PROCESS (group-count: group=status)",
+        SAMPLES,
+        SAMPLES,
+        Works,
+    ),
     (
         "PARSE http PROCESS (group-count: group=request_header.host)",
         Refused("have no request_header.host: publish the cells of this query"),
@@ -36,9 +41,24 @@ const ROWS: &[(&str, Way, Way, Way)] = &[
         Refused("label.role: the topic has no such column"),
         Works,
     ),
-    ("PARSE http WHERE url ~ 'a+' PROCESS (count)", Works, REGEX, Works),
-    ("PARSE http PROCESS (group-count: group=extract(url, 'a(.)'))", Works, REGEX, Works),
-    ("PARSE http PROCESS (group-count: group=replace(url, 'a', 'b'))", Works, REGEX, Works),
+    (
+        "PARSE http WHERE url ~ 'a+' PROCESS (count)",
+        Works,
+        REGEX,
+        Works,
+    ),
+    (
+        "PARSE http PROCESS (group-count: group=extract(url, 'a(.)'))",
+        Works,
+        REGEX,
+        Works,
+    ),
+    (
+        "PARSE http PROCESS (group-count: group=replace(url, 'a', 'b'))",
+        Works,
+        REGEX,
+        Works,
+    ),
     (
         "PARSE http PROCESS (group-count: group=subnet(client_ip, 24))",
         Works,
@@ -75,7 +95,12 @@ const ROWS: &[(&str, Way, Way, Way)] = &[
         Refused("panes of 1500000 ns: Flink has a resolution of milliseconds"),
         Refused("panes of 1500000 ns: Flink has a resolution of milliseconds"),
     ),
-    ("PARSE http", Works, Works, Refused("--published cells requires PROCESS")),
+    (
+        "PARSE http",
+        Works,
+        Works,
+        Refused("--published cells requires PROCESS"),
+    ),
     (
         "PARSE http LIMIT 5000p PROCESS (count)",
         Refused("LIMIT in packets is not supported with Kafka"),
@@ -87,9 +112,18 @@ const ROWS: &[(&str, Way, Way, Way)] = &[
 fn flink_is(query: &str, what: &str, way: Way) {
     let ran = run(&["explain", query, "--engine", "flink", "--published", what]);
     match way {
-        Works => assert!(ran.code == 0 && ran.out.contains("INSERT INTO"), "{query}, {what}: {}", ran.err),
+        Works => assert!(
+            ran.code == 0 && ran.out.contains("INSERT INTO"),
+            "{query}, {what}: {}",
+            ran.err
+        ),
         Refused(why) => {
-            assert!(ran.code == 2 && ran.err.contains(why), "{query}, {what}: {}{}", ran.out, ran.err)
+            assert!(
+                ran.code == 2 && ran.err.contains(why),
+                "{query}, {what}: {}{}",
+                ran.out,
+                ran.err
+            )
         }
     }
 }
@@ -113,13 +147,21 @@ fn flink_refuses_what_the_documentation_lists() {
 }
 
 pub fn as_documented(cluster: &TestCluster) {
-    let (kafka, capture) = (cluster.kafka.as_str(), format!("{ROOT}/captures/shop/in.pcap"));
+    let (kafka, capture) = (
+        cluster.kafka.as_str(),
+        format!("{ROOT}/captures/shop/in.pcap"),
+    );
     publish(kafka, "PARSE http", &capture, "tuples");
     for (query, tuples, _, cells) in ROWS {
         let refuses = |what: &str, why: &str| {
             let query = format!("{query} SINCE 2001-01-01");
             let ran = run(&["query", &query, "--kafka", kafka, "--published", what]);
-            assert!(ran.code == 2 && ran.err.contains(why), "{query}, {what}: {}{}", ran.out, ran.err);
+            assert!(
+                ran.code == 2 && ran.err.contains(why),
+                "{query}, {what}: {}{}",
+                ran.out,
+                ran.err
+            );
         };
         match tuples {
             Works => {
@@ -143,7 +185,14 @@ pub fn as_documented(cluster: &TestCluster) {
             }
         }
     }
-    let counted = run(&["query", "PARSE http PROCESS (count)", "--kafka", kafka, "--count", "5"]);
+    let counted = run(&[
+        "query",
+        "PARSE http PROCESS (count)",
+        "--kafka",
+        kafka,
+        "--count",
+        "5",
+    ]);
     assert!(
         counted.code == 2 && counted.err.contains("LIMIT in packets is not supported"),
         "{}",
@@ -152,15 +201,30 @@ pub fn as_documented(cluster: &TestCluster) {
     // All that is asked of tuples that were published as a sample is scaled.
     let auto = "PARSE http SAMPLE auto PROCESS (count) SINCE 2001-01-01";
     assert!(
-        run(&["query", auto, "--kafka", kafka, "--published", "tuples"]).err.contains("SAMPLE chooses flows")
+        run(&["query", auto, "--kafka", kafka, "--published", "tuples"])
+            .err
+            .contains("SAMPLE chooses flows")
     );
-    assert!(!asked(kafka, "PARSE http PROCESS (count) SINCE 2001-01-01", "tuples", &[]).is_empty());
+    assert!(
+        !asked(
+            kafka,
+            "PARSE http PROCESS (count) SINCE 2001-01-01",
+            "tuples",
+            &[]
+        )
+        .is_empty()
+    );
 }
 
 /// First difference to the rows over the packets, ignoring the order.
 fn different(query: &str, capture: &str, found: &str) -> Option<String> {
     let parsed = |lines: &str| {
-        in_one_order(lines.lines().map(|line| serde_json::from_str(line).expect("a row")).collect())
+        in_one_order(
+            lines
+                .lines()
+                .map(|line| serde_json::from_str(line).expect("a row"))
+                .collect(),
+        )
     };
     super::rows::different(&parsed(&over_packets(query, capture)), &parsed(found))
 }

@@ -7,9 +7,10 @@ impl Question {
     pub fn simpler(&self) -> Vec<Question> {
         let mut all = Vec::new();
         if self.processors.len() > 1 {
-            all.extend(
-                self.processors.iter().map(|one| Question { processors: vec![one.clone()], ..self.clone() }),
-            );
+            all.extend(self.processors.iter().map(|one| Question {
+                processors: vec![one.clone()],
+                ..self.clone()
+            }));
         }
         for place in 0..self.filter.len() {
             let mut less = self.clone();
@@ -23,7 +24,10 @@ impl Question {
         }
         if let [processor] = &self.processors[..] {
             let processors = processor.simpler().into_iter();
-            all.extend(processors.map(|one| Question { processors: vec![one], ..self.clone() }));
+            all.extend(processors.map(|one| Question {
+                processors: vec![one],
+                ..self.clone()
+            }));
         }
         all
     }

@@ -82,7 +82,13 @@ impl Terms<'_> {
 
     fn column(&mut self, kinds: &[Kind]) -> Option<usize> {
         let of_kind = |(_, column): &(usize, &Column)| kinds.contains(&column.kind);
-        let places = self.table.columns.iter().enumerate().filter(of_kind).map(|(place, _)| place);
+        let places = self
+            .table
+            .columns
+            .iter()
+            .enumerate()
+            .filter(of_kind)
+            .map(|(place, _)| place);
         let places: Vec<usize> = places.collect();
         (!places.is_empty()).then(|| self.one(&places))
     }
@@ -101,7 +107,9 @@ impl Terms<'_> {
         let word = if side == "client" { "FROM" } else { "TO" };
         let values = |name: String| {
             let column = self.table.columns.iter().find(|column| column.name == name);
-            column.map(|column| column.values.clone()).unwrap_or_default()
+            column
+                .map(|column| column.values.clone())
+                .unwrap_or_default()
         };
         let (ips, ports) = (values(format!("{side}_ip")), values(format!("{side}_port")));
         match (ips.is_empty(), ports.is_empty(), self.below(3)) {
@@ -122,25 +130,41 @@ impl Terms<'_> {
         let computed = match self.below(12) {
             0 => said(format!("{name} * {n}"), format!("{sql} * {n}")),
             1 => said(format!("{name} / {n}"), format!("{sql} // {n}")),
-            2 => said(format!("coalesce({name}, {value})"), format!("coalesce({sql}, {value})")),
+            2 => said(
+                format!("coalesce({name}, {value})"),
+                format!("coalesce({sql}, {value})"),
+            ),
             3 => {
                 let (condition, sql_of) = (self.condition(0), sql.clone());
-                let in_sql = condition.sql.map(|of| format!("CASE WHEN {of} THEN {sql_of} ELSE {value} END"));
-                Said { ours: format!("if({}, {name}, {value})", condition.ours), sql: in_sql }
+                let in_sql = condition
+                    .sql
+                    .map(|of| format!("CASE WHEN {of} THEN {sql_of} ELSE {value} END"));
+                Said {
+                    ours: format!("if({}, {name}, {value})", condition.ours),
+                    sql: in_sql,
+                }
             }
             4 | 5 => match self.valued(&[kind]) {
                 Some((other, ..)) => {
                     let sign = self.one(&["+", "-"]);
-                    said(format!("{name} {sign} {other}"), format!("{sql} {sign} {}", whole(&other)))
+                    said(
+                        format!("{name} {sign} {other}"),
+                        format!("{sql} {sign} {}", whole(&other)),
+                    )
                 }
                 None => plain,
             },
             6 if kind == Kind::Whole => said(format!("{name} % {n}"), format!("{sql} % {n}")),
-            7 if kind == Kind::Whole => said(format!("trunc({name}, {n})"), format!("{sql} // {n} * {n}")),
+            7 if kind == Kind::Whole => {
+                said(format!("trunc({name}, {n})"), format!("{sql} // {n} * {n}"))
+            }
             8 => match self.valued(&[Kind::Text]) {
                 Some((text, ..)) => {
                     return (
-                        said(format!("length({text})"), format!("length({})", quoted(&text))),
+                        said(
+                            format!("length({text})"),
+                            format!("length({})", quoted(&text)),
+                        ),
                         Kind::Whole,
                     );
                 }
@@ -156,17 +180,27 @@ impl Terms<'_> {
         let (number, kind) = self.number();
         let real = match self.below(12) {
             0 if kind == Kind::Duration => Some((format!("({}) / 1ms", number.ours), "/ 1e6")),
-            0 | 1 if kind == Kind::Whole => Some((format!("({}) * 0.5", number.ours), "* 0.5::DOUBLE")),
+            0 | 1 if kind == Kind::Whole => {
+                Some((format!("({}) * 0.5", number.ours), "* 0.5::DOUBLE"))
+            }
             _ => None,
         };
         let Said { ours, sql } = match real {
-            Some((ours, by)) => {
-                Said { ours, sql: number.sql.map(|sql| format!("CAST({sql} AS DOUBLE) {by}")) }
-            }
+            Some((ours, by)) => Said {
+                ours,
+                sql: number.sql.map(|sql| format!("CAST({sql} AS DOUBLE) {by}")),
+            },
             None => number,
         };
         let is_plain = ours.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        Said { ours: if is_plain { ours } else { format!("{ours} AS v{place}") }, sql }
+        Said {
+            ours: if is_plain {
+                ours
+            } else {
+                format!("{ours} AS v{place}")
+            },
+            sql,
+        }
     }
 
     /// A group expression.
@@ -178,25 +212,51 @@ impl Terms<'_> {
             }),
             1 => self.valued(&[Kind::Text]).map(|(name, ..)| {
                 let (n, separator) = (self.one(&[1, 2, -1]), self.one(&["/", ".", " ", ":"]));
-                Said { ours: format!("split({name}, '{separator}', {n})"), sql: None }
+                Said {
+                    ours: format!("split({name}, '{separator}', {n})"),
+                    sql: None,
+                }
             }),
             2 => self.valued(&[Kind::Text]).map(|(name, ..)| {
                 let function = self.one(&["lower", "upper"]);
-                said(format!("{function}({name})"), format!("{function}({})", quoted(&name)))
+                said(
+                    format!("{function}({name})"),
+                    format!("{function}({})", quoted(&name)),
+                )
             }),
-            3 => Some(said("trunc(ts_end, 250ms)", "epoch_ns(ts_end) // 250000000 * 250000000")),
+            3 => Some(said(
+                "trunc(ts_end, 250ms)",
+                "epoch_ns(ts_end) // 250000000 * 250000000",
+            )),
             4 => {
                 let condition = self.condition(0);
-                let sql = condition.sql.map(|sql| format!("CASE WHEN {sql} THEN 'yes' ELSE 'no' END"));
-                Some(Said { ours: format!("if({}, 'yes', 'no')", condition.ours), sql })
+                let sql = condition
+                    .sql
+                    .map(|sql| format!("CASE WHEN {sql} THEN 'yes' ELSE 'no' END"));
+                Some(Said {
+                    ours: format!("if({}, 'yes', 'no')", condition.ours),
+                    sql,
+                })
             }
             _ => None,
         };
         match computed {
-            Some(Said { ours, sql }) => Said { ours: format!("{ours} AS g{place}"), sql },
+            Some(Said { ours, sql }) => Said {
+                ours: format!("{ours} AS g{place}"),
+                sql,
+            },
             None => {
-                let kinds = [Kind::Text, Kind::Text, Kind::Ip, Kind::Bool, Kind::Whole, Kind::Bytes];
-                let name = self.valued(&kinds).map_or_else(|| "client_ip".into(), |(name, ..)| name);
+                let kinds = [
+                    Kind::Text,
+                    Kind::Text,
+                    Kind::Ip,
+                    Kind::Bool,
+                    Kind::Whole,
+                    Kind::Bytes,
+                ];
+                let name = self
+                    .valued(&kinds)
+                    .map_or_else(|| "client_ip".into(), |(name, ..)| name);
                 said(&name, quoted(&name))
             }
         }
@@ -207,11 +267,17 @@ impl Terms<'_> {
         if depth > 0 && self.chance(40) {
             let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
             return match self.below(3) {
-                0 => Said { ours: format!("not ({})", a.ours), sql: a.sql.map(|sql| format!("NOT ({sql})")) },
+                0 => Said {
+                    ours: format!("not ({})", a.ours),
+                    sql: a.sql.map(|sql| format!("NOT ({sql})")),
+                },
                 way => {
                     let word = if way == 1 { "and" } else { "or" };
                     let sql = a.sql.zip(b.sql).map(|(a, b)| format!("({a}) {word} ({b})"));
-                    Said { ours: format!("(({}) {word} ({}))", a.ours, b.ours), sql }
+                    Said {
+                        ours: format!("(({}) {word} ({}))", a.ours, b.ours),
+                        sql,
+                    }
                 }
             };
         }
@@ -230,7 +296,9 @@ impl Terms<'_> {
             Kind::Ip,
         ];
         let kind = self.one(&kinds);
-        let Some((name, kind, value)) = self.valued(&[kind]) else { return said("id is not null", "true") };
+        let Some((name, kind, value)) = self.valued(&[kind]) else {
+            return said("id is not null", "true");
+        };
         if self.chance(8) {
             let what = self.one(&["is null", "is not null"]);
             return same(&name, what);
@@ -244,23 +312,33 @@ impl Terms<'_> {
                 match self.one(&["", "/24", "/8"]) {
                     "" => {
                         let value = text_of(&value);
-                        said(format!("{name} {sign} {value}"), format!("{} {sign} '{value}'", quoted(&name)))
+                        said(
+                            format!("{name} {sign} {value}"),
+                            format!("{} {sign} '{value}'", quoted(&name)),
+                        )
                     }
-                    prefix if value.to_string().contains('.') => {
-                        Said { ours: format!("{name} {sign} {}{prefix}", text_of(&value)), sql: None }
-                    }
-                    _ => Said { ours: format!("{name} {sign} 2000::/3"), sql: None },
+                    prefix if value.to_string().contains('.') => Said {
+                        ours: format!("{name} {sign} {}{prefix}", text_of(&value)),
+                        sql: None,
+                    },
+                    _ => Said {
+                        ours: format!("{name} {sign} 2000::/3"),
+                        sql: None,
+                    },
                 }
             }
-            Kind::Time => {
-                said(format!("{name} {sign} {value}"), format!("epoch_ns({}) {sign} {value}", quoted(&name)))
-            }
+            Kind::Time => said(
+                format!("{name} {sign} {value}"),
+                format!("epoch_ns({}) {sign} {value}", quoted(&name)),
+            ),
             Kind::Whole | Kind::Duration | Kind::Bytes if self.chance(40) => {
                 let (number, kind) = self.number();
                 match self.valued(&[kind]) {
                     Some((other, ..)) => Said {
                         ours: format!("{} {sign} {other}", number.ours),
-                        sql: number.sql.map(|sql| format!("{sql} {sign} {}", whole(&other))),
+                        sql: number
+                            .sql
+                            .map(|sql| format!("{sql} {sign} {}", whole(&other))),
                     },
                     None => same(&name, format!("{sign} {value}")),
                 }
@@ -271,29 +349,44 @@ impl Terms<'_> {
 
     fn text_test(&mut self, name: &str, value: &Value, sign: &str) -> Said {
         let (whole, text) = (literal(value), text_of(value));
-        let piece: String = text.chars().skip(self.below(3)).take(1 + self.below(4)).collect();
+        let piece: String = text
+            .chars()
+            .skip(self.below(3))
+            .take(1 + self.below(4))
+            .collect();
         let piece = piece.replace('\'', "''");
         let is_plain = !piece.contains(['%', '_', '\\']);
         match self.below(6) {
             0 if is_plain => {
-                let pattern =
-                    self.one(&[format!("%{piece}%"), format!("{piece}%"), format!("_{piece}%"), piece]);
+                let pattern = self.one(&[
+                    format!("%{piece}%"),
+                    format!("{piece}%"),
+                    format!("_{piece}%"),
+                    piece,
+                ]);
                 let word = self.one(&["like", "ilike", "not like"]);
                 same(name, format!("{word} '{pattern}'"))
             }
             1 => {
-                let other =
-                    self.valued(&[Kind::Text]).map_or_else(|| "'x'".into(), |(_, _, of)| literal(&of));
+                let other = self
+                    .valued(&[Kind::Text])
+                    .map_or_else(|| "'x'".into(), |(_, _, of)| literal(&of));
                 same(name, format!("in ({whole}, {other})"))
             }
-            2 => said(format!("length({name}) {sign} 5"), format!("length({}) {sign} 5", quoted(name))),
+            2 => said(
+                format!("length({name}) {sign} 5"),
+                format!("length({}) {sign} 5", quoted(name)),
+            ),
             _ => same(name, format!("{sign} {whole}")),
         }
     }
 }
 
 fn said(ours: impl Into<String>, sql: impl Into<String>) -> Said {
-    Said { ours: ours.into(), sql: Some(sql.into()) }
+    Said {
+        ours: ours.into(),
+        sql: Some(sql.into()),
+    }
 }
 
 /// A test with the same text in both languages.
@@ -313,5 +406,7 @@ pub fn quoted(name: &str) -> String {
 
 /// Content of a JSON string.
 fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -59,7 +59,10 @@ impl World {
             5 => (false, Some("0.5")),
             _ => (false, None),
         };
-        World { corpus: (!is_home).then_some(era), sample }
+        World {
+            corpus: (!is_home).then_some(era),
+            sample,
+        }
     }
 
     /// A seed of the repository's own captures, from any number.
@@ -69,7 +72,10 @@ impl World {
 
     /// Its captures.
     pub fn places(self) -> Vec<Place> {
-        self.corpus.map(of_corpus).filter(|places| !places.is_empty()).unwrap_or_else(home)
+        self.corpus
+            .map(of_corpus)
+            .filter(|places| !places.is_empty())
+            .unwrap_or_else(home)
     }
 }
 
@@ -88,8 +94,18 @@ fn home() -> Vec<Place> {
         place(
             "shop",
             HOSTS,
-            &["http", "mysql_query", "memcached", "packet", "tcp_conn_time"],
-            &[&["tcp_conn_time", "http"], &["http", "packet"], &["mysql_query", "tcp_conn_time", "packet"]],
+            &[
+                "http",
+                "mysql_query",
+                "memcached",
+                "packet",
+                "tcp_conn_time",
+            ],
+            &[
+                &["tcp_conn_time", "http"],
+                &["http", "packet"],
+                &["mysql_query", "tcp_conn_time", "packet"],
+            ],
         ),
         place("shop", 1, &["flow"], &[]),
         place("redis", HOSTS, &["redis"], &[]),
@@ -101,18 +117,31 @@ fn home() -> Vec<Place> {
 /// Random captures next to the workspace; empty if there are none.
 fn of_corpus(era: u64) -> Vec<Place> {
     let mut random = SeededRng::new(era);
-    let Some(corpus) = testkit::corpus() else { return Vec::new() };
+    let Some(corpus) = testkit::corpus() else {
+        return Vec::new();
+    };
     let mut folders = vec!["live-captures".to_owned()];
-    let entries = fs::read_dir(corpus.join("captures")).into_iter().flatten().flatten();
-    folders.extend(entries.map(|entry| format!("captures/{}", entry.file_name().to_string_lossy())));
+    let entries = fs::read_dir(corpus.join("captures"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    folders
+        .extend(entries.map(|entry| format!("captures/{}", entry.file_name().to_string_lossy())));
     folders.sort();
-    let files: Vec<_> = folders.iter().flat_map(|folder| testkit::captures_in(folder)).collect();
-    let known: BTreeSet<String> =
-        rows(&run(&["parsers", "--format", "jsonl"])).iter().filter_map(name_of).collect();
+    let files: Vec<_> = folders
+        .iter()
+        .flat_map(|folder| testkit::captures_in(folder))
+        .collect();
+    let known: BTreeSet<String> = rows(&run(&["parsers", "--format", "jsonl"]))
+        .iter()
+        .filter_map(name_of)
+        .collect();
     let (mut places, mut taken) = (Vec::new(), BTreeSet::new());
     for _ in 0..TRIED {
         let file = &files[random.below(files.len() as u64) as usize];
-        if places.len() < CAPTURES && fs::metadata(file).is_ok_and(|of| of.len() < CAPTURE_BYTES_MAX) {
+        if places.len() < CAPTURES
+            && fs::metadata(file).is_ok_and(|of| of.len() < CAPTURE_BYTES_MAX)
+        {
             places.extend(found(file, &known, &mut taken));
         }
     }
@@ -120,7 +149,10 @@ fn of_corpus(era: u64) -> Vec<Place> {
 }
 
 fn name_of(row: &Row) -> Option<String> {
-    row.get("parser").or_else(|| row.get("name")).and_then(Value::as_str).map(str::to_owned)
+    row.get("parser")
+        .or_else(|| row.get("name"))
+        .and_then(Value::as_str)
+        .map(str::to_owned)
 }
 
 /// Parsers of a capture without data in other places.
@@ -130,23 +162,45 @@ fn found(file: &Path, known: &BTreeSet<String>, taken: &mut BTreeSet<String>) ->
         return Vec::new();
     }
     let is_there = |parser: &&String| {
-        let ran = run(&["query", &format!("PARSE {parser}"), "-r", &capture, "--format", "jsonl", "-q"]);
+        let ran = run(&[
+            "query",
+            &format!("PARSE {parser}"),
+            "-r",
+            &capture,
+            "--format",
+            "jsonl",
+            "-q",
+        ]);
         ran.code == 0 && TUPLES.contains(&ran.out.lines().count())
     };
     let parsers: Vec<String> = known.difference(taken).filter(is_there).cloned().collect();
-    let (of_one, of_all): (Vec<String>, Vec<String>) =
-        parsers.iter().cloned().partition(|parser| OF_ONE_HOST.contains(&parser.as_str()));
+    let (of_one, of_all): (Vec<String>, Vec<String>) = parsers
+        .iter()
+        .cloned()
+        .partition(|parser| OF_ONE_HOST.contains(&parser.as_str()));
     let is_own = |parser: &&String| !OF_CONNECTIONS.contains(&parser.as_str());
     let own: Vec<&String> = of_all.iter().filter(is_own).collect();
     if own.is_empty() && of_one.is_empty() {
         return Vec::new();
     }
-    let others = of_all.iter().filter(|parser| OF_CONNECTIONS.contains(&parser.as_str()));
-    let joins = others.flat_map(|other| own.iter().map(|own| vec![(*own).clone(), other.clone()])).collect();
+    let others = of_all
+        .iter()
+        .filter(|parser| OF_CONNECTIONS.contains(&parser.as_str()));
+    let joins = others
+        .flat_map(|other| own.iter().map(|own| vec![(*own).clone(), other.clone()]))
+        .collect();
     taken.extend(parsers);
-    let of = |parsers: Vec<String>, hosts, joins| Place { capture: capture.clone(), hosts, parsers, joins };
+    let of = |parsers: Vec<String>, hosts, joins| Place {
+        capture: capture.clone(),
+        hosts,
+        parsers,
+        joins,
+    };
     let places = [of(of_all, HOSTS, joins), of(of_one, 1, Vec::new())];
-    places.into_iter().filter(|place| !place.parsers.is_empty()).collect()
+    places
+        .into_iter()
+        .filter(|place| !place.parsers.is_empty())
+        .collect()
 }
 
 impl Place {
@@ -155,32 +209,49 @@ impl Place {
         let hosts = hosts::deal(&self.capture, self.hosts, folder, name);
         let alone = self.parsers.iter().map(|parser| vec![parser.clone()]);
         let all = alone.chain(self.joins.iter().cloned());
-        all.filter_map(|parsers| table(parsers, &self.capture, hosts.clone())).collect()
+        all.filter_map(|parsers| table(parsers, &self.capture, hosts.clone()))
+            .collect()
     }
 }
 
 /// Table of parsers in a capture; `None` for too few or too many tuples.
 fn table(parsers: Vec<String>, capture: &str, hosts: Vec<String>) -> Option<Table> {
     let text = format!("PARSE {}", parsers.join(", "));
-    let tuples = rows(&run(&["query", &text, "-r", capture, "--format", "jsonl", "-q"]));
+    let tuples = rows(&run(&[
+        "query", &text, "-r", capture, "--format", "jsonl", "-q",
+    ]));
     let mut columns: Vec<Column> = Vec::new();
     let mut names = BTreeSet::new();
     for parser in &parsers {
         for of in rows(&run(&["parsers", parser, "--format", "jsonl"])) {
             let field = of["field"].as_str().unwrap_or_default().to_owned();
-            let name = if names.contains(&field) { format!("{parser}.{field}") } else { field.clone() };
-            columns.extend(kind(&of).filter(|_| !UNUSED.contains(&field.as_str())).map(|kind| Column {
-                values: values(&tuples, &name),
-                name: name.clone(),
-                kind,
-            }));
+            let name = if names.contains(&field) {
+                format!("{parser}.{field}")
+            } else {
+                field.clone()
+            };
+            columns.extend(
+                kind(&of)
+                    .filter(|_| !UNUSED.contains(&field.as_str()))
+                    .map(|kind| Column {
+                        values: values(&tuples, &name),
+                        name: name.clone(),
+                        kind,
+                    }),
+            );
             names.insert(name);
         }
     }
     columns.retain(|column| !column.values.is_empty());
     let ends = || tuples.iter().filter_map(|tuple| tuple["ts_end"].as_i64());
     let span_ms = ends().max()?.saturating_sub(ends().min()?) / 1_000_000;
-    let table = Table { parsers, capture: capture.to_owned(), hosts, columns, span_ms };
+    let table = Table {
+        parsers,
+        capture: capture.to_owned(),
+        hosts,
+        columns,
+        span_ms,
+    };
     TUPLES.contains(&tuples.len()).then_some(table)
 }
 
@@ -201,7 +272,11 @@ fn kind(column: &Row) -> Option<Kind> {
 /// Some distinct values.
 fn values(tuples: &[Row], name: &str) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
-    for value in tuples.iter().filter_map(|tuple| tuple.get(name)).filter(|value| !value.is_null()) {
+    for value in tuples
+        .iter()
+        .filter_map(|tuple| tuple.get(name))
+        .filter(|value| !value.is_null())
+    {
         if values.len() < 40 && !values.contains(value) {
             values.push(value.clone());
         }

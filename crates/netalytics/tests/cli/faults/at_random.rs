@@ -18,11 +18,22 @@ use crate::Folder;
 use crate::bus::periods::{START, capture, counted};
 
 const QUERY: &str = "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=10s)";
-const FATES: [&str; 8] =
-    ["ended", "ended", "ended", "interrupted", "killed", "killed", "stopped", "without a broker"];
+const FATES: [&str; 8] = [
+    "ended",
+    "ended",
+    "ended",
+    "interrupted",
+    "killed",
+    "killed",
+    "stopped",
+    "without a broker",
+];
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    std::env::var(name).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number"))
+    })
 }
 
 /// Published data: tuples or cells, and the minimum and maximum number of packets per server.
@@ -31,14 +42,22 @@ struct Truth(BTreeMap<&'static str, BTreeMap<String, (u64, u64)>>);
 
 impl Truth {
     fn check(&self, what: &'static str, cluster: &TestCluster, words: &str) {
-        let Some(expected) = self.0.get(what) else { return };
+        let Some(expected) = self.0.get(what) else {
+            return;
+        };
         let (found, inexact) = counted(&cluster.kafka, QUERY, what, &[]);
         assert_eq!(inexact, 0, "late in a complete past: {words}");
         for (server, (least, most)) in expected {
             let count = found.get(server).copied().unwrap_or(0);
-            assert!((*least..=*most).contains(&count), "{server}: {count}, not {least} to {most}: {words}");
+            assert!(
+                (*least..=*most).contains(&count),
+                "{server}: {count}, not {least} to {most}: {words}"
+            );
         }
-        assert!(found.keys().all(|server| expected.contains_key(server)), "{found:?}: {words}");
+        assert!(
+            found.keys().all(|server| expected.contains_key(server)),
+            "{found:?}: {words}"
+        );
     }
 }
 
@@ -59,13 +78,31 @@ pub fn publishers_come_and_go(cluster: &TestCluster) {
             let fate = FATES[rng.below(FATES.len() as u64) as usize];
             *fates.entry(fate).or_insert(0) += 1;
             // Later than previous ones, or of an earlier period.
-            let start = START + if rng.chance(0.7) { step * 60 } else { rng.below(step * 60) };
+            let start = START
+                + if rng.chance(0.7) {
+                    step * 60
+                } else {
+                    rng.below(step * 60)
+                };
             let packets = 100 + rng.below(3000);
-            let file =
-                fs::read(capture(&folder, net, (start, 1 + rng.below(60)), packets)).expect("a capture");
-            let query = if what == "tuples" { "PARSE tcp_pkt_size" } else { QUERY };
-            let fixed =
-                ["publish", query, "-r", "-", "--kafka", &cluster.kafka, "--publish", what, "--no-redact"];
+            let file = fs::read(capture(&folder, net, (start, 1 + rng.below(60)), packets))
+                .expect("a capture");
+            let query = if what == "tuples" {
+                "PARSE tcp_pkt_size"
+            } else {
+                QUERY
+            };
+            let fixed = [
+                "publish",
+                query,
+                "-r",
+                "-",
+                "--kafka",
+                &cluster.kafka,
+                "--publish",
+                what,
+                "--no-redact",
+            ];
             let mut publisher = Started::new(&folder, &format!("publisher-{net}"), &fixed);
             let packets: Vec<Vec<u8>> = file[24..].chunks(80).map(<[u8]>::to_vec).collect();
             publisher.feed(&[file[..24].to_vec()], Duration::ZERO);
@@ -75,12 +112,23 @@ pub fn publishers_come_and_go(cluster: &TestCluster) {
             };
             publisher.feed(&packets[..part], Duration::from_millis(rng.below(300)));
             words.push(format!("10.{net}.0.2 {what} {fate}"));
-            running.push((format!("10.{net}.0.2"), what, fate, publisher, packets, part));
+            running.push((
+                format!("10.{net}.0.2"),
+                what,
+                fate,
+                publisher,
+                packets,
+                part,
+            ));
         }
-        let loses_broker = running.iter().any(|(_, _, fate, ..)| *fate == "without a broker");
+        let loses_broker = running
+            .iter()
+            .any(|(_, _, fate, ..)| *fate == "without a broker");
         if loses_broker {
             // A publisher started without a broker ends with exit code 1.
-            running.iter().for_each(|(.., publisher, _, _)| publisher.says("publishing to partition"));
+            running
+                .iter()
+                .for_each(|(.., publisher, _, _)| publisher.says("publishing to partition"));
             cluster.kill("broker-1");
         }
         for (.., fate, publisher, _, _) in &running {
@@ -109,13 +157,24 @@ pub fn publishers_come_and_go(cluster: &TestCluster) {
             }
             let ran = publisher.ends(2 * PATIENCE);
             assert!(!is_whole || ran.code == 0, "{}: {words}", ran.err);
-            let (least, most) = if is_whole { (packets.len(), packets.len()) } else { (0, part) };
-            let of = truth.0.entry(what).or_default().entry(server).or_insert((0, 0));
+            let (least, most) = if is_whole {
+                (packets.len(), packets.len())
+            } else {
+                (0, part)
+            };
+            let of = truth
+                .0
+                .entry(what)
+                .or_default()
+                .entry(server)
+                .or_insert((0, 0));
             *of = (of.0 + least as u64, of.1 + most as u64);
         }
         truth.check("tuples", cluster, &words);
         truth.check("cells", cluster, &words);
         eprintln!("step {step}: {words}");
     }
-    eprintln!("{steps} steps of seed {seed}: publishers {fates:?}; all that was reported is there, once");
+    eprintln!(
+        "{steps} steps of seed {seed}: publishers {fates:?}; all that was reported is there, once"
+    );
 }

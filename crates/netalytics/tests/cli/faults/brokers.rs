@@ -23,10 +23,31 @@ pub fn a_killed_publisher(cluster: &TestCluster) {
     publisher.signal("-KILL");
     publisher.ends(PATIENCE);
     // Its partition is reserved until the publisher counts as dead.
-    let ran = run(&["publish", query, "-r", crate::SHOP, "--kafka", &cluster.kafka, "--no-redact"]);
-    assert!(ran.code == 0 && ran.err.contains("publishing to partition 1"), "{}", ran.err);
+    let ran = run(&[
+        "publish",
+        query,
+        "-r",
+        crate::SHOP,
+        "--kafka",
+        &cluster.kafka,
+        "--no-redact",
+    ]);
+    assert!(
+        ran.code == 0 && ran.err.contains("publishing to partition 1"),
+        "{}",
+        ran.err
+    );
     let since = format!("{query} SINCE 2001-01-01");
-    let ran = run(&["query", &since, "--kafka", &cluster.kafka, "--published", "cells", "--format", "jsonl"]);
+    let ran = run(&[
+        "query",
+        &since,
+        "--kafka",
+        &cluster.kafka,
+        "--published",
+        "cells",
+        "--format",
+        "jsonl",
+    ]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     // The other's windows are the first two.
     let of = |row: &str, key: &str| -> i64 {
@@ -34,18 +55,24 @@ pub fn a_killed_publisher(cluster: &TestCluster) {
         row[key].as_i64().expect("a time")
     };
     let time = |packet: &[u8]| {
-        let word =
-            |at: usize| i64::from(u32::from_le_bytes(*packet[at..].first_chunk().expect("four bytes")));
+        let word = |at: usize| {
+            i64::from(u32::from_le_bytes(
+                *packet[at..].first_chunk().expect("four bytes"),
+            ))
+        };
         word(0) * 1_000_000_000 + word(4) * 1000
     };
     let first = time(&traffic.packets[0]).div_euclid(1_000_000_000) * 1_000_000_000 + 2_000_000_000;
     let until = time(part.last().expect("some")) - LOST_NS;
     assert!(until - first > 5_000_000_000);
-    let is_sure = |row: &&String| of(row, "window_start") >= first && of(row, "window_end") <= until;
+    let is_sure =
+        |row: &&String| of(row, "window_start") >= first && of(row, "window_end") <= until;
     let expected = undisturbed(query, &traffic.file(&folder));
     let (found, expected) = (as_set(&ran.out), expected);
-    let (found, expected): (Vec<_>, Vec<_>) =
-        (found.iter().filter(is_sure).collect(), expected.iter().filter(is_sure).collect());
+    let (found, expected): (Vec<_>, Vec<_>) = (
+        found.iter().filter(is_sure).collect(),
+        expected.iter().filter(is_sure).collect(),
+    );
     assert!(!expected.is_empty());
     assert_eq!(found, expected);
 }
@@ -56,8 +83,10 @@ fn publisher(folder: &Folder, cluster: &TestCluster, away: &str) -> (Started, u6
     let publisher = Started::publisher(folder, away, cluster, "PARSE packet", &flags);
     publisher.says("publishing to partition ");
     let said = publisher.said();
-    let number =
-        said.split("publishing to partition ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    let number = said
+        .split("publishing to partition ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next()?.parse().ok());
     (publisher, number.expect("its number"))
 }
 
@@ -74,13 +103,26 @@ pub fn away(cluster: &TestCluster) {
     let asker = Started::new(
         &folder,
         "asker",
-        &["query", "PARSE packet", "--kafka", &cluster.kafka, "--format", "jsonl"],
+        &[
+            "query",
+            "PARSE packet",
+            "--kafka",
+            &cluster.kafka,
+            "--format",
+            "jsonl",
+        ],
     );
     asker.says("Ctrl-C ends it");
     for one in [&mut waits, &mut drops] {
         one.feed(traffic.part(0.0, 0.2), Duration::from_secs(1));
     }
-    wait_for("rows", || if asker.rows() > 100 { Ok(()) } else { Err(asker.said()) });
+    wait_for("rows", || {
+        if asker.rows() > 100 {
+            Ok(())
+        } else {
+            Err(asker.said())
+        }
+    });
     cluster.kill("broker-1");
     // The first does not read while it waits; its pipe is large enough.
     drops.feed(traffic.part(0.2, 0.9), Duration::ZERO);
@@ -98,7 +140,8 @@ pub fn away(cluster: &TestCluster) {
     assert_eq!(waited.code, 0, "{}", waited.err);
     let number = counted(&dropped, "dropped");
     assert!(dropped.code == 1 && number > 100, "{}", dropped.err);
-    let line = format!("error: {number} records were dropped: the buffer was full (--unacknowledged-max)");
+    let line =
+        format!("error: {number} records were dropped: the buffer was full (--unacknowledged-max)");
     assert!(dropped.err.contains(&line), "{}", dropped.err);
     for (ran, partition) in [(&waited, its), (&dropped, other)] {
         let there = offsets(cluster, "netalytics.packet.v1", partition);
@@ -121,10 +164,20 @@ pub fn away(cluster: &TestCluster) {
 pub fn an_end_while_they_are_away(cluster: &TestCluster) {
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let (mut publisher, _) = publisher(&folder, cluster, "block");
-    let asker = Started::new(&folder, "asker", &["query", "PARSE packet", "--kafka", &cluster.kafka]);
+    let asker = Started::new(
+        &folder,
+        "asker",
+        &["query", "PARSE packet", "--kafka", &cluster.kafka],
+    );
     asker.says("Ctrl-C ends it");
     publisher.feed(traffic.part(0.0, 0.2), Duration::from_secs(2));
-    wait_for("rows", || if asker.rows() > 0 { Ok(()) } else { Err(asker.said()) });
+    wait_for("rows", || {
+        if asker.rows() > 0 {
+            Ok(())
+        } else {
+            Err(asker.said())
+        }
+    });
     cluster.kill("broker-1");
     // Less than a pipe's capacity: a publisher that waits does not read.
     publisher.feed(traffic.part(0.2, 0.4), Duration::ZERO);
@@ -132,9 +185,16 @@ pub fn an_end_while_they_are_away(cluster: &TestCluster) {
     let begun = Instant::now();
     publisher.signal("-INT");
     let asked = asker.interrupted(Duration::from_secs(5));
-    assert!(asked.code == 1 && asked.err.contains("error: Kafka: no broker answers at "), "{}", asked.err);
+    assert!(
+        asked.code == 1 && asked.err.contains("error: Kafka: no broker answers at "),
+        "{}",
+        asked.err
+    );
     let published = publisher.ends(Duration::from_secs(25));
-    eprintln!("  a publisher ended {:.1?} after it was asked to", begun.elapsed());
+    eprintln!(
+        "  a publisher ended {:.1?} after it was asked to",
+        begun.elapsed()
+    );
     assert!(
         published.code == 1 && published.err.contains("records are not acknowledged yet"),
         "{}",

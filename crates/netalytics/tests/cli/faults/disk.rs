@@ -20,14 +20,24 @@ impl Disk {
         let shell = format!(
             "mv {dir} {aside} && mkdir {dir} && mount -t tmpfs -o size=32m netalytics-faults {dir} && cp -a {aside}/. {dir}/"
         );
-        let mounted = Command::new("sh").args(["-c", &shell]).status().expect("a shell").success();
+        let mounted = Command::new("sh")
+            .args(["-c", &shell])
+            .status()
+            .expect("a shell")
+            .success();
         testkit::require!("mount" => mounted);
         Some(Disk(dir.to_owned()))
     }
 
     fn fill(&self) {
         let shell = format!("cat /dev/zero >{}/filler", self.0);
-        assert!(!Command::new("sh").args(["-c", &shell]).status().expect("a shell").success());
+        assert!(
+            !Command::new("sh")
+                .args(["-c", &shell])
+                .status()
+                .expect("a shell")
+                .success()
+        );
     }
 
     fn empty(&self) {
@@ -42,9 +52,13 @@ impl Drop for Disk {
 }
 
 pub fn a_full_disk() {
-    let Some(cluster) = cluster("faults-disk", ClusterParts::Kafka(1)) else { return };
+    let Some(cluster) = cluster("faults-disk", ClusterParts::Kafka(1)) else {
+        return;
+    };
     cluster.kill("broker-1");
-    let Some(disk) = Disk::below(&cluster.property("broker-1", "log.dirs")) else { return };
+    let Some(disk) = Disk::below(&cluster.property("broker-1", "log.dirs")) else {
+        return;
+    };
     cluster.start_again("broker-1");
     let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
     let query = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
@@ -64,20 +78,39 @@ pub fn a_full_disk() {
     publisher.feed(traffic.part(0.8, 1.0), Duration::ZERO);
     let ran = publisher.ends(PATIENCE);
     let since = format!("{query} SINCE 2001-01-01");
-    let asked =
-        run(&["query", &since, "--kafka", &cluster.kafka, "--published", "tuples", "--format", "jsonl"]);
+    let asked = run(&[
+        "query",
+        &since,
+        "--kafka",
+        &cluster.kafka,
+        "--published",
+        "tuples",
+        "--format",
+        "jsonl",
+    ]);
     assert_eq!(asked.code, 0, "{}", asked.err);
     // A broker with a full disk may reject one batch without a specific reason, which is reported.
     match counted(&ran, "dropped") {
         0 => {
             assert_eq!(ran.code, 0, "{}", ran.err);
-            assert_rows(&asked.out, &undisturbed(query, &traffic.file(&folder)), "after a full disk");
+            assert_rows(
+                &asked.out,
+                &undisturbed(query, &traffic.file(&folder)),
+                "after a full disk",
+            );
         }
         dropped => {
             assert_eq!(ran.code, 1, "{}", ran.err);
-            let all: u64 = undisturbed(query, &traffic.file(&folder)).iter().map(|row| count(row)).sum();
+            let all: u64 = undisturbed(query, &traffic.file(&folder))
+                .iter()
+                .map(|row| count(row))
+                .sum();
             let missing = all - asked.out.lines().map(count).sum::<u64>();
-            assert!((1..=dropped).contains(&missing), "{missing} tuples are missing:\n{}", ran.err);
+            assert!(
+                (1..=dropped).contains(&missing),
+                "{missing} tuples are missing:\n{}",
+                ran.err
+            );
         }
     }
 }

@@ -32,7 +32,8 @@ impl Traffic {
     fn stretched(times: u64) -> Traffic {
         let bytes = fs::read(format!("{ROOT}/{}", super::SHOP)).expect("the shop");
         let (head, mut rest) = bytes.split_at(24);
-        let word = |at: &[u8]| u64::from(u32::from_le_bytes(*at.first_chunk().expect("four bytes")));
+        let word =
+            |at: &[u8]| u64::from(u32::from_le_bytes(*at.first_chunk().expect("four bytes")));
         let mut packets: Vec<Vec<u8>> = Vec::new();
         let mut first_us = None;
         while !rest.is_empty() {
@@ -44,12 +45,18 @@ impl Traffic {
             packets.push([&time.concat(), &packet[8..]].concat());
             rest = behind;
         }
-        Traffic { head: head.to_vec(), packets }
+        Traffic {
+            head: head.to_vec(),
+            packets,
+        }
     }
 
     /// All of it as a file.
     fn file(&self, folder: &Folder) -> String {
-        folder.file("all.pcap", &[&self.head[..], &self.packets.concat()].concat())
+        folder.file(
+            "all.pcap",
+            &[&self.head[..], &self.packets.concat()].concat(),
+        )
     }
 
     /// A part of it, from 0 to 1.
@@ -69,17 +76,44 @@ pub struct Started {
 
 impl Started {
     pub fn new(folder: &Folder, name: &str, args: &[&str]) -> Started {
-        let (out, err) = (folder.path(&format!("{name}.out")), folder.path(&format!("{name}.err")));
+        let (out, err) = (
+            folder.path(&format!("{name}.out")),
+            folder.path(&format!("{name}.err")),
+        );
         let file = |path: &str| fs::File::create(path).expect("a file");
         let mut command = Command::new(BINARY);
-        command.args(args).current_dir(ROOT).stdin(Stdio::piped()).stdout(file(&out)).stderr(file(&err));
+        command
+            .args(args)
+            .current_dir(ROOT)
+            .stdin(Stdio::piped())
+            .stdout(file(&out))
+            .stderr(file(&err));
         let mut child = command.spawn().expect("the binary runs");
-        Started { stdin: child.stdin.take(), child, out, err }
+        Started {
+            stdin: child.stdin.take(),
+            child,
+            out,
+            err,
+        }
     }
 
     /// A publisher, fed by [`Started::feed`].
-    fn publisher(folder: &Folder, name: &str, cluster: &TestCluster, query: &str, flags: &[&str]) -> Started {
-        let fixed = ["publish", query, "-r", "-", "--kafka", &cluster.kafka, "--no-redact"];
+    fn publisher(
+        folder: &Folder,
+        name: &str,
+        cluster: &TestCluster,
+        query: &str,
+        flags: &[&str],
+    ) -> Started {
+        let fixed = [
+            "publish",
+            query,
+            "-r",
+            "-",
+            "--kafka",
+            &cluster.kafka,
+            "--no-redact",
+        ];
         let mut started = Started::new(folder, name, &[&fixed[..], flags].concat());
         started.feed(&[Traffic::stretched(1).head], Duration::ZERO);
         started
@@ -109,11 +143,16 @@ impl Started {
     }
 
     pub fn rows(&self) -> usize {
-        fs::read_to_string(&self.out).expect("its rows").lines().count()
+        fs::read_to_string(&self.out)
+            .expect("its rows")
+            .lines()
+            .count()
     }
 
     fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        let sent = Command::new("kill")
+            .args([signal, &self.child.id().to_string()])
+            .status();
         assert!(sent.expect("kill").success());
     }
 
@@ -129,7 +168,11 @@ impl Started {
             assert!(begun.elapsed() < within, "it goes on: {}", self.said());
             std::thread::sleep(Duration::from_millis(20));
         };
-        let ran = Ran { code, out: fs::read_to_string(&self.out).expect("its rows"), err: self.said() };
+        let ran = Ran {
+            code,
+            out: fs::read_to_string(&self.out).expect("its rows"),
+            err: self.said(),
+        };
         assert!(!ran.err.contains("panicked"), "{}", ran.err);
         ran
     }
@@ -166,26 +209,42 @@ fn assert_rows(found: &str, expected: &BTreeSet<String>, what: &str) {
     let found = as_set(found);
     let lacking: Vec<_> = expected.difference(&found).collect();
     let other: Vec<_> = found.difference(expected).collect();
-    assert!(lacking.is_empty() && other.is_empty(), "{what}: lacking {lacking:#?}, and there are {other:#?}");
+    assert!(
+        lacking.is_empty() && other.is_empty(),
+        "{what}: lacking {lacking:#?}, and there are {other:#?}"
+    );
 }
 
 /// The number after a label in the summary.
 #[track_caller]
 fn counted(ran: &Ran, label: &str) -> u64 {
-    let line = ran.err.lines().find_map(|line| line.trim().strip_prefix(label));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    let line = ran
+        .err
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(label));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }
 
 /// Number of records in a partition, by Kafka's own tool.
 fn offsets(cluster: &TestCluster, topic: &str, partition: u64) -> u64 {
-    let tool = cluster.kafka_tool("org.apache.kafka.tools.GetOffsetShell").args(["--topic", topic]).output();
+    let tool = cluster
+        .kafka_tool("org.apache.kafka.tools.GetOffsetShell")
+        .args(["--topic", topic])
+        .output();
     let said = String::from_utf8(tool.expect("java").stdout).expect("text");
-    let line = said.lines().find_map(|line| line.strip_prefix(&format!("{topic}:{partition}:")));
-    line.and_then(|end| end.parse().ok()).unwrap_or_else(|| panic!("{topic} {partition}: {said}"))
+    let line = said
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{topic}:{partition}:")));
+    line.and_then(|end| end.parse().ok())
+        .unwrap_or_else(|| panic!("{topic} {partition}: {said}"))
 }
 
 fn topics(cluster: &TestCluster) -> String {
-    let listed = cluster.kafka_tool("org.apache.kafka.tools.TopicCommand").arg("--list").output();
+    let listed = cluster
+        .kafka_tool("org.apache.kafka.tools.TopicCommand")
+        .arg("--list")
+        .output();
     String::from_utf8(listed.expect("java").stdout).expect("text")
 }
 
@@ -205,7 +264,11 @@ fn play(cluster: &TestCluster, scenarios: &[(&str, Scenario)]) {
     for (what, scenario) in scenarios {
         let begun = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| scenario(cluster)));
-        eprintln!("{}: {what}: {:.1?}", if outcome.is_ok() { "fine" } else { "FAILED" }, begun.elapsed());
+        eprintln!(
+            "{}: {what}: {:.1?}",
+            if outcome.is_ok() { "fine" } else { "FAILED" },
+            begun.elapsed()
+        );
         failed.extend(outcome.is_err().then_some(*what));
     }
     assert!(failed.is_empty(), "{failed:#?}");
@@ -218,7 +281,9 @@ fn cluster(name: &str, parts: ClusterParts) -> Option<TestCluster> {
 #[test]
 fn what_fails_on_the_bus_is_told_and_bounded() {
     let _alone = alone();
-    let Some(cluster) = cluster("faults", ClusterParts::Kafka(1)) else { return };
+    let Some(cluster) = cluster("faults", ClusterParts::Kafka(1)) else {
+        return;
+    };
     play(
         &cluster,
         &[
@@ -229,7 +294,10 @@ fn what_fails_on_the_bus_is_told_and_bounded() {
             ("a lane that comes back late", records::late),
             ("a partition that is new", records::a_new_partition),
             ("brokers that go and come back", brokers::away),
-            ("an end while brokers are away", brokers::an_end_while_they_are_away),
+            (
+                "an end while brokers are away",
+                brokers::an_end_while_they_are_away,
+            ),
         ],
     );
 }
@@ -246,7 +314,9 @@ fn publishers_at_random_lose_and_repeat_nothing() {
 #[ignore = "takes minutes and 2 GB of memory"]
 fn what_fails_with_three_brokers_and_flink() {
     let _alone = alone();
-    let Some(cluster) = cluster("faults-flink", ClusterParts::ThreeBrokersAndFlink) else { return };
+    let Some(cluster) = cluster("faults-flink", ClusterParts::ThreeBrokersAndFlink) else {
+        return;
+    };
     play(
         &cluster,
         &[
@@ -258,7 +328,10 @@ fn what_fails_with_three_brokers_and_flink() {
             ("records that are none", flink::poison),
             ("a lane that comes back late", flink::late),
             ("the topic is deleted", flink::deleted),
-            ("all brokers are away at the end", flink::an_end_without_brokers),
+            (
+                "all brokers are away at the end",
+                flink::an_end_without_brokers,
+            ),
         ],
     );
 }

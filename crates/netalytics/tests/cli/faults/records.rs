@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use avro::AvroRecords;
 use bus::{
-    Kafka, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer, ProducerConfig, TopicAdmin,
-    tuples,
+    Kafka, NextRecord, PartitionEnd, PartitionRange, PartitionReader, Producer, ProducerConfig,
+    TopicAdmin, tuples,
 };
 use testkit::cluster::TestCluster;
 use testkit::programs::{PATIENCE, wait_for};
@@ -21,7 +21,13 @@ use crate::{Folder, ROOT, SHOP, run};
 pub fn strange() -> Vec<Vec<u8>> {
     let mut rng = SeededRng::new(7);
     let random = rng.bytes(300).iter().map(|byte| byte | 0x80).collect();
-    vec![random, br#"{"a":1}"#.to_vec(), vec![0xab; 900_000], Vec::new(), vec![0; 80]]
+    vec![
+        random,
+        br#"{"a":1}"#.to_vec(),
+        vec![0xab; 900_000],
+        Vec::new(),
+        vec![0; 80],
+    ]
 }
 
 pub fn write(cluster: &TestCluster, topic: &str, partition: i32, records: &[Vec<u8>]) {
@@ -31,7 +37,13 @@ pub fn write(cluster: &TestCluster, topic: &str, partition: i32, records: &[Vec<
     let target = producer.target(topic, partition);
     for record in records {
         // Compacted topics reject records without keys.
-        assert_eq!(producer.send(target, Some(b"x"), record).expect("room").taken, 1);
+        assert_eq!(
+            producer
+                .send(target, Some(b"x"), record)
+                .expect("room")
+                .taken,
+            1
+        );
     }
     producer.flush(PATIENCE).expect("acknowledged");
     assert_eq!(producer.counters().acknowledged, records.len() as u64);
@@ -40,16 +52,35 @@ pub fn write(cluster: &TestCluster, topic: &str, partition: i32, records: &[Vec<
 /// Publishes the whole shop to one partition.
 fn publish(cluster: &TestCluster, query: &str) -> String {
     let capture = format!("{ROOT}/{SHOP}");
-    let flags = ["--kafka", &cluster.kafka, "--no-redact", "--partitions", "1"];
+    let flags = [
+        "--kafka",
+        &cluster.kafka,
+        "--no-redact",
+        "--partitions",
+        "1",
+    ];
     let ran = run(&[&["publish", query, "-r", &capture][..], &flags].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let topic = ran.err.split("partition 0 of ").nth(1).and_then(|rest| rest.split(';').next());
+    let topic = ran
+        .err
+        .split("partition 0 of ")
+        .nth(1)
+        .and_then(|rest| rest.split(';').next());
     topic.unwrap_or_else(|| panic!("{}", ran.err)).to_owned()
 }
 
 fn asked(cluster: &TestCluster, query: &str, what: &str) -> crate::Ran {
     let query = format!("{query} SINCE 2001-01-01");
-    run(&["query", &query, "--kafka", &cluster.kafka, "--published", what, "--format", "jsonl"])
+    run(&[
+        "query",
+        &query,
+        "--kafka",
+        &cluster.kafka,
+        "--published",
+        what,
+        "--format",
+        "jsonl",
+    ])
 }
 
 pub fn poison(cluster: &TestCluster) {
@@ -76,7 +107,12 @@ pub fn poison(cluster: &TestCluster) {
         assert_eq!(ran.code, 1, "{}", ran.err);
         let place = format!("error: topic {topic}, partition 0, offset ");
         assert!(ran.err.contains(&place), "{}", ran.err);
-        assert_eq!(counted(&ran, "malformed"), poison.len() as u64 - 1, "{}", ran.err);
+        assert_eq!(
+            counted(&ran, "malformed"),
+            poison.len() as u64 - 1,
+            "{}",
+            ran.err
+        );
         assert_rows(&ran.out, &expected, what);
     }
 }
@@ -90,8 +126,12 @@ pub fn versions(cluster: &TestCluster) {
     let there = TopicAdmin::connect(&kafka, PATIENCE).expect("a broker");
     let end = there.offsets(&topic).expect("offsets")[0].end;
     let mut reader = PartitionReader::new(&kafka, 1 << 20).expect("a reader");
-    let part =
-        PartitionRange { topic: topic.clone(), partition: 0, from: 0, until: PartitionEnd::Offset(end) };
+    let part = PartitionRange {
+        topic: topic.clone(),
+        partition: 0,
+        from: 0,
+        until: PartitionEnd::Offset(end),
+    };
     let part = reader.add(part).expect("a partition");
     let mut all: Vec<Vec<u8>> = Vec::new();
     while all.len() < end as usize {
@@ -99,23 +139,38 @@ pub fn versions(cluster: &TestCluster) {
             all.push(record.payload().to_vec());
         }
     }
-    let schema =
-        parsers::registry::schemas().iter().find(|schema| schema.name == "memcached").expect("it").clone();
-    let (columns, last) = (tuples::record_schema(&schema), &schema.fields.last().expect("some").name);
+    let schema = parsers::registry::schemas()
+        .iter()
+        .find(|schema| schema.name == "memcached")
+        .expect("it")
+        .clone();
+    let (columns, last) = (
+        tuples::record_schema(&schema),
+        &schema.fields.last().expect("some").name,
+    );
     let places = columns.fields().len();
     let mut earlier = avro::AvroDecoder::new(&columns, |place| place < places - 1).expect("types");
-    all.iter().for_each(|record| earlier.push(record).expect("ours"));
+    all.iter()
+        .for_each(|record| earlier.push(record).expect("ours"));
     let mut shorter = AvroRecords::default();
     avro::encode(&earlier.finish(), &mut shorter).expect("types");
     let shorter: Vec<Vec<u8>> = shorter.iter().map(<[u8]>::to_vec).collect();
-    let longer = all.iter().map(|record| [record.as_slice(), &[2, 9]].concat()).collect();
+    let longer = all
+        .iter()
+        .map(|record| [record.as_slice(), &[2, 9]].concat())
+        .collect();
     for (version, records) in [("earlier", shorter), ("later", longer)] {
         assert_eq!(there.delete(&topic), Ok(true));
         wait_for("its end", || match there.partitions(&topic) {
             Ok(None) => Ok(()),
             other => Err(format!("{other:?}")),
         });
-        let new = bus::NewTopic { partitions: 1, replication: None, retention: None, settings: Vec::new() };
+        let new = bus::NewTopic {
+            partitions: 1,
+            replication: None,
+            retention: None,
+            settings: Vec::new(),
+        };
         there.create(&topic, &new).expect("it is made");
         write(cluster, &topic, 0, &records);
         let same = asked(cluster, query, "tuples");
@@ -125,7 +180,12 @@ pub fn versions(cluster: &TestCluster) {
         let query = format!("PARSE memcached PROCESS (group-count: group={last})");
         let other = asked(cluster, &query, "tuples");
         let told = format!("a publisher of an earlier version does not have {last}, ");
-        assert_eq!(other.err.contains(&told), version == "earlier", "{}", other.err);
+        assert_eq!(
+            other.err.contains(&told),
+            version == "earlier",
+            "{}",
+            other.err
+        );
     }
 }
 
@@ -134,21 +194,41 @@ pub fn deleted(cluster: &TestCluster) {
     let (query, topic) = ("PARSE mysql_query", "netalytics.mysql_query.v1");
     let mut publisher = Started::publisher(&folder, "publisher", cluster, query, &[]);
     publisher.says("publishing to partition");
-    let asker = Started::new(&folder, "asker", &["query", query, "--kafka", &cluster.kafka]);
+    let asker = Started::new(
+        &folder,
+        "asker",
+        &["query", query, "--kafka", &cluster.kafka],
+    );
     asker.says("Ctrl-C ends it");
     publisher.feed(traffic.part(0.0, 0.4), Duration::from_secs(3));
-    wait_for("rows", || if asker.rows() > 0 { Ok(()) } else { Err(asker.said()) });
+    wait_for("rows", || {
+        if asker.rows() > 0 {
+            Ok(())
+        } else {
+            Err(asker.said())
+        }
+    });
     let tool = "org.apache.kafka.tools.TopicCommand";
-    let deleted = cluster.kafka_tool(tool).args(["--delete", "--topic", topic]).output().expect("java");
+    let deleted = cluster
+        .kafka_tool(tool)
+        .args(["--delete", "--topic", topic])
+        .output()
+        .expect("java");
     assert!(deleted.status.success());
     publisher.feed(traffic.part(0.4, 1.0), Duration::from_secs(2));
     let published = publisher.ends(PATIENCE);
     let line = format!("there is no topic `{topic}` at the brokers");
-    assert!(published.code == 1 && published.err.matches(&line).count() == 1, "{}", published.err);
+    assert!(
+        published.code == 1 && published.err.matches(&line).count() == 1,
+        "{}",
+        published.err
+    );
     // Brokers with automatic topic creation recreate this one, and it is shorter.
     let asked = asker.ends(PATIENCE);
-    let is_told =
-        asked.err.contains(&line) || asked.err.contains("the start position of the read is no longer stored");
+    let is_told = asked.err.contains(&line)
+        || asked
+            .err
+            .contains("the start position of the read is no longer stored");
     assert!(asked.code == 1 && is_told, "{}", asked.err);
 }
 
@@ -163,7 +243,14 @@ pub fn a_new_partition(cluster: &TestCluster) {
         started
     };
     let first = publisher(0);
-    let asks = ["query", query, "--kafka", &cluster.kafka, "--format", "jsonl"];
+    let asks = [
+        "query",
+        query,
+        "--kafka",
+        &cluster.kafka,
+        "--format",
+        "jsonl",
+    ];
     let asker = Started::new(&folder, "asker", &asks);
     asker.says("Ctrl-C ends it");
     for mut one in [first, publisher(1)] {
@@ -174,7 +261,11 @@ pub fn a_new_partition(cluster: &TestCluster) {
     let expected = undisturbed(query, &traffic.file(&folder));
     wait_for("all rows", || match asker.rows() {
         rows if rows == 2 * expected.len() => Ok(()),
-        rows => Err(format!("{rows} of {}: {}", 2 * expected.len(), asker.said())),
+        rows => Err(format!(
+            "{rows} of {}: {}",
+            2 * expected.len(),
+            asker.said()
+        )),
     });
     let asked = asker.interrupted(PATIENCE);
     assert_eq!(asked.code, 0, "{}", asked.err);
@@ -201,7 +292,11 @@ pub fn late(cluster: &TestCluster) {
     assert!(late > 0 && told > 0, "{}", ran.err);
     // Each of two has published 221.
     assert_eq!(told + late, 2 * 221, "{}", ran.err);
-    assert!(ran.out.contains("\"approximate\":true"), "the windows that were open are marked: {}", ran.out);
+    assert!(
+        ran.out.contains("\"approximate\":true"),
+        "the windows that were open are marked: {}",
+        ran.out
+    );
 }
 
 /// Result of a live query with these flags.
@@ -212,7 +307,9 @@ pub fn late_lane(cluster: &TestCluster, window: &str, flags: &[&str]) -> crate::
     let tuples = ["--publish", "tuples"];
     let mut slow = Started::publisher(&folder, "slow", cluster, &query, &tuples);
     let mut quick = Started::publisher(&folder, "quick", cluster, &query, &tuples);
-    [&slow, &quick].iter().for_each(|one| one.says("publishing to partition"));
+    [&slow, &quick]
+        .iter()
+        .for_each(|one| one.says("publishing to partition"));
     let fixed = [
         "query",
         &since,
@@ -234,7 +331,10 @@ pub fn late_lane(cluster: &TestCluster, window: &str, flags: &[&str]) -> crate::
     });
     slow.signal("-STOP");
     // Timeout of a silent lane.
-    quick.feed(traffic.part(0.3, 1.0), runner::bus::SILENCE + Duration::from_secs(2));
+    quick.feed(
+        traffic.part(0.3, 1.0),
+        runner::bus::SILENCE + Duration::from_secs(2),
+    );
     let before = asker.rows();
     wait_for("windows that are over", || match asker.rows() {
         rows if rows > before + 5 => Ok(()),

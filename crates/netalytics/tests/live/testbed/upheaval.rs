@@ -40,14 +40,62 @@ struct Way {
 
 const EXACT: &[&str] = &["--exact"];
 const WAYS: [Way; 10] = [
-    Way { name: "at ports", parse: "tcp_conn_time", network: "whole", flags: EXACT, costs: None },
-    Way { name: "flows", parse: "packet", network: "copied", flags: EXACT, costs: None },
-    Way { name: "flows of TCP", parse: "tcp_pkt_size", network: "copied", flags: EXACT, costs: None },
-    Way { name: "ends", parse: "tcp_conn_time", network: "copied", flags: &[], costs: Some("cuts") },
-    Way { name: "heads", parse: "http", network: "copied", flags: &[], costs: Some("cuts") },
-    Way { name: "mirrors", parse: "tcp_conn_time", network: "copied", flags: EXACT, costs: Some("mirrors") },
-    Way { name: "tunnels", parse: "tcp_conn_time", network: "tunnelled", flags: EXACT, costs: None },
-    Way { name: "tunnels of GRE", parse: "tcp_conn_time", network: "gre", flags: EXACT, costs: None },
+    Way {
+        name: "at ports",
+        parse: "tcp_conn_time",
+        network: "whole",
+        flags: EXACT,
+        costs: None,
+    },
+    Way {
+        name: "flows",
+        parse: "packet",
+        network: "copied",
+        flags: EXACT,
+        costs: None,
+    },
+    Way {
+        name: "flows of TCP",
+        parse: "tcp_pkt_size",
+        network: "copied",
+        flags: EXACT,
+        costs: None,
+    },
+    Way {
+        name: "ends",
+        parse: "tcp_conn_time",
+        network: "copied",
+        flags: &[],
+        costs: Some("cuts"),
+    },
+    Way {
+        name: "heads",
+        parse: "http",
+        network: "copied",
+        flags: &[],
+        costs: Some("cuts"),
+    },
+    Way {
+        name: "mirrors",
+        parse: "tcp_conn_time",
+        network: "copied",
+        flags: EXACT,
+        costs: Some("mirrors"),
+    },
+    Way {
+        name: "tunnels",
+        parse: "tcp_conn_time",
+        network: "tunnelled",
+        flags: EXACT,
+        costs: None,
+    },
+    Way {
+        name: "tunnels of GRE",
+        parse: "tcp_conn_time",
+        network: "gre",
+        flags: EXACT,
+        costs: None,
+    },
     Way {
         name: "interface",
         parse: "tcp_conn_time",
@@ -55,7 +103,13 @@ const WAYS: [Way; 10] = [
         flags: &["--exact", "--expect", "10.60.2.0/24:9=500Mbps"],
         costs: None,
     },
-    Way { name: "controller", parse: "tcp_conn_time", network: "told", flags: EXACT, costs: None },
+    Way {
+        name: "controller",
+        parse: "tcp_conn_time",
+        network: "told",
+        flags: EXACT,
+        costs: None,
+    },
 ];
 
 /// Intended end of a query.
@@ -141,7 +195,10 @@ impl Drop for Query {
 
 /// Sends a signal; ignores whether the process exists.
 fn send(pid: u32, name: &str) -> bool {
-    let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
+    let _ = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .stderr(Stdio::null())
+        .status();
     true
 }
 
@@ -158,7 +215,10 @@ pub fn child(of: u32, name: &str) -> Option<u32> {
         let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.starts_with(name) || words.split('\0').any(|word| word == name)
     };
-    children.split_whitespace().find(is_it).and_then(|pid| pid.parse().ok())
+    children
+        .split_whitespace()
+        .find(is_it)
+        .and_then(|pid| pid.parse().ok())
 }
 
 /// Numbered datagrams from `client1` to `app1`, which records them; and connections to it with a response each.
@@ -216,24 +276,45 @@ impl Talk {
         };
         let heard = bed.path("heard");
         let hears = python("app1", &[HEAR, to, heard.to_str().expect("text")]);
-        wait_for("who hears", || heard.exists().then_some(()).ok_or_else(String::new));
-        Talk { hears, speaks: python("client1", &[SPEAK, to]) }
+        wait_for("who hears", || {
+            heard.exists().then_some(()).ok_or_else(String::new)
+        });
+        Talk {
+            hears,
+            speaks: python("client1", &[SPEAK, to]),
+        }
     }
 
     /// Checks that all datagrams arrived once; returns their number.
     fn end(mut self, bed: &TestBed) -> usize {
         drop(self.speaks.stdin.take());
         let mut said = String::new();
-        self.speaks.stdout.take().expect("piped").read_to_string(&mut said).expect("text");
-        assert!(self.speaks.wait().expect("it ends").success(), "a connection was not answered");
+        self.speaks
+            .stdout
+            .take()
+            .expect("piped")
+            .read_to_string(&mut said)
+            .expect("text");
+        assert!(
+            self.speaks.wait().expect("it ends").success(),
+            "a connection was not answered"
+        );
         let sent: usize = said.trim().parse().expect("a number");
         let heard = wait_for("the last datagrams", || {
             let heard = fs::read_to_string(bed.path("heard")).unwrap_or_default();
-            (heard.lines().count() >= sent).then_some(heard).ok_or_else(|| format!("{sent} were sent"))
+            (heard.lines().count() >= sent)
+                .then_some(heard)
+                .ok_or_else(|| format!("{sent} were sent"))
         });
-        let mut heard: Vec<usize> = heard.lines().map(|line| line.parse().expect("a number")).collect();
+        let mut heard: Vec<usize> = heard
+            .lines()
+            .map(|line| line.parse().expect("a number"))
+            .collect();
         heard.sort_unstable();
-        assert!(heard == (0..sent).collect::<Vec<_>>(), "{sent} datagrams were sent, others arrived");
+        assert!(
+            heard == (0..sent).collect::<Vec<_>>(),
+            "{sent} datagrams were sent, others arrived"
+        );
         sent
     }
 }
@@ -270,10 +351,20 @@ struct Upheaval<'b> {
 
 impl Upheaval<'_> {
     fn any(&mut self) -> (&'static Way, Fate, Option<Duration>) {
-        let ways = if self.sdn.is_some() { WAYS.len() } else { WAYS.len() - 1 };
+        let ways = if self.sdn.is_some() {
+            WAYS.len()
+        } else {
+            WAYS.len() - 1
+        };
         let way = &WAYS[self.rng.below(ways as u64) as usize];
         let fate = FATES[self.rng.below(FATES.len() as u64) as usize];
-        (way, fate, self.rng.chance(0.4).then(|| Duration::from_millis(self.rng.below(900))))
+        (
+            way,
+            fate,
+            self.rng
+                .chance(0.4)
+                .then(|| Duration::from_millis(self.rng.below(900))),
+        )
     }
 
     fn start_query(
@@ -298,17 +389,37 @@ impl Upheaval<'_> {
         };
         // A background process of a shell ignores SIGINT by default.
         command.args(["--default-signal=INT", BINARY]);
-        command.args(["query", &query, "--network", &path(&format!("{}.toml", way.network))]).args(way.flags);
+        command
+            .args([
+                "query",
+                &query,
+                "--network",
+                &path(&format!("{}.toml", way.network)),
+            ])
+            .args(way.flags);
         if let Some(costs) = way.costs {
             command.args(["--costs", &path(&format!("{costs}.costs"))]);
         }
         self.number += 1;
         let said = self.bed.path(&format!("said{}", self.number));
         let err = File::create(&said).expect("a file");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(err).env(MARK, &self.mark);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(err)
+            .env(MARK, &self.mark);
         let child = command.spawn().expect("it starts");
         let (begun, is_done, has_lost_tool) = (Instant::now(), false, false);
-        Query { way: way.name, fate, after, begun, child, said, is_done, has_lost_tool }
+        Query {
+            way: way.name,
+            fate,
+            after,
+            begun,
+            child,
+            said,
+            is_done,
+            has_lost_tool,
+        }
     }
 
     /// Queries of different flows, each with its own monitor, are independent.
@@ -317,7 +428,9 @@ impl Upheaval<'_> {
         for leaf in 1..=3 {
             queries.push(self.start_query(leaf, (&WAYS[1], Fate::Interrupted, None)));
             let query = &queries[queries.len() - 1];
-            wait_for("a query at work", || query.is_at_work().then_some(()).ok_or_else(|| query.said()));
+            wait_for("a query at work", || {
+                query.is_at_work().then_some(()).ok_or_else(|| query.said())
+            });
         }
         for mut query in queries {
             query.meet();
@@ -333,7 +446,11 @@ impl Upheaval<'_> {
         let first = self.rng.below(3);
         for nth in 0..=self.rng.below(3) {
             // Mostly on different leaves; otherwise they may conflict.
-            let leaf = if self.rng.chance(0.75) { (first + nth) % 3 + 1 } else { first + 1 };
+            let leaf = if self.rng.chance(0.75) {
+                (first + nth) % 3 + 1
+            } else {
+                first + 1
+            };
             let any = self.any();
             queries.push(self.start_query(leaf, any));
             sleep(Duration::from_millis(self.rng.below(200)));
@@ -341,15 +458,26 @@ impl Upheaval<'_> {
         let kills_controller = self.sdn.is_some() && self.rng.chance(0.15);
         let begun = Instant::now();
         let mut is_controller_dead = false;
-        while queries.iter_mut().any(|query| query.child.try_wait().expect("it can be waited for").is_none())
-        {
+        while queries.iter_mut().any(|query| {
+            query
+                .child
+                .try_wait()
+                .expect("it can be waited for")
+                .is_none()
+        }) {
             if kills_controller && !is_controller_dead && queries.iter().any(Query::is_at_work) {
                 self.sdn.as_mut().expect("it runs").program.kill();
                 is_controller_dead = true;
             }
             queries.iter_mut().for_each(Query::meet);
-            let words: Vec<_> = queries.iter().map(|q| (q.way, q.fate, q.after, q.said())).collect();
-            assert!(begun.elapsed() < Duration::from_secs(90), "a query does not end: {words:?}");
+            let words: Vec<_> = queries
+                .iter()
+                .map(|q| (q.way, q.fate, q.after, q.said()))
+                .collect();
+            assert!(
+                begun.elapsed() < Duration::from_secs(90),
+                "a query does not end: {words:?}"
+            );
             sleep(Duration::from_millis(5));
         }
         let killed = is_controller_dead || queries.iter().any(|query| query.fate == Fate::Killed);
@@ -375,10 +503,18 @@ impl Upheaval<'_> {
             Some(130 | 143) => "interrupted",
             Some(code) => panic!("exit code {code}: {said}"),
         };
-        let at_work = if query.is_at_work() { "at work" } else { "before" };
+        let at_work = if query.is_at_work() {
+            "at work"
+        } else {
+            "before"
+        };
         *self.ends.entry(format!("{end}, {at_work}")).or_default() += 1;
         let last = said.lines().last().unwrap_or_default();
-        let why = if end == "good" { String::new() } else { format!(" ({last:.300})") };
+        let why = if end == "good" {
+            String::new()
+        } else {
+            format!(" ({last:.300})")
+        };
         format!("{}, {:?}, {at_work}: {end}{why}", query.way, query.fate)
     }
 
@@ -386,7 +522,9 @@ impl Upheaval<'_> {
         let begun = Instant::now();
         let processes = || {
             let left = processes(&format!("{MARK}={}", self.mark));
-            left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}: {words}"))
+            left.is_empty()
+                .then_some(())
+                .ok_or_else(|| format!("{left:?}: {words}"))
         };
         wait_for("the last process", processes);
         if killed {
@@ -405,7 +543,9 @@ impl Upheaval<'_> {
         if killed {
             wait_for("what goes with a process", || {
                 let left = left(self);
-                left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}: {words}"))
+                left.is_empty()
+                    .then_some(())
+                    .ok_or_else(|| format!("{left:?}: {words}"))
             });
         }
         let found = left(self);
@@ -432,7 +572,9 @@ impl Upheaval<'_> {
             wait_for("the end of leases", || {
                 let rules = self.rules();
                 let left: Vec<&String> = over.iter().filter(|rule| rules.contains(*rule)).collect();
-                left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}"))
+                left.is_empty()
+                    .then_some(())
+                    .ok_or_else(|| format!("{left:?}"))
             });
             self.dying.retain(|rule, _| !over.contains(rule));
         }
@@ -443,8 +585,14 @@ impl Upheaval<'_> {
         let mut found = Left::new();
         for switch in LEAVES.into_iter().chain(["spine1"]) {
             let dump = self.tool("ovs-ofctl", switch, &["-O", "OpenFlow13", "dump-flows"]);
-            assert!(dump.contains("actions=NORMAL"), "{switch} forwards nothing any more: {dump}");
-            let owners = dump.split("cookie=0x6e61").skip(1).map(|rest| &rest[..3.min(rest.len())]);
+            assert!(
+                dump.contains("actions=NORMAL"),
+                "{switch} forwards nothing any more: {dump}"
+            );
+            let owners = dump
+                .split("cookie=0x6e61")
+                .skip(1)
+                .map(|rest| &rest[..3.min(rest.len())]);
             found.extend(owners.map(|owner| format!("{switch}: rules of {owner}")));
         }
         found
@@ -454,16 +602,26 @@ impl Upheaval<'_> {
     fn left(&self) -> Left {
         let mut found = self.rules();
         for switch in LEAVES.into_iter().chain(["spine1"]) {
-            let mirrors = self.tool("ovs-vsctl", switch, &["--bare", "--columns=name", "list", "mirror"]);
+            let mirrors = self.tool(
+                "ovs-vsctl",
+                switch,
+                &["--bare", "--columns=name", "list", "mirror"],
+            );
             let ports = self.tool("ovs-vsctl", switch, &["list-ports", "br0"]);
-            let links =
-                within(&format!("{}{switch}", self.bed.prefix()), "ls").arg("/sys/class/net").output();
+            let links = within(&format!("{}{switch}", self.bed.prefix()), "ls")
+                .arg("/sys/class/net")
+                .output();
             let links = String::from_utf8(links.expect("ls").stdout).expect("text");
             let ours = |name: &&str| {
                 name.starts_with("netalytics-")
                     || name.as_bytes().get(5) == Some(&b'-') && name.starts_with("na")
             };
-            let names = mirrors.lines().chain(ports.lines()).chain(links.lines()).map(str::trim).filter(ours);
+            let names = mirrors
+                .lines()
+                .chain(ports.lines())
+                .chain(links.lines())
+                .map(str::trim)
+                .filter(ours);
             found.extend(names.map(|name| format!("{switch}: {name}")));
         }
         found
@@ -473,31 +631,50 @@ impl Upheaval<'_> {
         let run = self.bed.path(&format!("run/{switch}"));
         let mut command = Command::new(program);
         match program {
-            "ovs-vsctl" => command.arg(format!("--db=unix:{}/db.sock", run.display())).args(words),
-            _ => command.args(words).arg(format!("unix:{}/br0.mgmt", run.display())),
+            "ovs-vsctl" => command
+                .arg(format!("--db=unix:{}/db.sock", run.display()))
+                .args(words),
+            _ => command
+                .args(words)
+                .arg(format!("unix:{}/br0.mgmt", run.display())),
         };
         let output = command.output().expect("Open vSwitch's own tools");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("text")
     }
 }
 
 /// Processes with this environment variable, and their commands.
 pub fn processes(mark: &str) -> Vec<String> {
-    let all = fs::read_dir("/proc").expect("/proc").filter_map(|entry| Some(entry.ok()?.path()));
+    let all = fs::read_dir("/proc")
+        .expect("/proc")
+        .filter_map(|entry| Some(entry.ok()?.path()));
     let is_marked = |path: &std::path::PathBuf| {
-        fs::read(path.join("environ"))
-            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
+        fs::read(path.join("environ")).is_ok_and(|all| {
+            all.split(|byte| *byte == 0)
+                .any(|one| one == mark.as_bytes())
+        })
     };
     let words = |path: std::path::PathBuf| {
         let words = fs::read(path.join("cmdline")).unwrap_or_default();
-        format!("{}: {}", path.display(), String::from_utf8_lossy(&words).replace('\0', " "))
+        format!(
+            "{}: {}",
+            path.display(),
+            String::from_utf8_lossy(&words).replace('\0', " ")
+        )
     };
     all.filter(is_marked).map(words).collect()
 }
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    std::env::var(name).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number"))
+    })
 }
 
 #[test]
@@ -508,18 +685,25 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     let steps = number("NETALYTICS_CHAOS").unwrap_or(20);
     eprintln!("NETALYTICS_CHAOS_SEED={seed}");
     let sdn = Sdn::start(&bed.sdn, None);
-    let controller = sdn.as_ref().map_or(String::new(), |sdn| format!("unix:{}", sdn.socket.display()));
+    let controller = sdn.as_ref().map_or(String::new(), |sdn| {
+        format!("unix:{}", sdn.socket.display())
+    });
     bed.run(&["up"], &[("SERVERS", "none"), ("CONTROLLER", &controller)]);
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
     let copied = without_sniffers(&network);
     // One host for all leaves: from two of them through tunnels.
     let tunnelled = not_spare(&not_spare(&copied, "spare2"), "spare3");
-    let told = sdn.as_ref().map_or(String::new(), |sdn| sdn.instead_of_databases(&copied));
+    let told = sdn
+        .as_ref()
+        .map_or(String::new(), |sdn| sdn.instead_of_databases(&copied));
     for (name, text) in [
         ("whole.toml", network.as_str()),
         ("copied.toml", &copied),
         ("tunnelled.toml", &tunnelled),
-        ("gre.toml", &tunnelled.replace("tunnel = \"", "tunnel = \"gre://")),
+        (
+            "gre.toml",
+            &tunnelled.replace("tunnel = \"", "tunnel = \"gre://"),
+        ),
         ("here.toml", &bed.with_leaf2_here(&network)),
         ("told.toml", &told),
         ("mirrors.costs", MIRRORS),
@@ -553,7 +737,9 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     let dying = upheaval.dying.keys().cloned().collect::<Vec<_>>();
     wait_for("the end of leases", || {
         let left = upheaval.left();
-        left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}, of {dying:?}"))
+        left.is_empty()
+            .then_some(())
+            .ok_or_else(|| format!("{left:?}, of {dying:?}"))
     });
     assert_eq!(state::of_switches(&bed), upheaval.state);
     assert_eq!(state::hosts_that_answer(&bed), upheaval.answered);
@@ -562,6 +748,11 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     eprintln!(
         "{steps} steps of seed {seed}: queries {ends:?}; cleared after {longest:?} at most, but for leases; {sent} datagrams, all there"
     );
-    let of = |end: &str| ends.iter().filter(|(name, _)| name.starts_with(end)).map(|(_, n)| n).sum::<u32>();
+    let of = |end: &str| {
+        ends.iter()
+            .filter(|(name, _)| name.starts_with(end))
+            .map(|(_, n)| n)
+            .sum::<u32>()
+    };
     assert!(of("good") > 0 && of("killed") > 0, "{ends:?}");
 }

@@ -20,7 +20,13 @@ pub fn ask(op: u8, opaque: u32, key: &str) -> Vec<u8> {
 }
 
 pub fn store(op: u8, opaque: u32, key: &str, value: &str) -> Vec<u8> {
-    message(0x80, op, 0, opaque, [&[0; 8], key.as_bytes(), value.as_bytes()])
+    message(
+        0x80,
+        op,
+        0,
+        opaque,
+        [&[0; 8], key.as_bytes(), value.as_bytes()],
+    )
 }
 
 pub fn tell(op: u8, status: u16, opaque: u32, value: &str) -> Vec<u8> {
@@ -28,7 +34,13 @@ pub fn tell(op: u8, status: u16, opaque: u32, value: &str) -> Vec<u8> {
 }
 
 pub fn hit(op: u8, opaque: u32, key: &str, value: &str) -> Vec<u8> {
-    message(0x81, op, 0, opaque, [&[0; 4], key.as_bytes(), value.as_bytes()])
+    message(
+        0x81,
+        op,
+        0,
+        opaque,
+        [&[0; 4], key.as_bytes(), value.as_bytes()],
+    )
 }
 
 #[track_caller]
@@ -131,7 +143,11 @@ fn binary_stat_has_many_responses() {
 #[test]
 fn binary_responses_may_come_out_of_order() {
     check_binary(
-        &[(C, [ask(0, 1, "a"), ask(0, 2, "b")].concat()), (S, hit(0, 2, "", "bb")), (S, hit(0, 1, "", "a"))],
+        &[
+            (C, [ask(0, 1, "a"), ask(0, 2, "b")].concat()),
+            (S, hit(0, 2, "", "bb")),
+            (S, hit(0, 1, "", "a")),
+        ],
         &["get a true 1 hit exact", "get b true 2 hit exact"],
     );
     check_binary(&[(S, hit(0x0c, 9, "k", "v"))], &["getk k true 1 hit half"]);
@@ -139,11 +155,16 @@ fn binary_responses_may_come_out_of_order() {
 
 /// Quiet sets and a final noop, with opaques `opaque(i)`.
 fn quiet_sets(n: usize, opaque: impl Fn(u32) -> u32) -> (Vec<String>, crate::ParserCounters) {
-    let mut requests: Vec<u8> =
-        (0..n as u32).flat_map(|i| store(0x11, opaque(i), &format!("k{i}"), "v")).collect();
+    let mut requests: Vec<u8> = (0..n as u32)
+        .flat_map(|i| store(0x11, opaque(i), &format!("k{i}"), "v"))
+        .collect();
     requests.extend(ask(0x0a, opaque(n as u32), ""));
     let mut d = dialogue(&["command", "cache_key", "status", "quality"]);
-    (d.pipeline(&requests, &tell(0x0a, 0, opaque(n as u32), "")).rows(), d.counters)
+    (
+        d.pipeline(&requests, &tell(0x0a, 0, opaque(n as u32), ""))
+            .rows(),
+        d.counters,
+    )
 }
 
 #[test]
@@ -151,9 +172,16 @@ fn long_pipelines_of_quiet_sets() {
     for n in [300, 100_000] {
         for opaque in [|i| i + 1, |_| 0, |i: u32| i.swap_bytes()] {
             let (rows, counters) = quiet_sets(n, opaque);
-            assert_eq!((rows.len(), counters), (n + 1, crate::ParserCounters::default()));
+            assert_eq!(
+                (rows.len(), counters),
+                (n + 1, crate::ParserCounters::default())
+            );
             let is_right = |(i, row): (usize, &String)| *row == format!("setq k{i} stored exact");
-            assert!(rows[..n].iter().enumerate().all(is_right), "{:?}", &rows[..3]);
+            assert!(
+                rows[..n].iter().enumerate().all(is_right),
+                "{:?}",
+                &rows[..3]
+            );
             assert_eq!(rows[n], "noop - ok exact");
         }
     }
@@ -163,14 +191,25 @@ fn long_pipelines_of_quiet_sets() {
 fn long_pipelines_of_gets() {
     for (n, max, evicted) in [(100_000, 131_072, 0..=0), (5000, 2000, 3000..=3001)] {
         for step in [1, 0] {
-            let requests: Vec<u8> = (0..n).flat_map(|i| ask(0, 1 + i * step, &format!("k{i}"))).collect();
-            let responses: Vec<u8> =
-                (0..n).flat_map(|i| hit(0, 1 + i * step, "", &"v".repeat(1 + i as usize % 5))).collect();
+            let requests: Vec<u8> = (0..n)
+                .flat_map(|i| ask(0, 1 + i * step, &format!("k{i}")))
+                .collect();
+            let responses: Vec<u8> = (0..n)
+                .flat_map(|i| hit(0, 1 + i * step, "", &"v".repeat(1 + i as usize % 5)))
+                .collect();
             let mut d = dialogue(&["cache_key", "value_bytes", "quality"]);
             d.limits.outstanding_max = max;
             let rows = d.pipeline(&requests, &responses).rows();
-            let crate::ParserCounters { evicted_requests, separated_halves, .. } = d.counters;
-            assert_eq!((rows.len(), separated_halves), (n as usize, evicted_requests), "{step}");
+            let crate::ParserCounters {
+                evicted_requests,
+                separated_halves,
+                ..
+            } = d.counters;
+            assert_eq!(
+                (rows.len(), separated_halves),
+                (n as usize, evicted_requests),
+                "{step}"
+            );
             assert!(evicted.contains(&evicted_requests), "{evicted_requests}");
             for (i, row) in rows.iter().enumerate().skip(evicted_requests as usize) {
                 assert_eq!(*row, format!("k{i} {} exact", 1 + i % 5));

@@ -41,7 +41,14 @@ fn a_gap_in_a_value_is_skipped() {
         .gap(S, 8)
         .client(ask(0x0a, 3, ""))
         .server(tell(0x0a, 0, 3, ""));
-    assert_eq!(d.rows(), ["set k - 50 stored gap_body", "get k true 10 hit gap_body", "noop - - - ok exact"]);
+    assert_eq!(
+        d.rows(),
+        [
+            "set k - 50 stored gap_body",
+            "get k true 10 hit gap_body",
+            "noop - - - ok exact"
+        ]
+    );
 }
 
 #[test]
@@ -66,7 +73,10 @@ fn after_a_lost_request_order_proves_nothing() {
     );
     // Requests sent before the gap are still answered first.
     let (mut d, n) = waiting_client(FIELDS);
-    d.client("get a\r\nget b\r\n").gap(C, 7).client("get d\r\n").server("END\r\nEND\r\nEND\r\nEND\r\n");
+    d.client("get a\r\nget b\r\n")
+        .gap(C, 7)
+        .client("get d\r\n")
+        .server("END\r\nEND\r\nEND\r\nEND\r\n");
     assert_eq!(
         d.rows()[n..],
         [
@@ -122,8 +132,13 @@ fn after_a_lost_response_order_proves_nothing() {
     );
     // Part of the response was seen: its contents are kept.
     let (mut d, n) = waiting_client(FIELDS);
-    d.client("get a b\r\n").server("VALUE a 0 1\r\nx\r\nVAL").gap(S, 20);
-    assert_eq!(d.rows()[n..], ["get a true 1 hit gap_body", "get b - - - gap_body"]);
+    d.client("get a b\r\n")
+        .server("VALUE a 0 1\r\nx\r\nVAL")
+        .gap(S, 20);
+    assert_eq!(
+        d.rows()[n..],
+        ["get a true 1 hit gap_body", "get b - - - gap_body"]
+    );
 }
 
 #[test]
@@ -138,7 +153,14 @@ fn rising_opaques_prove_pairs_after_a_gap() {
         .gap(S, 29)
         .client(ask(0, 5, "c"))
         .server(hit(0, 5, "", "c"));
-    assert_eq!(d.rows()[2..], ["get a true 1 hit exact", "get b - - - half", "get c true 1 hit resync"]);
+    assert_eq!(
+        d.rows()[2..],
+        [
+            "get a true 1 hit exact",
+            "get b - - - half",
+            "get c true 1 hit resync"
+        ]
+    );
     // Constant opaques prove nothing, but the client waited for each response.
     let mut d = dialogue(FIELDS);
     d.client(ask(0, 0, "a"))
@@ -147,7 +169,10 @@ fn rising_opaques_prove_pairs_after_a_gap() {
         .gap(S, 29)
         .client(ask(0, 0, "c"))
         .server(hit(0, 0, "", "c"));
-    assert_eq!(d.rows()[1..], ["get b - - - half", "get c true 1 hit resync"]);
+    assert_eq!(
+        d.rows()[1..],
+        ["get b - - - half", "get c true 1 hit resync"]
+    );
 }
 
 #[test]
@@ -157,10 +182,19 @@ fn silence_after_a_gap_is_silence_only_if_the_responses_were_seen() {
     for _ in 0..4 {
         d.client(ask(0, 0, "x")).server(hit(0, 0, "", "x"));
     }
-    d.client(&quiet).gap(S, 30).server(tell(0x0a, 0, 0, "")).client(&quiet).server(tell(0x0a, 0, 0, ""));
+    d.client(&quiet)
+        .gap(S, 30)
+        .server(tell(0x0a, 0, 0, ""))
+        .client(&quiet)
+        .server(tell(0x0a, 0, 0, ""));
     assert_eq!(
         d.rows()[4..],
-        ["getq a - - - half", "noop - - - ok resync", "getq a false - miss exact", "noop - - - ok exact"]
+        [
+            "getq a - - - half",
+            "noop - - - ok resync",
+            "getq a false - miss exact",
+            "noop - - - ok exact"
+        ]
     );
 }
 
@@ -175,7 +209,10 @@ fn a_connection_joined_midway() {
         .client("get c\r\n")
         .server("END\r\n");
     // `get a` may be a part of the message that ends with `xyz`.
-    assert_eq!(d.rows(), ["get b false - miss midstream", "get c false - miss exact"]);
+    assert_eq!(
+        d.rows(),
+        ["get b false - miss midstream", "get c false - miss exact"]
+    );
 }
 
 /// One transaction of a generated connection: request and response.
@@ -189,10 +226,22 @@ fn transaction(form: u8, i: u32, opaques: u8) -> (Vec<u8>, Vec<u8>) {
             format!("get {key}\r\n").into(),
             format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).into(),
         ),
-        2 => (format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()).into(), b"STORED\r\n".into()),
-        3 => (format!("incr {key} 1\r\n").into(), format!("{i}\r\n").into()),
-        4 => (format!("mg {key} v\r\n").into(), format!("VA {}\r\n{value}\r\n", value.len()).into()),
-        5 => (b"stats\r\n".into(), b"STAT a b\r\nSTAT c d\r\nEND\r\n".into()),
+        2 => (
+            format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()).into(),
+            b"STORED\r\n".into(),
+        ),
+        3 => (
+            format!("incr {key} 1\r\n").into(),
+            format!("{i}\r\n").into(),
+        ),
+        4 => (
+            format!("mg {key} v\r\n").into(),
+            format!("VA {}\r\n{value}\r\n", value.len()).into(),
+        ),
+        5 => (
+            b"stats\r\n".into(),
+            b"STAT a b\r\nSTAT c d\r\nEND\r\n".into(),
+        ),
         6 => (
             format!("get {key} other\r\n").into(),
             format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).into(),
@@ -227,11 +276,13 @@ fn play_lossy(
     for (b, group) in transactions.chunks(batch).enumerate() {
         for (q, _) in group {
             now += 1_000_000;
-            q.chunks(cut).for_each(|c| segments.push((C, c.to_vec(), now)));
+            q.chunks(cut)
+                .for_each(|c| segments.push((C, c.to_vec(), now)));
         }
         for (i, (_, r)) in group.iter().enumerate() {
             now += 100_000 + ((b * batch + i) as i64 + 1) * 1000;
-            r.chunks(cut).for_each(|c| segments.push((S, c.to_vec(), now)));
+            r.chunks(cut)
+                .for_each(|c| segments.push((S, c.to_vec(), now)));
         }
     }
     let mut d = dialogue(&["response_time_ns", "ts", "quality"]);

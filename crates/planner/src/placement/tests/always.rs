@@ -13,10 +13,18 @@ fn close(a: f64, b: f64) -> bool {
 fn check(instance: &PlacementInstance, strategy: PlacementStrategy, seed: u64) {
     let demand = instance.demand(strategy);
     let placed = place(&instance.network, &demand, seed);
-    assert_eq!(placed, place(&instance.network, &demand, seed), "the same again");
+    assert_eq!(
+        placed,
+        place(&instance.network, &demand, seed),
+        "the same again"
+    );
     flows_are_covered_once(instance, &demand, &placed);
     let hosts: Vec<HostId> = placed.monitors.iter().map(|monitor| monitor.host).collect();
-    let sent: Vec<f64> = placed.monitors.iter().map(|monitor| monitor.mbps * demand.extracted).collect();
+    let sent: Vec<f64> = placed
+        .monitors
+        .iter()
+        .map(|monitor| monitor.mbps * demand.extracted)
+        .collect();
     streams_are_all_that_is_sent(&placed.aggregation, &demand.aggregator, &sent);
     let engines = &placed.aggregation.engines;
     let sent: Vec<f64> = engines.iter().map(|engine| engine.mbps).collect();
@@ -26,25 +34,49 @@ fn check(instance: &PlacementInstance, strategy: PlacementStrategy, seed: u64) {
     bandwidth_is_the_sum_over_ways(instance, &placed, &hosts, &aggregators);
 }
 
-fn flows_are_covered_once(instance: &PlacementInstance, demand: &PlacementDemand<'_>, placed: &Placement) {
+fn flows_are_covered_once(
+    instance: &PlacementInstance,
+    demand: &PlacementDemand<'_>,
+    placed: &Placement,
+) {
     let network = &instance.network;
     let mut sums = vec![(0.0, 0); placed.monitors.len()];
     let mut uncovered = UncoveredFlows::default();
     let mut load = NetworkLoad::new(network);
-    let ProcessDemand { mbps, cores, memory_gb } = demand.monitor;
-    let need = ProcessNeed { cores, memory_gb, mirrored_mbps: mbps };
-    placed.monitors.iter().for_each(|monitor| load.place(monitor.host, &need));
+    let ProcessDemand {
+        mbps,
+        cores,
+        memory_gb,
+    } = demand.monitor;
+    let need = ProcessNeed {
+        cores,
+        memory_gb,
+        mirrored_mbps: mbps,
+    };
+    placed
+        .monitors
+        .iter()
+        .for_each(|monitor| load.place(monitor.host, &need));
     for (flow, monitor) in demand.flows.iter().zip(&placed.monitor_of) {
         if *monitor != NOBODY {
             let sum = &mut sums[*monitor as usize];
             *sum = (sum.0 + f64::from(flow.mbps), sum.1 + 1);
-            assert!(flow.racks.contains(&network.rack_of(placed.monitors[*monitor as usize].host)));
+            assert!(
+                flow.racks
+                    .contains(&network.rack_of(placed.monitors[*monitor as usize].host))
+            );
         } else if f64::from(flow.mbps) > mbps {
             uncovered.too_big += 1;
         } else {
             uncovered.no_room += 1;
-            let mut hosts = flow.racks.into_iter().flat_map(|rack| network.hosts_of(rack));
-            assert!(!hosts.any(|host| load.bears(host, &need)), "a host would have room for a monitor");
+            let mut hosts = flow
+                .racks
+                .into_iter()
+                .flat_map(|rack| network.hosts_of(rack));
+            assert!(
+                !hosts.any(|host| load.bears(host, &need)),
+                "a host would have room for a monitor"
+            );
         }
     }
     assert_eq!(placed.uncovered, uncovered);
@@ -66,7 +98,10 @@ fn streams_are_all_that_is_sent(layer: &EngineLayer, process: &ProcessDemand, se
             taken[to as usize] += stream.mbps;
         }
     }
-    assert!(of.iter().zip(sent).all(|(of, sent)| close(*of, *sent)), "{of:?} {sent:?}");
+    assert!(
+        of.iter().zip(sent).all(|(of, sent)| close(*of, *sent)),
+        "{of:?} {sent:?}"
+    );
     for (taken, engine) in taken.iter().zip(&layer.engines) {
         assert!(
             close(*taken, engine.mbps) && *taken <= process.mbps + 1e-6 && *taken > 0.0,
@@ -100,13 +135,27 @@ fn nothing_has_more_than_there_is(
         let host = hosts.entry(host).or_default();
         *host = (host.0 + process.cores, host.1 + process.memory_gb);
     };
-    monitors.iter().for_each(|host| takes(*host, &demand.monitor));
-    aggregators.iter().for_each(|host| takes(*host, &demand.aggregator));
-    placed.processing.engines.iter().for_each(|engine| takes(engine.host, &demand.processor));
+    monitors
+        .iter()
+        .for_each(|host| takes(*host, &demand.monitor));
+    aggregators
+        .iter()
+        .for_each(|host| takes(*host, &demand.aggregator));
+    placed
+        .processing
+        .engines
+        .iter()
+        .for_each(|engine| takes(engine.host, &demand.processor));
     for (host, (cores, memory_gb)) in hosts {
         let has = network.hosts()[host as usize];
-        assert!(cores <= has.cores * (1.0 - has.cores_used) + 1e-6, "cores of {host}");
-        assert!(memory_gb <= has.memory_gb * (1.0 - has.memory_used) + 1e-6, "memory of {host}");
+        assert!(
+            cores <= has.cores * (1.0 - has.cores_used) + 1e-6,
+            "cores of {host}"
+        );
+        assert!(
+            memory_gb <= has.memory_gb * (1.0 - has.memory_used) + 1e-6,
+            "memory of {host}"
+        );
     }
     // Each direction of each link: kind of link, number, and whether it is upward.
     let mut links: BTreeMap<(usize, usize, bool), f64> = BTreeMap::new();
@@ -118,10 +167,17 @@ fn nothing_has_more_than_there_is(
     {
         let numbers = |host: HostId| {
             let rack = network.rack_of(host);
-            [host as usize, usize::from(rack), usize::from(network.pod_of(rack))]
+            [
+                host as usize,
+                usize::from(rack),
+                usize::from(network.pod_of(rack)),
+            ]
         };
-        for (kind, (a, b)) in
-            numbers(from).into_iter().zip(numbers(to)).enumerate().filter(|(_, (a, b))| a != b)
+        for (kind, (a, b)) in numbers(from)
+            .into_iter()
+            .zip(numbers(to))
+            .enumerate()
+            .filter(|(_, (a, b))| a != b)
         {
             *links.entry((kind, a, true)).or_default() += mbps;
             *links.entry((kind, b, false)).or_default() += mbps;
@@ -133,7 +189,10 @@ fn nothing_has_more_than_there_is(
             1 => network.rack_up(number as RackId),
             _ => network.pod_up(number as u16),
         };
-        assert!(mbps <= bears + 1e-3, "{mbps} of {bears} on link {kind} {number}");
+        assert!(
+            mbps <= bears + 1e-3,
+            "{mbps} of {bears} on link {kind} {number}"
+        );
     }
 }
 
@@ -152,10 +211,16 @@ fn bandwidth_is_the_sum_over_ways(
         let mut expected = LinkTraffic::default();
         for (from, to, mbps) in streams(layer, from) {
             for class in graph.way(from as usize, to as usize) {
-                expected.0[LINK_CLASSES.iter().position(|other| *other == class).expect("a class")] += mbps;
+                expected.0[LINK_CLASSES
+                    .iter()
+                    .position(|other| *other == class)
+                    .expect("a class")] += mbps;
             }
         }
-        assert!(expected.0.iter().zip(found.0).all(|(a, b)| close(*a, b)), "{expected:?} {found:?}");
+        assert!(
+            expected.0.iter().zip(found.0).all(|(a, b)| close(*a, b)),
+            "{expected:?} {found:?}"
+        );
     }
     assert_eq!(counted.processes(), placed.processes());
     let covered: f64 = placed.monitors.iter().map(|monitor| monitor.mbps).sum();
@@ -184,7 +249,11 @@ fn instances_are_of_all_kinds() {
     let mut kinds = [0; 4];
     for seed in 0..100 {
         let instance = PlacementInstance::new(seed);
-        let placed = place(&instance.network, &instance.demand(PlacementStrategy::PackedNode), seed);
+        let placed = place(
+            &instance.network,
+            &instance.demand(PlacementStrategy::PackedNode),
+            seed,
+        );
         kinds[0] += usize::from(placed.uncovered.no_room == 0 && placed.monitors.len() > 4);
         kinds[1] += usize::from(placed.uncovered.no_room > 0);
         kinds[2] += usize::from(placed.uncovered.too_big > 0);

@@ -9,10 +9,23 @@ use super::*;
 use crate::simulate::{FlowSizeDistribution, SimulatedWorkload, TrafficLocality, workload};
 use crate::topology::LeafSpine;
 
-const MONITOR: ProcessDemand = ProcessDemand { mbps: 100.0, cores: 1.0, memory_gb: 1.0 };
-const ENGINE: ProcessDemand = ProcessDemand { mbps: 10.0, cores: 1.0, memory_gb: 1.0 };
-const HOST: HostResources =
-    HostResources { cores: 64.0, cores_used: 0.0, memory_gb: 64.0, memory_used: 0.0, mbps: 1000.0 };
+const MONITOR: ProcessDemand = ProcessDemand {
+    mbps: 100.0,
+    cores: 1.0,
+    memory_gb: 1.0,
+};
+const ENGINE: ProcessDemand = ProcessDemand {
+    mbps: 10.0,
+    cores: 1.0,
+    memory_gb: 1.0,
+};
+const HOST: HostResources = HostResources {
+    cores: 64.0,
+    cores_used: 0.0,
+    memory_gb: 64.0,
+    memory_used: 0.0,
+    mbps: 1000.0,
+};
 
 fn demand(flows: &[PlacementFlow], strategy: PlacementStrategy) -> PlacementDemand<'_> {
     PlacementDemand {
@@ -28,13 +41,24 @@ fn demand(flows: &[PlacementFlow], strategy: PlacementStrategy) -> PlacementDema
 /// Minimum number of monitors for flows of a few racks, without splitting flows.
 fn fewest_monitors(racks: usize, flows: &[PlacementFlow], most: usize) -> usize {
     let mut problem = ProblemVariables::new();
-    let open: Vec<Vec<_>> =
-        (0..racks).map(|_| (0..most).map(|_| problem.add(variable().binary())).collect()).collect();
+    let open: Vec<Vec<_>> = (0..racks)
+        .map(|_| {
+            (0..most)
+                .map(|_| problem.add(variable().binary()))
+                .collect()
+        })
+        .collect();
     let given: Vec<BTreeMap<RackId, Vec<_>>> = flows
         .iter()
         .map(|flow| {
-            let mut of_rack = |_| (0..most).map(|_| problem.add(variable().binary())).collect::<Vec<_>>();
-            flow.distinct_racks().map(|rack| (rack, of_rack(rack))).collect()
+            let mut of_rack = |_| {
+                (0..most)
+                    .map(|_| problem.add(variable().binary()))
+                    .collect::<Vec<_>>()
+            };
+            flow.distinct_racks()
+                .map(|rack| (rack, of_rack(rack)))
+                .collect()
         })
         .collect();
     let all: Expression = open.iter().flatten().sum();
@@ -80,7 +104,11 @@ fn bound(racks: usize, flows: &[PlacementFlow], whole: IntegralVariables) -> f64
             IntegralVariables::Least => variable().min(least),
         }
     };
-    let monitors: Vec<_> = within.iter().map(count).map(|one| problem.add(one)).collect();
+    let monitors: Vec<_> = within
+        .iter()
+        .map(count)
+        .map(|one| problem.add(one))
+        .collect();
     let mut loads: Vec<Expression> = within.iter().map(|mbps| Expression::from(*mbps)).collect();
     for ((a, b), mbps) in &between {
         let first = problem.add(variable().min(0.0).max(*mbps));
@@ -105,16 +133,28 @@ enum IntegralVariables {
 /// Minimum number of engines for streams, without splitting streams.
 fn fewest_engines(streams: &[f64], most: usize) -> usize {
     let mut problem = ProblemVariables::new();
-    let open: Vec<_> = (0..most).map(|_| problem.add(variable().binary())).collect();
-    let given: Vec<Vec<_>> =
-        streams.iter().map(|_| (0..most).map(|_| problem.add(variable().binary())).collect()).collect();
+    let open: Vec<_> = (0..most)
+        .map(|_| problem.add(variable().binary()))
+        .collect();
+    let given: Vec<Vec<_>> = streams
+        .iter()
+        .map(|_| {
+            (0..most)
+                .map(|_| problem.add(variable().binary()))
+                .collect()
+        })
+        .collect();
     let all: Expression = open.iter().sum();
     let mut model = problem.minimise(all.clone()).using(microlp);
     for to in &given {
         model = model.with(to.iter().sum::<Expression>().eq(1.0));
     }
     for engine in 0..most {
-        let load: Expression = streams.iter().zip(&given).map(|(mbps, to)| *mbps * to[engine]).sum();
+        let load: Expression = streams
+            .iter()
+            .zip(&given)
+            .map(|(mbps, to)| *mbps * to[engine])
+            .sum();
         model = model.with(load.leq(ENGINE.mbps * open[engine]));
         if engine > 0 {
             model = model.with(Expression::from(open[engine]).leq(open[engine - 1]));
@@ -130,40 +170,88 @@ fn drawn(
     sizes: FlowSizeDistribution,
     seed: u64,
 ) -> Vec<PlacementFlow> {
-    let locality = TrafficLocality { rack: 0.5, pod: 0.3, core: 0.2 };
-    let of = SimulatedWorkload { flows, mbps, flows_of_host: 1.0..=10.0, locality, sizes };
+    let locality = TrafficLocality {
+        rack: 0.5,
+        pod: 0.3,
+        core: 0.2,
+    };
+    let of = SimulatedWorkload {
+        flows,
+        mbps,
+        flows_of_host: 1.0..=10.0,
+        locality,
+        sizes,
+    };
     let mut drawn = workload(&of, network, flows, &mut SeededRandom::new(seed));
-    drawn.iter_mut().for_each(|flow| flow.mbps = flow.mbps.min(MONITOR.mbps as f32));
+    drawn
+        .iter_mut()
+        .for_each(|flow| flow.mbps = flow.mbps.min(MONITOR.mbps as f32));
     drawn
 }
 
 #[test]
 fn few_flows_have_nearly_the_fewest_processes() {
-    let network =
-        LeafSpine { leaves: 3, spines: 2, hosts: 3, link_mbps: 1000.0 }.network(|| HOST).expect("one");
+    let network = LeafSpine {
+        leaves: 3,
+        spines: 2,
+        hosts: 3,
+        link_mbps: 1000.0,
+    }
+    .network(|| HOST)
+    .expect("one");
     let mut monitors = (0, 0);
     let mut greedy = 0;
     let mut engines = (0, 0);
     for seed in 0..20 {
         let flows = drawn(&network, 9, 350.0, FlowSizeDistribution::Exponential, seed);
-        let placed = place(&network, &demand(&flows, PlacementStrategy::PackedNode), seed);
+        let placed = place(
+            &network,
+            &demand(&flows, PlacementStrategy::PackedNode),
+            seed,
+        );
         assert_eq!(placed.uncovered, UncoveredFlows::default(), "seed {seed}");
         let fewest = fewest_monitors(3, &flows, 3);
-        assert!(fewest <= placed.monitors.len(), "seed {seed}: the optimum is one");
+        assert!(
+            fewest <= placed.monitors.len(),
+            "seed {seed}: the optimum is one"
+        );
         monitors = (monitors.0 + placed.monitors.len(), monitors.1 + fewest);
-        let printed =
-            place(&network, &demand(&flows, PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack)), seed);
+        let printed = place(
+            &network,
+            &demand(
+                &flows,
+                PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack),
+            ),
+            seed,
+        );
         greedy += printed.monitors.len();
-        let streams: Vec<f64> = placed.aggregation.streams.iter().map(|stream| stream.mbps).collect();
+        let streams: Vec<f64> = placed
+            .aggregation
+            .streams
+            .iter()
+            .map(|stream| stream.mbps)
+            .collect();
         let fewest = fewest_engines(&streams, placed.aggregation.engines.len());
-        assert!(fewest <= placed.aggregation.engines.len(), "seed {seed}: the optimum is one");
-        engines = (engines.0 + placed.aggregation.engines.len(), engines.1 + fewest);
+        assert!(
+            fewest <= placed.aggregation.engines.len(),
+            "seed {seed}: the optimum is one"
+        );
+        engines = (
+            engines.0 + placed.aggregation.engines.len(),
+            engines.1 + fewest,
+        );
     }
     println!(
         "3 racks, 9 flows, 20 seeds: monitors {monitors:?}, Algorithm 1 {greedy}; aggregators {engines:?}"
     );
-    assert!(monitors.0 as f64 <= 1.06 * monitors.1 as f64, "monitors, and fewest: {monitors:?}");
-    assert!(engines.0 as f64 <= 1.02 * engines.1 as f64, "aggregators, and fewest: {engines:?}");
+    assert!(
+        monitors.0 as f64 <= 1.06 * monitors.1 as f64,
+        "monitors, and fewest: {monitors:?}"
+    );
+    assert!(
+        engines.0 as f64 <= 1.02 * engines.1 as f64,
+        "aggregators, and fewest: {engines:?}"
+    );
     assert!(monitors.0 < greedy, "Algorithm 1 needs more: {greedy}");
 }
 
@@ -174,7 +262,12 @@ fn many_flows_are_near_the_bound() {
         (6, IntegralVariables::Least, 1.12),
         (8, IntegralVariables::Least, 1.12),
     ] {
-        let network = FatTree { k, link_mbps: 1000.0 }.network(|| HOST).expect("a fat tree");
+        let network = FatTree {
+            k,
+            link_mbps: 1000.0,
+        }
+        .network(|| HOST)
+        .expect("a fat tree");
         let mut ours = 0;
         let mut lower = 0.0;
         let mut greedy = 0;
@@ -187,10 +280,19 @@ fn many_flows_are_near_the_bound() {
                 FlowSizeDistribution::Datacenter,
                 seed,
             );
-            ours += place(&network, &demand(&flows, PlacementStrategy::PackedNode), seed).monitors.len();
+            ours += place(
+                &network,
+                &demand(&flows, PlacementStrategy::PackedNode),
+                seed,
+            )
+            .monitors
+            .len();
             greedy += place(
                 &network,
-                &demand(&flows, PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack)),
+                &demand(
+                    &flows,
+                    PlacementStrategy::NetalyticsNetwork(NearbyScope::Rack),
+                ),
                 seed,
             )
             .monitors
@@ -198,7 +300,10 @@ fn many_flows_are_near_the_bound() {
             lower += bound(racks, &flows, whole).ceil();
         }
         println!("k = {k}: monitors {ours}, bound {lower}, Algorithm 1 {greedy}");
-        assert!(lower <= ours as f64 && ours as f64 <= gap * lower, "k = {k}: {ours}, at least {lower}");
+        assert!(
+            lower <= ours as f64 && ours as f64 <= gap * lower,
+            "k = {k}: {ours}, at least {lower}"
+        );
         assert!(ours < greedy, "k = {k}: {ours}, Algorithm 1 {greedy}");
     }
 }

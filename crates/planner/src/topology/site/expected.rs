@@ -23,12 +23,18 @@ impl ExpectedTraffic {
     /// # Errors
     /// A description of the error.
     pub fn parse(text: &str) -> Result<ExpectedTraffic, String> {
-        let (to, rate) = text.rsplit_once('=').ok_or_else(|| format!("{text:?}: expected WHERE=RATE"))?;
-        let servers = end(to)
-            .ok_or_else(|| format!("{to:?} is not an end such as 10.0.1.2:80, 10.0.1.0/24 or *:80"))?;
+        let (to, rate) = text
+            .rsplit_once('=')
+            .ok_or_else(|| format!("{text:?}: expected WHERE=RATE"))?;
+        let servers = end(to).ok_or_else(|| {
+            format!("{to:?} is not an end such as 10.0.1.2:80, 10.0.1.0/24 or *:80")
+        })?;
         let mbps = mbps(rate).ok_or_else(|| format!("{rate:?} is not a rate such as 20Mbps"))?;
         Ok(ExpectedTraffic {
-            clients: AddressMatch { net: None, port: None },
+            clients: AddressMatch {
+                net: None,
+                port: None,
+            },
             servers,
             mbps,
             connections: None,
@@ -40,7 +46,9 @@ impl ExpectedTraffic {
 #[must_use]
 pub fn mbps(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 4] = [("kbps", 1e-3), ("Mbps", 1.0), ("Gbps", 1e3), ("bps", 1e-6)];
-    let (number, unit) = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+    let (number, unit) = UNITS
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
     let number: f64 = number.trim().parse().ok()?;
     (number.is_finite() && number > 0.0).then_some(number * unit)
 }
@@ -52,10 +60,16 @@ pub fn end(text: &str) -> Option<AddressMatch> {
     let (address, port) = match (text.strip_prefix('['), text.matches(':').count()) {
         (Some(rest), _) => {
             let (address, rest) = rest.split_once(']')?;
-            let port = if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) };
+            let port = if rest.is_empty() {
+                None
+            } else {
+                Some(rest.strip_prefix(':')?)
+            };
             (address, port)
         }
-        (None, 1) => text.split_once(':').map(|(address, port)| (address, Some(port)))?,
+        (None, 1) => text
+            .split_once(':')
+            .map(|(address, port)| (address, Some(port)))?,
         (None, _) => (text, None),
     };
     let port = match port {
@@ -65,11 +79,18 @@ pub fn end(text: &str) -> Option<AddressMatch> {
     if address == "*" {
         return Some(AddressMatch { net: None, port });
     }
-    let (ip, length) = address.split_once('/').map_or((address, None), |(ip, length)| (ip, Some(length)));
+    let (ip, length) = address
+        .split_once('/')
+        .map_or((address, None), |(ip, length)| (ip, Some(length)));
     let ip: IpAddr = ip.parse().ok()?;
     let most = if ip.is_ipv4() { 32 } else { 128 };
-    let length = length.map_or(Some(most), |length| length.parse().ok()).filter(|length| *length <= most)?;
-    Some(AddressMatch { net: Some((ip, length)), port })
+    let length = length
+        .map_or(Some(most), |length| length.parse().ok())
+        .filter(|length| *length <= most)?;
+    Some(AddressMatch {
+        net: Some((ip, length)),
+        port,
+    })
 }
 
 #[cfg(test)]
@@ -99,13 +120,19 @@ mod tests {
         ] {
             assert_eq!(end(text), expected, "{text}");
         }
-        for (text, expected) in
-            [("20Mbps", Some(20.0)), ("1.5Gbps", Some(1500.0)), ("9bps", Some(9e-6)), ("-1Mbps", None)]
-        {
+        for (text, expected) in [
+            ("20Mbps", Some(20.0)),
+            ("1.5Gbps", Some(1500.0)),
+            ("9bps", Some(9e-6)),
+            ("-1Mbps", None),
+        ] {
             assert_eq!(mbps(text), expected, "{text}");
         }
         let expected = ExpectedTraffic::parse("10.0.1.2:80=20Mbps").expect("traffic");
         assert_eq!((expected.servers.port, expected.mbps), (Some(80), 20.0));
-        assert!(ExpectedTraffic::parse("10.0.1.2:80").is_err() && ExpectedTraffic::parse("x=1Mbps").is_err());
+        assert!(
+            ExpectedTraffic::parse("10.0.1.2:80").is_err()
+                && ExpectedTraffic::parse("x=1Mbps").is_err()
+        );
     }
 }

@@ -10,7 +10,7 @@ mod read;
 
 pub use expected::{ExpectedTraffic, end};
 pub use model::{
-    FirstTable, ForwardingMode, HostLauncher, NetworkSite, SiteHost, SiteLink, SitePort, SiteSwitch,
-    SwitchAccess, SwitchSniffer, SwitchTier,
+    FirstTable, ForwardingMode, HostLauncher, NetworkSite, SiteHost, SiteLink, SitePort,
+    SiteSwitch, SwitchAccess, SwitchSniffer, SwitchTier,
 };
 pub use read::SiteError;

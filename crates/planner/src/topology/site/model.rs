@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use mirror::ovsdb::TunnelKind;
 
-use super::super::network::{HostId, HostResources, PodSpec, RackId, RackSpec, TopologyError, TreeNetwork};
+use super::super::network::{
+    HostId, HostResources, PodSpec, RackId, RackSpec, TopologyError, TreeNetwork,
+};
 use super::expected::ExpectedTraffic;
 
 /// A network described by a file.
@@ -177,16 +179,25 @@ impl NetworkSite {
             while let Some(host) = hosts.next_if(|host| host.at.switch == switch) {
                 here.push(host.has);
             }
-            RackSpec { hosts: here, up_mbps: self.up_mbps(&[switch], SwitchTier::Edge) }
+            RackSpec {
+                hosts: here,
+                up_mbps: self.up_mbps(&[switch], SwitchTier::Edge),
+            }
         };
         let mut racks = self.racks.as_slice();
         let mut pods = Vec::new();
         for count in &self.pods {
             let (mine, others) = racks.split_at(*count);
             racks = others;
-            let above: Vec<usize> = self.links_of(mine).map(|link| link.ends[1].switch).collect();
+            let above: Vec<usize> = self
+                .links_of(mine)
+                .map(|link| link.ends[1].switch)
+                .collect();
             let up_mbps = self.up_mbps(&above, SwitchTier::Aggregation);
-            pods.push(PodSpec { racks: mine.iter().map(|switch| rack(*switch)).collect(), up_mbps });
+            pods.push(PodSpec {
+                racks: mine.iter().map(|switch| rack(*switch)).collect(),
+                up_mbps,
+            });
         }
         TreeNetwork::new(&pods)
     }
@@ -194,7 +205,10 @@ impl NetworkSite {
     /// The host with an address.
     #[must_use]
     pub fn host_at(&self, address: IpAddr) -> Option<HostId> {
-        self.hosts.iter().position(|host| host.addresses.contains(&address)).map(|index| index as HostId)
+        self.hosts
+            .iter()
+            .position(|host| host.addresses.contains(&address))
+            .map(|index| index as HostId)
     }
 
     /// The switch of a rack.
@@ -206,33 +220,53 @@ impl NetworkSite {
     /// The rack of an edge switch.
     #[must_use]
     pub fn rack_of(&self, switch: usize) -> Option<RackId> {
-        self.racks.iter().position(|of| *of == switch).map(|rack| rack as RackId)
+        self.racks
+            .iter()
+            .position(|of| *of == switch)
+            .map(|rack| rack as RackId)
     }
 
     /// Upward links of some switches.
     fn links_of<'a>(&'a self, switches: &'a [usize]) -> impl Iterator<Item = &'a SiteLink> {
-        self.links.iter().filter(|link| switches.contains(&link.ends[0].switch))
+        self.links
+            .iter()
+            .filter(|link| switches.contains(&link.ends[0].switch))
     }
 
     /// Total capacity of the upward links of some switches of a tier.
     fn up_mbps(&self, switches: &[usize], tier: SwitchTier) -> f64 {
         let of_tier = |link: &&SiteLink| self.switches[link.ends[0].switch].tier == tier;
-        self.links_of(switches).filter(of_tier).map(|link| link.mbps).sum()
+        self.links_of(switches)
+            .filter(of_tier)
+            .map(|link| link.mbps)
+            .sum()
     }
 }
 
 /// The racks of each pod: edge switches connected through a common tier.
 pub(super) fn pods(switches: &[SiteSwitch], links: &[SiteLink]) -> Vec<Vec<usize>> {
     // Without an aggregation tier, the core connects racks.
-    let has_aggregation = switches.iter().any(|switch| switch.tier == SwitchTier::Aggregation);
+    let has_aggregation = switches
+        .iter()
+        .any(|switch| switch.tier == SwitchTier::Aggregation);
     let joins = |tier: SwitchTier| tier != SwitchTier::Core || !has_aggregation;
     let mut group: Vec<usize> = (0..switches.len()).collect();
-    for link in links.iter().filter(|link| joins(switches[link.ends[1].switch].tier)) {
+    for link in links
+        .iter()
+        .filter(|link| joins(switches[link.ends[1].switch].tier))
+    {
         let [a, b] = link.ends.map(|end| group[end.switch]);
-        group.iter_mut().filter(|group| **group == a.max(b)).for_each(|group| *group = a.min(b));
+        group
+            .iter_mut()
+            .filter(|group| **group == a.max(b))
+            .for_each(|group| *group = a.min(b));
     }
     let mut pods: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, _) in switches.iter().enumerate().filter(|(_, switch)| switch.tier == SwitchTier::Edge) {
+    for (index, _) in switches
+        .iter()
+        .enumerate()
+        .filter(|(_, switch)| switch.tier == SwitchTier::Edge)
+    {
         pods.entry(group[index]).or_default().push(index);
     }
     pods.into_values().collect()

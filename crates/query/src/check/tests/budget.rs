@@ -14,10 +14,18 @@ fn budgets_are_read() {
         ("", None, None),
         ("BUDGET cpu=5%", Some(0.05), None),
         ("BUDGET cpu=0.05", Some(0.05), None),
-        ("budget bandwidth=1.5Gbps, CPU = 100%", Some(1.0), Some(1500.0)),
+        (
+            "budget bandwidth=1.5Gbps, CPU = 100%",
+            Some(1.0),
+            Some(1500.0),
+        ),
         ("BUDGET bandwidth=300kbps PROCESS (count)", None, Some(0.3)),
     ] {
-        assert_eq!(budget(&format!("PARSE http_get {clause}")), Ok((cpu, bandwidth)), "{clause}");
+        assert_eq!(
+            budget(&format!("PARSE http_get {clause}")),
+            Ok((cpu, bandwidth)),
+            "{clause}"
+        );
     }
 }
 
@@ -46,6 +54,9 @@ fn a_budget_that_nobody_heeds_is_an_error() {
     let text = "PARSE http_get BUDGET cpu=5%";
     let errors = crate::check(text, &schemas(), &()).expect_err("a budget");
     let said = render(&errors, text);
-    assert!(said.contains("this query has no network") && said.contains("^^^^^^"), "{said}");
+    assert!(
+        said.contains("this query has no network") && said.contains("^^^^^^"),
+        "{said}"
+    );
     assert!(said.contains("--network FILE"), "{said}");
 }

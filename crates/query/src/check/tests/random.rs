@@ -125,10 +125,15 @@ fn word() -> impl Strategy<Value = String> {
 
 /// Checks and renders; every position is within the text, and every error has a message.
 fn never_panics(text: &str) {
-    let Err(errors) = crate::check(text, &schemas(), &hosts()) else { return };
+    let Err(errors) = crate::check(text, &schemas(), &hosts()) else {
+        return;
+    };
     assert!(!errors.is_empty());
     for error in &errors {
-        assert!(text.get(error.span.range()).is_some() && !error.message.is_empty(), "{error:?}");
+        assert!(
+            text.get(error.span.range()).is_some() && !error.message.is_empty(),
+            "{error:?}"
+        );
     }
     assert!(crate::render(&errors, text).lines().count() >= 3 * errors.len());
 }

@@ -29,7 +29,12 @@ pub struct RateControl<K> {
 impl<K: Ord + Clone> RateControl<K> {
     /// Initial state: no consumer lags.
     pub fn new(now: Duration) -> RateControl<K> {
-        RateControl { ceiling: 1.0, since: now, takers: BTreeMap::new(), asked: None }
+        RateControl {
+            ceiling: 1.0,
+            since: now,
+            takers: BTreeMap::new(),
+            asked: None,
+        }
     }
 
     /// Highest sustainable rate.
@@ -39,25 +44,43 @@ impl<K: Ord + Clone> RateControl<K> {
 
     /// Evaluates all consumers; `rate`: the current rate, possibly lower. Returns the consumer that caused a change, if
     /// any.
-    pub fn look(&mut self, now: Duration, rate: f64, all: &[(K, TakerPace, TakerSample)]) -> Option<K> {
-        self.takers.retain(|known, _| all.iter().any(|(key, ..)| key == known));
+    pub fn look(
+        &mut self,
+        now: Duration,
+        rate: f64,
+        all: &[(K, TakerPace, TakerSample)],
+    ) -> Option<K> {
+        self.takers
+            .retain(|known, _| all.iter().any(|(key, ..)| key == known));
         for (key, pace, seen) in all {
-            let (taker, verdict) =
-                self.takers.entry(key.clone()).or_insert_with(|| (FeedbackTaker::new(*pace, now), None));
+            let (taker, verdict) = self
+                .takers
+                .entry(key.clone())
+                .or_insert_with(|| (FeedbackTaker::new(*pace, now), None));
             *verdict = taker.look(*seen, self.since).or(*verdict);
         }
-        let told = self.takers.iter().filter_map(|(key, (_, verdict))| Some((key, (*verdict)?)));
+        let told = self
+            .takers
+            .iter()
+            .filter_map(|(key, (_, verdict))| Some((key, (*verdict)?)));
         let (who, least) = told.min_by(|a, b| a.1.factor.total_cmp(&b.1.factor))?;
         let who = who.clone();
         let all_told = self.takers.values().all(|(_, verdict)| verdict.is_some());
         let next = match least.factor {
-            factor if factor < 1.0 => (self.ceiling.min(rate) * factor).clamp(RATE_MIN, self.ceiling),
+            factor if factor < 1.0 => {
+                (self.ceiling.min(rate) * factor).clamp(RATE_MIN, self.ceiling)
+            }
             _ if !all_told => return None,
             factor => (self.ceiling * factor.min(2.0)).min(1.0),
         };
-        self.takers.values_mut().for_each(|(_, verdict)| *verdict = None);
+        self.takers
+            .values_mut()
+            .for_each(|(_, verdict)| *verdict = None);
         let is_small = (next / self.ceiling - 1.0).abs() < CHANGE_MIN && next < 1.0;
-        if next == self.ceiling || is_small || next < self.ceiling && self.is_to_be_obeyed(now, least) {
+        if next == self.ceiling
+            || is_small
+            || next < self.ceiling && self.is_to_be_obeyed(now, least)
+        {
             return None;
         }
         self.asked = (next < self.ceiling).then(|| least.given * next / self.ceiling.min(rate));
@@ -67,7 +90,9 @@ impl<K: Ord + Clone> RateControl<K> {
 
     /// Whether the effect of the last decrease is still to come.
     fn is_to_be_obeyed(&self, now: Duration, verdict: RateVerdict) -> bool {
-        let as_ever = self.asked.is_some_and(|asked| asked > 0.0 && verdict.given > OBEYED * asked);
+        let as_ever = self
+            .asked
+            .is_some_and(|asked| asked > 0.0 && verdict.given > OBEYED * asked);
         as_ever && now.saturating_sub(self.since) < OBEYED_WITHIN
     }
 }

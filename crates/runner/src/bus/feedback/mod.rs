@@ -93,7 +93,12 @@ impl PublishFeedback {
             let target = *target;
             let topic = topic.clone();
             let trail = OffsetTrail::default();
-            FeedbackPartition { target, topic, partition, trail }
+            FeedbackPartition {
+                target,
+                topic,
+                partition,
+                trail,
+            }
         };
         PublishFeedback {
             kafka: kafka.clone(),
@@ -114,7 +119,11 @@ impl PublishFeedback {
     }
 
     /// Evaluates all consumers if due; `rate`: the current rate.
-    pub fn look(&mut self, producer: &Producer, rate: impl FnOnce() -> f64) -> Option<CeilingChange> {
+    pub fn look(
+        &mut self,
+        producer: &Producer,
+        rate: impl FnOnce() -> f64,
+    ) -> Option<CeilingChange> {
         let now = self.begun.elapsed();
         if self.looked.is_some_and(|looked| now < looked + LOOK_EVERY) {
             return None;
@@ -126,14 +135,28 @@ impl PublishFeedback {
             }
         }
         self.hear(now);
-        let mut all = vec![(FeedbackSource::Brokers, TakerPace::Brokers, brokers(producer, now))];
+        let mut all = vec![(
+            FeedbackSource::Brokers,
+            TakerPace::Brokers,
+            brokers(producer, now),
+        )];
         all.extend(self.readers.iter().filter_map(|((name, place), reading)| {
             let taken = reading.at.filter(|at| *at >= reading.from)?;
             let trail = &self.places[*place].trail;
             let given = trail.end()?;
             let age = trail.age(now, taken);
-            let seen = TakerSample { now, given, taken: taken.min(given), age, fill: 0.0 };
-            Some((FeedbackSource::Reader(name.clone(), *place), TakerPace::Reader(reading.every), seen))
+            let seen = TakerSample {
+                now,
+                given,
+                taken: taken.min(given),
+                age,
+                fill: 0.0,
+            };
+            Some((
+                FeedbackSource::Reader(name.clone(), *place),
+                TakerPace::Reader(reading.every),
+                seen,
+            ))
         }));
         let who = self.control.look(now, rate(), &all)?;
         let ceiling = self.control.ceiling();
@@ -143,7 +166,11 @@ impl PublishFeedback {
 
     /// Reads the reports of readers.
     fn hear(&mut self, now: Duration) {
-        if self.watch.as_ref().is_err_and(|lost| now >= *lost + AGAIN.0) {
+        if self
+            .watch
+            .as_ref()
+            .is_err_and(|lost| now >= *lost + AGAIN.0)
+        {
             self.watch = ProgressWatch::open(&self.kafka, AGAIN.1).map_err(|_| now);
         }
         while let Ok(watch) = &mut self.watch {
@@ -157,7 +184,13 @@ impl PublishFeedback {
     }
 
     fn note(&mut self, now: Duration, note: &ProgressNote) {
-        let Some(number) = self.places.iter().position(|place| place.topic == note.topic) else { return };
+        let Some(number) = self
+            .places
+            .iter()
+            .position(|place| place.topic == note.topic)
+        else {
+            return;
+        };
         let place = &self.places[number];
         let key = (note.reader.clone(), number);
         if note.says == ReaderStatement::Ended {
@@ -167,12 +200,25 @@ impl PublishFeedback {
         if !self.readers.contains_key(&key) && self.readers.len() == READERS_MAX {
             return;
         }
-        let at = note.at.get(place.partition).copied().flatten().and_then(|at| u64::try_from(at).ok());
+        let at = note
+            .at
+            .get(place.partition)
+            .copied()
+            .flatten()
+            .and_then(|at| u64::try_from(at).ok());
         let every = Duration::from_millis(note.every_ms);
         let from = place.trail.end().unwrap_or(0);
-        let new = ReaderProgress { from, at, every, heard: now };
+        let new = ReaderProgress {
+            from,
+            at,
+            every,
+            heard: now,
+        };
         let reading = self.readers.entry(key).or_insert(new);
-        *reading = ReaderProgress { from: reading.from, ..new };
+        *reading = ReaderProgress {
+            from: reading.from,
+            ..new
+        };
     }
 }
 

@@ -73,7 +73,13 @@ pub struct FeedbackTaker {
 impl FeedbackTaker {
     /// Without observations.
     pub fn new(pace: TakerPace, now: Duration) -> FeedbackTaker {
-        FeedbackTaker { pace, gap: pace.every(), moved: now, taken: 0, window: None }
+        FeedbackTaker {
+            pace,
+            gap: pace.every(),
+            moved: now,
+            taken: 0,
+            window: None,
+        }
     }
 
     /// Evaluates an observation; `since`: time of the last rate change. `None`: no new result.
@@ -82,7 +88,10 @@ impl FeedbackTaker {
             return self.stands(seen, since);
         }
         let every = self.pace.every();
-        let gap = seen.now.saturating_sub(self.moved).max(self.gap.mul_f64(0.8));
+        let gap = seen
+            .now
+            .saturating_sub(self.moved)
+            .max(self.gap.mul_f64(0.8));
         self.gap = gap.clamp(every, GAP_MAX.max(every));
         (self.moved, self.taken) = (seen.now, seen.taken);
         if seen.now < since + SETTLES {
@@ -107,18 +116,25 @@ impl FeedbackTaker {
 
     fn judge(&mut self, window: TakerSample, seen: TakerSample, seconds: f64) -> RateVerdict {
         self.window = Some(seen);
-        let rate = |of: fn(&TakerSample) -> u64| of(&seen).saturating_sub(of(&window)) as f64 / seconds;
+        let rate =
+            |of: fn(&TakerSample) -> u64| of(&seen).saturating_sub(of(&window)) as f64 / seconds;
         let taken = rate(|seen| seen.taken);
         let given = rate(|seen| seen.given);
         let late_max = self.late_max().as_secs_f64();
         let share = |late: f64| 1.0 + (late_max - late) / (2.0 * late_max);
         if seen.age.as_secs_f64() <= late_max && seen.fill <= FILL_HIGH {
-            return RateVerdict { factor: share(seen.age.as_secs_f64()).min(RISE_MAX), given };
+            return RateVerdict {
+                factor: share(seen.age.as_secs_f64()).min(RISE_MAX),
+                given,
+            };
         }
         // Future wait of the last record at this throughput.
         let waits = seen.given.saturating_sub(seen.taken) as f64 / taken;
         let factor = taken / given.max(1.0) * share(waits).clamp(0.5, RISE_MAX);
-        RateVerdict { factor: factor.clamp(CHANGE.0, CHANGE.1), given }
+        RateVerdict {
+            factor: factor.clamp(CHANGE.0, CHANGE.1),
+            given,
+        }
     }
 
     /// No step since the last observation: its capacity is unknown.
@@ -126,12 +142,18 @@ impl FeedbackTaker {
         let stands = seen.now.saturating_sub(self.moved);
         if self.pace.is_given_up(stands) {
             // It has failed or hangs: a lower rate would not help.
-            return Some(RateVerdict { factor: f64::INFINITY, given: 0.0 });
+            return Some(RateVerdict {
+                factor: f64::INFINITY,
+                given: 0.0,
+            });
         }
         let waited = seen.now.saturating_sub(self.moved.max(since));
         let is_late = seen.age > self.late_max() && waited > self.late_max();
         let is_full = seen.fill > FILL_HIGH && waited > SETTLES;
-        (is_late || is_full).then_some(RateVerdict { factor: 0.5, given: 0.0 })
+        (is_late || is_full).then_some(RateVerdict {
+            factor: 0.5,
+            given: 0.0,
+        })
     }
 }
 

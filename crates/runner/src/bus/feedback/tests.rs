@@ -73,7 +73,9 @@ fn run(scene: &FeedbackScene, seconds: u32) -> Vec<ScenePoint> {
         for state in &mut states {
             state.taken = (state.taken + (state.of.takes)(t) / 10.0).min(given);
             if t >= state.next {
-                state.told.push_back((t + state.of.known_after, state.taken as u64));
+                state
+                    .told
+                    .push_back((t + state.of.known_after, state.taken as u64));
                 state.next = t + state.of.every;
             }
             while let Some((_, at)) = state.told.pop_front_if(|(known, _)| *known <= t) {
@@ -84,16 +86,44 @@ fn run(scene: &FeedbackScene, seconds: u32) -> Vec<ScenePoint> {
         let mut all = vec![(
             usize::MAX,
             TakerPace::Brokers,
-            TakerSample { now, given, taken: given, age: Duration::ZERO, fill: 0.0 },
+            TakerSample {
+                now,
+                given,
+                taken: given,
+                age: Duration::ZERO,
+                fill: 0.0,
+            },
         )];
-        all.extend(states.iter().enumerate().filter(|(_, state)| state.known > 0).map(|(n, state)| {
-            let age = trail.age(now, state.known);
-            let pace = TakerPace::Reader(Duration::from_secs_f64(state.of.every));
-            (n, pace, TakerSample { now, given, taken: state.known, age, fill: 0.0 })
-        }));
+        all.extend(
+            states
+                .iter()
+                .enumerate()
+                .filter(|(_, state)| state.known > 0)
+                .map(|(n, state)| {
+                    let age = trail.age(now, state.known);
+                    let pace = TakerPace::Reader(Duration::from_secs_f64(state.of.every));
+                    (
+                        n,
+                        pace,
+                        TakerSample {
+                            now,
+                            given,
+                            taken: state.known,
+                            age,
+                            fill: 0.0,
+                        },
+                    )
+                }),
+        );
         control.look(now, control.ceiling(), &all);
-        let slowest = states.iter().map(|state| state.taken).fold(f64::MAX, f64::min);
-        points.push(ScenePoint { ceiling: control.ceiling(), waits: given as f64 - slowest });
+        let slowest = states
+            .iter()
+            .map(|state| state.taken)
+            .fold(f64::MAX, f64::min);
+        points.push(ScenePoint {
+            ceiling: control.ceiling(),
+            waits: given as f64 - slowest,
+        });
     }
     points
 }
@@ -116,26 +146,51 @@ fn most(points: &[ScenePoint]) -> f64 {
 
 /// Capacity of a tenth of the load from 20 s to 100 s, and of three times the load before and after.
 fn slow(t: f64) -> f64 {
-    if (20.0..100.0).contains(&t) { 0.1 * LOAD } else { 3.0 * LOAD }
+    if (20.0..100.0).contains(&t) {
+        0.1 * LOAD
+    } else {
+        3.0 * LOAD
+    }
 }
 
-const FLINK: SimulatedReader = SimulatedReader { takes: slow, every: 1.0, known_after: 0.4 };
+const FLINK: SimulatedReader = SimulatedReader {
+    takes: slow,
+    every: 1.0,
+    known_after: 0.4,
+};
 
 fn steady(readers: &[SimulatedReader]) -> FeedbackScene {
-    FeedbackScene { readers: readers.to_vec(), comes: |_| 1.0, flows_last: 0.2 }
+    FeedbackScene {
+        readers: readers.to_vec(),
+        comes: |_| 1.0,
+        flows_last: 0.2,
+    }
 }
 
 #[test]
 fn settles_within_seconds_and_returns() {
     for (every, known_after) in [(1.0, 0.0), (1.0, 0.9), (0.5, 0.2), (3.0, 1.0), (10.0, 2.0)] {
-        let points = run(&steady(&[SimulatedReader { every, known_after, ..FLINK }]), 300);
+        let points = run(
+            &steady(&[SimulatedReader {
+                every,
+                known_after,
+                ..FLINK
+            }]),
+            300,
+        );
         let case = format!("every {every} s, known after {known_after} s");
         assert_eq!(lowest(between(&points, 0, 20)), 1.0, "{case}");
         // The lag is visible after its acceptable limit, and at most twice that accumulates.
         let seen_by = 20 + (2.0 + 5.0 * every.max(1.0) + known_after).ceil() as u32;
-        assert!(lowest(between(&points, 20, seen_by)) <= 0.12, "{case}: not by {seen_by} s");
+        assert!(
+            lowest(between(&points, 20, seen_by)) <= 0.12,
+            "{case}: not by {seen_by} s"
+        );
         let peak = most(between(&points, 20, seen_by));
-        assert!(most(between(&points, seen_by, 100)) <= peak * 1.1, "{case}: it goes on growing");
+        assert!(
+            most(between(&points, seen_by, 100)) <= peak * 1.1,
+            "{case}: it goes on growing"
+        );
         let rates = between(&points, seen_by + 10, 100);
         assert!(
             highest(rates) < 0.25 && lowest(rates) > 0.015,
@@ -144,31 +199,62 @@ fn settles_within_seconds_and_returns() {
             highest(rates)
         );
         let back_by = 100 + (15.0 + 16.0 * every) as u32;
-        assert_eq!(lowest(between(&points, back_by, 300)), 1.0, "{case}: not back by {back_by} s");
+        assert_eq!(
+            lowest(between(&points, back_by, 300)),
+            1.0,
+            "{case}: not back by {back_by} s"
+        );
     }
 }
 
 #[test]
 fn works_off_what_waits() {
     let forever: fn(f64) -> f64 = |t| if t < 20.0 { 3.0 * LOAD } else { 0.1 * LOAD };
-    let points = run(&steady(&[SimulatedReader { takes: forever, ..FLINK }]), 400);
+    let points = run(
+        &steady(&[SimulatedReader {
+            takes: forever,
+            ..FLINK
+        }]),
+        400,
+    );
     let last = between(&points, 300, 400);
     // At most the amount that keeps it busy: some seconds of its own work.
     assert!(most(last) < 0.1 * LOAD * 8.0, "{}", most(last));
     let mean = last.iter().map(|point| point.ceiling).sum::<f64>() / last.len() as f64;
     assert!((0.09..0.11).contains(&mean), "{mean}");
-    assert!(highest(last) < 0.15 && lowest(last) > 0.07, "{} to {}", lowest(last), highest(last));
+    assert!(
+        highest(last) < 0.15 && lowest(last) > 0.07,
+        "{} to {}",
+        lowest(last),
+        highest(last)
+    );
 }
 
 #[test]
 fn who_keeps_up_is_left_alone() {
     let bursts: fn(f64) -> f64 = |t| if t % 10.0 < 2.0 { 1.0 } else { 0.02 };
-    let hiccup: fn(f64) -> f64 = |t| if (20.0..23.5).contains(&t) { 0.0 } else { 3.0 * LOAD };
+    let hiccup: fn(f64) -> f64 = |t| {
+        if (20.0..23.5).contains(&t) {
+            0.0
+        } else {
+            3.0 * LOAD
+        }
+    };
     let barely: fn(f64) -> f64 = |_| 1.05 * LOAD;
-    for (what, takes, comes) in [("bursts", barely, bursts), ("nothing comes", barely, |_| 0.0)] {
+    for (what, takes, comes) in [
+        ("bursts", barely, bursts),
+        ("nothing comes", barely, |_| 0.0),
+    ] {
         for every in [0.5, 1.0, 5.0, 60.0] {
-            let reader = SimulatedReader { takes, every, known_after: 0.5 };
-            let scene = FeedbackScene { comes, ..steady(&[reader]) };
+            let reader = SimulatedReader {
+                takes,
+                every,
+                known_after: 0.5,
+            };
+            let scene = FeedbackScene {
+                comes,
+                ..steady(&[reader])
+            };
             assert_eq!(lowest(&run(&scene, 200)), 1.0, "{what}, every {every} s");
         }
     }
@@ -177,27 +263,45 @@ fn who_keeps_up_is_left_alone() {
         assert_eq!(lowest(&run(&steady(&[reader]), 100)), 1.0);
     }
     // Checkpoints slower than their interval.
-    let reader = SimulatedReader { takes: barely, every: 1.0, known_after: 2.5 };
+    let reader = SimulatedReader {
+        takes: barely,
+        every: 1.0,
+        known_after: 2.5,
+    };
     assert_eq!(lowest(&run(&steady(&[reader]), 100)), 1.0);
     assert_eq!(lowest(&run(&steady(&[]), 100)), 1.0);
 }
 
 #[test]
 fn the_slowest_of_several_readers_counts() {
-    let fast = SimulatedReader { takes: |_| 3.0 * LOAD, every: 0.5, known_after: 0.1 };
+    let fast = SimulatedReader {
+        takes: |_| 3.0 * LOAD,
+        every: 0.5,
+        known_after: 0.1,
+    };
     let points = run(&steady(&[fast, FLINK, fast]), 200);
     let alone = run(&steady(&[FLINK]), 200);
     for (from, to) in [(0, 20), (30, 100), (130, 200)] {
         let several = between(&points, from, to);
         let alone = between(&alone, from, to);
-        assert!((lowest(several) / lowest(alone) - 1.0).abs() < 0.5, "{from} s: {}", lowest(several));
+        assert!(
+            (lowest(several) / lowest(alone) - 1.0).abs() < 0.5,
+            "{from} s: {}",
+            lowest(several)
+        );
     }
 }
 
 #[test]
 fn who_hangs_is_given_up() {
     let hangs: fn(f64) -> f64 = |t| if t < 20.0 { 3.0 * LOAD } else { 0.0 };
-    let points = run(&steady(&[SimulatedReader { takes: hangs, ..FLINK }]), 120);
+    let points = run(
+        &steady(&[SimulatedReader {
+            takes: hangs,
+            ..FLINK
+        }]),
+        120,
+    );
     let low = lowest(between(&points, 20, 55));
     assert!((0.001..0.2).contains(&low), "{low}");
     assert_eq!(lowest(between(&points, 90, 120)), 1.0);
@@ -206,7 +310,13 @@ fn who_hangs_is_given_up() {
 #[test]
 fn flows_that_last_do_not_send_the_rate_to_the_ground() {
     for flows_last in [5.0, 9.0] {
-        let points = run(&FeedbackScene { flows_last, ..steady(&[FLINK]) }, 200);
+        let points = run(
+            &FeedbackScene {
+                flows_last,
+                ..steady(&[FLINK])
+            },
+            200,
+        );
         let low = lowest(between(&points, 20, 100));
         assert!(low > 0.01, "flows of {flows_last} s: {low}");
         assert_eq!(lowest(between(&points, 160, 200)), 1.0);

@@ -38,7 +38,9 @@ impl OffsetTrail {
     /// Age of the oldest record from `taken` on.
     pub fn age(&self, now: Duration, taken: u64) -> Duration {
         let first = self.marks.partition_point(|(_, end)| *end <= taken);
-        self.marks.get(first).map_or(Duration::ZERO, |(at, _)| now.saturating_sub(*at))
+        self.marks
+            .get(first)
+            .map_or(Duration::ZERO, |(at, _)| now.saturating_sub(*at))
     }
 }
 
@@ -54,8 +56,16 @@ mod tests {
         for (time, end) in [(1, 100), (2, 200), (3, 200), (4, 300)] {
             trail.note(at(time), end);
         }
-        for (taken, expected) in [(0, 9), (99, 9), (100, 8), (199, 8), (200, 6), (299, 6), (300, 0), (999, 0)]
-        {
+        for (taken, expected) in [
+            (0, 9),
+            (99, 9),
+            (100, 8),
+            (199, 8),
+            (200, 6),
+            (299, 6),
+            (300, 0),
+            (999, 0),
+        ] {
             assert_eq!(trail.age(at(10), taken), at(expected), "{taken}");
         }
     }
@@ -67,7 +77,9 @@ mod tests {
         (0..all).for_each(|i| trail.note(Duration::from_millis(i), i));
         assert!(trail.marks.len() <= MARKS_MAX);
         for behind in [1, 10, 100, 1000, 10_000, 18_000] {
-            let age = trail.age(Duration::from_millis(all), all - behind - 1).as_millis() as u64;
+            let age = trail
+                .age(Duration::from_millis(all), all - behind - 1)
+                .as_millis() as u64;
             assert!(age <= behind + 1 && age >= behind / 2, "{age} of {behind}");
         }
     }

@@ -68,10 +68,14 @@ impl MergedTopic {
         let columns = flink_sql::tuple_columns(dataflow);
         let schema = engine.tuples().0.clone();
         let arrow = |column: &TupleColumn| {
-            let data = column.field.map_or(DataType::Int64, |id| arrow_type(schema.field(id).data_type));
+            let data = column
+                .field
+                .map_or(DataType::Int64, |id| arrow_type(schema.field(id).data_type));
             Field::new(&column.name, data, true)
         };
-        let arrow = Arc::new(arrow_schema::Schema::new(columns.iter().map(arrow).collect::<Vec<_>>()));
+        let arrow = Arc::new(arrow_schema::Schema::new(
+            columns.iter().map(arrow).collect::<Vec<_>>(),
+        ));
         let fields = columns.iter().map(|column| column.field).collect();
         let says = ("_second_ms", "_mark");
         MergedTopic::new(
@@ -92,7 +96,8 @@ impl MergedTopic {
             holds,
             part,
             name: name.to_owned(),
-            decoder: avro::AvroDecoder::new(schema, |_| true).expect("cells and tuples have a form"),
+            decoder: avro::AvroDecoder::new(schema, |_| true)
+                .expect("cells and tuples have a form"),
             pane_ms,
             says,
             panes: BTreeMap::new(),
@@ -105,14 +110,19 @@ impl MergedTopic {
     /// The first marked pane, with its start, once complete.
     pub fn next_whole(&mut self) -> Option<(i64, Vec<RecordBatch>)> {
         let (et_ms, n) = *self.marks.front()?;
-        let have: usize =
-            self.panes.get(&et_ms).map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
+        let have: usize = self
+            .panes
+            .get(&et_ms)
+            .map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
         if (have as u64) < n {
             return None;
         }
         self.marks.pop_front();
         let rows = self.panes.remove(&et_ms).unwrap_or_default();
-        self.waiting -= rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+        self.waiting -= rows
+            .iter()
+            .map(RecordBatch::get_array_memory_size)
+            .sum::<usize>();
         Some((et_ms, rows))
     }
 
@@ -129,8 +139,12 @@ impl MergedTopic {
         let mut panes: Vec<i64> = Vec::new();
         for row in 0..rows.num_rows() {
             match (times.is_valid(row), marks.is_valid(row)) {
-                (true, true) => self.marks.push_back((times.value(row), marks.value(row).cast_unsigned())),
-                (true, false) if panes.last() != Some(&times.value(row)) => panes.push(times.value(row)),
+                (true, true) => self
+                    .marks
+                    .push_back((times.value(row), marks.value(row).cast_unsigned())),
+                (true, false) if panes.last() != Some(&times.value(row)) => {
+                    panes.push(times.value(row))
+                }
                 _ => {}
             }
         }
@@ -139,7 +153,9 @@ impl MergedTopic {
         for pane in panes {
             let is_of = |row| times.is_valid(row) && times.value(row) == pane && marks.is_null(row);
             let chosen: BooleanArray = (0..rows.num_rows()).map(|row| Some(is_of(row))).collect();
-            let Ok(rows) = filter_record_batch(rows, &chosen) else { continue };
+            let Ok(rows) = filter_record_batch(rows, &chosen) else {
+                continue;
+            };
             self.waiting += rows.get_array_memory_size();
             self.panes.entry(pane).or_default().push(rows);
         }

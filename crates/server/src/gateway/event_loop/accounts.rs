@@ -17,7 +17,9 @@ const CURRENT: [&str; 4] = ["monitor_jobs", "sample_ppm", "slice_level", "waitin
 impl EventLoop {
     /// Publishes the counters of a job, if changed.
     pub fn account(&mut self, job: JobId) {
-        let Some(work) = self.works.get(&job) else { return };
+        let Some(work) = self.works.get(&job) else {
+            return;
+        };
         let mut account = work.account();
         account.agents = self.agents_of(work);
         if work.accounted.as_ref() == Some(&account) {
@@ -34,7 +36,10 @@ impl EventLoop {
     fn agents_of(&self, work: &JobRuntime) -> Vec<AgentAccount> {
         let mut all: BTreeMap<&str, AgentAccount> = BTreeMap::new();
         let saved = self.driver.job(work.id);
-        let told = saved.into_iter().flat_map(|job| job.agents.keys()).map(String::as_str);
+        let told = saved
+            .into_iter()
+            .flat_map(|job| job.agents.keys())
+            .map(String::as_str);
         for agent in told.chain(work.lanes.known.keys().map(|key| key.agent.as_str())) {
             all.entry(agent).or_insert_with(|| AgentAccount {
                 agent: agent.to_owned(),
@@ -44,7 +49,9 @@ impl EventLoop {
             });
         }
         for (key, KnownLane { facts, .. }) in &work.lanes.known {
-            let Some(account) = all.get_mut(key.agent.as_str()) else { continue };
+            let Some(account) = all.get_mut(key.agent.as_str()) else {
+                continue;
+            };
             account.records_lost += facts.records_lost;
             account.tuples_lost += facts.tuples_lost;
             for (name, n) in &facts.counters {
@@ -63,9 +70,16 @@ impl EventLoop {
         let is_here = |(name, presence, _): &(&str, AgentPresence, Option<ClockOffset>)| {
             *name == agent && matches!(presence, AgentPresence::Here { .. })
         };
-        let mut lanes = work.lanes.known.iter().filter(|(key, _)| key.agent == agent).map(|(_, lane)| lane);
+        let mut lanes = work
+            .lanes
+            .known
+            .iter()
+            .filter(|(key, _)| key.agent == agent)
+            .map(|(_, lane)| lane);
         match self.driver.state_on(work.id, agent) {
-            _ if lanes.clone().next().is_some() && lanes.all(|lane| lane.facts.end == LaneEnd::Finished) => {
+            _ if lanes.clone().next().is_some()
+                && lanes.all(|lane| lane.facts.end == LaneEnd::Finished) =>
+            {
                 "finished"
             }
             _ if !self.driver.control().agents().any(|agent| is_here(&agent)) => "absent",
@@ -90,16 +104,28 @@ mod tests {
     #[test]
     fn lost_records_are_no_dropped_packets() {
         let schemas = parsers::registry::schemas();
-        let query = query::check("PARSE http PROCESS (count: w=1s)", &schemas, &()).expect("a query");
-        let mut work =
-            JobRuntime::new(JobId(1), &std::sync::Arc::new(planner::lower(&query)), 0, (1 << 20, 1 << 20));
-        let key = LaneKey { agent: "web-1".into(), boot: 1, attempt: 1 };
+        let query =
+            query::check("PARSE http PROCESS (count: w=1s)", &schemas, &()).expect("a query");
+        let mut work = JobRuntime::new(
+            JobId(1),
+            &std::sync::Arc::new(planner::lower(&query)),
+            0,
+            (1 << 20, 1 << 20),
+        );
+        let key = LaneKey {
+            agent: "web-1".into(),
+            boot: 1,
+            attempt: 1,
+        };
         work.lanes.join(&key);
         let facts = &mut work.lanes.known.get_mut(&key).expect("it has joined").facts;
         (facts.records_lost, facts.tuples_lost) = (3, 7);
         facts.counters = [("packets".to_owned(), 100), ("tuples".to_owned(), 9)].into();
         let account = work.account();
         assert_eq!((account.records_lost, account.tuples_lost), (3, 7));
-        assert_eq!((account.received, account.tuples, account.dropped), (100, 9, 0));
+        assert_eq!(
+            (account.received, account.tuples, account.dropped),
+            (100, 9, 0)
+        );
     }
 }

@@ -29,14 +29,18 @@ impl EventLoop {
         let lane = record.lane();
         self.hub.meters.records_received.add(1);
         if let LaneRecord::Data(data) = &record {
-            self.hub.meters.bytes_received.add(data.payload.len() as u64);
+            self.hub
+                .meters
+                .bytes_received
+                .add(data.payload.len() as u64);
         }
         let work = self.works.get(&JobId(lane.job));
         let work = work.filter(|work| work.ending.is_none() && !work.is_full());
         let Some((work, from)) = work.zip(self.sessions.get(session)) else {
             // The job has been removed.
             self.hub.meters.records_unclaimed.add(1);
-            self.sessions.acknowledge(session, lane, record.seq(), &self.hub.meters);
+            self.sessions
+                .acknowledge(session, lane, record.seq(), &self.hub.meters);
             return;
         };
         let meters = &self.hub.meters;
@@ -57,7 +61,13 @@ impl EventLoop {
             }
         };
         let (job, key) = (work.id, LaneKey::of(&from.agent, lane));
-        self.pending.push(PendingRecord { session, job, key, record, report });
+        self.pending.push(PendingRecord {
+            session,
+            job,
+            key,
+            record,
+            report,
+        });
         if self.pending.bytes() >= self.settings.commit_bytes {
             self.commit();
         }
@@ -82,8 +92,12 @@ impl EventLoop {
             }
         }
         self.append_records(kept);
-        direct.into_iter().for_each(|(job, entries)| self.commit_direct(job, entries));
-        joined.into_iter().for_each(|(job, entries)| self.commit_joined(job, entries));
+        direct
+            .into_iter()
+            .for_each(|(job, entries)| self.commit_direct(job, entries));
+        joined
+            .into_iter()
+            .for_each(|(job, entries)| self.commit_joined(job, entries));
         // After a failure they are pending again.
         if let (Some(since), None) = (since, self.pending.since()) {
             self.hub.meters.commit_delays.record(since.elapsed());
@@ -94,21 +108,35 @@ impl EventLoop {
     fn append_records(&mut self, entries: Vec<PendingRecord>) {
         let mut frames = Vec::new();
         let marks = self.works.marks(&entries, &mut |entry, work, before| {
-            let (LaneRecord::Data(data), Some(report)) = (&entry.record, &entry.report) else { return };
+            let (LaneRecord::Data(data), Some(report)) = (&entry.record, &entry.report) else {
+                return;
+            };
             let over_ns = match &work.results {
                 JobResults::Windows(windows) => windows.over_at(report, before.loss()),
                 JobResults::Tuples(_) => i64::MAX,
             };
             if over_ns > work.progress.watermark_ns {
                 let (lane, payload) = (Some(entry.key.text()), data.payload.clone());
-                frames.push(NewFrame { job: entry.job, lane, over_ns, payload });
+                frames.push(NewFrame {
+                    job: entry.job,
+                    lane,
+                    over_ns,
+                    payload,
+                });
             }
         });
-        let stored: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
+        let stored: Vec<_> = marks
+            .iter()
+            .map(|((job, key), of)| mark(*job, key, of))
+            .collect();
         let begun = Instant::now();
-        let kept = self.hub.meters.during(GatewayStage::Commit, || self.frames.append(&frames, &stored));
+        let kept = self.hub.meters.during(GatewayStage::Commit, || {
+            self.frames.append(&frames, &stored)
+        });
         if let Err(error) = kept {
-            entries.into_iter().for_each(|entry| self.pending.push(entry));
+            entries
+                .into_iter()
+                .for_each(|entry| self.pending.push(entry));
             return self.store_failed(&error);
         }
         self.hub.meters.commits.record(begun.elapsed());
@@ -118,14 +146,20 @@ impl EventLoop {
                 work.frames_bytes += frame.payload.len() as u64;
             }
         }
-        self.merge_committed(entries, |work, entry, mark| work.merge_record(&entry.key, entry.report, mark));
+        self.merge_committed(entries, |work, entry, mark| {
+            work.merge_record(&entry.key, entry.report, mark)
+        });
     }
 
     /// Stores tuples that are rows, together with the positions of their lanes.
     fn commit_direct(&mut self, job: JobId, mut entries: Vec<PendingRecord>) {
         let marks = self.works.marks(&entries, &mut |_, _, _| {});
-        let Some(work) = self.works.get_mut(&job) else { return };
-        let JobResults::Tuples(tuples) = &mut work.results else { return };
+        let Some(work) = self.works.get_mut(&job) else {
+            return;
+        };
+        let JobResults::Tuples(tuples) = &mut work.results else {
+            return;
+        };
         let mut rows = Vec::new();
         for report in entries.iter_mut().filter_map(|entry| entry.report.as_mut()) {
             let watermark_ns = report.watermark.0;
@@ -140,20 +174,30 @@ impl EventLoop {
         let progress = CommitProgress {
             text: serde_json::to_string(&work.progress).unwrap_or_default(),
             watermark_ns: i64::MIN,
-            marks: marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect(),
+            marks: marks
+                .iter()
+                .map(|((job, key), of)| mark(*job, key, of))
+                .collect(),
             ..CommitProgress::default()
         };
         if let Err(error) = commit_rows(&self.hub, job, &rows, &progress) {
             if let Ok(kept) = self.hub.rows_kept(job, 0) {
                 tuples.begin_at(kept);
             }
-            entries.into_iter().for_each(|entry| self.pending.push(entry));
+            entries
+                .into_iter()
+                .for_each(|entry| self.pending.push(entry));
             return self.unkept(job, &error);
         }
         self.store_works();
-        self.merge_committed(entries, |work, entry, mark| work.merge_record(&entry.key, None, mark));
+        self.merge_committed(entries, |work, entry, mark| {
+            work.merge_record(&entry.key, None, mark)
+        });
         if self.works.get(&job).is_some_and(JobRuntime::is_full) {
-            self.decide(control::ServerEvent::Stop { job: job.0, why: EndReason::RowLimit });
+            self.decide(control::ServerEvent::Stop {
+                job: job.0,
+                why: EndReason::RowLimit,
+            });
         }
     }
 
@@ -167,34 +211,51 @@ impl EventLoop {
         let hub = self.hub.clone();
         for entry in entries {
             let (session, lane, seq) = (entry.session, entry.record.lane(), entry.record.seq());
-            self.sessions.acknowledge(session, lane, seq, &self.hub.meters);
+            self.sessions
+                .acknowledge(session, lane, seq, &self.hub.meters);
             hub.meters.records_committed.add(1);
             if let LaneRecord::Data(data) = &entry.record {
                 hub.meters.bytes_committed.add(data.payload.len() as u64);
             }
             first.entry(entry.job).or_insert(lane);
-            let Some(work) = self.works.get_mut(&entry.job) else { continue };
+            let Some(work) = self.works.get_mut(&entry.job) else {
+                continue;
+            };
             let mut mark = work.lanes.mark(&entry.key);
             mark.0 = seq;
-            mark.1.take(&entry.record, entry.report.as_ref().map(|report| (report.watermark.0, report.loss)));
-            hub.meters.during(GatewayStage::Merge, || take(work, entry, mark));
+            mark.1.take(
+                &entry.record,
+                entry
+                    .report
+                    .as_ref()
+                    .map(|report| (report.watermark.0, report.loss)),
+            );
+            hub.meters
+                .during(GatewayStage::Merge, || take(work, entry, mark));
         }
         for (job, lane) in first {
             self.settle_merged(job);
             self.publish(job);
             self.decide(control::ServerEvent::Committed { lane });
         }
-        self.sessions.ids().into_iter().for_each(|session| self.pump(session));
+        self.sessions
+            .ids()
+            .into_iter()
+            .for_each(|session| self.pump(session));
     }
 
     /// Publishes the completed rows of a job; returns whether none remain.
     pub fn publish(&mut self, job: JobId) -> bool {
         let now_ns = self.now().monotonic_ns;
-        let Some(work) = self.works.get_mut(&job) else { return true };
+        let Some(work) = self.works.get_mut(&job) else {
+            return true;
+        };
         if work.is_direct() && work.ending.is_none() {
             return true;
         }
-        self.hub.meters.during(GatewayStage::Merge, || work.note_progress());
+        self.hub
+            .meters
+            .during(GatewayStage::Merge, || work.note_progress());
         let is_news = work.published.as_ref() != Some(&work.progress);
         let is_due = now_ns.saturating_sub(work.published_at_ns) >= PROGRESS_EVERY_NS;
         let is_end = work.progress.watermark_ns == i64::MAX;
@@ -206,10 +267,10 @@ impl EventLoop {
             watermark_ns: work.progress.watermark_ns,
             marks: Vec::new(),
             lacking: work.lacking(),
-            joined: work
-                .input
-                .joiner()
-                .map(|_| JoinedFrames { over_ns: i64::MIN, ..JoinedFrames::default() }),
+            joined: work.input.joiner().map(|_| JoinedFrames {
+                over_ns: i64::MIN,
+                ..JoinedFrames::default()
+            }),
         };
         // Sorted tuples stay until the end.
         if let Err(error) = commit_rows(&self.hub, job, &work.rows, &progress) {
@@ -225,11 +286,30 @@ impl EventLoop {
 
     /// Publishes the content of open windows if the job has watchers.
     pub fn show_open(&mut self, job: JobId) {
-        let Some(work) = self.works.get_mut(&job).filter(|_| self.hub.is_watched(job)) else { return };
-        for UnpublishedRows { result, batch, watermark_ns, missing } in work.open_rows() {
+        let Some(work) = self
+            .works
+            .get_mut(&job)
+            .filter(|_| self.hub.is_watched(job))
+        else {
+            return;
+        };
+        for UnpublishedRows {
+            result,
+            batch,
+            watermark_ns,
+            missing,
+        } in work.open_rows()
+        {
             let coverage = AgentCoverage { missing };
             let (state, coverage) = (WindowState::Open, &coverage);
-            let delivery = ResultDelivery { job, result, batch: &batch, state, watermark_ns, coverage };
+            let delivery = ResultDelivery {
+                job,
+                result,
+                batch: &batch,
+                state,
+                watermark_ns,
+                coverage,
+            };
             if let Err(error) = self.hub.publish(&delivery) {
                 tracing::debug!("cannot show open rows of job {job}: {error}");
             }
@@ -238,14 +318,21 @@ impl EventLoop {
 
     /// Replaces the stored records of a job by their partial result if there are many.
     fn shorten(&mut self, job: JobId) {
-        let Some(work) = self.works.get_mut(&job).filter(|work| work.frames_bytes > work.frames_bytes_max)
+        let Some(work) = self
+            .works
+            .get_mut(&job)
+            .filter(|work| work.frames_bytes > work.frames_bytes_max)
         else {
             return;
         };
         let which = work.frames_kept();
-        let Ok(bytes) = self.frames.bytes(job, which) else { return };
+        let Ok(bytes) = self.frames.bytes(job, which) else {
+            return;
+        };
         work.frames_bytes = bytes;
-        let JobResults::Windows(windows) = &work.results else { return };
+        let JobResults::Windows(windows) = &work.results else {
+            return;
+        };
         if bytes <= work.frames_bytes_max {
             return;
         }
@@ -272,7 +359,10 @@ impl EventLoop {
 
     /// Publishes the last rows of ended jobs, and their end.
     pub fn end_jobs(&mut self) {
-        let ending = self.works.values().filter_map(|work| Some((work.id, work.ending.clone()?)));
+        let ending = self
+            .works
+            .values()
+            .filter_map(|work| Some((work.id, work.ending.clone()?)));
         for (job, mut end) in ending.collect::<Vec<_>>() {
             if !self.is_copied_no_more(job, &mut end) || !self.is_read(job, &mut end) {
                 continue;
@@ -317,16 +407,34 @@ pub fn commit_rows(
     rows: &[UnpublishedRows],
     progress: &CommitProgress,
 ) -> Result<(), PersistError> {
-    let coverages: Vec<AgentCoverage> =
-        rows.iter().map(|row| AgentCoverage { missing: row.missing.clone() }).collect();
+    let coverages: Vec<AgentCoverage> = rows
+        .iter()
+        .map(|row| AgentCoverage {
+            missing: row.missing.clone(),
+        })
+        .collect();
     let delivery = |(row, coverage)| {
-        let UnpublishedRows { result, batch, watermark_ns, .. }: &UnpublishedRows = row;
+        let UnpublishedRows {
+            result,
+            batch,
+            watermark_ns,
+            ..
+        }: &UnpublishedRows = row;
         let state = WindowState::Closed;
-        ResultDelivery { job, result: *result, batch, state, watermark_ns: *watermark_ns, coverage }
+        ResultDelivery {
+            job,
+            result: *result,
+            batch,
+            state,
+            watermark_ns: *watermark_ns,
+            coverage,
+        }
     };
     let deliveries: Vec<ResultDelivery<'_>> = rows.iter().zip(&coverages).map(delivery).collect();
     let begun = Instant::now();
-    hub.meters.during(GatewayStage::Commit, || hub.commit(job, &deliveries, Some(progress)))?;
+    hub.meters.during(GatewayStage::Commit, || {
+        hub.commit(job, &deliveries, Some(progress))
+    })?;
     hub.meters.commits.record(begun.elapsed());
     Ok(())
 }

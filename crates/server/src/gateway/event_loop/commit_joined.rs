@@ -49,7 +49,11 @@ impl EventLoop {
             entries.into_iter().partition(is_measured);
         early.into_iter().for_each(|entry| self.pending.push(entry));
         let marks = self.works.marks(&entries, &mut |_, _, _| {});
-        let Some(work) = self.works.get_mut(&job).filter(|work| work.input.joiner().is_some()) else {
+        let Some(work) = self
+            .works
+            .get_mut(&job)
+            .filter(|work| work.input.joiner().is_some())
+        else {
             return;
         };
         if work.ending.is_some() {
@@ -57,13 +61,20 @@ impl EventLoop {
             return self.merge_committed(entries, |_, _, _| {});
         }
         let (store, is_direct) = (&self.frames, work.is_direct());
-        let prepared =
-            self.hub.meters.during(GatewayStage::Merge, || together(work, store, &entries, (marks, &ahead)));
+        let prepared = self.hub.meters.during(GatewayStage::Merge, || {
+            together(work, store, &entries, (marks, &ahead))
+        });
         let kept = match prepared {
             Ok(None) => return,
-            Ok(Some(JoinedCommit { joined, rows, given, watermark, bytes })) => {
-                self.keep_joined(job, (rows, joined)).map(|()| (given, watermark, bytes))
-            }
+            Ok(Some(JoinedCommit {
+                joined,
+                rows,
+                given,
+                watermark,
+                bytes,
+            })) => self
+                .keep_joined(job, (rows, joined))
+                .map(|()| (given, watermark, bytes)),
             Err(error) => Err(error.into()),
         };
         let (given, watermark, bytes) = match kept {
@@ -71,13 +82,17 @@ impl EventLoop {
             Err(error) => return self.give_back(job, entries, &error),
         };
         self.store_works();
-        let Some(work) = self.works.get_mut(&job) else { return };
+        let Some(work) = self.works.get_mut(&job) else {
+            return;
+        };
         work.frames_bytes += bytes as u64;
         if let Some(joining) = work.input.joiner_mut() {
             joining.committed(watermark);
         }
         if let Some(report) = given.filter(|_| !is_direct) {
-            self.hub.meters.during(GatewayStage::Merge, || work.merge_joined(report));
+            self.hub
+                .meters
+                .during(GatewayStage::Merge, || work.merge_joined(report));
         }
         self.merge_committed(entries, |work, entry, mut mark| {
             note(&mut mark.1, &ahead, &entry.key.agent);
@@ -85,7 +100,10 @@ impl EventLoop {
         });
         self.publish(job);
         if self.works.get(&job).is_some_and(JobRuntime::is_full) {
-            self.decide(ServerEvent::Stop { job: job.0, why: EndReason::RowLimit });
+            self.decide(ServerEvent::Stop {
+                job: job.0,
+                why: EndReason::RowLimit,
+            });
         }
     }
 
@@ -94,7 +112,9 @@ impl EventLoop {
         job: JobId,
         (rows, joined): (Vec<UnpublishedRows>, JoinedFrames),
     ) -> Result<(), PersistError> {
-        let Some(work) = self.works.get(&job) else { return Err(PersistError::NoJob(job)) };
+        let Some(work) = self.works.get(&job) else {
+            return Err(PersistError::NoJob(job));
+        };
         if work.is_direct() {
             let text = serde_json::to_string(&work.progress).unwrap_or_default();
             let (watermark_ns, joined) = (i64::MIN, Some(joined));
@@ -102,11 +122,18 @@ impl EventLoop {
                 &self.hub,
                 job,
                 &rows,
-                &CommitProgress { text, watermark_ns, joined, ..CommitProgress::default() },
+                &CommitProgress {
+                    text,
+                    watermark_ns,
+                    joined,
+                    ..CommitProgress::default()
+                },
             );
         }
         let begun = Instant::now();
-        self.hub.meters.during(GatewayStage::Commit, || self.frames.append_joined(job, &joined))?;
+        self.hub.meters.during(GatewayStage::Commit, || {
+            self.frames.append_joined(job, &joined)
+        })?;
         self.hub.meters.commits.record(begun.elapsed());
         Ok(())
     }
@@ -119,13 +146,19 @@ impl EventLoop {
         {
             tuples.begin_at(kept);
         }
-        entries.into_iter().for_each(|entry| self.pending.push(entry));
+        entries
+            .into_iter()
+            .for_each(|entry| self.pending.push(entry));
         self.unkept(job, error);
     }
 
     /// Clock offsets of agents: as measured, or as of the last committed records of the job.
     fn clocks(&self, job: JobId) -> Clocks {
-        let committed = self.works.get(&job).into_iter().flat_map(|work| &work.lanes.known);
+        let committed = self
+            .works
+            .get(&job)
+            .into_iter()
+            .flat_map(|work| &work.lanes.known);
         let committed = committed
             .filter(|(_, known)| known.seq > 0)
             .map(|(key, known)| (key.agent.clone(), ahead_by(&known.facts)));
@@ -139,7 +172,9 @@ type Clocks = BTreeMap<String, ClockOffset>;
 
 /// Lower bound of a clock's offset.
 fn least(clocks: &Clocks, agent: &str) -> i64 {
-    clocks.get(agent).map_or(0, |ahead| ahead.ns.saturating_sub(ahead.uncertain_ns))
+    clocks
+        .get(agent)
+        .map_or(0, |ahead| ahead.ns.saturating_sub(ahead.uncertain_ns))
 }
 
 /// Notes the clock offset in the state of a lane.
@@ -149,7 +184,10 @@ fn note(facts: &mut LaneFacts, clocks: &Clocks, agent: &str) {
 }
 
 fn ahead_by(facts: &LaneFacts) -> ClockOffset {
-    ClockOffset { ns: facts.ahead_ns, uncertain_ns: facts.uncertain_ns }
+    ClockOffset {
+        ns: facts.ahead_ns,
+        uncertain_ns: facts.uncertain_ns,
+    }
 }
 
 /// Joins new records; `None`: no records and no change.
@@ -159,18 +197,32 @@ fn together(
     entries: &[PendingRecord],
     (mut marks, clocks): (Marks, &Clocks),
 ) -> Result<Option<JoinedCommit>, StoreError> {
-    let JobRuntime { id: job, input: JobInput::BothTaps(joining), results, lanes, .. } = work else {
+    let JobRuntime {
+        id: job,
+        input: JobInput::BothTaps(joining),
+        results,
+        lanes,
+        ..
+    } = work
+    else {
         return Ok(None);
     };
     joining.recover(store)?;
-    let taken = entries.iter().filter_map(|entry| joining.take(entry, least(clocks, &entry.key.agent)));
+    let taken = entries
+        .iter()
+        .filter_map(|entry| joining.take(entry, least(clocks, &entry.key.agent)));
     let mut frames: Vec<NewFrame> = taken.collect();
-    let open = lanes.known.iter().filter(|(_, known)| known.facts.end == LaneEnd::Open);
+    let open = lanes
+        .known
+        .iter()
+        .filter(|(_, known)| known.facts.end == LaneEnd::Open);
     let given = joining.give(open.map(|(key, _)| least(clocks, &key.agent)));
     if entries.is_empty() && given.is_none() {
         return Ok(None);
     }
-    let watermark = given.as_ref().map_or(joining.watermark(), |report| report.watermark);
+    let watermark = given
+        .as_ref()
+        .map_or(joining.watermark(), |report| report.watermark);
     let (mut rows, mut bytes) = (Vec::new(), 0);
     if let Some(report) = given.as_ref().filter(|report| !report.part.is_empty()) {
         let over_ns = match results {
@@ -190,12 +242,32 @@ fn together(
         frames.extend(over_ns.map(|over_ns| {
             let payload = report.encode();
             bytes = payload.len();
-            NewFrame { job: *job, lane: None, over_ns, payload: payload.into() }
+            NewFrame {
+                job: *job,
+                lane: None,
+                over_ns,
+                payload: payload.into(),
+            }
         }));
     }
-    marks.iter_mut().for_each(|((_, key), (_, facts))| note(facts, clocks, &key.agent));
-    let mut marks: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
+    marks
+        .iter_mut()
+        .for_each(|((_, key), (_, facts))| note(facts, clocks, &key.agent));
+    let mut marks: Vec<_> = marks
+        .iter()
+        .map(|((job, key), of)| mark(*job, key, of))
+        .collect();
     marks.push(joining.mark(watermark));
-    let joined = JoinedFrames { frames, marks, over_ns: joining.over_ns() };
-    Ok(Some(JoinedCommit { joined, rows, given, watermark, bytes }))
+    let joined = JoinedFrames {
+        frames,
+        marks,
+        over_ns: joining.over_ns(),
+    };
+    Ok(Some(JoinedCommit {
+        joined,
+        rows,
+        given,
+        watermark,
+        bytes,
+    }))
 }

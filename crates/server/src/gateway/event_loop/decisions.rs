@@ -20,7 +20,11 @@ type Planning = Result<PlannedJob, String>;
 
 impl EventLoop {
     /// Starts a new job, or resumes one of an earlier process.
-    pub fn start(&mut self, order: &FleetOrder, planned: Option<Planning>) -> Result<(), FleetRefusal> {
+    pub fn start(
+        &mut self,
+        order: &FleetOrder,
+        planned: Option<Planning>,
+    ) -> Result<(), FleetRefusal> {
         if self.works.contains_key(&order.id) {
             return Ok(());
         }
@@ -29,7 +33,9 @@ impl EventLoop {
         }
         let planned = planned.transpose().map_err(FleetRefusal::Unable)?;
         if self.room == StoreCapacity::Full {
-            return Err(user_messages::refused(&control::AdmissionError::StoreIsFull));
+            return Err(user_messages::refused(
+                &control::AdmissionError::StoreIsFull,
+            ));
         }
         let both = over_both_taps(order)?;
         if planned.is_some() && both.is_some() {
@@ -42,11 +48,13 @@ impl EventLoop {
         let topics = wanted.as_ref().map_or(&[][..], |wanted| &wanted.topics);
         let agents = both.as_ref().map_or(&order.plan, |both| &both.agents);
         let now = self.now();
-        let orders = OrderBuilder::new(order, topics, now.wall_ns).keyed_as(self.driver.jobs(), agents);
+        let orders =
+            OrderBuilder::new(order, topics, now.wall_ns).keyed_as(self.driver.jobs(), agents);
         let spec = orders.control_spec(agents, planned.as_ref().map(|planned| &planned.parts[..]));
         let actions = self.driver.submit(order.id, spec, now)?;
         let mut work = JobRuntime::of_order(order, both.as_ref(), 0, &self.settings);
-        work.copying = planned.map(|planned| MirrorWorker::new(order.id, planned, self.events.clone()));
+        work.copying =
+            planned.map(|planned| MirrorWorker::new(order.id, planned, self.events.clone()));
         if let Err(error) = self.hub.open(order.id, &work.tables()) {
             self.begin_again();
             return Err(FleetRefusal::Busy(error.to_string()));
@@ -60,7 +68,9 @@ impl EventLoop {
             }
             Err(JobSaveError) => {
                 self.works.remove(&order.id);
-                Err(user_messages::refused(&control::AdmissionError::StoreIsFull))
+                Err(user_messages::refused(
+                    &control::AdmissionError::StoreIsFull,
+                ))
             }
         }
     }
@@ -73,23 +83,36 @@ impl EventLoop {
         progress: Option<&str>,
     ) -> Result<(), FleetRefusal> {
         let busy = |error: &dyn std::fmt::Display| FleetRefusal::Busy(error.to_string());
-        let kept = self.hub.rows_kept(order.id, 0).map_err(|error| busy(&error))?;
+        let kept = self
+            .hub
+            .rows_kept(order.id, 0)
+            .map_err(|error| busy(&error))?;
         let both = over_both_taps(order)?;
         let is_known = |of: &JobProgress| of.watermark_ns > i64::MIN;
-        let known = progress.and_then(|text| serde_json::from_str::<JobProgress>(text).ok()).filter(is_known);
+        let known = progress
+            .and_then(|text| serde_json::from_str::<JobProgress>(text).ok())
+            .filter(is_known);
         let wanted = self.wanted(order, known.map(|of| (of.watermark_ns, of.latest_ns)))?;
         let mut work = JobRuntime::of_order(order, both.as_ref(), kept, &self.settings);
-        self.hub.open(order.id, &work.tables()).map_err(|error| busy(&error))?;
+        self.hub
+            .open(order.id, &work.tables())
+            .map_err(|error| busy(&error))?;
         let saved = self.driver.job(order.id);
-        let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
+        let until_ns = self
+            .now()
+            .monotonic_ns
+            .saturating_add(self.settings.first_report_ns);
         let agents = saved.iter().flat_map(|job| job.agents.keys());
-        work.go_on(&self.frames, progress, agents, until_ns).map_err(|error| busy(&error))?;
+        work.go_on(&self.frames, progress, agents, until_ns)
+            .map_err(|error| busy(&error))?;
         if let Some(control::JobState::Ended(why)) = saved.map(|job| &job.state) {
             work.ending = Some(user_messages::ended(why, &[], order.network.is_some()));
         }
         // Mirroring for an ending job is not resumed: rules of the previous process expire with their leases.
         let is_active = saved.is_some_and(|job| job.state.is_active());
-        work.copying = planned.filter(|_| is_active).map(|planned| self.copy_again(order.id, planned));
+        work.copying = planned
+            .filter(|_| is_active)
+            .map(|planned| self.copy_again(order.id, planned));
         let has_failed = work.copying.as_ref().is_some_and(MirrorWorker::has_failed);
         self.works.insert(order.id, work);
         if has_failed {
@@ -132,14 +155,23 @@ impl EventLoop {
                         None => Vec::new(),
                     };
                     if let Some(known) = self.sessions.get(session) {
-                        let version_max = known.greeting.take().map_or(0, |greeting| greeting.version_max);
+                        let version_max = known
+                            .greeting
+                            .take()
+                            .map_or(0, |greeting| greeting.version_max);
                         known.link.welcome(version_max, desired, lanes);
                     }
                     self.pump(session);
                 }
-                ServerAction::Desire { session, desired } => self.send(session, |link| link.desire(desired)),
-                ServerAction::ObserveAll { session } => self.send(session, link::ServerSession::observe_all),
-                ServerAction::Grant { session, granted } => self.send(session, |link| link.grant(granted)),
+                ServerAction::Desire { session, desired } => {
+                    self.send(session, |link| link.desire(desired))
+                }
+                ServerAction::ObserveAll { session } => {
+                    self.send(session, link::ServerSession::observe_all)
+                }
+                ServerAction::Grant { session, granted } => {
+                    self.send(session, |link| link.grant(granted))
+                }
                 ServerAction::Idle { agent } => self.set_idle(&agent, true),
                 ServerAction::Back { agent } => self.set_idle(&agent, false),
                 ServerAction::Ended { job, why } => {
@@ -168,10 +200,16 @@ impl EventLoop {
 
     /// Handles a change of a job, after it was saved.
     fn job_saved(&mut self, id: JobId) {
-        let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
+        let until_ns = self
+            .now()
+            .monotonic_ns
+            .saturating_add(self.settings.first_report_ns);
         if let (Some(job), Some(work)) = (self.driver.job(id), self.works.get_mut(&id)) {
             match job.state.is_active() {
-                true => job.agents.keys().for_each(|agent| work.expect(agent, until_ns)),
+                true => job
+                    .agents
+                    .keys()
+                    .for_each(|agent| work.expect(agent, until_ns)),
                 false => work.copying.iter_mut().for_each(MirrorWorker::end),
             }
         }
@@ -203,7 +241,9 @@ impl EventLoop {
             // Retries pending records; otherwise tests whether the disk has space.
             match self.pending.since() {
                 Some(_) => self.commit(),
-                None if self.frames.append(&[], &[]).is_ok() && self.store_has_room() => self.store_works(),
+                None if self.frames.append(&[], &[]).is_ok() && self.store_has_room() => {
+                    self.store_works()
+                }
                 None => {}
             }
         }
@@ -213,7 +253,10 @@ impl EventLoop {
         if !self.sessions.ids().is_empty() {
             // They were not resubmitted because this version cannot parse their queries.
             abandoned.into_iter().for_each(|job| {
-                self.decide(ServerEvent::Stop { job, why: EndReason::Stopped { by: String::new() } })
+                self.decide(ServerEvent::Stop {
+                    job,
+                    why: EndReason::Stopped { by: String::new() },
+                })
             });
         }
         let takes = self.room == StoreCapacity::Free;
@@ -243,26 +286,50 @@ impl EventLoop {
 
     /// Publishes the state of a job and its problems, if changed.
     pub fn show_state(&mut self, id: JobId) {
-        let Some(known) = self.driver.job(id) else { return };
+        let Some(known) = self.driver.job(id) else {
+            return;
+        };
         let state = JobState::from(&known.state);
         if state.has_ended() {
             // Reported with its last rows.
             return;
         }
-        let mut said: Vec<String> = user_messages::degraded(&self.driver.control().degraded(known)).collect();
+        let mut said: Vec<String> =
+            user_messages::degraded(&self.driver.control().degraded(known)).collect();
         said.extend(self.works.troubles(id));
-        let Some(work) = self.works.get_mut(&id) else { return };
-        let state = work.copying.as_ref().map_or(state.clone(), |copying| copying.shown(state));
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        let state = work
+            .copying
+            .as_ref()
+            .map_or(state.clone(), |copying| copying.shown(state));
         said.extend(work.copying.iter().flat_map(MirrorWorker::lacking));
         said.extend(user_messages::lacks(work));
-        said.extend(work.input.reader().and_then(|reading| reading.trouble.clone()));
+        said.extend(
+            work.input
+                .reader()
+                .and_then(|reading| reading.trouble.clone()),
+        );
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);
-        let lateness = work.plan.dataflow.pipelines.iter().filter_map(lateness).min().unwrap_or(0);
+        let lateness = work
+            .plan
+            .dataflow
+            .pipelines
+            .iter()
+            .filter_map(lateness)
+            .min()
+            .unwrap_or(0);
         let allowed = (lateness / 2).max(100_000_000).unsigned_abs();
-        for (agent, _, ahead) in
-            self.driver.control().agents().filter(|(agent, ..)| known.agents.contains_key(*agent))
+        for (agent, _, ahead) in self
+            .driver
+            .control()
+            .agents()
+            .filter(|(agent, ..)| known.agents.contains_key(*agent))
         {
-            let off = ahead.map(|ahead| ahead.ns).filter(|ns| ns.unsigned_abs() > allowed);
+            let off = ahead
+                .map(|ahead| ahead.ns)
+                .filter(|ns| ns.unsigned_abs() > allowed);
             said.extend(off.map(|ns| user_messages::clock(agent, ns)));
         }
         said.sort();
@@ -283,7 +350,9 @@ impl EventLoop {
 fn over_both_taps(order: &FleetOrder) -> Result<Option<BothTaps>, FleetRefusal> {
     let both = planner::both_taps(&order.plan).map_err(|why| FleetRefusal::Unable(why.into()))?;
     if order.spec.is_redacted()
-        && let Some(name) = both.as_ref().and_then(|both| planner::compared_folded(&both.joined.dataflow))
+        && let Some(name) = both
+            .as_ref()
+            .and_then(|both| planner::compared_folded(&both.joined.dataflow))
     {
         let why = format!(
             "a condition with tap.… is evaluated at the server, where {name} is redacted: request \

@@ -22,19 +22,31 @@ impl EventLoop {
             waiting_bytes: self.pending.bytes(),
             is_full: self.room == StoreCapacity::Full,
             agents: agents.collect(),
-            jobs: self.works.values().map(|work| self.job_health(work)).collect(),
+            jobs: self
+                .works
+                .values()
+                .map(|work| self.job_health(work))
+                .collect(),
         }
     }
 
     fn job_health(&self, work: &JobRuntime) -> JobHealth {
         let account = work.account();
-        let degraded = self.driver.job(work.id).map(|job| self.driver.control().degraded(job));
+        let degraded = self
+            .driver
+            .job(work.id)
+            .map(|job| self.driver.control().degraded(job));
         let is_absent = |degraded: &&Degradation| matches!(degraded, Degradation::Absent { .. });
         JobHealth {
             id: work.id,
             agents_missing: degraded.iter().flatten().filter(is_absent).count(),
             late_tuples: work.progress.late,
-            lost_records: work.lanes.known.values().map(|known| known.facts.records_lost).sum(),
+            lost_records: work
+                .lanes
+                .known
+                .values()
+                .map(|known| known.facts.records_lost)
+                .sum(),
             watermark_ns: account.watermark_ns,
             packets: account.received,
             lost_packets: account.lost_before_us,

@@ -24,7 +24,9 @@ impl EventLoop {
         order: &FleetOrder,
         from: Option<(i64, Vec<Option<i64>>)>,
     ) -> Result<Option<MergeRequest>, FleetRefusal> {
-        let Some(by) = order.spec.merged_by else { return Ok(None) };
+        let Some(by) = order.spec.merged_by else {
+            return Ok(None);
+        };
         let Some(bus) = &self.bus else {
             return Err(FleetRefusal::Unable(
                 "this server has no bus: serve --kafka HOST:PORT names one".into(),
@@ -52,15 +54,27 @@ impl EventLoop {
     pub fn begin_reading(&mut self, job: JobId, wanted: Option<MergeRequest>) {
         let is_merged = |plan: &Plan| !plan.dataflow.pipelines.is_empty();
         let wanted = wanted.filter(|wanted| is_merged(&wanted.plan));
-        let (Some(wanted), Some(bus), Some(work)) = (wanted, &self.bus, self.works.get_mut(&job)) else {
+        let (Some(wanted), Some(bus), Some(work)) = (wanted, &self.bus, self.works.get_mut(&job))
+        else {
             return;
         };
-        work.input = JobInput::Bus(MergeReader::begin(job, bus.clone(), wanted, self.events.clone()));
+        work.input = JobInput::Bus(MergeReader::begin(
+            job,
+            bus.clone(),
+            wanted,
+            self.events.clone(),
+        ));
     }
 
     /// Handles a message of the reading thread.
     pub fn hear_merged(&mut self, job: JobId, said: MergeEvent) {
-        let Some(reading) = self.works.get_mut(&job).and_then(|work| work.input.reader_mut()) else { return };
+        let Some(reading) = self
+            .works
+            .get_mut(&job)
+            .and_then(|work| work.input.reader_mut())
+        else {
+            return;
+        };
         match said {
             MergeEvent::Rows(handed) => {
                 reading.handed = Some(handed);
@@ -82,8 +96,16 @@ impl EventLoop {
     /// Stores merged rows for which all working agents have reported progress or timed out.
     pub fn settle_merged(&mut self, job: JobId) {
         let patience = Duration::from_nanos(self.settings.first_report_ns);
-        let Some(work) = self.works.get_mut(&job) else { return };
-        let Some(handed) = work.input.reader().and_then(|reading| reading.handed.as_ref()) else { return };
+        let Some(work) = self.works.get_mut(&job) else {
+            return;
+        };
+        let Some(handed) = work
+            .input
+            .reader()
+            .and_then(|reading| reading.handed.as_ref())
+        else {
+            return;
+        };
         if !handed.rows.is_empty() {
             if handed.age() < patience && !work.have_come(&handed.rows) {
                 return;
@@ -91,7 +113,10 @@ impl EventLoop {
             work.take_merged();
         }
         if self.publish(job)
-            && let Some(reading) = self.works.get_mut(&job).and_then(|work| work.input.reader_mut())
+            && let Some(reading) = self
+                .works
+                .get_mut(&job)
+                .and_then(|work| work.input.reader_mut())
         {
             reading.kept();
         }
@@ -99,7 +124,9 @@ impl EventLoop {
 
     /// Whether all published results of a job have been read; stores its rows. `end`: collects its errors.
     pub fn is_read(&mut self, job: JobId, end: &mut JobEnd) -> bool {
-        let Some(reading) = self.works.get(&job).and_then(|work| work.input.reader()) else { return true };
+        let Some(reading) = self.works.get(&job).and_then(|work| work.input.reader()) else {
+            return true;
+        };
         reading.come_to_the_end();
         if let (true, Some(trouble)) = (reading.is_over, &reading.trouble) {
             end.why = format!("{}; {trouble}", end.why);
@@ -111,20 +138,30 @@ impl EventLoop {
 impl JobRuntime {
     /// Whether all working lanes have passed these rows.
     fn have_come(&self, rows: &[EngineOutput]) -> bool {
-        let JobResults::Windows(windows) = &self.results else { return true };
+        let JobResults::Windows(windows) = &self.results else {
+            return true;
+        };
         let lateness = windows.collector.engine().lateness_ns();
         let over = |output: &EngineOutput| {
             merge_reader::end(output).saturating_add(lateness[output.pipeline.unwrap_or(0)])
         };
         let needed = rows.iter().map(over).max().unwrap_or(i64::MIN);
         let lanes = windows.collector.lanes();
-        lanes.states().all(|(id, state)| state != LaneActivity::Active || lanes.told(id).0.0 >= needed)
+        lanes
+            .states()
+            .all(|(id, state)| state != LaneActivity::Active || lanes.told(id).0.0 >= needed)
     }
 
     /// Stores merged rows as the job's.
     fn take_merged(&mut self) {
-        let JobResults::Windows(windows) = &self.results else { return };
-        let Some(handed) = self.input.reader_mut().and_then(|reading| reading.handed.as_mut()) else {
+        let JobResults::Windows(windows) = &self.results else {
+            return;
+        };
+        let Some(handed) = self
+            .input
+            .reader_mut()
+            .and_then(|reading| reading.handed.as_mut())
+        else {
             return;
         };
         let mut released = ReleasedRows::default();

@@ -17,10 +17,14 @@ impl EventLoop {
     /// Starts mirroring for jobs with all monitors capturing.
     pub fn look_at_copies(&mut self) {
         let waiting = self.works.iter().filter(|(_, work)| {
-            work.copying.as_ref().is_some_and(|copying| copying.stage == MirrorStage::Waiting)
+            work.copying
+                .as_ref()
+                .is_some_and(|copying| copying.stage == MirrorStage::Waiting)
         });
-        let ready: Vec<JobId> =
-            waiting.map(|(job, _)| *job).filter(|job| self.driver.all_run(*job)).collect();
+        let ready: Vec<JobId> = waiting
+            .map(|(job, _)| *job)
+            .filter(|job| self.driver.all_run(*job))
+            .collect();
         for job in ready {
             if let Some(copying) = self.works.copying(job) {
                 copying.ask(MirrorCommand::Begin, MirrorStage::Beginning);
@@ -34,7 +38,9 @@ impl EventLoop {
         let told = |agent: &str| saved.and_then(|job| job.request.parts.get(agent));
         let is_same = |parts: &[AgentShare]| {
             saved.is_some_and(|job| job.request.parts.len() == parts.len())
-                && parts.iter().all(|part| told(&part.agent).is_some_and(|body| is_of(part, body)))
+                && parts
+                    .iter()
+                    .all(|part| told(&part.agent).is_some_and(|body| is_of(part, body)))
         };
         match planned {
             Ok(planned) if is_same(&planned.parts) => MirrorWorker::new(job, planned, self.events.clone()),
@@ -48,7 +54,11 @@ impl EventLoop {
 
     /// Ends a job; mirroring ends first.
     pub fn stop_job(&mut self, job: JobId, why: EndReason) {
-        match self.works.copying(job).filter(|copying| copying.stage != MirrorStage::Gone) {
+        match self
+            .works
+            .copying(job)
+            .filter(|copying| copying.stage != MirrorStage::Gone)
+        {
             Some(copying) => {
                 copying.then.get_or_insert(why);
                 copying.end();
@@ -60,12 +70,17 @@ impl EventLoop {
 
     /// Ends a job after a failure in the network.
     pub fn fail_in_network(&mut self, job: JobId) {
-        self.decide(ServerEvent::Stop { job: job.0, why: EndReason::Stopped { by: String::new() } });
+        self.decide(ServerEvent::Stop {
+            job: job.0,
+            why: EndReason::Stopped { by: String::new() },
+        });
     }
 
     /// Handles a message of the thread that controls switches.
     pub fn hear_copies(&mut self, job: JobId, said: MirrorEvent) {
-        let Some(copying) = self.works.copying(job) else { return };
+        let Some(copying) = self.works.copying(job) else {
+            return;
+        };
         match said {
             MirrorEvent::Begun(Ok(())) => {
                 if copying.stage == MirrorStage::Beginning {
@@ -92,16 +107,23 @@ impl EventLoop {
 
     /// Whether mirroring for an ending job has stopped. `end`: collects its errors.
     pub fn is_copied_no_more(&mut self, job: JobId, end: &mut JobEnd) -> bool {
-        let Some(copying) = self.works.copying(job) else { return true };
+        let Some(copying) = self.works.copying(job) else {
+            return true;
+        };
         copying.end();
         if let Some(why) = &copying.failed {
             *end = JobEnd::new(JobOutcome::Failed, why.clone());
         }
         if let Some(left) = &copying.left {
-            end.why = format!("{}; its rules on switches expire with its lease: {left}", end.why);
+            end.why = format!(
+                "{}; its rules on switches expire with its lease: {left}",
+                end.why
+            );
         }
         if end.outcome != JobOutcome::Failed {
-            let why = [std::mem::take(&mut end.why)].into_iter().chain(copying.lacking());
+            let why = [std::mem::take(&mut end.why)]
+                .into_iter()
+                .chain(copying.lacking());
             end.why = why.collect::<Vec<_>>().join("; ");
         }
         copying.stage == MirrorStage::Gone

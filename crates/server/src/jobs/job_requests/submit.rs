@@ -24,7 +24,10 @@ impl JobRequests {
         to: &[String],
         key: Option<(&str, &[u8])>,
     ) -> Result<(Job, bool), ServiceError> {
-        let _one = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self
+            .submitting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some((key, body)) = key {
             match self.store.remembered(&who.name, key, body)? {
                 KeyLookup::New => {}
@@ -32,17 +35,30 @@ impl JobRequests {
                 KeyLookup::Other => return Err(ServiceError::KeyReused),
             }
         }
-        let query = self.queries.check_in(&spec.query, spec.capture.network).map_err(ServiceError::Query)?;
+        let query = self
+            .queries
+            .check_in(&spec.query, spec.capture.network)
+            .map_err(ServiceError::Query)?;
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan)?;
         if who.role < AccessRole::Raw && !spec.is_redacted() {
-            return Err(ServiceError::Forbidden("unredacted texts need the role raw".into()));
+            return Err(ServiceError::Forbidden(
+                "unredacted texts need the role raw".into(),
+            ));
         }
         can_keep(&query, spec, to)?;
         self.check_quotas(who)?;
         self.may_deliver(who, to, &plan)?;
-        let outlets = to.iter().map(|to| (&**to, RandomState::new().hash_one(to))).collect();
-        let new = NewJob { spec, owner: &who.name, outlets, tuples };
+        let outlets = to
+            .iter()
+            .map(|to| (&**to, RandomState::new().hash_one(to)))
+            .collect();
+        let new = NewJob {
+            spec,
+            owner: &who.name,
+            outlets,
+            tuples,
+        };
         let job = self.store.add(&new, key)?;
         if let Err(refused) = self.fleet.start(&order(&job, plan.clone(), query.budget)) {
             self.store.remove(job.id)?;
@@ -55,7 +71,11 @@ impl JobRequests {
 
     /// Checks whether `who` may have another job.
     fn check_quotas(&self, who: &ClientAccess) -> Result<(), ServiceError> {
-        let JobQuotas { jobs_max, jobs_per_owner_max, .. } = self.quotas;
+        let JobQuotas {
+            jobs_max,
+            jobs_per_owner_max,
+            ..
+        } = self.quotas;
         let (bound, why) = if self.store.unfinished_count()? >= jobs_max {
             let why = format!("{jobs_max} jobs are active, which is the maximum (--jobs-max)");
             (LimitKind::Jobs, why)
@@ -73,16 +93,24 @@ impl JobRequests {
     }
 
     /// Checks whether `who` may use these outlets, and whether they can receive the rows.
-    fn may_deliver(&self, who: &ClientAccess, to: &[String], plan: &Plan) -> Result<(), ServiceError> {
+    fn may_deliver(
+        &self,
+        who: &ClientAccess,
+        to: &[String],
+        plan: &Plan,
+    ) -> Result<(), ServiceError> {
         let may = if who.role >= AccessRole::Admin {
             OutletPermission::GiveAddresses
         } else {
             OutletPermission::UseNames
         };
-        self.deliveries.named().check(to, may, plan).map_err(|unusable| match unusable {
-            OutletRefusal::Wrong(why) => ServiceError::Outlet(why),
-            OutletRefusal::Forbidden(why) => ServiceError::Forbidden(why),
-        })?;
+        self.deliveries
+            .named()
+            .check(to, may, plan)
+            .map_err(|unusable| match unusable {
+                OutletRefusal::Wrong(why) => ServiceError::Outlet(why),
+                OutletRefusal::Forbidden(why) => ServiceError::Forbidden(why),
+            })?;
         if !to.is_empty() && !self.deliveries.has_room(to.len()) {
             self.hub.meters.reached(LimitKind::Outlets);
             let most = self.quotas.outlets_max;
@@ -95,7 +123,11 @@ impl JobRequests {
 }
 
 /// Checks that a job has no SINCE, and that tuples are stored without PROCESS.
-fn can_keep(query: &query::CheckedQuery, spec: &JobSpec, to: &[String]) -> Result<(), ServiceError> {
+fn can_keep(
+    query: &query::CheckedQuery,
+    spec: &JobSpec,
+    to: &[String],
+) -> Result<(), ServiceError> {
     let keeps = spec.keep == RetainedRows::Tuples;
     let rows = &query.rows;
     let why = if !query.period.is_open() || query.baseline.is_some() {
@@ -106,7 +138,9 @@ fn can_keep(query: &query::CheckedQuery, spec: &JobSpec, to: &[String]) -> Resul
     } else if keeps && !query.processors.is_empty() {
         "stored tuples can be processed by any later query: omit PROCESS"
     } else if keeps
-        && (!rows.order.is_empty() || rows.rows_max.is_some() || query.limit != plan::QueryLimit::default())
+        && (!rows.order.is_empty()
+            || rows.rows_max.is_some()
+            || query.limit != plan::QueryLimit::default())
     {
         "tuples are stored in the order of arrival: omit ORDER BY and LIMIT"
     } else if keeps && spec.merged_by.is_some() {

@@ -29,31 +29,55 @@ pub fn compare(
     if let Some(why) = refused(dataflow) {
         return Err(ServiceError::Wrong(why.into()));
     }
-    if wanted.query.sample != plan::SampleMode::All || kept.covered.sample != plan::SampleMode::All {
-        return Err(ServiceError::Wrong("a comparison uses every flow: omit SAMPLE".into()));
+    if wanted.query.sample != plan::SampleMode::All || kept.covered.sample != plan::SampleMode::All
+    {
+        return Err(ServiceError::Wrong(
+            "a comparison uses every flow: omit SAMPLE".into(),
+        ));
     }
-    let Some(baseline) = wanted.baseline else { return Err(PersistError::Damaged.into()) };
-    let bounds = |(since, until): Period| TimeBounds { since_ns: Some(since), until_ns: Some(until) };
+    let Some(baseline) = wanted.baseline else {
+        return Err(PersistError::Damaged.into());
+    };
+    let bounds = |(since, until): Period| TimeBounds {
+        since_ns: Some(since),
+        until_ns: Some(until),
+    };
     let config = config(past, kept);
     let (own, before) = (bounds(wanted.own), bounds(baseline));
     let mut comparison = PeriodComparison::new(dataflow, &config, own, before, asked.confidence);
     let mut all = ReadCounts::default();
     let mut tuples = [0; 2];
-    for (i, (side, period)) in
-        [(ComparisonSide::Baseline, baseline), (ComparisonSide::Own, wanted.own)].into_iter().enumerate()
+    for (i, (side, period)) in [
+        (ComparisonSide::Baseline, baseline),
+        (ComparisonSide::Own, wanted.own),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let of_side = plan_of(wanted.query, plan::SampleMode::All, period).dataflow;
         let engine = Engine::new(&of_side.tuples(), config.clone());
-        let mut half = ComparedPeriod { engine, side, comparison: &mut comparison, tuples: 0 };
+        let mut half = ComparedPeriod {
+            engine,
+            side,
+            comparison: &mut comparison,
+            tuples: 0,
+        };
         let counts = give(past, kept, &of_side, period, deadline, &mut half)?;
         tuples[i] = half.tuples;
-        all = ReadCounts { tuples: all.tuples + counts.tuples, lacking: all.lacking + counts.lacking };
+        all = ReadCounts {
+            tuples: all.tuples + counts.tuples,
+            lacking: all.lacking + counts.lacking,
+        };
     }
     let (_, absences) = past.lanes_of(&kept.job, wanted.own.1.max(baseline.1))?;
-    let mut lacking = [wanted.own, baseline].map(|period| missing(&absences, period)).concat();
+    let mut lacking = [wanted.own, baseline]
+        .map(|period| missing(&absences, period))
+        .concat();
     lacking.sort();
     lacking.dedup();
-    let covers_both = [wanted.own, baseline].iter().all(|period| kept.covers(*period));
+    let covers_both = [wanted.own, baseline]
+        .iter()
+        .all(|period| kept.covers(*period));
     let compared = comparison.results();
     let mut rows: Vec<Vec<Batch>> = compared.iter().map(|_| Vec::new()).collect();
     comparison.finish(&mut |i, batch| rows[i].push(batch));
@@ -71,8 +95,10 @@ pub fn compare(
                 .step_by(COLUMNS_EACH)
                 .collect(),
         };
-        let rows: Vec<(Batch, Vec<String>)> =
-            rows.iter().map(|batch| (coverage::without(batch, &verdicts), lacking.clone())).collect();
+        let rows: Vec<(Batch, Vec<String>)> = rows
+            .iter()
+            .map(|batch| (coverage::without(batch, &verdicts), lacking.clone()))
+            .collect();
         let made = PastTable::made(i, Some(name), one.keys, (one.schema(), &columns), &rows);
         results.push(made.ok_or(PersistError::Damaged)?);
     }
@@ -82,7 +108,8 @@ pub fn compare(
     }
     if lacking.is_empty() && !covers_both {
         notes.push(
-            "data of the two periods is incomplete: differences are not tested for significance".into(),
+            "data of the two periods is incomplete: differences are not tested for significance"
+                .into(),
         );
     }
     for (name, tuples) in ["baseline", "period"].iter().zip(tuples) {

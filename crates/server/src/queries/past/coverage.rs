@@ -35,11 +35,29 @@ pub struct CoveredQuery {
 
 /// Plan of a query over tuples with this sampling and within a period.
 pub fn plan_of(query: &CheckedQuery, sample: SampleMode, (since, until): Period) -> Plan {
-    let query = CheckedQuery { sample, ..query.clone() };
-    let bounds = TimeBounds { since_ns: Some(since), until_ns: Some(until) };
-    let input = PlanInput::Tuples { first_ts: Some(since) };
-    let plan = planner::lower_with(&query, &PlanOptions { input, bounds, ..PlanOptions::default() });
-    Plan { dataflow: stream::flat(&plan.dataflow), ..plan }
+    let query = CheckedQuery {
+        sample,
+        ..query.clone()
+    };
+    let bounds = TimeBounds {
+        since_ns: Some(since),
+        until_ns: Some(until),
+    };
+    let input = PlanInput::Tuples {
+        first_ts: Some(since),
+    };
+    let plan = planner::lower_with(
+        &query,
+        &PlanOptions {
+            input,
+            bounds,
+            ..PlanOptions::default()
+        },
+    );
+    Plan {
+        dataflow: stream::flat(&plan.dataflow),
+        ..plan
+    }
 }
 
 /// The query over the tuples of a job, or the reason why they do not cover it. `kept`: the job's query.
@@ -57,17 +75,28 @@ pub fn covers(
         );
     };
     let parsers = |query: &CheckedQuery| -> Vec<(String, u16)> {
-        query.inputs.iter().map(|input| (input.schema.name.to_string(), input.schema.version)).collect()
+        query
+            .inputs
+            .iter()
+            .map(|input| (input.schema.name.to_string(), input.schema.version))
+            .collect()
     };
     let wanted = parsers(asked);
     let names = |parsers: &[(String, u16)]| {
-        parsers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+        parsers
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     if names(&made.parsers) != names(&wanted) {
         return Err(format!("it keeps tuples of {}", names(&made.parsers)));
     }
     if made.parsers != wanted {
-        return Err(format!("its tuples were made by another version of {}", names(&made.parsers)));
+        return Err(format!(
+            "its tuples were made by another version of {}",
+            names(&made.parsers)
+        ));
     }
     if kept.rows.rows_max.is_some() || kept.limit != plan::QueryLimit::default() {
         return Err("its LIMIT excludes some".into());
@@ -79,7 +108,10 @@ pub fn covers(
         return Err("it keeps only those of some servers (TO)".into());
     }
     if asked.sample != SampleMode::All && asked.sample != kept.sample {
-        return Err(format!("it keeps SAMPLE {}, and no other share of the flows", made.sample));
+        return Err(format!(
+            "it keeps SAMPLE {}, and no other share of the flows",
+            made.sample
+        ));
     }
     let Plan { dataflow, .. } = plan_of(asked, kept.sample, period);
     let own = stream::flat(&planner::lower(kept).dataflow);
@@ -89,13 +121,20 @@ pub fn covers(
     }
     let columns = columns(&dataflow, &result.columns)?;
     let narrowness = narrower.len() + kept.from.len().min(1) + kept.to.len().min(1);
-    Ok(CoveredQuery { dataflow, columns, sample: kept.sample, narrowness })
+    Ok(CoveredQuery {
+        dataflow,
+        columns,
+        sample: kept.sample,
+        narrowness,
+    })
 }
 
 /// Whether all requested endpoints are among the stored ones.
 fn is_inside(asked: &[AddressMatch], kept: &[AddressMatch]) -> bool {
     let holds = |kept: &AddressMatch, asked: &AddressMatch| {
-        let net = kept.net.is_none_or(|net| asked.net.is_some_and(|inner| lies_in(inner, net)));
+        let net = kept
+            .net
+            .is_none_or(|net| asked.net.is_some_and(|inner| lies_in(inner, net)));
         net && (kept.port.is_none() || kept.port == asked.port)
     };
     let is_kept = |asked: &AddressMatch| kept.iter().any(|kept| holds(kept, asked));
@@ -111,8 +150,13 @@ fn conditions(dataflow: &Dataflow) -> Vec<&Predicate> {
         }
     }
     let mut all = Vec::new();
-    let of_inputs = dataflow.inputs.iter().filter_map(|input| input.filter.as_ref());
-    of_inputs.chain(&dataflow.filter).for_each(|predicate| add(predicate, &mut all));
+    let of_inputs = dataflow
+        .inputs
+        .iter()
+        .filter_map(|input| input.filter.as_ref());
+    of_inputs
+        .chain(&dataflow.filter)
+        .for_each(|predicate| add(predicate, &mut all));
     all
 }
 
@@ -122,7 +166,8 @@ fn columns(dataflow: &Dataflow, kept: &[ColumnHead]) -> Result<Vec<(FieldId, Fie
     let mut missing: Vec<&str> = Vec::new();
     for id in &input.columns {
         let head = ColumnHead::of(input.schema.field(*id));
-        let is_it = |kept: &ColumnHead| (&kept.name, &kept.data_type) == (&head.name, &head.data_type);
+        let is_it =
+            |kept: &ColumnHead| (&kept.name, &kept.data_type) == (&head.name, &head.data_type);
         match kept.iter().position(is_it) {
             Some(at) => found.push((*id, FieldId(at as u16))),
             None => missing.push(&input.schema.field(*id).name),
@@ -151,23 +196,44 @@ mod tests {
     #[test]
     fn all_endpoints_contain_some() {
         assert!(is_covered("PARSE http", "PARSE http"));
-        assert!(is_covered("PARSE http", "PARSE http FROM 10.0.0.0/8 TO *:80"));
+        assert!(is_covered(
+            "PARSE http",
+            "PARSE http FROM 10.0.0.0/8 TO *:80"
+        ));
         assert!(!is_covered("PARSE http TO *:80", "PARSE http"));
         assert!(!is_covered("PARSE http FROM 10.0.0.0/8", "PARSE http"));
     }
 
     #[test]
     fn a_network_contains_smaller_ones_of_its_family() {
-        assert!(is_covered("PARSE http FROM 10.0.0.0/8", "PARSE http FROM 10.1.0.0/16, 10.2.3.4"));
-        assert!(!is_covered("PARSE http FROM 10.1.0.0/16", "PARSE http FROM 10.0.0.0/8"));
-        assert!(!is_covered("PARSE http FROM 10.1.0.0/16", "PARSE http FROM 10.1.2.3, 10.2.2.3"));
+        assert!(is_covered(
+            "PARSE http FROM 10.0.0.0/8",
+            "PARSE http FROM 10.1.0.0/16, 10.2.3.4"
+        ));
+        assert!(!is_covered(
+            "PARSE http FROM 10.1.0.0/16",
+            "PARSE http FROM 10.0.0.0/8"
+        ));
+        assert!(!is_covered(
+            "PARSE http FROM 10.1.0.0/16",
+            "PARSE http FROM 10.1.2.3, 10.2.2.3"
+        ));
     }
 
     #[test]
     fn a_port_contains_itself_only() {
-        assert!(is_covered("PARSE http TO *:80", "PARSE http TO 10.0.0.1:80"));
-        assert!(is_covered("PARSE http TO 10.0.0.1", "PARSE http TO 10.0.0.1:80"));
-        assert!(!is_covered("PARSE http TO 10.0.0.1:80", "PARSE http TO 10.0.0.1"));
+        assert!(is_covered(
+            "PARSE http TO *:80",
+            "PARSE http TO 10.0.0.1:80"
+        ));
+        assert!(is_covered(
+            "PARSE http TO 10.0.0.1",
+            "PARSE http TO 10.0.0.1:80"
+        ));
+        assert!(!is_covered(
+            "PARSE http TO 10.0.0.1:80",
+            "PARSE http TO 10.0.0.1"
+        ));
         assert!(!is_covered("PARSE http TO *:80", "PARSE http TO *:81"));
         assert!(is_covered("PARSE http TO *:80, *:81", "PARSE http TO *:81"));
     }
@@ -180,7 +246,13 @@ mod tests {
         };
         assert_eq!(conditions_of("PARSE http"), 0);
         assert_eq!(conditions_of("PARSE http WHERE status = 200"), 1);
-        assert_eq!(conditions_of("PARSE http WHERE status = 200 and (method = 'GET' and host = 'a')"), 3);
-        assert_eq!(conditions_of("PARSE http WHERE status = 200 or method = 'GET'"), 1);
+        assert_eq!(
+            conditions_of("PARSE http WHERE status = 200 and (method = 'GET' and host = 'a')"),
+            3
+        );
+        assert_eq!(
+            conditions_of("PARSE http WHERE status = 200 or method = 'GET'"),
+            1
+        );
     }
 }

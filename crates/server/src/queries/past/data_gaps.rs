@@ -33,7 +33,10 @@ pub fn absences(
     is_at_work: &dyn Fn(&str) -> bool,
 ) -> Vec<DataGap> {
     let mut by_agent: BTreeMap<&str, Vec<&LaneFacts>> = BTreeMap::new();
-    for (agent, facts) in lanes.iter().filter(|(_, facts)| facts.watermark_ns > i64::MIN) {
+    for (agent, facts) in lanes
+        .iter()
+        .filter(|(_, facts)| facts.watermark_ns > i64::MIN)
+    {
         by_agent.entry(agent).or_default().push(facts);
     }
     let mut found = Vec::new();
@@ -42,7 +45,10 @@ pub fn absences(
         let mut gone: Option<i64> = None;
         let mut add = |from: i64, to: i64| {
             if from < to {
-                found.push(DataGap { agent: agent.to_owned(), period: (from, to) });
+                found.push(DataGap {
+                    agent: agent.to_owned(),
+                    period: (from, to),
+                });
             }
         };
         for facts in &lanes {
@@ -52,7 +58,8 @@ pub fn absences(
             let come_to = gone.unwrap_or(i64::MIN).max(facts.watermark_ns);
             gone = (facts.end != LaneEnd::Finished).then_some(come_to);
         }
-        let goes_on = lanes.last().is_some_and(|facts| facts.end == LaneEnd::Open) && is_at_work(agent);
+        let goes_on =
+            lanes.last().is_some_and(|facts| facts.end == LaneEnd::Open) && is_at_work(agent);
         let allowed = if goes_on { BEHIND_NS } else { 0 };
         if let Some(from) = gone.filter(|from| *from < until.saturating_sub(allowed)) {
             add(from, until);
@@ -63,11 +70,18 @@ pub fn absences(
 
 impl PastQueries {
     /// Lanes and absences of a job with tuples as rows, up to a time.
-    pub(super) fn lanes_of(&self, job: &Job, until: i64) -> Result<(OfAgents, Vec<DataGap>), ServiceError> {
+    pub(super) fn lanes_of(
+        &self,
+        job: &Job,
+        until: i64,
+    ) -> Result<(OfAgents, Vec<DataGap>), ServiceError> {
         let lanes = lane_facts(&self.store.frames, job.id)?;
         let agents = self.jobs.fleet.agents();
         let is_at_work = |name: &str| {
-            job.ended_ns.is_none() && agents.iter().any(|agent| agent.name == name && agent.connected)
+            job.ended_ns.is_none()
+                && agents
+                    .iter()
+                    .any(|agent| agent.name == name && agent.connected)
         };
         let absences = absences(&lanes, until, &is_at_work);
         Ok((lanes, absences))
@@ -77,7 +91,11 @@ impl PastQueries {
 /// Agents missing within a period, sorted and distinct.
 pub fn missing(absences: &[DataGap], (since, until): Period) -> Vec<String> {
     let is_in = |absence: &&DataGap| absence.period.0 < until && since < absence.period.1;
-    let mut names: Vec<String> = absences.iter().filter(is_in).map(|absence| absence.agent.clone()).collect();
+    let mut names: Vec<String> = absences
+        .iter()
+        .filter(is_in)
+        .map(|absence| absence.agent.clone())
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -109,7 +127,12 @@ mod tests {
     use super::*;
 
     fn lane(agent: &str, begin: i64, watermark: i64, end: LaneEnd) -> (String, LaneFacts) {
-        let facts = LaneFacts { begin_ns: Some(begin), watermark_ns: watermark, end, ..LaneFacts::default() };
+        let facts = LaneFacts {
+            begin_ns: Some(begin),
+            watermark_ns: watermark,
+            end,
+            ..LaneFacts::default()
+        };
         (agent.to_owned(), facts)
     }
 
@@ -121,24 +144,61 @@ mod tests {
             (vec![lane("a", 0, FAR - 1, LaneEnd::Open)], vec![]),
             (vec![lane("a", 0, 5, LaneEnd::Finished)], vec![]),
             // The next incarnation starts at the end of the previous one, or later.
-            (vec![lane("a", 0, 5, LaneEnd::Lost), lane("a", 5, FAR, LaneEnd::Open)], vec![]),
-            (vec![lane("a", 0, 5, LaneEnd::Lost), lane("a", 9, FAR, LaneEnd::Open)], vec![("a", 5, 9)]),
-            (vec![lane("a", 0, 5, LaneEnd::Finished), lane("a", 9, FAR, LaneEnd::Open)], vec![]),
+            (
+                vec![
+                    lane("a", 0, 5, LaneEnd::Lost),
+                    lane("a", 5, FAR, LaneEnd::Open),
+                ],
+                vec![],
+            ),
+            (
+                vec![
+                    lane("a", 0, 5, LaneEnd::Lost),
+                    lane("a", 9, FAR, LaneEnd::Open),
+                ],
+                vec![("a", 5, 9)],
+            ),
+            (
+                vec![
+                    lane("a", 0, 5, LaneEnd::Finished),
+                    lane("a", 9, FAR, LaneEnd::Open),
+                ],
+                vec![],
+            ),
             // Lost for good, and disconnected for now.
             (vec![lane("a", 0, 5, LaneEnd::Lost)], vec![("a", 5, FAR)]),
-            (vec![lane("gone", 0, FAR - 1, LaneEnd::Open)], vec![("gone", FAR - 1, FAR)]),
-            (vec![lane("b", 0, FAR, LaneEnd::Open), lane("a", 0, 5, LaneEnd::Open)], vec![("a", 5, FAR)]),
+            (
+                vec![lane("gone", 0, FAR - 1, LaneEnd::Open)],
+                vec![("gone", FAR - 1, FAR)],
+            ),
+            (
+                vec![
+                    lane("b", 0, FAR, LaneEnd::Open),
+                    lane("a", 0, 5, LaneEnd::Open),
+                ],
+                vec![("a", 5, FAR)],
+            ),
         ] {
             let found = absences(&lanes, FAR, &|agent| agent != "gone");
-            let found: Vec<_> = found.iter().map(|a| (a.agent.as_str(), a.period.0, a.period.1)).collect();
+            let found: Vec<_> = found
+                .iter()
+                .map(|a| (a.agent.as_str(), a.period.0, a.period.1))
+                .collect();
             assert_eq!(found, expected, "{lanes:?}");
         }
     }
 
     #[test]
     fn who_is_missing_depends_on_the_time() {
-        let absence = |agent: &str, period| DataGap { agent: agent.into(), period };
-        let all = [absence("b", (10, 20)), absence("a", (15, 30)), absence("b", (40, 50))];
+        let absence = |agent: &str, period| DataGap {
+            agent: agent.into(),
+            period,
+        };
+        let all = [
+            absence("b", (10, 20)),
+            absence("a", (15, 30)),
+            absence("b", (40, 50)),
+        ];
         for (period, expected) in [
             ((0, 10), &[][..]),
             ((0, 11), &["b"]),

@@ -40,6 +40,12 @@ impl PastQueries {
             segments: store.segments.clone(),
             frames: store.frames.clone(),
         };
-        PastQueries { jobs, hub, history, store, limits }
+        PastQueries {
+            jobs,
+            hub,
+            history,
+            store,
+            limits,
+        }
     }
 }

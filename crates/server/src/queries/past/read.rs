@@ -77,7 +77,9 @@ pub fn give(
             }
             !is_over && flow.is_continue()
         };
-        let read = past.history.read_piece((kept.job.id, &kept.result), &columns, piece, &mut take)?;
+        let read =
+            past.history
+                .read_piece((kept.job.id, &kept.result), &columns, piece, &mut take)?;
         if is_over {
             past.hub.meters.queries_given_up.add(1);
             let read = counts.tuples;
@@ -102,7 +104,11 @@ pub fn config(past: &PastQueries, kept: &KeptTuples) -> stream::EngineConfig {
         SampleMode::Fraction(share) => share,
         SampleMode::All | SampleMode::Auto => 1.0,
     };
-    stream::EngineConfig { sample, window_bytes_max, ..stream::EngineConfig::default() }
+    stream::EngineConfig {
+        sample,
+        window_bytes_max,
+        ..stream::EngineConfig::default()
+    }
 }
 
 /// Answers a query from stored tuples.
@@ -119,18 +125,38 @@ pub fn answer(
     let mut loss = LossCount::default();
     lanes.iter().for_each(|(_, facts)| loss.add(facts.loss()));
     engine.set_capture_loss(loss.share());
-    let shown = dataflow.pipelines.is_empty().then(|| TupleProjection::new(dataflow, &engine, bytes_max));
-    let rows = PastRows { shown, results: Vec::new(), rows_max: asked.rows_max };
+    let shown = dataflow
+        .pipelines
+        .is_empty()
+        .then(|| TupleProjection::new(dataflow, &engine, bytes_max));
+    let rows = PastRows {
+        shown,
+        results: Vec::new(),
+        rows_max: asked.rows_max,
+    };
     let mut reading = PastEngine { engine, rows };
     let counts = give(past, kept, dataflow, wanted.own, deadline, &mut reading)?;
-    let PastEngine { mut engine, mut rows } = reading;
+    let PastEngine {
+        mut engine,
+        mut rows,
+    } = reading;
     engine.finish(&mut rows);
     rows.finish();
-    let results = results(kept, &engine, rows, (&absences, wanted.own)).ok_or(PersistError::Damaged)?;
+    let results =
+        results(kept, &engine, rows, (&absences, wanted.own)).ok_or(PersistError::Damaged)?;
     let notes = notes(kept, &[wanted.own], counts, &absences);
     let (job, period, tuples) = (kept.job_named(), Some(wanted.own), counts.tuples);
     let from = AnswerOrigin::Tuples;
-    Ok(PastResponse { results, job, recording: None, from, period, baseline: None, tuples, notes })
+    Ok(PastResponse {
+        results,
+        job,
+        recording: None,
+        from,
+        period,
+        baseline: None,
+        tuples,
+        notes,
+    })
 }
 
 fn results(
@@ -140,16 +166,26 @@ fn results(
     (absences, period): (&[DataGap], Period),
 ) -> Option<Vec<PastTable>> {
     let dataflow = &kept.covered.dataflow;
-    let PastRows { shown, mut results, .. } = rows;
+    let PastRows {
+        shown, mut results, ..
+    } = rows;
     let mut made = |place: usize, processor, keys, columns: (&tuple::Schema, &[FieldId])| {
-        let (batches, left_out) = results.get_mut(place).map(std::mem::take).unwrap_or_default();
+        let (batches, left_out) = results
+            .get_mut(place)
+            .map(std::mem::take)
+            .unwrap_or_default();
         let upper_ends = coverage::upper_ends(dataflow, place, kept.covered.sample);
-        let mut rows: Vec<(Batch, Vec<String>)> =
-            batches.iter().flat_map(|batch| cut(batch, absences, period)).collect();
+        let mut rows: Vec<(Batch, Vec<String>)> = batches
+            .iter()
+            .flat_map(|batch| cut(batch, absences, period))
+            .collect();
         for (batch, _) in rows.iter_mut().filter(|(_, missing)| !missing.is_empty()) {
             *batch = coverage::without(batch, &upper_ends);
         }
-        Some(PastTable { left_out, ..PastTable::made(place, processor, keys, columns, &rows)? })
+        Some(PastTable {
+            left_out,
+            ..PastTable::made(place, processor, keys, columns, &rows)?
+        })
     };
     if let Some(shown) = &shown {
         let (schema, columns) = shown.columns();
@@ -159,13 +195,23 @@ fn results(
     let result = |(i, name): (usize, String)| {
         let schema = engine.result_schema(i);
         let columns: Vec<FieldId> = schema.ids().collect();
-        made(i, Some(name), dataflow.pipelines[i].group.len(), (schema, &columns))
+        made(
+            i,
+            Some(name),
+            dataflow.pipelines[i].group.len(),
+            (schema, &columns),
+        )
     };
     names.into_iter().enumerate().map(result).collect()
 }
 
 /// Notes on an answer from stored tuples.
-pub fn notes(kept: &KeptTuples, periods: &[Period], counts: ReadCounts, absences: &[DataGap]) -> Vec<String> {
+pub fn notes(
+    kept: &KeptTuples,
+    periods: &[Period],
+    counts: ReadCounts,
+    absences: &[DataGap],
+) -> Vec<String> {
     let name = kept.in_words();
     let time = |ns| sinks::DisplayZone::default().time(ns);
     let mut notes = vec![format!("answered from the tuples that {name} keeps")];
@@ -177,22 +223,41 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: ReadCounts, absences
             ));
         }
         if kept.kept.1 < *until && kept.job.ended_ns.is_some() {
-            notes.push(format!("{name} ended at {}: the result has no later data", time(kept.kept.1)));
+            notes.push(format!(
+                "{name} ended at {}: the result has no later data",
+                time(kept.kept.1)
+            ));
         }
     }
     let within = |absence: &&DataGap| {
-        periods.iter().any(|(since, until)| absence.period.0 < *until && *since < absence.period.1)
+        periods
+            .iter()
+            .any(|(since, until)| absence.period.0 < *until && *since < absence.period.1)
     };
-    for DataGap { agent, period: (from, to) } in absences.iter().filter(within).take(ABSENCES_MAX) {
-        notes.push(format!("agent {agent} sent no data from {} to {}", time(*from), time(*to)));
+    for DataGap {
+        agent,
+        period: (from, to),
+    } in absences.iter().filter(within).take(ABSENCES_MAX)
+    {
+        notes.push(format!(
+            "agent {agent} sent no data from {} to {}",
+            time(*from),
+            time(*to)
+        ));
     }
     if counts.lacking > 0 {
-        notes.push(format!("retention removed {} tuples meanwhile", counts.lacking));
+        notes.push(format!(
+            "retention removed {} tuples meanwhile",
+            counts.lacking
+        ));
     }
-    if let (true, Some(field)) =
-        (kept.job.spec.is_redacted(), planner::compared_folded(&kept.covered.dataflow))
-    {
-        notes.push(format!("{field} was redacted before it was stored; WHERE applies to the redacted text"));
+    if let (true, Some(field)) = (
+        kept.job.spec.is_redacted(),
+        planner::compared_folded(&kept.covered.dataflow),
+    ) {
+        notes.push(format!(
+            "{field} was redacted before it was stored; WHERE applies to the redacted text"
+        ));
     }
     if let (Some(_), Some(reason), None) = (kept.job_named(), &kept.job.reason, kept.job.ended_ns) {
         notes.push(format!("{name}: {reason}"));
@@ -214,7 +279,12 @@ impl TakeTuples for PastEngine {
 
     fn take(&mut self, batch: &Batch) -> ControlFlow<()> {
         self.engine.push(0, batch, &mut self.rows);
-        match self.rows.shown.as_ref().is_some_and(TupleProjection::is_full) {
+        match self
+            .rows
+            .shown
+            .as_ref()
+            .is_some_and(TupleProjection::is_full)
+        {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -234,7 +304,9 @@ impl PastRows {
             self.results.resize_with(place + 1, Default::default);
         }
         let (batches, left_out) = &mut self.results[place];
-        let room = self.rows_max.saturating_sub(batches.iter().map(Batch::rows).sum());
+        let room = self
+            .rows_max
+            .saturating_sub(batches.iter().map(Batch::rows).sum());
         let taken = room.min(batch.rows());
         *left_out += (batch.rows() - taken) as u64;
         if taken > 0 {
@@ -252,7 +324,12 @@ impl PastRows {
 }
 
 impl OutputConsumer for PastRows {
-    fn take(&mut self, EngineOutput { pipeline, batch, .. }: EngineOutput) {
+    fn take(
+        &mut self,
+        EngineOutput {
+            pipeline, batch, ..
+        }: EngineOutput,
+    ) {
         let batch = match &mut self.shown {
             Some(shown) => shown.take(&batch),
             None => Some(batch),

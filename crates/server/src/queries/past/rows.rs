@@ -18,7 +18,12 @@ pub fn answer(
     asked: &PastQuery,
 ) -> Result<PastResponse, ServiceError> {
     let (since, until) = wanted.own;
-    let ask = PageQuery { after: None, limit: asked.rows_max, since_ns: Some(since), until_ns: Some(until) };
+    let ask = PageQuery {
+        after: None,
+        limit: asked.rows_max,
+        since_ns: Some(since),
+        until_ns: Some(until),
+    };
     let mut notes = vec![format!(
         "answered from the stored rows of {}, for all windows that start within the time",
         named(job)
@@ -41,7 +46,12 @@ pub fn answer(
                 result.rows_dropped, result.table
             ));
         }
-        answered.push(PastTable { schema: page.schema, batches: page.batches, result, left_out: 0 });
+        answered.push(PastTable {
+            schema: page.schema,
+            batches: page.batches,
+            result,
+            left_out: 0,
+        });
     }
     Ok(PastResponse {
         results: answered,

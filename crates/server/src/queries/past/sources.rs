@@ -96,7 +96,9 @@ impl SourceQuery<'_> {
 
     /// Overlap with `kept`, in nanoseconds.
     fn overlap(&self, (from, to): Period) -> i128 {
-        let of = |(since, until): Period| (i128::from(until.min(to)) - i128::from(since.max(from))).max(0);
+        let of = |(since, until): Period| {
+            (i128::from(until.min(to)) - i128::from(since.max(from))).max(0)
+        };
         of(self.own) + self.baseline.map_or(0, of)
     }
 }
@@ -111,12 +113,16 @@ impl PastQueries {
         let (mut suitable, mut reasons) = (Vec::new(), Vec::new());
         for id in self.store.results.jobs_with_tuples()? {
             let result = self.store.results.of_job(id)?.into_iter().next();
-            let Some((job, result)) = self.store.jobs.get(id)?.zip(result) else { continue };
+            let Some((job, result)) = self.store.jobs.get(id)?.zip(result) else {
+                continue;
+            };
             let seen = self.jobs.may_see(who, &job);
             let name = named(&job);
             match self.suits(who, (job, result), wanted)? {
                 Ok(kept) => suitable.push(kept),
-                Err(why) if seen && reasons.len() < REASONS_MAX => reasons.push(format!("{name}: {why}")),
+                Err(why) if seen && reasons.len() < REASONS_MAX => {
+                    reasons.push(format!("{name}: {why}"))
+                }
                 Err(_) => {}
             }
         }
@@ -143,35 +149,63 @@ impl PastQueries {
         if let Err(why) = self.jobs.may_see_texts(who, &job) {
             return Ok(Err(why.to_string()));
         }
-        if !wanted.on.iter().all(|(label, value)| job.spec.on.get(label) == Some(value)) {
+        if !wanted
+            .on
+            .iter()
+            .all(|(label, value)| job.spec.on.get(label) == Some(value))
+        {
             return Ok(Err("it runs on other agents (on)".into()));
         }
         if !job.spec.capture.interfaces.is_empty() || job.spec.capture.filter.is_some() {
             return Ok(Err("it captures only some interfaces or packets".into()));
         }
         let Ok(own) = self.jobs.queries.check_job(&job) else {
-            return Ok(Err("this version of the program no longer supports its query".into()));
+            return Ok(Err(
+                "this version of the program no longer supports its query".into(),
+            ));
         };
         let covered = match covers(&job, &result, &own, wanted.query, wanted.whole()) {
             Ok(covered) => covered,
             Err(why) => return Ok(Err(why)),
         };
         let extent = self.store.segments.extent((job.id, result.place))?;
-        let Some(JobRunSpan { began_ns, worked_to_ns }) = self.ran(&job, &extent, wanted.now_ns)? else {
+        let Some(JobRunSpan {
+            began_ns,
+            worked_to_ns,
+        }) = self.ran(&job, &extent, wanted.now_ns)?
+        else {
             return Ok(Err("it has not run: no agent has sent data".into()));
         };
         let kept = kept_when(&job, &extent, began_ns, wanted.now_ns);
         if wanted.overlap(kept) == 0 {
             return Ok(Err("it has no data of that time".into()));
         }
-        let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));
+        let last = extent
+            .last_ns
+            .map_or(i64::MIN, |last| last.saturating_add(1));
         let worked = (kept.0, worked_to_ns.max(last).min(kept.1));
-        let named = if self.jobs.may_see(who, &job) { JobNaming::Yes } else { JobNaming::No };
-        Ok(Ok(KeptTuples { job, named, result, covered, kept, worked }))
+        let named = if self.jobs.may_see(who, &job) {
+            JobNaming::Yes
+        } else {
+            JobNaming::No
+        };
+        Ok(Ok(KeptTuples {
+            job,
+            named,
+            result,
+            covered,
+            kept,
+            worked,
+        }))
     }
 
     /// Period in which a job has run; `None`: not yet.
-    fn ran(&self, job: &Job, extent: &ResultExtent, now_ns: i64) -> Result<Option<JobRunSpan>, ServiceError> {
+    fn ran(
+        &self,
+        job: &Job,
+        extent: &ResultExtent,
+        now_ns: i64,
+    ) -> Result<Option<JobRunSpan>, ServiceError> {
         let (lanes, _) = self.lanes_of(job, now_ns)?;
         let agents = self.jobs.fleet.agents();
         let is_at_work = |agent: &str| {
@@ -187,24 +221,36 @@ impl PastQueries {
         wanted: &SourceQuery<'_>,
     ) -> Result<Option<(Job, Vec<KeptResult>)>, ServiceError> {
         let asked = without_period(wanted.query);
-        let has_windows = !asked.processors.is_empty() && asked.processors.iter().all(|p| p.window.is_some());
+        let has_windows =
+            !asked.processors.is_empty() && asked.processors.iter().all(|p| p.window.is_some());
         if !has_windows || wanted.baseline.is_some() {
             return Ok(None);
         }
         let asked = planner::lower(&asked);
         for id in self.store.results.jobs_with_rows(wanted.own)? {
-            let Some(job) = self.store.jobs.get(id)? else { continue };
+            let Some(job) = self.store.jobs.get(id)? else {
+                continue;
+            };
             let is_seen = job.spec.kind == JobKind::Standing
                 && job.spec.capture.interfaces.is_empty()
                 && job.spec.capture.filter.is_none()
                 && self.jobs.may_see(who, &job)
                 && self.jobs.may_see_rows(who, &job).is_ok()
-                && wanted.on.iter().all(|(label, value)| job.spec.on.get(label) == Some(value));
+                && wanted
+                    .on
+                    .iter()
+                    .all(|(label, value)| job.spec.on.get(label) == Some(value));
             let is_same = |query: &CheckedQuery| {
                 let own = planner::lower(query);
                 own.monitor == asked.monitor && own.dataflow == asked.dataflow
             };
-            if is_seen && self.jobs.queries.check_job(&job).is_ok_and(|query| is_same(&query)) {
+            if is_seen
+                && self
+                    .jobs
+                    .queries
+                    .check_job(&job)
+                    .is_ok_and(|query| is_same(&query))
+            {
                 let results = self.store.results.of_job(job.id)?;
                 return Ok(Some((job, results)));
             }
@@ -215,7 +261,11 @@ impl PastQueries {
 
 /// The query without its period, as a job runs it.
 fn without_period(query: &CheckedQuery) -> CheckedQuery {
-    CheckedQuery { period: query::TimePeriod::default(), baseline: None, ..query.clone() }
+    CheckedQuery {
+        period: query::TimePeriod::default(),
+        baseline: None,
+        ..query.clone()
+    }
 }
 
 /// Period in which a job has run.
@@ -235,33 +285,66 @@ fn ran(
     is_at_work: &dyn Fn(&str) -> bool,
     now_ns: i64,
 ) -> Option<JobRunSpan> {
-    let heard: Vec<_> = lanes.iter().filter(|(_, facts)| facts.watermark_ns > i64::MIN).collect();
+    let heard: Vec<_> = lanes
+        .iter()
+        .filter(|(_, facts)| facts.watermark_ns > i64::MIN)
+        .collect();
     let Some(begin) = heard.iter().map(|(_, facts)| facts.begin()).min() else {
         // Without lanes, rows or the state of monitors indicate that it ran.
         let has_rows = extent.first_ns.is_some() || extent.rows_dropped > 0;
         let captures = matches!(job.state, JobState::Running | JobState::Draining);
-        let worked_to_ns = if has_rows { job.ended_ns.unwrap_or(now_ns) } else { job.created_ns };
-        return (has_rows || captures).then_some(JobRunSpan { began_ns: job.created_ns, worked_to_ns });
+        let worked_to_ns = if has_rows {
+            job.ended_ns.unwrap_or(now_ns)
+        } else {
+            job.created_ns
+        };
+        return (has_rows || captures).then_some(JobRunSpan {
+            began_ns: job.created_ns,
+            worked_to_ns,
+        });
     };
     // Connected agents start shortly after their job.
     let is_at_once = begin.saturating_sub(job.created_ns) <= BEGINS_WITHIN_NS;
-    let began_ns = if is_at_once { begin.min(job.created_ns) } else { begin };
-    let goes_on = heard.iter().any(|(agent, facts)| facts.end == LaneEnd::Open && is_at_work(agent));
-    let last = heard.iter().map(|(_, facts)| facts.watermark_ns).max().unwrap_or(begin);
-    Some(JobRunSpan { began_ns, worked_to_ns: if goes_on { now_ns } else { last } })
+    let began_ns = if is_at_once {
+        begin.min(job.created_ns)
+    } else {
+        begin
+    };
+    let goes_on = heard
+        .iter()
+        .any(|(agent, facts)| facts.end == LaneEnd::Open && is_at_work(agent));
+    let last = heard
+        .iter()
+        .map(|(_, facts)| facts.watermark_ns)
+        .max()
+        .unwrap_or(begin);
+    Some(JobRunSpan {
+        began_ns,
+        worked_to_ns: if goes_on { now_ns } else { last },
+    })
 }
 
 /// Period for which a job has stored all data: from its start, except for rows removed by retention.
 fn kept_when(job: &Job, extent: &ResultExtent, began_ns: i64, now_ns: i64) -> Period {
     let first = extent.first_ns.unwrap_or(began_ns);
-    let from = if extent.rows_dropped > 0 { first } else { first.min(began_ns) };
-    let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));
+    let from = if extent.rows_dropped > 0 {
+        first
+    } else {
+        first.min(began_ns)
+    };
+    let last = extent
+        .last_ns
+        .map_or(i64::MIN, |last| last.saturating_add(1));
     (from, job.ended_ns.unwrap_or(now_ns).max(last))
 }
 
 /// Error message: the missing data, and how to store it in the future.
 fn missing(query: &CheckedQuery, reasons: &[String]) -> String {
-    let parsers: Vec<&str> = query.inputs.iter().map(|input| input.schema.name.as_ref()).collect();
+    let parsers: Vec<&str> = query
+        .inputs
+        .iter()
+        .map(|input| input.schema.name.as_ref())
+        .collect();
     let why = match reasons {
         [] => "no job keeps tuples".to_owned(),
         reasons => reasons.join("; "),

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use outlets::address::{SecretSource, SystemSecrets};
-use outlets::{DirectOutlet, OutletAddress, OutletAddressError, OutletLimits, OutletScheme, RowIdentity};
+use outlets::{
+    DirectOutlet, OutletAddress, OutletAddressError, OutletLimits, OutletScheme, RowIdentity,
+};
 use plan::Plan;
 
 /// Maximum outlets per job.
@@ -69,8 +71,15 @@ fn scheme(asked: &str) -> String {
 
 /// Whether rows can be delivered to this address.
 fn tried(address: &OutletAddress) -> Result<(), OutletAddressError> {
-    DirectOutlet::prepare(address, &RowIdentity { of: String::new(), run: 0 }, &OutletLimits::default())
-        .map(drop)
+    DirectOutlet::prepare(
+        address,
+        &RowIdentity {
+            of: String::new(),
+            run: 0,
+        },
+        &OutletLimits::default(),
+    )
+    .map(drop)
 }
 
 impl NamedOutlets {
@@ -81,15 +90,17 @@ impl NamedOutlets {
     pub fn new(texts: &[String]) -> Result<NamedOutlets, String> {
         let mut named = BTreeMap::new();
         for text in texts {
-            let (name, address) = text.split_once('=').ok_or("an outlet has the form NAME=URL")?;
+            let (name, address) = text
+                .split_once('=')
+                .ok_or("an outlet has the form NAME=URL")?;
             let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if name.is_empty() || !name.chars().all(is_word) {
                 return Err(format!(
                     "{name:?} is not a name, which consists of letters, digits, -, _, and ."
                 ));
             }
-            let read =
-                OutletAddress::read(address, &SystemSecrets).map_err(|why| format!("{name}: {why}"))?;
+            let read = OutletAddress::read(address, &SystemSecrets)
+                .map_err(|why| format!("{name}: {why}"))?;
             tried(&read).map_err(|why| format!("{name}: {}", why.0))?;
             named.insert(name.to_owned(), address.to_owned());
         }
@@ -111,8 +122,13 @@ impl NamedOutlets {
     fn no_such(&self, name: &str) -> String {
         let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
         match known.is_empty() {
-            true => format!("there is no outlet {name:?}: serve --outlet NAME=URL gives an address a name"),
-            false => format!("there is no outlet {name:?}; there are: {}", known.join(", ")),
+            true => format!(
+                "there is no outlet {name:?}: serve --outlet NAME=URL gives an address a name"
+            ),
+            false => format!(
+                "there is no outlet {name:?}; there are: {}",
+                known.join(", ")
+            ),
         }
     }
 
@@ -135,10 +151,17 @@ impl NamedOutlets {
     ///
     /// # Errors
     /// About the first invalid or forbidden one.
-    pub fn check(&self, asked: &[String], may: OutletPermission, plan: &Plan) -> Result<(), OutletRefusal> {
+    pub fn check(
+        &self,
+        asked: &[String],
+        may: OutletPermission,
+        plan: &Plan,
+    ) -> Result<(), OutletRefusal> {
         let wrong = |to: &str, why: String| OutletRefusal::Wrong(format!("to {to}: {why}"));
         if asked.len() > OUTLETS_MAX {
-            return Err(OutletRefusal::Wrong(format!("a job has at most {OUTLETS_MAX} outlets")));
+            return Err(OutletRefusal::Wrong(format!(
+                "a job has at most {OUTLETS_MAX} outlets"
+            )));
         }
         for to in asked {
             NamedOutlets::allow(to, may)?;
@@ -146,8 +169,7 @@ impl NamedOutlets {
                 && OutletAddress::read(to, &NoSecrets)
                     .is_ok_and(|read| read.scheme == OutletScheme::Prometheus)
             {
-                let why =
-                    "this server has a page of all standing jobs' results for scrapers, at /metrics/jobs";
+                let why = "this server has a page of all standing jobs' results for scrapers, at /metrics/jobs";
                 return Err(OutletRefusal::Wrong(format!("to prometheus://: {why}")));
             }
             let seen = shown(to);
@@ -175,14 +197,22 @@ mod tests {
             ("a b=redis://h", "is not a name"),
             ("shop=redis://me:pass@h", "all users of this machine"),
             ("shop=prometheus://127.0.0.1:1", "a local listener"),
-            ("shop=redis://h#secret-file=/nowhere", "cannot read /nowhere"),
+            (
+                "shop=redis://h#secret-file=/nowhere",
+                "cannot read /nowhere",
+            ),
         ] {
             let why = named(text).expect_err(text);
             assert!(why.contains(part), "{text}: {why}");
         }
         assert_eq!(shown("shop"), "shop");
-        assert_eq!(shown("webhook+https://h/secret#secret-file=/nowhere"), "webhook+https://h:443");
-        let none = NamedOutlets::default().read("shop").expect_err("there is none");
+        assert_eq!(
+            shown("webhook+https://h/secret#secret-file=/nowhere"),
+            "webhook+https://h:443"
+        );
+        let none = NamedOutlets::default()
+            .read("shop")
+            .expect_err("there is none");
         assert!(none.contains("--outlet NAME=URL"), "{none}");
     }
 }

@@ -24,7 +24,9 @@ pub use results_page::ResultsMetricsPage;
 use crate::job::{Job, JobId, JobOutlet, OutletLosses, OutletState};
 use crate::results::hub::ResultHub;
 use crate::store::history::RowHistory;
-use crate::store::sqlite::{DeliveryStore, JobStore, ResultStore, ServerStore, StoreError, StoredOutlet};
+use crate::store::sqlite::{
+    DeliveryStore, JobStore, ResultStore, ServerStore, StoreError, StoredOutlet,
+};
 
 /// Limits of the delivery to outlets.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +41,11 @@ pub struct DeliveryLimits {
 
 impl Default for DeliveryLimits {
     fn default() -> DeliveryLimits {
-        DeliveryLimits { outlets_max: 64, outlet_rows_max: 1_000_000, series_max: 1000 }
+        DeliveryLimits {
+            outlets_max: 64,
+            outlet_rows_max: 1_000_000,
+            series_max: 1000,
+        }
     }
 }
 
@@ -104,7 +110,12 @@ impl OutletDeliveries {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn begin(&self, job: JobId, plan: &Arc<Plan>) -> Result<(), StoreError> {
-        for outlet in self.store.outlets(job, job)?.into_iter().filter(|outlet| !outlet.is_done) {
+        for outlet in self
+            .store
+            .outlets(job, job)?
+            .into_iter()
+            .filter(|outlet| !outlet.is_done)
+        {
             let (key, running) = ((job, outlet.place), self.running.clone());
             if self.running().contains_key(&key) {
                 continue;
@@ -115,7 +126,10 @@ impl OutletDeliveries {
             let work = self.work(&outlet, plan);
             let begun = thread::Builder::new().name("outlet".into()).spawn(move || {
                 line.run(&work);
-                running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                running
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .remove(&key);
             });
             if let Err(error) = begun {
                 // Retried at the next start of the server.
@@ -128,12 +142,23 @@ impl OutletDeliveries {
     fn work(&self, outlet: &StoredOutlet, plan: &Arc<Plan>) -> OutletContext {
         let (asked, run, named) = (outlet.asked.clone(), outlet.run, self.named.clone());
         let limits = outlets::OutletLimits::default();
-        let limits = outlets::OutletLimits { series_max: self.limits.series_max, ..limits };
+        let limits = outlets::OutletLimits {
+            series_max: self.limits.series_max,
+            ..limits
+        };
         let (jobs, job) = (self.jobs.clone(), outlet.job);
         let prepare = move || {
             let address: OutletAddress = named.read(&asked)?;
-            let name = jobs.get(job).ok().flatten().map(|job| job.spec.name).filter(|name| !name.is_empty());
-            let rows = outlets::RowIdentity { of: name.unwrap_or_else(|| job.to_string()), run };
+            let name = jobs
+                .get(job)
+                .ok()
+                .flatten()
+                .map(|job| job.spec.name)
+                .filter(|name| !name.is_empty());
+            let rows = outlets::RowIdentity {
+                of: name.unwrap_or_else(|| job.to_string()),
+                run,
+            };
             DirectOutlet::prepare(&address, &rows, &limits).map_err(|refused| refused.0)
         };
         OutletContext {
@@ -153,12 +178,15 @@ impl OutletDeliveries {
     /// `StoreError` when the database cannot be read or written.
     pub fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
         let ids = jobs.iter().map(|job| job.id);
-        let Some((first, last)) = ids.clone().min().zip(ids.max()) else { return Ok(()) };
+        let Some((first, last)) = ids.clone().min().zip(ids.max()) else {
+            return Ok(());
+        };
         let mut told: HashMap<JobId, Vec<JobOutlet>> = HashMap::new();
         for outlet in self.store.outlets(first, last)? {
             told.entry(outlet.job).or_default().push(self.told(&outlet));
         }
-        jobs.iter_mut().for_each(|job| job.outlets = told.remove(&job.id).unwrap_or_default());
+        jobs.iter_mut()
+            .for_each(|job| job.outlets = told.remove(&job.id).unwrap_or_default());
         Ok(())
     }
 
@@ -197,22 +225,54 @@ impl OutletDeliveries {
             for (place, outlet) in job.outlets.iter().enumerate() {
                 let place = place.to_string();
                 let of_job = job.series_labels(&id);
-                let labels = [of_job[0], of_job[1], ("outlet", place.as_str()), ("to", outlet.to.as_str())];
+                let labels = [
+                    of_job[0],
+                    of_job[1],
+                    ("outlet", place.as_str()),
+                    ("to", outlet.to.as_str()),
+                ];
                 let is_up = f64::from(u8::from(outlet.state == OutletState::Up));
-                page.gauge("netalytics_outlet_up", "1: the outlet accepts the job's rows", &labels, is_up);
+                page.gauge(
+                    "netalytics_outlet_up",
+                    "1: the outlet accepts the job's rows",
+                    &labels,
+                    is_up,
+                );
                 let behind = outlet.behind as f64;
-                page.gauge("netalytics_outlet_rows_behind", "rows waiting for the outlet", &labels, behind);
+                page.gauge(
+                    "netalytics_outlet_rows_behind",
+                    "rows waiting for the outlet",
+                    &labels,
+                    behind,
+                );
                 for (name, help, count) in [
-                    ("netalytics_outlet_rows_total", "rows delivered to the outlet", outlet.delivered),
-                    ("netalytics_outlet_retries_total", "attempts beyond the first", outlet.retries),
+                    (
+                        "netalytics_outlet_rows_total",
+                        "rows delivered to the outlet",
+                        outlet.delivered,
+                    ),
+                    (
+                        "netalytics_outlet_retries_total",
+                        "attempts beyond the first",
+                        outlet.retries,
+                    ),
                 ] {
                     page.counter(name, help, &labels, count as f64);
                 }
-                let OutletLosses { refused, backlog, gone } = outlet.lost;
+                let OutletLosses {
+                    refused,
+                    backlog,
+                    gone,
+                } = outlet.lost;
                 for (cause, count) in [("refused", refused), ("backlog", backlog), ("gone", gone)] {
                     let labels = [&labels[..], &[("cause", cause)]].concat();
                     let help = "rows lost before the outlet, by cause";
-                    page.counter("netalytics_outlet_lost_rows_total", help, &labels, count as f64);
+                    page.counter(
+                        "netalytics_outlet_lost_rows_total",
+                        help,
+                        &labels,
+                        count as f64,
+                    );
                 }
             }
         }

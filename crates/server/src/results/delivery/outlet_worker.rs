@@ -16,7 +16,9 @@ use crate::job::{JobId, JobState};
 use crate::results::notifier::{DeliveryNotifier, DeliveryWakeup};
 use crate::store::history::RowHistory;
 use crate::store::persist_error::PersistError;
-use crate::store::sqlite::{DeliveryPosition, DeliveryStore, JobStore, KeptResult, ResultStore, StoreError};
+use crate::store::sqlite::{
+    DeliveryPosition, DeliveryStore, JobStore, KeptResult, ResultStore, StoreError,
+};
 
 /// Polling interval without a wakeup.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -102,13 +104,25 @@ impl From<StoreError> for DeliveryStop {
 impl OutletWorker {
     /// An outlet of a job.
     pub fn new(job: JobId, place: usize) -> OutletWorker {
-        let said = OutletStatus { condition: OutletCondition::Up, problem: None };
-        OutletWorker { job, place, bell: Arc::default(), retries: AtomicU64::new(0), said: Mutex::new(said) }
+        let said = OutletStatus {
+            condition: OutletCondition::Up,
+            problem: None,
+        };
+        OutletWorker {
+            job,
+            place,
+            bell: Arc::default(),
+            retries: AtomicU64::new(0),
+            said: Mutex::new(said),
+        }
     }
 
     /// Current state.
     pub fn said(&self) -> OutletStatus {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.said
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn say(&self, condition: OutletCondition, problem: Option<String>) {
@@ -134,7 +148,12 @@ impl OutletWorker {
             }
         };
         self.say(OutletCondition::Up, None);
-        let mut hands = DeliveryRun { line: self, work, carrier, announced: 0 };
+        let mut hands = DeliveryRun {
+            line: self,
+            work,
+            carrier,
+            announced: 0,
+        };
         loop {
             let wait = match hands.deliver_all() {
                 Ok(RemainingRows::Nothing) => return,
@@ -215,7 +234,12 @@ impl DeliveryRun<'_> {
             at.next_row += skipped;
         }
         let tried = Some(at.until_row).filter(|until| *until > at.next_row);
-        let rows = pages::read(&self.work.history, (self.line.job, result), at.next_row, tried)?;
+        let rows = pages::read(
+            &self.work.history,
+            (self.line.job, result),
+            at.next_row,
+            tried,
+        )?;
         at.sums.gone += rows.end - at.next_row - rows.count() as i64;
         let first = rows.end - rows.count() as i64;
         at.until_row = rows.end;

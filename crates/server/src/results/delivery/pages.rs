@@ -35,14 +35,25 @@ pub fn read(
     from: i64,
     until: Option<i64>,
 ) -> Result<DeliveryPage, PersistError> {
-    let mut rows = DeliveryPage { batches: Vec::new(), end: from };
+    let mut rows = DeliveryPage {
+        batches: Vec::new(),
+        end: from,
+    };
     loop {
         let wanted = until.unwrap_or(result.next_row) - rows.end;
-        let limit = usize::try_from(wanted).unwrap_or(0).min(ROWS).min(ROWS_MAX - rows.count());
+        let limit = usize::try_from(wanted)
+            .unwrap_or(0)
+            .min(ROWS)
+            .min(ROWS_MAX - rows.count());
         if limit == 0 {
             return Ok(rows);
         }
-        let ask = PageQuery { after: Some(rows.end - 1), limit, since_ns: None, until_ns: None };
+        let ask = PageQuery {
+            after: Some(rows.end - 1),
+            limit,
+            since_ns: None,
+            until_ns: None,
+        };
         let page = match history.read(job, result, &ask) {
             Ok(page) => page,
             Err(PersistError::Unreadable(which)) if until.is_some() || rows.batches.is_empty() => {
@@ -73,15 +84,25 @@ pub fn read(
 impl DeliveryPage {
     /// Cuts the last window off if another precedes it; tuples have no windows.
     fn end_with_a_window(&mut self) -> bool {
-        let Some(last) = self.batches.last() else { return false };
-        if last.schema().fields.first().is_none_or(|field| field.name != "window_start") {
+        let Some(last) = self.batches.last() else {
+            return false;
+        };
+        if last
+            .schema()
+            .fields
+            .first()
+            .is_none_or(|field| field.name != "window_start")
+        {
             return true;
         }
         let start = |batch: &Batch, row| batch.i64(FieldId(0)).value(row);
         let open = start(last, last.rows() - 1);
         let mut left = 0;
         for batch in self.batches.iter().rev() {
-            let same = (0..batch.rows()).rev().take_while(|row| start(batch, *row) == open).count();
+            let same = (0..batch.rows())
+                .rev()
+                .take_while(|row| start(batch, *row) == open)
+                .count();
             left += same;
             if same < batch.rows() {
                 self.cut(left);

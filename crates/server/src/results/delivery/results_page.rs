@@ -53,7 +53,11 @@ impl ResultsMetricsPage {
         let shown = all.entry(job.id).or_insert_with(|| {
             let mut results = ScrapedResults::new(series_max);
             results.announce(&heads(plan, &kept));
-            JobMetrics { results, next: Vec::new(), missed: 0 }
+            JobMetrics {
+                results,
+                next: Vec::new(),
+                missed: 0,
+            }
         });
         for result in &kept {
             shown.read(store, history, job.id, result)?;
@@ -61,11 +65,26 @@ impl ResultsMetricsPage {
         let id = job.id.to_string();
         let labels = job.series_labels(&id);
         let (count, left_out) = (shown.results.series().count(), shown.results.left_out());
-        page.gauge("netalytics_job_series", "series of the job on this page", &labels, count as f64);
+        page.gauge(
+            "netalytics_job_series",
+            "series of the job on this page",
+            &labels,
+            count as f64,
+        );
         let help = "points of the job that are not on this page: beyond the limit of series, or no numbers";
-        page.counter("netalytics_job_points_left_out_total", help, &labels, left_out as f64);
+        page.counter(
+            "netalytics_job_points_left_out_total",
+            help,
+            &labels,
+            left_out as f64,
+        );
         let help = "rows of the job that were replaced between two scrapes";
-        page.counter("netalytics_job_rows_missed_total", help, &labels, shown.missed as f64);
+        page.counter(
+            "netalytics_job_rows_missed_total",
+            help,
+            &labels,
+            shown.missed as f64,
+        );
         page.results(shown.results.series(), &labels);
         Ok(())
     }
@@ -91,7 +110,9 @@ impl JobMetrics {
         *next = from;
         while *next < result.next_row {
             let rows = pages::read(history, (job, result), *next, None)?;
-            rows.batches.iter().for_each(|batch| self.results.add(result.place, batch));
+            rows.batches
+                .iter()
+                .for_each(|batch| self.results.add(result.place, batch));
             self.results.complete();
             *next = rows.end;
         }

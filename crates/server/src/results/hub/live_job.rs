@@ -53,7 +53,10 @@ pub struct LatestRows {
 impl LatestRows {
     /// The first rows of a window, up to the limits.
     pub fn of(batch: &Batch, window: Option<(i64, i64)>, rows: Range<usize>) -> LatestRows {
-        let mut shown = LatestRows { window, ..LatestRows::default() };
+        let mut shown = LatestRows {
+            window,
+            ..LatestRows::default()
+        };
         for row in rows {
             if !shown.push(Value::from(columns::row(batch, row))) {
                 break;
@@ -83,7 +86,10 @@ impl LiveJob {
     pub fn new(state: JobState, results: Vec<KeptResult>) -> Result<LiveJob, PersistError> {
         Ok(LiveJob {
             state,
-            results: results.into_iter().map(LiveResult::new).collect::<Result<_, _>>()?,
+            results: results
+                .into_iter()
+                .map(LiveResult::new)
+                .collect::<Result<_, _>>()?,
             account: Value::Null,
             agents: Vec::new(),
             taps: None,
@@ -95,7 +101,12 @@ impl LiveJob {
     /// The rows as stored; `None` if their columns differ from those announced.
     pub fn as_kept(&self, delivery: &ResultDelivery<'_>) -> Option<Batch> {
         let result = self.results.get(delivery.result)?;
-        as_kept(delivery.batch, result.columns.as_ref()?, &result.schema, &delivery.coverage.missing)
+        as_kept(
+            delivery.batch,
+            result.columns.as_ref()?,
+            &result.schema,
+            &delivery.coverage.missing,
+        )
     }
 
     pub fn snapshot(&self, job: JobId) -> Value {
@@ -152,7 +163,9 @@ impl LiveResult {
         all.bytes += shown.bytes;
         all.rows.extend(shown.rows);
         while all.rows.len() > EVENT_ROWS_MAX || all.bytes > EVENT_BYTES_MAX {
-            let Some((bytes, _)) = all.rows.pop_front() else { break };
+            let Some((bytes, _)) = all.rows.pop_front() else {
+                break;
+            };
             all.bytes -= bytes;
         }
     }
@@ -163,11 +176,16 @@ pub type Stretch = (Option<(i64, i64)>, usize, usize);
 
 /// Splits a batch by window.
 pub fn windows(batch: &Batch) -> Vec<Stretch> {
-    let bounds = batch.schema().find("window_start").zip(batch.schema().find("window_end"));
+    let bounds = batch
+        .schema()
+        .find("window_start")
+        .zip(batch.schema().find("window_end"));
     let Some((start, end)) = bounds else {
         // Tuples are split into events of limited size.
         let chunks = (0..batch.rows()).step_by(EVENT_ROWS_MAX);
-        return chunks.map(|from| (None, from, EVENT_ROWS_MAX.min(batch.rows() - from))).collect();
+        return chunks
+            .map(|from| (None, from, EVENT_ROWS_MAX.min(batch.rows() - from)))
+            .collect();
     };
     let (starts, ends) = (batch.i64(start), batch.i64(end));
     let mut found: Vec<Stretch> = Vec::new();

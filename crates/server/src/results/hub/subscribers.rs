@@ -42,26 +42,45 @@ impl ResultHub {
 
     /// Whether a job has watchers.
     pub(crate) fn is_watched(&self, job: JobId) -> bool {
-        lock(&self.clients).iter().filter_map(Weak::upgrade).any(|client| client.jobs.contains(&job))
+        lock(&self.clients)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .any(|client| client.jobs.contains(&job))
     }
 
     pub(super) fn notify(&self, live: &mut LiveJob, job: JobId, kind: EventKind, data: &Value) {
         let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
         let event = LiveEvent::new(seq, kind, data);
-        let bounds = (Instant::now(), self.limits.ring_time, self.limits.ring_bytes);
+        let bounds = (
+            Instant::now(),
+            self.limits.ring_time,
+            self.limits.ring_bytes,
+        );
         live.ring.push(event.clone(), bounds);
         let mut clients = lock(&self.clients);
         clients.retain(|client| client.strong_count() > 0);
-        for client in clients.iter().filter_map(Weak::upgrade).filter(|client| client.jobs.contains(&job)) {
+        for client in clients
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|client| client.jobs.contains(&job))
+        {
             client.push(&event);
         }
     }
 
     /// Adds a client. Its queue starts with the events after those it has seen, if still available, otherwise with a
     /// snapshot; later events follow.
-    pub(crate) fn watch(&self, queue: &Arc<ClientQueue>, seen: ResumePoint) -> Result<(), PersistError> {
+    pub(crate) fn watch(
+        &self,
+        queue: &Arc<ClientQueue>,
+        seen: ResumePoint,
+    ) -> Result<(), PersistError> {
         // Locked in order of their numbers, as everywhere, to avoid deadlock.
-        let jobs: Vec<_> = queue.jobs.iter().map(|id| self.live(*id)).collect::<Result<_, _>>()?;
+        let jobs: Vec<_> = queue
+            .jobs
+            .iter()
+            .map(|id| self.live(*id))
+            .collect::<Result<_, _>>()?;
         let locked: Vec<MutexGuard<'_, LiveJob>> = jobs.iter().map(|live| lock(live)).collect();
         let replayed = match seen {
             ResumePoint::UpTo(seq) => locked
@@ -83,10 +102,18 @@ impl ResultHub {
                         ResumePoint::OtherLife => "the server was restarted",
                         _ => "the events in between are no longer stored",
                     };
-                    queue.begin(LiveEvent::new(seq, EventKind::Gap, &json!({ "reason": reason })));
+                    queue.begin(LiveEvent::new(
+                        seq,
+                        EventKind::Gap,
+                        &json!({ "reason": reason }),
+                    ));
                 }
                 for (id, live) in queue.jobs.iter().zip(&locked) {
-                    queue.begin(LiveEvent::new(seq, EventKind::Snapshot, &live.snapshot(*id)));
+                    queue.begin(LiveEvent::new(
+                        seq,
+                        EventKind::Snapshot,
+                        &live.snapshot(*id),
+                    ));
                 }
             }
         }
@@ -96,6 +123,9 @@ impl ResultHub {
 
     /// Ends all streams.
     pub(crate) fn end_streams(&self) {
-        lock(&self.clients).iter().filter_map(Weak::upgrade).for_each(|client| client.end());
+        lock(&self.clients)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|client| client.end());
     }
 }

@@ -109,8 +109,18 @@ pub struct TapAccount {
 
 impl From<stream::TapCounts> for TapAccount {
     fn from(counts: stream::TapCounts) -> TapAccount {
-        let stream::TapCounts { joined, client_only, server_only, unkept } = counts;
-        TapAccount { joined, client_only, server_only, unkept }
+        let stream::TapCounts {
+            joined,
+            client_only,
+            server_only,
+            unkept,
+        } = counts;
+        TapAccount {
+            joined,
+            client_only,
+            server_only,
+            unkept,
+        }
     }
 }
 

@@ -25,7 +25,9 @@ impl PendingActionChanges<'_> {
     pub fn adopt(self) {
         let Some(mut inner) = self.inner else { return };
         for (change, (standing, hands)) in self.changes.iter().zip(self.next) {
-            let Some(running) = inner.get_mut(&change.action) else { continue };
+            let Some(running) = inner.get_mut(&change.action) else {
+                continue;
+            };
             (running.standing, running.hands) = (standing, hands);
             if hands == ExecutorState::Busy {
                 running.bell.ring();
@@ -44,7 +46,11 @@ impl ActionRegistry {
         watermark_ns: i64,
         lacking: &[String],
     ) -> PendingActionChanges<'_> {
-        let mut acted = PendingActionChanges { inner: None, next: Vec::new(), changes: Vec::new() };
+        let mut acted = PendingActionChanges {
+            inner: None,
+            next: Vec::new(),
+            changes: Vec::new(),
+        };
         let mut inner = self.lock();
         for running in inner.values_mut().filter(|running| running.job == job) {
             let mut gathered = BTreeMap::new();
@@ -68,7 +74,11 @@ impl ActionRegistry {
             }
             if next != running.standing {
                 let standing = serde_json::to_string(&next).unwrap_or_default();
-                acted.changes.push(ActionChange { action: running.id, standing, decision });
+                acted.changes.push(ActionChange {
+                    action: running.id,
+                    standing,
+                    decision,
+                });
                 acted.next.push((next, hands));
             }
         }

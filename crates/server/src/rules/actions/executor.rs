@@ -37,7 +37,10 @@ impl ActionExecutors {
 impl Drop for ActionExecutors {
     /// Nothing is written after this returns; a thread that waits for another program ends by itself.
     fn drop(&mut self) {
-        self.0.lock().values().for_each(|running| running.bell.end());
+        self.0
+            .lock()
+            .values()
+            .for_each(|running| running.bell.end());
     }
 }
 
@@ -80,8 +83,12 @@ impl ActionRegistry {
             bell: running.bell.clone(),
             stewards: running.action.asked.to.iter().map(|_| None).collect(),
         };
-        let Some(mut hand) = self.lock().get(&id).map(hand) else { return };
-        let begun = std::thread::Builder::new().name("action".into()).spawn(move || hand.work());
+        let Some(mut hand) = self.lock().get(&id).map(hand) else {
+            return;
+        };
+        let begun = std::thread::Builder::new()
+            .name("action".into())
+            .spawn(move || hand.work());
         if let Err(error) = begun {
             // Retried at the next start of the server.
             tracing::error!("decisions of action {id} are not executed: {error}");
@@ -109,7 +116,11 @@ impl DecisionExecutor {
     fn carry_out_all(&mut self) -> Result<(), ExecutorStop> {
         while let Some(decision) = self.actions.store.decision_waiting(self.id)? {
             self.carry_out(&decision)?;
-            let write = || self.actions.store.finish_decision(self.id, decision.version);
+            let write = || {
+                self.actions
+                    .store
+                    .finish_decision(self.id, decision.version)
+            };
             self.bell.write(write).ok_or(ExecutorStop::Over)??;
             self.actions.carried_out(self.id, decision.version);
         }
@@ -120,10 +131,14 @@ impl DecisionExecutor {
     /// decision again, which changes nothing if it still has it.
     fn remind(&mut self) -> Result<(), ExecutorStop> {
         let last = self.actions.store.decisions(self.id, None, 1)?;
-        let Some((_, wanted)) = last.first().and_then(|decision| self.read(decision)) else { return Ok(()) };
+        let Some((_, wanted)) = last.first().and_then(|decision| self.read(decision)) else {
+            return Ok(());
+        };
         let mut fault = None;
         for place in 0..self.stewards.len() {
-            let reminded = self.steward(place).and_then(|one| one.remind(&wanted, ATTEMPT_MAX).map_err(text));
+            let reminded = self
+                .steward(place)
+                .and_then(|one| one.remind(&wanted, ATTEMPT_MAX).map_err(text));
             fault = fault.or(reminded.err().map(|why| self.of(place, &why)));
         }
         self.fail(fault);
@@ -133,7 +148,11 @@ impl DecisionExecutor {
     /// Desired state and direction of a decision.
     fn read(&self, decision: &StoredDecision) -> Option<(ScalingDirection, DesiredState)> {
         let Ok(said) = serde_json::from_str::<DecisionMessage>(&decision.body) else {
-            tracing::error!("decision {} of action {} cannot be read", decision.version, self.id);
+            tracing::error!(
+                "decision {} of action {} cannot be read",
+                decision.version,
+                self.id
+            );
             return None;
         };
         let wanted = DesiredState {
@@ -148,18 +167,27 @@ impl DecisionExecutor {
     }
 
     fn carry_out(&mut self, decision: &StoredDecision) -> Result<(), ExecutorStop> {
-        let Some((direction, wanted)) = self.read(decision) else { return Ok(()) };
+        let Some((direction, wanted)) = self.read(decision) else {
+            return Ok(());
+        };
         let mut order: Vec<usize> = (0..self.stewards.len()).collect();
         let is_down = direction == ScalingDirection::Down;
         if is_down {
             order.reverse();
         }
         for (told, place) in order.into_iter().enumerate().skip(decision.reached) {
-            if is_down && told > 0 && self.bell.pause(self.action.asked.drain()) == DeliveryWakeup::Over {
+            if is_down
+                && told > 0
+                && self.bell.pause(self.action.asked.drain()) == DeliveryWakeup::Over
+            {
                 return Err(ExecutorStop::Over);
             }
             self.tell(place, &wanted)?;
-            let write = || self.actions.store.reach_decision(self.id, decision.version, told + 1);
+            let write = || {
+                self.actions
+                    .store
+                    .reach_decision(self.id, decision.version, told + 1)
+            };
             self.bell.write(write).ok_or(ExecutorStop::Over)??;
         }
         Ok(())
@@ -167,7 +195,8 @@ impl DecisionExecutor {
 
     /// Notifies one receiver, with retries until it acknowledges.
     fn tell(&mut self, place: usize, wanted: &DesiredState) -> Result<(), ExecutorStop> {
-        let mut waits = RetryPolicy::RECEIVER.delays(wanted.version ^ self.id.unsigned_abs().rotate_left(32));
+        let mut waits =
+            RetryPolicy::RECEIVER.delays(wanted.version ^ self.id.unsigned_abs().rotate_left(32));
         loop {
             match self.give(place, wanted) {
                 Ok(()) => {
@@ -187,7 +216,10 @@ impl DecisionExecutor {
 
     /// Error message with the receiver's address.
     fn of(&self, place: usize, why: &str) -> String {
-        format!("{}: {why}", crate::results::delivery::shown_address(&self.action.asked.to[place]))
+        format!(
+            "{}: {why}",
+            crate::results::delivery::shown_address(&self.action.asked.to[place])
+        )
     }
 
     fn give(&mut self, place: usize, wanted: &DesiredState) -> Result<(), String> {
@@ -199,13 +231,20 @@ impl DecisionExecutor {
             Some(steward) => Ok(steward),
             none => {
                 let named = self.actions.named.get().ok_or("no address is known yet")?;
-                Ok(none.insert(DesiredStateSender::new(&named.read(&self.action.asked.to[place])?)?))
+                Ok(none.insert(DesiredStateSender::new(
+                    &named.read(&self.action.asked.to[place])?,
+                )?))
             }
         }
     }
 
     fn fail(&self, why: Option<String>) {
-        let Some(fault) = self.actions.lock().get(&self.id).map(|running| running.fault.clone()) else {
+        let Some(fault) = self
+            .actions
+            .lock()
+            .get(&self.id)
+            .map(|running| running.fault.clone())
+        else {
             return;
         };
         *fault.lock().unwrap_or_else(PoisonError::into_inner) = why;
@@ -214,6 +253,8 @@ impl DecisionExecutor {
 
 fn text(fault: DeliveryFault) -> String {
     match fault {
-        DeliveryFault::Passing(why) | DeliveryFault::Final(why) | DeliveryFault::Partly(_, why) => why,
+        DeliveryFault::Passing(why) | DeliveryFault::Final(why) | DeliveryFault::Partly(_, why) => {
+            why
+        }
     }
 }

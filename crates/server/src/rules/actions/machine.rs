@@ -137,7 +137,11 @@ impl ScalingState {
     /// The first decision: every group has its replicas without load.
     pub fn begin(&mut self) -> ScalingDecision {
         self.version += 1;
-        ScalingDecision { version: self.version, direction: ScalingDirection::Begin, changes: Vec::new() }
+        ScalingDecision {
+            version: self.version,
+            direction: ScalingDirection::Begin,
+            changes: Vec::new(),
+        }
     }
 
     /// Evaluates a complete window; windows evaluated before are ignored.
@@ -157,8 +161,9 @@ impl ScalingState {
             // The effect of a decision on the load is visible only after it has been carried out.
             self.changed_ns = Some(end_ns);
         }
-        let is_backed_off =
-            self.changed_ns.is_some_and(|at| end_ns.saturating_sub(at) < policy.backoff_ns.max(1));
+        let is_backed_off = self
+            .changed_ns
+            .is_some_and(|at| end_ns.saturating_sub(at) < policy.backoff_ns.max(1));
         let mut changes = Vec::new();
         let mut direction = ScalingDirection::Up;
         if !is_backed_off {
@@ -173,24 +178,37 @@ impl ScalingState {
                 (group.replicas, group.above_ns, group.below_ns) = (change.to, None, None);
             }
         }
-        self.groups.retain(|_, group| group.replicas > policy.min || group.above_ns.is_some());
+        self.groups
+            .retain(|_, group| group.replicas > policy.min || group.above_ns.is_some());
         if changes.is_empty() {
             return None;
         }
         self.changed_ns = Some(end_ns);
         self.version += 1;
-        Some(ScalingDecision { version: self.version, direction, changes })
+        Some(ScalingDecision {
+            version: self.version,
+            direction,
+            changes,
+        })
     }
 
     /// Largest number of replicas of a group.
     pub fn most(&self, policy: &ScalingPolicy) -> u32 {
-        self.groups.values().map(|group| group.replicas).max().unwrap_or(0).max(policy.min)
+        self.groups
+            .values()
+            .map(|group| group.replicas)
+            .max()
+            .unwrap_or(0)
+            .max(policy.min)
     }
 
     /// Updates the periods above and below the limits.
     fn look(&mut self, policy: &ScalingPolicy, window: &LoadWindow) {
         let is_above = |value: f64, replicas: u32| value > policy.upper * f64::from(replicas);
-        let hot = window.values.iter().filter(|(_, value)| is_above(**value, policy.min));
+        let hot = window
+            .values
+            .iter()
+            .filter(|(_, value)| is_above(**value, policy.min));
         for (name, _) in hot {
             if self.groups.contains_key(name) {
                 continue;
@@ -199,7 +217,12 @@ impl ScalingState {
                 self.left_out += 1;
                 continue;
             }
-            let new = ReplicaGroup { replicas: policy.min, value: 0.0, above_ns: None, below_ns: None };
+            let new = ReplicaGroup {
+                replicas: policy.min,
+                value: 0.0,
+                above_ns: None,
+                below_ns: None,
+            };
             self.groups.insert(name.clone(), new);
         }
         let is_whole = window.missing.is_empty();
@@ -208,10 +231,12 @@ impl ScalingState {
             let most = known.or(window.rest);
             group.value = most.unwrap_or(group.value);
             let since = |was: Option<i64>, is: bool| is.then(|| was.unwrap_or(window.start_ns));
-            group.above_ns =
-                since(group.above_ns, known.is_some_and(|value| is_above(value, group.replicas)));
-            let is_below =
-                is_whole && most.is_some_and(|most| most < policy.lower * f64::from(group.replicas));
+            group.above_ns = since(
+                group.above_ns,
+                known.is_some_and(|value| is_above(value, group.replicas)),
+            );
+            let is_below = is_whole
+                && most.is_some_and(|most| most < policy.lower * f64::from(group.replicas));
             group.below_ns = since(group.below_ns, is_below && group.replicas > policy.min);
         }
     }
@@ -222,10 +247,20 @@ impl ScalingState {
         });
         let change = |(name, group): (&String, &ReplicaGroup)| {
             // Infinite and huge quotients are clamped to the maximum.
-            let wanted = (group.value / policy.upper).ceil().clamp(0.0, f64::from(policy.max)) as u32;
-            let most = group.replicas.saturating_add(policy.step.max(1)).min(policy.max);
+            let wanted = (group.value / policy.upper)
+                .ceil()
+                .clamp(0.0, f64::from(policy.max)) as u32;
+            let most = group
+                .replicas
+                .saturating_add(policy.step.max(1))
+                .min(policy.max);
             let to = wanted.clamp(group.replicas.saturating_add(1), most);
-            ReplicaChange { group: name.clone(), from: group.replicas, to, value: group.value }
+            ReplicaChange {
+                group: name.clone(),
+                from: group.replicas,
+                to,
+                value: group.value,
+            }
         };
         ready.map(change).collect()
     }
@@ -236,7 +271,12 @@ impl ScalingState {
         });
         let change = |(name, group): (&String, &ReplicaGroup)| {
             let to = group.replicas.saturating_sub(1).max(policy.min);
-            ReplicaChange { group: name.clone(), from: group.replicas, to, value: group.value }
+            ReplicaChange {
+                group: name.clone(),
+                from: group.replicas,
+                to,
+                value: group.value,
+            }
         };
         ready.map(change).collect()
     }

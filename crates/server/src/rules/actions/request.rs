@@ -108,14 +108,20 @@ impl ActionRequest {
                 self.upper
             ));
         }
-        if let Some(server) = self.servers.iter().find(|server| !is_word(server, "-_.:[]/")) {
+        if let Some(server) = self
+            .servers
+            .iter()
+            .find(|server| !is_word(server, "-_.:[]/"))
+        {
             return Err(format!(
                 "{server:?} is not a server name, which consists of letters, digits, and -_.:[]/"
             ));
         }
         let servers: BTreeSet<&String> = self.servers.iter().collect();
         if servers.len() != self.servers.len() || !(1..=SERVERS_MAX).contains(&servers.len()) {
-            return Err(format!("an action has 1 to {SERVERS_MAX} servers, each once"));
+            return Err(format!(
+                "an action has 1 to {SERVERS_MAX} servers, each once"
+            ));
         }
         let (min, max) = self.bounds();
         if min == 0 || min > max || max as usize > self.servers.len() {
@@ -146,12 +152,20 @@ impl ActionRequest {
     /// `up_for`, `down_for`, `backoff` and `drain`, in nanoseconds.
     fn times(&self) -> Result<[i64; 4], String> {
         let backoff_ns = length_ns(Some(self.backoff.as_deref().unwrap_or("10s")))?;
-        let down_for_ns = self.down_for.as_deref().map_or(Ok(backoff_ns), |text| length_ns(Some(text)))?;
+        let down_for_ns = self
+            .down_for
+            .as_deref()
+            .map_or(Ok(backoff_ns), |text| length_ns(Some(text)))?;
         let drain_ns = length_ns(Some(self.drain.as_deref().unwrap_or("2s")))?;
         if drain_ns > 3_600_000_000_000 {
             return Err("drain is at most 1h".into());
         }
-        Ok([length_ns(self.up_for.as_deref())?, down_for_ns, backoff_ns, drain_ns])
+        Ok([
+            length_ns(self.up_for.as_deref())?,
+            down_for_ns,
+            backoff_ns,
+            drain_ns,
+        ])
     }
 
     /// Delay between the first receiver that removes replicas and the next.
@@ -165,7 +179,17 @@ impl ActionRequest {
         let [up_for_ns, down_for_ns, backoff_ns, _] = self.times().unwrap_or_default();
         let (min, max) = self.bounds();
         let (upper, lower, step) = (self.upper, self.lower(), self.step.unwrap_or(1));
-        ScalingPolicy { upper, lower, min, max, step, up_for_ns, down_for_ns, backoff_ns, groups_max }
+        ScalingPolicy {
+            upper,
+            lower,
+            min,
+            max,
+            step,
+            up_for_ns,
+            down_for_ns,
+            backoff_ns,
+            groups_max,
+        }
     }
 }
 
@@ -185,30 +209,53 @@ impl ActionSpec {
         let found = column(&schema, &asked.value)
             .filter(|id| is_number(id) && !own.contains(&&*schema.field(*id).name));
         let Some(value) = found else {
-            let known: Vec<&str> = schema.ids().filter(is_number).map(|id| &*schema.field(id).name).collect();
-            let known: Vec<&str> = known.into_iter().filter(|name| !own.contains(name)).collect();
-            return Err(format!("the result has no number {}: there are {}", asked.value, known.join(", ")));
+            let known: Vec<&str> = schema
+                .ids()
+                .filter(is_number)
+                .map(|id| &*schema.field(id).name)
+                .collect();
+            let known: Vec<&str> = known
+                .into_iter()
+                .filter(|name| !own.contains(name))
+                .collect();
+            return Err(format!(
+                "the result has no number {}: there are {}",
+                asked.value,
+                known.join(", ")
+            ));
         };
         let pipeline = &plan.dataflow.pipelines[looked_at.result];
         let k = pipeline.top_k.map(|top_k| top_k.k);
         let full_at = k.into_iter().chain(pipeline.selection.rows_max).min();
-        let intervals =
-            if plan.monitor.sample == SampleMode::All { IntervalMode::None } else { IntervalMode::Shown };
+        let intervals = if plan.monitor.sample == SampleMode::All {
+            IntervalMode::None
+        } else {
+            IntervalMode::Shown
+        };
         let is_ranked = is_ranked_by(value, pipeline, &places(pipeline, intervals));
-        Ok(ActionSpec { asked, looked_at, full_at, is_ranked })
+        Ok(ActionSpec {
+            asked,
+            looked_at,
+            full_at,
+            is_ranked,
+        })
     }
 }
 
 /// Whether rows are dropped by this column alone, smallest first; `places` maps columns of results.
 fn is_ranked_by(value: FieldId, pipeline: &Pipeline, places: &[FieldId]) -> bool {
     let is_value = |place: usize| places.get(place) == Some(&value);
-    let ranked = pipeline.top_k.map(|top_k| is_value(first_aggregate(pipeline) + top_k.by));
+    let ranked = pipeline
+        .top_k
+        .map(|top_k| is_value(first_aggregate(pipeline) + top_k.by));
     let selection = &pipeline.selection;
     let sorted = selection.order_by.first().map(|key| {
         let is_own = key.column.input == 0 && is_value(usize::from(key.column.field.0));
         is_own && key.direction == SortDirection::Descending
     });
-    let limited = selection.rows_max.map(|_| sorted.or(ranked).unwrap_or(false));
+    let limited = selection
+        .rows_max
+        .map(|_| sorted.or(ranked).unwrap_or(false));
     ranked.unwrap_or(true) && limited.unwrap_or(true)
 }
 
@@ -219,10 +266,12 @@ mod tests {
     use super::*;
 
     fn check(change: Value, says: Option<&str>) {
-        let mut asked =
-            json!({ "name": "hot", "job": "1", "upper": 100, "servers": ["a", "b"], "to": ["proxy"] });
+        let mut asked = json!({ "name": "hot", "job": "1", "upper": 100, "servers": ["a", "b"], "to": ["proxy"] });
         let change = change.as_object().cloned().expect("an object");
-        asked.as_object_mut().into_iter().for_each(|all| all.extend(change.clone()));
+        asked
+            .as_object_mut()
+            .into_iter()
+            .for_each(|all| all.extend(change.clone()));
         let asked: ActionRequest = serde_json::from_value(asked).expect("it is one");
         match (asked.check(), says) {
             (Ok(()), None) => {}
@@ -236,22 +285,63 @@ mod tests {
         let schemas = parsers::registry::schemas();
         for (process, value, full_at, is_ranked) in [
             ("(top-k: key=url, k=9, w=10s)", "count", Some(9), true),
-            ("(group-count-sum-top-k: group=url, k=9, by=sum, w=10s)", "count", Some(9), false),
-            ("(group-count-sum-top-k: group=url, k=9, by=sum, w=10s)", "sum", Some(9), true),
-            ("(group-count: group=url, w=10s) LIMIT 7 ROWS", "count", Some(7), false),
-            ("(group-count: group=url, w=10s) ORDER BY count DESC LIMIT 7 ROWS", "count", Some(7), true),
-            ("(group-count: group=url, w=10s) ORDER BY count LIMIT 7 ROWS", "count", Some(7), false),
-            ("(top-k: key=url, k=9, w=10s) LIMIT 7 ROWS", "count", Some(7), true),
-            ("(top-k: key=url, k=9, w=10s) ORDER BY url DESC LIMIT 7 ROWS", "count", Some(7), false),
+            (
+                "(group-count-sum-top-k: group=url, k=9, by=sum, w=10s)",
+                "count",
+                Some(9),
+                false,
+            ),
+            (
+                "(group-count-sum-top-k: group=url, k=9, by=sum, w=10s)",
+                "sum",
+                Some(9),
+                true,
+            ),
+            (
+                "(group-count: group=url, w=10s) LIMIT 7 ROWS",
+                "count",
+                Some(7),
+                false,
+            ),
+            (
+                "(group-count: group=url, w=10s) ORDER BY count DESC LIMIT 7 ROWS",
+                "count",
+                Some(7),
+                true,
+            ),
+            (
+                "(group-count: group=url, w=10s) ORDER BY count LIMIT 7 ROWS",
+                "count",
+                Some(7),
+                false,
+            ),
+            (
+                "(top-k: key=url, k=9, w=10s) LIMIT 7 ROWS",
+                "count",
+                Some(7),
+                true,
+            ),
+            (
+                "(top-k: key=url, k=9, w=10s) ORDER BY url DESC LIMIT 7 ROWS",
+                "count",
+                Some(7),
+                false,
+            ),
         ] {
             for sample in ["", "SAMPLE 0.5 "] {
                 let text = format!("PARSE http {sample}PROCESS {process}");
                 let query = query::check(&text, &schemas, &());
-                let plan = planner::lower(&query.unwrap_or_else(|errors| panic!("{text}: {errors:?}")));
+                let plan =
+                    planner::lower(&query.unwrap_or_else(|errors| panic!("{text}: {errors:?}")));
                 let asked = json!({ "name": "hot", "job": "1", "value": value, "upper": 100, "servers": ["a"], "to": ["proxy"] });
                 let asked = serde_json::from_value(asked).expect("it is one");
-                let action = ActionSpec::of(asked, &plan).unwrap_or_else(|why| panic!("{text}: {why}"));
-                assert_eq!((action.full_at, action.is_ranked), (full_at, is_ranked), "{text}");
+                let action =
+                    ActionSpec::of(asked, &plan).unwrap_or_else(|why| panic!("{text}: {why}"));
+                assert_eq!(
+                    (action.full_at, action.is_ranked),
+                    (full_at, is_ranked),
+                    "{text}"
+                );
             }
         }
     }
@@ -259,7 +349,10 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_out_is_told() {
         check(json!({}), None);
-        check(json!({ "lower": 50, "max": 1, "step": 3, "drain": "0s", "backoff": "1m" }), None);
+        check(
+            json!({ "lower": 50, "max": 1, "step": 3, "drain": "0s", "backoff": "1m" }),
+            None,
+        );
         check(json!({ "lower": 51 }), Some("at most half"));
         check(json!({ "lower": 0 }), Some("above 0"));
         check(json!({ "upper": -1 }), Some("above 0"));

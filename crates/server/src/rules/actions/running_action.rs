@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tuple::Batch;
 
 use super::machine::{
-    ExecutorState, LoadWindow, ReplicaChange, ScalingDecision, ScalingDirection, ScalingPolicy, ScalingState,
+    ExecutorState, LoadWindow, ReplicaChange, ScalingDecision, ScalingDirection, ScalingPolicy,
+    ScalingState,
 };
 use super::request::ActionSpec;
 use crate::job::JobId;
@@ -77,7 +78,10 @@ pub fn document(
     window: Option<&LoadWindow>,
 ) -> String {
     let policy = action.asked.policy(usize::MAX);
-    let above = standing.groups.iter().filter(|(_, group)| group.replicas > policy.min);
+    let above = standing
+        .groups
+        .iter()
+        .filter(|(_, group)| group.replicas > policy.min);
     let most = standing.most(&policy) as usize;
     let said = DecisionMessage {
         action: action.asked.name.clone(),
@@ -86,7 +90,9 @@ pub fn document(
         window_start: window.map(|window| window.start_ns),
         window_end: window.map(|window| window.end_ns),
         servers: action.asked.servers.iter().take(most).cloned().collect(),
-        replicas: above.map(|(name, group)| (name.clone(), group.replicas)).collect(),
+        replicas: above
+            .map(|(name, group)| (name.clone(), group.replicas))
+            .collect(),
         min: policy.min,
         changes: decision.changes.clone(),
     };
@@ -99,7 +105,9 @@ impl RunningAction {
         let read = serde_json::from_str::<ActionSpec>(&stored.body)
             .and_then(|action| Ok((action, serde_json::from_str(&stored.standing)?)));
         let (action, standing) = read
-            .inspect_err(|error| tracing::error!("the action {} cannot be read: {error}", stored.name))
+            .inspect_err(|error| {
+                tracing::error!("the action {} cannot be read: {error}", stored.name)
+            })
             .ok()?;
         Some(RunningAction {
             id: stored.id,
@@ -109,7 +117,11 @@ impl RunningAction {
             policy: action.asked.policy(groups_max),
             action,
             standing,
-            hands: if is_busy { ExecutorState::Busy } else { ExecutorState::Free },
+            hands: if is_busy {
+                ExecutorState::Busy
+            } else {
+                ExecutorState::Free
+            },
             problem: None,
             fault: Arc::default(),
             bell: Arc::default(),
@@ -118,7 +130,10 @@ impl RunningAction {
 
     /// Error of the last attempt, if it failed.
     pub fn fault(&self) -> Option<String> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Windows completed by the watermark, in order, including empty ones in between.
@@ -135,7 +150,9 @@ impl RunningAction {
             rest: Some(0.0),
             ..LoadWindow::default()
         };
-        self.action.looked_at.windows(rows, self.standing.seen_ns, watermark_ns, empty)
+        self.action
+            .looked_at
+            .windows(rows, self.standing.seen_ns, watermark_ns, empty)
     }
 
     /// Adds rows to their windows.
@@ -147,10 +164,14 @@ impl RunningAction {
     ) {
         let schema = batch.schema();
         let bounds = schema.find("window_start").zip(schema.find("window_end"));
-        let Some(((start, end), value)) = bounds.zip(column(schema, &self.action.asked.value)) else {
+        let Some(((start, end), value)) = bounds.zip(column(schema, &self.action.asked.value))
+        else {
             let problem = format!("the rows have no column {}", self.action.asked.value);
             if self.problem.replace(problem.clone()).is_none() {
-                tracing::warn!("the action {} does nothing: {problem}", self.action.asked.name);
+                tracing::warn!(
+                    "the action {} does nothing: {problem}",
+                    self.action.asked.name
+                );
             }
             return;
         };
@@ -158,27 +179,48 @@ impl RunningAction {
         let (starts, ends) = (batch.i64(start), batch.i64(end));
         let present: Vec<_> = batch.present().collect();
         let place = |id| present.iter().position(|known| *known == id);
-        let keys = self.action.looked_at.keys.iter().filter_map(|key| place(schema.find(key)?));
+        let keys = self
+            .action
+            .looked_at
+            .keys
+            .iter()
+            .filter_map(|key| place(schema.find(key)?));
         let keys: Vec<usize> = keys.collect();
         let Some(value) = place(value) else { return };
         for row in 0..batch.rows() {
             let (start_ns, end_ns) = (starts.value(row), ends.value(row));
-            let LoadWindowBuilder { window, rows, least, others } = windows.entry(end_ns).or_default();
+            let LoadWindowBuilder {
+                window,
+                rows,
+                least,
+                others,
+            } = windows.entry(end_ns).or_default();
             (window.start_ns, window.end_ns) = (start_ns, end_ns);
-            let news = missing.iter().filter(|agent| !window.missing.contains(agent)).cloned();
+            let news = missing
+                .iter()
+                .filter(|agent| !window.missing.contains(agent))
+                .cloned();
             let news: Vec<String> = news.collect();
             window.missing.extend(news);
             let cells = columns::row(batch, row);
             let number = |cell: &Value| cell.as_f64().or_else(|| cell.as_str()?.parse().ok());
-            let load = cells.get(value).and_then(number).filter(|load| load.is_finite());
-            if keys.iter().any(|at| cells.get(*at).is_some_and(|cell| *cell == stream::OTHER)) {
+            let load = cells
+                .get(value)
+                .and_then(number)
+                .filter(|load| load.is_finite());
+            if keys
+                .iter()
+                .any(|at| cells.get(*at).is_some_and(|cell| *cell == stream::OTHER))
+            {
                 *others = load.unwrap_or_default();
                 continue;
             }
             *rows += 1;
             let Some(load) = load else { continue };
             *least = Some(least.map_or(load, |least| least.min(load)));
-            let Some(name) = name(&keys, &cells) else { continue };
+            let Some(name) = name(&keys, &cells) else {
+                continue;
+            };
             if name.len() > GROUP_BYTES_MAX {
                 self.standing.left_out += 1;
                 continue;
@@ -190,16 +232,27 @@ impl RunningAction {
     /// Completes windows with an upper bound for groups without a row: zero by default; the smallest load if the window
     /// is full and ranked by load; and the total of the groups beyond the engine's limit.
     pub fn bounded(&self, gathered: BTreeMap<i64, LoadWindowBuilder>) -> BTreeMap<i64, LoadWindow> {
-        let bound = |LoadWindowBuilder { window, rows, least, others }: LoadWindowBuilder| {
+        let bound = |LoadWindowBuilder {
+                         window,
+                         rows,
+                         least,
+                         others,
+                     }: LoadWindowBuilder| {
             let is_full = self.action.full_at.is_some_and(|full| rows >= full);
             let rest = match (is_full, self.action.is_ranked) {
                 (false, _) => Some(0.0),
                 (true, true) => least,
                 (true, false) => None,
             };
-            LoadWindow { rest: rest.map(|rest| rest.max(others)), ..window }
+            LoadWindow {
+                rest: rest.map(|rest| rest.max(others)),
+                ..window
+            }
         };
-        gathered.into_iter().map(|(end_ns, one)| (end_ns, bound(one))).collect()
+        gathered
+            .into_iter()
+            .map(|(end_ns, one)| (end_ns, bound(one)))
+            .collect()
     }
 }
 

@@ -30,8 +30,8 @@ struct ActionTestServer<'f> {
 fn opened(path: &Path) -> (ServerStore, Arc<ActionRegistry>) {
     let store = ServerStore::open(path).expect("the store opens");
     // No thread carries decisions out, because no addresses are defined.
-    let actions =
-        ActionRegistry::open(store.actions.clone(), ActionLimits::default()).expect("they are read");
+    let actions = ActionRegistry::open(store.actions.clone(), ActionLimits::default())
+        .expect("they are read");
     (store, Arc::new(actions))
 }
 
@@ -39,7 +39,12 @@ impl ActionTestServer<'_> {
     fn begin(path: &Path, deadly: u64, seed: u64) -> ActionTestServer<'_> {
         let (store, actions) = opened(path);
         let spec = JobSpec::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
-        let new = NewJob { spec: &spec, owner: "me", outlets: Vec::new(), tuples: None };
+        let new = NewJob {
+            spec: &spec,
+            owner: "me",
+            outlets: Vec::new(),
+            tuples: None,
+        };
         let job = store.jobs.add(&new, None).expect("a job").id;
         let asked = json!({
             "name": "hot", "job": "1", "upper": 10, "servers": ["a", "b", "c"], "to": ["proxy"],
@@ -54,7 +59,16 @@ impl ActionTestServer<'_> {
         };
         let asked = serde_json::from_value(asked).expect("it is one");
         actions
-            .add("me", job, &ActionSpec { asked, looked_at, full_at: None, is_ranked: false })
+            .add(
+                "me",
+                job,
+                &ActionSpec {
+                    asked,
+                    looked_at,
+                    full_at: None,
+                    is_ranked: false,
+                },
+            )
             .expect("kept")
             .expect("new");
         ActionTestServer {
@@ -80,14 +94,23 @@ impl ActionTestServer<'_> {
 
     /// Evaluates, stores, and adopts a complete window, possibly repeated. Returns false after a kill.
     fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> bool {
-        let (batch, end_ns) = (window(&self.schema, number, rows), (number as i64 + 1) * STEP_NS);
+        let (batch, end_ns) = (
+            window(&self.schema, number, rows),
+            (number as i64 + 1) * STEP_NS,
+        );
         let (actions, store) = (self.actions.clone(), self.store.clone());
         let acted = actions.decide(self.job, &[(0, &batch, &[])], end_ns, &[]);
         if !self.survives() {
             return false;
         }
-        let progress = CommitProgress { watermark_ns: end_ns, ..CommitProgress::default() };
-        store.frames.commit(self.job, &[], &progress, &[], &acted.changes).expect("kept");
+        let progress = CommitProgress {
+            watermark_ns: end_ns,
+            ..CommitProgress::default()
+        };
+        store
+            .frames
+            .commit(self.job, &[], &progress, &[], &acted.changes)
+            .expect("kept");
         if !self.survives() {
             return false;
         }
@@ -105,7 +128,10 @@ impl ActionTestServer<'_> {
             if !self.survives() {
                 return false;
             }
-            self.store.actions.finish_decision(1, next.version).expect("noted");
+            self.store
+                .actions
+                .finish_decision(1, next.version)
+                .expect("noted");
             if !self.survives() {
                 return false;
             }
@@ -127,10 +153,17 @@ impl ActionTestServer<'_> {
 fn whatever_is_killed_when_decisions_are_the_same_and_carried_out_in_order() {
     for seed in 0..20 {
         let mut dice = CrashDice(seed);
-        let rows = |dice: &mut CrashDice| (0..3).map(|url| (url, dice.below(40))).collect::<Vec<_>>();
+        let rows =
+            |dice: &mut CrashDice| (0..3).map(|url| (url, dice.below(40))).collect::<Vec<_>>();
         let history: Vec<Vec<(u8, u64)>> = (0..40).map(|_| rows(&mut dice)).collect();
-        let folders = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-        let paths = (folders.0.path().join("store"), folders.1.path().join("store"));
+        let folders = (
+            tempfile::tempdir().expect("a folder"),
+            tempfile::tempdir().expect("a folder"),
+        );
+        let paths = (
+            folders.0.path().join("store"),
+            folders.1.path().join("store"),
+        );
         let mut calm = ActionTestServer::begin(&paths.0, 0, seed);
         calm.run(&history);
         let mut rough = ActionTestServer::begin(&paths.1, 4, seed);
@@ -140,31 +173,53 @@ fn whatever_is_killed_when_decisions_are_the_same_and_carried_out_in_order() {
             versions.len() > 5 && versions.iter().zip(1..).all(|(version, n)| *version == n),
             "{versions:?}"
         );
-        assert!(rough.told.len() > calm.told.len(), "seed {seed}: nothing came again");
+        assert!(
+            rough.told.len() > calm.told.len(),
+            "seed {seed}: nothing came again"
+        );
         rough.told.dedup();
         assert_eq!(rough.told, calm.told, "seed {seed}");
-        let shown = |world: &ActionTestServer<'_>| serde_json::to_value(world.actions.shown()).expect("JSON");
+        let shown = |world: &ActionTestServer<'_>| {
+            serde_json::to_value(world.actions.shown()).expect("JSON")
+        };
         assert_eq!(shown(&rough), shown(&calm), "seed {seed}");
     }
 }
 
 /// Upper bound for a group without a row, from rows of URL and count.
-fn rest(full_at: Option<usize>, is_ranked: bool, rows: &[(Option<&str>, Option<u64>)]) -> Option<f64> {
+fn rest(
+    full_at: Option<usize>,
+    is_ranked: bool,
+    rows: &[(Option<&str>, Option<u64>)],
+) -> Option<f64> {
     let schema = columns();
     let ids: Vec<_> = schema.ids().collect();
     let mut writer = tuple::TupleWriter::new(schema.clone(), &ids);
     for (url, count) in rows {
         writer.i64(ids[0], 0);
         writer.i64(ids[1], STEP_NS);
-        url.iter().for_each(|url| writer.text(ids[2], url.as_bytes()));
+        url.iter()
+            .for_each(|url| writer.text(ids[2], url.as_bytes()));
         count.iter().for_each(|count| writer.u64(ids[3], *count));
         writer.end_row();
     }
-    let asked = json!({ "name": "hot", "job": "1", "upper": 10, "servers": ["a"], "to": ["proxy"] });
+    let asked =
+        json!({ "name": "hot", "job": "1", "upper": 10, "servers": ["a"], "to": ["proxy"] });
     let asked = serde_json::from_value(asked).expect("it is one");
     let keys = vec!["url".into()];
-    let looked_at = WindowedResult { result: 0, size_ns: STEP_NS, slide_ns: STEP_NS, lateness_ns: 0, keys };
-    let action = ActionSpec { asked, looked_at, full_at, is_ranked };
+    let looked_at = WindowedResult {
+        result: 0,
+        size_ns: STEP_NS,
+        slide_ns: STEP_NS,
+        lateness_ns: 0,
+        keys,
+    };
+    let action = ActionSpec {
+        asked,
+        looked_at,
+        full_at,
+        is_ranked,
+    };
     let stored = StoredAction {
         id: 1,
         name: "hot".into(),
@@ -177,16 +232,32 @@ fn rest(full_at: Option<usize>, is_ranked: bool, rows: &[(Option<&str>, Option<u
     let mut running = RunningAction::of(stored, 10, false).expect("it can be read");
     let mut gathered = BTreeMap::new();
     running.read(&writer.finish(), &[], &mut gathered);
-    running.bounded(gathered).remove(&STEP_NS).expect("the window").rest
+    running
+        .bounded(gathered)
+        .remove(&STEP_NS)
+        .expect("the window")
+        .rest
 }
 
 #[test]
 fn what_is_known_of_groups_without_a_row() {
     let (a, b) = ((Some("/a"), Some(9)), (Some("/b"), Some(4)));
-    assert_eq!(rest(None, true, &[a, b]), Some(0.0), "all there are have a row");
+    assert_eq!(
+        rest(None, true, &[a, b]),
+        Some(0.0),
+        "all there are have a row"
+    );
     assert_eq!(rest(Some(3), true, &[a, b]), Some(0.0));
-    assert_eq!(rest(Some(2), true, &[a, b]), Some(4.0), "it is behind the last");
-    assert_eq!(rest(Some(2), false, &[a, b]), None, "rows are left out by something else");
+    assert_eq!(
+        rest(Some(2), true, &[a, b]),
+        Some(4.0),
+        "it is behind the last"
+    );
+    assert_eq!(
+        rest(Some(2), false, &[a, b]),
+        None,
+        "rows are left out by something else"
+    );
     // Rows without a group or a load count toward the limit.
     assert_eq!(rest(Some(3), true, &[a, b, (None, Some(5))]), Some(4.0));
     assert_eq!(rest(Some(3), true, &[a, b, (Some("/c"), None)]), Some(4.0));
@@ -194,5 +265,9 @@ fn what_is_known_of_groups_without_a_row() {
     let others = (Some(stream::OTHER), Some(7));
     assert_eq!(rest(Some(2), true, &[a, b, others]), Some(7.0));
     assert_eq!(rest(None, true, &[a, others]), Some(7.0));
-    assert_eq!(rest(Some(2), true, &[a, others]), Some(7.0), "one row is missing to two");
+    assert_eq!(
+        rest(Some(2), true, &[a, others]),
+        Some(7.0),
+        "one row is missing to two"
+    );
 }

@@ -68,11 +68,14 @@ impl ActionView {
             (.., ExecutorState::Busy) => "carrying_out",
             (.., ExecutorState::Free) => "ok",
         };
-        let groups = standing.groups.iter().map(|(group, known)| ReplicaGroupView {
-            group: group.clone(),
-            replicas: known.replicas,
-            value: known.value,
-        });
+        let groups = standing
+            .groups
+            .iter()
+            .map(|(group, known)| ReplicaGroupView {
+                group: group.clone(),
+                replicas: known.replicas,
+                value: known.value,
+            });
         let most = standing.most(&running.policy) as usize;
         ActionView {
             id: running.id.to_string(),
@@ -82,7 +85,14 @@ impl ActionView {
             state: state.into(),
             problem: running.problem.clone().or(fault),
             version: standing.version,
-            servers: running.action.asked.servers.iter().take(most).cloned().collect(),
+            servers: running
+                .action
+                .asked
+                .servers
+                .iter()
+                .take(most)
+                .cloned()
+                .collect(),
             groups: groups.collect(),
             groups_left_out: standing.left_out,
             seen_ns: standing.seen_ns,
@@ -170,6 +180,11 @@ impl ActionRegistry {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<DecisionView>, StoreError> {
-        Ok(self.store.decisions(id, before, limit)?.iter().filter_map(DecisionView::of).collect())
+        Ok(self
+            .store
+            .decisions(id, before, limit)?
+            .iter()
+            .filter_map(DecisionView::of)
+            .collect())
     }
 }

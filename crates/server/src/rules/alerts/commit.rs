@@ -28,11 +28,15 @@ pub struct PendingAlertChanges<'a> {
 impl PendingAlertChanges<'_> {
     /// Adopts the stored decision; returns the messages for watchers.
     pub fn adopt(mut self) -> Vec<Value> {
-        let Some(mut inner) = self.inner.take() else { return Vec::new() };
+        let Some(mut inner) = self.inner.take() else {
+            return Vec::new();
+        };
         let mut events = Vec::new();
         let mut is_news = false;
         for (change, (standing, news)) in self.changes.iter().zip(self.next) {
-            let Some(watched) = inner.rules.get_mut(&change.rule) else { continue };
+            let Some(watched) = inner.rules.get_mut(&change.rule) else {
+                continue;
+            };
             if watched.standing.seen_ns != standing.seen_ns {
                 watched.heard = Instant::now();
             }
@@ -58,12 +62,20 @@ impl AlertRegistry {
         watermark_ns: i64,
         lacking: &[String],
     ) -> PendingAlertChanges<'_> {
-        let mut decided =
-            PendingAlertChanges { alerts: self, inner: None, next: Vec::new(), changes: Vec::new() };
+        let mut decided = PendingAlertChanges {
+            alerts: self,
+            inner: None,
+            next: Vec::new(),
+            changes: Vec::new(),
+        };
         let mut guard = self.lock();
         let inner = &mut *guard;
         let now_ns = now_ns();
-        for watched in inner.rules.values_mut().filter(|watched| watched.job == job) {
+        for watched in inner
+            .rules
+            .values_mut()
+            .filter(|watched| watched.job == job)
+        {
             let mut windows = BTreeMap::new();
             let place = watched.rule.looked_at.result;
             for (_, batch, missing) in rows.iter().filter(|(of, ..)| *of == place) {
@@ -94,11 +106,19 @@ impl AlertRegistry {
     /// Applies the passage of time to alerts: silences end, and windows are missing. Returns the messages for watchers
     /// of jobs.
     pub(super) fn review(&self) -> Vec<(JobId, Value)> {
-        let mut decided =
-            PendingAlertChanges { alerts: self, inner: None, next: Vec::new(), changes: Vec::new() };
+        let mut decided = PendingAlertChanges {
+            alerts: self,
+            inner: None,
+            next: Vec::new(),
+            changes: Vec::new(),
+        };
         let (mut guard, now_ns) = (self.lock(), now_ns());
-        guard.silences.retain(|matching| matching.silence.ends_ns > now_ns - SHOWN_NS);
-        guard.parted.retain(|(at, ..)| at.elapsed() < Duration::from_nanos(SHOWN_NS.unsigned_abs()));
+        guard
+            .silences
+            .retain(|matching| matching.silence.ends_ns > now_ns - SHOWN_NS);
+        guard
+            .parted
+            .retain(|(at, ..)| at.elapsed() < Duration::from_nanos(SHOWN_NS.unsigned_abs()));
         let mut jobs = Vec::new();
         for watched in guard.rules.values() {
             let stalled = watched.stalled(self.limits.stall_min);
@@ -127,7 +147,13 @@ impl AlertRegistry {
         decided.inner = Some(guard);
         let mut events = decided.adopt().into_iter();
         jobs.into_iter()
-            .flat_map(|(job, n)| events.by_ref().take(n).map(move |event| (job, event)).collect::<Vec<_>>())
+            .flat_map(|(job, n)| {
+                events
+                    .by_ref()
+                    .take(n)
+                    .map(move |event| (job, event))
+                    .collect::<Vec<_>>()
+            })
             .collect()
     }
 }

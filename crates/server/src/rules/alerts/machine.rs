@@ -187,7 +187,8 @@ impl RuleState {
             // A window before the creation of the rule.
             return News::new();
         }
-        let is_whole = window.missing.is_empty() || policy.on_missing_agents == OnMissingAgents::Judge;
+        let is_whole =
+            window.missing.is_empty() || policy.on_missing_agents == OnMissingAgents::Judge;
         let has_rows = !window.groups.is_empty();
         if policy.on_missing_agents == OnMissingAgents::Alert {
             let agents = (!window.missing.is_empty()).then(|| AlertDetails {
@@ -200,9 +201,12 @@ impl RuleState {
             (true, ..) | (false, true, OnNoData::Resolve) => {
                 self.is_false(policy, &AlertSubject::NoData, window.end_ns)
             }
-            (false, true, OnNoData::Alert) => {
-                self.is_true(policy, &AlertSubject::NoData, window, AlertDetails::default())
-            }
+            (false, true, OnNoData::Alert) => self.is_true(
+                policy,
+                &AlertSubject::NoData,
+                window,
+                AlertDetails::default(),
+            ),
             (false, ..) => {}
         }
         match (is_whole, has_rows) {
@@ -212,7 +216,9 @@ impl RuleState {
                     self.judge_true(policy, window);
                 }
             }
-            (true, false) if policy.on_no_data != OnNoData::Resolve => self.hold(HoldReason::NoData),
+            (true, false) if policy.on_no_data != OnNoData::Resolve => {
+                self.hold(HoldReason::NoData)
+            }
             (true, _) => self.judge_groups(policy, window),
         }
         self.forget(window.end_ns);
@@ -228,10 +234,24 @@ impl RuleState {
         is_silenced: &dyn Fn(&AlertSubject) -> bool,
     ) -> News {
         self.hold(HoldReason::NoData);
-        let known = self.alerts.get(&AlertSubject::NoData).map(|alert| alert.state);
-        if policy.on_no_data != OnNoData::Hold && !matches!(known, Some(AlertState::Firing { .. })) {
-            let window = AlertWindow { start_ns, end_ns, missing: Vec::new(), groups: BTreeMap::new() };
-            self.is_true(policy, &AlertSubject::NoData, &window, AlertDetails::default());
+        let known = self
+            .alerts
+            .get(&AlertSubject::NoData)
+            .map(|alert| alert.state);
+        if policy.on_no_data != OnNoData::Hold && !matches!(known, Some(AlertState::Firing { .. }))
+        {
+            let window = AlertWindow {
+                start_ns,
+                end_ns,
+                missing: Vec::new(),
+                groups: BTreeMap::new(),
+            };
+            self.is_true(
+                policy,
+                &AlertSubject::NoData,
+                &window,
+                AlertDetails::default(),
+            );
         }
         self.announce(is_silenced)
     }
@@ -242,20 +262,29 @@ impl RuleState {
         let is_untold = |alert: &Alert| {
             matches!(alert.state, AlertState::Firing { .. }) && alert.told == NotifiedState::Nothing
         };
-        let known = self.alerts.get(&AlertSubject::NoData).map(|alert| alert.state);
+        let known = self
+            .alerts
+            .get(&AlertSubject::NoData)
+            .map(|alert| alert.state);
         let is_noted =
             matches!(known, Some(AlertState::Firing { .. })) || policy.on_no_data == OnNoData::Hold;
         let is_unheld = |(subject, alert): (&AlertSubject, &Alert)| {
             let is_active = !matches!(alert.state, AlertState::Resolved { .. });
-            matches!(subject, AlertSubject::Group(_)) && is_active && alert.held != Some(HoldReason::NoData)
+            matches!(subject, AlertSubject::Group(_))
+                && is_active
+                && alert.held != Some(HoldReason::NoData)
         };
-        self.alerts.values().any(is_untold) || is_stalled && (!is_noted || self.alerts.iter().any(is_unheld))
+        self.alerts.values().any(is_untold)
+            || is_stalled && (!is_noted || self.alerts.iter().any(is_unheld))
     }
 
     /// Ends the evaluation: all firing alerts resolve.
     pub fn end(&mut self, at_ns: i64) -> News {
-        self.alerts.retain(|_, alert| alert.state != AlertState::Pending);
-        self.alerts.values_mut().for_each(|alert| alert.resolve(at_ns));
+        self.alerts
+            .retain(|_, alert| alert.state != AlertState::Pending);
+        self.alerts
+            .values_mut()
+            .for_each(|alert| alert.resolve(at_ns));
         self.announce(&|_| false)
     }
 
@@ -281,7 +310,12 @@ impl RuleState {
     fn judge_true(&mut self, policy: &AlertPolicy, window: &AlertWindow) {
         for (group, row) in &window.groups {
             if let Some(reading) = row {
-                self.is_true(policy, &AlertSubject::Group(group.clone()), window, reading.clone());
+                self.is_true(
+                    policy,
+                    &AlertSubject::Group(group.clone()),
+                    window,
+                    reading.clone(),
+                );
             }
         }
     }
@@ -295,7 +329,12 @@ impl RuleState {
             self.judge(policy, &subject, window, None);
         }
         for (group, row) in &window.groups {
-            self.judge(policy, &AlertSubject::Group(group.clone()), window, row.clone());
+            self.judge(
+                policy,
+                &AlertSubject::Group(group.clone()),
+                window,
+                row.clone(),
+            );
         }
     }
 
@@ -323,7 +362,10 @@ impl RuleState {
         let is_active = |alert: &Alert| !matches!(alert.state, AlertState::Resolved { .. });
         if !self.alerts.get(subject).is_some_and(is_active) {
             let is_group = |subject: &AlertSubject| matches!(subject, AlertSubject::Group(_));
-            let active = self.alerts.iter().filter(|(subject, alert)| is_group(subject) && is_active(alert));
+            let active = self
+                .alerts
+                .iter()
+                .filter(|(subject, alert)| is_group(subject) && is_active(alert));
             if is_group(subject) && active.count() >= policy.groups_max {
                 self.left_out += 1;
                 return;
@@ -337,24 +379,33 @@ impl RuleState {
             };
             self.alerts.insert(subject.clone(), new);
         }
-        let Some(alert) = self.alerts.get_mut(subject) else { return };
+        let Some(alert) = self.alerts.get_mut(subject) else {
+            return;
+        };
         let end_ns = window.end_ns;
         (alert.reading, alert.held) = (reading, None);
         match &mut alert.state {
             AlertState::Firing { true_ns, .. } => *true_ns = end_ns.max(*true_ns),
             AlertState::Pending if end_ns.saturating_sub(alert.since_ns) >= policy.for_ns => {
-                alert.state = AlertState::Firing { fired_ns: end_ns, true_ns: end_ns };
+                alert.state = AlertState::Firing {
+                    fired_ns: end_ns,
+                    true_ns: end_ns,
+                };
             }
             _ => {}
         }
     }
 
     fn is_false(&mut self, policy: &AlertPolicy, subject: &AlertSubject, end_ns: i64) {
-        let Some(alert) = self.alerts.get_mut(subject) else { return };
+        let Some(alert) = self.alerts.get_mut(subject) else {
+            return;
+        };
         alert.held = None;
         match alert.state {
             AlertState::Pending => drop(self.alerts.remove(subject)),
-            AlertState::Firing { true_ns, .. } if end_ns.saturating_sub(true_ns) >= policy.keep_firing_ns => {
+            AlertState::Firing { true_ns, .. }
+                if end_ns.saturating_sub(true_ns) >= policy.keep_firing_ns =>
+            {
                 alert.resolve(end_ns);
             }
             _ => {}
@@ -385,7 +436,10 @@ impl RuleState {
 impl Alert {
     fn resolve(&mut self, at_ns: i64) {
         if let AlertState::Firing { fired_ns, .. } = self.state {
-            self.state = AlertState::Resolved { fired_ns, resolved_ns: at_ns.max(fired_ns) };
+            self.state = AlertState::Resolved {
+                fired_ns,
+                resolved_ns: at_ns.max(fired_ns),
+            };
             self.held = None;
         }
     }

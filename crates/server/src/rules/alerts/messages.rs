@@ -35,8 +35,17 @@ impl AlertMessage {
             annotations.insert("summary".into(), words);
         }
         let hash = Sha256::digest(format!("{id}\n{labels:?}"));
-        let fingerprint = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        AlertMessage { labels, annotations, fingerprint, alert: alert.clone() }
+        let fingerprint = hash
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        AlertMessage {
+            labels,
+            annotations,
+            fingerprint,
+            alert: alert.clone(),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -52,7 +61,10 @@ impl AlertMessage {
         match self.alert.state {
             AlertState::Pending => (self.alert.since_ns, None),
             AlertState::Firing { fired_ns, .. } => (fired_ns, None),
-            AlertState::Resolved { fired_ns, resolved_ns } => (fired_ns, Some(resolved_ns)),
+            AlertState::Resolved {
+                fired_ns,
+                resolved_ns,
+            } => (fired_ns, Some(resolved_ns)),
         }
     }
 }
@@ -63,7 +75,12 @@ fn words(subject: &AlertSubject, alert: &Alert) -> Option<String> {
         AlertSubject::Group(_) => None,
         AlertSubject::NoData => Some("no rows arrive that could be evaluated".into()),
         AlertSubject::MissingAgents => {
-            let agents = alert.reading.values.get("agents").and_then(Value::as_str).unwrap_or_default();
+            let agents = alert
+                .reading
+                .values
+                .get("agents")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             Some(format!("rows arrive without these agents: {agents}"))
         }
     }
@@ -133,9 +150,20 @@ pub fn for_alertmanager(all: &[AlertMessage], now_ns: i64, resend: Duration) -> 
 /// Labels with names that Alertmanager accepts.
 fn plain(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let name = |name: &String| -> String {
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect()
+        name.chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '_' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect()
     };
-    labels.iter().map(|(key, value)| (name(key), value.clone())).collect()
+    labels
+        .iter()
+        .map(|(key, value)| (name(key), value.clone()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -148,7 +176,13 @@ mod tests {
     fn message(labels: &[(&str, &str)], state: AlertState) -> AlertMessage {
         let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
         let reading = AlertDetails::default();
-        let alert = Alert { state, since_ns: SECOND, told: NotifiedState::Nothing, held: None, reading };
+        let alert = Alert {
+            state,
+            since_ns: SECOND,
+            told: NotifiedState::Nothing,
+            held: None,
+            reading,
+        };
         AlertMessage {
             labels: labels.iter().map(pair).collect(),
             annotations: BTreeMap::new(),
@@ -157,13 +191,22 @@ mod tests {
         }
     }
 
-    const FIRING: AlertState = AlertState::Firing { fired_ns: 5 * SECOND, true_ns: 9 * SECOND };
-    const RESOLVED: AlertState = AlertState::Resolved { fired_ns: 5 * SECOND, resolved_ns: 20 * SECOND };
+    const FIRING: AlertState = AlertState::Firing {
+        fired_ns: 5 * SECOND,
+        true_ns: 9 * SECOND,
+    };
+    const RESOLVED: AlertState = AlertState::Resolved {
+        fired_ns: 5 * SECOND,
+        resolved_ns: 20 * SECOND,
+    };
 
     #[test]
     fn a_document_is_resolved_if_all_of_its_alerts_are() {
         let status = |states: &[AlertState]| {
-            let news: Vec<_> = states.iter().map(|state| message(&[("alertname", "slow")], *state)).collect();
+            let news: Vec<_> = states
+                .iter()
+                .map(|state| message(&[("alertname", "slow")], *state))
+                .collect();
             document(1, "pager", &news)["status"].clone()
         };
         assert_eq!(status(&[RESOLVED, RESOLVED]), "resolved");
@@ -175,20 +218,38 @@ mod tests {
         let document = document(7, "pager", &[message(&[], FIRING), message(&[], RESOLVED)]);
         let alerts = &document["alerts"];
         assert_eq!(alerts[0]["startsAt"], "1970-01-01T00:00:05Z");
-        assert_eq!(alerts[0]["endsAt"], "0001-01-01T00:00:00Z", "as Alertmanager writes no time");
+        assert_eq!(
+            alerts[0]["endsAt"], "0001-01-01T00:00:00Z",
+            "as Alertmanager writes no time"
+        );
         assert_eq!(alerts[1]["endsAt"], "1970-01-01T00:00:20Z");
-        assert_eq!((&document["groupKey"], &document["receiver"]), (&json!("7"), &json!("pager")));
+        assert_eq!(
+            (&document["groupKey"], &document["receiver"]),
+            (&json!("7"), &json!("pager"))
+        );
     }
 
     #[test]
     fn common_labels_are_equal_in_all_alerts() {
         let news = [
-            message(&[("alertname", "slow"), ("url", "/a"), ("team", "web")], FIRING),
-            message(&[("alertname", "slow"), ("url", "/b"), ("team", "web")], FIRING),
-            message(&[("alertname", "slow"), ("team", "web"), ("other", "x")], FIRING),
+            message(
+                &[("alertname", "slow"), ("url", "/a"), ("team", "web")],
+                FIRING,
+            ),
+            message(
+                &[("alertname", "slow"), ("url", "/b"), ("team", "web")],
+                FIRING,
+            ),
+            message(
+                &[("alertname", "slow"), ("team", "web"), ("other", "x")],
+                FIRING,
+            ),
         ];
         let document = document(1, "pager", &news);
-        assert_eq!(document["commonLabels"], json!({ "alertname": "slow", "team": "web" }));
+        assert_eq!(
+            document["commonLabels"],
+            json!({ "alertname": "slow", "team": "web" })
+        );
         assert_eq!(document["groupLabels"], json!({ "alertname": "slow" }));
         assert_eq!(super::document(1, "pager", &[])["commonLabels"], json!({}));
     }
@@ -197,13 +258,30 @@ mod tests {
     #[test]
     fn an_alertmanager_gets_no_time_in_the_future_of_agents() {
         let times = |state, now_s: i64| {
-            let all = for_alertmanager(&[message(&[], state)], now_s * SECOND, Duration::from_secs(60));
-            [&all[0]["startsAt"], &all[0]["endsAt"]].map(|at| at.as_str().expect("a time").to_owned())
+            let all = for_alertmanager(
+                &[message(&[], state)],
+                now_s * SECOND,
+                Duration::from_secs(60),
+            );
+            [&all[0]["startsAt"], &all[0]["endsAt"]]
+                .map(|at| at.as_str().expect("a time").to_owned())
         };
-        assert_eq!(times(FIRING, 10), ["1970-01-01T00:00:05Z", "1970-01-01T00:04:10Z"]);
-        assert_eq!(times(FIRING, 2), ["1970-01-01T00:00:02Z", "1970-01-01T00:04:02Z"]);
-        assert_eq!(times(RESOLVED, 30), ["1970-01-01T00:00:05Z", "1970-01-01T00:00:20Z"]);
-        assert_eq!(times(RESOLVED, 3), ["1970-01-01T00:00:03Z", "1970-01-01T00:00:03Z"]);
+        assert_eq!(
+            times(FIRING, 10),
+            ["1970-01-01T00:00:05Z", "1970-01-01T00:04:10Z"]
+        );
+        assert_eq!(
+            times(FIRING, 2),
+            ["1970-01-01T00:00:02Z", "1970-01-01T00:04:02Z"]
+        );
+        assert_eq!(
+            times(RESOLVED, 30),
+            ["1970-01-01T00:00:05Z", "1970-01-01T00:00:20Z"]
+        );
+        assert_eq!(
+            times(RESOLVED, 3),
+            ["1970-01-01T00:00:03Z", "1970-01-01T00:00:03Z"]
+        );
     }
 
     #[test]
@@ -213,7 +291,10 @@ mod tests {
             0,
             Duration::MAX,
         );
-        assert_eq!(all[0]["labels"], json!({ "request_header_x_id": "1", "_": "2" }));
+        assert_eq!(
+            all[0]["labels"],
+            json!({ "request_header_x_id": "1", "_": "2" })
+        );
     }
 
     #[test]
@@ -222,7 +303,10 @@ mod tests {
         assert_eq!(words(&AlertSubject::Group("[]".into()), &alert), None);
         let text = words(&AlertSubject::NoData, &alert).expect("a summary");
         assert_eq!(text, "no rows arrive that could be evaluated");
-        alert.reading.values.insert("agents".into(), "web1, web2".into());
+        alert
+            .reading
+            .values
+            .insert("agents".into(), "web1, web2".into());
         let text = words(&AlertSubject::MissingAgents, &alert).expect("a summary");
         assert_eq!(text, "rows arrive without these agents: web1, web2");
     }

@@ -72,23 +72,28 @@ impl AlertReceiver {
     /// # Errors
     /// A message for the operator.
     pub fn read(argument: &str) -> Result<AlertReceiver, String> {
-        let (name, url) = argument.split_once('=').ok_or("a receiver has the form NAME=URL or NAME=@FILE")?;
+        let (name, url) = argument
+            .split_once('=')
+            .ok_or("a receiver has the form NAME=URL or NAME=@FILE")?;
         let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 100 || !name.chars().all(is_part) {
             return Err(format!(
                 "`{name}` is not a receiver name, which consists of letters, digits, -, _, and ."
             ));
         }
-        let address =
-            OutletAddress::read(url, &SystemSecrets).map_err(|why| format!("receiver {name}: {why}"))?;
-        if matches!(address.scheme, OutletScheme::Webhook | OutletScheme::WebhookTls)
-            && address.secret.is_none()
+        let address = OutletAddress::read(url, &SystemSecrets)
+            .map_err(|why| format!("receiver {name}: {why}"))?;
+        if matches!(
+            address.scheme,
+            OutletScheme::Webhook | OutletScheme::WebhookTls
+        ) && address.secret.is_none()
         {
             return Err(format!(
                 "receiver {name}: notifications are signed: give the key by #secret-file=FILE or #secret-env=NAME"
             ));
         }
-        let courier = AlertSender::new(&address).map_err(|why| format!("receiver {name}: {why}"))?;
+        let courier =
+            AlertSender::new(&address).map_err(|why| format!("receiver {name}: {why}"))?;
         Ok(AlertReceiver {
             name: name.into(),
             to: address.to_string(),
@@ -113,9 +118,11 @@ impl AlertReceiver {
         let result = self.courier.send(id, body, ATTEMPT_MAX);
         let problem = match &result {
             Ok(()) => None,
-            Err(DeliveryFault::Passing(why) | DeliveryFault::Final(why) | DeliveryFault::Partly(_, why)) => {
-                Some(why.clone())
-            }
+            Err(
+                DeliveryFault::Passing(why)
+                | DeliveryFault::Final(why)
+                | DeliveryFault::Partly(_, why),
+            ) => Some(why.clone()),
         };
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
         if result.is_ok() {
@@ -126,7 +133,10 @@ impl AlertReceiver {
 
     /// Sends a test alert, marked by `alertname`.
     pub fn test(&self, who: &str) -> ReceiverTestResult {
-        let (now_ns, labels) = (now_ns(), json!({ "alertname": "netalytics_test", "asked_by": who }));
+        let (now_ns, labels) = (
+            now_ns(),
+            json!({ "alertname": "netalytics_test", "asked_by": who }),
+        );
         let at = super::messages::time(now_ns);
         let alert = json!({
             "labels": labels, "annotations": { "summary": "a test of netalytics: nothing is wrong" },
@@ -145,14 +155,22 @@ impl AlertReceiver {
                 })
             }
         };
-        let result = self.try_once(&format!("alert_test_{now_ns:x}"), body.to_string().as_bytes());
+        let result = self.try_once(
+            &format!("alert_test_{now_ns:x}"),
+            body.to_string().as_bytes(),
+        );
         let problem = match result {
             Ok(()) => None,
-            Err(DeliveryFault::Passing(why) | DeliveryFault::Final(why) | DeliveryFault::Partly(_, why)) => {
-                Some(why)
-            }
+            Err(
+                DeliveryFault::Passing(why)
+                | DeliveryFault::Final(why)
+                | DeliveryFault::Partly(_, why),
+            ) => Some(why),
         };
-        ReceiverTestResult { taken: problem.is_none(), problem }
+        ReceiverTestResult {
+            taken: problem.is_none(),
+            problem,
+        }
     }
 }
 
@@ -203,7 +221,13 @@ impl ReceiverNotifier {
                     return true;
                 }
                 _ if left.is_zero() => return true,
-                _ => state = self.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                _ => {
+                    state = self
+                        .news
+                        .wait_timeout(state, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
             }
         }
     }
@@ -230,19 +254,34 @@ impl AlertSenderThreads {
     ///
     /// # Errors
     /// If the system cannot create more threads.
-    pub fn start(alerts: &Arc<AlertRegistry>, tell: Box<Tell>) -> Result<AlertSenderThreads, StoreError> {
+    pub fn start(
+        alerts: &Arc<AlertRegistry>,
+        tell: Box<Tell>,
+    ) -> Result<AlertSenderThreads, StoreError> {
         for (name, waiting) in alerts.store.waiting_counts()? {
-            if !alerts.receivers().iter().any(|receiver| receiver.name == name) {
-                tracing::warn!("{waiting} notifications wait for {name}, for which there is no --receiver");
+            if !alerts
+                .receivers()
+                .iter()
+                .any(|receiver| receiver.name == name)
+            {
+                tracing::warn!(
+                    "{waiting} notifications wait for {name}, for which there is no --receiver"
+                );
             }
         }
         let review = Arc::new(ReceiverNotifier::default());
-        let mut sending =
-            AlertSenderThreads { alerts: alerts.clone(), review: review.clone(), threads: Vec::new() };
+        let mut sending = AlertSenderThreads {
+            alerts: alerts.clone(),
+            review: review.clone(),
+            threads: Vec::new(),
+        };
         let of_review = alerts.clone();
         sending.spawn(move || {
             while review.wait(REVIEW_EVERY, ReceiverWakeup::ByTime) {
-                of_review.review().iter().for_each(|(job, event)| tell(*job, event));
+                of_review
+                    .review()
+                    .iter()
+                    .for_each(|(job, event)| tell(*job, event));
             }
         })?;
         for receiver in alerts.receivers() {
@@ -257,7 +296,8 @@ impl AlertSenderThreads {
 
     fn spawn(&mut self, act: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
         let thread = std::thread::Builder::new().name("alerts".into()).spawn(act);
-        self.threads.push(thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?);
+        self.threads
+            .push(thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?);
         Ok(())
     }
 }
@@ -265,9 +305,14 @@ impl AlertSenderThreads {
 impl Drop for AlertSenderThreads {
     fn drop(&mut self) {
         self.review.end();
-        self.alerts.receivers().iter().for_each(|receiver| receiver.bell.end());
+        self.alerts
+            .receivers()
+            .iter()
+            .for_each(|receiver| receiver.bell.end());
         // An attempt in progress ends within its time limit.
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        self.threads
+            .drain(..)
+            .for_each(|thread| drop(thread.join()));
     }
 }
 
@@ -283,7 +328,11 @@ impl AlertRegistry {
             to: receiver.to.clone(),
             waiting: waiting.get(&receiver.name).copied().unwrap_or(0),
             sent: receiver.sent.load(Ordering::Relaxed),
-            problem: receiver.problem.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            problem: receiver
+                .problem
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
         };
         Ok(self.receivers().iter().map(state).collect())
     }
@@ -294,9 +343,16 @@ impl AlertRegistry {
         let mut done = BTreeSet::new();
         let mut backoff = None;
         loop {
-            let next = self.store.waiting(&receiver.name, 1).unwrap_or_default().pop();
+            let next = self
+                .store
+                .waiting(&receiver.name, 1)
+                .unwrap_or_default()
+                .pop();
             let Some(next) = next else {
-                match receiver.bell.wait(Duration::from_secs(60), ReceiverWakeup::ByNews) {
+                match receiver
+                    .bell
+                    .wait(Duration::from_secs(60), ReceiverWakeup::ByNews)
+                {
                     true => continue,
                     false => return,
                 }
@@ -307,13 +363,18 @@ impl AlertRegistry {
                         self.tally.sent.add(1);
                     }
                     Err(DeliveryFault::Passing(why)) => {
-                        let waited =
-                            Duration::from_nanos(now_ns().saturating_sub(next.since_ns).unsigned_abs());
+                        let waited = Duration::from_nanos(
+                            now_ns().saturating_sub(next.since_ns).unsigned_abs(),
+                        );
                         if waited < self.limits().retry_max {
                             self.tally.retried.add(1);
-                            let waits = backoff
-                                .get_or_insert_with(|| RetryPolicy::RECEIVER.delays(next.id.unsigned_abs()));
-                            if !receiver.bell.wait(waits.next_delay(), ReceiverWakeup::ByTime) {
+                            let waits = backoff.get_or_insert_with(|| {
+                                RetryPolicy::RECEIVER.delays(next.id.unsigned_abs())
+                            });
+                            if !receiver
+                                .bell
+                                .wait(waits.next_delay(), ReceiverWakeup::ByTime)
+                            {
                                 return;
                             }
                             continue;
@@ -344,7 +405,10 @@ impl AlertRegistry {
 
     fn lose(&self, receiver: &AlertReceiver, why: &str) {
         self.tally.lost.add(1);
-        tracing::warn!("a notification of alerts for {} is lost: {why}", receiver.name);
+        tracing::warn!(
+            "a notification of alerts for {} is lost: {why}",
+            receiver.name
+        );
     }
 
     /// Sends the current state repeatedly until the end.
@@ -353,10 +417,12 @@ impl AlertRegistry {
         loop {
             let all = self.standing_for(&receiver.name);
             let chunks = all.chunks(CHUNK);
-            let body =
-                |some: &[AlertMessage]| for_alertmanager(some, now_ns(), self.limits().resend).to_string();
-            let failed =
-                chunks.map(|some| receiver.try_once("", body(some).as_bytes())).find_map(Result::err);
+            let body = |some: &[AlertMessage]| {
+                for_alertmanager(some, now_ns(), self.limits().resend).to_string()
+            };
+            let failed = chunks
+                .map(|some| receiver.try_once("", body(some).as_bytes()))
+                .find_map(Result::err);
             let (wait, woken) = match failed {
                 None => {
                     backoff = RetryPolicy::RECEIVER.delays(now_ns().unsigned_abs());
@@ -378,22 +444,30 @@ impl AlertRegistry {
     fn standing_for(&self, receiver: &str) -> Vec<AlertMessage> {
         let inner = self.lock();
         let mut all = Vec::new();
-        for watched in
-            inner.rules.values().filter(|w| w.rule.asked.receivers.iter().any(|name| name == receiver))
+        for watched in inner
+            .rules
+            .values()
+            .filter(|w| w.rule.asked.receivers.iter().any(|name| name == receiver))
         {
-            let told = watched.standing.alerts.iter().filter(|(_, alert)| match alert.state {
-                AlertState::Pending => false,
-                AlertState::Firing { .. } | AlertState::Resolved { .. } => {
-                    alert.told != NotifiedState::Nothing
-                }
-            });
-            all.extend(
-                told.map(|(subject, alert)| AlertMessage::of(&watched.rule, watched.id, subject, alert)),
-            );
+            let told = watched
+                .standing
+                .alerts
+                .iter()
+                .filter(|(_, alert)| match alert.state {
+                    AlertState::Pending => false,
+                    AlertState::Firing { .. } | AlertState::Resolved { .. } => {
+                        alert.told != NotifiedState::Nothing
+                    }
+                });
+            all.extend(told.map(|(subject, alert)| {
+                AlertMessage::of(&watched.rule, watched.id, subject, alert)
+            }));
         }
         let parted = inner.parted.iter().filter(|(_, to, said)| {
             to.iter().any(|name| name == receiver)
-                && !all.iter().any(|other| other.fingerprint == said.fingerprint)
+                && !all
+                    .iter()
+                    .any(|other| other.fingerprint == said.fingerprint)
         });
         let parted: Vec<AlertMessage> = parted.map(|(.., said)| said.clone()).collect();
         all.extend(parted);
@@ -415,31 +489,50 @@ mod tests {
 
     #[test]
     fn receivers_have_a_name_and_an_address() {
-        assert_eq!(refused("pager"), "a receiver has the form NAME=URL or NAME=@FILE");
+        assert_eq!(
+            refused("pager"),
+            "a receiver has the form NAME=URL or NAME=@FILE"
+        );
         for name in ["", "a b", "ü", &"x".repeat(101)] {
             let error = refused(&format!("{name}=alertmanager+http://h"));
-            assert!(error.starts_with(&format!("`{name}` is not a receiver name")), "{error}");
+            assert!(
+                error.starts_with(&format!("`{name}` is not a receiver name")),
+                "{error}"
+            );
         }
         assert!(refused("pager=ftp://h").starts_with("receiver pager: an address must start with"));
-        assert!(refused("pager=@/no/such/file").starts_with("receiver pager: cannot read /no/such/file"));
+        assert!(
+            refused("pager=@/no/such/file")
+                .starts_with("receiver pager: cannot read /no/such/file")
+        );
     }
 
     #[test]
     fn notifications_of_webhooks_are_signed() {
         let error = refused("pager=webhook+http://127.0.0.1:1/");
-        assert!(error.starts_with("receiver pager: notifications are signed"), "{error}");
+        assert!(
+            error.starts_with("receiver pager: notifications are signed"),
+            "{error}"
+        );
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("key");
         std::fs::write(&key, "s3cret").expect("written");
-        let argument = format!("pager=webhook+http://127.0.0.1:1/x#secret-file={}", key.display());
+        let argument = format!(
+            "pager=webhook+http://127.0.0.1:1/x#secret-file={}",
+            key.display()
+        );
         let receiver = AlertReceiver::read(&argument).expect("a receiver");
         assert!(receiver.takes_documents());
-        assert_eq!(receiver.to, "webhook+http://127.0.0.1:1", "neither path nor secret");
+        assert_eq!(
+            receiver.to, "webhook+http://127.0.0.1:1",
+            "neither path nor secret"
+        );
     }
 
     #[test]
     fn an_alertmanager_receives_the_state() {
-        let receiver = AlertReceiver::read("am=alertmanager+http://127.0.0.1:1").expect("a receiver");
+        let receiver =
+            AlertReceiver::read("am=alertmanager+http://127.0.0.1:1").expect("a receiver");
         assert!(!receiver.takes_documents());
     }
 
@@ -449,8 +542,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
         drop(listener);
-        let receiver =
-            AlertReceiver::read(&format!("am=alertmanager+http://127.0.0.1:{port}")).expect("a receiver");
+        let receiver = AlertReceiver::read(&format!("am=alertmanager+http://127.0.0.1:{port}"))
+            .expect("a receiver");
         let result = receiver.test("me");
         assert!(!result.taken && result.problem.is_some(), "{result:?}");
         assert_eq!(*receiver.problem.lock().expect("no panic"), result.problem);
@@ -462,7 +555,10 @@ mod tests {
         let notifier = ReceiverNotifier::default();
         notifier.ring();
         assert!(notifier.wait(LONG, ReceiverWakeup::ByNews));
-        assert!(notifier.wait(Duration::from_millis(1), ReceiverWakeup::ByNews), "by time");
+        assert!(
+            notifier.wait(Duration::from_millis(1), ReceiverWakeup::ByNews),
+            "by time"
+        );
     }
 
     /// The repetition of the state is by time: news do not shorten it, and are not forgotten.

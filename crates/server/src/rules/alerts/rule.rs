@@ -101,25 +101,38 @@ impl RuleRequest {
         if !short(&self.name, NAME_BYTES_MAX) {
             return Err("the name of a rule has at most 200 bytes".into());
         }
-        if [self.labels.len(), self.annotations.len(), self.receivers.len(), self.on.len()]
-            .iter()
-            .any(|n| *n > MANY)
+        if [
+            self.labels.len(),
+            self.annotations.len(),
+            self.receivers.len(),
+            self.on.len(),
+        ]
+        .iter()
+        .any(|n| *n > MANY)
         {
             return Err("a rule has at most 32 labels, 32 annotations and 32 receivers".into());
         }
         let names = self.labels.keys().chain(self.annotations.keys());
-        if let Some(name) = names.clone().find(|name| !is_label(name) || OWN_LABELS.contains(&name.as_str()))
+        if let Some(name) = names
+            .clone()
+            .find(|name| !is_label(name) || OWN_LABELS.contains(&name.as_str()))
         {
             return Err(RuleError::Words(format!(
                 "`{name}` is not a label name: letters, digits, and _, not starting with a digit, and neither alertname nor reason"
             )));
         }
         let texts = self.annotations.values().chain([&self.when]);
-        let labels = self.labels.values().chain(self.on.values()).chain(self.on.keys());
+        let labels = self
+            .labels
+            .values()
+            .chain(self.on.values())
+            .chain(self.on.keys());
         if !texts.clone().all(|text| text.len() <= TEXT_BYTES_MAX)
             || !labels.clone().all(|l| l.len() <= NAME_BYTES_MAX)
         {
-            return Err("labels have at most 200 bytes, annotations and conditions at most 4096".into());
+            return Err(
+                "labels have at most 200 bytes, annotations and conditions at most 4096".into(),
+            );
         }
         if let Some(name) = self.receivers.iter().find(|name| !receivers(name)) {
             return Err(RuleError::Words(format!(
@@ -147,12 +160,18 @@ fn is_label(text: &str) -> bool {
 impl AlertRule {
     /// The rule on the results of its query.
     pub fn of(asked: RuleRequest, plan: &Plan) -> Result<AlertRule, RuleError> {
-        let (looked_at, named) =
-            WindowedResult::of(plan, asked.result.as_deref(), "a rule").map_err(RuleError::Words)?;
+        let (looked_at, named) = WindowedResult::of(plan, asked.result.as_deref(), "a rule")
+            .map_err(RuleError::Words)?;
         query::check_condition(&asked.when, &named).map_err(RuleError::Condition)?;
-        for name in asked.annotations.values().flat_map(|text| placeholders(text)) {
+        for name in asked
+            .annotations
+            .values()
+            .flat_map(|text| placeholders(text))
+        {
             if column(&named, name).is_none() {
-                return Err(RuleError::Words(format!("an annotation has {{{name}}}, which is not a column")));
+                return Err(RuleError::Words(format!(
+                    "an annotation has {{{name}}}, which is not a column"
+                )));
             }
         }
         Ok(AlertRule { asked, looked_at })
@@ -166,8 +185,18 @@ impl AlertRule {
     /// Policy of the state machine.
     pub fn policy(&self, groups_max: usize) -> AlertPolicy {
         let (for_ns, keep_firing_ns) = self.asked.times().unwrap_or_default();
-        let RuleRequest { on_no_data, on_missing_agents, .. } = self.asked;
-        AlertPolicy { for_ns, keep_firing_ns, on_no_data, on_missing_agents, groups_max }
+        let RuleRequest {
+            on_no_data,
+            on_missing_agents,
+            ..
+        } = self.asked;
+        AlertPolicy {
+            for_ns,
+            keep_firing_ns,
+            on_no_data,
+            on_missing_agents,
+            groups_max,
+        }
     }
 
     /// Labels of an alert.
@@ -183,7 +212,13 @@ impl AlertRule {
                     Value::Null => String::new(),
                     other => other.to_string(),
                 };
-                labels.extend(self.looked_at.keys.iter().cloned().zip(cells.into_iter().map(text)));
+                labels.extend(
+                    self.looked_at
+                        .keys
+                        .iter()
+                        .cloned()
+                        .zip(cells.into_iter().map(text)),
+                );
                 None
             }
         };
@@ -195,7 +230,10 @@ impl AlertRule {
 
 /// Names between braces.
 pub fn placeholders(text: &str) -> Vec<&str> {
-    text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
+    text.split('{')
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once('}')?.0))
+        .collect()
 }
 
 #[cfg(test)]
@@ -233,7 +271,10 @@ mod tests {
     fn unknown_fields_are_refused() {
         let unknown = serde_json::json!({ "name": "slow", "when": "p99 > 1", "keep_firing": "1m" });
         let error = serde_json::from_value::<RuleRequest>(unknown).expect_err("a misspelled field");
-        assert!(error.to_string().contains("unknown field `keep_firing`"), "{error}");
+        assert!(
+            error.to_string().contains("unknown field `keep_firing`"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -246,7 +287,11 @@ mod tests {
 
     #[test]
     fn lists_have_a_length() {
-        let labels = |n: usize| (0..n).map(|i| (format!("l{i}"), "v".to_owned())).collect::<BTreeMap<_, _>>();
+        let labels = |n: usize| {
+            (0..n)
+                .map(|i| (format!("l{i}"), "v".to_owned()))
+                .collect::<BTreeMap<_, _>>()
+        };
         assert_eq!(error(|rule| rule.labels = labels(32)), "");
         for change in [
             (|rule, labels| rule.labels = labels) as fn(&mut RuleRequest, BTreeMap<String, String>),
@@ -255,21 +300,40 @@ mod tests {
             |rule, labels| rule.receivers = labels.into_keys().collect(),
         ] {
             let found = error(|rule| change(rule, labels(33)));
-            assert_eq!(found, "a rule has at most 32 labels, 32 annotations and 32 receivers");
+            assert_eq!(
+                found,
+                "a rule has at most 32 labels, 32 annotations and 32 receivers"
+            );
         }
     }
 
     #[test]
     fn label_names_are_those_of_prometheus_and_not_reserved() {
-        let label = |name: &str| error(|rule| rule.labels = [(name.to_owned(), "v".to_owned())].into());
+        let label =
+            |name: &str| error(|rule| rule.labels = [(name.to_owned(), "v".to_owned())].into());
         for valid in ["team", "_x", "A9", &"x".repeat(200)] {
             assert_eq!(label(valid), "", "{valid}");
         }
-        for invalid in ["", "9a", "a-b", "ü", "alertname", "reason", &"x".repeat(201)] {
-            assert!(label(invalid).starts_with(&format!("`{invalid}` is not a label name")), "{invalid}");
+        for invalid in [
+            "",
+            "9a",
+            "a-b",
+            "ü",
+            "alertname",
+            "reason",
+            &"x".repeat(201),
+        ] {
+            assert!(
+                label(invalid).starts_with(&format!("`{invalid}` is not a label name")),
+                "{invalid}"
+            );
         }
-        let annotation = error(|rule| rule.annotations = [("a b".to_owned(), String::new())].into());
-        assert!(annotation.starts_with("`a b` is not a label name"), "{annotation}");
+        let annotation =
+            error(|rule| rule.annotations = [("a b".to_owned(), String::new())].into());
+        assert!(
+            annotation.starts_with("`a b` is not a label name"),
+            "{annotation}"
+        );
     }
 
     #[test]
@@ -287,7 +351,10 @@ mod tests {
     fn receivers_exist() {
         assert_eq!(error(|rule| rule.receivers = vec!["pager".into()]), "");
         let found = error(|rule| rule.receivers = vec!["pager".into(), "mail".into()]);
-        assert_eq!(found, "there is no receiver mail: serve --receiver mail=URL configures one");
+        assert_eq!(
+            found,
+            "there is no receiver mail: serve --receiver mail=URL configures one"
+        );
     }
 
     #[test]
@@ -296,7 +363,10 @@ mod tests {
         assert_eq!(error(|rule| rule.keep_firing_for = Some("0".into())), "");
         for text in ["soon", "-1s", "5"] {
             let found = error(|rule| rule.for_time = Some(text.into()));
-            assert_eq!(found, format!("`{text}` is not a duration, such as 90s, 5m, or 1h"));
+            assert_eq!(
+                found,
+                format!("`{text}` is not a duration, such as 90s, 5m, or 1h")
+            );
         }
     }
 
@@ -309,17 +379,36 @@ mod tests {
             lateness_ns: 0,
             keys: vec!["url".into(), "n".into()],
         };
-        let labels = [("team", "web"), ("url", "of the rule")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        let rule = AlertRule { asked: RuleRequest { labels: labels.into(), ..request() }, looked_at };
-        let of =
-            |subject| rule.labels(&subject).into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>();
+        let labels =
+            [("team", "web"), ("url", "of the rule")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let rule = AlertRule {
+            asked: RuleRequest {
+                labels: labels.into(),
+                ..request()
+            },
+            looked_at,
+        };
+        let of = |subject| {
+            rule.labels(&subject)
+                .into_iter()
+                .map(|(k, v)| format!("{k}={v}"))
+                .collect::<Vec<_>>()
+        };
         let group = AlertSubject::Group(r#"["/a",null]"#.into());
         assert_eq!(of(group), ["alertname=slow", "n=", "team=web", "url=/a"]);
         assert_eq!(
             of(AlertSubject::NoData),
-            ["alertname=slow", "reason=no_data", "team=web", "url=of the rule"]
+            [
+                "alertname=slow",
+                "reason=no_data",
+                "team=web",
+                "url=of the rule"
+            ]
         );
-        assert_eq!(rule.labels(&AlertSubject::MissingAgents)["reason"], "missing_agents");
+        assert_eq!(
+            rule.labels(&AlertSubject::MissingAgents)["reason"],
+            "missing_agents"
+        );
     }
 
     #[test]

@@ -38,10 +38,13 @@ impl RunningRule {
     /// Decodes a stored rule; `None` if it is unreadable.
     pub fn of(stored: StoredRule, groups_max: usize) -> Option<RunningRule> {
         let rule: AlertRule = serde_json::from_str(&stored.body)
-            .inspect_err(|error| tracing::error!("the alert rule {} cannot be read: {error}", stored.name))
+            .inspect_err(|error| {
+                tracing::error!("the alert rule {} cannot be read: {error}", stored.name)
+            })
             .ok()?;
         let alerts = stored.alerts.iter();
-        let alerts = alerts.filter_map(|(key, body)| Some((subject(key)?, serde_json::from_str(body).ok()?)));
+        let alerts = alerts
+            .filter_map(|(key, body)| Some((subject(key)?, serde_json::from_str(body).ok()?)));
         let alerts: BTreeMap<AlertSubject, Alert> = alerts.collect();
         let left_out = stored.left_out.unsigned_abs();
         Some(RunningRule {
@@ -50,7 +53,11 @@ impl RunningRule {
             job: stored.job,
             created_ns: stored.created_ns,
             policy: rule.policy(groups_max),
-            standing: RuleState { alerts, seen_ns: stored.seen_ns, left_out },
+            standing: RuleState {
+                alerts,
+                seen_ns: stored.seen_ns,
+                left_out,
+            },
             told: stored.told,
             problem: None,
             judge: None,
@@ -104,14 +111,26 @@ impl RunningRule {
             .collect();
         let mut told = self.told;
         let change = self.change(&standing, self.notify(webhooks, &news, &mut told), told);
-        (RuleChange { seen_ns: None, ..change }, said)
+        (
+            RuleChange {
+                seen_ns: None,
+                ..change
+            },
+            said,
+        )
     }
 
     /// Predicate: whether an alert of the rule is silenced.
-    pub fn is_silenced(&self, silences: &[CompiledSilence], now_ns: i64) -> impl Fn(&AlertSubject) -> bool {
+    pub fn is_silenced(
+        &self,
+        silences: &[CompiledSilence],
+        now_ns: i64,
+    ) -> impl Fn(&AlertSubject) -> bool {
         move |subject| {
             let labels = self.rule.labels(subject);
-            silences.iter().any(|silence| silence.is_about(&labels, &self.owner, now_ns))
+            silences
+                .iter()
+                .any(|silence| silence.is_about(&labels, &self.owner, now_ns))
         }
     }
 
@@ -128,16 +147,25 @@ impl RunningRule {
             missing: lacking.to_vec(),
             groups: BTreeMap::new(),
         };
-        self.rule.looked_at.windows(rows, self.standing.seen_ns, watermark_ns, empty)
+        self.rule
+            .looked_at
+            .windows(rows, self.standing.seen_ns, watermark_ns, empty)
     }
 
     /// Record of the new state for the store, with notifications `news`.
     pub fn change(&self, next: &RuleState, news: Vec<NewNotification>, told: i64) -> RuleChange {
-        let gone = self.standing.alerts.keys().filter(|subject| !next.alerts.contains_key(subject));
+        let gone = self
+            .standing
+            .alerts
+            .keys()
+            .filter(|subject| !next.alerts.contains_key(subject));
         let gone = gone.map(|subject| (key(subject), None));
+        let changed = next
+            .alerts
+            .iter()
+            .filter(|(subject, alert)| self.standing.alerts.get(subject) != Some(alert));
         let changed =
-            next.alerts.iter().filter(|(subject, alert)| self.standing.alerts.get(subject) != Some(alert));
-        let changed = changed.map(|(subject, alert)| (key(subject), serde_json::to_string(alert).ok()));
+            changed.map(|(subject, alert)| (key(subject), serde_json::to_string(alert).ok()));
         RuleChange {
             rule: self.id,
             seen_ns: next.seen_ns,
@@ -157,8 +185,9 @@ impl RunningRule {
                 .iter()
                 .map(|(subject, alert)| AlertMessage::of(&self.rule, self.id, subject, alert))
                 .collect();
-            for receiver in
-                webhooks.iter().filter(|name| self.rule.asked.receivers.iter().any(|to| to == *name))
+            for receiver in webhooks
+                .iter()
+                .filter(|name| self.rule.asked.receivers.iter().any(|to| to == *name))
             {
                 documents.push(NewNotification {
                     receiver: (*receiver).to_owned(),
@@ -172,13 +201,20 @@ impl RunningRule {
 
     /// Compiles the condition for the schema of these rows.
     pub fn fit(&mut self, batch: &Batch) {
-        if self.judge.as_ref().is_some_and(|judge| judge.is_for(batch.schema())) {
+        if self
+            .judge
+            .as_ref()
+            .is_some_and(|judge| judge.is_for(batch.schema()))
+        {
             return;
         }
         let made = RuleEvaluator::new(&self.rule, batch.schema());
         self.problem = made.as_ref().err().cloned();
         if let Some(problem) = &self.problem {
-            tracing::warn!("the alert rule {} cannot be applied: {problem}", self.rule.asked.name);
+            tracing::warn!(
+                "the alert rule {} cannot be applied: {problem}",
+                self.rule.asked.name
+            );
         }
         self.judge = made.ok();
     }
@@ -186,7 +222,10 @@ impl RunningRule {
     /// The period without windows, if it is long enough.
     pub fn stalled(&self, least: Duration) -> Option<(i64, i64)> {
         let looked_at = &self.rule.looked_at;
-        let windows = looked_at.slide_ns.saturating_mul(WINDOWS_MISSED).saturating_add(looked_at.lateness_ns);
+        let windows = looked_at
+            .slide_ns
+            .saturating_mul(WINDOWS_MISSED)
+            .saturating_add(looked_at.lateness_ns);
         let patience = least.max(Duration::from_nanos(windows.unsigned_abs()));
         let since = self.heard.elapsed();
         let start_ns = self.standing.seen_ns.unwrap_or(self.created_ns);
@@ -208,6 +247,8 @@ fn subject(key: &str) -> Option<AlertSubject> {
     match key {
         "no_data" => Some(AlertSubject::NoData),
         "missing_agents" => Some(AlertSubject::MissingAgents),
-        group => group.starts_with('[').then(|| AlertSubject::Group(group.to_owned())),
+        group => group
+            .starts_with('[')
+            .then(|| AlertSubject::Group(group.to_owned())),
     }
 }

@@ -34,11 +34,17 @@ pub struct AlertSilence {
     /// `label=value`, `label!=value`, `label=~expression`, `label!~expression`; all must match.
     pub matchers: Vec<String>,
     /// Start, in nanoseconds since the epoch.
-    #[serde(serialize_with = "crate::job::columns::text", deserialize_with = "number")]
+    #[serde(
+        serialize_with = "crate::job::columns::text",
+        deserialize_with = "number"
+    )]
     #[schema(value_type = String)]
     pub starts_ns: i64,
     /// End, in nanoseconds since the epoch.
-    #[serde(serialize_with = "crate::job::columns::text", deserialize_with = "number")]
+    #[serde(
+        serialize_with = "crate::job::columns::text",
+        deserialize_with = "number"
+    )]
     #[schema(value_type = String)]
     pub ends_ns: i64,
     /// Reason.
@@ -50,7 +56,9 @@ pub struct AlertSilence {
 }
 
 fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    String::deserialize(deserializer)?
+        .parse()
+        .map_err(serde::de::Error::custom)
 }
 
 /// A silence with compiled matchers.
@@ -79,17 +87,25 @@ impl CompiledSilence {
     /// A message for the user.
     pub fn new(silence: AlertSilence) -> Result<CompiledSilence, String> {
         if silence.matchers.is_empty() || silence.matchers.len() > MATCHERS_MAX {
-            return Err(format!("a silence has between 1 and {MATCHERS_MAX} matchers"));
+            return Err(format!(
+                "a silence has between 1 and {MATCHERS_MAX} matchers"
+            ));
         }
-        if silence.comment.len() > TEXT_BYTES_MAX || silence.matchers.iter().any(|m| m.len() > TEXT_BYTES_MAX)
+        if silence.comment.len() > TEXT_BYTES_MAX
+            || silence.matchers.iter().any(|m| m.len() > TEXT_BYTES_MAX)
         {
-            return Err(format!("matchers and comments have at most {TEXT_BYTES_MAX} bytes"));
+            return Err(format!(
+                "matchers and comments have at most {TEXT_BYTES_MAX} bytes"
+            ));
         }
         if silence.ends_ns <= silence.starts_ns {
             return Err("the end of a silence must be after its start".into());
         }
-        let matchers =
-            silence.matchers.iter().map(|text| LabelMatcher::read(text)).collect::<Result<Vec<_>, _>>()?;
+        let matchers = silence
+            .matchers
+            .iter()
+            .map(|text| LabelMatcher::read(text))
+            .collect::<Result<Vec<_>, _>>()?;
         if matchers.iter().all(LabelMatcher::takes_nobody) {
             return Err("these matchers match every alert: name a label that an alert has".into());
         }
@@ -98,7 +114,13 @@ impl CompiledSilence {
 
     /// Whether it silences an alert with these labels, of a rule of this owner, at that time.
     pub fn is_about(&self, labels: &BTreeMap<String, String>, owner: &str, now_ns: i64) -> bool {
-        let AlertSilence { starts_ns, ends_ns, author, reach, .. } = &self.silence;
+        let AlertSilence {
+            starts_ns,
+            ends_ns,
+            author,
+            reach,
+            ..
+        } = &self.silence;
         (*starts_ns..*ends_ns).contains(&now_ns)
             && (*reach == SilenceScope::All || author == owner)
             && self
@@ -117,23 +139,34 @@ impl LabelMatcher {
         };
         let at = text.find(['=', '!']).ok_or_else(wrong)?;
         let (label, rest) = (text[..at].trim(), &text[at..]);
-        let kinds = [("=~", true, true), ("!~", true, false), ("!=", false, false), ("=", false, true)];
-        let found = kinds
-            .iter()
-            .find_map(|(sign, is_regex, wanted)| Some((rest.strip_prefix(sign)?, is_regex, wanted)));
+        let kinds = [
+            ("=~", true, true),
+            ("!~", true, false),
+            ("!=", false, false),
+            ("=", false, true),
+        ];
+        let found = kinds.iter().find_map(|(sign, is_regex, wanted)| {
+            Some((rest.strip_prefix(sign)?, is_regex, wanted))
+        });
         let (value, is_regex, wanted) = found.filter(|_| !label.is_empty()).ok_or_else(wrong)?;
         let value = value.trim().trim_matches('"');
-        let test = match is_regex {
-            false => LabelTest::Equal(value.to_owned()),
-            true => {
-                let whole =
-                    regex::RegexBuilder::new(&format!("^(?:{value})$")).size_limit(REGEX_BYTES_MAX).build();
-                LabelTest::Regex(
-                    whole.map_err(|error| format!("`{value}` is not a regular expression: {error}"))?,
-                )
-            }
-        };
-        Ok(LabelMatcher { label: label.to_owned(), test, wanted: *wanted })
+        let test =
+            match is_regex {
+                false => LabelTest::Equal(value.to_owned()),
+                true => {
+                    let whole = regex::RegexBuilder::new(&format!("^(?:{value})$"))
+                        .size_limit(REGEX_BYTES_MAX)
+                        .build();
+                    LabelTest::Regex(whole.map_err(|error| {
+                        format!("`{value}` is not a regular expression: {error}")
+                    })?)
+                }
+            };
+        Ok(LabelMatcher {
+            label: label.to_owned(),
+            test,
+            wanted: *wanted,
+        })
     }
 
     fn holds(&self, value: &str) -> bool {
@@ -168,8 +201,9 @@ mod tests {
 
     #[test]
     fn matchers_are_those_of_alertmanager() {
-        let labels =
-            [("alertname", "slow"), ("path", "/cart")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let labels = [("alertname", "slow"), ("path", "/cart")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into();
         for (matchers, now, owner, is) in [
             (&["alertname=slow"][..], 10, "me", true),
             (&["alertname = \"slow\""], 10, "me", true),
@@ -184,16 +218,34 @@ mod tests {
             (&["alertname=slow", "host=web"], 10, "me", false),
         ] {
             let matching = CompiledSilence::new(silence(matchers)).expect("they are matchers");
-            assert_eq!(matching.is_about(&labels, owner, now), is, "{matchers:?} {now} {owner}");
+            assert_eq!(
+                matching.is_about(&labels, owner, now),
+                is,
+                "{matchers:?} {now} {owner}"
+            );
         }
     }
 
     #[test]
     fn what_silences_everything_or_nothing_is_told() {
-        for matchers in [&[][..], &["a"], &["=b"], &["a=~("], &["a=~.*"], &["a!=b"], &["a=~\\w{999}{999}"]] {
-            assert!(CompiledSilence::new(silence(matchers)).is_err(), "{matchers:?}");
+        for matchers in [
+            &[][..],
+            &["a"],
+            &["=b"],
+            &["a=~("],
+            &["a=~.*"],
+            &["a!=b"],
+            &["a=~\\w{999}{999}"],
+        ] {
+            assert!(
+                CompiledSilence::new(silence(matchers)).is_err(),
+                "{matchers:?}"
+            );
         }
-        let over = AlertSilence { ends_ns: 10, ..silence(&["a=b"]) };
+        let over = AlertSilence {
+            ends_ns: 10,
+            ..silence(&["a=b"])
+        };
         assert!(CompiledSilence::new(over).is_err());
     }
 }

@@ -79,7 +79,10 @@ pub(crate) fn window(schema: &Arc<Schema>, number: u64, rows: &[(u8, u64)]) -> B
 
 fn opened(path: &Path) -> (ServerStore, Arc<AlertRegistry>) {
     let store = ServerStore::open(path).expect("the store opens");
-    let limits = AlertLimits { stall_min: Duration::from_secs(3600), ..AlertLimits::default() };
+    let limits = AlertLimits {
+        stall_min: Duration::from_secs(3600),
+        ..AlertLimits::default()
+    };
     let alerts = AlertRegistry::open(store.alerts.clone(), limits).expect("the rules are read");
     // The test takes waiting documents itself.
     alerts.set_receivers(vec![
@@ -92,7 +95,12 @@ impl AlertTestServer<'_> {
     fn begin(path: &Path, deadly: u64, seed: u64) -> AlertTestServer<'_> {
         let (store, alerts) = opened(path);
         let spec = JobSpec::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
-        let new = NewJob { spec: &spec, owner: "me", outlets: Vec::new(), tuples: None };
+        let new = NewJob {
+            spec: &spec,
+            owner: "me",
+            outlets: Vec::new(),
+            tuples: None,
+        };
         let (job, schema) = (store.jobs.add(&new, None).expect("a job").id, columns());
         let ids: Vec<_> = schema.ids().collect();
         let result = KeptResult {
@@ -105,8 +113,7 @@ impl AlertTestServer<'_> {
             rows_dropped: 0,
         };
         store.results.add(job, &[result]).expect("noted");
-        let asked =
-            json!({ "name": "many", "job": "1", "when": "count > 10", "for": "20s", "receivers": ["hook"] });
+        let asked = json!({ "name": "many", "job": "1", "when": "count > 10", "for": "20s", "receivers": ["hook"] });
         let rule = AlertRule {
             asked: serde_json::from_value(asked).expect("a rule"),
             looked_at: WindowedResult {
@@ -117,9 +124,22 @@ impl AlertTestServer<'_> {
                 keys: vec!["url".into()],
             },
         };
-        alerts.add("me", job, &rule).expect("kept").expect("a new name");
+        alerts
+            .add("me", job, &rule)
+            .expect("kept")
+            .expect("a new name");
         let (heard, unsure, dice) = (Vec::new(), Vec::new(), CrashDice(seed));
-        AlertTestServer { path, alerts, store, job, schema, heard, unsure, deadly, dice }
+        AlertTestServer {
+            path,
+            alerts,
+            store,
+            job,
+            schema,
+            heard,
+            unsure,
+            deadly,
+            dice,
+        }
     }
 
     /// Returns false after a simulated kill; then only stored state remains.
@@ -133,7 +153,10 @@ impl AlertTestServer<'_> {
 
     /// Evaluates, stores, and adopts a complete window.
     fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> CrashStep {
-        let (batch, end_ns) = (window(&self.schema, number, rows), (number as i64 + 1) * STEP_NS);
+        let (batch, end_ns) = (
+            window(&self.schema, number, rows),
+            (number as i64 + 1) * STEP_NS,
+        );
         let (alerts, store) = (self.alerts.clone(), self.store.clone());
         let judged = [(0, &batch, &[][..])];
         let decided = alerts.decide(self.job, &judged, end_ns, &[]);
@@ -147,10 +170,21 @@ impl AlertTestServer<'_> {
             watermark_ns: end_ns,
             batch: Vec::new(),
         };
-        let lane = LaneMark { job: self.job, lane: "lane".into(), seq: number + 1, facts: String::new() };
-        let progress =
-            CommitProgress { watermark_ns: end_ns, marks: vec![lane], ..CommitProgress::default() };
-        store.frames.commit(self.job, &[(0, rows)], &progress, &decided.changes, &[]).expect("kept");
+        let lane = LaneMark {
+            job: self.job,
+            lane: "lane".into(),
+            seq: number + 1,
+            facts: String::new(),
+        };
+        let progress = CommitProgress {
+            watermark_ns: end_ns,
+            marks: vec![lane],
+            ..CommitProgress::default()
+        };
+        store
+            .frames
+            .commit(self.job, &[(0, rows)], &progress, &decided.changes, &[])
+            .expect("kept");
         if !self.survives() {
             return CrashStep::Died;
         }
@@ -171,13 +205,21 @@ impl AlertTestServer<'_> {
             self.unsure.push(next.of.key);
             return CrashStep::Died;
         }
-        self.store.alerts.remove_notification(next.id).expect("removed");
+        self.store
+            .alerts
+            .remove_notification(next.id)
+            .expect("removed");
         CrashStep::Done
     }
 
     /// Number of stored windows.
     fn fed(&self) -> u64 {
-        self.store.frames.lanes(self.job).expect("marks").first().map_or(0, |lane| lane.seq)
+        self.store
+            .frames
+            .lanes(self.job)
+            .expect("marks")
+            .first()
+            .map_or(0, |lane| lane.seq)
     }
 
     fn run(&mut self, history: &[Vec<(u8, u64)>]) {
@@ -191,7 +233,13 @@ impl AlertTestServer<'_> {
                 self.alerts.review();
             }
         }
-        while !self.store.alerts.waiting("hook", 1).expect("read").is_empty() {
+        while !self
+            .store
+            .alerts
+            .waiting("hook", 1)
+            .expect("read")
+            .is_empty()
+        {
             self.send();
         }
     }
@@ -199,7 +247,11 @@ impl AlertTestServer<'_> {
     /// Documents received, without repetitions.
     fn known(&self) -> Vec<&str> {
         let mut seen = std::collections::BTreeSet::new();
-        self.heard.iter().filter(|(key, _)| seen.insert(key)).map(|(_, body)| body.as_str()).collect()
+        self.heard
+            .iter()
+            .filter(|(key, _)| seen.insert(key))
+            .map(|(_, body)| body.as_str())
+            .collect()
     }
 }
 
@@ -210,7 +262,9 @@ fn check_turns(bodies: &[&str], seed: u64) {
         let document: Value = serde_json::from_str(body).expect("JSON");
         for alert in document["alerts"].as_array().expect("alerts") {
             let fires = alert["status"] == "firing";
-            let was = firing.insert(alert["fingerprint"].to_string(), fires).unwrap_or(false);
+            let was = firing
+                .insert(alert["fingerprint"].to_string(), fires)
+                .unwrap_or(false);
             assert_eq!(was, !fires, "seed {seed}: {document}");
         }
     }
@@ -222,11 +276,20 @@ fn whatever_is_killed_when_each_alert_is_told_once() {
         let mut dice = CrashDice(seed);
         let rows = |dice: &mut CrashDice| -> Vec<(u8, u64)> {
             let groups = (0..3).filter(|_| dice.below(5) > 0).collect::<Vec<u8>>();
-            groups.into_iter().map(|url| (url, if dice.below(4) > 0 { 11 } else { 1 })).collect()
+            groups
+                .into_iter()
+                .map(|url| (url, if dice.below(4) > 0 { 11 } else { 1 }))
+                .collect()
         };
         let history: Vec<Vec<(u8, u64)>> = (0..WINDOWS).map(|_| rows(&mut dice)).collect();
-        let folders = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-        let paths = (folders.0.path().join("store"), folders.1.path().join("store"));
+        let folders = (
+            tempfile::tempdir().expect("a folder"),
+            tempfile::tempdir().expect("a folder"),
+        );
+        let paths = (
+            folders.0.path().join("store"),
+            folders.1.path().join("store"),
+        );
         let mut calm = AlertTestServer::begin(&paths.0, 0, seed);
         calm.run(&history);
         let mut rough = AlertTestServer::begin(&paths.1, 4, seed);
@@ -240,7 +303,12 @@ fn whatever_is_killed_when_each_alert_is_told_once() {
             assert_eq!(again(key), unsure, "seed {seed}: {key}");
         }
         let rows: usize = history.iter().map(Vec::len).sum();
-        let kept = rough.store.results.tail_size((rough.job, 0)).expect("read").0;
+        let kept = rough
+            .store
+            .results
+            .tail_size((rough.job, 0))
+            .expect("read")
+            .0;
         assert_eq!(kept, rows as i64, "seed {seed}");
     }
 }

@@ -52,9 +52,13 @@ impl RuleView {
     /// The API view of a rule.
     pub fn of(watched: &RunningRule) -> RuleView {
         let alerts = &watched.standing.alerts;
-        let count = |is: fn(&AlertState) -> bool| alerts.values().filter(|alert| is(&alert.state)).count();
-        let is_now =
-            |subject| alerts.get(&subject).is_some_and(|a| !matches!(a.state, AlertState::Resolved { .. }));
+        let count =
+            |is: fn(&AlertState) -> bool| alerts.values().filter(|alert| is(&alert.state)).count();
+        let is_now = |subject| {
+            alerts
+                .get(&subject)
+                .is_some_and(|a| !matches!(a.state, AlertState::Resolved { .. }))
+        };
         let is_held = |held| alerts.values().any(|alert| alert.held == Some(held));
         let state = match () {
             () if watched.problem.is_some() => "broken",
@@ -62,7 +66,9 @@ impl RuleView {
                 "missing_agents"
             }
             () if is_now(AlertSubject::NoData) || is_held(HoldReason::NoData) => "no_data",
-            () if watched.standing.seen_ns.is_none() && watched.policy.on_no_data != OnNoData::Resolve => {
+            () if watched.standing.seen_ns.is_none()
+                && watched.policy.on_no_data != OnNoData::Resolve =>
+            {
                 "no_data"
             }
             () => "ok",
@@ -131,15 +137,24 @@ impl AlertView {
         alert: &Alert,
         silences: &[CompiledSilence],
     ) -> AlertView {
-        let AlertMessage { labels, annotations, fingerprint, .. } =
-            AlertMessage::of(&watched.rule, watched.id, subject, alert);
+        let AlertMessage {
+            labels,
+            annotations,
+            fingerprint,
+            ..
+        } = AlertMessage::of(&watched.rule, watched.id, subject, alert);
         let (state, fired_ns, resolved_ns) = match alert.state {
             AlertState::Pending => ("pending", None, None),
             AlertState::Firing { fired_ns, .. } => ("firing", Some(fired_ns), None),
-            AlertState::Resolved { fired_ns, resolved_ns } => ("resolved", Some(fired_ns), Some(resolved_ns)),
+            AlertState::Resolved {
+                fired_ns,
+                resolved_ns,
+            } => ("resolved", Some(fired_ns), Some(resolved_ns)),
         };
         let now_ns = now_ns();
-        let silencing = silences.iter().filter(|silence| silence.is_about(&labels, &watched.owner, now_ns));
+        let silencing = silences
+            .iter()
+            .filter(|silence| silence.is_about(&labels, &watched.owner, now_ns));
         AlertView {
             rule: watched.rule.asked.name.clone(),
             rule_id: watched.id.to_string(),
@@ -154,7 +169,9 @@ impl AlertView {
                 HoldReason::NoData => "no_data".into(),
                 HoldReason::MissingAgents => "missing_agents".into(),
             }),
-            silenced_by: silencing.map(|matching| matching.silence.id.to_string()).collect(),
+            silenced_by: silencing
+                .map(|matching| matching.silence.id.to_string())
+                .collect(),
             labels,
             annotations,
             values: alert.reading.values.clone(),
@@ -182,7 +199,9 @@ impl AlertRegistry {
         let inner = self.lock();
         let of_rule = |watched: &RunningRule| -> Vec<AlertView> {
             let alerts = watched.standing.alerts.iter();
-            alerts.map(|(subject, alert)| AlertView::of(watched, subject, alert, &inner.silences)).collect()
+            alerts
+                .map(|(subject, alert)| AlertView::of(watched, subject, alert, &inner.silences))
+                .collect()
         };
         inner.rules.values().flat_map(of_rule).collect()
     }

@@ -34,7 +34,8 @@ pub struct RestoreSummary {
 pub fn restore(from: &Path, data: &Path) -> Result<RestoreSummary, String> {
     let manifest = manifest(from)?;
     let is_new = !data.exists();
-    create_folder(data).map_err(|why| format!("cannot make the data directory {}: {why}", data.display()))?;
+    create_folder(data)
+        .map_err(|why| format!("cannot make the data directory {}: {why}", data.display()))?;
     let lock = claim(data)?;
     let restored = fill(from, &manifest, data);
     if restored.is_err() {
@@ -60,9 +61,10 @@ fn manifest(from: &Path) -> Result<BackupManifest, String> {
         ));
     }
     let path = from.join(MANIFEST);
-    let text =
-        fs::read(&path).map_err(|why| format!("{} is not a backup: {MANIFEST}: {why}", from.display()))?;
-    let damaged = |why: &dyn std::fmt::Display| format!("the backup is damaged: {}: {why}", path.display());
+    let text = fs::read(&path)
+        .map_err(|why| format!("{} is not a backup: {MANIFEST}: {why}", from.display()))?;
+    let damaged =
+        |why: &dyn std::fmt::Display| format!("the backup is damaged: {}: {why}", path.display());
     let manifest: BackupManifest = serde_json::from_slice(&text).map_err(|why| damaged(&why))?;
     if manifest.form > FORM {
         return Err(format!(
@@ -79,7 +81,10 @@ fn manifest(from: &Path) -> Result<BackupManifest, String> {
         return Err(damaged(&format!("{name:?} is not a file of a backup")));
     }
     let store = DataDirectory::store_file(Path::new(""));
-    match store.to_str().is_some_and(|store| manifest.files.contains_key(store)) {
+    match store
+        .to_str()
+        .is_some_and(|store| manifest.files.contains_key(store))
+    {
         true => Ok(manifest),
         false => Err(damaged(&"it names no store")),
     }
@@ -98,12 +103,21 @@ fn claim(data: &Path) -> Result<File, String> {
             ));
         }
     }
-    let has_any =
-        fs::read_dir(data).map_err(failed)?.flatten().any(|entry| entry.file_name() != "lost+found");
+    let has_any = fs::read_dir(data)
+        .map_err(failed)?
+        .flatten()
+        .any(|entry| entry.file_name() != "lost+found");
     if has_any {
-        return Err(format!("{name} is not empty: a restore needs a new data directory"));
+        return Err(format!(
+            "{name} is not empty: a restore needs a new data directory"
+        ));
     }
-    let lock = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).map_err(failed)?;
+    let lock = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(_) => Err(format!("another process uses the data directory {name}")),
@@ -113,44 +127,57 @@ fn claim(data: &Path) -> Result<File, String> {
 fn fill(from: &Path, manifest: &BackupManifest, data: &Path) -> Result<(), String> {
     let failed = |path: &Path, why: io::Error| format!("cannot write {}: {why}", path.display());
     let mark = data.join(RESTORING);
-    new_file(&mark).and_then(|file| file.sync_all()).map_err(|why| failed(&mark, why))?;
+    new_file(&mark)
+        .and_then(|file| file.sync_all())
+        .map_err(|why| failed(&mark, why))?;
     let mut folders = vec![data.to_owned()];
     for (name, expected) in &manifest.files {
         let to = data.join(name);
         let parent = to.parent().unwrap_or(data);
         create_folder(parent).map_err(|why| failed(parent, why))?;
-        let above = parent.ancestors().take_while(|folder| folder.starts_with(data) && *folder != data);
+        let above = parent
+            .ancestors()
+            .take_while(|folder| folder.starts_with(data) && *folder != data);
         folders.extend(above.map(Path::to_owned));
         verified(&from.join(name), expected, &to)?;
     }
     let store = DataDirectory::store_file(data);
     let renewed = ServerStore::open(&store).and_then(|store| {
         store.database.renew_identity()?;
-        store.audit.add("", "restore", &from.to_string_lossy(), "done")
+        store
+            .audit
+            .add("", "restore", &from.to_string_lossy(), "done")
     });
     renewed.map_err(|why| format!("{}: {why}", store.display()))?;
     folders.sort();
     folders.dedup();
     let files = manifest.files.keys().map(|name| data.join(name));
     let own = [data.join(LOCK)];
-    give_to_owner(data, folders.iter().cloned().chain(files).chain(own)).map_err(|why| failed(data, why))?;
-    folders.iter().try_for_each(|folder| sync(folder).map_err(|why| failed(folder, why)))?;
+    give_to_owner(data, folders.iter().cloned().chain(files).chain(own))
+        .map_err(|why| failed(data, why))?;
+    folders
+        .iter()
+        .try_for_each(|folder| sync(folder).map_err(|why| failed(folder, why)))?;
     // The directory is valid from here on.
-    fs::remove_file(&mark).and_then(|()| sync(data)).map_err(|why| failed(&mark, why))
+    fs::remove_file(&mark)
+        .and_then(|()| sync(data))
+        .map_err(|why| failed(&mark, why))
 }
 
 /// Copies a file and verifies its size and checksum.
 fn verified(from: &Path, expected: &BackupFile, to: &Path) -> Result<(), String> {
-    let damaged = |why: &dyn std::fmt::Display| format!("the backup is damaged: {}: {why}", from.display());
+    let damaged =
+        |why: &dyn std::fmt::Display| format!("the backup is damaged: {}: {why}", from.display());
     // Before the copy, so that the error for a missing file names it.
     fs::metadata(from).map_err(|why| damaged(&why))?;
-    let found =
-        copy(from, to).map_err(|why| format!("cannot copy {} to {}: {why}", from.display(), to.display()))?;
+    let found = copy(from, to)
+        .map_err(|why| format!("cannot copy {} to {}: {why}", from.display(), to.display()))?;
     match &found {
         found if found == expected => Ok(()),
-        BackupFile { bytes, .. } if *bytes != expected.bytes => {
-            Err(damaged(&format!("it has {bytes} bytes, and had {}", expected.bytes)))
-        }
+        BackupFile { bytes, .. } if *bytes != expected.bytes => Err(damaged(&format!(
+            "it has {bytes} bytes, and had {}",
+            expected.bytes
+        ))),
         _ => Err(damaged(&"its checksum is not that of the manifest")),
     }
 }

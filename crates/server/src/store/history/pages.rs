@@ -45,7 +45,12 @@ impl RowHistory {
     ///
     /// # Errors
     /// `PersistError::Unreadable` if the page starts in such a file; `PersistError` also when the database cannot be read.
-    pub fn read(&self, job: JobId, result: &KeptResult, ask: &PageQuery) -> Result<RowPage, PersistError> {
+    pub fn read(
+        &self,
+        job: JobId,
+        result: &KeptResult,
+        ask: &PageQuery,
+    ) -> Result<RowPage, PersistError> {
         let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
         let mut from = ask.after.map_or(0, |after| after.saturating_add(1));
         let mut reading = PageReader {
@@ -63,7 +68,9 @@ impl RowHistory {
             let tail = self.results.tail((job, result.place), from, TAIL_BATCHES)?;
             // Rows found in neither place were being moved; the store changes both in one transaction.
             match (segment, tail.first()) {
-                (Some(segment), first) if first.is_none_or(|first| segment.first_row <= first.first_row) => {
+                (Some(segment), first)
+                    if first.is_none_or(|first| segment.first_row <= first.first_row) =>
+                {
                     from = segment.first_row + segment.rows;
                     let is_wanted = ask.since_ns.is_none_or(|since| segment.last_ns >= since)
                         && ask.until_ns.is_none_or(|until| segment.first_ns < until);
@@ -72,8 +79,9 @@ impl RowHistory {
                         continue;
                     }
                     let before = (reading.batches.len(), reading.rows, reading.last);
-                    let mut take =
-                        |first, rows: &ReplayedRows| reading.take(first, &rows.batch, rows.watermark_ns);
+                    let mut take = |first, rows: &ReplayedRows| {
+                        reading.take(first, &rows.batch, rows.watermark_ns)
+                    };
                     match self.read_segment(&segment, (&schema, &columns), &mut take) {
                         Ok(true) => {}
                         Ok(false) => break,
@@ -84,11 +92,15 @@ impl RowHistory {
                         Err(error) => return Err(error),
                     }
                 }
-                (_, Some(first)) if first.first_row <= from || !self.has_moved(job, result, from)? => {
+                (_, Some(first))
+                    if first.first_row <= from || !self.has_moved(job, result, from)? =>
+                {
                     if !reading.take_tail(&tail, &schema)? {
                         break;
                     }
-                    from = tail.last().map_or(from, |last| last.first_row + last.of.rows);
+                    from = tail
+                        .last()
+                        .map_or(from, |last| last.first_row + last.of.rows);
                 }
                 (_, None) if !self.has_moved(job, result, from)? => break,
                 _ => {}
@@ -120,7 +132,9 @@ struct PageReader {
 impl PageReader {
     /// Adds the requested rows of a batch that starts with number `first`; returns whether the page has space left.
     fn take(&mut self, first: i64, batch: &Batch, watermark_ns: i64) -> bool {
-        let skip = usize::try_from(self.from - first).unwrap_or(0).min(batch.rows());
+        let skip = usize::try_from(self.from - first)
+            .unwrap_or(0)
+            .min(batch.rows());
         self.from = self.from.max(first.saturating_add(batch.rows() as i64));
         let mut chosen = vec![false; batch.rows()];
         for (row, choose) in chosen.iter_mut().enumerate().skip(skip) {
@@ -136,7 +150,8 @@ impl PageReader {
             self.last = Some(first + row as i64);
         }
         if chosen.contains(&true) {
-            self.batches.push(filter(batch, &BooleanArray::from(chosen)));
+            self.batches
+                .push(filter(batch, &BooleanArray::from(chosen)));
         }
         !self.more
     }
@@ -159,10 +174,14 @@ impl PageReader {
     }
 
     fn is_wanted(&self, batch: &Batch, row: usize, watermark_ns: i64) -> bool {
-        let times = self.time.map(|id| batch.i64(id)).filter(|times| times.is_valid(row));
+        let times = self
+            .time
+            .map(|id| batch.i64(id))
+            .filter(|times| times.is_valid(row));
         let own = times.map(|times| times.value(row));
         let at = own.unwrap_or(watermark_ns);
-        self.ask.since_ns.is_none_or(|since| at >= since) && self.ask.until_ns.is_none_or(|until| at < until)
+        self.ask.since_ns.is_none_or(|since| at >= since)
+            && self.ask.until_ns.is_none_or(|until| at < until)
     }
 
     fn page(self, schema: Arc<Schema>) -> RowPage {
@@ -185,5 +204,9 @@ fn filter(batch: &Batch, chosen: &BooleanArray) -> Batch {
         let column = batch.column(id)?;
         Some(arrow_select::filter::filter(column, chosen).expect("the column has as many rows"))
     };
-    Batch::new(batch.schema().clone(), rows, batch.schema().ids().map(column).collect())
+    Batch::new(
+        batch.schema().clone(),
+        rows,
+        batch.schema().ids().map(column).collect(),
+    )
 }

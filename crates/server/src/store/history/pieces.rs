@@ -33,7 +33,12 @@ impl RowHistory {
         let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
         let place = (job, result.place);
         let is_it = |tail: &crate::store::sqlite::RowTail| tail.first_row == piece.first_row;
-        if let Some(tail) = self.results.tail(place, piece.first_row, 1)?.first().filter(|tail| is_it(tail)) {
+        if let Some(tail) = self
+            .results
+            .tail(place, piece.first_row, 1)?
+            .first()
+            .filter(|tail| is_it(tail))
+        {
             take(&decode(&tail.of.batch, &schema).ok_or(PersistError::Damaged)?);
             return Ok(ReadOutcome::All);
         }

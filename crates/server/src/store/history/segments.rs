@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use recording::{
-    CaptureFacts, DataSet, FileMetadata, Recorder, RecordingReplay, RecordingRotation, ReplayedRows,
-    TableKind, TableRequest,
+    CaptureFacts, DataSet, FileMetadata, Recorder, RecordingReplay, RecordingRotation,
+    ReplayedRows, TableKind, TableRequest,
 };
 use tuple::{FieldId, Schema};
 
@@ -30,21 +30,32 @@ impl RowHistory {
         result: &KeptResult,
         tail: &[RowTail],
     ) -> Result<(), PersistError> {
-        let Some(first) = tail.first() else { return Ok(()) };
+        let Some(first) = tail.first() else {
+            return Ok(());
+        };
         let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
         let folder = self.path(job, result.place, first.first_row);
         if folder.exists() {
             // Left by a failed attempt.
             fs::remove_dir_all(&folder)?;
         }
-        let times =
-            tail.iter().map(|part| part.of.first_ns).min().zip(tail.iter().map(|p| p.of.last_ns).max());
+        let times = tail
+            .iter()
+            .map(|part| part.of.first_ns)
+            .min()
+            .zip(tail.iter().map(|p| p.of.last_ns).max());
         let (first_ns, last_ns) = times.unwrap_or_default();
         let known = self.jobs.get(job)?.ok_or(PersistError::NoJob(job))?;
-        let capture =
-            CaptureFacts { first_ts: Some(first_ns), last_ts: Some(last_ns), ..CaptureFacts::default() };
-        let head =
-            FileMetadata { run: first.first_row.unsigned_abs(), capture, ..head(&known, result, &schema) };
+        let capture = CaptureFacts {
+            first_ts: Some(first_ns),
+            last_ts: Some(last_ns),
+            ..CaptureFacts::default()
+        };
+        let head = FileMetadata {
+            run: first.first_row.unsigned_abs(),
+            capture,
+            ..head(&known, result, &schema)
+        };
         let written = write_files(&folder, &schema, head, tail);
         let (bytes, checksum) = match written {
             Ok(written) => written,
@@ -61,7 +72,11 @@ impl RowHistory {
             rows: tail.iter().map(|part| part.of.rows).sum(),
             first_ns,
             last_ns,
-            kept_ns: tail.iter().map(|part| part.kept_ns).max().unwrap_or_default(),
+            kept_ns: tail
+                .iter()
+                .map(|part| part.kept_ns)
+                .max()
+                .unwrap_or_default(),
             bytes: i64::try_from(bytes).unwrap_or(i64::MAX),
             checksum: Some(checksum),
         })?;
@@ -107,15 +122,25 @@ impl RowHistory {
         let read = first - segment.first_row;
         match read == segment.rows {
             true => Ok(true),
-            false => {
-                self.unreadable(segment, &folder, format!("it has {read} rows, and had {}", segment.rows))
-            }
+            false => self.unreadable(
+                segment,
+                &folder,
+                format!("it has {read} rows, and had {}", segment.rows),
+            ),
         }
     }
 
     /// Reports a damaged segment, unless retention has removed it in the meantime.
-    fn unreadable(&self, segment: &HistorySegment, path: &Path, why: String) -> Result<bool, PersistError> {
-        if !self.segments.has(segment.job, segment.place, segment.first_row)? {
+    fn unreadable(
+        &self,
+        segment: &HistorySegment,
+        path: &Path,
+        why: String,
+    ) -> Result<bool, PersistError> {
+        if !self
+            .segments
+            .has(segment.job, segment.place, segment.first_row)?
+        {
             return Ok(true);
         }
         self.segments_damaged.fetch_add(1, Ordering::Relaxed);
@@ -139,13 +164,19 @@ fn write_files(
     head: FileMetadata,
     tail: &[RowTail],
 ) -> io::Result<(u64, i64)> {
-    let Some(parent) = folder.parent() else { return Err(io::ErrorKind::NotFound.into()) };
+    let Some(parent) = folder.parent() else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
     fs::create_dir_all(parent)?;
-    let rotation = RecordingRotation { every_ns: None, bytes: u64::MAX };
+    let rotation = RecordingRotation {
+        every_ns: None,
+        bytes: u64::MAX,
+    };
     let mut recorder = Recorder::create(folder, rotation)?.within(WRITING_BYTES);
     recorder.add_table(head, schema, &schema.ids().collect::<Vec<_>>());
     for part in tail {
-        let batch = decode(&part.of.batch, schema).ok_or_else(|| io::Error::other("damaged rows"))?;
+        let batch =
+            decode(&part.of.batch, schema).ok_or_else(|| io::Error::other("damaged rows"))?;
         recorder.write(0, &batch, part.of.watermark_ns)?;
     }
     recorder.finish()?;
@@ -165,7 +196,10 @@ fn head(job: &Job, result: &KeptResult, schema: &Schema) -> FileMetadata {
         query: job.spec.query.clone(),
         sample: tuples.map_or_else(|| "all".into(), |made| made.sample.clone()),
         // Each job has its own key without a name.
-        redacted: job.spec.is_redacted().then(|| job.id.0 ^ job.created_ns.unsigned_abs()),
+        redacted: job
+            .spec
+            .is_redacted()
+            .then(|| job.id.0 ^ job.created_ns.unsigned_abs()),
         ..FileMetadata::of(&schema.name, TableKind::Tuples)
     }
 }

@@ -62,14 +62,20 @@ impl RowSortKey {
             CellValues::U64(a) => RowSortKey::Whole(i128::from(a.value(row))),
             CellValues::I64(a) => RowSortKey::Whole(i128::from(a.value(row))),
             CellValues::F64(a) => RowSortKey::Float(a.value(row)),
-            CellValues::Text(a) | CellValues::Json(a) => RowSortKey::Bytes(a.value(row).as_bytes().into()),
+            CellValues::Text(a) | CellValues::Json(a) => {
+                RowSortKey::Bytes(a.value(row).as_bytes().into())
+            }
             CellValues::Ip(a) => RowSortKey::Bytes(a.value(row).into()),
             CellValues::Hashes(a) => RowSortKey::Bytes(a.value(row).into()),
         })
     }
 
     fn bytes(&self) -> usize {
-        if let RowSortKey::Bytes(bytes) = self { bytes.len() } else { 0 }
+        if let RowSortKey::Bytes(bytes) = self {
+            bytes.len()
+        } else {
+            0
+        }
     }
 }
 
@@ -131,14 +137,22 @@ impl PageCandidates {
             self.rows.select_nth_unstable_by(self.rows_max, order);
             self.rows.truncate(self.rows_max);
         }
-        self.key_bytes = self.rows.iter().filter_map(|row| row.key.as_ref()).map(RowSortKey::bytes).sum();
+        self.key_bytes = self
+            .rows
+            .iter()
+            .filter_map(|row| row.key.as_ref())
+            .map(RowSortKey::bytes)
+            .sum();
     }
 
     fn finish(mut self, offset: usize) -> (Vec<(usize, usize)>, u64) {
         let order = self.order();
         self.rows.sort_unstable_by(order);
         self.rows.truncate(self.rows_max);
-        (self.rows.iter().skip(offset).map(|row| row.at).collect(), self.matches)
+        (
+            self.rows.iter().skip(offset).map(|row| row.at).collect(),
+            self.matches,
+        )
     }
 }
 
@@ -155,7 +169,11 @@ impl RowHistory {
         deadline: Instant,
     ) -> Result<(RowPage, u64), ServiceError> {
         let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
-        let sort = asked.sort.as_deref().map(|name| sortable(&schema, name)).transpose()?;
+        let sort = asked
+            .sort
+            .as_deref()
+            .map(|name| sortable(&schema, name))
+            .transpose()?;
         let rows_max = asked.offset.saturating_add(asked.limit);
         if rows_max > SELECTED_ROWS_MAX {
             let message = format!("`offset` and `limit` are at most {SELECTED_ROWS_MAX} together");
@@ -163,7 +181,10 @@ impl RowHistory {
         }
         let since = asked.since_ns.unwrap_or(i64::MIN);
         let until = asked.until_ns.unwrap_or(i64::MAX);
-        let pieces = self.segments.pieces((job, result.place), (since, until)).map_err(PersistError::from)?;
+        let pieces = self
+            .segments
+            .pieces((job, result.place), (since, until))
+            .map_err(PersistError::from)?;
         let all: i64 = pieces.iter().map(|piece| piece.rows).sum();
         if all > READ_ROWS_MAX {
             return Err(ServiceError::Wrong(format!(
@@ -171,8 +192,16 @@ impl RowHistory {
             )));
         }
         let time = time_column(&schema);
-        let find = asked.find.as_deref().map(str::to_lowercase).filter(|text| !text.is_empty());
-        let searched = if find.is_some() { searched(&schema, result.keys) } else { Vec::new() };
+        let find = asked
+            .find
+            .as_deref()
+            .map(str::to_lowercase)
+            .filter(|text| !text.is_empty());
+        let searched = if find.is_some() {
+            searched(&schema, result.keys)
+        } else {
+            Vec::new()
+        };
         let mut columns: Vec<FieldId> = searched.iter().copied().chain(sort).chain(time).collect();
         columns.sort_unstable_by_key(|id| id.0);
         columns.dedup();
@@ -182,24 +211,40 @@ impl RowHistory {
         }
         let rows = Vec::new();
         let is_descending = asked.is_descending;
-        let mut first = PageCandidates { rows_max, is_descending, rows, key_bytes: 0, matches: 0 };
+        let mut first = PageCandidates {
+            rows_max,
+            is_descending,
+            rows,
+            key_bytes: 0,
+            matches: 0,
+        };
         for (at, piece) in pieces.iter().enumerate() {
             let (mut place, mut has_room, mut is_late) = (0, true, false);
             let mut take = |batch: &Batch| {
                 is_late = Instant::now() > deadline;
-                let cells: Vec<ColumnCells<'_>> =
-                    searched.iter().filter_map(|id| ColumnCells::of(batch, *id)).collect();
+                let cells: Vec<ColumnCells<'_>> = searched
+                    .iter()
+                    .filter_map(|id| ColumnCells::of(batch, *id))
+                    .collect();
                 let keys = sort.and_then(|id| ColumnCells::of(batch, id));
                 let times = time.map(|id| batch.i64(id));
                 let is_within = |row: usize| {
-                    let time = times.filter(|times| times.is_valid(row)).map(|times| times.value(row));
+                    let time = times
+                        .filter(|times| times.is_valid(row))
+                        .map(|times| times.value(row));
                     time.is_none_or(|time| (since..until).contains(&time))
                 };
                 for row in 0..batch.rows() {
-                    let is_found = || find.as_deref().is_none_or(|text| contains(&cells, row, text));
+                    let is_found = || {
+                        find.as_deref()
+                            .is_none_or(|text| contains(&cells, row, text))
+                    };
                     if is_within(row) && is_found() {
                         let key = keys.and_then(|cells| RowSortKey::of(&cells, row));
-                        has_room &= first.add(RowCandidate { key, at: (at, place + row) });
+                        has_room &= first.add(RowCandidate {
+                            key,
+                            at: (at, place + row),
+                        });
                     }
                 }
                 place += batch.rows();
@@ -208,7 +253,8 @@ impl RowHistory {
             self.read_piece((job, result), &columns, piece, &mut take)?;
             if is_late {
                 return Err(ServiceError::Late(
-                    "this took too long and was stopped: choose a shorter time (`since`, `until`)".into(),
+                    "this took too long and was stopped: choose a shorter time (`since`, `until`)"
+                        .into(),
                 ));
             }
             if !has_room {
@@ -221,11 +267,22 @@ impl RowHistory {
         let (wanted, matches) = first.finish(asked.offset);
         let batches = match self.rows_at((job, result), &schema, &pieces, &wanted)? {
             None if !wanted.is_empty() => {
-                return Err(ServiceError::Late("rows were dropped during the request: try again".into()));
+                return Err(ServiceError::Late(
+                    "rows were dropped during the request: try again".into(),
+                ));
             }
             batch => batch.into_iter().collect(),
         };
-        Ok((RowPage { schema, batches, last: None, next: None, stopped: None }, matches))
+        Ok((
+            RowPage {
+                schema,
+                batches,
+                last: None,
+                next: None,
+                stopped: None,
+            },
+            matches,
+        ))
     }
 
     /// Reads these rows, each given by its piece and its index there, in this order; `None` if some were removed.
@@ -237,8 +294,11 @@ impl RowHistory {
         wanted: &[(usize, usize)],
     ) -> Result<Option<Batch>, PersistError> {
         // Sorted by place in the history, each with its position on the page.
-        let mut by_place: Vec<(usize, usize, usize)> =
-            wanted.iter().enumerate().map(|(to, (piece, row))| (*piece, *row, to)).collect();
+        let mut by_place: Vec<(usize, usize, usize)> = wanted
+            .iter()
+            .enumerate()
+            .map(|(to, (piece, row))| (*piece, *row, to))
+            .collect();
         by_place.sort_unstable();
         let columns: Vec<FieldId> = schema.ids().collect();
         let (mut parts, mut places): (Vec<Batch>, Vec<usize>) = (Vec::new(), Vec::new());
@@ -249,7 +309,10 @@ impl RowHistory {
                 let here = left.partition_point(|(_, row, _)| *row < end);
                 let (now, later) = left.split_at(here);
                 if !now.is_empty() {
-                    let rows: UInt64Array = now.iter().map(|(_, row, _)| (*row - begin) as u64).collect();
+                    let rows: UInt64Array = now
+                        .iter()
+                        .map(|(_, row, _)| (*row - begin) as u64)
+                        .collect();
                     parts.push(taken(batch, &rows));
                     places.extend(now.iter().map(|(.., to)| *to));
                 }
@@ -265,41 +328,69 @@ impl RowHistory {
             return Ok(None);
         }
         let mut order = vec![0_u64; places.len()];
-        places.iter().enumerate().for_each(|(from, to)| order[*to] = from as u64);
+        places
+            .iter()
+            .enumerate()
+            .for_each(|(from, to)| order[*to] = from as u64);
         let together = |id: FieldId| -> Option<ArrayRef> {
-            let arrays: Vec<&dyn Array> =
-                parts.iter().map(|part| Some(part.column(id)?.as_ref())).collect::<Option<_>>()?;
+            let arrays: Vec<&dyn Array> = parts
+                .iter()
+                .map(|part| Some(part.column(id)?.as_ref()))
+                .collect::<Option<_>>()?;
             Some(arrow_select::concat::concat(&arrays).expect("the columns are of one type"))
         };
-        let all = Batch::new(schema.clone(), places.len(), schema.ids().map(together).collect());
+        let all = Batch::new(
+            schema.clone(),
+            places.len(),
+            schema.ids().map(together).collect(),
+        );
         Ok(Some(taken(&all, &UInt64Array::from(order))))
     }
 }
 
 /// Rows of a batch at these indexes, in this order.
 fn taken(batch: &Batch, places: &UInt64Array) -> Batch {
-    let column =
-        |id| Some(arrow_select::take::take(batch.column(id)?, places, None).expect("the places are rows"));
-    Batch::new(batch.schema().clone(), places.len(), batch.schema().ids().map(column).collect())
+    let column = |id| {
+        Some(
+            arrow_select::take::take(batch.column(id)?, places, None).expect("the places are rows"),
+        )
+    };
+    Batch::new(
+        batch.schema().clone(),
+        places.len(),
+        batch.schema().ids().map(column).collect(),
+    )
 }
 
 /// The column of this name, if sortable.
 fn sortable(schema: &Schema, name: &str) -> Result<FieldId, ServiceError> {
-    let names = || schema.fields.iter().map(|field| field.name.as_ref()).collect::<Vec<&str>>().join(", ");
+    let names = || {
+        schema
+            .fields
+            .iter()
+            .map(|field| field.name.as_ref())
+            .collect::<Vec<&str>>()
+            .join(", ")
+    };
     let id = schema.find(name).ok_or_else(|| {
-        ServiceError::Wrong(format!("`sort`: the result has no column {name}; it has {}", names()))
+        ServiceError::Wrong(format!(
+            "`sort`: the result has no column {name}; it has {}",
+            names()
+        ))
     })?;
     match schema.field(id).data_type {
-        DataType::Json | DataType::Hashes => {
-            Err(ServiceError::Wrong(format!("`sort`: values of {name} have no order")))
-        }
+        DataType::Json | DataType::Hashes => Err(ServiceError::Wrong(format!(
+            "`sort`: values of {name} have no order"
+        ))),
         _ => Ok(id),
     }
 }
 
 /// Searched columns: texts, addresses, ids, and group columns.
 fn searched(schema: &Schema, keys: usize) -> Vec<FieldId> {
-    let behind_window = schema.find("window_end").map_or(0, |id| usize::from(id.0) + 1);
+    let behind_window = schema
+        .find("window_end")
+        .map_or(0, |id| usize::from(id.0) + 1);
     let is_searched = |id: &FieldId| {
         let field = schema.field(*id);
         match field.data_type {
@@ -314,9 +405,14 @@ fn searched(schema: &Schema, keys: usize) -> Vec<FieldId> {
 
 fn contains(cells: &[ColumnCells<'_>], row: usize, text: &str) -> bool {
     let mut bytes = Vec::new();
-    cells.iter().filter(|cells| !cells.is_null(row)).any(|cells| {
-        bytes.clear();
-        cells.push(row, &mut bytes);
-        String::from_utf8_lossy(&bytes).to_lowercase().contains(text)
-    })
+    cells
+        .iter()
+        .filter(|cells| !cells.is_null(row))
+        .any(|cells| {
+            bytes.clear();
+            cells.push(row, &mut bytes);
+            String::from_utf8_lossy(&bytes)
+                .to_lowercase()
+                .contains(text)
+        })
 }

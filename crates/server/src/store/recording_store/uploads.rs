@@ -56,9 +56,16 @@ pub(crate) struct IncomingUpload {
 impl UploadFolder {
     pub fn open(data: &Path, limits: RecordingLimits) -> Result<UploadFolder, String> {
         let folder = data.join(UPLOADS);
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder);
         made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        let sent = UploadFolder { folder, limits, come: Arc::default() };
+        let sent = UploadFolder {
+            folder,
+            limits,
+            come: Arc::default(),
+        };
         // Removes incomplete uploads of a killed process, and their notes.
         for path in sent.files().filter(|path| path.extension().is_some()) {
             if !path.with_extension("").exists() {
@@ -69,17 +76,23 @@ impl UploadFolder {
     }
 
     fn files(&self) -> impl Iterator<Item = PathBuf> {
-        fs::read_dir(&self.folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+        fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
     }
 
     fn bytes(&self) -> u64 {
-        self.files().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum()
+        self.files()
+            .filter_map(|path| Some(fs::metadata(path).ok()?.len()))
+            .sum()
     }
 
     /// All files, newest first, without expired ones.
     pub fn list(&self) -> Vec<RecordingEntry> {
         self.expire();
-        let mut all: Vec<RecordingEntry> = self.files().filter_map(|path| self.entry(&path)).collect();
+        let mut all: Vec<RecordingEntry> =
+            self.files().filter_map(|path| self.entry(&path)).collect();
         all.sort_by(|a, b| b.told.written_ns.cmp(&a.told.written_ns));
         all
     }
@@ -103,7 +116,11 @@ impl UploadFolder {
             owner: Some(note.owner),
             expires_ns: Some(note.sent_ns.saturating_add(self.lasting_ns()).to_string()),
         };
-        Some(RecordingEntry { path: path.to_owned(), told, looked: None })
+        Some(RecordingEntry {
+            path: path.to_owned(),
+            told,
+            looked: None,
+        })
     }
 
     fn lasting_ns(&self) -> i64 {
@@ -149,7 +166,11 @@ impl UploadFolder {
         };
         let (bytes, come_max) = (bytes.unwrap_or(0), come.saturating_add(room));
         fits(&self.limits, bytes, come.saturating_add(bytes) <= come_max)?;
-        let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&part);
+        let file = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&part);
         let file = file.map_err(PersistError::Disk)?;
         Ok(IncomingUpload {
             id,
@@ -168,7 +189,9 @@ impl UploadFolder {
 fn fits(limits: &RecordingLimits, bytes: u64, has_room: bool) -> Result<(), ServiceError> {
     if bytes > limits.file_bytes {
         let mib = limits.file_bytes >> 20;
-        return Err(ServiceError::TooLarge(format!("a file may have {mib} MiB (--upload-mib)")));
+        return Err(ServiceError::TooLarge(format!(
+            "a file may have {mib} MiB (--upload-mib)"
+        )));
     }
     match has_room {
         true => Ok(()),
@@ -194,17 +217,24 @@ impl IncomingUpload {
         self.bytes += more;
         let come = self.come.fetch_add(more, Ordering::Relaxed) + more;
         fits(&self.limits, self.bytes, come <= self.come_max)?;
-        self.file.write_all(bytes).map_err(|error| PersistError::Disk(error).into())
+        self.file
+            .write_all(bytes)
+            .map_err(|error| PersistError::Disk(error).into())
     }
 
     /// Completes the upload; returns its id.
     pub fn finish(self) -> Result<String, ServiceError> {
-        let IncomingUpload { file, path, note, .. } = &self;
+        let IncomingUpload {
+            file, path, note, ..
+        } = &self;
         let keep = || -> io::Result<()> {
             file.sync_all()?;
             let text = serde_json::to_vec(note)?;
-            let mut beside =
-                OpenOptions::new().create_new(true).write(true).mode(0o600).open(note_of(path))?;
+            let mut beside = OpenOptions::new()
+                .create_new(true)
+                .write(true)
+                .mode(0o600)
+                .open(note_of(path))?;
             beside.write_all(&text)?;
             file.set_modified(SystemTime::now())?;
             fs::rename(path.with_extension("part"), path)
@@ -232,31 +262,58 @@ mod tests {
     use crate::store::access::{AccessRole, NetworkScope};
 
     fn access(name: &str) -> ClientAccess {
-        ClientAccess { id: 1, name: name.into(), role: AccessRole::Run, scope: NetworkScope::default() }
+        ClientAccess {
+            id: 1,
+            name: name.into(),
+            role: AccessRole::Run,
+            scope: NetworkScope::default(),
+        }
     }
 
     #[test]
     fn files_have_bounds_and_names_that_lead_nowhere() {
         let data = tempfile::tempdir().expect("a folder");
-        let limits = RecordingLimits { file_bytes: 10, bytes: 200, time: Duration::from_secs(60) };
+        let limits = RecordingLimits {
+            file_bytes: 10,
+            bytes: 200,
+            time: Duration::from_secs(60),
+        };
         let sent = UploadFolder::open(data.path(), limits).expect("a shelf");
         let name = "../../<script>alert(1)</script>\u{202e}.pcap";
         let mut coming = sent.begin(&access("a"), name, Some(4)).expect("room");
         coming.add(b"1234").expect("room");
         let id = coming.finish().expect("kept");
         let listed = sent.list();
-        let [one] = &listed[..] else { panic!("one file") };
-        assert_eq!((one.told.name.as_str(), one.told.bytes, &one.told.id), (name, 4, &id));
-        assert_eq!(one.path.parent(), Some(data.path().join("uploads").as_path()));
+        let [one] = &listed[..] else {
+            panic!("one file")
+        };
+        assert_eq!(
+            (one.told.name.as_str(), one.told.bytes, &one.told.id),
+            (name, 4, &id)
+        );
+        assert_eq!(
+            one.path.parent(),
+            Some(data.path().join("uploads").as_path())
+        );
         assert!(
-            matches!(sent.begin(&access("a"), "", Some(11)), Err(ServiceError::TooLarge(_))),
+            matches!(
+                sent.begin(&access("a"), "", Some(11)),
+                Err(ServiceError::TooLarge(_))
+            ),
             "too large, as said"
         );
         let mut coming = sent.begin(&access("a"), "", None).expect("room");
         coming.add(b"1234567890").expect("room");
-        assert!(matches!(coming.add(b"1"), Err(ServiceError::TooLarge(_))), "too large, as it comes");
+        assert!(
+            matches!(coming.add(b"1"), Err(ServiceError::TooLarge(_))),
+            "too large, as it comes"
+        );
         drop(coming);
-        assert_eq!(sent.files().count(), 2, "what has not come to its end is gone");
+        assert_eq!(
+            sent.files().count(),
+            2,
+            "what has not come to its end is gone"
+        );
         sent.remove("../uploads");
         sent.remove(&id);
         assert_eq!(sent.files().count(), 0);
@@ -265,7 +322,11 @@ mod tests {
     #[test]
     fn all_that_come_at_a_time_share_the_room() {
         let data = tempfile::tempdir().expect("a folder");
-        let limits = RecordingLimits { file_bytes: 100, bytes: 400, time: Duration::from_secs(60) };
+        let limits = RecordingLimits {
+            file_bytes: 100,
+            bytes: 400,
+            time: Duration::from_secs(60),
+        };
         let sent = UploadFolder::open(data.path(), limits).expect("a shelf");
         let kept = |bytes: usize| {
             let mut coming = sent.begin(&access("a"), "", None)?;
@@ -275,17 +336,27 @@ mod tests {
         // Including its note.
         kept(50).expect("room");
         let room = limits.bytes - sent.bytes();
-        let mut all: Vec<IncomingUpload> =
-            (0..6).map(|_| sent.begin(&access("a"), "", None).expect("room")).collect();
-        let taken = (0..60).take_while(|nth| all[nth % 6].add(&[0; 10]).is_ok()).count() as u64 * 10;
+        let mut all: Vec<IncomingUpload> = (0..6)
+            .map(|_| sent.begin(&access("a"), "", None).expect("room"))
+            .collect();
+        let taken = (0..60)
+            .take_while(|nth| all[nth % 6].add(&[0; 10]).is_ok())
+            .count() as u64
+            * 10;
         assert!(taken <= room && taken + 10 > room, "{taken} of {room}");
         drop(all);
         kept(100).expect("what did not come to its end has given its room back");
         let refused = (0..4).find_map(|_| kept(100).err());
-        assert!(matches!(refused, Some(ServiceError::Quota(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Some(ServiceError::Quota(_))),
+            "{refused:?}"
+        );
         assert!(sent.bytes() <= limits.bytes + 200, "notes come on top");
         // A kill before the last step leaves a note.
-        let orphan = data.path().join("uploads").join("0123456789abcdef01234567.json");
+        let orphan = data
+            .path()
+            .join("uploads")
+            .join("0123456789abcdef01234567.json");
         fs::write(&orphan, "{}").expect("a note");
         let sent = UploadFolder::open(data.path(), limits).expect("a shelf");
         assert!(!orphan.exists() && sent.list().len() >= 2);
@@ -294,9 +365,14 @@ mod tests {
     #[test]
     fn they_go_after_their_time() {
         let data = tempfile::tempdir().expect("a folder");
-        let limits = RecordingLimits { time: Duration::ZERO, ..RecordingLimits::default() };
+        let limits = RecordingLimits {
+            time: Duration::ZERO,
+            ..RecordingLimits::default()
+        };
         let sent = UploadFolder::open(data.path(), limits).expect("a shelf");
-        sent.begin(&access("a"), "a", None).and_then(IncomingUpload::finish).expect("kept");
+        sent.begin(&access("a"), "a", None)
+            .and_then(IncomingUpload::finish)
+            .expect("kept");
         std::thread::sleep(Duration::from_millis(5));
         assert!(sent.list().is_empty());
         assert_eq!(sent.files().count(), 0);

@@ -55,9 +55,18 @@ pub struct StoredDecision {
 
 /// Applies a change within a transaction.
 pub(super) fn change_in(t: &Transaction<'_>, change: &ActionChange) -> rusqlite::Result<()> {
-    let ActionChange { action, standing, decision } = change;
-    t.execute("UPDATE actions SET standing = ?2 WHERE id = ?1", params![action, standing])?;
-    let Some((version, body)) = decision else { return Ok(()) };
+    let ActionChange {
+        action,
+        standing,
+        decision,
+    } = change;
+    t.execute(
+        "UPDATE actions SET standing = ?2 WHERE id = ?1",
+        params![action, standing],
+    )?;
+    let Some((version, body)) = decision else {
+        return Ok(());
+    };
     let version = version.cast_signed();
     t.execute(
         "INSERT INTO decisions (action, version, body, decided_ns) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -118,7 +127,11 @@ impl ActionStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn add(&self, new: &StoredAction, first: &(u64, String)) -> Result<Option<StoredAction>, StoreError> {
+    pub fn add(
+        &self,
+        new: &StoredAction,
+        first: &(u64, String),
+    ) -> Result<Option<StoredAction>, StoreError> {
         let id = self.database.write(|t| {
             let id: Option<i64> = t
                 .query_row(
@@ -142,7 +155,10 @@ impl ActionStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn remove(&self, id: i64) -> Result<(), StoreError> {
-        self.database.write(|t| t.execute("DELETE FROM actions WHERE id = ?", [id]).map(drop))
+        self.database.write(|t| {
+            t.execute("DELETE FROM actions WHERE id = ?", [id])
+                .map(drop)
+        })
     }
 
     /// The first decision of an action that has not been carried out.
@@ -154,7 +170,10 @@ impl ActionStore {
         let sql = format!(
             "SELECT {COLUMNS} FROM decisions WHERE action = ? AND done_ns IS NULL ORDER BY version LIMIT 1"
         );
-        Ok(connection.prepare_cached(&sql)?.query_row([action], read).optional()?)
+        Ok(connection
+            .prepare_cached(&sql)?
+            .query_row([action], read)
+            .optional()?)
     }
 
     /// Decisions of an action before `before`, or the most recent ones if `None`; newest first.
@@ -171,7 +190,9 @@ impl ActionStore {
         let sql = format!(
             "SELECT {COLUMNS} FROM decisions WHERE action = ? AND version < ? ORDER BY version DESC LIMIT ?"
         );
-        let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
+        let before = before
+            .and_then(|before| i64::try_from(before).ok())
+            .unwrap_or(i64::MAX);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map(params![action, before, limit], read)?;
@@ -182,11 +203,20 @@ impl ActionStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn reach_decision(&self, action: i64, version: u64, reached: usize) -> Result<(), StoreError> {
+    pub fn reach_decision(
+        &self,
+        action: i64,
+        version: u64,
+        reached: usize,
+    ) -> Result<(), StoreError> {
         self.database.write(|t| {
             t.execute(
                 "UPDATE decisions SET reached = ?3 WHERE action = ?1 AND version = ?2",
-                params![action, version.cast_signed(), i64::try_from(reached).unwrap_or(i64::MAX)],
+                params![
+                    action,
+                    version.cast_signed(),
+                    i64::try_from(reached).unwrap_or(i64::MAX)
+                ],
             )
             .map(drop)
         })

@@ -32,7 +32,8 @@ impl AgentStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn all(&self) -> Result<Vec<(String, String, i64)>, StoreError> {
         let connection = self.database.lock();
-        let mut statement = connection.prepare_cached("SELECT name, facts, last_seen_ns FROM agents")?;
+        let mut statement =
+            connection.prepare_cached("SELECT name, facts, last_seen_ns FROM agents")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }

@@ -87,7 +87,14 @@ pub struct Notification {
 
 /// Applies a change within a transaction.
 pub(super) fn change_in(t: &Transaction<'_>, change: &RuleChange) -> rusqlite::Result<()> {
-    let RuleChange { rule, seen_ns, left_out, told, alerts, news } = change;
+    let RuleChange {
+        rule,
+        seen_ns,
+        left_out,
+        told,
+        alerts,
+        news,
+    } = change;
     t.execute(
         "UPDATE alert_rules SET seen_ns = ?2, left_out = ?3, told = ?4 WHERE id = ?1",
         params![rule, seen_ns, left_out, told],
@@ -99,10 +106,18 @@ pub(super) fn change_in(t: &Transaction<'_>, change: &RuleChange) -> rusqlite::R
                  ON CONFLICT (rule, subject) DO UPDATE SET body = ?3",
                 params![rule, subject, body],
             )?,
-            None => t.execute("DELETE FROM alerts WHERE rule = ? AND subject = ?", params![rule, subject])?,
+            None => t.execute(
+                "DELETE FROM alerts WHERE rule = ? AND subject = ?",
+                params![rule, subject],
+            )?,
         };
     }
-    for NewNotification { receiver, key, body } in news {
+    for NewNotification {
+        receiver,
+        key,
+        body,
+    } in news
+    {
         t.execute(
             "INSERT INTO outbox (receiver, key, body, since_ns) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
             params![receiver, key, body, now_ns()],
@@ -142,7 +157,8 @@ impl AlertStore {
             })
         })?;
         let mut rules: Vec<StoredRule> = read.collect::<Result<_, _>>()?;
-        let mut statement = connection.prepare_cached("SELECT subject, body FROM alerts WHERE rule = ?")?;
+        let mut statement =
+            connection.prepare_cached("SELECT subject, body FROM alerts WHERE rule = ?")?;
         for rule in &mut rules {
             let alerts = statement.query_map([rule.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rule.alerts = alerts.collect::<Result<_, _>>()?;
@@ -155,7 +171,12 @@ impl AlertStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn add_rule(&self, new: &NewRule) -> Result<Option<StoredRule>, StoreError> {
-        let NewRule { name, owner, job, body } = new;
+        let NewRule {
+            name,
+            owner,
+            job,
+            body,
+        } = new;
         let created_ns = now_ns();
         let id = self.database.write(|t| {
             t.query_row(
@@ -184,12 +205,20 @@ impl AlertStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn replace_rule(&self, last: &RuleChange, job: JobId, body: &str) -> Result<(), StoreError> {
+    pub fn replace_rule(
+        &self,
+        last: &RuleChange,
+        job: JobId,
+        body: &str,
+    ) -> Result<(), StoreError> {
         self.database.write(|t| {
             change_in(t, last)?;
             t.execute("DELETE FROM alerts WHERE rule = ?", [last.rule])?;
-            t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job, body, last.rule])
-                .map(drop)
+            t.execute(
+                "UPDATE alert_rules SET job = ?, body = ? WHERE id = ?",
+                params![job, body, last.rule],
+            )
+            .map(drop)
         })
     }
 
@@ -199,8 +228,11 @@ impl AlertStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn replace_rule_text(&self, id: i64, job: JobId, body: &str) -> Result<(), StoreError> {
         self.database.write(|t| {
-            t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job, body, id])
-                .map(drop)
+            t.execute(
+                "UPDATE alert_rules SET job = ?, body = ? WHERE id = ?",
+                params![job, body, id],
+            )
+            .map(drop)
         })
     }
 
@@ -211,7 +243,8 @@ impl AlertStore {
     pub fn remove_rule(&self, last: &RuleChange) -> Result<(), StoreError> {
         self.database.write(|t| {
             change_in(t, last)?;
-            t.execute("DELETE FROM alert_rules WHERE id = ?", [last.rule]).map(drop)
+            t.execute("DELETE FROM alert_rules WHERE id = ?", [last.rule])
+                .map(drop)
         })
     }
 
@@ -220,7 +253,8 @@ impl AlertStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn change_rules(&self, changes: &[RuleChange]) -> Result<(), StoreError> {
-        self.database.write(|t| changes.iter().try_for_each(|change| change_in(t, change)))
+        self.database
+            .write(|t| changes.iter().try_for_each(|change| change_in(t, change)))
     }
 
     /// The first `limit` waiting notifications of a receiver.
@@ -233,8 +267,16 @@ impl AlertStore {
             "SELECT id, receiver, key, body, since_ns FROM outbox WHERE receiver = ? ORDER BY id LIMIT ?",
         )?;
         let rows = statement.query_map(params![receiver, limit as i64], |row| {
-            let of = NewNotification { receiver: row.get(1)?, key: row.get(2)?, body: row.get(3)? };
-            Ok(Notification { id: row.get(0)?, of, since_ns: row.get(4)? })
+            let of = NewNotification {
+                receiver: row.get(1)?,
+                key: row.get(2)?,
+                body: row.get(3)?,
+            };
+            Ok(Notification {
+                id: row.get(0)?,
+                of,
+                since_ns: row.get(4)?,
+            })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -247,7 +289,9 @@ impl AlertStore {
         let connection = self.database.lock();
         let mut statement =
             connection.prepare_cached("SELECT receiver, count(*) FROM outbox GROUP BY receiver")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+        let rows = statement.query_map([], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -256,7 +300,8 @@ impl AlertStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn remove_notification(&self, id: i64) -> Result<(), StoreError> {
-        self.database.write(|t| t.execute("DELETE FROM outbox WHERE id = ?", [id]).map(drop))
+        self.database
+            .write(|t| t.execute("DELETE FROM outbox WHERE id = ?", [id]).map(drop))
     }
 
     /// Drops the oldest notifications beyond `most`; returns their number.
@@ -265,7 +310,9 @@ impl AlertStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn bound_outbox(&self, most: usize) -> Result<usize, StoreError> {
         let waiting: i64 =
-            self.database.lock().query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?;
+            self.database
+                .lock()
+                .query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?;
         let over = waiting.saturating_sub(most as i64);
         match over > 0 {
             false => Ok(0),
@@ -284,7 +331,8 @@ impl AlertStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn silences(&self) -> Result<Vec<(i64, String)>, StoreError> {
         let connection = self.database.lock();
-        let mut statement = connection.prepare_cached("SELECT id, body FROM silences ORDER BY id")?;
+        let mut statement =
+            connection.prepare_cached("SELECT id, body FROM silences ORDER BY id")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -293,7 +341,12 @@ impl AlertStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn keep_silence(&self, id: Option<i64>, ends_ns: i64, body: &str) -> Result<i64, StoreError> {
+    pub fn keep_silence(
+        &self,
+        id: Option<i64>,
+        ends_ns: i64,
+        body: &str,
+    ) -> Result<i64, StoreError> {
         self.database.write(|t| match id {
             None => t.query_row(
                 "INSERT INTO silences (ends_ns, body) VALUES (?, ?) RETURNING id",
@@ -301,7 +354,10 @@ impl AlertStore {
                 |row| row.get(0),
             ),
             Some(id) => t
-                .execute("UPDATE silences SET ends_ns = ?, body = ? WHERE id = ?", params![ends_ns, body, id])
+                .execute(
+                    "UPDATE silences SET ends_ns = ?, body = ? WHERE id = ?",
+                    params![ends_ns, body, id],
+                )
                 .map(|_| id),
         })
     }
@@ -311,6 +367,9 @@ impl AlertStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn forget_silences(&self, before_ns: i64) -> Result<(), StoreError> {
-        self.database.write(|t| t.execute("DELETE FROM silences WHERE ends_ns < ?", [before_ns]).map(drop))
+        self.database.write(|t| {
+            t.execute("DELETE FROM silences WHERE ends_ns < ?", [before_ns])
+                .map(drop)
+        })
     }
 }

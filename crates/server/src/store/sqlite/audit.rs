@@ -47,7 +47,8 @@ impl AuditLog {
                 params![now_ns(), who, act, object, outcome],
             )?;
             let last = t.last_insert_rowid();
-            t.execute("DELETE FROM audit WHERE id <= ?", [last - ENTRIES_MAX]).map(drop)
+            t.execute("DELETE FROM audit WHERE id <= ?", [last - ENTRIES_MAX])
+                .map(drop)
         })
     }
 
@@ -55,7 +56,11 @@ impl AuditLog {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn entries(&self, before: Option<i64>, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+    pub fn entries(
+        &self,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
         let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, at_ns, who, act, object, outcome FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",

@@ -49,7 +49,11 @@ pub struct DeliveryPosition {
 }
 
 /// Adds the outlets of a new job.
-pub(super) fn add_in(t: &Transaction<'_>, job: JobId, outlets: &[(&str, u64)]) -> rusqlite::Result<()> {
+pub(super) fn add_in(
+    t: &Transaction<'_>,
+    job: JobId,
+    outlets: &[(&str, u64)],
+) -> rusqlite::Result<()> {
     for (place, (asked, run)) in outlets.iter().enumerate() {
         t.execute(
             "INSERT INTO outlets (job, place, asked, run) VALUES (?, ?, ?, ?)",
@@ -105,8 +109,8 @@ impl DeliveryStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn unfinished_jobs(&self) -> Result<Vec<JobId>, StoreError> {
         let connection = self.database.lock();
-        let mut statement =
-            connection.prepare_cached("SELECT DISTINCT job FROM outlets WHERE done = 0 ORDER BY job")?;
+        let mut statement = connection
+            .prepare_cached("SELECT DISTINCT job FROM outlets WHERE done = 0 ORDER BY job")?;
         let rows = statement.query_map([], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -132,7 +136,11 @@ impl DeliveryStore {
                 backlog: row.get(4)?,
                 gone: row.get(5)?,
             };
-            Ok(DeliveryPosition { next_row: row.get(0)?, until_row: row.get(1)?, sums })
+            Ok(DeliveryPosition {
+                next_row: row.get(0)?,
+                until_row: row.get(1)?,
+                sums,
+            })
         });
         Ok(found.optional()?.unwrap_or_default())
     }
@@ -147,8 +155,17 @@ impl DeliveryStore {
         result: usize,
         at: &DeliveryPosition,
     ) -> Result<(), StoreError> {
-        let DeliveryPosition { next_row, until_row, sums } = at;
-        let DeliveryCounts { delivered, refused, backlog, gone } = sums;
+        let DeliveryPosition {
+            next_row,
+            until_row,
+            sums,
+        } = at;
+        let DeliveryCounts {
+            delivered,
+            refused,
+            backlog,
+            gone,
+        } = sums;
         self.database.write(|t| {
             t.execute(
                 "INSERT INTO deliveries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, place, result) DO
@@ -175,8 +192,11 @@ impl DeliveryStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn finish(&self, (job, place): (JobId, usize)) -> Result<(), StoreError> {
         self.database.write(|t| {
-            t.execute("UPDATE outlets SET done = 1 WHERE job = ? AND place = ?", params![job, place as i64])
-                .map(drop)
+            t.execute(
+                "UPDATE outlets SET done = 1 WHERE job = ? AND place = ?",
+                params![job, place as i64],
+            )
+            .map(drop)
         })
     }
 }

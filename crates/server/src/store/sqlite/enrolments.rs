@@ -67,7 +67,9 @@ impl EnrolmentStore {
     pub fn invited(&self, hash: &[u8]) -> Result<Option<String>, StoreError> {
         let sql = "SELECT agent FROM invitations WHERE hash = ? AND expires_ns > ?";
         let connection = self.database.lock();
-        let found = connection.prepare_cached(sql)?.query_row(params![hash, now_ns()], |row| row.get(0));
+        let found = connection
+            .prepare_cached(sql)?
+            .query_row(params![hash, now_ns()], |row| row.get(0));
         Ok(found.optional()?)
     }
 
@@ -75,7 +77,12 @@ impl EnrolmentStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn enrol(&self, hash: &[u8], enrolment: u64, good_until_ns: i64) -> Result<bool, StoreError> {
+    pub fn enrol(
+        &self,
+        hash: &[u8],
+        enrolment: u64,
+        good_until_ns: i64,
+    ) -> Result<bool, StoreError> {
         self.database.write(|t| {
             let sql = "DELETE FROM invitations WHERE hash = ? RETURNING agent";
             let agent: Option<String> = t.query_row(sql, [hash], |row| row.get(0)).optional()?;
@@ -90,10 +97,16 @@ impl EnrolmentStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn renew(&self, agent: &str, enrolment: u64, good_until_ns: i64) -> Result<bool, StoreError> {
+    pub fn renew(
+        &self,
+        agent: &str,
+        enrolment: u64,
+        good_until_ns: i64,
+    ) -> Result<bool, StoreError> {
         let sql = "UPDATE enrolments SET good_until_ns = ? WHERE agent = ? AND enrolment = ? AND revoked_ns IS NULL";
-        self.database
-            .write(|t| Ok(t.execute(sql, params![good_until_ns, agent, enrolment.cast_signed()])? > 0))
+        self.database.write(|t| {
+            Ok(t.execute(sql, params![good_until_ns, agent, enrolment.cast_signed()])? > 0)
+        })
     }
 
     /// Enrollment of an agent.
@@ -103,7 +116,10 @@ impl EnrolmentStore {
     pub fn of_agent(&self, agent: &str) -> Result<Option<EnrolledAgent>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM enrolments WHERE agent = ?");
         let connection = self.database.lock();
-        Ok(connection.prepare_cached(&sql)?.query_row([agent], read).optional()?)
+        Ok(connection
+            .prepare_cached(&sql)?
+            .query_row([agent], read)
+            .optional()?)
     }
 
     /// All enrollments, by name.
@@ -112,8 +128,8 @@ impl EnrolmentStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn all(&self) -> Result<Vec<EnrolledAgent>, StoreError> {
         let connection = self.database.lock();
-        let mut statement =
-            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM enrolments ORDER BY agent"))?;
+        let mut statement = connection
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM enrolments ORDER BY agent"))?;
         let rows = statement.query_map([], read)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -125,7 +141,10 @@ impl EnrolmentStore {
     pub fn revoke(&self, agent: &str) -> Result<bool, StoreError> {
         self.database.write(|t| {
             let invitations = t.execute("DELETE FROM invitations WHERE agent = ?", [agent])?;
-            let tokens = t.execute("DELETE FROM tokens WHERE name = ? AND role = 'agent'", [agent])?;
+            let tokens = t.execute(
+                "DELETE FROM tokens WHERE name = ? AND role = 'agent'",
+                [agent],
+            )?;
             let sql = "UPDATE enrolments SET revoked_ns = coalesce(revoked_ns, ?) WHERE agent = ?";
             let enrolments = t.execute(sql, params![now_ns(), agent])?;
             Ok(invitations + tokens + enrolments > 0)

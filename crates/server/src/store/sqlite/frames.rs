@@ -94,8 +94,15 @@ fn signed(n: u64) -> i64 {
 }
 
 fn add_frame(t: &Transaction<'_>, frame: &NewFrame) -> rusqlite::Result<()> {
-    let mut add = t.prepare_cached("INSERT INTO frames (job, lane, over_ns, payload) VALUES (?, ?, ?, ?)")?;
-    add.execute(params![frame.job, frame.lane, frame.over_ns, &frame.payload[..]]).map(drop)
+    let mut add =
+        t.prepare_cached("INSERT INTO frames (job, lane, over_ns, payload) VALUES (?, ?, ?, ?)")?;
+    add.execute(params![
+        frame.job,
+        frame.lane,
+        frame.over_ns,
+        &frame.payload[..]
+    ])
+    .map(drop)
 }
 
 fn add_marks(t: &Transaction<'_>, marks: &[LaneMark]) -> rusqlite::Result<()> {
@@ -104,7 +111,8 @@ fn add_marks(t: &Transaction<'_>, marks: &[LaneMark]) -> rusqlite::Result<()> {
          ON CONFLICT (job, lane) DO UPDATE SET seq = excluded.seq, facts = excluded.facts",
     )?;
     marks.iter().try_for_each(|mark| {
-        add.execute(params![mark.job, mark.lane, signed(mark.seq), mark.facts]).map(drop)
+        add.execute(params![mark.job, mark.lane, signed(mark.seq), mark.facts])
+            .map(drop)
     })
 }
 
@@ -113,7 +121,10 @@ fn keep_joined_in(t: &Transaction<'_>, job: JobId, joined: &JoinedFrames) -> rus
         "DELETE FROM frames WHERE job = ? AND lane IS NOT NULL AND over_ns <= ?",
         params![job, joined.over_ns],
     )?;
-    joined.frames.iter().try_for_each(|frame| add_frame(t, frame))?;
+    joined
+        .frames
+        .iter()
+        .try_for_each(|frame| add_frame(t, frame))?;
     add_marks(t, &joined.marks)
 }
 
@@ -130,11 +141,16 @@ impl FrameStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn lanes(&self, job: JobId) -> Result<Vec<LaneMark>, StoreError> {
         let connection = self.database.lock();
-        let mut statement =
-            connection.prepare_cached("SELECT lane, seq, facts FROM lanes WHERE job = ? ORDER BY lane")?;
+        let mut statement = connection
+            .prepare_cached("SELECT lane, seq, facts FROM lanes WHERE job = ? ORDER BY lane")?;
         let rows = statement.query_map([job], |row| {
             let seq = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
-            Ok(LaneMark { job, lane: row.get(0)?, seq, facts: row.get(2)? })
+            Ok(LaneMark {
+                job,
+                lane: row.get(0)?,
+                seq,
+                facts: row.get(2)?,
+            })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -162,9 +178,17 @@ impl FrameStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be written; nothing is changed then.
-    pub fn replace(&self, job: JobId, which: FrameFilter, by: &[NewFrame]) -> Result<(), StoreError> {
+    pub fn replace(
+        &self,
+        job: JobId,
+        which: FrameFilter,
+        by: &[NewFrame],
+    ) -> Result<(), StoreError> {
         self.database.write(|t| {
-            t.execute(&format!("DELETE FROM frames WHERE job = ?{}", which.condition()), [job])?;
+            t.execute(
+                &format!("DELETE FROM frames WHERE job = ?{}", which.condition()),
+                [job],
+            )?;
             by.iter().try_for_each(|frame| add_frame(t, frame))
         })
     }
@@ -173,15 +197,28 @@ impl FrameStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn read(&self, job: JobId, after: i64, limit: usize) -> Result<Vec<StoredFrame>, StoreError> {
+    pub fn read(
+        &self,
+        job: JobId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<StoredFrame>, StoreError> {
         let connection = self.database.lock();
         let mut statement = connection.prepare_cached(
             "SELECT id, lane, over_ns, payload FROM frames WHERE job = ? AND id > ? ORDER BY id LIMIT ?",
         )?;
         let rows = statement.query_map(params![job, after, signed(limit as u64)], |row| {
             let payload = row.get::<_, Vec<u8>>(3)?.into();
-            let of = NewFrame { job, lane: row.get(1)?, over_ns: row.get(2)?, payload };
-            Ok(StoredFrame { id: row.get(0)?, of })
+            let of = NewFrame {
+                job,
+                lane: row.get(1)?,
+                over_ns: row.get(2)?,
+                payload,
+            };
+            Ok(StoredFrame {
+                id: row.get(0)?,
+                of,
+            })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -192,10 +229,11 @@ impl FrameStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn bytes(&self, job: JobId, which: FrameFilter) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(payload)), 0) FROM frames WHERE job = ?";
-        let bytes: i64 =
-            self.database
-                .lock()
-                .query_row(&format!("{sql}{}", which.condition()), [job], |row| row.get(0))?;
+        let bytes: i64 = self.database.lock().query_row(
+            &format!("{sql}{}", which.condition()),
+            [job],
+            |row| row.get(0),
+        )?;
         Ok(bytes.unsigned_abs())
     }
 
@@ -215,17 +253,28 @@ impl FrameStore {
             for (place, new) in rows {
                 keep_in(t, (job, *place), new)?;
             }
-            t.execute("UPDATE controlled SET progress = ? WHERE job = ?", params![progress.text, job])?;
-            let which =
-                progress.joined.as_ref().map_or(FrameFilter::All, |_| FrameFilter::OfMany).condition();
+            t.execute(
+                "UPDATE controlled SET progress = ? WHERE job = ?",
+                params![progress.text, job],
+            )?;
+            let which = progress
+                .joined
+                .as_ref()
+                .map_or(FrameFilter::All, |_| FrameFilter::OfMany)
+                .condition();
             t.execute(
                 &format!("DELETE FROM frames WHERE job = ? AND over_ns <= ?{which}"),
                 params![job, progress.watermark_ns],
             )?;
-            progress.joined.iter().try_for_each(|joined| keep_joined_in(t, job, joined))?;
+            progress
+                .joined
+                .iter()
+                .try_for_each(|joined| keep_joined_in(t, job, joined))?;
             add_marks(t, &progress.marks)?;
             alerts.iter().try_for_each(|change| change_in(t, change))?;
-            actions.iter().try_for_each(|change| actions::change_in(t, change))
+            actions
+                .iter()
+                .try_for_each(|change| actions::change_in(t, change))
         })
     }
 }

@@ -54,8 +54,11 @@ const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, l
 fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
     let (state, reason): (String, Option<String>) = (row.get(4)?, row.get(5)?);
-    let outcome = row.get::<_, Option<String>>(12)?.and_then(|word| JobOutcome::of(&word));
-    let capture: CaptureRequest = serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
+    let outcome = row
+        .get::<_, Option<String>>(12)?
+        .and_then(|word| JobOutcome::of(&word));
+    let capture: CaptureRequest =
+        serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
     let state = JobState::of(&state, reason.clone(), outcome);
     Ok(Job {
         id: row.get(0)?,
@@ -65,11 +68,17 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
             kind: JobKind::of(&row.get::<_, String>(3)?),
             on: labels(row.get(7)?),
             labels: labels(row.get(8)?),
-            redaction: if row.get(9)? { RedactionMode::Folded } else { RedactionMode::Raw },
+            redaction: if row.get(9)? {
+                RedactionMode::Folded
+            } else {
+                RedactionMode::Raw
+            },
             capture,
             lease_seconds: row.get(14)?,
             keep: RetainedRows::of(&row.get::<_, String>(15)?),
-            merged_by: row.get::<_, Option<String>>(17)?.map(|word| MergeEngine::of(&word)),
+            merged_by: row
+                .get::<_, Option<String>>(17)?
+                .map(|word| MergeEngine::of(&word)),
         },
         state,
         reason,
@@ -77,7 +86,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         created_ns: row.get(10)?,
         ended_ns: row.get(11)?,
         outlets: Vec::new(),
-        tuples: row.get::<_, Option<String>>(16)?.and_then(|text| serde_json::from_str(&text).ok()),
+        tuples: row
+            .get::<_, Option<String>>(16)?
+            .and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 
@@ -93,13 +104,21 @@ impl JobStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn add(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
-        let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
+        let json =
+            |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
             "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples, merged_by)
              VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
-        let NewJob { spec, owner, outlets, tuples } = new;
-        let tuples = tuples.as_ref().map(|made| serde_json::to_string(made).unwrap_or_default());
+        let NewJob {
+            spec,
+            owner,
+            outlets,
+            tuples,
+        } = new;
+        let tuples = tuples
+            .as_ref()
+            .map(|made| serde_json::to_string(made).unwrap_or_default());
         self.database.write(|t| {
             let now = now_ns();
             let values = params![
@@ -120,7 +139,10 @@ impl JobStore {
             let job = t.query_row(&sql, values, read)?;
             super::deliveries::add_in(t, job.id, outlets)?;
             if let Some((key, body)) = key {
-                t.execute("DELETE FROM idempotency WHERE at_ns < ?", [now - KEY_LIFE_NS])?;
+                t.execute(
+                    "DELETE FROM idempotency WHERE at_ns < ?",
+                    [now - KEY_LIFE_NS],
+                )?;
                 t.execute(
                     "INSERT INTO idempotency (owner, key, body, job, at_ns) VALUES (?, ?, ?, ?, ?)",
                     params![owner, key, body, job.id, now],
@@ -135,7 +157,8 @@ impl JobStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn remove(&self, id: JobId) -> Result<(), StoreError> {
-        self.database.write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id]).map(drop))
+        self.database
+            .write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id]).map(drop))
     }
 
     /// State of `owner`'s key.
@@ -145,8 +168,12 @@ impl JobStore {
     pub fn remembered(&self, owner: &str, key: &str, body: &[u8]) -> Result<KeyLookup, StoreError> {
         let connection = self.database.lock();
         let found: Option<(Vec<u8>, JobId)> = connection
-            .prepare_cached("SELECT body, job FROM idempotency WHERE owner = ? AND key = ? AND at_ns > ?")?
-            .query_row(params![owner, key, now_ns() - KEY_LIFE_NS], |row| Ok((row.get(0)?, row.get(1)?)))
+            .prepare_cached(
+                "SELECT body, job FROM idempotency WHERE owner = ? AND key = ? AND at_ns > ?",
+            )?
+            .query_row(params![owner, key, now_ns() - KEY_LIFE_NS], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()?;
         Ok(match found {
             None => KeyLookup::New,
@@ -161,7 +188,8 @@ impl JobStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         let connection = self.database.lock();
-        let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?"))?;
+        let mut statement =
+            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?"))?;
         Ok(statement.query_row([id], read).optional()?)
     }
 
@@ -187,8 +215,9 @@ impl JobStore {
     pub fn unfinished(&self) -> Result<Vec<Job>, StoreError> {
         let connection = self.database.lock();
         let states = "state IN ('planned', 'arming', 'running', 'draining')";
-        let mut statement =
-            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE {states} ORDER BY id"))?;
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM jobs WHERE {states} ORDER BY id"
+        ))?;
         let rows = statement.query_map([], read)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -199,9 +228,11 @@ impl JobStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn count_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let connection = self.database.lock();
-        let mut statement =
-            connection.prepare_cached("SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+        let mut statement = connection
+            .prepare_cached("SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state")?;
+        let rows = statement.query_map([], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -210,7 +241,12 @@ impl JobStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn last(&self) -> Result<JobId, StoreError> {
-        Ok(self.database.lock().query_row("SELECT coalesce(max(id), 0) FROM jobs", [], |row| row.get(0))?)
+        Ok(self
+            .database
+            .lock()
+            .query_row("SELECT coalesce(max(id), 0) FROM jobs", [], |row| {
+                row.get(0)
+            })?)
     }
 
     /// Number of unfinished jobs.
@@ -219,8 +255,11 @@ impl JobStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn unfinished_count(&self) -> Result<usize, StoreError> {
         let connection = self.database.lock();
-        let sql = "SELECT count(*) FROM jobs WHERE state IN ('planned', 'arming', 'running', 'draining')";
-        let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        let sql =
+            "SELECT count(*) FROM jobs WHERE state IN ('planned', 'arming', 'running', 'draining')";
+        let count: i64 = connection
+            .prepare_cached(sql)?
+            .query_row([], |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -231,7 +270,9 @@ impl JobStore {
     pub fn unfinished_count_of(&self, owner: &str) -> Result<usize, StoreError> {
         let connection = self.database.lock();
         let sql = "SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('planned', 'arming', 'running', 'draining')";
-        let count: i64 = connection.prepare_cached(sql)?.query_row([owner], |row| row.get(0))?;
+        let count: i64 = connection
+            .prepare_cached(sql)?
+            .query_row([owner], |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -240,8 +281,12 @@ impl JobStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn keep_accounts(&self, id: JobId, accounts: &str) -> Result<(), StoreError> {
-        self.database
-            .write(|t| t.execute("UPDATE jobs SET accounts = ?2 WHERE id = ?1", params![id, accounts]))?;
+        self.database.write(|t| {
+            t.execute(
+                "UPDATE jobs SET accounts = ?2 WHERE id = ?1",
+                params![id, accounts],
+            )
+        })?;
         Ok(())
     }
 
@@ -252,7 +297,10 @@ impl JobStore {
     pub fn accounts(&self, id: JobId) -> Result<Option<String>, StoreError> {
         let connection = self.database.lock();
         let mut statement = connection.prepare_cached("SELECT accounts FROM jobs WHERE id = ?")?;
-        Ok(statement.query_row([id], |row| row.get(0)).optional()?.flatten())
+        Ok(statement
+            .query_row([id], |row| row.get(0))
+            .optional()?
+            .flatten())
     }
 
     /// Removes the agents' counters of jobs that ended before `before_ns`.
@@ -269,7 +317,12 @@ impl JobStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn set_state(&self, id: JobId, state: &JobState, reason: Option<&str>) -> Result<bool, StoreError> {
+    pub fn set_state(
+        &self,
+        id: JobId,
+        state: &JobState,
+        reason: Option<&str>,
+    ) -> Result<bool, StoreError> {
         let ended = state.has_ended().then(now_ns);
         let reason = reason.or(state.reason());
         let outcome = state.outcome().map(JobOutcome::word);

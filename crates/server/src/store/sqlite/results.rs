@@ -79,7 +79,13 @@ pub(super) fn keep_in(
         |row| row.get(0),
     )?;
     if new.rows > 0 {
-        let NewTail { rows, first_ns, last_ns, watermark_ns, batch } = new;
+        let NewTail {
+            rows,
+            first_ns,
+            last_ns,
+            watermark_ns,
+            batch,
+        } = new;
         t.execute(
             "INSERT INTO tail (job, place, first_row, rows, first_ns, last_ns, watermark_ns, kept_ns, batch)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -102,7 +108,15 @@ impl ResultStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn add(&self, job: JobId, results: &[KeptResult]) -> Result<(), StoreError> {
         self.database.write(|t| {
-            for KeptResult { place, processor, table, columns, keys, .. } in results {
+            for KeptResult {
+                place,
+                processor,
+                table,
+                columns,
+                keys,
+                ..
+            } in results
+            {
                 let columns = serde_json::to_string(columns).unwrap_or_default();
                 t.execute(
                     "INSERT INTO results (job, place, processor, table_name, columns, keys)
@@ -162,7 +176,11 @@ impl ResultStore {
                 watermark_ns: row.get(4)?,
                 batch: row.get(6)?,
             };
-            Ok(RowTail { first_row: row.get(0)?, of, kept_ns: row.get(5)? })
+            Ok(RowTail {
+                first_row: row.get(0)?,
+                of,
+                kept_ns: row.get(5)?,
+            })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -174,20 +192,27 @@ impl ResultStore {
     pub fn last_tail(&self, (job, place): (JobId, usize)) -> Result<Option<i64>, StoreError> {
         let connection = self.database.lock();
         let sql = "SELECT max(first_row) FROM tail WHERE job = ? AND place = ?";
-        Ok(connection.prepare_cached(sql)?.query_row(params![job, place as i64], |row| row.get(0))?)
+        Ok(connection
+            .prepare_cached(sql)?
+            .query_row(params![job, place as i64], |row| row.get(0))?)
     }
 
     /// Number and bytes of the rows not in a segment yet, and the arrival of the oldest.
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn tail_size(&self, (job, place): (JobId, usize)) -> Result<(i64, i64, Option<i64>), StoreError> {
+    pub fn tail_size(
+        &self,
+        (job, place): (JobId, usize),
+    ) -> Result<(i64, i64, Option<i64>), StoreError> {
         let connection = self.database.lock();
-        let sql = "SELECT coalesce(sum(rows), 0), coalesce(sum(length(batch)), 0), min(kept_ns) FROM tail
+        let sql =
+            "SELECT coalesce(sum(rows), 0), coalesce(sum(length(batch)), 0), min(kept_ns) FROM tail
                    WHERE job = ? AND place = ?";
         let mut statement = connection.prepare_cached(sql)?;
-        let size = statement
-            .query_row(params![job, place as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let size = statement.query_row(params![job, place as i64], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
         Ok(size)
     }
 
@@ -209,7 +234,9 @@ impl ResultStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn jobs_with_tuples(&self) -> Result<Vec<JobId>, StoreError> {
         self.job_ids(
-            &format!("SELECT job FROM results WHERE processor IS NULL ORDER BY job DESC LIMIT {JOBS_MAX}"),
+            &format!(
+                "SELECT job FROM results WHERE processor IS NULL ORDER BY job DESC LIMIT {JOBS_MAX}"
+            ),
             params![],
         )
     }
@@ -218,7 +245,10 @@ impl ResultStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<JobId>, StoreError> {
+    pub fn jobs_with_rows(
+        &self,
+        (since_ns, until_ns): (i64, i64),
+    ) -> Result<Vec<JobId>, StoreError> {
         let within = "WHERE last_ns >= ?1 AND first_ns < ?2";
         self.job_ids(
             &format!(
@@ -230,7 +260,11 @@ impl ResultStore {
         )
     }
 
-    fn job_ids(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<JobId>, StoreError> {
+    fn job_ids(
+        &self,
+        sql: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<JobId>, StoreError> {
         let connection = self.database.lock();
         let mut statement = connection.prepare_cached(sql)?;
         let ids = statement.query_map(values, |row| row.get(0))?;

@@ -120,13 +120,19 @@ impl SegmentStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn at(&self, (job, place): (JobId, usize), from: i64) -> Result<Option<HistorySegment>, StoreError> {
+    pub fn at(
+        &self,
+        (job, place): (JobId, usize),
+        from: i64,
+    ) -> Result<Option<HistorySegment>, StoreError> {
         let connection = self.database.lock();
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {SEGMENT} FROM segments WHERE job = ? AND place = ? AND first_row + rows > ?
              ORDER BY first_row LIMIT 1"
         ))?;
-        Ok(statement.query_row(params![job, place as i64, from], read_segment).optional()?)
+        Ok(statement
+            .query_row(params![job, place as i64, from], read_segment)
+            .optional()?)
     }
 
     /// Whether the segment exists.
@@ -172,7 +178,8 @@ impl SegmentStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn extent(&self, (job, place): (JobId, usize)) -> Result<ResultExtent, StoreError> {
         let connection = self.database.lock();
-        let of = |table| format!("SELECT first_ns, last_ns FROM {table} WHERE job = ?1 AND place = ?2");
+        let of =
+            |table| format!("SELECT first_ns, last_ns FROM {table} WHERE job = ?1 AND place = ?2");
         let sql = format!(
             "SELECT min(first_ns), max(last_ns),
                  coalesce((SELECT rows_dropped FROM results WHERE job = ?1 AND place = ?2), 0)
@@ -182,7 +189,11 @@ impl SegmentStore {
         );
         let mut statement = connection.prepare_cached(&sql)?;
         Ok(statement.query_row(params![job, place as i64], |row| {
-            Ok(ResultExtent { first_ns: row.get(0)?, last_ns: row.get(1)?, rows_dropped: row.get(2)? })
+            Ok(ResultExtent {
+                first_ns: row.get(0)?,
+                last_ns: row.get(1)?,
+                rows_dropped: row.get(2)?,
+            })
         })?)
     }
 
@@ -190,13 +201,23 @@ impl SegmentStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn oldest(&self, keep: RetainedRows, by: SegmentOrder) -> Result<Option<HistorySegment>, StoreError> {
+    pub fn oldest(
+        &self,
+        keep: RetainedRows,
+        by: SegmentOrder,
+    ) -> Result<Option<HistorySegment>, StoreError> {
         let order = match by {
             SegmentOrder::Made => "rowid",
             SegmentOrder::Came => "kept_ns, rowid",
         };
-        let sql = format!("SELECT {SEGMENT} FROM segments WHERE {OF_KEEP} ORDER BY {order} LIMIT 1");
-        Ok(self.database.lock().prepare_cached(&sql)?.query_row([keep.word()], read_segment).optional()?)
+        let sql =
+            format!("SELECT {SEGMENT} FROM segments WHERE {OF_KEEP} ORDER BY {order} LIMIT 1");
+        Ok(self
+            .database
+            .lock()
+            .prepare_cached(&sql)?
+            .query_row([keep.word()], read_segment)
+            .optional()?)
     }
 
     /// Total bytes of the segments of jobs with this setting of `keep`.
@@ -205,8 +226,11 @@ impl SegmentStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn bytes(&self, keep: RetainedRows) -> Result<u64, StoreError> {
         let sql = format!("SELECT coalesce(sum(bytes), 0) FROM segments WHERE {OF_KEEP}");
-        let bytes: i64 =
-            self.database.lock().prepare_cached(&sql)?.query_row([keep.word()], |row| row.get(0))?;
+        let bytes: i64 = self
+            .database
+            .lock()
+            .prepare_cached(&sql)?
+            .query_row([keep.word()], |row| row.get(0))?;
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
@@ -216,8 +240,11 @@ impl SegmentStore {
     /// The store's.
     pub fn tail_bytes(&self, keep: RetainedRows) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(batch)), 0) FROM tail WHERE (SELECT keep FROM jobs WHERE id = tail.job) = ?";
-        let bytes: i64 =
-            self.database.lock().prepare_cached(sql)?.query_row([keep.word()], |row| row.get(0))?;
+        let bytes: i64 = self
+            .database
+            .lock()
+            .prepare_cached(sql)?
+            .query_row([keep.word()], |row| row.get(0))?;
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
@@ -246,7 +273,9 @@ impl SegmentStore {
     pub fn rows_dropped(&self) -> Result<i64, StoreError> {
         let connection = self.database.lock();
         let sql = "SELECT coalesce(sum(rows_dropped), 0) FROM results";
-        Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+        Ok(connection
+            .prepare_cached(sql)?
+            .query_row([], |row| row.get(0))?)
     }
 }
 
@@ -259,8 +288,16 @@ mod tests {
     /// A job with one result and segments, whose rows arrived at these times.
     fn store(folder: &std::path::Path, keep: RetainedRows, kept_ns: &[i64]) -> ServerStore {
         let store = ServerStore::open(&folder.join("store")).expect("a store");
-        let spec = JobSpec { keep, ..JobSpec::standing("", "") };
-        let new = NewJob { spec: &spec, owner: "", outlets: Vec::new(), tuples: None };
+        let spec = JobSpec {
+            keep,
+            ..JobSpec::standing("", "")
+        };
+        let new = NewJob {
+            spec: &spec,
+            owner: "",
+            outlets: Vec::new(),
+            tuples: None,
+        };
         let job = store.jobs.add(&new, None).expect("a job").id;
         let result = KeptResult {
             place: 0,
@@ -295,13 +332,37 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = store(folder.path(), RetainedRows::Results, &[1000, 2000, 5, 6]);
         let first_row = |by| {
-            let oldest = store.segments.oldest(RetainedRows::Results, by).expect("the store");
+            let oldest = store
+                .segments
+                .oldest(RetainedRows::Results, by)
+                .expect("the store");
             oldest.map(|segment| segment.first_row)
         };
-        assert_eq!((first_row(SegmentOrder::Made), first_row(SegmentOrder::Came)), (Some(0), Some(20)));
-        assert_eq!(store.segments.bytes(RetainedRows::Results).expect("the store"), 28);
-        assert_eq!(store.segments.bytes(RetainedRows::Tuples).expect("the store"), 0);
-        assert_eq!(store.segments.oldest(RetainedRows::Tuples, SegmentOrder::Made).expect("the store"), None);
+        assert_eq!(
+            (first_row(SegmentOrder::Made), first_row(SegmentOrder::Came)),
+            (Some(0), Some(20))
+        );
+        assert_eq!(
+            store
+                .segments
+                .bytes(RetainedRows::Results)
+                .expect("the store"),
+            28
+        );
+        assert_eq!(
+            store
+                .segments
+                .bytes(RetainedRows::Tuples)
+                .expect("the store"),
+            0
+        );
+        assert_eq!(
+            store
+                .segments
+                .oldest(RetainedRows::Tuples, SegmentOrder::Made)
+                .expect("the store"),
+            None
+        );
     }
 
     #[test]
@@ -309,13 +370,26 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = store(folder.path(), RetainedRows::Tuples, &[1, 1, 1, 1]);
         let rows = |period| {
-            let pieces = store.segments.pieces((JobId(1), 0), period).expect("the store");
-            pieces.iter().map(|piece| piece.first_row).collect::<Vec<_>>()
+            let pieces = store
+                .segments
+                .pieces((JobId(1), 0), period)
+                .expect("the store");
+            pieces
+                .iter()
+                .map(|piece| piece.first_row)
+                .collect::<Vec<_>>()
         };
         assert_eq!(rows((i64::MIN, i64::MAX)), [0, 10, 20, 30]);
         assert_eq!(rows((2, 3)), [10, 20]);
         assert_eq!(rows((5, 9)), [] as [i64; 0]);
         let extent = store.segments.extent((JobId(1), 0)).expect("the store");
-        assert_eq!(extent, ResultExtent { first_ns: Some(0), last_ns: Some(4), rows_dropped: 0 });
+        assert_eq!(
+            extent,
+            ResultExtent {
+                first_ns: Some(0),
+                last_ns: Some(4),
+                rows_dropped: 0
+            }
+        );
     }
 }

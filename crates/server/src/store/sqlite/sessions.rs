@@ -70,7 +70,10 @@ impl SessionStore {
     ) -> Result<(), StoreError> {
         let now = now_ns();
         self.database.write(|t| {
-            t.execute("DELETE FROM sessions WHERE begun_ns <= ?", [now.saturating_sub(time_ns)])?;
+            t.execute(
+                "DELETE FROM sessions WHERE begun_ns <= ?",
+                [now.saturating_sub(time_ns)],
+            )?;
             t.execute(
                 "INSERT INTO sessions (name, token, begun_ns) VALUES (?, ?, ?)",
                 params![name, token, now],
@@ -89,16 +92,20 @@ impl SessionStore {
     pub fn token(&self, name: &[u8], time_ns: i64) -> Result<Option<Vec<u8>>, StoreError> {
         let since = now_ns().saturating_sub(time_ns);
         let in_memory = |all: &mut Vec<BrowserSession>| {
-            let found = all.iter().find(|session| session.name == name && session.begun_ns > since);
+            let found = all
+                .iter()
+                .find(|session| session.name == name && session.begun_ns > since);
             found.map(|session| session.token.clone())
         };
         if let Some(token) = self.unkept.with(in_memory) {
             return Ok(Some(token));
         }
         let connection = self.database.lock();
-        let mut statement =
-            connection.prepare_cached("SELECT token FROM sessions WHERE name = ? AND begun_ns > ?")?;
-        Ok(statement.query_row(params![name, since], |row| row.get(0)).optional()?)
+        let mut statement = connection
+            .prepare_cached("SELECT token FROM sessions WHERE name = ? AND begun_ns > ?")?;
+        Ok(statement
+            .query_row(params![name, since], |row| row.get(0))
+            .optional()?)
     }
 
     /// Ends a session.
@@ -114,6 +121,8 @@ impl SessionStore {
         if was_in_memory {
             return Ok(());
         }
-        self.database.write(|t| t.execute("DELETE FROM sessions WHERE name = ?", [name])).map(drop)
+        self.database
+            .write(|t| t.execute("DELETE FROM sessions WHERE name = ?", [name]))
+            .map(drop)
     }
 }

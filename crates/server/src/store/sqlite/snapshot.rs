@@ -29,7 +29,10 @@ impl BackupSource {
         connection.busy_timeout(Duration::from_secs(10))?;
         let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if usize::try_from(found).is_ok_and(|form| form > FORMS.len()) {
-            return Err(StoreError::Newer { found, known: FORMS.len() });
+            return Err(StoreError::Newer {
+                found,
+                known: FORMS.len(),
+            });
         }
         Ok(BackupSource { connection })
     }
@@ -53,10 +56,15 @@ impl BackupSource {
         let found: String = target.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if found != "ok" {
             let damaged = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-            return Err(StoreError::Other(rusqlite::Error::SqliteFailure(damaged, Some(found))));
+            return Err(StoreError::Other(rusqlite::Error::SqliteFailure(
+                damaged,
+                Some(found),
+            )));
         }
-        let mut statement = target.prepare("SELECT job, place, first_row FROM segments ORDER BY rowid")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, place(row.get(1)?), row.get(2)?)))?;
+        let mut statement =
+            target.prepare("SELECT job, place, first_row FROM segments ORDER BY rowid")?;
+        let rows =
+            statement.query_map([], |row| Ok((row.get(0)?, place(row.get(1)?), row.get(2)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -64,9 +72,16 @@ impl BackupSource {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn has_segment(&self, (job, place, first_row): (JobId, usize, i64)) -> Result<bool, StoreError> {
+    pub fn has_segment(
+        &self,
+        (job, place, first_row): (JobId, usize, i64),
+    ) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) FROM segments WHERE job = ? AND place = ? AND first_row = ?";
         let mut statement = self.connection.prepare_cached(sql)?;
-        Ok(statement.query_row(params![job, place as i64, first_row], |row| row.get::<_, i64>(0))? > 0)
+        Ok(
+            statement.query_row(params![job, place as i64, first_row], |row| {
+                row.get::<_, i64>(0)
+            })? > 0,
+        )
     }
 }

@@ -56,7 +56,12 @@ impl TokenStore {
              ON CONFLICT (name) DO NOTHING RETURNING {COLUMNS}"
         );
         self.database.write(|t| {
-            t.query_row(&sql, params![name, role, networks, hash, now_ns(), expires_ns], read).optional()
+            t.query_row(
+                &sql,
+                params![name, role, networks, hash, now_ns(), expires_ns],
+                read,
+            )
+            .optional()
         })
     }
 
@@ -67,7 +72,10 @@ impl TokenStore {
     pub fn find(&self, hash: &[u8]) -> Result<Option<StoredToken>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM tokens WHERE hash = ?");
         let connection = self.database.lock();
-        let found = connection.prepare_cached(&sql)?.query_row([hash], read).optional()?;
+        let found = connection
+            .prepare_cached(&sql)?
+            .query_row([hash], read)
+            .optional()?;
         Ok(found.filter(|token| token.expires_ns.is_none_or(|end| end > now_ns())))
     }
 
@@ -77,9 +85,11 @@ impl TokenStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn has(&self, id: i64) -> Result<bool, StoreError> {
         let connection = self.database.lock();
-        let sql = "SELECT count(*) FROM tokens WHERE id = ? AND (expires_ns IS NULL OR expires_ns > ?)";
-        let count: i64 =
-            connection.prepare_cached(sql)?.query_row(params![id, now_ns()], |row| row.get(0))?;
+        let sql =
+            "SELECT count(*) FROM tokens WHERE id = ? AND (expires_ns IS NULL OR expires_ns > ?)";
+        let count: i64 = connection
+            .prepare_cached(sql)?
+            .query_row(params![id, now_ns()], |row| row.get(0))?;
         Ok(count > 0)
     }
 
@@ -101,7 +111,12 @@ impl TokenStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn remove(&self, id: i64) -> Result<Option<String>, StoreError> {
         self.database.write(|t| {
-            t.query_row("DELETE FROM tokens WHERE id = ? RETURNING name", [id], |row| row.get(0)).optional()
+            t.query_row(
+                "DELETE FROM tokens WHERE id = ? RETURNING name",
+                [id],
+                |row| row.get(0),
+            )
+            .optional()
         })
     }
 }

@@ -10,7 +10,10 @@ use serde_json::Value;
 
 use super::PATIENCE;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../netalytics/tests/captures/outlets/receiver.py");
+const SCRIPT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../netalytics/tests/captures/outlets/receiver.py"
+);
 
 /// See the module documentation.
 pub struct Hook {
@@ -34,15 +37,26 @@ impl Hook {
         let out = BufReader::new(child.stdout.take().expect("piped"));
         let (say, lines) = channel();
         std::thread::spawn(move || {
-            out.lines().map_while(Result::ok).try_for_each(|line| say.send(line).ok())
+            out.lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| say.send(line).ok())
         });
         let first = lines.recv_timeout(PATIENCE).expect("a port");
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("key");
         std::fs::write(&key, "s3cret\n").expect("written");
         let port = first.trim_start_matches("port ");
-        let url = format!("webhook+http://127.0.0.1:{port}/hook#secret-file={}", key.display());
-        Some(Hook { child, lines: Mutex::new(lines), seen: Mutex::default(), _folder: folder, url })
+        let url = format!(
+            "webhook+http://127.0.0.1:{port}/hook#secret-file={}",
+            key.display()
+        );
+        Some(Hook {
+            child,
+            lines: Mutex::new(lines),
+            seen: Mutex::default(),
+            _folder: folder,
+            url,
+        })
     }
 
     /// Argument of `serve --receiver`.
@@ -63,7 +77,10 @@ impl Hook {
                 continue;
             }
             let id = post["taken"]["id"].as_str().expect("an id").to_owned();
-            assert!(self.seen.lock().expect("seen").insert(id), "what was taken came again: {post}");
+            assert!(
+                self.seen.lock().expect("seen").insert(id),
+                "what was taken came again: {post}"
+            );
             taken.push(post["taken"]["body"].clone());
         }
         taken
@@ -80,5 +97,13 @@ impl Drop for Hook {
 pub fn said(body: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let alerts = body["alerts"].as_array().expect("alerts").iter();
-    alerts.map(|alert| format!("{} {}", text(&alert["status"]), text(&alert["labels"]["url"]))).collect()
+    alerts
+        .map(|alert| {
+            format!(
+                "{} {}",
+                text(&alert["status"]),
+                text(&alert["labels"]["url"])
+            )
+        })
+        .collect()
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use control::{AgentAction, AgentControl, AgentEvent as Happens, AgentSettings, MonitorEnd};
 use link::{
-    AgentSession, AgentSessionEvent, DataRecord, Hello, HostCapacity, NoDisk, PayloadFormat, RecordLane,
-    SessionTime, Spool, SpoolLimits,
+    AgentSession, AgentSessionEvent, DataRecord, Hello, HostCapacity, NoDisk, PayloadFormat,
+    RecordLane, SessionTime, Spool, SpoolLimits,
 };
 use plan::TapTable;
 use plan::message::JobOrder;
@@ -60,7 +60,10 @@ pub struct FakeAgent {
 
 impl FakeAgent {
     pub fn start(ways: Ways) -> FakeAgent {
-        let (end, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (end, connections) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (is_over, connected) = (end.clone(), connections.clone());
         let thread = std::thread::spawn(move || {
             let life = Life {
@@ -74,13 +77,21 @@ impl FakeAgent {
             };
             life.live();
         });
-        FakeAgent { end, connections, thread: Some(thread) }
+        FakeAgent {
+            end,
+            connections,
+            thread: Some(thread),
+        }
     }
 
     /// Simulates a kill of its process.
     pub fn kill(&mut self) {
         self.end.store(true, Ordering::Relaxed);
-        self.thread.take().map(JoinHandle::join).transpose().expect("it does not panic");
+        self.thread
+            .take()
+            .map(JoinHandle::join)
+            .transpose()
+            .expect("it does not panic");
     }
 }
 
@@ -106,7 +117,9 @@ struct Life {
 
 impl Life {
     fn now(&self) -> SessionTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("a clock");
         SessionTime {
             monotonic_ns: self.started.elapsed().as_nanos() as u64,
             wall_ns: since.as_nanos() as i64 + self.ways.ahead_ns,
@@ -126,7 +139,9 @@ impl Life {
         let address = *self.ways.server.lock().expect("an address");
         let mut stream = TcpStream::connect(address).ok()?;
         stream.set_nodelay(true).ok()?;
-        stream.set_read_timeout(Some(Duration::from_millis(5))).ok()?;
+        stream
+            .set_read_timeout(Some(Duration::from_millis(5)))
+            .ok()?;
         let token = &self.ways.token;
         write!(
             stream,
@@ -157,7 +172,9 @@ impl Life {
             server: 0,
         };
         let mut session = AgentSession::new(hello, 5_000_000_000, self.now());
-        session.handle_bytes(self.now(), &rest, &mut self.spool).ok()?;
+        session
+            .handle_bytes(self.now(), &rest, &mut self.spool)
+            .ok()?;
         let talked = self.talk(&mut stream, &mut session);
         let actions = self.agent.handle(Happens::Disconnected, self.now());
         self.carry_out(actions, None);
@@ -176,7 +193,9 @@ impl Life {
                 Err(_) => return None,
             }
             if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
-                return bytes.starts_with(b"HTTP/1.1 101").then(|| bytes[at + 4..].to_vec());
+                return bytes
+                    .starts_with(b"HTTP/1.1 101")
+                    .then(|| bytes[at + 4..].to_vec());
             }
         }
         None
@@ -192,7 +211,9 @@ impl Life {
                 Ok(0) => return None,
                 Ok(n) => {
                     std::thread::sleep(self.ways.way);
-                    session.handle_bytes(self.now(), &buffer[..n], &mut self.spool).ok()?;
+                    session
+                        .handle_bytes(self.now(), &buffer[..n], &mut self.spool)
+                        .ok()?;
                 }
                 Err(error) if is_patience(&error) => {}
                 Err(_) => return None,
@@ -209,7 +230,11 @@ impl Life {
                 };
                 self.happens(happens, session);
             }
-            if self.agent.timeout().is_some_and(|at| at <= self.now().monotonic_ns) {
+            if self
+                .agent
+                .timeout()
+                .is_some_and(|at| at <= self.now().monotonic_ns)
+            {
                 self.happens(Happens::Tick, session);
             }
             self.say(session);
@@ -226,17 +251,28 @@ impl Life {
         let mut ended = Vec::new();
         for action in actions {
             match action {
-                AgentAction::Start { lane, order, taps, .. } => {
+                AgentAction::Start {
+                    lane, order, taps, ..
+                } => {
                     let schemas = parsers::registry::schemas();
-                    let schema = |name: &str| schemas.iter().find(|schema| schema.name == name).cloned();
-                    let told = JobOrder::decode(&order.body, &schema).expect("orders that a monitor reads");
+                    let schema =
+                        |name: &str| schemas.iter().find(|schema| schema.name == name).cloned();
+                    let told = JobOrder::decode(&order.body, &schema)
+                        .expect("orders that a monitor reads");
                     assert_eq!((told.job, told.redaction), (lane.job, None));
                     if let Some(host) = &self.ways.host {
-                        let all =
-                            |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
-                        let table = TapTable { own: all(&taps.own), others: all(&taps.others) };
+                        let all = |list: &[Bytes]| {
+                            list.iter()
+                                .filter_map(|ip| control::taps::read(ip))
+                                .collect()
+                        };
+                        let table = TapTable {
+                            own: all(&taps.own),
+                            others: all(&taps.others),
+                        };
                         let found = tuples(&told.plan, &host.capture, Some(table));
-                        self.ways.said = Arc::new(reports(&told.plan, &found, (0, 1), host.step_ns));
+                        self.ways.said =
+                            Arc::new(reports(&told.plan, &found, (0, 1), host.step_ns));
                     }
                     self.monitors.insert(lane, 0);
                 }
@@ -249,24 +285,38 @@ impl Life {
                 AgentAction::Observe(observed) => {
                     session.iter_mut().for_each(|s| s.observe(observed.clone()))
                 }
-                AgentAction::Renew(renew) => session.iter_mut().for_each(|s| s.renew(renew.clone())),
+                AgentAction::Renew(renew) => {
+                    session.iter_mut().for_each(|s| s.renew(renew.clone()))
+                }
                 _ => {}
             }
         }
         for lane in ended {
-            let actions = self.agent.handle(Happens::Exited { lane, end: MonitorEnd::Clean }, self.now());
+            let actions = self.agent.handle(
+                Happens::Exited {
+                    lane,
+                    end: MonitorEnd::Clean,
+                },
+                self.now(),
+            );
             self.carry_out(actions, session.as_deref_mut());
         }
     }
 
     fn addresses(&self) -> Vec<Bytes> {
         let host = self.ways.host.iter();
-        host.flat_map(|host| &host.addresses).map(|ip| control::taps::write(*ip)).collect()
+        host.flat_map(|host| &host.addresses)
+            .map(|ip| control::taps::write(*ip))
+            .collect()
     }
 
     /// Each monitor sends its next report.
     fn say(&mut self, session: &mut AgentSession) {
-        let up_to = self.ways.up_to.load(Ordering::Relaxed).min(self.ways.said.len());
+        let up_to = self
+            .ways
+            .up_to
+            .load(Ordering::Relaxed)
+            .min(self.ways.said.len());
         for (lane, said) in self.monitors.clone() {
             if said >= up_to {
                 continue;
@@ -279,7 +329,13 @@ impl Life {
             }
             if is_last {
                 self.monitors.remove(&lane);
-                self.happens(Happens::Exited { lane, end: MonitorEnd::Clean }, session);
+                self.happens(
+                    Happens::Exited {
+                        lane,
+                        end: MonitorEnd::Clean,
+                    },
+                    session,
+                );
             }
         }
     }
@@ -288,7 +344,11 @@ impl Life {
     fn push(&mut self, lane: RecordLane, n: usize, is_last: bool) {
         let is_again = is_last && n + 1 != self.ways.said.len();
         let (watermark_ns, payload) = self.ways.said[n].clone();
-        let payload = if is_again { empty(watermark_ns) } else { payload };
+        let payload = if is_again {
+            empty(watermark_ns)
+        } else {
+            payload
+        };
         self.spool.push(DataRecord {
             lane,
             watermark_ns,

@@ -25,8 +25,17 @@ struct Hosts {
 
 impl Hosts {
     fn new(ahead_us: i64) -> Hosts {
-        let hosts = Hosts { folder: tempfile::tempdir().expect("a folder"), ahead_us, way: Duration::ZERO };
-        let way = testkit::NetworkDelay { server: [10, 20, 0, 10], to_us: 12_000, back_us: 8_000, ahead_us };
+        let hosts = Hosts {
+            folder: tempfile::tempdir().expect("a folder"),
+            ahead_us,
+            way: Duration::ZERO,
+        };
+        let way = testkit::NetworkDelay {
+            server: [10, 20, 0, 10],
+            to_us: 12_000,
+            back_us: 8_000,
+            ahead_us,
+        };
         let whole = std::fs::read(shop("in.pcap")).expect("the capture is there");
         let clients = testkit::at_the_clients(&whole, way, |_| {});
         std::fs::write(hosts.folder.path().join("client.pcap"), clients).expect("written");
@@ -40,20 +49,42 @@ impl Hosts {
     /// The agents at the clients and at the server.
     fn start(&self, center: &Center, up_to: usize) -> Crew {
         let clients = [21, 22, 23].map(|n| IpAddr::V4(std::net::Ipv4Addr::new(10, 20, 0, n)));
-        let hosts = [(clients.to_vec(), self.at_the_clients()), (vec![SERVER], shop("in.pcap"))];
-        let up_to: Vec<_> = hosts.iter().map(|_| Arc::new(AtomicUsize::new(up_to))).collect();
-        let tokens: Vec<_> = (0..2).map(|n| center.token(&format!("agent-{n}"))).collect();
+        let hosts = [
+            (clients.to_vec(), self.at_the_clients()),
+            (vec![SERVER], shop("in.pcap")),
+        ];
+        let up_to: Vec<_> = hosts
+            .iter()
+            .map(|_| Arc::new(AtomicUsize::new(up_to)))
+            .collect();
+        let tokens: Vec<_> = (0..2)
+            .map(|n| center.token(&format!("agent-{n}")))
+            .collect();
         let nothing: Arc<Vec<Said>> = Arc::default();
         let start = |(n, (addresses, capture))| {
-            let host = Some(Host { addresses, capture, step_ns: STEP_NS });
+            let host = Some(Host {
+                addresses,
+                capture,
+                step_ns: STEP_NS,
+            });
             let ahead_ns = if n == 0 { self.ahead_us * 1000 } else { 0 };
             let ways = ways(center, n, &tokens[n], nothing.clone(), &up_to[n]);
             let way = if n == 0 { self.way } else { Duration::ZERO };
-            FakeAgent::start(Ways { host, ahead_ns, way, ..ways })
+            FakeAgent::start(Ways {
+                host,
+                ahead_ns,
+                way,
+                ..ways
+            })
         };
         let agents = hosts.into_iter().enumerate().map(start).collect();
         center.agents(2);
-        Crew { agents, up_to, tokens, feeds: Vec::new() }
+        Crew {
+            agents,
+            up_to,
+            tokens,
+            feeds: Vec::new(),
+        }
     }
 
     /// Rows of one process over both captures.
@@ -63,18 +94,24 @@ impl Hosts {
 }
 
 fn settings() -> GatewaySettings {
-    GatewaySettings { join_patience: Duration::from_millis(100), ..patient() }
+    GatewaySettings {
+        join_patience: Duration::from_millis(100),
+        ..patient()
+    }
 }
 
 fn counts(center: &Center, job: &str) -> [u64; 4] {
     let (_, told) = center.ask("GET", &format!("/api/v1/jobs/{job}/agents"), None);
-    ["joined", "client_only", "server_only", "unkept"].map(|name| told["taps"][name].as_u64().unwrap_or(0))
+    ["joined", "client_only", "server_only", "unkept"]
+        .map(|name| told["taps"][name].as_u64().unwrap_or(0))
 }
 
 /// Number of server requests whose counterparts the clients' tap filters out.
 fn left_out(query: &str) -> u64 {
     match query == WINDOWED {
-        true => truth("PARSE http WHERE status >= 400 OR status IS NULL SELECT status").len() as u64,
+        true => {
+            truth("PARSE http WHERE status >= 400 OR status IS NULL SELECT status").len() as u64
+        }
         false => 0,
     }
 }
@@ -102,7 +139,11 @@ fn rows_of_both_taps_are_those_of_two_captures() {
         assert_eq!(sorted(&found), sorted(&expected), "{query}");
         let [joined, client_only, server_only, unkept] = counts(&center, &job);
         assert!(joined > 30, "{query}: {joined}");
-        assert_eq!([client_only, server_only, unkept], [0, left_out(query), 0], "{query}");
+        assert_eq!(
+            [client_only, server_only, unkept],
+            [0, left_out(query), 0],
+            "{query}"
+        );
         if query == ROWS {
             let is_between = |row: &Value| row[2] == "both" && row[4] == BETWEEN_NS;
             assert!(found.iter().all(is_between), "{found:?}");
@@ -115,7 +156,10 @@ fn rows_of_both_taps_are_those_of_two_captures() {
 /// ms, twice the patience.
 #[test]
 fn what_is_uncertain_of_clocks_is_waited_for() {
-    let hosts = Hosts { way: Duration::from_millis(400), ..Hosts::new(0) };
+    let hosts = Hosts {
+        way: Duration::from_millis(400),
+        ..Hosts::new(0)
+    };
     let center = Center::start(settings());
     let crew = hosts.start(&center, 1);
     let job = center.job(ROWS, "one_off");
@@ -136,7 +180,10 @@ fn joined_rows_come_once_however_often_the_server_is_killed() {
     let hosts = Hosts::new(-HOURS_US);
     for query in [ROWS, WINDOWED, IN_ORDER] {
         // A small limit, so that records are often replaced by partial results.
-        let mut center = Center::start(GatewaySettings { frames_bytes: 1, ..settings() });
+        let mut center = Center::start(GatewaySettings {
+            frames_bytes: 1,
+            ..settings()
+        });
         let crew = hosts.start(&center, 1);
         let job = center.job(query, "one_off");
         for kill in 1..=6_usize {
@@ -149,8 +196,16 @@ fn joined_rows_come_once_however_often_the_server_is_killed() {
         }
         crew.say(ALL);
         center.ended(&job);
-        assert_eq!(sorted(&center.rows(&job, 0)), sorted(&hosts.truth(query)), "{query}");
-        assert_eq!(counts(&center, &job)[1..], [0, left_out(query), 0], "{query}");
+        assert_eq!(
+            sorted(&center.rows(&job, 0)),
+            sorted(&hosts.truth(query)),
+            "{query}"
+        );
+        assert_eq!(
+            counts(&center, &job)[1..],
+            [0, left_out(query), 0],
+            "{query}"
+        );
     }
 }
 
@@ -161,9 +216,14 @@ fn a_full_disk_makes_no_joined_row_twice() {
         let center = Center::start(settings());
         let crew = hosts.start(&center, 15);
         let job = center.job(query, "one_off");
-        center.until("requests are joined", |center| (counts(center, &job)[0] > 0).then_some(()));
+        center.until("requests are joined", |center| {
+            (counts(center, &job)[0] > 0).then_some(())
+        });
         let store = center.service.as_ref().expect("it runs").store().clone();
-        store.database.limit_pages(store.database.pages().expect("pages")).expect("a bound");
+        store
+            .database
+            .limit_pages(store.database.pages().expect("pages"))
+            .expect("a bound");
         crew.say(ALL);
         center.until("the next job is refused", |center| {
             let (status, _) = center.submit(query, "standing");
@@ -171,41 +231,68 @@ fn a_full_disk_makes_no_joined_row_twice() {
         });
         store.database.limit_pages(1 << 30).expect("no bound");
         center.ended(&job);
-        assert_eq!(sorted(&center.rows(&job, 0)), sorted(&hosts.truth(query)), "{query}");
-        assert_eq!(counts(&center, &job)[1..], [0, left_out(query), 0], "{query}");
+        assert_eq!(
+            sorted(&center.rows(&job, 0)),
+            sorted(&hosts.truth(query)),
+            "{query}"
+        );
+        assert_eq!(
+            counts(&center, &job)[1..],
+            [0, left_out(query), 0],
+            "{query}"
+        );
     }
 }
 
 #[test]
 fn a_tap_that_vanishes_is_waited_for_no_longer() {
     let hosts = Hosts::new(0);
-    let control =
-        control::ServerSettings { absent_after_ns: 500_000_000, ..GatewaySettings::default().control };
-    let center = Center::start(GatewaySettings { control, ..settings() });
+    let control = control::ServerSettings {
+        absent_after_ns: 500_000_000,
+        ..GatewaySettings::default().control
+    };
+    let center = Center::start(GatewaySettings {
+        control,
+        ..settings()
+    });
     let mut crew = hosts.start(&center, 20);
     let job = center.job("PARSE http SELECT url, tap.seen", "standing");
     let seen = |center: &Center, word: &str| {
         let rows = center.rows(&job, 0);
         rows.iter().filter(|row| row[1] == word).count()
     };
-    center.until("joined rows", |center| (seen(center, "both") > 0).then_some(()));
+    center.until("joined rows", |center| {
+        (seen(center, "both") > 0).then_some(())
+    });
     crew.kill(1);
     crew.say_one(0, ALL);
-    center.until("rows of the clients' tap", |center| (seen(center, "client") > 0).then_some(()));
-    center.until("they are counted", |center| (counts(center, &job)[1] > 0).then_some(()));
+    center.until("rows of the clients' tap", |center| {
+        (seen(center, "client") > 0).then_some(())
+    });
+    center.until("they are counted", |center| {
+        (counts(center, &job)[1] > 0).then_some(())
+    });
     let [joined, client_only, ..] = counts(&center, &job);
-    assert_eq!((seen(&center, "both") as u64, seen(&center, "client") as u64), (joined, client_only));
+    assert_eq!(
+        (seen(&center, "both") as u64, seen(&center, "client") as u64),
+        (joined, client_only)
+    );
 }
 
 #[test]
 fn a_flow_that_two_agents_see_counts_once() {
     let hosts = Hosts::new(0);
     let query = |taps: &str| {
-        format!("PARSE http {taps} PROCESS (group-count-sum: group=url_template, value=response_time)")
+        format!(
+            "PARSE http {taps} PROCESS (group-count-sum: group=url_template, value=response_time)"
+        )
     };
     let sum = |rows: &[Value]| rows.iter().filter_map(|row| row[1].as_u64()).sum::<u64>();
     let of_all = query("TAPS all");
-    for (taps, capture) in [("", shop("in.pcap")), ("TAPS client", hosts.at_the_clients())] {
+    for (taps, capture) in [
+        ("", shop("in.pcap")),
+        ("TAPS client", hosts.at_the_clients()),
+    ] {
         let center = Center::start(patient());
         let crew = hosts.start(&center, ALL);
         let query = query(taps);
@@ -215,7 +302,11 @@ fn a_flow_that_two_agents_see_counts_once() {
         assert_rows(&center.rows(&job, 0), &expected, &query);
         let job = center.job(&of_all, "one_off");
         center.ended(&job);
-        assert_eq!(sum(&center.rows(&job, 0)), 2 * sum(&expected), "where all tell");
+        assert_eq!(
+            sum(&center.rows(&job, 0)),
+            2 * sum(&expected),
+            "where all tell"
+        );
         drop(crew);
     }
 }
@@ -227,12 +318,27 @@ fn what_agents_cannot_be_asked_is_refused() {
     let _crew = hosts.start(&center, 1);
     for (query, redact, why) in [
         ("PARSE http TAPS all SELECT tap.seen", false, "omit TAPS"),
-        ("PARSE http SAMPLE auto SELECT tap.seen", false, "SAMPLE 0.1"),
-        ("PARSE http, tcp_conn_time PROCESS (group-count: group=tap.seen)", false, "one parser"),
-        ("PARSE http WHERE url LIKE '/a%' OR tap.seen = 'both' SELECT tap.seen", true, "url is redacted"),
+        (
+            "PARSE http SAMPLE auto SELECT tap.seen",
+            false,
+            "SAMPLE 0.1",
+        ),
+        (
+            "PARSE http, tcp_conn_time PROCESS (group-count: group=tap.seen)",
+            false,
+            "one parser",
+        ),
+        (
+            "PARSE http WHERE url LIKE '/a%' OR tap.seen = 'both' SELECT tap.seen",
+            true,
+            "url is redacted",
+        ),
     ] {
         let body = json!({ "query": query, "redact": redact });
         let (status, refused) = center.ask("POST", "/api/v1/jobs", Some(&body));
-        assert!(status >= 400 && refused.to_string().contains(why), "{query}: {status} {refused}");
+        assert!(
+            status >= 400 && refused.to_string().contains(why),
+            "{query}: {status} {refused}"
+        );
     }
 }

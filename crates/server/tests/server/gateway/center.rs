@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::{
-    DataDirectory, Fleet, Gateway, GatewayBackends, GatewaySettings, HttpServer, Service, ServiceLimits,
+    DataDirectory, Fleet, Gateway, GatewayBackends, GatewaySettings, HttpServer, Service,
+    ServiceLimits,
 };
 use tokio::runtime::Runtime;
 
@@ -56,15 +57,20 @@ impl Center {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        let gateway =
-            Gateway::open_with(&opened, self.settings, self.doors.clone()).expect("the gateway opens");
-        let service = opened.serve(gateway as Arc<dyn Fleet>).expect("the service begins");
+        let gateway = Gateway::open_with(&opened, self.settings, self.doors.clone())
+            .expect("the gateway opens");
+        let service = opened
+            .serve(gateway as Arc<dyn Fleet>)
+            .expect("the service begins");
         let runtime = Runtime::new().expect("a runtime");
         let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-        let serving = runtime.block_on(HttpServer::bind(service.clone(), loopback, &[])).expect("a port");
+        let serving = runtime
+            .block_on(HttpServer::bind(service.clone(), loopback, &[]))
+            .expect("a port");
         *self.address.lock().expect("an address") = serving.address().expect("its address");
         runtime.spawn(serving.until(std::future::pending()));
-        let admin = std::fs::read_to_string(self.folder.path().join("admin.token")).expect("the first token");
+        let admin = std::fs::read_to_string(self.folder.path().join("admin.token"))
+            .expect("the first token");
         self.admin = admin.trim().to_owned();
         (self.service, self.runtime) = (Some(service), Some(runtime));
     }
@@ -72,12 +78,18 @@ impl Center {
     /// Only data on disk survives.
     pub fn kill(&mut self) {
         self.service = None;
-        self.runtime.take().into_iter().for_each(|runtime| runtime.shutdown_timeout(PATIENCE));
+        self.runtime
+            .take()
+            .into_iter()
+            .for_each(|runtime| runtime.shutdown_timeout(PATIENCE));
     }
 
     pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         let url = format!("http://{}{path}", self.address.lock().expect("an address"));
-        let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .build()
+            .into();
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(url)
@@ -87,13 +99,19 @@ impl Center {
             .expect("a request");
         let mut answer = agent.run(request).expect("an answer");
         let text = answer.body_mut().read_to_string().expect("a text");
-        (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::Null))
+        (
+            answer.status().as_u16(),
+            serde_json::from_str(&text).unwrap_or(Value::Null),
+        )
     }
 
     /// Token for an agent.
     pub fn token(&self, name: &str) -> String {
-        let (status, made) =
-            self.ask("POST", "/api/v1/tokens", Some(&json!({ "name": name, "role": "agent" })));
+        let (status, made) = self.ask(
+            "POST",
+            "/api/v1/tokens",
+            Some(&json!({ "name": name, "role": "agent" })),
+        );
         assert_eq!(status, 201, "{made}");
         made["secret"].as_str().expect("a secret").to_owned()
     }
@@ -171,7 +189,10 @@ impl Center {
             if shown["state"] == "ended" {
                 return shown;
             }
-            assert!(started.elapsed() < PATIENCE, "job {job} does not end: {shown}");
+            assert!(
+                started.elapsed() < PATIENCE,
+                "job {job} does not end: {shown}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -181,7 +202,12 @@ impl Center {
         self.until("agents", |center| {
             let (_, told) = center.ask("GET", "/api/v1/agents", None);
             let agents = told["agents"].as_array()?;
-            (agents.iter().filter(|agent| agent["connected"] == true).count() >= n).then_some(())
+            (agents
+                .iter()
+                .filter(|agent| agent["connected"] == true)
+                .count()
+                >= n)
+                .then_some(())
         });
     }
 }

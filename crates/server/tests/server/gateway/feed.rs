@@ -26,12 +26,18 @@ pub fn tuples(plan: &Plan, capture: &Path, table: Option<TapTable>) -> Vec<Batch
     raw.dataflow.pipelines.clear();
     raw.dataflow.rows = RawRows::default();
     // Columns for the division by flow and period.
-    for columns in [&mut raw.monitor.parsers[0].columns, &mut raw.dataflow.inputs[0].columns] {
+    for columns in [
+        &mut raw.monitor.parsers[0].columns,
+        &mut raw.dataflow.inputs[0].columns,
+    ] {
         columns.extend([common::ID, common::TS_END]);
         columns.sort();
         columns.dedup();
     }
-    let input = JobInput::Shared(capture::open_until(&[capture.to_owned()], &StopSignal::default()), 1);
+    let input = JobInput::Shared(
+        capture::open_until(&[capture.to_owned()], &StopSignal::default()),
+        1,
+    );
     let mut config = JobConfig::default();
     config.monitor.taps = table.map(SharedTaps::new);
     let mut run = QueryRun::start(&raw, &config, input).expect("threads");
@@ -61,8 +67,11 @@ impl Sink for All {
 fn chosen(batch: &Batch, is_chosen: impl Fn(usize) -> bool) -> Batch {
     let rows: Vec<bool> = (0..batch.rows()).map(is_chosen).collect();
     let mask = arrow_array::BooleanArray::from(rows);
-    let column =
-        |id| batch.column(id).map(|array| arrow_select::filter::filter(array, &mask).expect("columns"));
+    let column = |id| {
+        batch
+            .column(id)
+            .map(|array| arrow_select::filter::filter(array, &mask).expect("columns"))
+    };
     let columns = batch.schema().ids().map(column).collect();
     Batch::new(batch.schema().clone(), mask.true_count(), columns)
 }
@@ -93,7 +102,9 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
         let mut part = ReportPart::default();
         for batch in tuples {
             let (ids, ends) = (batch.u64(common::ID), batch.i64(common::TS_END));
-            let rows = chosen(batch, |row| mine(ids.value(row)) && (from..to).contains(&ends.value(row)));
+            let rows = chosen(batch, |row| {
+                mine(ids.value(row)) && (from..to).contains(&ends.value(row))
+            });
             let mut out = Vec::new();
             engines.push(0, &rows, &mut out);
             out.into_iter()
@@ -101,8 +112,14 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
                 .for_each(|output| part.add_rows(output.batch));
         }
         if is_windows {
-            engines.detach(to).into_iter().for_each(|windows| part.add_windows(windows));
-            engines.detach_open().into_iter().for_each(|windows| part.add_windows(windows));
+            engines
+                .detach(to)
+                .into_iter()
+                .for_each(|windows| part.add_windows(windows));
+            engines
+                .detach_open()
+                .into_iter()
+                .for_each(|windows| part.add_windows(windows));
         }
         said.push(say(to, part));
         from = to;
@@ -119,7 +136,16 @@ fn say(watermark_ns: i64, part: ReportPart) -> Said {
     let (loss, watermark) = (LossCount::default(), Timestamp(watermark_ns));
     (
         watermark_ns,
-        WorkerReport { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }.encode(),
+        WorkerReport {
+            epoch: 0,
+            watermark,
+            part,
+            loss,
+            lost: None,
+            limited: None,
+            open: None,
+        }
+        .encode(),
     )
 }
 
@@ -127,5 +153,7 @@ fn say(watermark_ns: i64, part: ReportPart) -> Said {
 pub fn feeds(query: &str, capture: &Path, agents: u64, step_ns: i64) -> Vec<Arc<Vec<Said>>> {
     let plan = plan_of(query);
     let tuples = tuples(&plan, capture, None);
-    (0..agents).map(|n| Arc::new(reports(&plan, &tuples, (n, agents), step_ns))).collect()
+    (0..agents)
+        .map(|n| Arc::new(reports(&plan, &tuples, (n, agents), step_ns)))
+        .collect()
 }

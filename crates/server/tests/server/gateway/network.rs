@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use plan::{AddressMatch, NetworkBudget, Plan};
 use serde_json::{Value, json};
-use server::{AgentShare, GatewayBackends, JobId, MirrorSession, NetworkBackend, NetworkView, PlannedJob};
+use server::{
+    AgentShare, GatewayBackends, JobId, MirrorSession, NetworkBackend, NetworkView, PlannedJob,
+};
 
 use super::{Center, Crew, WINDOWS, patient};
 
@@ -47,7 +49,10 @@ impl NetworkBackend for Paper {
         if agents.is_empty() {
             return Err("there is no plan: 2.000 cores, and 1.000 are free there".into());
         }
-        let port = |port: usize| AddressMatch { net: None, port: Some(8000 + port as u16) };
+        let port = |port: usize| AddressMatch {
+            net: None,
+            port: Some(8000 + port as u16),
+        };
         let part = |(at, (agent, interface)): (usize, &(&str, &str))| AgentShare {
             agent: (*agent).to_owned(),
             clients: Vec::new(),
@@ -56,17 +61,27 @@ impl NetworkBackend for Paper {
         };
         let parts = agents.iter().enumerate().map(part).collect();
         let lacks = self.with(|sheet| sheet.lacks.clone());
-        Ok(PlannedJob { parts, lacks, copies: Box::new(self.clone()) })
+        Ok(PlannedJob {
+            parts,
+            lacks,
+            copies: Box::new(self.clone()),
+        })
     }
 
     fn view(&self) -> NetworkView {
-        NetworkView { is_known: true, ..NetworkView::default() }
+        NetworkView {
+            is_known: true,
+            ..NetworkView::default()
+        }
     }
 }
 
 impl MirrorSession for Paper {
     fn begin(&mut self) -> Result<(), String> {
-        assert!(!self.with(|sheet| sheet.panics), "an index is out of bounds");
+        assert!(
+            !self.with(|sheet| sheet.panics),
+            "an index is out of bounds"
+        );
         self.with(|sheet| {
             sheet.asked.push("begin");
             sheet.refuses.clone().map_or(Ok(()), Err)
@@ -84,7 +99,13 @@ impl MirrorSession for Paper {
 }
 
 fn center(paper: &Paper) -> Center {
-    Center::with(patient(), GatewayBackends { network: Some(Arc::new(paper.clone())), bus: None })
+    Center::with(
+        patient(),
+        GatewayBackends {
+            network: Some(Arc::new(paper.clone())),
+            bus: None,
+        },
+    )
 }
 
 fn submit(center: &Center, query: &str) -> (u16, Value) {
@@ -100,11 +121,15 @@ fn job(center: &Center) -> String {
 }
 
 fn until_asked(center: &Center, paper: &Paper, what: &[&str]) {
-    center.until(&format!("{what:?}"), |_| (paper.asked() == what).then_some(()));
+    center.until(&format!("{what:?}"), |_| {
+        (paper.asked() == what).then_some(())
+    });
 }
 
 fn until_state(center: &Center, job: &str, state: &str) {
-    center.until(state, |center| (center.show(job)["state"] == state).then_some(()));
+    center.until(state, |center| {
+        (center.show(job)["state"] == state).then_some(())
+    });
 }
 
 #[test]
@@ -118,11 +143,20 @@ fn switches_copy_when_all_monitors_capture_and_until_the_job_ends() {
     center.until("one has come", |center| {
         let (_, told) = center.ask("GET", &format!("/api/v1/jobs/{first}/agents"), None);
         let agents = told["agents"].as_array()?.clone();
-        assert!(agents.iter().all(|agent| agent["agent"] != "agent-2"), "{told}");
-        agents.iter().any(|agent| agent["state"] == "running").then_some(())
+        assert!(
+            agents.iter().all(|agent| agent["agent"] != "agent-2"),
+            "{told}"
+        );
+        agents
+            .iter()
+            .any(|agent| agent["state"] == "running")
+            .then_some(())
     });
     // The other one does not capture yet.
-    assert_eq!((paper.asked(), center.show(&first)["state"].as_str()), (vec![], Some("arming")));
+    assert_eq!(
+        (paper.asked(), center.show(&first)["state"].as_str()),
+        (vec![], Some("arming"))
+    );
     crew.say_one(1, 1);
     until_asked(&center, &paper, &["begin"]);
     until_state(&center, &first, "running");
@@ -143,7 +177,12 @@ fn switches_copy_when_all_monitors_capture_and_until_the_job_ends() {
     center.begin();
     let ended = center.ended(&second);
     assert_eq!(ended["outcome"], "failed");
-    assert!(ended["reason"].as_str().is_some_and(|why| why.contains("monitors elsewhere")), "{ended}");
+    assert!(
+        ended["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("monitors elsewhere")),
+        "{ended}"
+    );
 }
 
 #[test]
@@ -172,7 +211,9 @@ fn a_job_ends_when_switches_refuse_or_lose_what_they_had() {
     let ended = center.ended(&job(&center));
     let why = ended["reason"].as_str().expect("a reason");
     assert!(
-        why.starts_with("the thread that configures switches has failed: an index is out of bounds; "),
+        why.starts_with(
+            "the thread that configures switches has failed: an index is out of bounds; "
+        ),
         "{why}"
     );
     assert_eq!(ended["outcome"], "failed");
@@ -185,7 +226,10 @@ fn what_cannot_be_planned_is_refused_with_its_reason() {
     let (status, refused) = submit(&planned, WINDOWS);
     assert_eq!(
         (status, refused["message"].as_str()),
-        (409, Some("there is no plan: 2.000 cores, and 1.000 are free there"))
+        (
+            409,
+            Some("there is no plan: 2.000 cores, and 1.000 are free there")
+        )
     );
     paper.with(|sheet| sheet.agents = vec![("agent-0", "eth0"), ("nobody", "eth0")]);
     let _crew = Crew::start(&planned, WINDOWS, 1, 0);
@@ -195,11 +239,20 @@ fn what_cannot_be_planned_is_refused_with_its_reason() {
     assert_eq!(paper.with(|sheet| sheet.budget.cpu), Some(0.05));
     let on = json!({ "query": WINDOWS, "network": true, "on": { "role": "web" } });
     assert_eq!(planned.ask("POST", "/api/v1/jobs", Some(&on)).0, 400);
-    assert_eq!(planned.ask("GET", "/api/v1/network", None).1["is_known"], true);
+    assert_eq!(
+        planned.ask("GET", "/api/v1/network", None).1["is_known"],
+        true
+    );
     let without = Center::start(patient());
     let (_, refused) = submit(&without, WINDOWS);
-    assert_eq!(refused["message"], "this server has no network: serve --network FILE names one");
-    assert_eq!(without.ask("GET", "/api/v1/network", None).1["is_known"], false);
+    assert_eq!(
+        refused["message"],
+        "this server has no network: serve --network FILE names one"
+    );
+    assert_eq!(
+        without.ask("GET", "/api/v1/network", None).1["is_known"],
+        false
+    );
 }
 
 #[test]
@@ -209,7 +262,10 @@ fn what_the_answer_lacks_stands_in_the_job_and_in_its_end() {
     let _crew = Crew::start(&center, WINDOWS, 1, 0);
     paper.with(|sheet| {
         sheet.agents = vec![("agent-0", "eth0")];
-        sheet.lacks = vec!["connections that were open before".into(), "fragments".into()];
+        sheet.lacks = vec![
+            "connections that were open before".into(),
+            "fragments".into(),
+        ];
     });
     let id = job(&center);
     let lacking = "the answer lacks something: connections that were open before; the answer lacks something: fragments";
@@ -220,5 +276,8 @@ fn what_the_answer_lacks_stands_in_the_job_and_in_its_end() {
     center.begin();
     center.until("what it lacks", is_told);
     center.ask("DELETE", &format!("/api/v1/jobs/{id}"), None);
-    assert_eq!(center.ended(&id)["reason"], format!("it was stopped; {lacking}"));
+    assert_eq!(
+        center.ended(&id)["reason"],
+        format!("it was stopped; {lacking}")
+    );
 }

@@ -27,18 +27,25 @@ fn check(
 ) -> (Center, Crew, String) {
     let settings = GatewaySettings::default();
     // The capture is replayed faster than recorded.
-    let pace = control::PaceSettings { patience_ns: 200_000_000, ..settings.pace };
+    let pace = control::PaceSettings {
+        patience_ns: 200_000_000,
+        ..settings.pace
+    };
     let center = Center::start(GatewaySettings { pace, ..settings });
     let mut crew = Crew::start(&center, TOTALS, 3, 1);
     let reports = crew.feeds[0].len();
     crew.agents[1].kill();
     let said = Arc::new(said(&crew.feeds[1]));
-    crew.agents[1] =
-        FakeAgent::start(super::Ways { boot: 77, ..ways(&center, 1, &crew.tokens[1], said, &crew.up_to[1]) });
+    crew.agents[1] = FakeAgent::start(super::Ways {
+        boot: 77,
+        ..ways(&center, 1, &crew.tokens[1], said, &crew.up_to[1])
+    });
     center.agents(3);
     let job = center.job(TOTALS, "standing");
     crew.say(reports / 3);
-    center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
+    center.until("rows", |center| {
+        (!center.rows(&job, 0).is_empty()).then_some(())
+    });
     // The server notes positions once per second.
     std::thread::sleep(Duration::from_millis(2500));
     crew.say(reports * 2 / 3);
@@ -49,10 +56,18 @@ fn check(
     });
     assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
     let rows = center.rows(&job, 0);
-    assert_eq!(missing(&rows[0]), Some(Value::Null), "it took part in the first ones");
+    assert_eq!(
+        missing(&rows[0]),
+        Some(Value::Null),
+        "it took part in the first ones"
+    );
     // On a busy machine others may stall for a moment, too.
-    center
-        .until("the reason", |center| center.show(&job)["reason"].to_string().contains(reason).then_some(()));
+    center.until("the reason", |center| {
+        center.show(&job)["reason"]
+            .to_string()
+            .contains(reason)
+            .then_some(())
+    });
     (center, crew, job)
 }
 
@@ -69,7 +84,10 @@ fn an_agent_that_is_stopped_is_named_and_waited_for_again_when_it_goes_on() {
         (missing(center.rows(&job, 0).last()?) == Some(Value::Null)).then_some(())
     });
     let told = center.show(&job)["reason"].to_string();
-    assert!(told.contains("arrived after their windows were closed"), "{told}");
+    assert!(
+        told.contains("arrived after their windows were closed"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -85,8 +103,15 @@ fn an_agent_whose_records_nobody_can_read_delays_nobody_for_long() {
         };
         said.iter().enumerate().map(damage).collect()
     };
-    let (center, _crew, job) = check(damaged, |reports| reports * 2 / 3, "records that cannot be read");
+    let (center, _crew, job) = check(
+        damaged,
+        |reports| reports * 2 / 3,
+        "records that cannot be read",
+    );
     center.until("it makes no progress", |center| {
-        center.show(&job)["reason"].to_string().contains("no progress").then_some(())
+        center.show(&job)["reason"]
+            .to_string()
+            .contains("no progress")
+            .then_some(())
     });
 }

@@ -42,9 +42,19 @@ fn rows(rows: &[WindowRow]) -> Batch {
 fn sample() -> Batch {
     let mut all = Vec::new();
     for window in [0, 1, 2, 5, 6, 20] {
-        all.push(WindowRow(window, "/", 40 + (window * 37 % 60) as u64, 1.5e6 + 2e5 * window as f64));
+        all.push(WindowRow(
+            window,
+            "/",
+            40 + (window * 37 % 60) as u64,
+            1.5e6 + 2e5 * window as f64,
+        ));
         if window != 2 {
-            all.push(WindowRow(window, "/products/shoes/winter/boots/reviews/latest", 3, 30e6));
+            all.push(WindowRow(
+                window,
+                "/products/shoes/winter/boots/reviews/latest",
+                3,
+                30e6,
+            ));
             all.push(WindowRow(
                 window,
                 "/products/shoes/summer/sandals/reviews/latest",
@@ -60,7 +70,11 @@ fn check_at(style: TableStyle, batches: &[Batch], expected: &str) -> Vec<String>
     let heads = [samples::head(Some("diff-group"), &batches[0])];
     let batches: Vec<(usize, Batch)> = batches.iter().map(|batch| (0, batch.clone())).collect();
     let (text, notes) = print(style.clone(), &heads, &batches);
-    let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let widest = text
+        .lines()
+        .map(|line| line.chars().count())
+        .max()
+        .unwrap_or(0);
     assert!(style.width.is_none_or(|width| widest <= width), "{text}");
     assert_eq!(text.trim_end(), expected.trim_matches('\n'));
     notes
@@ -68,7 +82,10 @@ fn check_at(style: TableStyle, batches: &[Batch], expected: &str) -> Vec<String>
 
 #[test]
 fn eighty_columns() {
-    let style = TableStyle { width: Some(80), ..TableStyle::default() };
+    let style = TableStyle {
+        width: Some(80),
+        ..TableStyle::default()
+    };
     let notes = check_at(
         style,
         &[sample()],
@@ -113,7 +130,10 @@ url                                       count
 
 #[test]
 fn two_hundred_columns() {
-    let style = TableStyle { width: Some(200), ..TableStyle::default() };
+    let style = TableStyle {
+        width: Some(200),
+        ..TableStyle::default()
+    };
     let notes = check_at(style, &[sample()], "
 diff-group  windows of 10 s, 2026-11-21 UTC
 window    url                                            count      min      avg   stddev      p50      p95      p99
@@ -152,7 +172,12 @@ url                                       count                          avg    
 #[test]
 fn as_they_come_in_another_zone() {
     let zone = DisplayZone::new(TimeZone::get("Europe/Berlin").expect("the data base is built in"));
-    let style = TableStyle { width: Some(80), zone, pace: WindowPace::AtOnce, ..TableStyle::default() };
+    let style = TableStyle {
+        width: Some(80),
+        zone,
+        pace: WindowPace::AtOnce,
+        ..TableStyle::default()
+    };
     let batches = [
         rows(&[WindowRow(0, "/", 9, 1.5e6)]),
         rows(&[WindowRow(1, "/a/rather/long/path", 1_234_567, 999e6)]),
@@ -181,16 +206,23 @@ url                  count        avg          p95          p99
 #[test]
 fn a_window_of_which_no_row_was_chosen_may_have_had_tuples() {
     let batch = rows(&[WindowRow(0, "/", 9, 1.5e6), WindowRow(2, "/", 9, 1.5e6)]);
-    let head = ResultHead { empty: crate::EmptyReason::NoneChosen, ..samples::head(Some("x"), &batch) };
+    let head = ResultHead {
+        empty: crate::EmptyReason::NoneChosen,
+        ..samples::head(Some("x"), &batch)
+    };
     let (text, _) = print(TableStyle::default(), &[head], &[(0, batch)]);
     assert!(text.contains("\n00:00:00  — no rows —\n"), "{text}");
 }
 
 #[test]
 fn many_windows_share_bars() {
-    let style = || TableStyle { width: Some(60), ..TableStyle::default() };
-    let all: Vec<WindowRow> =
-        (0..300).map(|window| WindowRow(window, "/", (window % 50) as u64, 1e6)).collect();
+    let style = || TableStyle {
+        width: Some(60),
+        ..TableStyle::default()
+    };
+    let all: Vec<WindowRow> = (0..300)
+        .map(|window| WindowRow(window, "/", (window % 50) as u64, 1e6))
+        .collect();
     let heads = [samples::head(Some("x"), &rows(&all))];
     let (text, _) = print(style(), &heads, &[(0, rows(&all))]);
     let last: Vec<&str> = text.lines().rev().take(4).collect();
@@ -200,18 +232,33 @@ url  count
 ───  ─────────────────────────────────
 /    ▂▄▆██▄▆██▄▆██▃▅▇█▃▅▇█▃▅▇█ 11 – 49
 ";
-    assert_eq!(last.into_iter().rev().collect::<Vec<_>>().join("\n"), expected.trim_matches('\n'));
+    assert_eq!(
+        last.into_iter().rev().collect::<Vec<_>>().join("\n"),
+        expected.trim_matches('\n')
+    );
 }
 
 #[test]
 fn what_is_open_is_drawn_and_taken_away() {
     let batch = rows(&[WindowRow(0, "/", 9, 1.5e6)]);
-    let style =
-        TableStyle { width: Some(80), height: Some(8), pace: WindowPace::AtOnce, ..TableStyle::default() };
+    let style = TableStyle {
+        width: Some(80),
+        height: Some(8),
+        pace: WindowPace::AtOnce,
+        ..TableStyle::default()
+    };
     let mut sink = TableSink::new(Vec::new(), &[samples::head(Some("x"), &batch)], style);
     let draw = |sink: &mut TableSink<Vec<u8>>, n: u64| {
-        let of = |i| WindowRow(1, ["/a", "/b", "/c", "/d", "/e", "/f"][i as usize], n, 1.5e6);
-        sink.show_open(&[(0, rows(&(0..n).map(of).collect::<Vec<_>>()))]).expect("a Vec takes every byte");
+        let of = |i| {
+            WindowRow(
+                1,
+                ["/a", "/b", "/c", "/d", "/e", "/f"][i as usize],
+                n,
+                1.5e6,
+            )
+        };
+        sink.show_open(&[(0, rows(&(0..n).map(of).collect::<Vec<_>>()))])
+            .expect("a Vec takes every byte");
     };
     let all = (|| {
         draw(&mut sink, 1);

@@ -32,9 +32,19 @@ fn column(field: FieldId) -> Column {
 }
 
 fn schema() -> Schema {
-    let types = [DataType::U64, DataType::I64, DataType::F64, DataType::Text, DataType::Ip, DataType::Bool];
+    let types = [
+        DataType::U64,
+        DataType::I64,
+        DataType::F64,
+        DataType::Text,
+        DataType::Ip,
+        DataType::Bool,
+    ];
     let names = ["n", "i", "f", "t", "ip", "b"];
-    let fields = names.iter().zip(types).map(|(name, data_type)| Field::new(name, data_type, Unit::None, ""));
+    let fields = names
+        .iter()
+        .zip(types)
+        .map(|(name, data_type)| Field::new(name, data_type, Unit::None, ""));
     Schema {
         name: "t".into(),
         version: 1,
@@ -68,7 +78,11 @@ fn batch(rows: &[ExprTestRow]) -> Batch {
 }
 
 fn fits(value: i128) -> OwnedValue {
-    if i64::try_from(value).is_ok() { OwnedValue::Whole(value) } else { OwnedValue::Null }
+    if i64::try_from(value).is_ok() {
+        OwnedValue::Whole(value)
+    } else {
+        OwnedValue::Null
+    }
 }
 
 /// The definition: all values of a floating point expression are floating point.
@@ -98,18 +112,22 @@ fn value(expr: &Expr, row: &ExprTestRow) -> OwnedValue {
         Expr::Literal(_) => unreachable!("not generated"),
         Expr::Arithmetic(a, op, b) => match (slow(a, row), slow(b, row)) {
             (OwnedValue::Null, _) | (_, OwnedValue::Null) => OwnedValue::Null,
-            (OwnedValue::Whole(x), OwnedValue::Whole(y)) if *op != ArithmeticOperator::Ratio => match op {
-                ArithmeticOperator::Add => fits(x + y),
-                ArithmeticOperator::Subtract => fits(x - y),
-                ArithmeticOperator::Multiply => fits(x * y),
-                ArithmeticOperator::Divide if y != 0 => fits(x / y),
-                // The quotient overflows, so the remainder is null.
-                ArithmeticOperator::Remainder if y == -1 && x == i64::MIN.into() => OwnedValue::Null,
-                ArithmeticOperator::Remainder if y != 0 => fits(x - x / y * y),
-                ArithmeticOperator::BitAnd => fits(x & y),
-                ArithmeticOperator::BitOr => fits(x | y),
-                _ => OwnedValue::Null,
-            },
+            (OwnedValue::Whole(x), OwnedValue::Whole(y)) if *op != ArithmeticOperator::Ratio => {
+                match op {
+                    ArithmeticOperator::Add => fits(x + y),
+                    ArithmeticOperator::Subtract => fits(x - y),
+                    ArithmeticOperator::Multiply => fits(x * y),
+                    ArithmeticOperator::Divide if y != 0 => fits(x / y),
+                    // The quotient overflows, so the remainder is null.
+                    ArithmeticOperator::Remainder if y == -1 && x == i64::MIN.into() => {
+                        OwnedValue::Null
+                    }
+                    ArithmeticOperator::Remainder if y != 0 => fits(x - x / y * y),
+                    ArithmeticOperator::BitAnd => fits(x & y),
+                    ArithmeticOperator::BitOr => fits(x | y),
+                    _ => OwnedValue::Null,
+                }
+            }
             (x, y) => {
                 let x = as_real(&x);
                 let y = as_real(&y);
@@ -120,7 +138,11 @@ fn value(expr: &Expr, row: &ExprTestRow) -> OwnedValue {
                     ArithmeticOperator::Remainder => x % y,
                     _ => x / y,
                 };
-                if value.is_finite() { OwnedValue::Real(value) } else { OwnedValue::Null }
+                if value.is_finite() {
+                    OwnedValue::Real(value)
+                } else {
+                    OwnedValue::Null
+                }
             }
         },
         Expr::Compare(a, op, b) => known(compare(&slow(a, row), &slow(b, row)).map(|order| {
@@ -134,10 +156,19 @@ fn value(expr: &Expr, row: &ExprTestRow) -> OwnedValue {
             })
         })),
         Expr::Test(condition) => known(holds(condition, row).map(OwnedValue::Bool)),
-        Expr::If(condition, a, b) => slow(if holds(condition, row) == Some(true) { a } else { b }, row),
-        Expr::Coalesce(list) => {
-            list.iter().map(|e| slow(e, row)).find(|v| *v != OwnedValue::Null).unwrap_or(OwnedValue::Null)
-        }
+        Expr::If(condition, a, b) => slow(
+            if holds(condition, row) == Some(true) {
+                a
+            } else {
+                b
+            },
+            row,
+        ),
+        Expr::Coalesce(list) => list
+            .iter()
+            .map(|e| slow(e, row))
+            .find(|v| *v != OwnedValue::Null)
+            .unwrap_or(OwnedValue::Null),
         Expr::Trunc(of, step) => match slow(of, row) {
             OwnedValue::Whole(v) => fits(v.div_euclid((*step).into()) * i128::from(*step)),
             _ => OwnedValue::Null,
@@ -157,9 +188,11 @@ fn value(expr: &Expr, row: &ExprTestRow) -> OwnedValue {
             Some(OwnedValue::Text(match function {
                 TextFunction::Lower => text.chars().flat_map(char::to_lowercase).collect(),
                 TextFunction::Upper => text.chars().flat_map(char::to_uppercase).collect(),
-                TextFunction::Split(by, n) => {
-                    text.split(by.as_str()).collect::<Vec<_>>().get(*n as usize - 1)?.to_string()
-                }
+                TextFunction::Split(by, n) => text
+                    .split(by.as_str())
+                    .collect::<Vec<_>>()
+                    .get(*n as usize - 1)?
+                    .to_string(),
                 // The pattern is one character, matched greedily.
                 TextFunction::Extract(regex) => {
                     let c = regex.pattern.chars().next()?;
@@ -170,7 +203,9 @@ fn value(expr: &Expr, row: &ExprTestRow) -> OwnedValue {
                 TextFunction::UrlQuery(_) => unreachable!("not generated"),
             }))
         })),
-        Expr::Length(of) => known(text(of).map(|text| OwnedValue::Whole(text.chars().count() as i128))),
+        Expr::Length(of) => {
+            known(text(of).map(|text| OwnedValue::Whole(text.chars().count() as i128)))
+        }
     }
 }
 
@@ -195,12 +230,14 @@ fn compare(a: &OwnedValue, b: &OwnedValue) -> Option<std::cmp::Ordering> {
 fn holds(condition: &Predicate, row: &ExprTestRow) -> Option<bool> {
     match condition {
         Predicate::IsNull(c) => Some(row[usize::from(c.field.0)] == OwnedValue::Null),
-        Predicate::Compare { column, literal: Literal::I64(v), .. } => {
-            match &row[usize::from(column.field.0)] {
-                OwnedValue::Whole(w) => Some(w < &i128::from(*v)),
-                _ => None,
-            }
-        }
+        Predicate::Compare {
+            column,
+            literal: Literal::I64(v),
+            ..
+        } => match &row[usize::from(column.field.0)] {
+            OwnedValue::Whole(w) => Some(w < &i128::from(*v)),
+            _ => None,
+        },
         other => panic!("{other:?} is not generated"),
     }
 }
@@ -239,8 +276,13 @@ fn whole() -> impl Strategy<Value = Expr> {
     let leaf = || prop::sample::select(vec![N, I]).prop_map(|f| Expr::Column(column(f)));
     let bits = prop::sample::select(vec![ArithmeticOperator::BitAnd, ArithmeticOperator::BitOr]);
     prop_oneof![
-        (leaf(), bits, leaf()).prop_map(|(a, op, b)| Expr::Arithmetic(Box::new(a), op, Box::new(b))),
-        (leaf(), prop_oneof![1..10i64, 1..=i64::MAX]).prop_map(|(of, step)| Expr::Trunc(Box::new(of), step)),
+        (leaf(), bits, leaf()).prop_map(|(a, op, b)| Expr::Arithmetic(
+            Box::new(a),
+            op,
+            Box::new(b)
+        )),
+        (leaf(), prop_oneof![1..10i64, 1..=i64::MAX])
+            .prop_map(|(of, step)| Expr::Trunc(Box::new(of), step)),
     ]
 }
 
@@ -251,7 +293,10 @@ fn text() -> impl Strategy<Value = Expr> {
         1 => "[ab/]{0,3}".prop_map(|t| Expr::Literal(Literal::Text(t))),
         1 => (0..33u8).prop_map(|bits| Expr::Subnet(Box::new(Expr::Column(column(IP))), bits, 64)),
     ];
-    let regex = |pattern: &str| RegexPattern { pattern: pattern.into(), case: CaseSensitivity::Sensitive };
+    let regex = |pattern: &str| RegexPattern {
+        pattern: pattern.into(),
+        case: CaseSensitivity::Sensitive,
+    };
     let function = prop_oneof![
         Just(TextFunction::Lower),
         Just(TextFunction::Upper),
@@ -300,15 +345,23 @@ fn tested() -> impl Strategy<Value = Expr> {
 }
 
 fn row() -> impl Strategy<Value = ExprTestRow> {
-    let or_null = |value: BoxedStrategy<OwnedValue>| prop_oneof![1 => Just(OwnedValue::Null), 4 => value];
+    let or_null =
+        |value: BoxedStrategy<OwnedValue>| prop_oneof![1 => Just(OwnedValue::Null), 4 => value];
     let signed = prop_oneof![-3..4i128, any::<i64>().prop_map(i128::from)];
     let unsigned = prop_oneof![0..4i128, any::<u64>().prop_map(i128::from)];
-    let ip =
-        any::<[u8; 3]>().prop_map(|[a, b, c]| std::net::Ipv4Addr::new(10, a, b, c).to_ipv6_mapped().octets());
+    let ip = any::<[u8; 3]>().prop_map(|[a, b, c]| {
+        std::net::Ipv4Addr::new(10, a, b, c)
+            .to_ipv6_mapped()
+            .octets()
+    });
     (
         or_null(unsigned.prop_map(OwnedValue::Whole).boxed()),
         or_null(signed.prop_map(OwnedValue::Whole).boxed()),
-        or_null((-100..100i16).prop_map(|v| OwnedValue::Real(f64::from(v) / 4.0)).boxed()),
+        or_null(
+            (-100..100i16)
+                .prop_map(|v| OwnedValue::Real(f64::from(v) / 4.0))
+                .boxed(),
+        ),
         or_null("[aAbé/]{0,6}".prop_map(OwnedValue::Text).boxed()),
         or_null(ip.prop_map(OwnedValue::Ip).boxed()),
         or_null(any::<bool>().prop_map(OwnedValue::Bool).boxed()),
@@ -324,9 +377,13 @@ fn type_of(expr: &Expr) -> Option<DataType> {
         Expr::Null => None,
         Expr::Literal(literal) => Some(super::type_of(literal)),
         Expr::Arithmetic(a, op, b) => {
-            let is_real =
-                *op == ArithmeticOperator::Ratio || [type_of(a), type_of(b)].contains(&Some(DataType::F64));
-            Some(if is_real { DataType::F64 } else { DataType::I64 })
+            let is_real = *op == ArithmeticOperator::Ratio
+                || [type_of(a), type_of(b)].contains(&Some(DataType::F64));
+            Some(if is_real {
+                DataType::F64
+            } else {
+                DataType::I64
+            })
         }
         Expr::Compare(..) | Expr::Test(_) => Some(DataType::Bool),
         Expr::If(_, a, b) => [type_of(a), type_of(b)].into_iter().flatten().reduce(wider),

@@ -11,9 +11,12 @@ impl LogHistogram {
         let list: Vec<(i32, u64)> = self.store.iter().collect();
         out.push(self.bits);
         put_len(out, list.len());
-        let Some((first, _)) = list.first() else { return };
+        let Some((first, _)) = list.first() else {
+            return;
+        };
         put_signed(out, *first);
-        list.windows(2).for_each(|pair| put(out, (pair[1].0 - pair[0].0 - 1) as u32));
+        list.windows(2)
+            .for_each(|pair| put(out, (pair[1].0 - pair[0].0 - 1) as u32));
         list.iter().for_each(|(_, count)| put(out, *count));
         put_real(out, self.min);
         put_real(out, self.max);
@@ -29,7 +32,11 @@ impl LogHistogram {
         if !(BITS_MIN..=self.bits).contains(&bits) {
             return Err(MalformedPartial::Invalid("a histogram"));
         }
-        let mut read = LogHistogram { bits, real: self.real, ..LogHistogram::of_integers() };
+        let mut read = LogHistogram {
+            bits,
+            real: self.real,
+            ..LogHistogram::of_integers()
+        };
         let len = from.len()?;
         if len == 0 {
             return Ok(read);
@@ -39,7 +46,9 @@ impl LogHistogram {
         let mut bucket = from.signed()?;
         for place in 0..len {
             if place > 0 {
-                bucket = bucket.saturating_add(1).saturating_add_unsigned(from.number()?);
+                bucket = bucket
+                    .saturating_add(1)
+                    .saturating_add_unsigned(from.number()?);
             }
             if bucket.unsigned_abs() > read.last_bucket() {
                 return Err(MalformedPartial::Invalid("a histogram"));
@@ -86,9 +95,18 @@ impl LogHistogram {
     pub(crate) fn of_entry(&self, entry: EntryParts<'_>) -> Result<LogHistogram, MalformedPartial> {
         let malformed = MalformedPartial::Invalid("a histogram");
         let bits = entry.bits.and_then(|bits| u8::try_from(bits).ok());
-        let bits = bits.filter(|bits| (BITS_MIN..=self.bits).contains(bits)).ok_or(malformed.clone())?;
-        let one = LogHistogram { bits, real: self.real, ..LogHistogram::of_integers() };
-        let bucket = entry.at.filter(|at| at.unsigned_abs() <= one.last_bucket()).ok_or(malformed)? as i32;
+        let bits = bits
+            .filter(|bits| (BITS_MIN..=self.bits).contains(bits))
+            .ok_or(malformed.clone())?;
+        let one = LogHistogram {
+            bits,
+            real: self.real,
+            ..LogHistogram::of_integers()
+        };
+        let bucket = entry
+            .at
+            .filter(|at| at.unsigned_abs() <= one.last_bucket())
+            .ok_or(malformed)? as i32;
         let (lower, upper) = edges(bucket, bits, self.real);
         // Values counted as zero may lie outside the bounds of their bucket.
         let (min, max) = match (entry.parts.double(0)?, entry.parts.double(1)?) {
@@ -104,7 +122,14 @@ impl LogHistogram {
             return Err(MalformedPartial::Invalid("a count"));
         }
         let store = BucketStore::sparse(vec![(bucket, entry.n)]);
-        Ok(LogHistogram { n: entry.n, min, max, ends: (bucket, bucket), store, ..one })
+        Ok(LogHistogram {
+            n: entry.n,
+            min,
+            max,
+            ends: (bucket, bucket),
+            store,
+            ..one
+        })
     }
 
     /// Number of the last bucket.

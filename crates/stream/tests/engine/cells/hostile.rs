@@ -18,7 +18,9 @@ fn any_value(like: &Value, kind: u8, bits: u64) -> Value {
         (Value::Long(_), 1) => Value::Long(small as i64 - 5),
         (Value::Long(_), _) => Value::Long(bits as i64),
         (Value::Double(_), 1) => Value::Double(f64::from_bits(bits)),
-        (Value::Double(_), _) => Value::Double([f64::NAN, 1.0, 0.5, -1.0, f64::INFINITY][bits as usize % 5]),
+        (Value::Double(_), _) => {
+            Value::Double([f64::NAN, 1.0, 0.5, -1.0, f64::INFINITY][bits as usize % 5])
+        }
         (Value::Decimal(_), _) => Value::Decimal(i128::from(bits as i64) << small.min(60)),
         (Value::Bytes(bytes), 1) => Value::Bytes(bytes[..bytes.len().min(small as usize)].to_vec()),
         (Value::Bytes(bytes), _) => {
@@ -74,17 +76,42 @@ fn what_is_refused_says_why() {
         AggregateFunction::Distinct(column(N)),
         AggregateFunction::Max,
     ];
-    let window = Some(Window { size_ns: 100, slide_ns: 100, lateness_ns: 0 });
-    let (flow, config) = flow_of(&plan::Pipeline { window, ..pipeline(Some(N), &[PATH], all) }, 0, 1000);
-    let told = cells_of(&flow, &config, &[Row { n: Some(5), ..Row::default() }], 1, false);
+    let window = Some(Window {
+        size_ns: 100,
+        slide_ns: 100,
+        lateness_ns: 0,
+    });
+    let (flow, config) = flow_of(
+        &plan::Pipeline {
+            window,
+            ..pipeline(Some(N), &[PATH], all)
+        },
+        0,
+        1000,
+    );
+    let told = cells_of(
+        &flow,
+        &config,
+        &[Row {
+            n: Some(5),
+            ..Row::default()
+        }],
+        1,
+        false,
+    );
     let engine = Engine::new(&flow, config);
     let table = engine.cell_table(0).clone();
     let slot = |row: &[Value]| row[place(&table, "slot")].clone();
     let check = |of: Value, name: &str, value: Value, what: Option<MalformedPartial>| {
         let mut told = told.clone();
-        let row = told.iter_mut().find(|row| slot(row) == of).expect("a row of each kind");
+        let row = told
+            .iter_mut()
+            .find(|row| slot(row) == of)
+            .expect("a row of each kind");
         row[place(&table, name)] = value;
-        let got = engine.partial_of_cells(0, &batch(&table, CellOrigin::Merged, &told)).err();
+        let got = engine
+            .partial_of_cells(0, &batch(&table, CellOrigin::Merged, &told))
+            .err();
         assert_eq!(got, what, "{name}");
     };
     let invalid = |what| Some(MalformedPartial::Invalid(what));
@@ -93,11 +120,26 @@ fn what_is_refused_says_why() {
     let distinct = Value::Long(2);
     check(base.clone(), "a0_n", Value::Long(1), None);
     check(base.clone(), "a0_n", Value::Long(-1), invalid("a count"));
-    check(base.clone(), "a0_n", Value::Long(1 << 49), invalid("a count"));
+    check(
+        base.clone(),
+        "a0_n",
+        Value::Long(1 << 49),
+        invalid("a count"),
+    );
     check(base.clone(), "a0_sum", Value::Null, invalid("a sum"));
-    check(base.clone(), "a0_sum", Value::Decimal(1 << 65), invalid("a sum"));
+    check(
+        base.clone(),
+        "a0_sum",
+        Value::Decimal(1 << 65),
+        invalid("a sum"),
+    );
     check(base.clone(), "rate", Value::Double(0.0), invalid("a rate"));
-    check(base.clone(), "rate", Value::Double(f64::NAN), invalid("a rate"));
+    check(
+        base.clone(),
+        "rate",
+        Value::Double(f64::NAN),
+        invalid("a rate"),
+    );
     check(
         base.clone(),
         "rate",
@@ -110,22 +152,64 @@ fn what_is_refused_says_why() {
         Value::Long(1),
         Some(MalformedPartial::OtherDataflow("the number of replicates")),
     );
-    check(base.clone(), "pane", Value::Long(i64::MAX), invalid("a time"));
+    check(
+        base.clone(),
+        "pane",
+        Value::Long(i64::MAX),
+        invalid("a time"),
+    );
     check(base.clone(), "pane", Value::Null, None);
     check(base.clone(), "first_ns", Value::Long(4), invalid("a time"));
-    check(base, "whole", Value::Bytes(vec![9]), Some(MalformedPartial::Version(9)));
-    check(quantile.clone(), "slot", Value::Long(7), invalid("an accumulator"));
-    check(quantile.clone(), "slot", Value::Long(0), invalid("an accumulator"));
-    check(quantile.clone(), "bits", Value::Long(9), invalid("a histogram"));
-    check(quantile.clone(), "at", Value::Long(1 << 40), invalid("a histogram"));
+    check(
+        base,
+        "whole",
+        Value::Bytes(vec![9]),
+        Some(MalformedPartial::Version(9)),
+    );
+    check(
+        quantile.clone(),
+        "slot",
+        Value::Long(7),
+        invalid("an accumulator"),
+    );
+    check(
+        quantile.clone(),
+        "slot",
+        Value::Long(0),
+        invalid("an accumulator"),
+    );
+    check(
+        quantile.clone(),
+        "bits",
+        Value::Long(9),
+        invalid("a histogram"),
+    );
+    check(
+        quantile.clone(),
+        "at",
+        Value::Long(1 << 40),
+        invalid("a histogram"),
+    );
     check(quantile.clone(), "at", Value::Null, invalid("a histogram"));
     check(quantile.clone(), "n", Value::Null, invalid("a count"));
-    check(quantile, "a1_min", Value::Double(f64::NAN), invalid("a value"));
+    check(
+        quantile,
+        "a1_min",
+        Value::Double(f64::NAN),
+        invalid("a value"),
+    );
     check(distinct, "at", Value::Null, invalid("a value"));
-    let other = flow_of(&pipeline(Some(N), &[PATH, N], vec![AggregateFunction::Max]), 0, 1000);
-    let refused =
-        Engine::new(&other.0, other.1).partial_of_cells(0, &batch(&table, CellOrigin::Merged, &told));
-    assert_eq!(refused.err(), Some(MalformedPartial::OtherDataflow("the columns of cells")));
+    let other = flow_of(
+        &pipeline(Some(N), &[PATH, N], vec![AggregateFunction::Max]),
+        0,
+        1000,
+    );
+    let refused = Engine::new(&other.0, other.1)
+        .partial_of_cells(0, &batch(&table, CellOrigin::Merged, &told));
+    assert_eq!(
+        refused.err(),
+        Some(MalformedPartial::OtherDataflow("the columns of cells"))
+    );
 }
 
 /// Each row is a group with its own sampling rate, and two rows claim histograms over the full range: they are rejected
@@ -135,10 +219,19 @@ fn claims_are_weighed() {
     let p = pipeline(
         Some(N),
         &[N],
-        vec![AggregateFunction::Quantile(0.5), AggregateFunction::Distinct(column(N))],
+        vec![
+            AggregateFunction::Quantile(0.5),
+            AggregateFunction::Distinct(column(N)),
+        ],
     );
     let (flow, config) = flow_of(&p, 2, 1000);
-    let engine = Engine::new(&flow, EngineConfig { window_bytes_max: 1 << 20, ..config });
+    let engine = Engine::new(
+        &flow,
+        EngineConfig {
+            window_bytes_max: 1 << 20,
+            ..config
+        },
+    );
     let table = engine.cell_table(0).clone();
     let row = |key: i64, at: i64, rate: f64| {
         let mut row = vec![Value::Null; table.columns.len()];
@@ -153,8 +246,12 @@ fn claims_are_weighed() {
         set("n", Value::Long(1 << 30));
         row
     };
-    let wide: Rows = (0..4000).flat_map(|key| [row(key, 0, 1.0), row(key, 28_000, 1.0)]).collect();
-    let many: Rows = (0..8000).map(|key| row(key, 5, 1.0 / (1.0 + (key % 64) as f64))).collect();
+    let wide: Rows = (0..4000)
+        .flat_map(|key| [row(key, 0, 1.0), row(key, 28_000, 1.0)])
+        .collect();
+    let many: Rows = (0..8000)
+        .map(|key| row(key, 5, 1.0 / (1.0 + (key % 64) as f64)))
+        .collect();
     for rows in [wide, many] {
         let refused = engine.partial_of_cells(0, &batch(&table, CellOrigin::Merged, &rows));
         assert_eq!(refused.err(), Some(MalformedPartial::TooLarge));
@@ -171,6 +268,10 @@ fn claims_are_weighed() {
     for (n, is_refused) in [(3, false), (1 << 48, true)] {
         whole[place(&table, "n")] = Value::Long(n);
         let read = engine.partial_of_cells(0, &batch(&table, CellOrigin::Merged, &[whole.clone()]));
-        assert_eq!(read.err(), is_refused.then_some(MalformedPartial::TooLarge), "{n}");
+        assert_eq!(
+            read.err(),
+            is_refused.then_some(MalformedPartial::TooLarge),
+            "{n}"
+        );
     }
 }

@@ -44,10 +44,17 @@ fn bucket_of_integer(x: i128, b: u32) -> i64 {
     let bucket = if m < 1 << (b + 1) {
         m
     } else {
-        let e = (0..128).rev().find(|e| m >= 1 << e).expect("it is not zero");
+        let e = (0..128)
+            .rev()
+            .find(|e| m >= 1 << e)
+            .expect("it is not zero");
         u128::from(e - b) * (1 << b) + m / (1 << (e - b))
     };
-    if x < 0 { -(bucket as i64) } else { bucket as i64 }
+    if x < 0 {
+        -(bucket as i64)
+    } else {
+        bucket as i64
+    }
 }
 
 fn bucket_of_real(x: f64, b: i32) -> i64 {
@@ -57,15 +64,26 @@ fn bucket_of_real(x: f64, b: i32) -> i64 {
     } else if m >= power(64) {
         96.0 * power(b)
     } else {
-        let e = (-32..64).rev().find(|e| m >= power(*e)).expect("it is large enough");
+        let e = (-32..64)
+            .rev()
+            .find(|e| m >= power(*e))
+            .expect("it is large enough");
         f64::from(e + 32) * power(b) + ((m / power(e) - 1.0) * power(b)).floor() + 1.0
     };
-    if x < 0.0 { -(bucket as i64) } else { bucket as i64 }
+    if x < 0.0 {
+        -(bucket as i64)
+    } else {
+        bucket as i64
+    }
 }
 
 /// Evaluates the only predicate of these pipelines.
 fn is_true(predicate: &Predicate, row: &Row) -> Option<bool> {
-    let Predicate::Compare { column, op: ComparisonOperator::Ge, literal: Literal::I64(least) } = predicate
+    let Predicate::Compare {
+        column,
+        op: ComparisonOperator::Ge,
+        literal: Literal::I64(least),
+    } = predicate
     else {
         panic!("{predicate:?}")
     };
@@ -86,11 +104,19 @@ impl Made<'_> {
 
 /// The cells of one tuple.
 fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
-    if table.required.is_some_and(|column| value(tuple, column.field) == Value::Null) {
+    if table
+        .required
+        .is_some_and(|column| value(tuple, column.field) == Value::Null)
+    {
         return Rows::new();
     }
-    let mut key = Made { table, row: vec![Value::Null; table.columns.len()] };
-    let pane = table.pane_ns.map_or(0, |pane_ns| tuple.ts_end.div_euclid(pane_ns));
+    let mut key = Made {
+        table,
+        row: vec![Value::Null; table.columns.len()],
+    };
+    let pane = table
+        .pane_ns
+        .map_or(0, |pane_ns| tuple.ts_end.div_euclid(pane_ns));
     key.set("et_ms", Value::Long(0));
     key.set("pane", Value::Long(pane));
     for (i, column) in table.keys.iter().enumerate() {
@@ -100,17 +126,37 @@ fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
         };
         key.set(&format!("k{i}"), normal);
     }
-    let rate = tuple.rate.filter(|rate| *rate > 0.0 && *rate <= 1.0).unwrap_or(1.0);
-    key.set("rate", Value::Double(if table.is_weighted { rate } else { table.sample }));
-    let dealt = if table.replicates > 1 { replicate(tuple.id, 0) } else { 0 };
+    let rate = tuple
+        .rate
+        .filter(|rate| *rate > 0.0 && *rate <= 1.0)
+        .unwrap_or(1.0);
+    key.set(
+        "rate",
+        Value::Double(if table.is_weighted {
+            rate
+        } else {
+            table.sample
+        }),
+    );
+    let dealt = if table.replicates > 1 {
+        replicate(tuple.id, 0)
+    } else {
+        0
+    };
     key.set("replicate", Value::Long(dealt.into()));
     let entry = |slot: usize| {
-        let mut entry = Made { table, row: key.row.clone() };
+        let mut entry = Made {
+            table,
+            row: key.row.clone(),
+        };
         entry.set("slot", Value::Long(slot as i64));
         entry.set("n", Value::Long(1));
         entry
     };
-    let mut base = Made { table, row: key.row.clone() };
+    let mut base = Made {
+        table,
+        row: key.row.clone(),
+    };
     base.set("tuples", Value::Long(1));
     base.set("first_ns", Value::Long(tuple.ts_end));
     base.set("last_ns", Value::Long(tuple.ts_end));
@@ -131,8 +177,11 @@ fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
             AccumulatorSpec::Sum(of) => {
                 let Some(x) = known(of) else { continue };
                 base.set(&name("_n"), Value::Long(1));
-                let sum =
-                    if let Value::Double(_) = x { x } else { Value::Decimal(integer(&x, of.data_type)) };
+                let sum = if let Value::Double(_) = x {
+                    x
+                } else {
+                    Value::Decimal(integer(&x, of.data_type))
+                };
                 base.set(&name("_sum"), sum);
             }
             AccumulatorSpec::Spread(of) => {
@@ -147,7 +196,9 @@ fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
                 base.set(
                     &name(""),
                     match (x, of.data_type) {
-                        (Value::Long(bits), DataType::U64) => Value::Long((bits as u64 ^ 1 << 63) as i64),
+                        (Value::Long(bits), DataType::U64) => {
+                            Value::Long((bits as u64 ^ 1 << 63) as i64)
+                        }
                         (x, _) => x,
                     },
                 );
@@ -188,26 +239,37 @@ fn edges() -> impl Strategy<Value = Row> {
         let near = f64::from_bits(power(e).to_bits().wrapping_add_signed(off));
         if is_negative { -near } else { near }
     });
-    (0u64..40, integer, any::<i64>(), 0u32..64, prop_oneof![real, Just(0.0), Just(-0.0)]).prop_map(
-        |(id, n, delta, shift, ratio)| Row {
+    (
+        0u64..40,
+        integer,
+        any::<i64>(),
+        0u32..64,
+        prop_oneof![real, Just(0.0), Just(-0.0)],
+    )
+        .prop_map(|(id, n, delta, shift, ratio)| Row {
             id,
             n: Some(n),
             delta: Some(delta >> shift),
             ratio: Some(ratio),
             ..Row::default()
-        },
-    )
+        })
 }
 
 fn check(p: &plan::Pipeline, sampling: u8, exact: usize, tuples: &[Row], between: Between) {
     let mut p = p.clone();
     // Squares of large numbers and deviations of real numbers have no cells from tuples.
-    p.aggregates
-        .retain(|one| one.aggregate != plan::AggregateFunction::Stddev || p.values[0].column.field == DELTA);
+    p.aggregates.retain(|one| {
+        one.aggregate != plan::AggregateFunction::Stddev || p.values[0].column.field == DELTA
+    });
     let (flow, config): (_, EngineConfig) = flow_of(&p, sampling, exact);
     let table = Engine::new(&flow, config.clone()).cell_table(0).clone();
-    let told: Rows = tuples.iter().flat_map(|tuple| of_tuple(&table, tuple)).collect();
-    let got = finished(&flow, &config, |engine| between.bring(&told, CellOrigin::OfTuples, engine));
+    let told: Rows = tuples
+        .iter()
+        .flat_map(|tuple| of_tuple(&table, tuple))
+        .collect();
+    let got = finished(&flow, &config, |engine| {
+        between.bring(&told, CellOrigin::OfTuples, engine)
+    });
     let alone = rows_of(&run(&flow, config, tuples, 64).0, Some(0));
     assert!(are_alike(&got, &alone), "{got:#?}\nis not\n{alone:#?}");
 }

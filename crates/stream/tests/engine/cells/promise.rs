@@ -108,14 +108,28 @@ proptest! {
 #[test]
 fn what_is_promised_is_the_end_of_the_last_window_that_is_over() {
     let second = 1_000_000_000;
-    let window = Window { size_ns: second, slide_ns: second, lateness_ns: second / 2 };
+    let window = Window {
+        size_ns: second,
+        slide_ns: second,
+        lateness_ns: second / 2,
+    };
     let flow = dataflow(vec![Pipeline {
         window: Some(window),
         ..pipeline(None, &[], vec![AggregateFunction::Count])
     }]);
     let worker = Engine::worker(&flow, EngineConfig::default());
-    for (watermark_ms, promise) in [(1499, -1), (1500, 999), (2499, 999), (2500, 1999), (-501, -2001)] {
-        assert_eq!(worker.promise_ms(0, watermark_ms * 1_000_000), promise, "{watermark_ms}");
+    for (watermark_ms, promise) in [
+        (1499, -1),
+        (1500, 999),
+        (2499, 999),
+        (2500, 1999),
+        (-501, -2001),
+    ] {
+        assert_eq!(
+            worker.promise_ms(0, watermark_ms * 1_000_000),
+            promise,
+            "{watermark_ms}"
+        );
     }
 }
 
@@ -124,14 +138,22 @@ fn what_is_promised_is_the_end_of_the_last_window_that_is_over() {
 #[test]
 fn windows_that_slide_wait_for_their_own_end_only() {
     let second = 1_000_000_000;
-    let window = Window { size_ns: 10 * second, slide_ns: second, lateness_ns: second };
+    let window = Window {
+        size_ns: 10 * second,
+        slide_ns: second,
+        lateness_ns: second,
+    };
     let flow = dataflow(vec![Pipeline {
         window: Some(window),
         ..pipeline(None, &[], vec![AggregateFunction::Count])
     }]);
     let worker = Engine::worker(&flow, EngineConfig::default());
     for (watermark_s, promise) in [(11, 9999), (12, 10_999), (100, 98_999)] {
-        assert_eq!(worker.promise_ms(0, watermark_s * second), promise, "{watermark_s}");
+        assert_eq!(
+            worker.promise_ms(0, watermark_s * second),
+            promise,
+            "{watermark_s}"
+        );
     }
 }
 
@@ -140,22 +162,47 @@ fn windows_that_slide_wait_for_their_own_end_only() {
 #[test]
 fn what_comes_for_a_pane_that_has_left_early_leaves_before_it_is_promised() {
     let ms = 1_000_000;
-    let window = Window { size_ns: 6 * ms, slide_ns: 2 * ms, lateness_ns: 0 };
+    let window = Window {
+        size_ns: 6 * ms,
+        slide_ns: 2 * ms,
+        lateness_ns: 0,
+    };
     let flow = dataflow(vec![Pipeline {
         window: Some(window),
         ..pipeline(None, &[], vec![AggregateFunction::Count])
     }]);
-    let mut worker = Engine::worker(&flow, EngineConfig { panes_max: 2, ..EngineConfig::default() });
+    let mut worker = Engine::worker(
+        &flow,
+        EngineConfig {
+            panes_max: 2,
+            ..EngineConfig::default()
+        },
+    );
     for time in [20, 24, 28, 18, 26, 22, 21] {
-        let tuples = [Row { ts_end: time * ms, ..Row::default() }];
-        worker.push(0, &batch_of(&flow.inputs[0].schema, &tuples), &mut Vec::new());
+        let tuples = [Row {
+            ts_end: time * ms,
+            ..Row::default()
+        }];
+        worker.push(
+            0,
+            &batch_of(&flow.inputs[0].schema, &tuples),
+            &mut Vec::new(),
+        );
     }
     assert_eq!(worker.counters().windows_forced, 3);
     let table = worker.cell_table(0).clone();
     let part = worker.detach(23 * ms).expect("panes that are over");
     let told = rows(&table, &worker.cells(&part, 23 * ms).remove(0));
-    let sum: i64 =
-        told.iter().map(|row| if let Value::Long(n) = row[place(&table, "tuples")] { n } else { 0 }).sum();
+    let sum: i64 = told
+        .iter()
+        .map(|row| {
+            if let Value::Long(n) = row[place(&table, "tuples")] {
+                n
+            } else {
+                0
+            }
+        })
+        .sum();
     assert_eq!(
         (worker.promise_ms(0, 23 * ms), sum),
         (21, 4),

@@ -8,18 +8,28 @@ use proptest::prelude::*;
 use stream::{Engine, EngineConfig, EngineCounters, MalformedPartial};
 
 use crate::tuples::{
-    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, batch_with, column, dataflow, pipeline, rows_of, weighted,
+    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, batch_with, column, dataflow, pipeline,
+    rows_of, weighted,
 };
 
 /// Rows of many groups and flows, each flow sampled at its own rate.
 pub fn rows(n: u64, seed: u64, groups: u64) -> Vec<Row> {
-    let mixed = |i: u64| (seed + i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) >> 20;
+    let mixed = |i: u64| {
+        (seed + i)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+            >> 20
+    };
     let row = |i| Row {
         id: mixed(i) % 50,
         ts_end: (i + mixed(i) % 7) as i64,
         ip: (mixed(i) % 5 > 0).then(|| {
             let v4 = std::net::Ipv4Addr::new(10, 0, 0, (mixed(i + 9) % groups) as u8);
-            if mixed(i) % 5 == 1 { [7; 16] } else { v4.to_ipv6_mapped().octets() }
+            if mixed(i) % 5 == 1 {
+                [7; 16]
+            } else {
+                v4.to_ipv6_mapped().octets()
+            }
         }),
         path: (mixed(i) % 11 > 0).then(|| format!("/{}é", mixed(i + 1) % groups)),
         n: (mixed(i) % 7 > 0).then(|| mixed(i + 2) >> (mixed(i) % 40)),
@@ -60,7 +70,11 @@ pub fn collected(
     rows: &[Row],
     way: Way,
 ) -> (Vec<Vec<Plain>>, EngineCounters) {
-    let flow = if is_weighted { weighted(vec![p.clone()]) } else { dataflow(vec![p.clone()]) };
+    let flow = if is_weighted {
+        weighted(vec![p.clone()])
+    } else {
+        dataflow(vec![p.clone()])
+    };
     let mut workers = [0, 1, 2].map(|w| Engine::worker(&flow, way.config(config, w)));
     let mut engine = Engine::new(&flow, config.clone());
     let mut out = Vec::new();
@@ -69,12 +83,21 @@ pub fn collected(
         for (worker, w) in workers.iter_mut().zip(0..) {
             let share: Vec<Row> = rows.iter().filter(|r| r.id % 3 == w).cloned().collect();
             let input = &flow.inputs[0];
-            worker.push(0, &batch_with(&input.schema, &input.columns, &share), &mut out);
-            worker.detach(watermark).into_iter().for_each(|part| way.bring(part, &mut engine));
+            worker.push(
+                0,
+                &batch_with(&input.schema, &input.columns, &share),
+                &mut out,
+            );
+            worker
+                .detach(watermark)
+                .into_iter()
+                .for_each(|part| way.bring(part, &mut engine));
         }
         engine.advance(watermark, &mut out);
     }
-    workers.iter_mut().for_each(|worker| way.bring(worker.detach_all(), &mut engine));
+    workers
+        .iter_mut()
+        .for_each(|worker| way.bring(worker.detach_all(), &mut engine));
     engine.finish(&mut out);
     (rows_of(&out, Some(0)), engine.counters())
 }
@@ -104,7 +127,12 @@ pub fn pipelines() -> impl Strategy<Value = Pipeline> {
             });
             // Ranked by a count, a sum, or a mean.
             let top_k = top_k.map(|k| TopK { k, by: k % 3 });
-            Pipeline { window, top_k, groups_max, ..pipeline(Some(value), &group, all) }
+            Pipeline {
+                window,
+                top_k,
+                groups_max,
+                ..pipeline(Some(value), &group, all)
+            }
         },
     )
 }
@@ -168,7 +196,11 @@ fn what_is_refused_says_why() {
         let flow = dataflow(vec![p.clone()]);
         let mut worker = Engine::worker(&flow, config.clone());
         let input = &flow.inputs[0];
-        worker.push(0, &batch_with(&input.schema, &input.columns, &rows(50, 1, 10)), &mut Vec::new());
+        worker.push(
+            0,
+            &batch_with(&input.schema, &input.columns, &rows(50, 1, 10)),
+            &mut Vec::new(),
+        );
         worker.detach_all().encode()
     };
     let config = EngineConfig::default();
@@ -180,12 +212,34 @@ fn what_is_refused_says_why() {
     for len in 1..bytes.len() {
         assert_eq!(refused(&bytes[..len]), MalformedPartial::Short, "{len}");
     }
-    assert_eq!(refused(&[&bytes[..], &[0]].concat()), MalformedPartial::Invalid("more bytes"));
+    assert_eq!(
+        refused(&[&bytes[..], &[0]].concat()),
+        MalformedPartial::Invalid("more bytes")
+    );
     for (p, config, what) in [
-        (pipeline(None, &[PATH, N], vec![AggregateFunction::Count]), config.clone(), None),
-        (pipeline(None, &[N], vec![AggregateFunction::Count]), config.clone(), Some("the type of a key")),
-        (pipeline(Some(N), &[PATH], vec![AggregateFunction::Sum]), config.clone(), Some("what is computed")),
-        (counts.clone(), EngineConfig { sample: 0.5, ..config.clone() }, Some("the sampling rate")),
+        (
+            pipeline(None, &[PATH, N], vec![AggregateFunction::Count]),
+            config.clone(),
+            None,
+        ),
+        (
+            pipeline(None, &[N], vec![AggregateFunction::Count]),
+            config.clone(),
+            Some("the type of a key"),
+        ),
+        (
+            pipeline(Some(N), &[PATH], vec![AggregateFunction::Sum]),
+            config.clone(),
+            Some("what is computed"),
+        ),
+        (
+            counts.clone(),
+            EngineConfig {
+                sample: 0.5,
+                ..config.clone()
+            },
+            Some("the sampling rate"),
+        ),
     ] {
         match (refused(&encoded(&p, &config)), what) {
             (MalformedPartial::OtherDataflow(found), Some(what)) => assert_eq!(found, what),
@@ -202,11 +256,31 @@ fn claims_are_weighed_before_memory_is_asked_for() {
     let mut worker = Engine::worker(&flow, config.clone());
     let input = &flow.inputs[0];
     // A group per row, and 32 replicates of 11 accumulators per group.
-    let rows: Vec<Row> = (0..20_000).map(|n| Row { id: n, n: Some(n), ..Row::default() }).collect();
-    worker.push(0, &batch_with(&input.schema, &input.columns, &rows), &mut Vec::new());
+    let rows: Vec<Row> = (0..20_000)
+        .map(|n| Row {
+            id: n,
+            n: Some(n),
+            ..Row::default()
+        })
+        .collect();
+    worker.push(
+        0,
+        &batch_with(&input.schema, &input.columns, &rows),
+        &mut Vec::new(),
+    );
     let bytes = worker.detach_all().encode();
-    assert!(Engine::new(&flow, config.clone()).decode_partial(&bytes).is_ok());
-    let less = EngineConfig { window_bytes_max: 1 << 20, ..config };
+    assert!(
+        Engine::new(&flow, config.clone())
+            .decode_partial(&bytes)
+            .is_ok()
+    );
+    let less = EngineConfig {
+        window_bytes_max: 1 << 20,
+        ..config
+    };
     let refused = Engine::new(&flow, less).decode_partial(&bytes);
-    assert_eq!(refused.expect_err("it takes more"), MalformedPartial::TooLarge);
+    assert_eq!(
+        refused.expect_err("it takes more"),
+        MalformedPartial::TooLarge
+    );
 }

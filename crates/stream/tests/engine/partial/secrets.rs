@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use plan::{
-    AggregateFunction, CaseSensitivity, Column, ComparisonOperator, ComputedField, Dataflow, DataflowInput,
-    Expr, GroupBy, Literal, Pipeline, Predicate, ProfileSpec, TextFunction, TopK, Window,
+    AggregateFunction, CaseSensitivity, Column, ComparisonOperator, ComputedField, Dataflow,
+    DataflowInput, Expr, GroupBy, Literal, Pipeline, Predicate, ProfileSpec, TextFunction, TopK,
+    Window,
 };
 use stream::{Engine, EngineConfig, EngineOutput};
 use tuple::redact::{HASH, PATH as FOLDED_PATH};
-use tuple::{Batch, DataType, Field, FieldId, RedactionSecret, Redactor, Schema, TupleWriter, Unit, common};
+use tuple::{
+    Batch, DataType, Field, FieldId, RedactionSecret, Redactor, Schema, TupleWriter, Unit, common,
+};
 
 use crate::tuples::{Plain, plain, rows_of};
 
@@ -24,11 +27,26 @@ tuple::fields! {
 const SECRETS: [&str; 4] = ["alice", "tuebingen", "4111-1111", "passw0rd"];
 
 /// Computed from the first two fields: unchanged, and rewritten.
-const ALIAS: Column = Column { input: plan::COMPUTED, field: FieldId(0) };
-const PIECE: Column = Column { input: plan::COMPUTED, field: FieldId(1) };
-const CHOSEN: Column = Column { input: plan::COMPUTED, field: FieldId(2) };
-const CLASS: Column = Column { input: plan::COMPUTED, field: FieldId(3) };
-const LENGTH: Column = Column { input: plan::COMPUTED, field: FieldId(4) };
+const ALIAS: Column = Column {
+    input: plan::COMPUTED,
+    field: FieldId(0),
+};
+const PIECE: Column = Column {
+    input: plan::COMPUTED,
+    field: FieldId(1),
+};
+const CHOSEN: Column = Column {
+    input: plan::COMPUTED,
+    field: FieldId(2),
+};
+const CLASS: Column = Column {
+    input: plan::COMPUTED,
+    field: FieldId(3),
+};
+const LENGTH: Column = Column {
+    input: plan::COMPUTED,
+    field: FieldId(4),
+};
 
 fn of(field: FieldId) -> Column {
     Column { input: 0, field }
@@ -39,7 +57,16 @@ fn schema() -> Arc<Schema> {
 }
 
 fn columns() -> Vec<FieldId> {
-    vec![common::ID, common::TS_END, common::CLIENT_IP, METHOD, URL, USER, BYTES, TIME]
+    vec![
+        common::ID,
+        common::TS_END,
+        common::CLIENT_IP,
+        METHOD,
+        URL,
+        USER,
+        BYTES,
+        TIME,
+    ]
 }
 
 fn batch(schema: &Arc<Schema>, first: u64) -> Batch {
@@ -48,10 +75,22 @@ fn batch(schema: &Arc<Schema>, first: u64) -> Batch {
         let secret = SECRETS[i as usize % SECRETS.len()];
         w.u64(common::ID, i % 10);
         w.i64(common::TS_END, i as i64);
-        w.ip(common::CLIENT_IP, &std::net::Ipv4Addr::new(10, 0, 0, i as u8 % 3).to_ipv6_mapped().octets());
+        w.ip(
+            common::CLIENT_IP,
+            &std::net::Ipv4Addr::new(10, 0, 0, i as u8 % 3)
+                .to_ipv6_mapped()
+                .octets(),
+        );
         w.text(METHOD, if i % 2 == 0 { b"GET" } else { b"POST" });
-        let tail = if i % 7 == 0 { "x".repeat(300) } else { String::new() };
-        w.text(URL, format!("/{secret}/{}/{secret}{tail}", i % 30).as_bytes());
+        let tail = if i % 7 == 0 {
+            "x".repeat(300)
+        } else {
+            String::new()
+        };
+        w.text(
+            URL,
+            format!("/{secret}/{}/{secret}{tail}", i % 30).as_bytes(),
+        );
         if i % 5 > 0 {
             w.text(USER, secret.as_bytes());
         }
@@ -65,19 +104,32 @@ fn batch(schema: &Arc<Schema>, first: u64) -> Batch {
 /// The checker marks a computed text for redaction; these are not marked.
 fn computed() -> Vec<ComputedField> {
     let field = |name: &'static str, data_type| Field::new(name, data_type, Unit::None, "");
-    let text = |name, expr| ComputedField { field: field(name, DataType::Text), text: String::new(), expr };
+    let text = |name, expr| ComputedField {
+        field: field(name, DataType::Text),
+        text: String::new(),
+        expr,
+    };
     let url = || Box::new(Expr::Column(of(URL)));
-    let like =
-        Predicate::Like { column: of(URL), pattern: "%alice%".into(), case: CaseSensitivity::Sensitive };
+    let like = Predicate::Like {
+        column: of(URL),
+        pattern: "%alice%".into(),
+        case: CaseSensitivity::Sensitive,
+    };
     let length = Expr::Length(Box::new(Expr::Column(ALIAS)));
     vec![
         text("alias", Expr::Column(of(URL))),
-        text("piece", Expr::Text(url(), TextFunction::Split("/".into(), 2))),
+        text(
+            "piece",
+            Expr::Text(url(), TextFunction::Split("/".into(), 2)),
+        ),
         text(
             "chosen",
             Expr::If(
                 Box::new(Predicate::IsNull(of(USER))),
-                Box::new(Expr::Text(Box::new(Expr::Column(PIECE)), TextFunction::Upper)),
+                Box::new(Expr::Text(
+                    Box::new(Expr::Column(PIECE)),
+                    TextFunction::Upper,
+                )),
                 Box::new(Expr::Coalesce(vec![
                     Expr::Column(of(USER)),
                     Expr::Literal(Literal::Text("-".into())),
@@ -92,22 +144,41 @@ fn computed() -> Vec<ComputedField> {
                 Box::new(Expr::Literal(Literal::Text("another".into()))),
             ),
         ),
-        ComputedField { field: field("length", DataType::I64), text: String::new(), expr: length },
+        ComputedField {
+            field: field("length", DataType::I64),
+            text: String::new(),
+            expr: length,
+        },
     ]
 }
 
 fn pipeline(group: &[Column], aggregates: Vec<AggregateFunction>) -> Pipeline {
-    let name = |(i, column): (usize, &Column)| GroupBy { column: *column, name: format!("g{i}") };
+    let name = |(i, column): (usize, &Column)| GroupBy {
+        column: *column,
+        name: format!("g{i}"),
+    };
     Pipeline {
-        values: vec![plan::AggregatedValue { column: of(BYTES), unit: Unit::Bytes }],
+        values: vec![plan::AggregatedValue {
+            column: of(BYTES),
+            unit: Unit::Bytes,
+        }],
         group: group.iter().enumerate().map(name).collect(),
         ..crate::tuples::pipeline(None, &[], aggregates)
     }
 }
 
 fn dataflow(pipelines: Vec<Pipeline>) -> Dataflow {
-    let input = DataflowInput { schema: schema(), columns: columns(), filter: None };
-    Dataflow { inputs: vec![input], pipelines, computed: computed(), ..Dataflow::default() }
+    let input = DataflowInput {
+        schema: schema(),
+        columns: columns(),
+        filter: None,
+    };
+    Dataflow {
+        inputs: vec![input],
+        pipelines,
+        computed: computed(),
+        ..Dataflow::default()
+    }
 }
 
 fn profile() -> Pipeline {
@@ -139,26 +210,59 @@ fn profile() -> Pipeline {
         k: 10,
         near: 1,
     };
-    Pipeline { profile: Some(profile), ..pipeline(&[], Vec::new()) }
+    Pipeline {
+        profile: Some(profile),
+        ..pipeline(&[], Vec::new())
+    }
 }
 
 /// Dataflows that request texts that must not leave.
 fn dataflows() -> Vec<Dataflow> {
     let texts = [of(METHOD), of(URL), of(USER), ALIAS, PIECE, CHOSEN, CLASS];
-    let counted = || vec![AggregateFunction::Count, AggregateFunction::Sum, AggregateFunction::Quantile(0.5)];
-    let distinct =
-        |column| vec![AggregateFunction::Distinct(column), AggregateFunction::Max, AggregateFunction::Hist];
+    let counted = || {
+        vec![
+            AggregateFunction::Count,
+            AggregateFunction::Sum,
+            AggregateFunction::Quantile(0.5),
+        ]
+    };
+    let distinct = |column| {
+        vec![
+            AggregateFunction::Distinct(column),
+            AggregateFunction::Max,
+            AggregateFunction::Hist,
+        ]
+    };
     let mut flows = Vec::new();
     for text in texts {
-        let short = Pipeline { groups_max: 3, ..pipeline(&[text], counted()) };
-        let ranked = Pipeline { top_k: Some(TopK { k: 5, by: 1 }), ..short.clone() };
-        let window = Some(Window { size_ns: 50, slide_ns: 20, lateness_ns: 5 });
+        let short = Pipeline {
+            groups_max: 3,
+            ..pipeline(&[text], counted())
+        };
+        let ranked = Pipeline {
+            top_k: Some(TopK { k: 5, by: 1 }),
+            ..short.clone()
+        };
+        let window = Some(Window {
+            size_ns: 50,
+            slide_ns: 20,
+            lateness_ns: 5,
+        });
         flows.extend([
             dataflow(vec![pipeline(&[text], counted())]),
-            dataflow(vec![pipeline(&[of(common::CLIENT_IP), text, of(BYTES)], counted())]),
-            dataflow(vec![pipeline(&[], distinct(text)), pipeline(&[text, LENGTH], distinct(text))]),
+            dataflow(vec![pipeline(
+                &[of(common::CLIENT_IP), text, of(BYTES)],
+                counted(),
+            )]),
+            dataflow(vec![
+                pipeline(&[], distinct(text)),
+                pipeline(&[text, LENGTH], distinct(text)),
+            ]),
             dataflow(vec![short, ranked]),
-            dataflow(vec![Pipeline { window, ..pipeline(&[text], counted()) }]),
+            dataflow(vec![Pipeline {
+                window,
+                ..pipeline(&[text], counted())
+            }]),
         ]);
     }
     flows.push(dataflow(vec![profile()]));
@@ -171,12 +275,19 @@ fn redactor() -> Redactor {
 }
 
 fn folding(config: EngineConfig) -> EngineConfig {
-    EngineConfig { redactor: Some(redactor()), ..config }
+    EngineConfig {
+        redactor: Some(redactor()),
+        ..config
+    }
 }
 
 /// Neither the texts themselves nor hashes that allow guessing them.
 fn assert_nothing_leaks(bytes: &[u8], what: &str) {
-    let holds = |piece: &[u8]| bytes.windows(piece.len()).any(|window| window.eq_ignore_ascii_case(piece));
+    let holds = |piece: &[u8]| {
+        bytes
+            .windows(piece.len())
+            .any(|window| window.eq_ignore_ascii_case(piece))
+    };
     for secret in SECRETS {
         assert!(!holds(secret.as_bytes()), "{secret} leaves: {what}");
     }
@@ -189,15 +300,22 @@ fn no_secret_leaves_whatever_is_asked() {
         let encoded = |config| {
             let mut worker = Engine::worker(&flow, config);
             worker.push(0, &batch(&flow.inputs[0].schema, 0), &mut Vec::new());
-            let delta = worker.detach_open().map(|part| part.encode()).unwrap_or_default();
+            let delta = worker
+                .detach_open()
+                .map(|part| part.encode())
+                .unwrap_or_default();
             worker.push(0, &batch(&flow.inputs[0].schema, 120), &mut Vec::new());
-            let early = worker.detach(200).map(|part| part.encode()).unwrap_or_default();
+            let early = worker
+                .detach(200)
+                .map(|part| part.encode())
+                .unwrap_or_default();
             [delta, early, worker.detach_all().encode()].concat()
         };
         let what = format!("{:?}", flow.pipelines);
         assert_nothing_leaks(&encoded(folding(EngineConfig::default())), &what);
         let texts = [of(URL), of(USER), ALIAS, PIECE, CHOSEN];
-        let tells = |p: &Pipeline| p.profile.is_some() || p.group.iter().any(|g| texts.contains(&g.column));
+        let tells =
+            |p: &Pipeline| p.profile.is_some() || p.group.iter().any(|g| texts.contains(&g.column));
         let raw = String::from_utf8_lossy(&encoded(EngineConfig::default())).into_owned();
         let is_told = SECRETS.iter().any(|secret| raw.contains(secret));
         assert_eq!(is_told, flow.pipelines.iter().any(tells), "{what}");
@@ -215,13 +333,20 @@ fn raw_tuples_are_folded() {
     assert_eq!(rows.len(), 120);
     assert_nothing_leaks(format!("{rows:?}").as_bytes(), "tuples");
     let class = Plain::Text("hers".into());
-    assert_eq!(rows.iter().filter(|row| row.contains(&class)).count(), 30, "conditions see what packets say");
+    assert_eq!(
+        rows.iter().filter(|row| row.contains(&class)).count(),
+        30,
+        "conditions see what packets say"
+    );
 }
 
 /// Hashes of distinct values are computed from redacted texts, so texts cannot be guessed.
 #[test]
 fn different_values_are_hashed_folded() {
-    let flow = dataflow(vec![pipeline(&[], vec![AggregateFunction::Distinct(of(USER))])]);
+    let flow = dataflow(vec![pipeline(
+        &[],
+        vec![AggregateFunction::Distinct(of(USER))],
+    )]);
     let encoded = |config| {
         let mut worker = Engine::worker(&flow, config);
         let mut w = TupleWriter::new(flow.inputs[0].schema.clone(), &columns());
@@ -237,7 +362,10 @@ fn different_values_are_hashed_folded() {
     let folded = encoded(folding(EngineConfig::default()));
     let differ: Vec<usize> = (0..raw.len()).filter(|i| raw[*i] != folded[*i]).collect();
     assert_eq!(raw.len(), folded.len());
-    assert!((5..=8).contains(&differ.len()), "the eight bytes of a hash: {differ:?}");
+    assert!(
+        (5..=8).contains(&differ.len()),
+        "the eight bytes of a hash: {differ:?}"
+    );
 }
 
 fn together(flow: &Dataflow, configs: [EngineConfig; 2]) -> Vec<EngineOutput> {
@@ -246,7 +374,9 @@ fn together(flow: &Dataflow, configs: [EngineConfig; 2]) -> Vec<EngineOutput> {
     for (config, first) in configs.into_iter().zip([0, 120]) {
         let mut worker = Engine::worker(flow, config);
         worker.push(0, &batch(&flow.inputs[0].schema, first), &mut out);
-        let part = server.decode_partial(&worker.detach_all().encode()).expect("its own");
+        let part = server
+            .decode_partial(&worker.detach_all().encode())
+            .expect("its own");
         server.attach(part);
     }
     server.finish(&mut out);
@@ -258,8 +388,14 @@ fn together(flow: &Dataflow, configs: [EngineConfig; 2]) -> Vec<EngineOutput> {
 fn equal_texts_stay_equal_across_workers() {
     for flow in dataflows() {
         let folded = [
-            folding(EngineConfig { seed: 1, ..EngineConfig::default() }),
-            folding(EngineConfig { seed: 2, ..EngineConfig::default() }),
+            folding(EngineConfig {
+                seed: 1,
+                ..EngineConfig::default()
+            }),
+            folding(EngineConfig {
+                seed: 2,
+                ..EngineConfig::default()
+            }),
         ];
         let folded = together(&flow, folded);
         let raw = together(&flow, [EngineConfig::default(), EngineConfig::default()]);
@@ -299,15 +435,26 @@ fn equal_texts_stay_equal_across_workers() {
 /// Conditions, values, and shares use the unredacted texts.
 #[test]
 fn conditions_see_what_packets_say() {
-    let alice =
-        Predicate::Like { column: of(URL), pattern: "/alice/%".into(), case: CaseSensitivity::Sensitive };
-    let all = vec![AggregateFunction::Count, AggregateFunction::Ratio(alice.clone()), AggregateFunction::Max];
+    let alice = Predicate::Like {
+        column: of(URL),
+        pattern: "/alice/%".into(),
+        case: CaseSensitivity::Sensitive,
+    };
+    let all = vec![
+        AggregateFunction::Count,
+        AggregateFunction::Ratio(alice.clone()),
+        AggregateFunction::Max,
+    ];
     let mut flow = dataflow(vec![pipeline(&[], all)]);
-    let rows =
-        |flow: &Dataflow, config: EngineConfig| rows_of(&together(flow, [config.clone(), config]), Some(0));
+    let rows = |flow: &Dataflow, config: EngineConfig| {
+        rows_of(&together(flow, [config.clone(), config]), Some(0))
+    };
     let seen = rows(&flow, folding(EngineConfig::default()));
     assert_eq!(seen, rows(&flow, EngineConfig::default()));
     assert_eq!(seen[0][..2], [Plain::U64(240), Plain::F64(0.25)]);
     flow.filter = Some(alice);
-    assert_eq!(rows(&flow, folding(EngineConfig::default()))[0][0], Plain::U64(60));
+    assert_eq!(
+        rows(&flow, folding(EngineConfig::default()))[0][0],
+        Plain::U64(60)
+    );
 }

@@ -34,9 +34,16 @@ fn collected(
     chance: &[u8],
 ) -> Vec<Vec<Plain>> {
     let flow = dataflow(vec![p.clone()]);
-    let worker = |n| Node { engine: Engine::worker(&flow, Way::Sent.config(config, n)), watermark: i64::MIN };
+    let worker = |n| Node {
+        engine: Engine::worker(&flow, Way::Sent.config(config, n)),
+        watermark: i64::MIN,
+    };
     let mut threads: Vec<Node> = (0..THREADS as u64).map(worker).collect();
-    let processes = if let Between::Processes(n) = between { n } else { 0 };
+    let processes = if let Between::Processes(n) = between {
+        n
+    } else {
+        0
+    };
     let mut processes: Vec<Node> = (10..10 + processes as u64).map(worker).collect();
     let mut server = Engine::new(&flow, config.clone());
     let mut out = Vec::new();
@@ -45,8 +52,14 @@ fn collected(
     for rows in rows.chunks(30) {
         let now = rows.iter().map(|row| row.ts_end).max().unwrap_or(0);
         for (t, thread) in threads.iter_mut().enumerate() {
-            let share: Vec<Row> = rows.iter().filter(|r| r.id as usize % THREADS == t).cloned().collect();
-            thread.engine.push(0, &batch_of(&flow.inputs[0].schema, &share), &mut out);
+            let share: Vec<Row> = rows
+                .iter()
+                .filter(|r| r.id as usize % THREADS == t)
+                .cloned()
+                .collect();
+            thread
+                .engine
+                .push(0, &batch_of(&flow.inputs[0].schema, &share), &mut out);
             let mut parts = Vec::new();
             if is(2) {
                 thread.watermark = thread.watermark.max(now);
@@ -57,28 +70,54 @@ fn collected(
                 parts.extend(thread.engine.detach_open());
             }
             let n = processes.len();
-            let to = if n == 0 { &mut server } else { &mut processes[t % n].engine };
+            let to = if n == 0 {
+                &mut server
+            } else {
+                &mut processes[t % n].engine
+            };
             parts.into_iter().for_each(|part| Way::Sent.bring(part, to));
         }
         let n = processes.len();
         for (i, process) in processes.iter_mut().enumerate() {
             process.engine.make_room(&mut out);
-            process.watermark = threads.iter().skip(i).step_by(n).map(|t| t.watermark).min().unwrap_or(now);
-            let mut parts: Vec<_> = process.engine.detach(process.watermark).into_iter().collect();
+            process.watermark = threads
+                .iter()
+                .skip(i)
+                .step_by(n)
+                .map(|t| t.watermark)
+                .min()
+                .unwrap_or(now);
+            let mut parts: Vec<_> = process
+                .engine
+                .detach(process.watermark)
+                .into_iter()
+                .collect();
             if deltas {
                 parts.extend(process.engine.detach_open());
             }
-            parts.into_iter().for_each(|part| Way::Sent.bring(part, &mut server));
+            parts
+                .into_iter()
+                .for_each(|part| Way::Sent.bring(part, &mut server));
         }
-        let least = threads.iter().map(|thread| thread.watermark).min().unwrap_or(now);
+        let least = threads
+            .iter()
+            .map(|thread| thread.watermark)
+            .min()
+            .unwrap_or(now);
         server.advance(least, &mut out);
     }
     for (t, mut thread) in threads.into_iter().enumerate() {
         let n = processes.len();
-        let to = if n == 0 { &mut server } else { &mut processes[t % n].engine };
+        let to = if n == 0 {
+            &mut server
+        } else {
+            &mut processes[t % n].engine
+        };
         Way::Sent.bring(thread.engine.detach_all(), to);
     }
-    processes.iter_mut().for_each(|process| Way::Sent.bring(process.engine.detach_all(), &mut server));
+    processes
+        .iter_mut()
+        .for_each(|process| Way::Sent.bring(process.engine.detach_all(), &mut server));
     server.finish(&mut out);
     assert_eq!(server.counters().tuples_late, 0);
     assert_eq!(server.counters().tuples_in, rows.len() as u64);
@@ -92,7 +131,10 @@ fn assert_close(got: &[Vec<Plain>], expected: &[Vec<Plain>], what: &str) {
         match (got, expected) {
             // Deviations of numbers up to ten million.
             (Plain::F64(a), Plain::F64(b)) => {
-                assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{what}: {a} is not {b}");
+                assert!(
+                    (a - b).abs() <= 1e-9 * b.abs().max(1.0),
+                    "{what}: {a} is not {b}"
+                );
             }
             _ => assert_eq!(got, expected, "{what}"),
         }
@@ -126,14 +168,28 @@ proptest! {
 fn overflowed_panes_send_no_deltas() {
     let p = Pipeline {
         groups_max: 20,
-        window: Some(plan::Window { size_ns: 100, slide_ns: 100, lateness_ns: 0 }),
-        ..crate::tuples::pipeline(None, &[crate::tuples::PATH], vec![plan::AggregateFunction::Count])
+        window: Some(plan::Window {
+            size_ns: 100,
+            slide_ns: 100,
+            lateness_ns: 0,
+        }),
+        ..crate::tuples::pipeline(
+            None,
+            &[crate::tuples::PATH],
+            vec![plan::AggregateFunction::Count],
+        )
     };
     let flow = dataflow(vec![p]);
     let mut worker = Engine::worker(&flow, EngineConfig::default());
     let push = |worker: &mut Engine, n: u64, groups: u64| {
         let rows = rows(n, 3, groups);
-        let rows: Vec<Row> = rows.into_iter().map(|row| Row { ts_end: row.ts_end.min(99), ..row }).collect();
+        let rows: Vec<Row> = rows
+            .into_iter()
+            .map(|row| Row {
+                ts_end: row.ts_end.min(99),
+                ..row
+            })
+            .collect();
         worker.push(0, &batch_of(&flow.inputs[0].schema, &rows), &mut Vec::new());
     };
     push(&mut worker, 90, 10);

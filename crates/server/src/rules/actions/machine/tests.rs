@@ -22,15 +22,27 @@ fn window(second: i64, values: &[(&str, f64)]) -> LoadWindow {
     LoadWindow {
         start_ns: second * SECOND,
         end_ns: (second + 1) * SECOND,
-        values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+        values: values
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect(),
         rest: Some(0.0),
         ..LoadWindow::default()
     }
 }
 
 fn said(decision: Option<ScalingDecision>) -> String {
-    let Some(ScalingDecision { version, direction, changes }) = decision else { return "-".into() };
-    let changes = changes.iter().map(|change| format!(" {}:{}>{}", change.group, change.from, change.to));
+    let Some(ScalingDecision {
+        version,
+        direction,
+        changes,
+    }) = decision
+    else {
+        return "-".into();
+    };
+    let changes = changes
+        .iter()
+        .map(|change| format!(" {}:{}>{}", change.group, change.from, change.to));
     format!("{version} {direction:?}{}", changes.collect::<String>())
 }
 
@@ -38,7 +50,11 @@ fn said(decision: Option<ScalingDecision>) -> String {
 fn check(policy: &ScalingPolicy, loads: &[f64], expected: &[&str]) {
     let mut standing = ScalingState::default();
     let take = |(second, load): (usize, &f64)| {
-        said(standing.take(policy, &window(second as i64, &[("a", *load)]), ExecutorState::Free))
+        said(standing.take(
+            policy,
+            &window(second as i64, &[("a", *load)]),
+            ExecutorState::Free,
+        ))
     };
     let found: Vec<String> = loads.iter().enumerate().map(take).collect();
     assert_eq!(found, expected, "{loads:?}");
@@ -58,15 +74,37 @@ fn load_adds_and_takes_away_one_by_one() {
         &[150.0, 40.0, 60.0, 40.0, 60.0, 40.0, 40.0, 40.0],
         &["1 Up a:1>2", "-", "-", "-", "-", "-", "2 Down a:2>1", "-"],
     );
-    check(&ScalingPolicy { step: 9, ..policy() }, &[350.0, 9000.0], &["1 Up a:1>4", "-"]);
     check(
-        &ScalingPolicy { up_for_ns: 2 * SECOND, ..policy() },
+        &ScalingPolicy {
+            step: 9,
+            ..policy()
+        },
+        &[350.0, 9000.0],
+        &["1 Up a:1>4", "-"],
+    );
+    check(
+        &ScalingPolicy {
+            up_for_ns: 2 * SECOND,
+            ..policy()
+        },
         &[150.0, 90.0, 150.0, 150.0],
         &["-", "-", "-", "1 Up a:1>2"],
     );
-    check(&ScalingPolicy { min: 2, ..policy() }, &[150.0, 250.0], &["-", "1 Up a:2>3"]);
+    check(
+        &ScalingPolicy { min: 2, ..policy() },
+        &[150.0, 250.0],
+        &["-", "1 Up a:2>3"],
+    );
     // Never exceeds the maximum, even for infinity and NaN.
-    check(&ScalingPolicy { max: 2, step: 9, ..policy() }, &[f64::INFINITY, f64::NAN], &["1 Up a:1>2", "-"]);
+    check(
+        &ScalingPolicy {
+            max: 2,
+            step: 9,
+            ..policy()
+        },
+        &[f64::INFINITY, f64::NAN],
+        &["1 Up a:1>2", "-"],
+    );
 }
 
 #[test]
@@ -75,7 +113,10 @@ fn adding_comes_first_and_groups_change_together() {
     let mut take = |second, values: &[(&str, f64)]| {
         said(standing.take(&policy, &window(second, values), ExecutorState::Free))
     };
-    assert_eq!(take(0, &[("a", 150.0), ("b", 150.0), ("c", 5.0)]), "1 Up a:1>2 b:1>2");
+    assert_eq!(
+        take(0, &[("a", 150.0), ("b", 150.0), ("c", 5.0)]),
+        "1 Up a:1>2 b:1>2"
+    );
     assert_eq!(take(1, &[("b", 250.0)]), "-");
     assert_eq!(take(2, &[("b", 250.0)]), "-");
     assert_eq!(take(3, &[("b", 250.0)]), "2 Up b:2>3");
@@ -92,32 +133,59 @@ fn what_is_not_known_takes_nothing_away() {
     first.take(&policy, &window(0, &[("a", 150.0)]), ExecutorState::Free);
     let run = |change: &dyn Fn(LoadWindow) -> LoadWindow| {
         let mut standing = first.clone();
-        let take =
-            |second| standing.take(&policy, &change(window(second, &[])), ExecutorState::Free).is_some();
+        let take = |second| {
+            standing
+                .take(&policy, &change(window(second, &[])), ExecutorState::Free)
+                .is_some()
+        };
         (1..10).any(take)
     };
     assert!(run(&|window| window));
     // Agents are missing; or the list is full and the group may be just below it.
-    assert!(!run(&|window| LoadWindow { missing: vec!["web".into()], ..window }));
-    assert!(!run(&|window| LoadWindow { rest: Some(60.0), ..window }));
-    assert!(!run(&|window| LoadWindow { rest: None, ..window }));
-    assert!(run(&|window| LoadWindow { rest: Some(40.0), ..window }));
+    assert!(!run(&|window| LoadWindow {
+        missing: vec!["web".into()],
+        ..window
+    }));
+    assert!(!run(&|window| LoadWindow {
+        rest: Some(60.0),
+        ..window
+    }));
+    assert!(!run(&|window| LoadWindow {
+        rest: None,
+        ..window
+    }));
+    assert!(run(&|window| LoadWindow {
+        rest: Some(40.0),
+        ..window
+    }));
 }
 
 #[test]
 fn while_a_decision_is_on_its_way_there_is_no_other() {
     let (policy, mut standing) = (policy(), ScalingState::default());
     let load = [("a", 900.0)];
-    assert!(standing.take(&policy, &window(0, &load), ExecutorState::Free).is_some());
+    assert!(
+        standing
+            .take(&policy, &window(0, &load), ExecutorState::Free)
+            .is_some()
+    );
     let waits = |standing: &mut ScalingState, seconds: std::ops::Range<i64>, hands| {
-        seconds.map(|s| standing.take(&policy, &window(s, &load), hands).is_some()).collect::<Vec<_>>()
+        seconds
+            .map(|s| standing.take(&policy, &window(s, &load), hands).is_some())
+            .collect::<Vec<_>>()
     };
     assert_eq!(waits(&mut standing, 1..9, ExecutorState::Busy), [false; 8]);
     // The backoff starts when the decision has been carried out.
-    assert_eq!(waits(&mut standing, 9..12, ExecutorState::Free), [false, false, true]);
+    assert_eq!(
+        waits(&mut standing, 9..12, ExecutorState::Free),
+        [false, false, true]
+    );
     // A window is evaluated only once.
     let before = standing.clone();
-    assert_eq!(standing.take(&policy, &window(11, &load), ExecutorState::Free), None);
+    assert_eq!(
+        standing.take(&policy, &window(11, &load), ExecutorState::Free),
+        None
+    );
     assert_eq!(standing, before);
 }
 
@@ -179,7 +247,11 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
         // The initial load is arbitrary: none, or a high one.
         let before = dice.share() * 20.0 * policy.upper;
         for second in 0..60 {
-            standing.take(&policy, &window(second, &[("a", before)]), ExecutorState::Free);
+            standing.take(
+                &policy,
+                &window(second, &[("a", before)]),
+                ExecutorState::Free,
+            );
         }
         let mut directions = Vec::new();
         for second in 60..660 {
@@ -187,14 +259,19 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
             let place = (dice.share() * 1.5 - 0.25).clamp(0.0, 1.0);
             let load = least * (1.0 + (width - 1.0) * place) * 0.999_999;
             let load = load.max(least);
-            if let Some(decision) =
-                standing.take(&policy, &window(second, &[("a", load)]), ExecutorState::Free)
-            {
+            if let Some(decision) = standing.take(
+                &policy,
+                &window(second, &[("a", load)]),
+                ExecutorState::Free,
+            ) {
                 directions.push(decision.direction);
             }
         }
         directions.dedup();
-        assert!(directions.len() <= 1, "seed {seed}: {directions:?} {policy:?}");
+        assert!(
+            directions.len() <= 1,
+            "seed {seed}: {directions:?} {policy:?}"
+        );
     }
 }
 
@@ -212,22 +289,40 @@ fn whatever_the_load_is_the_limits_hold() {
             for group in 0..5 {
                 if dice.share() < 0.8 {
                     let spike = if dice.share() < 0.1 { 50.0 } else { 1.0 };
-                    values.insert(format!("/{group}"), policy.upper * 4.0 * dice.share() * spike);
+                    values.insert(
+                        format!("/{group}"),
+                        policy.upper * 4.0 * dice.share() * spike,
+                    );
                 }
             }
-            let window = LoadWindow { values, ..window(second, &[]) };
-            let hands = if dice.share() < 0.2 { ExecutorState::Busy } else { ExecutorState::Free };
+            let window = LoadWindow {
+                values,
+                ..window(second, &[])
+            };
+            let hands = if dice.share() < 0.2 {
+                ExecutorState::Busy
+            } else {
+                ExecutorState::Free
+            };
             let text = serde_json::to_string(&standing).expect("text");
             let mut again: ScalingState = serde_json::from_str(&text).expect("the same");
             let decision = standing.take(&policy, &window, hands);
             assert_eq!(again.take(&policy, &window, hands), decision, "seed {seed}");
             let Some(decision) = decision else { continue };
-            assert_eq!((hands, decision.version), (ExecutorState::Free, decided.len() as u64 + 1));
+            assert_eq!(
+                (hands, decision.version),
+                (ExecutorState::Free, decided.len() as u64 + 1)
+            );
             decided.push(window.end_ns);
             for change in decision.changes {
-                let had = replicas.insert(change.group, change.to).unwrap_or(policy.min);
+                let had = replicas
+                    .insert(change.group, change.to)
+                    .unwrap_or(policy.min);
                 assert_eq!(had, change.from, "seed {seed}");
-                assert!((policy.min..=policy.max).contains(&change.to), "seed {seed}");
+                assert!(
+                    (policy.min..=policy.max).contains(&change.to),
+                    "seed {seed}"
+                );
                 assert_eq!(
                     decision.direction == ScalingDirection::Up,
                     change.to > change.from,

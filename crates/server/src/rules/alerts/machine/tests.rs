@@ -22,8 +22,16 @@ fn window(at: usize, said: &ExpectedWindow) -> AlertWindow {
     AlertWindow {
         start_ns: end_ns - STEP_NS,
         end_ns,
-        missing: if said.lacks { vec!["a".into()] } else { Vec::new() },
-        groups: said.groups.iter().map(|(group, is_true)| (group.to_string(), row(*is_true))).collect(),
+        missing: if said.lacks {
+            vec!["a".into()]
+        } else {
+            Vec::new()
+        },
+        groups: said
+            .groups
+            .iter()
+            .map(|(group, is_true)| (group.to_string(), row(*is_true)))
+            .collect(),
     }
 }
 
@@ -42,13 +50,24 @@ fn verdict(policy: &AlertPolicy, subject: &AlertSubject, said: &ExpectedWindow) 
             OnNoData::Hold => None,
         },
         // With missing agents, a condition met by the existing rows holds; one not met is undecided.
-        AlertSubject::Group(group) if !is_whole && policy.on_missing_agents == OnMissingAgents::Alert => {
-            said.groups.iter().any(|(of, is_true)| of.to_string() == *group && *is_true).then_some(true)
+        AlertSubject::Group(group)
+            if !is_whole && policy.on_missing_agents == OnMissingAgents::Alert =>
+        {
+            said.groups
+                .iter()
+                .any(|(of, is_true)| of.to_string() == *group && *is_true)
+                .then_some(true)
         }
-        AlertSubject::Group(_) if !is_whole || is_empty && policy.on_no_data != OnNoData::Resolve => None,
-        AlertSubject::Group(group) => {
-            Some(said.groups.iter().any(|(of, is_true)| of.to_string() == *group && *is_true))
+        AlertSubject::Group(_)
+            if !is_whole || is_empty && policy.on_no_data != OnNoData::Resolve =>
+        {
+            None
         }
+        AlertSubject::Group(group) => Some(
+            said.groups
+                .iter()
+                .any(|(of, is_true)| of.to_string() == *group && *is_true),
+        ),
     }
 }
 
@@ -60,17 +79,25 @@ enum ExpectedPhase {
 }
 
 /// Verdicts of all windows for a subject; an initial window without rows gives none.
-fn verdicts(policy: &AlertPolicy, subject: &AlertSubject, history: &[ExpectedWindow]) -> Vec<Verdict> {
+fn verdicts(
+    policy: &AlertPolicy,
+    subject: &AlertSubject,
+    history: &[ExpectedWindow],
+) -> Vec<Verdict> {
     let said = history.iter().enumerate();
     said.map(|(at, said)| {
-        (at > 0 || !said.groups.is_empty()).then(|| verdict(policy, subject, said)).flatten()
+        (at > 0 || !said.groups.is_empty())
+            .then(|| verdict(policy, subject, said))
+            .flatten()
     })
     .collect()
 }
 
 /// State of a subject after these verdicts, computed from all of them.
 fn phase(policy: &AlertPolicy, verdicts: &[Verdict]) -> ExpectedPhase {
-    let Some((last, before)) = verdicts.split_last() else { return ExpectedPhase::Nothing };
+    let Some((last, before)) = verdicts.split_last() else {
+        return ExpectedPhase::Nothing;
+    };
     let was = phase(policy, before);
     let end = verdicts.len() as i64 * STEP_NS;
     let judged: Vec<(i64, bool)> = verdicts
@@ -82,13 +109,24 @@ fn phase(policy: &AlertPolicy, verdicts: &[Verdict]) -> ExpectedPhase {
         (None, was) => was,
         (Some(true), ExpectedPhase::Firing) => ExpectedPhase::Firing,
         (Some(true), _) => {
-            let run = judged.iter().rev().take_while(|(_, is_true)| *is_true).last();
+            let run = judged
+                .iter()
+                .rev()
+                .take_while(|(_, is_true)| *is_true)
+                .last();
             let since = run.map_or(end, |(start, _)| *start);
-            if end - since >= policy.for_ns { ExpectedPhase::Firing } else { ExpectedPhase::Pending }
+            if end - since >= policy.for_ns {
+                ExpectedPhase::Firing
+            } else {
+                ExpectedPhase::Pending
+            }
         }
         (Some(false), ExpectedPhase::Firing) => {
-            let last_true =
-                judged.iter().rev().find(|(_, is_true)| *is_true).map_or(0, |(start, _)| start + STEP_NS);
+            let last_true = judged
+                .iter()
+                .rev()
+                .find(|(_, is_true)| *is_true)
+                .map_or(0, |(start, _)| start + STEP_NS);
             if end - last_true >= policy.keep_firing_ns {
                 ExpectedPhase::Nothing
             } else {
@@ -109,22 +147,31 @@ fn found(standing: &RuleState, subject: &AlertSubject) -> ExpectedPhase {
 
 fn subjects() -> Vec<AlertSubject> {
     let groups = (0..3).map(|group| AlertSubject::Group(group.to_string()));
-    groups.chain([AlertSubject::NoData, AlertSubject::MissingAgents]).collect()
+    groups
+        .chain([AlertSubject::NoData, AlertSubject::MissingAgents])
+        .collect()
 }
 
 fn policies() -> impl Strategy<Value = AlertPolicy> {
-    let no_data = prop_oneof![Just(OnNoData::Alert), Just(OnNoData::Hold), Just(OnNoData::Resolve)];
-    let missing =
-        prop_oneof![Just(OnMissingAgents::Alert), Just(OnMissingAgents::Hold), Just(OnMissingAgents::Judge)];
-    (0..5i64, 0..4i64, no_data, missing).prop_map(|(for_steps, keep_steps, on_no_data, on_missing_agents)| {
-        AlertPolicy {
+    let no_data = prop_oneof![
+        Just(OnNoData::Alert),
+        Just(OnNoData::Hold),
+        Just(OnNoData::Resolve)
+    ];
+    let missing = prop_oneof![
+        Just(OnMissingAgents::Alert),
+        Just(OnMissingAgents::Hold),
+        Just(OnMissingAgents::Judge)
+    ];
+    (0..5i64, 0..4i64, no_data, missing).prop_map(
+        |(for_steps, keep_steps, on_no_data, on_missing_agents)| AlertPolicy {
             for_ns: for_steps * STEP_NS,
             keep_firing_ns: keep_steps * STEP_NS,
             on_no_data,
             on_missing_agents,
             groups_max: 10,
-        }
-    })
+        },
+    )
 }
 
 fn histories() -> impl Strategy<Value = Vec<ExpectedWindow>> {
@@ -193,13 +240,20 @@ proptest! {
 }
 
 fn said(groups: &[(u8, bool)], lacks: bool) -> ExpectedWindow {
-    ExpectedWindow { groups: groups.to_vec(), lacks }
+    ExpectedWindow {
+        groups: groups.to_vec(),
+        lacks,
+    }
 }
 
 #[test]
 fn silence_of_the_source_ends_nothing_and_is_told() {
-    let policy =
-        AlertPolicy { for_ns: 20, on_no_data: OnNoData::Resolve, groups_max: 10, ..AlertPolicy::default() };
+    let policy = AlertPolicy {
+        for_ns: 20,
+        on_no_data: OnNoData::Resolve,
+        groups_max: 10,
+        ..AlertPolicy::default()
+    };
     let mut standing = RuleState::default();
     let nobody = |_: &AlertSubject| false;
     for at in 0..2 {
@@ -207,7 +261,12 @@ fn silence_of_the_source_ends_nothing_and_is_told() {
     }
     assert!(standing.stall(&policy, (20, 39), &nobody).is_empty());
     let told = standing.stall(&policy, (20, 40), &nobody);
-    assert_eq!(told.iter().map(|(subject, _)| subject.clone()).collect::<Vec<_>>(), [AlertSubject::NoData]);
+    assert_eq!(
+        told.iter()
+            .map(|(subject, _)| subject.clone())
+            .collect::<Vec<_>>(),
+        [AlertSubject::NoData]
+    );
     let group = &standing.alerts[&AlertSubject::Group("0".into())];
     assert_eq!(
         (group.held, matches!(group.state, AlertState::Firing { .. })),
@@ -215,25 +274,44 @@ fn silence_of_the_source_ends_nothing_and_is_told() {
     );
     // An empty window proves absence, unlike missing windows.
     let told = standing.take(&policy, &window(4, &said(&[], false)), &nobody);
-    assert!(told.iter().all(|(_, alert)| matches!(alert.state, AlertState::Resolved { .. })));
+    assert!(
+        told.iter()
+            .all(|(_, alert)| matches!(alert.state, AlertState::Resolved { .. }))
+    );
     assert_eq!(told.len(), 2);
 }
 
 #[test]
 fn groups_have_a_bound() {
-    let policy = AlertPolicy { groups_max: 2, ..AlertPolicy::default() };
+    let policy = AlertPolicy {
+        groups_max: 2,
+        ..AlertPolicy::default()
+    };
     let mut standing = RuleState::default();
-    let told =
-        standing.take(&policy, &window(0, &said(&[(0, true), (1, true), (2, true)], false)), &|_| false);
+    let told = standing.take(
+        &policy,
+        &window(0, &said(&[(0, true), (1, true), (2, true)], false)),
+        &|_| false,
+    );
     assert_eq!((told.len(), standing.left_out), (2, 1));
     // A resolved alert frees its slot.
-    standing.take(&policy, &window(1, &said(&[(1, true), (2, true)], false)), &|_| false);
-    assert_eq!(found(&standing, &AlertSubject::Group("2".into())), ExpectedPhase::Firing);
+    standing.take(
+        &policy,
+        &window(1, &said(&[(1, true), (2, true)], false)),
+        &|_| false,
+    );
+    assert_eq!(
+        found(&standing, &AlertSubject::Group("2".into())),
+        ExpectedPhase::Firing
+    );
 }
 
 #[test]
 fn what_is_over_is_forgotten_later() {
-    let policy = AlertPolicy { groups_max: 2, ..AlertPolicy::default() };
+    let policy = AlertPolicy {
+        groups_max: 2,
+        ..AlertPolicy::default()
+    };
     let mut standing = RuleState::default();
     standing.take(&policy, &window(0, &said(&[(0, true)], false)), &|_| false);
     standing.take(&policy, &window(1, &said(&[(1, false)], false)), &|_| false);
@@ -246,10 +324,18 @@ fn what_is_over_is_forgotten_later() {
 
 #[test]
 fn the_end_of_a_rule_ends_its_alerts() {
-    let policy = AlertPolicy { for_ns: 20, groups_max: 2, ..AlertPolicy::default() };
+    let policy = AlertPolicy {
+        for_ns: 20,
+        groups_max: 2,
+        ..AlertPolicy::default()
+    };
     let mut standing = RuleState::default();
     standing.take(&policy, &window(0, &said(&[(0, true)], false)), &|_| false);
-    standing.take(&policy, &window(1, &said(&[(0, true), (1, true)], false)), &|_| false);
+    standing.take(
+        &policy,
+        &window(1, &said(&[(0, true), (1, true)], false)),
+        &|_| false,
+    );
     let told = standing.end(20);
     assert_eq!(told.len(), 1);
     assert_eq!(standing.alerts.len(), 1);
