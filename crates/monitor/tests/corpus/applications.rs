@@ -215,7 +215,7 @@ fn check_by_name(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &
             Some(ours) if ours == *theirs => counts.named += 1,
             None => counts.unnamed += 1,
             Some(_) => {
-                drop(wrong.insert((file.clone(), format!("{ours:?}"), (*theirs).to_owned())))
+                wrong.insert((file.clone(), format!("{ours:?}"), (*theirs).to_owned()));
             }
         }
     }

@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::{captures, rows, run, text};
 
 /// Parser, folder in `captures/`, file with the truth, and the test that compares them.
-const JUDGED: &[(&str, &str, &str, fn())] = &[
+type Judged = (&'static str, &'static str, &'static str, fn());
+
+const JUDGED: &[Judged] = &[
     (
         "packet",
         "shop",
