@@ -103,7 +103,8 @@ fn compare(
         live.get(*row)
             .is_some_and(|live| (*end - EPOCH..=latest + EPOCH).contains(live))
     };
-    // A file waits for the next packet of a connection, live capture for the clock. A packet between the two may fill a gap.
+    // A file waits for the next packet of a connection, live capture for the clock. A packet between the two may fill a gap,
+    // and what follows a gap may prove a message in one of the two only.
     let differ = of_file
         .iter()
         .filter(|row| !is_same(row))
@@ -115,7 +116,7 @@ fn compare(
         of_file.len()
     );
     assert!(
-        live.len().abs_diff(of_file.len()) <= differ.len(),
+        live.len().abs_diff(of_file.len()) <= differ.len().max(differ_max / 10),
         "{what}: {} rows live",
         live.len()
     );
