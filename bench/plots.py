@@ -255,6 +255,39 @@ def nfs_loss(results, folder):
     save(figure, folder, "nfs-loss")
 
 
+# Kinds of input models, by the end of their names.
+MODEL_KINDS = (("_async", "requests always outstanding"), ("_batches", "batches of a client that waits"), ("_quoted", "messages inside bodies"),
+               ("_proxied", "PROXY protocol headers"))
+PROTOCOLS = {"http": OURS, "redis": PAPER, "mc_text": PEER, "mc_binary": "#9ecae9", "mc": PEER, "mysql": LIMIT, "nfs": "#8e6c8a"}
+
+
+def models(results, folder):
+    """Found results of the input models, by missing packets: single ones and 16 in a row."""
+    figure, panels = plt.subplots(2, 2, figsize=(10, 7), sharex=True, sharey=True)
+    for axes, (end, title) in zip(panels.flat, MODEL_KINDS):
+        for name in sorted({c["capture"] for c in results["cells"]}):
+            if not (name.endswith(end) or end == "_quoted" and name == "nfs_in_files"):
+                continue
+            protocol = name.removesuffix(end).removesuffix("_in_files")
+            for damage, style in (("loss=", "o-"), ("bursts=", "x:")):
+                cells = [c for c in results["cells"] if c["capture"] == name and c["impairment"].startswith(damage) and c["findable"]]
+                points = sorted((float(c["impairment"].split("=")[1].removesuffix("%")), 100 * c["found"] / c["findable"]) for c in cells)
+                label = protocol + ("" if damage == "loss=" else ", 16 in a row")
+                axes.plot(*zip(*points) if points else ([], []), style, color=PROTOCOLS[protocol], markersize=4, label=label)
+        axes.set_title(title, fontsize=10)
+        axes.set_xscale("log")
+        axes.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
+        axes.minorticks_off()
+        axes.legend(fontsize=7, loc="lower left", ncol=2)
+    for axes in panels[1]:
+        axes.set_xlabel("% of the packets missing")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("found, % of what is findable")
+    panels[0][0].set_ylim(-2, 102)
+    figure.tight_layout()
+    save(figure, folder, "accuracy-models")
+
+
 def load(run, name):
     path = os.path.join(run, name)
     return json.load(open(path)) if os.path.exists(path) else None
@@ -263,7 +296,8 @@ def load(run, name):
 def main():
     folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "plots")
     os.makedirs(folder, exist_ok=True)
-    for name, draws in (("results.json", (packet_sizes, workers, queues, fabric, peers)), ("accuracy.json", (accuracy, impairments)), ("nfs.json", (nfs_cores, nfs_memory, nfs_loss))):
+    for name, draws in (("results.json", (packet_sizes, workers, queues, fabric, peers)), ("accuracy.json", (accuracy, impairments)), ("models.json", (models,)),
+                        ("nfs.json", (nfs_cores, nfs_memory, nfs_loss))):
         results = load(sys.argv[1], name)
         for draw in draws if results else ():
             draw(results, folder)
