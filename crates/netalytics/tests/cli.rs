@@ -816,7 +816,7 @@ fn habits() {
     let plain = check(
         &["query", "PARSE htp", "-r", SHOP],
         2,
-        &["error: no parser"],
+        &["error: unknown parser"],
     );
     let colored = check(
         &["--color=always", "query", "PARSE htp", "-r", SHOP],
