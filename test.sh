@@ -11,8 +11,8 @@ if [ "${CI:-}" != true ] && [ ! -d ../shared/data ]; then
 fi
 ./setup.sh build test
 web/build.sh || missing page "web/build.sh cannot build it"
-# Under nohup programs ignore SIGHUP, and the tests need it.
-env --default-signal=HUP cargo test --workspace --locked --quiet --no-fail-fast
+# Under nohup, programs ignore SIGHUP, and in the background SIGINT; the tests need both.
+env --default-signal=HUP,INT cargo test --workspace --locked --quiet --no-fail-fast
 if ./setup.sh build dpdk; then
   cargo test --package capture --features dpdk --locked --quiet --test dpdk
 else

@@ -137,7 +137,7 @@ fn of(field: FieldId) -> Box<Expr> {
     Box::new(Expr::Column(column(field)))
 }
 
-const WRONG_TYPE: &[&str] = &["made is not of the type that it says"];
+const WRONG_TYPE: &[&str] = &["made has another type than declared"];
 
 #[test]
 fn the_unchanged_plan_is_valid() {
@@ -160,8 +160,8 @@ fn networks_have_a_prefix_of_their_family() {
     );
     check(client(v4, 32), &[]);
     check(client(v6, 128), &[]);
-    check(client(v4, 33), &["a network that is none"]);
-    check(client(v6, 129), &["a network that is none"]);
+    check(client(v4, 33), &["an invalid network"]);
+    check(client(v6, 129), &["an invalid network"]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_time_limit_is_not_negative() {
     check(|plan| plan.monitor.limit.nanos = Some(0), &[]);
     check(
         |plan| plan.monitor.limit.nanos = Some(-1),
-        &["a limit of time below zero"],
+        &["a negative time limit"],
     );
 }
 
@@ -182,7 +182,7 @@ fn a_sampled_share_is_between_none_and_all() {
         );
     }
     for (share, text) in [(0.0, "0"), (1.0, "1"), (f64::NAN, "NaN"), (-0.5, "-0.5")] {
-        let expected = format!("{text} is no share of the flows");
+        let expected = format!("{text} is not a share of the flows");
         check(
             |plan| plan.monitor.sample = SampleMode::Fraction(share),
             &[&expected],
@@ -199,15 +199,15 @@ fn an_input_is_a_parsers() {
                 ..Schema::clone(&schema())
             })
         },
-        &["the input test is no parser's"],
+        &["input test belongs to no parser"],
     );
     check(
         |plan| plan.monitor.parsers[0].columns.push(FieldId(UNREAD.0 + 1)),
-        &["a column that test has not"],
+        &["an unknown column of test"],
     );
     check(
         |plan| plan.dataflow.inputs[0].columns.push(UNREAD),
-        &["a column of test that its parser does not fill"],
+        &["a column of test that its parser does not produce"],
     );
 }
 
@@ -215,7 +215,7 @@ fn an_input_is_a_parsers() {
 fn there_is_an_input() {
     check(
         |plan| (plan.monitor.parsers.clear(), plan.dataflow.inputs.clear()).1,
-        &["there is no input"],
+        &["no input"],
     );
 }
 
@@ -268,7 +268,7 @@ fn a_filter_of_an_input_reads_no_other_input() {
             plan.dataflow.inputs = vec![plan.dataflow.inputs[0].clone(); 2];
             plan.dataflow.inputs[0].filter = Some(other);
         },
-        &["what filters an input reads another"],
+        &["the filter of an input reads another input"],
     );
 }
 
@@ -301,7 +301,7 @@ fn a_literal_has_the_type_of_its_column() {
             "status",
         ),
     ] {
-        let text = format!("{name} is compared with what it is not");
+        let text = format!("{name} is compared with a value of another type");
         check_filter(invalid.clone(), &[&text]);
         // Errors inside of other conditions are found.
         let nested = Predicate::Or(vec![
@@ -328,16 +328,16 @@ fn patterns_are_for_text() {
     };
     check_filter(like(HOST), &[]);
     check_filter(like(PARTS), &[]);
-    check_filter(like(STATUS), &["status is no text"]);
+    check_filter(like(STATUS), &["status is not text"]);
     check_filter(matches(HOST, "^a+$"), &[]);
-    check_filter(matches(STATUS, "a"), &["status is no text"]);
+    check_filter(matches(STATUS, "a"), &["status is not text"]);
     check_filter(
         matches(HOST, "("),
-        &["a pattern is no regular expression, or too large"],
+        &["an invalid or too large regular expression"],
     );
     check_filter(
         matches(HOST, "(((a{1000}){1000}){1000})"),
-        &["a pattern is no regular expression, or too large"],
+        &["an invalid or too large regular expression"],
     );
 }
 
@@ -345,18 +345,18 @@ fn patterns_are_for_text() {
 fn columns_exist() {
     check_filter(
         Predicate::IsNull(column(UNREAD)),
-        &["a column that is not there"],
+        &["an unknown column"],
     );
     check_filter(
         Predicate::IsNull(Column {
             input: 7,
             field: STATUS,
         }),
-        &["an input that is not there"],
+        &["an unknown input"],
     );
     check_filter(
         Predicate::IsNull(Column::computed(0)),
-        &["computed column 0 is not there, or not yet"],
+        &["computed column 0 is undefined"],
     );
 }
 
@@ -371,12 +371,12 @@ fn arithmetic_is_of_numbers() {
     check_computed(
         DataType::F64,
         arithmetic(SHARE, BitAnd, STATUS),
-        &["bits of real numbers"],
+        &["bit operators on real numbers"],
     );
     check_computed(
         DataType::I64,
         arithmetic(STATUS, Add, HOST),
-        &["arithmetic of what is no number"],
+        &["arithmetic on a value that is not a number"],
     );
     check_computed(DataType::I64, *of(PARTS), WRONG_TYPE);
 }
@@ -422,7 +422,7 @@ fn functions_have_operands_in_their_range() {
     check_computed(
         DataType::I64,
         Expr::Trunc(of(SHARE), 1),
-        &["a function of what it is not for"],
+        &["a function of a wrong argument type"],
     );
     check_computed(
         DataType::Text,
@@ -443,7 +443,7 @@ fn functions_have_operands_in_their_range() {
     check_computed(
         DataType::I64,
         Expr::Length(of(STATUS)),
-        &["a function of what it is not for"],
+        &["a function of a wrong argument type"],
     );
     check_computed(
         DataType::F64,
@@ -455,7 +455,7 @@ fn functions_have_operands_in_their_range() {
 /// Text of a redacted column stays redacted through every function that keeps part of it; its length does not reveal it.
 #[test]
 fn a_computed_text_does_not_reveal_a_redacted_one() {
-    let secret = &["made would show what is redacted"];
+    let secret = &["made would show redacted text"];
     let upper = || Expr::Text(of(HOST), TextFunction::Upper);
     let literal = || Box::new(Expr::Literal(Literal::Text("-".into())));
     check_computed(DataType::Text, upper(), secret);
@@ -513,7 +513,7 @@ fn computed_columns_read_preceding_ones_only() {
     for place in [1, 2] {
         check(
             |plan| plan.dataflow.computed = vec![first.clone(), made("second", place)],
-            &["a computed column of one that is not computed before it"],
+            &["a computed column uses a later one"],
         );
     }
 }
@@ -526,12 +526,12 @@ fn raw_rows_have_columns_and_a_sorted_result_has_an_end() {
     );
     check(
         |plan| plan.dataflow.rows.select = Some(vec![column(UNREAD)]),
-        &["a column that is not there"],
+        &["an unknown column"],
     );
     let order = vec![(column(STATUS), SortDirection::Descending)];
     check(
         |plan| plan.dataflow.rows.order = order.clone(),
-        &["an order of rows without an end"],
+        &["an order of rows without a limit"],
     );
     check(
         |plan| (plan.dataflow.rows.order, plan.dataflow.rows.rows_max) = (order, Some(1)),
@@ -585,15 +585,15 @@ fn the_group_limit_is_bounded() {
 fn aggregates_have_a_numeric_value() {
     check_pipeline(
         |pipeline| pipeline.values.clear(),
-        &["a value that is not there"],
+        &["an unknown value"],
     );
     check_pipeline(
         |pipeline| pipeline.aggregates[0].value = 1,
-        &["a value that is not there"],
+        &["an unknown value"],
     );
     check_pipeline(
         |pipeline| pipeline.values[0].column = column(HOST),
-        &["host is no number"],
+        &["host is not a number"],
     );
     // Counts have no value.
     check_pipeline(
@@ -615,7 +615,7 @@ fn quantiles_and_conditions_of_aggregates_are_checked() {
     }
     check_pipeline(
         aggregate(AggregateFunction::Quantile(1.01)),
-        &["1.01 is no quantile"],
+        &["1.01 is not a quantile"],
     );
     check_pipeline(
         aggregate(AggregateFunction::Quantile(f64::NAN)),
@@ -623,7 +623,7 @@ fn quantiles_and_conditions_of_aggregates_are_checked() {
     );
     check_pipeline(
         aggregate(AggregateFunction::Distinct(column(UNREAD))),
-        &["a column that is not there"],
+        &["an unknown column"],
     );
     let condition = compare(STATUS, ComparisonOperator::Lt, Literal::Bool(true));
     for function in [
@@ -632,7 +632,7 @@ fn quantiles_and_conditions_of_aggregates_are_checked() {
     ] {
         check_pipeline(
             aggregate(function),
-            &["status is compared with what it is not"],
+            &["status is compared with a value of another type"],
         );
     }
 }
@@ -648,11 +648,11 @@ fn a_ranking_is_by_an_ordered_aggregate() {
     check_pipeline(top(1, 0, AggregateFunction::Sum), &[]);
     check_pipeline(
         top(1, 1, AggregateFunction::Sum),
-        &["a ranking by what is not computed"],
+        &["a ranking by a missing aggregate"],
     );
     check_pipeline(
         top(1, 0, AggregateFunction::Hist),
-        &["a distribution has no rank"],
+        &["a distribution cannot be ranked"],
     );
     check_pipeline(top(0, 0, AggregateFunction::Sum), &["the first 0 groups"]);
     check_pipeline(
@@ -674,11 +674,11 @@ fn a_selection_refers_to_columns_of_the_result() {
     check_pipeline(select(having(2, Literal::Text("a".into()))), &[]);
     check_pipeline(
         select(having(3, Literal::F64(1.0))),
-        &["sum is compared with what it is not"],
+        &["sum is compared with a value of another type"],
     );
     check_pipeline(
         select(having(7, Literal::U64(1))),
-        &["a column that results have not"],
+        &["an unknown column of results"],
     );
     for (rows_max, expected) in [
         (1, None),
@@ -701,14 +701,14 @@ fn a_selection_refers_to_columns_of_the_result() {
     check_pipeline(select(by(column(FieldId(3)))), &[]);
     check_pipeline(
         select(by(Column::computed(0))),
-        &["a column that is not there"],
+        &["an unknown column"],
     );
     check_pipeline(
         |pipeline| {
             pipeline.aggregates = vec![AggregateFunction::Hist.into()];
             pipeline.selection = by(column(FieldId(3)));
         },
-        &["a distribution has no order"],
+        &["a distribution cannot be ordered"],
     );
 }
 
@@ -758,7 +758,7 @@ fn a_profile_replaces_groups_and_aggregates() {
             offset: Some(column(UNREAD)),
             ..profile.clone()
         }),
-        &["a column that is not there"],
+        &["an unknown column"],
     );
     let wrong = compare(STATUS, ComparisonOperator::Eq, Literal::Bool(true));
     check_pipeline(
@@ -766,7 +766,7 @@ fn a_profile_replaces_groups_and_aggregates() {
             success: Some(wrong),
             ..profile
         }),
-        &["status is compared with what it is not"],
+        &["status is compared with a value of another type"],
     );
 }
 
@@ -784,8 +784,8 @@ fn all_errors_are_reported() {
             plan.dataflow.pipelines[0].values.clear();
         },
         &[
-            "a column that is not there",
-            "a value that is not there",
+            "an unknown column",
+            "an unknown value",
             "0 groups at most",
             "no column is shown",
         ],

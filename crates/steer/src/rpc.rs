@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(words(asks_first), Ok("Flow: tcp\n".to_owned()));
         let refuses =
             words(r#"{"id":0,"result":null,"error":"no bridge\n"}"#).expect_err("an error");
-        assert_eq!(refuses.to_string(), "ovs-vswitchd says: no bridge");
+        assert_eq!(refuses.to_string(), "ovs-vswitchd failed: no bridge");
         assert!(matches!(
             words(r#"{"id":0,"#),
             Err(SwitchError::Silent { .. })

@@ -11,28 +11,8 @@ use crate::sampling::SamplingFields;
 use crate::template::TemplateField;
 use crate::templated::MessageHeader;
 
-/// Number of an information element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ElementId {
-    /// Private enterprise number; 0 for the elements of IANA's registry.
-    pub enterprise: u32,
-    /// Number within the registry of the enterprise.
-    pub id: u16,
-}
-
 /// Enterprise number of reversed elements (RFC 5103 section 6.1).
 const REVERSE: u32 = 29305;
-/// Stands for the scopes of NetFlow v9 (RFC 3954 section 6.1), whose numbers are not those of elements.
-const V9_SCOPE: u32 = u32::MAX;
-
-impl ElementId {
-    pub(crate) fn v9_scope(id: u16) -> ElementId {
-        ElementId {
-            enterprise: V9_SCOPE,
-            id,
-        }
-    }
-}
 
 /// A time in one of the forms that exporters use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,6 +328,7 @@ fn take_address(slot: &mut Option<IpAddr>, address: Option<IpAddr>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::element_id::ElementId;
     use crate::{ExportDomain, ExportProtocol};
 
     const EXPORTED: i64 = 1_700_000_000 * 1_000_000_000;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::elements::ElementId;
+use crate::element_id::ElementId;
 use crate::sampling::SamplerTable;
 use crate::template::{FieldSpecifier, Template};
 use crate::{ExportDecoder, ExportDomain, ExportProtocol};

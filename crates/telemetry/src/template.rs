@@ -1,7 +1,7 @@
 //! Templates of NetFlow v9 and IPFIX, and records read by them.
 
 use crate::cursor::Cursor;
-use crate::elements::ElementId;
+use crate::element_id::ElementId;
 
 /// Length of a field with variable length (RFC 7011 section 7).
 const VARIABLE: u16 = 0xffff;

@@ -141,7 +141,7 @@ fn an_empty_secret_is_an_error() {
     for option in ["secret-file=key", "secret-env=KEY"] {
         let error =
             OutletAddress::read(&format!("redis://h#{option}"), &empty).expect_err("no secret");
-        assert_eq!(error, format!("{option} holds nothing"));
+        assert_eq!(error, format!("{option} is empty"));
     }
 }
 

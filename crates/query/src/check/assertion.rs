@@ -107,7 +107,7 @@ pub fn check_condition(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
             let place = TextSpan::new(0, text.len());
             Err(vec![Diagnostic::new(
                 place,
-                "WHERE evaluates single rows: omit any() and rows",
+                "this condition is evaluated for each row: omit any() and rows",
             )])
         }
     }

@@ -102,7 +102,7 @@ fn rules_go_by_http() {
     let refused = steer::SwitchBackend::list(&mut nobody)
         .expect_err("no token")
         .to_string();
-    assert!(refused.contains("a token is needed"), "{refused}");
+    assert!(refused.contains("missing or wrong token"), "{refused}");
     let fabric = |quiet: bool| {
         let site = |which: Which, number: &str, port: u32| {
             let name = format!("v{port}");
