@@ -112,7 +112,7 @@ export interface Agent {
 export interface AgentAccount {
   /** Name. */
   agent: string;
-  /** Counters of its monitors, over all their starts: packets, bytes, tuples, flows, gaps, lost. */
+  /** Counters of its monitors, over all their starts: packets, bytes, tuples, flows, gaps, lost; `monitor_jobs`: the number of jobs that share the running monitor. */
   counters: Record<string, number>;
   /** Reason of a problem. */
   reason: string | null;
