@@ -619,7 +619,7 @@ fn quantiles_and_conditions_of_aggregates_are_checked() {
     );
     check_pipeline(
         aggregate(AggregateFunction::Quantile(f64::NAN)),
-        &["NaN is no quantile"],
+        &["NaN is not a quantile"],
     );
     check_pipeline(
         aggregate(AggregateFunction::Distinct(column(UNREAD))),

@@ -294,7 +294,7 @@ mod tests {
         let away =
             command(Path::new("/nowhere"), &["list-commands"], patience).expect_err("an error");
         assert!(
-            away.to_string().starts_with("ovs-vswitchd does not run: "),
+            away.to_string().starts_with("cannot run ovs-vswitchd: "),
             "{away}"
         );
     }
