@@ -26,7 +26,7 @@ fuzz_target!(|parts: Vec<Part>| {
             continue;
         };
         came += 1;
-        let whole = table.add(&fragment, (1, captured.wire_len()));
+        let whole = table.add(&fragment, 1, captured.wire_len());
         for whole in whole.into_iter().chain(table.give_up(ts)) {
             went += whole.packets;
             assert!(IpFragment::of(&whole.captured()).is_none());
