@@ -326,7 +326,11 @@ fn no_summary_is_another_runs() {
     let (summary, foreign) = (folder.path("summary"), folder.path("foreign"));
     let missing = folder.path("missing.pcap");
     for (args, code, words) in [
-        (&["query", "PARSE nothing", "-r", SHOP][..], 2, "unknown parser"),
+        (
+            &["query", "PARSE nothing", "-r", SHOP][..],
+            2,
+            "unknown parser",
+        ),
         (&["query", "PARSE http", "-r", &missing], 1, "no such file"),
         (
             &["query", "PARSE http", "-r", &folder.path("")],

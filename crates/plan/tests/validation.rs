@@ -343,10 +343,7 @@ fn patterns_are_for_text() {
 
 #[test]
 fn columns_exist() {
-    check_filter(
-        Predicate::IsNull(column(UNREAD)),
-        &["an unknown column"],
-    );
+    check_filter(Predicate::IsNull(column(UNREAD)), &["an unknown column"]);
     check_filter(
         Predicate::IsNull(Column {
             input: 7,
@@ -583,10 +580,7 @@ fn the_group_limit_is_bounded() {
 
 #[test]
 fn aggregates_have_a_numeric_value() {
-    check_pipeline(
-        |pipeline| pipeline.values.clear(),
-        &["an unknown value"],
-    );
+    check_pipeline(|pipeline| pipeline.values.clear(), &["an unknown value"]);
     check_pipeline(
         |pipeline| pipeline.aggregates[0].value = 1,
         &["an unknown value"],
@@ -699,10 +693,7 @@ fn a_selection_refers_to_columns_of_the_result() {
         ..ResultSelection::default()
     };
     check_pipeline(select(by(column(FieldId(3)))), &[]);
-    check_pipeline(
-        select(by(Column::computed(0))),
-        &["an unknown column"],
-    );
+    check_pipeline(select(by(Column::computed(0))), &["an unknown column"]);
     check_pipeline(
         |pipeline| {
             pipeline.aggregates = vec![AggregateFunction::Hist.into()];
