@@ -105,7 +105,7 @@ pub struct ExportedFlow<'a> {
     pub path_delay_max_ns: Option<u64>,
     /// Beginning of a packet (PSAMP).
     pub section: Option<PacketSection<'a>>,
-    /// `None` if neither the record nor its exporter has told a rate.
+    /// `None` if neither the record nor its exporter reports a rate.
     pub rate: Option<SamplingRate>,
 }
 

@@ -18,17 +18,14 @@ pub enum RateSource {
     Record,
     /// The exporter reported it, in an options record or in the message's header.
     Options,
-    /// The exporter reports no rate; 1 is assumed.
-    Assumed,
 }
 
 impl RateSource {
-    /// The name in rows: `record`, `options`, `assumed`.
+    /// The name in rows: `record`, `options`.
     pub fn name(self) -> &'static str {
         match self {
             RateSource::Record => "record",
             RateSource::Options => "options",
-            RateSource::Assumed => "assumed",
         }
     }
 }
