@@ -13,6 +13,7 @@ mod format;
 mod input;
 pub mod interfaces;
 mod interruptible_reader;
+mod ipfix_streams;
 pub mod live;
 mod looped_replay;
 pub mod mirror_source;

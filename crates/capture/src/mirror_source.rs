@@ -1,6 +1,6 @@
-//! Mirrors sent to this machine: datagrams of VXLAN and Geneve, IP packets of GRE and ERSPAN. They arrive through the
-//! machine's own stack, which reassembles fragments, and are delivered with their IP and UDP headers, so that they
-//! are decoded like captured packets.
+//! Traffic sent to this machine: mirrors in datagrams of VXLAN and Geneve and in IP packets of GRE and ERSPAN, and
+//! datagrams of sFlow, IPFIX, and NetFlow. They arrive through the machine's own stack, which reassembles fragments, and
+//! are delivered with their IP and UDP headers, so that they are decoded like captured packets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,9 +13,10 @@ use tracing::warn;
 use wire::{LinkType, Timestamp};
 
 use crate::block::{BLOCK_PACKETS, PacketBlock, PacketRecord};
+use crate::ipfix_streams::IpfixStreams;
 use crate::live::{LiveError, StopSignal, TimestampClock};
 use crate::source::{PacketSource, SourceCounters, SourceError};
-use crate::sys::datagram_socket::{DatagramBuffer, DatagramSocket, ReceivedDatagram, wait};
+use crate::sys::datagram_socket::{DatagramBuffer, DatagramSocket, wait};
 
 /// Interval at which the time is reported without packets, and its lag behind the wall clock.
 const IDLE: Duration = Duration::from_millis(100);
@@ -23,27 +24,41 @@ const IDLE: Duration = Duration::from_millis(100);
 const UDP: u8 = 17;
 const GRE: u8 = 47;
 
-/// Destination of mirrors: `vxlan://ADDRESS[:PORT]`, `geneve://ADDRESS[:PORT]`, `gre://ADDRESS`, `erspan://ADDRESS`.
+/// Destination of mirrors: `vxlan://ADDRESS[:PORT]`, `geneve://ADDRESS[:PORT]`, `gre://ADDRESS`, `erspan://ADDRESS`; or
+/// of export messages: `sflow://ADDRESS[:PORT]`, `ipfix://ADDRESS[:PORT]`, `netflow://ADDRESS[:PORT]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MirrorListenAddress {
     address: SocketAddr,
     /// Port by which the decoder recognizes the protocol, whatever port it arrives on; `None`: GRE.
     known_by: Option<u16>,
+    is_export: bool,
+    /// Listens for TCP connections, too.
+    has_streams: bool,
+}
+
+impl MirrorListenAddress {
+    /// Whether export messages arrive there: sFlow, IPFIX, NetFlow.
+    #[must_use]
+    pub fn is_export(&self) -> bool {
+        self.is_export
+    }
 }
 
 impl FromStr for MirrorListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MirrorListenAddress, String> {
-        let wanted =
-            "vxlan://ADDRESS[:PORT], geneve://ADDRESS[:PORT], gre://ADDRESS or erspan://ADDRESS";
+        let wanted = "vxlan://ADDRESS[:PORT], geneve://ADDRESS[:PORT], gre://ADDRESS, erspan://ADDRESS, sflow://ADDRESS[:PORT], ipfix://ADDRESS[:PORT], or netflow://ADDRESS[:PORT]";
         let (scheme, at) = text
             .split_once("://")
             .ok_or_else(|| format!("it is {wanted}"))?;
-        let known_by = match scheme {
-            "vxlan" => Some(wire::vxlan::PORTS[0]),
-            "geneve" => Some(wire::geneve::PORT),
-            "gre" | "erspan" => None,
+        let (known_by, is_export) = match scheme {
+            "vxlan" => (Some(wire::vxlan::PORTS[0]), false),
+            "geneve" => (Some(wire::geneve::PORT), false),
+            "gre" | "erspan" => (None, false),
+            "sflow" => (Some(6343), true),
+            "ipfix" => (Some(4739), true),
+            "netflow" => (Some(2055), true),
             other => return Err(format!("cannot listen for {other:?}; use {wanted}")),
         };
         let at = at.trim_end_matches('/');
@@ -61,7 +76,12 @@ impl FromStr for MirrorListenAddress {
                 ));
             }
         };
-        Ok(MirrorListenAddress { address, known_by })
+        Ok(MirrorListenAddress {
+            address,
+            known_by,
+            is_export,
+            has_streams: scheme == "ipfix",
+        })
     }
 }
 
@@ -95,6 +115,7 @@ pub fn open(
 struct MirrorSocket {
     listen: MirrorListenAddress,
     socket: DatagramSocket,
+    streams: Option<IpfixStreams>,
     lost: u32,
 }
 
@@ -104,14 +125,20 @@ impl MirrorSocket {
             Some(_) => DatagramSocket::udp(listen.address),
             None => DatagramSocket::ip(listen.address.ip(), GRE.into()),
         };
-        let socket = socket.map_err(|error| match error.kind() {
+        let explain = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => LiveError::NoPermission,
             _ => LiveError::Unsupported(format!(
                 "cannot listen at {}: {}",
                 listen.address,
                 why(&error)
             )),
-        })?;
+        };
+        let socket = socket.map_err(explain)?;
+        let streams = listen
+            .has_streams
+            .then(|| IpfixStreams::listen(listen.address))
+            .transpose()
+            .map_err(explain)?;
         match socket.set_buffer(buffer_bytes) {
             Ok(got) if got < buffer_bytes => {
                 warn!(
@@ -123,6 +150,7 @@ impl MirrorSocket {
         Ok(MirrorSocket {
             listen,
             socket,
+            streams,
             lost: 0,
         })
     }
@@ -154,26 +182,30 @@ impl MirrorSource {
             let MirrorSocket {
                 listen,
                 socket,
+                streams,
                 lost,
             } = ear;
-            let taken = socket.receive(&mut self.room, |room, datagram| {
-                *lost = datagram.lost.unwrap_or(*lost);
+            let mut push = |from: SocketAddr, ts: Option<Timestamp>, payload: &[u8]| {
                 let start = bytes.len();
-                headers(listen, datagram, &mut bytes);
-                bytes.extend_from_slice(room.bytes(datagram));
+                headers(listen, from, payload.len(), &mut bytes);
+                bytes.extend_from_slice(payload);
                 let len = (bytes.len() - start) as u32;
-                let ts = datagram.ts.unwrap_or_else(now);
-                let start = start as u32;
-                let buffer = 0;
                 records.push(PacketRecord {
-                    ts,
+                    ts: ts.unwrap_or_else(now),
                     link_type: LinkType::Raw,
                     original_len: len,
                     len,
-                    start,
-                    buffer,
+                    start: start as u32,
+                    buffer: 0,
                 });
+            };
+            let taken = socket.receive(&mut self.room, |room, datagram| {
+                *lost = datagram.lost.unwrap_or(*lost);
+                push(datagram.from, datagram.ts, room.bytes(datagram));
             });
+            if let Some(streams) = streams {
+                streams.receive(|from, message| push(from, None, message));
+            }
             if let Err(error) = taken {
                 let after_packets = self.counters.packets;
                 let message = format!("cannot be received from: {error}");
@@ -211,7 +243,12 @@ impl PacketSource for MirrorSource {
         if ends {
             return false;
         }
-        wait(self.ears.iter().map(|ear| &ear.socket), IDLE);
+        let datagrams = self.ears.iter().map(|ear| ear.socket.descriptor());
+        let streams = self.ears.iter().filter_map(|ear| ear.streams.as_ref());
+        wait(
+            datagrams.chain(streams.flat_map(IpfixStreams::descriptors)),
+            IDLE,
+        );
         block.clear();
         if !self.receive(block) {
             block.set_clock(Timestamp(now().0 - IDLE.as_nanos() as i64));
@@ -237,8 +274,13 @@ impl PacketSource for MirrorSource {
 }
 
 /// Headers that the kernel removed from a datagram, as far as known.
-fn headers(listen: &MirrorListenAddress, datagram: &ReceivedDatagram, out: &mut Vec<u8>) {
-    let from = datagram.from.ip().to_canonical();
+fn headers(
+    listen: &MirrorListenAddress,
+    sender: SocketAddr,
+    payload_len: usize,
+    out: &mut Vec<u8>,
+) {
+    let from = sender.ip().to_canonical();
     let to = listen.address.ip().to_canonical();
     let is_udp = listen.known_by.is_some();
     // GRE over IPv4 arrives with its IP header.
@@ -257,22 +299,22 @@ fn headers(listen: &MirrorListenAddress, datagram: &ReceivedDatagram, out: &mut 
                 Ipv4Addr::UNSPECIFIED
             };
             out.extend([0x45, 0]);
-            out.extend(length(20 + udp_len + datagram.len));
+            out.extend(length(20 + udp_len + payload_len));
             out.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
             out.extend(from.octets().into_iter().chain(to.octets()));
         }
         (IpAddr::V6(from), to) => {
             out.extend([0x60, 0, 0, 0]);
-            out.extend(length(udp_len + datagram.len));
+            out.extend(length(udp_len + payload_len));
             out.extend([protocol, 64]);
             out.extend(from.octets());
             out.extend(wire::Addr::from(to).0);
         }
     }
     if let Some(port) = listen.known_by {
-        out.extend(datagram.from.port().to_be_bytes());
+        out.extend(sender.port().to_be_bytes());
         out.extend(port.to_be_bytes());
-        out.extend(length(udp_len + datagram.len));
+        out.extend(length(udp_len + payload_len));
         out.extend([0, 0]);
     }
 }
@@ -303,15 +345,24 @@ mod tests {
         for (text, address, known_by) in [
             ("vxlan://127.0.0.1:4789", "127.0.0.1:4789", Some(4789)),
             ("vxlan://0.0.0.0:9999", "0.0.0.0:9999", Some(4789)),
+            ("sflow://0.0.0.0", "0.0.0.0:6343", Some(6343)),
+            ("ipfix://127.0.0.1:9", "127.0.0.1:9", Some(4739)),
+            ("netflow://[::1]", "[::1]:2055", Some(2055)),
             ("geneve://[::]", "[::]:6081", Some(6081)),
             ("geneve://::1", "[::1]:6081", Some(6081)),
             ("gre://10.0.0.1", "10.0.0.1:0", None),
             ("erspan://[fd00::1]", "[fd00::1]:0", None),
         ] {
             let address = address.parse().expect("an address");
+            let is_export = matches!(known_by, Some(6343 | 4739 | 2055));
             assert_eq!(
                 listen(text),
-                MirrorListenAddress { address, known_by },
+                MirrorListenAddress {
+                    address,
+                    known_by,
+                    is_export,
+                    has_streams: known_by == Some(4739),
+                },
                 "{text}"
             );
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use flow::FlowTableCounters as FlowCounters;
 
+use crate::exports::ExportAccounting;
 use crate::fragments::FragmentCounters;
 use parsers::ParserCounters;
 use wire::{DecodeError, UnreadProtocol};
@@ -43,6 +44,8 @@ pub struct PacketAccounting {
     pub parsers: ParserCounters,
     /// Ended flows whose payload was examined but not parsed.
     pub unread: UnreadFlows,
+    /// Export messages in the packets.
+    pub exports: ExportAccounting,
     /// Tuples written.
     pub tuples: u64,
 }
@@ -131,6 +134,7 @@ impl PacketAccounting {
         }
         self.unread.unknown += other.unread.unknown;
         self.unread.silent += other.unread.silent;
+        self.exports.add(&other.exports);
         self.tuples += other.tuples;
     }
 

@@ -78,7 +78,11 @@ impl Gate {
     /// Creates the gate of a plan, with a limit in bytes for held fragments.
     #[must_use]
     pub fn new(spec: &MonitorSpec, limiter: Limiter, fragment_bytes_max: usize) -> Gate {
-        let addresses = AddressFilter::new(spec);
+        // The addresses of export messages are those of exporters and collectors.
+        let addresses = match spec.sample {
+            SampleMode::Exported => AddressFilter::default(),
+            _ => AddressFilter::new(spec),
+        };
         let sampler = Sampler::new(spec.sample, spec.sample_seed);
         let is_open = addresses.passes_all() && sampler.takes_all() && limiter.is_open();
         let fragments = Some(FragmentReassembler::new(fragment_bytes_max));

@@ -188,7 +188,7 @@ impl MonitorJob {
         let workers = input.workers();
         let sample = match monitor.sample {
             SampleMode::Fraction(p) => p,
-            SampleMode::All | SampleMode::Auto => 1.0,
+            SampleMode::All | SampleMode::Auto | SampleMode::Exported => 1.0,
         };
         let sample_seed = monitor.sample_seed;
         let window_bytes_max = config.stream.window_bytes_max / (workers + 1);

@@ -12,6 +12,7 @@ pub mod allowance;
 pub mod capture_walk;
 mod dispatch;
 mod epochs;
+pub mod exports;
 pub mod flush;
 pub mod fragments;
 pub mod gate;
@@ -34,6 +35,7 @@ pub mod vitals;
 pub mod worker;
 
 pub use accounting::PacketAccounting;
+pub use exports::{ExportAccounting, ExporterState};
 pub use gate::{PacketRetention, SharedPacketRetention};
 pub use job::{JobInput, MonitorJob, MonitorOutcome, MonitorProgress};
 pub use pipeline::{BatchProgress, Monitor, MonitorConfig};

@@ -8,6 +8,7 @@
 mod admission;
 mod batch;
 mod events;
+mod exported;
 mod packets;
 mod parse;
 mod setup;
@@ -27,6 +28,7 @@ use wire::{CapturedPacket, Timestamp, Tunnel};
 
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
+use crate::exports::ExportReader;
 use crate::fragments::ReassembledPacket;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
@@ -53,6 +55,8 @@ pub struct Monitor {
     /// Selects the tap that reports a flow; `None` if there is only one tap.
     taps: Option<TapFilter>,
     asks: MonitorNeeds,
+    /// Reads export messages instead of flows.
+    exports: Option<Box<ExportReader>>,
     table: FlowTable<FlowState>,
     outputs: TupleOutputs,
     limits: parsers::ParserLimits,
@@ -233,7 +237,9 @@ impl Monitor {
         packets: impl Iterator<Item = CapturedPacket<'a>>,
         out: &mut dyn TupleConsumer,
     ) -> BatchProgress {
-        let progress = if self.asks.packets_only {
+        let progress = if self.exports.is_some() {
+            self.on_exports(packets, out)
+        } else if self.asks.packets_only {
             self.on_packets(packets, out)
         } else {
             self.on_batches(packets, out)
@@ -310,6 +316,9 @@ impl Monitor {
         self.networks.forget(clock);
         self.heed_taps(out);
         self.heed_slice();
+        if let Some(exports) = &mut self.exports {
+            exports.report(clock, false);
+        }
     }
 
     /// Ends an epoch: emits all tuples written so far and advances the watermark.
@@ -334,6 +343,9 @@ impl Monitor {
             }
         }
         self.events = events;
+        if let Some(exports) = &mut self.exports {
+            exports.report(self.clock, true);
+        }
         self.flush(out);
     }
 
@@ -349,10 +361,12 @@ impl Monitor {
         let flows = *self.table.counters();
         let fragments = self.gate.fragments();
         let networks_overflowed = self.networks.overflowed();
+        let exports = self.exports.as_deref().map(ExportReader::accounting);
         PacketAccounting {
             flows,
             fragments,
             networks_overflowed,
+            exports: exports.cloned().unwrap_or_default(),
             ..self.accounting.clone()
         }
     }
@@ -370,7 +384,10 @@ impl Monitor {
     /// Bytes missing from the capture so far.
     #[must_use]
     pub fn capture_loss(&self) -> flow::CaptureLoss {
-        self.table.counters().capture_loss()
+        match &self.exports {
+            Some(exports) => exports.loss(),
+            None => self.table.counters().capture_loss(),
+        }
     }
 
     /// LIMIT, shared by all workers.
@@ -415,7 +432,9 @@ impl Monitor {
     /// Processes datagrams abandoned by the reassembly.
     fn on_wholes(&mut self, wholes: Vec<ReassembledPacket>) {
         for whole in &wholes {
-            if self.asks.packets_only {
+            if self.exports.is_some() {
+                self.on_whole_export(whole)
+            } else if self.asks.packets_only {
                 self.on_whole_packet(whole)
             } else {
                 self.on_whole_with_flow(whole)

@@ -23,7 +23,7 @@ impl Sampler {
     #[must_use]
     pub fn new(sample: SampleMode, seed: u64) -> Sampler {
         let threshold = match sample {
-            SampleMode::All | SampleMode::Auto => None,
+            SampleMode::All | SampleMode::Auto | SampleMode::Exported => None,
             SampleMode::Fraction(p) => Some(threshold(p)),
         };
         Sampler {

@@ -2,6 +2,7 @@
 
 use flow::TrackingDetail;
 use parsers::application::{self, Signature};
+use parsers::exported::{self, ExportedRecord, SampledPacket};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::packet_level::{HeaderBatch, HeaderColumns, PacketParser};
 use parsers::probing::ProtocolCandidates;
@@ -376,6 +377,39 @@ impl TupleOutputs {
     pub fn on_record(&mut self, record: &flow_record::FlowRecord<'_>, flow: &FlowContext) {
         for tap in &mut self.flows {
             flow_record::on_record(record, flow, &mut tap.writer);
+        }
+    }
+
+    /// Handles a packet that an exporter sampled.
+    pub fn on_sampled_packet(
+        &mut self,
+        packet: &Packet<'_>,
+        flow: &FlowContext,
+        sampled: &SampledPacket,
+    ) {
+        for tap in &mut self.packets {
+            if tap.writer.schema().name == "packet" {
+                exported::write_sample(&mut tap.writer, sampled);
+            }
+            (tap.parse)(packet, flow, &mut tap.writer);
+        }
+    }
+
+    /// Writers of flow records.
+    pub fn flow_writers(&self) -> impl Iterator<Item = &TupleWriter> {
+        self.flows.iter().map(|tap| &tap.writer)
+    }
+
+    /// Handles a flow record of an exporter; `before` writes further columns, by the place of the writer in
+    /// [`TupleOutputs::flow_writers`].
+    pub fn on_exported_flow(
+        &mut self,
+        record: &ExportedRecord,
+        mut before: impl FnMut(usize, &mut TupleWriter),
+    ) {
+        for (place, tap) in self.flows.iter_mut().enumerate() {
+            before(place, &mut tap.writer);
+            exported::write_record(&mut tap.writer, record);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Flow-level parsers: `tcp_conn_time` (start and end of a connection) and `flow` (flow records). They are
 //! stateless; all facts about the flow are arguments.
 
-use tuple::{FieldId, Schema, TupleWriter, common};
+use tuple::{ColumnFamily, FieldId, HASH, Schema, TupleWriter, common};
 use wire::Timestamp;
 
 use crate::output::{write_common, write_path, write_proxied};
@@ -97,8 +97,8 @@ pub mod tcp_conn_time {
 /// `flow`: flow records.
 pub mod flow_record {
     use super::{
-        FieldId, FlowContext, Schema, Timestamp, TupleQuality, TupleWriter, common, write_common,
-        write_path, write_proxied,
+        ColumnFamily, FieldId, FlowContext, HASH, Schema, Timestamp, TupleQuality, TupleWriter,
+        common, write_common, write_path, write_proxied,
     };
 
     tuple::fields! {
@@ -123,7 +123,28 @@ pub mod flow_record {
         SERVER_RTT_NS: I64, Nanoseconds, "server_rtt_ns", "from the capture to the server and back: SYN to SYN-ACK; null after a retransmission of either";
         APPLICATION: Text, None, "application", "application protocol, recognized by the first bytes: http, mysql, tls, dns, …; null if unknown";
         SYN_RETRANSMISSIONS: U64, None, "syn_retransmissions", "retransmitted SYNs and SYN-ACKs, which delay the connect";
+        EXPORTER: Ip, None, "exporter", "router or switch that exported the record; null for captured packets, as the fields below";
+        OBSERVATION_DOMAIN: U64, None, "observation_domain", "IPFIX observation domain, NetFlow v9 source, or NetFlow v5 engine of the exporter";
+        RATE_FROM: Text, None, "rate_from", "origin of the sampling rate: record, options, or assumed (none was reported: 1)";
+        PACKET_RATE: F64, Fraction, "packet_rate", "share of packets that the exporter measured; packets and bytes are scaled by its inverse";
+        INPUT_INTERFACE: U64, None, "input_interface", "interface that the client's packets enter by, in the exporter's numbering";
+        OUTPUT_INTERFACE: U64, None, "output_interface", "interface that the client's packets leave by";
+        TCP_FLAGS: U64, None, "tcp_flags", "TCP flags of all packets: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32";
+        CLIENT_AS: U64, None, "client_as", "autonomous system of the client, or the exporter's neighbor toward it";
+        SERVER_AS: U64, None, "server_as", "autonomous system of the server, or the exporter's neighbor toward it";
+        CLIENT_MAC: Text, None, "client_mac", "Ethernet address of the client's side" => HASH;
+        SERVER_MAC: Text, None, "server_mac", "Ethernet address of the server's side" => HASH;
+        PATH_DELAY_NS: I64, Nanoseconds, "path_delay_ns", "mean one-way delay from the entry into the measured path (RFC 9951)";
+        PATH_DELAY_MIN_NS: I64, Nanoseconds, "path_delay_min_ns", "smallest one-way delay";
+        PATH_DELAY_MAX_NS: I64, Nanoseconds, "path_delay_max_ns", "largest one-way delay";
     }
+
+    /// Columns of any information element of an export record.
+    pub const FIELD: ColumnFamily = ColumnFamily {
+        name: "field",
+        doc: "information element of the exporter's record, ELEMENT or ENTERPRISE_ELEMENT",
+        fold: Some(HASH),
+    };
 
     /// Columns derived from counts.
     pub const COUNTS: [FieldId; 14] = [
@@ -145,6 +166,26 @@ pub mod flow_record {
 
     /// Other columns that need every segment.
     pub const SEGMENTS: [FieldId; 3] = [HISTORY, CLIENT_RTT_NS, SERVER_RTT_NS];
+
+    /// Columns that export records do not fill.
+    pub const CAPTURED_ONLY: [FieldId; 16] = [
+        CLIENT_PAYLOAD_BYTES,
+        SERVER_PAYLOAD_BYTES,
+        HANDSHAKE_NS,
+        RETRANSMISSIONS,
+        OUT_OF_ORDER,
+        GAPS,
+        GAP_BYTES,
+        ACKED_UNSEEN_BYTES,
+        DUPLICATES,
+        CONN_STATE,
+        HISTORY,
+        CLIENT_RTT_NS,
+        SERVER_RTT_NS,
+        APPLICATION,
+        SYN_RETRANSMISSIONS,
+        common::QUALITY,
+    ];
 
     /// Counts of a flow since its start or its last record.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,7 +262,25 @@ pub mod flow_record {
     pub fn schema() -> Schema {
         let doc = "flow end, and every active timeout; counts are those since the previous record of the flow";
         let facts = &tuple::SchemaFacts {
-            added: &["syn_retransmissions"],
+            added: &[
+                "syn_retransmissions",
+                "exporter",
+                "observation_domain",
+                "rate_from",
+                "packet_rate",
+                "input_interface",
+                "output_interface",
+                "tcp_flags",
+                "client_as",
+                "server_as",
+                "client_mac",
+                "server_mac",
+                "path_delay_ns",
+                "path_delay_min_ns",
+                "path_delay_max_ns",
+            ],
+            counter_rate: Some("packet_rate"),
+            families: &[FIELD],
             ..tuple::SchemaFacts::NONE
         };
         Schema {

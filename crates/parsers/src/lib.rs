@@ -11,6 +11,7 @@ pub mod application;
 pub mod community_id;
 #[cfg(test)]
 mod dialogue;
+pub mod exported;
 mod flow_context;
 pub mod flow_level;
 pub mod message;

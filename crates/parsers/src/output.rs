@@ -458,8 +458,15 @@ fn write_flow(w: &mut TupleWriter, flow: &FlowContext) {
     w.u64(common::CLIENT_PORT, u64::from(flow.client.port));
     w.ip(common::SERVER_IP, &flow.server.addr.0);
     w.u64(common::SERVER_PORT, u64::from(flow.server.port));
+    write_transport(w, flow.protocol);
+    w.bool(common::CLIENT_GUESSED, flow.client_guessed);
+    w.f64(common::SAMPLE_RATE, flow.sample_rate);
+}
+
+/// Writes the transport protocol.
+pub(crate) fn write_transport(w: &mut TupleWriter, protocol: IpProtocol) {
     if w.wants(common::TRANSPORT) {
-        match flow.protocol {
+        match protocol {
             IpProtocol::TCP => w.text(common::TRANSPORT, b"tcp"),
             IpProtocol::UDP => w.text(common::TRANSPORT, b"udp"),
             IpProtocol::ICMP => w.text(common::TRANSPORT, b"icmp"),
@@ -467,6 +474,4 @@ fn write_flow(w: &mut TupleWriter, flow: &FlowContext) {
             other => w.text(common::TRANSPORT, other.0.to_string().as_bytes()),
         }
     }
-    w.bool(common::CLIENT_GUESSED, flow.client_guessed);
-    w.f64(common::SAMPLE_RATE, flow.sample_rate);
 }

@@ -99,19 +99,43 @@ pub mod packet {
         SEQ: U64, None, "seq", "TCP sequence number";
         ACK: U64, None, "ack", "TCP acknowledgment number";
         WINDOW: U64, None, "window", "TCP window as in the header, unscaled";
+        EXPORTER: Ip, None, "exporter", "switch or router that sampled the packet; null for captured packets, as the fields below";
+        OBSERVATION_DOMAIN: U64, None, "observation_domain", "sFlow sub-agent, IPFIX observation domain, or NetFlow source of the exporter";
+        RATE_FROM: Text, None, "rate_from", "origin of the sampling rate: record, options, or assumed (none was reported: 1)";
+        INPUT_INTERFACE: U64, None, "input_interface", "interface that received the packet, in the exporter's numbering";
+        OUTPUT_INTERFACE: U64, None, "output_interface", "interface that sends the packet";
+        TRANSIT_DELAY_NS: I64, Nanoseconds, "transit_delay_ns", "time of the packet in the switch";
+        QUEUE_BYTES: U64, Bytes, "queue_bytes", "bytes in the egress queue when the packet arrived";
+        DISCARD_REASON: U64, None, "discard_reason", "reason for which the switch discarded the packet, a number of sFlow's drop_reason";
     }
 
     /// The schema.
     #[must_use]
     pub fn schema() -> Schema {
-        Schema::of_parser(
-            "packet",
-            1,
-            "any packet",
-            FIELDS,
-            Some(PACKET_BYTES),
-            Some(SRC_IP),
-        )
+        let facts = &tuple::SchemaFacts {
+            added: &[
+                "exporter",
+                "observation_domain",
+                "rate_from",
+                "input_interface",
+                "output_interface",
+                "transit_delay_ns",
+                "queue_bytes",
+                "discard_reason",
+            ],
+            ..tuple::SchemaFacts::NONE
+        };
+        Schema {
+            facts,
+            ..Schema::of_parser(
+                "packet",
+                1,
+                "any packet",
+                FIELDS,
+                Some(PACKET_BYTES),
+                Some(SRC_IP),
+            )
+        }
     }
 
     /// Writes the tuple.

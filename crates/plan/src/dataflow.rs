@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tuple::{FieldId, Schema, Unit};
+use tuple::{FieldId, Schema, Unit, common};
 
 use crate::expr::{Column, ComputedField, Predicate};
 
@@ -27,7 +27,30 @@ pub struct Dataflow {
     pub rows: RawRows,
 }
 
+/// What a sampling rate of a tuple says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampledUnit {
+    /// The tuple is one of a sample: it stands for 1/rate tuples.
+    Tuples,
+    /// The tuple's counters are estimates from a sample of packets, already scaled by 1/rate.
+    Counters,
+}
+
 impl Dataflow {
+    /// The column of the first input with the sampling rate of each tuple, if the rate is not the same for all.
+    #[must_use]
+    pub fn rates(&self) -> Option<(FieldId, SampledUnit)> {
+        let input = self.inputs.first()?;
+        let counters = || {
+            let name = input.schema.facts.counter_rate?;
+            Some((input.schema.find(name)?, SampledUnit::Counters))
+        };
+        [Some((common::SAMPLE_RATE, SampledUnit::Tuples)), counters()]
+            .into_iter()
+            .flatten()
+            .find(|(field, _)| input.columns.contains(field))
+    }
+
     /// The dataflow with at most `max` groups per pipeline.
     #[must_use]
     pub fn with_groups_max(mut self, max: Option<usize>) -> Dataflow {

@@ -21,8 +21,8 @@ pub use budget::NetworkBudget;
 pub use cost::{JobCost, ResourceUsage};
 pub use dataflow::{
     AggregateColumn, AggregateFunction, AggregatedValue, Dataflow, DataflowInput, GroupBy,
-    Pipeline, ProfileSpec, RawRows, ResultSelection, ShareTotal, SortDirection, SortKey, TopK,
-    Window,
+    Pipeline, ProfileSpec, RawRows, ResultSelection, SampledUnit, ShareTotal, SortDirection,
+    SortKey, TopK, Window,
 };
 pub use expr::{
     ArithmeticOperator, COMPUTED, CaseSensitivity, Column, ComparisonOperator, ComputedField, Expr,

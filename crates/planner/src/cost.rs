@@ -71,7 +71,7 @@ const HELD_BYTES_MAX: u64 = 512 << 20;
 pub fn cost(plan: &Plan) -> JobCost {
     let share = match plan.monitor.sample {
         SampleMode::Fraction(p) => p,
-        SampleMode::All | SampleMode::Auto => 1.0,
+        SampleMode::All | SampleMode::Auto | SampleMode::Exported => 1.0,
     };
     let dataflow = &plan.dataflow;
     let classes: Vec<&ParserCostClass> = plan

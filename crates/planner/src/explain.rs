@@ -78,6 +78,7 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
         &match monitor.sample {
             SampleMode::All => "every flow".to_owned(),
             SampleMode::Auto => "every flow, fewer under pressure".to_owned(),
+            SampleMode::Exported => "packets that exporters sampled".to_owned(),
             SampleMode::Fraction(p) => format!("{p} of the flows, each wholly in or wholly out"),
         },
     );

@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
-use plan::{
-    Dataflow, DataflowInput, MonitorSpec, ParserUse, Plan, QueryLimit, SampleMode, TimeSpan,
-};
+use plan::{Dataflow, DataflowInput, MonitorSpec, ParserUse, Plan, QueryLimit, TimeSpan};
 use query::CheckedQuery;
 use tuple::{AgentOrigin, FieldId, common};
 
 use crate::options::{PlanInput, PlanOptions, PlanOutput};
 use crate::period::within;
-use crate::query_dataflow::dataflow;
+use crate::query_dataflow::{dataflow, rate_column};
 use crate::recording_plan::recorded;
 
 /// The plan of a query over packets, without options.
@@ -36,7 +34,7 @@ pub fn lower_with(query: &CheckedQuery, options: &PlanOptions) -> Plan {
             if dataflow.pipelines.is_empty() {
                 added.extend(add_origin(&mut dataflow, origin));
                 // Readers scale each flow by its rate.
-                added.extend((query.sample == SampleMode::Auto).then_some(common::SAMPLE_RATE));
+                added.extend(rate_column(query));
             }
         }
         PlanOutput::Comparison => {

@@ -73,6 +73,19 @@ fn only_input(predicate: &Predicate) -> Option<usize> {
     (first != COMPUTED && inputs.iter().all(|i| *i == first)).then_some(usize::from(first))
 }
 
+/// The column with the sampling rate of tuples of the first input, if rates vary.
+pub(crate) fn rate_column(query: &CheckedQuery) -> Option<FieldId> {
+    let schema = &query.inputs.first()?.schema;
+    match query.sample {
+        SampleMode::All | SampleMode::Fraction(_) => None,
+        SampleMode::Auto => Some(common::SAMPLE_RATE),
+        SampleMode::Exported => {
+            let of_counters = schema.facts.counter_rate.and_then(|name| schema.find(name));
+            Some(of_counters.unwrap_or(common::SAMPLE_RATE))
+        }
+    }
+}
+
 /// The required columns of one input, ascending.
 fn columns(
     query: &CheckedQuery,
@@ -85,7 +98,7 @@ fn columns(
         // The sampling rate is needed only for scaling.
         return schema
             .ids()
-            .filter(|id| *id != common::SAMPLE_RATE)
+            .filter(|id| *id != common::SAMPLE_RATE || query.sample == SampleMode::Exported)
             .collect();
     }
     let mut fields = Vec::new();
@@ -128,8 +141,8 @@ fn columns(
         fields.push(common::ID);
     }
     // With a variable rate, every tuple carries its rate; a joined tuple that of the first input.
-    if query.sample == SampleMode::Auto && input == 0 {
-        fields.push(common::SAMPLE_RATE);
+    if input == 0 {
+        fields.extend(rate_column(query));
     }
     let is_per_second = |p: &Pipeline| p.aggregates.iter().any(|a| a.aggregate.is_per_second());
     let timed = |p: &Pipeline| p.window.is_some() || p.profile.is_some() || is_per_second(p);

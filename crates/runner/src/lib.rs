@@ -5,6 +5,7 @@
 
 pub mod bus;
 mod closing;
+pub mod exported_query;
 pub mod feed;
 mod frames;
 pub mod limits;

@@ -239,6 +239,7 @@ fn sample<'a>(
     let recorded = match recorded {
         "all" => SampleMode::All,
         "auto" => SampleMode::Auto,
+        "exported" => SampleMode::Exported,
         rate => rate.parse().map_or(SampleMode::All, SampleMode::Fraction),
     };
     if query.sample != SampleMode::All && query.sample != recorded {

@@ -213,6 +213,7 @@ impl QueryRun {
         let sample = match plan.monitor.sample {
             SampleMode::All => "all".into(),
             SampleMode::Auto => "auto".into(),
+            SampleMode::Exported => "exported".into(),
             SampleMode::Fraction(p) => p.to_string(),
         };
         let table = |(processor, schema, columns): (Option<String>, &Arc<Schema>, Vec<FieldId>)| {

@@ -163,14 +163,9 @@ impl Engine {
             None => of_inputs(column),
         };
         // All tuples of a flow have the same sampling rate: that of the first input.
-        let rates = Column {
-            input: 0,
-            field: common::SAMPLE_RATE,
-        };
-        let rates = dataflow.inputs[0]
-            .columns
-            .contains(&rates.field)
-            .then(|| place(rates));
+        let rates = dataflow
+            .rates()
+            .map(|(field, unit)| (place(Column { input: 0, field }), unit));
         let pipelines = 0..dataflow.pipelines.len();
         let cells = pipelines
             .map(|pipeline| CellTable::new(dataflow, pipeline, &config))

@@ -8,6 +8,7 @@ use plan::{AggregateFunction, ShareTotal};
 use crate::ops::aggregate::{AccumulatorState, Stratum};
 use crate::ops::spread::SampleMoments;
 use crate::ops::top_k::RankWeight;
+use crate::pane::PaneLayout;
 use crate::sampling::{self, ConfidenceInterval};
 use crate::sketch::LogHistogram;
 use crate::weighted_histogram::WeightedHistogram;
@@ -43,6 +44,10 @@ pub struct Estimate {
 pub struct EstimateContext {
     /// Whether the tuples are sampled, so that estimates have intervals.
     pub is_sampled: bool,
+    /// Whether the rates are those of counters within the tuples ([`plan::SampledUnit::Counters`]): values are not
+    /// scaled; sums have intervals; the number of tuples is a lower bound, because flows without a sampled packet have
+    /// no tuple.
+    pub has_scaled_counters: bool,
     /// Length of the window in seconds; without windows the time from first to last tuple.
     pub seconds: f64,
     /// Estimated share of traffic missing from the capture.
@@ -61,11 +66,22 @@ pub struct ObservedGroup<'a> {
     pub place: usize,
     /// The group's cells, one per replicate.
     pub cells: Range<usize>,
+    /// Whether values are scaled already: then the rate of every tuple counts as 1.
+    pub has_scaled_counters: bool,
 }
 
 impl<'a> ObservedGroup<'a> {
-    /// The smallest rate.
+    /// The rate by which values are scaled.
     fn rate(&self) -> f64 {
+        if self.has_scaled_counters {
+            1.0
+        } else {
+            self.smallest_rate()
+        }
+    }
+
+    /// The smallest rate.
+    fn smallest_rate(&self) -> f64 {
         self.strata
             .iter()
             .map(|stratum| stratum.rate)
@@ -76,9 +92,11 @@ impl<'a> ObservedGroup<'a> {
     fn states(&self) -> impl Iterator<Item = (f64, &'a AccumulatorState)> + Clone {
         let rate = self.rate();
         let place = self.place;
-        self.strata
-            .iter()
-            .map(move |stratum| (rate / stratum.rate, stratum.cells.state(place)))
+        let is_scaled = self.has_scaled_counters;
+        self.strata.iter().map(move |stratum| {
+            let weight = if is_scaled { 1.0 } else { rate / stratum.rate };
+            (weight, stratum.cells.state(place))
+        })
     }
 
     /// A weighted number per replicate.
@@ -104,12 +122,14 @@ impl<'a> ObservedGroup<'a> {
         strata: &'a [Stratum],
         place: usize,
         groups: &[u32],
-        replicates: usize,
+        layout: &PaneLayout,
     ) -> Vec<f64> {
+        let replicates = layout.replicates;
         let seen = ObservedGroup {
             strata,
             place,
             cells: 0..0,
+            has_scaled_counters: layout.has_scaled_counters,
         };
         let of_replicate = |replicate: usize| {
             let cells = || {
@@ -141,6 +161,9 @@ impl EstimateContext {
     /// Estimates `aggregate` for a group.
     #[must_use]
     pub fn estimate(&self, aggregate: &AggregateFunction, seen: &ObservedGroup<'_>) -> Estimate {
+        if self.has_scaled_counters {
+            return self.of_counters(aggregate, seen);
+        }
         let rate = seen.rate();
         if let ([only], false) = (seen.strata, self.is_sampled) {
             return self.point(
@@ -166,6 +189,40 @@ impl EstimateContext {
         estimate
     }
 
+    /// Estimates `aggregate` over tuples whose counters are scaled already.
+    fn of_counters(&self, aggregate: &AggregateFunction, seen: &ObservedGroup<'_>) -> Estimate {
+        let as_it_is = EstimateContext {
+            has_scaled_counters: false,
+            ..*self
+        };
+        let estimate = as_it_is.estimate(aggregate, seen);
+        let p = seen.smallest_rate();
+        if p == 1.0 {
+            return estimate;
+        }
+        let total = || {
+            let parts: Vec<f64> = seen.parts(sum).iter().map(|part| part * p).collect();
+            self.total(&parts, &seen.parts(n), p)
+        };
+        let interval = match aggregate {
+            AggregateFunction::Sum => total(),
+            AggregateFunction::Throughput => total().map(|v| v / self.seconds),
+            AggregateFunction::Count
+            | AggregateFunction::Rate
+            | AggregateFunction::Distinct(_)
+            | AggregateFunction::Max => ConfidenceInterval {
+                low: estimate.value.real(),
+                high: None,
+            },
+            _ => ConfidenceInterval::default(),
+        };
+        Estimate {
+            low: interval.low.into(),
+            high: interval.high.into(),
+            ..estimate
+        }
+    }
+
     /// The group's share of a total; `totals` are from [`ObservedGroup::totals`].
     #[must_use]
     pub fn share(&self, of: ShareTotal, seen: &ObservedGroup<'_>, totals: &[f64]) -> Estimate {
@@ -177,13 +234,17 @@ impl EstimateContext {
             .filter(|_| has_value && whole > 0.0)
             .into();
         let is_nonnegative = parts.iter().chain(totals).all(|v| *v >= 0.0);
+        let p = seen.smallest_rate();
         let interval = match of {
             _ if !self.is_sampled || !is_nonnegative || value == EstimateValue::Null => {
                 ConfidenceInterval::default()
             }
-            ShareTotal::Tuples => sampling::share(&parts, totals, seen.rate()),
+            ShareTotal::Tuples if self.has_scaled_counters && p < 1.0 => {
+                ConfidenceInterval::default()
+            }
+            ShareTotal::Tuples => sampling::share(&parts, totals, p),
             ShareTotal::Values => {
-                let ratio = sampling::mean(&parts, totals, seen.rate(), true);
+                let ratio = sampling::mean(&parts, totals, p, true);
                 ConfidenceInterval {
                     high: ratio.high.map(|high| high.min(1.0)),
                     ..ratio

@@ -42,6 +42,8 @@ pub struct PaneLayout {
     pub sample: f64,
     /// Whether tuples carry their sampling rate.
     pub is_weighted: bool,
+    /// Whether the rates are those of counters, which are scaled already ([`SampledUnit::Counters`]).
+    pub has_scaled_counters: bool,
     /// The accumulators.
     pub shape: AggregateShape,
     /// Cells per group: 1, or the number of replicates with sampling.
@@ -366,7 +368,9 @@ impl Pane {
 
 /// Weight of one tuple at a rate.
 fn unit(rate: f64, layout: &PaneLayout) -> i128 {
-    if layout.is_weighted {
+    if layout.has_scaled_counters {
+        WEIGHT_UNIT as i128
+    } else if layout.is_weighted {
         (WEIGHT_UNIT / rate).round() as i128
     } else {
         1

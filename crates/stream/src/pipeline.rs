@@ -11,7 +11,7 @@ mod open;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use plan::{Column, Pipeline};
+use plan::{Column, Pipeline, SampledUnit};
 use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
 use crate::column::{ColumnValues, ColumnView, mix};
@@ -81,7 +81,7 @@ pub struct PipelineState {
 
 impl PipelineState {
     /// Creates a pipeline over tuples of `schema`. `place` maps columns of the dataflow; `rates` is the column with
-    /// the sampling rate of flows.
+    /// sampling rates.
     ///
     /// # Panics
     /// If the pipeline is invalid, for example a sum of text; the planner rejects these.
@@ -91,12 +91,13 @@ impl PipelineState {
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
         config: &EngineConfig,
-        rates: Option<FieldId>,
+        rates: Option<(FieldId, SampledUnit)>,
         is_worker: bool,
     ) -> PipelineState {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let values: Vec<FieldId> = pipeline.values.iter().map(|v| place(v.column)).collect();
         let is_sampled = config.sample < 1.0 || rates.is_some();
+        let has_scaled_counters = matches!(rates, Some((_, SampledUnit::Counters)));
         let accumulation =
             AccumulatorPlan::new(pipeline, is_sampled, &|column| input(column).data_type);
         let overflow = GroupOverflow::of(pipeline, &accumulation);
@@ -115,11 +116,12 @@ impl PipelineState {
             layout: PaneLayout {
                 sample: config.sample,
                 is_weighted: rates.is_some(),
+                has_scaled_counters,
                 shape,
                 replicates: if is_sampled { REPLICATES } else { 1 },
                 overflow,
             },
-            rates,
+            rates: rates.map(|(field, _)| field),
             windows: pipeline.window.as_ref().map(WindowLayout::new),
             lateness_ns: pipeline.window.map_or(0, |w| w.lateness_ns.max(0)),
             group: pipeline.group.iter().map(|g| place(g.column)).collect(),

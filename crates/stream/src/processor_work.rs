@@ -4,7 +4,7 @@ mod cells;
 
 use std::sync::Arc;
 
-use plan::{Column, Pipeline};
+use plan::{Column, Pipeline, SampledUnit};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::config::{EngineConfig, EngineCounters};
@@ -80,12 +80,17 @@ impl ProcessorWork {
         schema: &Schema,
         place: &dyn Fn(Column) -> FieldId,
         config: &EngineConfig,
-        rates: Option<FieldId>,
+        rates: Option<(FieldId, SampledUnit)>,
         is_worker: bool,
     ) -> ProcessorWork {
         match pipeline.profile {
             Some(_) => ProcessorWork::Profile(Box::new(ProfileState::new(
-                pipeline, schema, place, config, rates, is_worker,
+                pipeline,
+                schema,
+                place,
+                config,
+                rates.map(|(field, _)| field),
+                is_worker,
             ))),
             None => ProcessorWork::Groups(Box::new(PipelineState::new(
                 pipeline, schema, place, config, rates, is_worker,

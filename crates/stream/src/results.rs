@@ -106,6 +106,7 @@ impl ResultWriter {
         drop(losses);
         let circumstances = EstimateContext {
             is_sampled: self.is_sampled,
+            has_scaled_counters: emitted.layout.has_scaled_counters,
             seconds: emitted.seconds,
             capture_loss,
         };
@@ -221,7 +222,7 @@ impl ResultWriter {
             groups.sort_unstable_by(|a, b| order_rows(pane.keys().key(*a), pane.keys().key(*b)));
         }
         groups.extend(pane.pool());
-        ObservedGroup::totals(pane.strata(), state_at, &groups, emitted.layout.replicates)
+        ObservedGroup::totals(pane.strata(), state_at, &groups, emitted.layout)
     }
 
     fn ranking(&self, context: &ResultContext<'_>) -> GroupRanking {
@@ -351,6 +352,7 @@ impl ResultWriter {
             strata: emitted.pane.strata(),
             place: state_at,
             cells,
+            has_scaled_counters: emitted.layout.has_scaled_counters,
         };
         if let AggregateFunction::Share(of) = aggregate {
             return circumstances.share(*of, &seen, &totals[place]);

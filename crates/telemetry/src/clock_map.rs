@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 #[derive(Debug)]
-pub(crate) struct ClockMap<K, V> {
+/// See the module documentation.
+pub struct ClockMap<K, V> {
     slots_by_key: HashMap<K, usize>,
     slots: Vec<ClockSlot<K, V>>,
     hand: usize,
@@ -30,12 +31,19 @@ impl<K: Hash + Eq + Copy, V> ClockMap<K, V> {
         }
     }
 
+    /// The value of a key, without noting the use.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        Some(&self.slots[*self.slots_by_key.get(key)?].value)
+    }
+
+    /// The value of a key; notes the use.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let slot = &mut self.slots[*self.slots_by_key.get(key)?];
         slot.is_used = true;
         Some(&mut slot.value)
     }
 
+    /// All entries.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.slots.iter().map(|slot| (&slot.key, &slot.value))
     }

@@ -43,3 +43,32 @@ pub struct ExportCounters {
     /// Records with total counters whose flow was unknown; packets and bytes are null.
     pub totals_without_base: u64,
 }
+
+impl ExportCounters {
+    /// Adds the counters of another decoder.
+    pub fn add(&mut self, other: &ExportCounters) {
+        for (mine, theirs) in [
+            (&mut self.messages, other.messages),
+            (&mut self.not_export, other.not_export),
+            (&mut self.malformed, other.malformed),
+            (&mut self.flows, other.flows),
+            (&mut self.samples, other.samples),
+            (&mut self.discarded, other.discarded),
+            (&mut self.interface_counters, other.interface_counters),
+            (&mut self.skipped_formats, other.skipped_formats),
+            (&mut self.options, other.options),
+            (&mut self.templates, other.templates),
+            (&mut self.templates_rejected, other.templates_rejected),
+            (&mut self.templates_evicted, other.templates_evicted),
+            (&mut self.templates_withdrawn, other.templates_withdrawn),
+            (&mut self.sets_held, other.sets_held),
+            (&mut self.sets_decoded_late, other.sets_decoded_late),
+            (&mut self.sets_discarded, other.sets_discarded),
+            (&mut self.domains_evicted, other.domains_evicted),
+            (&mut self.times_rejected, other.times_rejected),
+            (&mut self.totals_without_base, other.totals_without_base),
+        ] {
+            *mine += theirs;
+        }
+    }
+}

@@ -29,6 +29,7 @@ mod sflow_encoder;
 mod template;
 mod templated;
 
+pub use clock_map::ClockMap;
 pub use counters::ExportCounters;
 pub use decoder::{ExportDecoder, ExportLimits};
 pub use domain::{ExportDomain, ExportProtocol};

@@ -20,6 +20,9 @@ pub struct SchemaFacts {
     /// Names of the parser's own fields that were added to this version of its schema: recordings of earlier programs
     /// lack them.
     pub added: &'static [&'static str],
+    /// Column with the share of packets that the tuple's counters are estimated from, if these may come from a sampling
+    /// exporter.
+    pub counter_rate: Option<&'static str>,
 }
 
 /// Field names and conditions that `workload-profile` reads from a parser's tuples. Fields missing from the parser
@@ -48,6 +51,7 @@ impl SchemaFacts {
         first: &[],
         families: &[],
         added: &[],
+        counter_rate: None,
     };
 }
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
@@ -50,6 +50,11 @@ impl DatagramBuffer {
 }
 
 impl DatagramSocket {
+    /// Its descriptor.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// Creates a UDP socket bound to this address.
     pub fn udp(at: SocketAddr) -> io::Result<DatagramSocket> {
         let socket = UdpSocket::bind(at)?;
@@ -206,9 +211,9 @@ impl DatagramSocket {
 }
 
 /// Waits until one of the sockets is readable, `timeout` elapses, or a signal arrives.
-pub(crate) fn wait<'a>(sockets: impl Iterator<Item = &'a DatagramSocket>, timeout: Duration) {
-    let poll = |socket: &DatagramSocket| libc::pollfd {
-        fd: socket.fd.as_raw_fd(),
+pub(crate) fn wait<'a>(sockets: impl Iterator<Item = BorrowedFd<'a>>, timeout: Duration) {
+    let poll = |socket: BorrowedFd<'_>| libc::pollfd {
+        fd: socket.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };

@@ -11,6 +11,7 @@ use wire::Timestamp;
 use super::{Monitor, MonitorNeeds};
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
+use crate::exports::{ExportReader, TemplateFile};
 use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::sample::AdaptiveSampler;
@@ -34,6 +35,8 @@ pub struct MonitorConfig {
     pub taps: Option<SharedTaps>,
     /// Slice of the flows that switches copy under SAMPLE auto; `None` if they always copy all.
     pub slice: Option<SharedSlice>,
+    /// Storage of the templates of exporters.
+    pub templates: Option<TemplateFile>,
     /// Origin columns of the tuples.
     pub origin: Arc<AgentOrigin>,
 }
@@ -52,6 +55,7 @@ impl Default for MonitorConfig {
             outstanding: parsers::pairing::OutstandingBudget::of_bytes(128 << 20),
             taps: None,
             slice: None,
+            templates: None,
             origin: Arc::default(),
         }
     }
@@ -72,6 +76,7 @@ impl MonitorConfig {
             outstanding: self.outstanding.clone(),
             taps: self.taps.clone(),
             slice: self.slice.clone(),
+            templates: self.templates.clone(),
             origin: self.origin.clone(),
         }
     }
@@ -95,6 +100,12 @@ impl Monitor {
             ..config.flow
         };
         let addresses = AddressFilter::new(spec);
+        let exports = (spec.sample == SampleMode::Exported)
+            .then(|| {
+                let ports = flow.server_ports.clone();
+                ExportReader::new(spec, &outputs, ports, config.templates)
+            })
+            .map(Box::new);
         let taps = config.taps.map(|shared| TapFilter::new(spec.taps, &shared));
         let every_flow = addresses.passes_all() && taps.as_ref().is_none_or(TapFilter::tells_all);
         let adapts = spec.sample == SampleMode::Auto;
@@ -121,6 +132,7 @@ impl Monitor {
             addresses,
             taps,
             asks,
+            exports,
             adaptive: AdaptiveSampler::new(flow.tcp_idle_ns, flow.udp_idle_ns),
             slice: config.slice.filter(|_| adapts),
             table: FlowTable::new(flow),

@@ -135,6 +135,7 @@ impl TopicPublication<'_> {
         let sample = match self.plan.monitor.sample {
             SampleMode::All => "all".to_owned(),
             SampleMode::Auto => "auto".to_owned(),
+            SampleMode::Exported => "exported".to_owned(),
             SampleMode::Fraction(share) => share.to_string(),
         };
         let what = if self.plan.dataflow.pipelines.is_empty() {

@@ -57,6 +57,11 @@ pub fn look_into(
             "this command reads packets, and a recording has tuples: use netalytics query",
         ));
     }
+    if flags.live.reads_exports()? {
+        return Err(wrong_flags(
+            "this command reads packets, not export messages: use netalytics query with PARSE packet or PARSE flow",
+        ));
+    }
     let limit = QueryLimit {
         nanos: flags.span,
         packets: None,

@@ -2,15 +2,19 @@
 //! is opened from flags of its own and in two phases; a started source is a [`runner::TupleFeed`], or the workers of a
 //! [`QueryRun`]. Rows of a server are not a source: the server plans and runs the query (`client/`).
 
+use std::fs::File;
+
 use anyhow::Context;
 use capture::live::StopSignal;
 use monitor::JobInput;
+use monitor::exports::TemplateFile;
 use monitor::job::JobConfig;
 use plan::{Plan, SampleMode};
 use planner::PlanOptions;
 use query::CheckedQuery;
 use runner::QueryRun;
 use runner::bus::TopicReach;
+use runner::exported_query;
 use runner::replay::ReplayRun;
 use tracing::info;
 
@@ -19,14 +23,15 @@ use crate::cli::verbosity::Verbosity;
 use crate::diagnose::no_rows;
 use crate::kafka::{self, read::KafkaSource};
 use crate::network::{self, plan::NetworkPlan};
+use crate::process::failure::wrong_flags;
 use crate::process::output;
 use crate::run::packet_writer;
 use crate::source::{packet_input, recording_replay};
 
 /// An open source.
 pub enum QuerySource {
-    /// Packets.
-    Packets(JobInput),
+    /// Packets, and the file for templates of exporters.
+    Packets(JobInput, Option<TemplateFile>),
     /// A recording.
     Recording(Box<ReplayRun>),
     /// Published results on Kafka.
@@ -38,12 +43,15 @@ pub enum QuerySource {
 impl QuerySource {
     /// Plans the query for the source of the flags, and opens the source.
     pub fn open(
-        query: CheckedQuery,
+        mut query: CheckedQuery,
         flags: &WorkFlags,
         options: &PlanOptions,
         telling: Verbosity,
         stop: &StopSignal,
     ) -> anyhow::Result<(Plan, QuerySource)> {
+        if flags.live.reads_exports()? {
+            query = exported_query::of(query, options).map_err(wrong_flags)?;
+        }
         let budget = query.budget;
         let is_filtered = query.filter.is_some();
         if let Some(brokers) = &flags.bus.kafka {
@@ -69,7 +77,7 @@ impl QuerySource {
                 let workers = workers(flags, is_filtered);
                 let input =
                     packet_input::open(&flags.read, &flags.live, workers, &plan.monitor, stop)?;
-                QuerySource::Packets(input)
+                QuerySource::Packets(input, template_file(flags)?)
             }
         };
         Ok((plan, source))
@@ -78,7 +86,7 @@ impl QuerySource {
     /// Whether new data arrives while the run reads.
     pub fn is_live(&self, flags: &WorkFlags) -> bool {
         match self {
-            QuerySource::Packets(_) | QuerySource::Recording(_) => flags.live.is_live(),
+            QuerySource::Packets(..) | QuerySource::Recording(_) => flags.live.is_live(),
             QuerySource::Kafka(source) => source.reach != TopicReach::Past,
             QuerySource::Network(_) => true,
         }
@@ -86,7 +94,7 @@ impl QuerySource {
 
     /// Whether it has the packets of files.
     pub fn is_capture_file(&self, flags: &WorkFlags) -> bool {
-        matches!(self, QuerySource::Packets(_)) && !flags.read.is_empty()
+        matches!(self, QuerySource::Packets(..)) && !flags.read.is_empty()
     }
 
     /// Starts the threads or processes of the run.
@@ -99,8 +107,10 @@ impl QuerySource {
     ) -> anyhow::Result<QueryRun> {
         let bytes_max = config.stream.window_bytes_max;
         Ok(match self {
-            QuerySource::Packets(input) => {
-                QueryRun::start(plan, config, input).context("cannot start the workers")?
+            QuerySource::Packets(input, templates) => {
+                let mut config = config.clone();
+                config.monitor.templates = templates;
+                QueryRun::start(plan, &config, input).context("cannot start the workers")?
             }
             QuerySource::Recording(replay) => {
                 QueryRun::replay(plan, config.stream.clone(), *replay)
@@ -122,6 +132,26 @@ impl QuerySource {
             }
         })
     }
+}
+
+/// Opens the file for the templates of exporters.
+fn template_file(flags: &WorkFlags) -> anyhow::Result<Option<TemplateFile>> {
+    let Some(path) = &flags.live.templates else {
+        return Ok(None);
+    };
+    if !flags.live.reads_exports()? {
+        return Err(wrong_flags(
+            "--templates keeps the templates of exporters, which packets do not have: add --exports, or --listen netflow://ADDR",
+        ));
+    }
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(Some(TemplateFile::new(file)))
 }
 
 /// Prints reasons why there can be no rows, and with `-v` the parsed query.

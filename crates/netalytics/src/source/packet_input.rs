@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use capture::live::StopSignal;
 use monitor::JobInput;
-use plan::MonitorSpec;
+use plan::{MonitorSpec, SampleMode};
 
 use crate::cli::flags::WorkerCount;
 use crate::cli::flags::live::LiveFlags;
@@ -20,6 +20,13 @@ pub fn open(
     wanted: &MonitorSpec,
     stop: &StopSignal,
 ) -> anyhow::Result<JobInput> {
+    // The state of an exporter, such as its templates, belongs to one worker.
+    let is_export = wanted.sample == SampleMode::Exported;
+    let workers = if is_export {
+        WorkerCount(Some(1))
+    } else {
+        workers
+    };
     let some = workers.0.unwrap_or(1);
     if !live.listen.is_empty() {
         let source = live_capture::listen(live, stop)?;

@@ -19,6 +19,7 @@ pub fn monitor(spec: &MonitorSpec) -> proto::MonitorSpecProto {
         SampleMode::All => ("all", None),
         SampleMode::Auto => ("auto", None),
         SampleMode::Fraction(share) => ("fraction", Some(share)),
+        SampleMode::Exported => ("exported", None),
     };
     let parser = |parser: &ParserUse| {
         let schema: &Schema = &parser.schema;
@@ -68,6 +69,7 @@ pub fn read_monitor(
     let sample = match (sent.sample.as_str(), sent.fraction) {
         ("all", None) => Some(SampleMode::All),
         ("auto", None) => Some(SampleMode::Auto),
+        ("exported", None) => Some(SampleMode::Exported),
         ("fraction", Some(share)) => Some(SampleMode::Fraction(share)),
         (word, _) => lacks.word("sample", word),
     };

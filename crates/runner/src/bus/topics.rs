@@ -13,7 +13,7 @@ pub const SAMPLE_SEED: u64 = 0;
 pub fn configured(config: &EngineConfig, monitor: &MonitorSpec) -> EngineConfig {
     let sample = match monitor.sample {
         SampleMode::Fraction(share) => share,
-        SampleMode::All | SampleMode::Auto => 1.0,
+        SampleMode::All | SampleMode::Auto | SampleMode::Exported => 1.0,
     };
     EngineConfig {
         sample,

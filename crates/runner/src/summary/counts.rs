@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow::CloseReason;
-use monitor::PacketAccounting;
+use monitor::{ExportAccounting, PacketAccounting};
 use wire::DecodeError;
 
 /// Counts by name, in the order of printing.
@@ -251,4 +251,51 @@ pub fn stream_trouble(c: &stream::EngineCounters) -> Counts {
     let mut counts = stream_counts(c);
     counts.retain(|(name, _)| !matches!(*name, "tuples_in" | "join_expired"));
     counts
+}
+
+/// Export messages and their records.
+pub fn exports(e: &ExportAccounting) -> Counts {
+    let d = &e.decoded;
+    vec![
+        ("messages", d.messages),
+        ("samples", d.samples),
+        ("flow_records", d.flows),
+        ("discarded_packets", d.discarded),
+        ("interface_counters", d.interface_counters),
+        ("options", d.options),
+        ("templates", d.templates),
+        ("samples_read", e.samples_read),
+        ("flow_records_read", e.flows_read),
+        ("exporters", e.domains),
+    ]
+}
+
+/// Faults of export messages, and records that are not rows.
+pub fn export_trouble(e: &ExportAccounting) -> Counts {
+    let d = &e.decoded;
+    vec![
+        ("not_export", e.not_export + d.not_export),
+        ("stream_gaps", e.stream_gaps),
+        ("malformed", d.malformed),
+        ("unread", e.unread),
+        ("filtered", e.filtered),
+        ("reported_twice", e.repeated),
+        ("undecodable", e.undecodable),
+        ("without_counters", e.without_counters),
+        ("assumed_rates", e.assumed_rates),
+        ("skipped_formats", d.skipped_formats),
+        (
+            "sets_without_template",
+            d.sets_held.saturating_sub(d.sets_decoded_late),
+        ),
+        ("sets_decoded_late", d.sets_decoded_late),
+        ("sets_discarded", d.sets_discarded),
+        ("templates_rejected", d.templates_rejected),
+        ("templates_evicted", d.templates_evicted),
+        ("templates_withdrawn", d.templates_withdrawn),
+        ("domains_evicted", d.domains_evicted),
+        ("template_file_errors", e.template_file_errors),
+        ("times_rejected", d.times_rejected),
+        ("totals_without_base", d.totals_without_base),
+    ]
 }

@@ -2,11 +2,12 @@
 
 use capture::live::TimestampClock;
 use monitor::sampling_control::RateChange;
+use monitor::{ExportAccounting, ExporterState};
 use serde_json::{Map, Value, json};
 
 use super::counts::{
-    Counts, closed, filtered, flow_counts, fragments, parser_counts, protocols, stream_counts,
-    tap_counts, undecodable,
+    Counts, closed, export_trouble, exports, filtered, flow_counts, fragments, parser_counts,
+    protocols, stream_counts, tap_counts, undecodable,
 };
 use super::{InputError, RunSummary, SUMMARY_FORMAT};
 use crate::limits;
@@ -71,6 +72,7 @@ impl RunSummary {
             "capture_loss": a.flows.capture_loss().share(),
             "flows": flows,
             "parsers": object(&parser_counts(&a.parsers)),
+            "exports": (!a.exports.is_empty()).then(|| exports_value(&a.exports)),
             "tuples": a.tuples,
             "replayed": self.replayed().map(|r| json!({
                 "files": r.files, "bytes": r.bytes, "rows": r.rows, "rows_skipped": r.rows_skipped,
@@ -111,6 +113,22 @@ impl RunSummary {
         value["limits"] = limits::json(&value);
         value
     }
+}
+
+fn exports_value(of: &ExportAccounting) -> Value {
+    let exporter = |of: &ExporterState| {
+        json!({
+            "exporter": of.exporter, "protocol": of.protocol.name(), "domain": of.domain,
+            "received": of.losses.received, "lost": of.losses.lost, "reordered": of.losses.reordered,
+            "repeated": of.losses.repeated, "restarts": of.losses.restarts, "clock_offset_ns": of.clock_offset_ns,
+        })
+    };
+    let mut value = object(&exports(of));
+    value.extend(object(&export_trouble(of)));
+    value.insert("loss".into(), of.loss.share().into());
+    let exporters: Vec<Value> = of.exporters.iter().map(exporter).collect();
+    value.insert("by_exporter".into(), exporters.into());
+    value.into()
 }
 
 fn change(change: &RateChange) -> Value {

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use monitor::sampling_control::RateHistory;
+use monitor::{ExportAccounting, ExporterState};
 use sinks::{DisplayZone, units};
 
 use super::counts::{
-    Counts, filtered, flow_trouble, fragments, losses, parser_trouble, protocols, stream_trouble,
-    tap_counts, undecodable,
+    Counts, export_trouble, exports, filtered, flow_trouble, fragments, losses, parser_trouble,
+    protocols, stream_trouble, tap_counts, undecodable,
 };
 use super::{FedInput, RunSummary};
 use crate::limits;
@@ -18,6 +19,8 @@ type Line = (&'static str, Option<u64>, String);
 
 /// Maximum protocols of undecodable packets shown; JSON has all.
 const PROTOCOLS_SHOWN: usize = 8;
+/// Maximum exporters shown; JSON has more.
+const EXPORTERS_SHOWN: usize = 8;
 /// Maximum periods of empty windows shown; JSON has more.
 const STRETCHES_SHOWN: usize = 4;
 
@@ -91,11 +94,15 @@ impl RunSummary {
         if let Some(note) = sampling(&self.sampling) {
             lines.push(("sampling", Some(self.sampling.count), note));
         }
-        lines.push((
-            "flows",
-            Some(a.flows.flows()),
-            listed(&flow_trouble(&a.flows)),
-        ));
+        if a.exports.is_empty() {
+            lines.push((
+                "flows",
+                Some(a.flows.flows()),
+                listed(&flow_trouble(&a.flows)),
+            ));
+        } else {
+            lines.extend(exporters(&a.exports));
+        }
         if let Some(loss) = capture_loss(&a.flows) {
             lines.push(("capture loss", None, loss));
         }
@@ -329,6 +336,45 @@ impl RunSummary {
         let bytes = units::bytes(self.source.captured_bytes as f64 / seconds);
         format!("done in {elapsed}: {packets} packets/s, {bytes}/s\n")
     }
+}
+
+/// Export messages and their exporters.
+fn exporters(of: &ExportAccounting) -> Vec<Line> {
+    let mut lines = vec![(
+        "export messages",
+        Some(of.decoded.messages),
+        listed(&exports(of)[1..].to_vec()),
+    )];
+    let trouble = listed(&export_trouble(of));
+    if !trouble.is_empty() {
+        lines.push(("  not as expected", None, trouble));
+    }
+    let has_news = |exporter: &&ExporterState| {
+        let losses = &exporter.losses;
+        losses.lost + losses.repeated + losses.restarts > 0 || exporter.is_clock_off()
+    };
+    let shown = of.exporters.iter().filter(has_news).take(EXPORTERS_SHOWN);
+    lines.extend(shown.map(|exporter| {
+        let losses = &exporter.losses;
+        let counts = vec![
+            ("lost", losses.lost),
+            ("reordered", losses.reordered),
+            ("repeated", losses.repeated),
+            ("restarts", losses.restarts),
+        ];
+        let clock = exporter.clock_offset_ns.filter(|_| exporter.is_clock_off());
+        let clock = clock.map(|ns| format!(", clock off by {}", units::duration(ns as f64)));
+        let note = format!(
+            "{} domain {} ({}): {}{}",
+            exporter.exporter,
+            exporter.domain,
+            exporter.protocol,
+            listed(&counts),
+            clock.unwrap_or_default()
+        );
+        ("  exporter", Some(losses.received), note)
+    }));
+    lines
 }
 
 /// Estimated capture loss, if any.

@@ -7,7 +7,7 @@ use stream::EngineConfig;
 pub fn engine_config(plan: &Plan, window_bytes_max: usize) -> EngineConfig {
     let sample = match plan.monitor.sample {
         SampleMode::Fraction(p) => p,
-        SampleMode::All | SampleMode::Auto => 1.0,
+        SampleMode::All | SampleMode::Auto | SampleMode::Exported => 1.0,
     };
     let sample_seed = plan.monitor.sample_seed;
     EngineConfig {

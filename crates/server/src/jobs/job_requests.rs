@@ -271,6 +271,7 @@ fn tuples_made(query: &query::CheckedQuery) -> Option<TupleOrigin> {
     let sample = match query.sample {
         SampleMode::All => "all".into(),
         SampleMode::Auto => "auto".into(),
+        SampleMode::Exported => "exported".into(),
         SampleMode::Fraction(share) => share.to_string(),
     };
     let parsers = query

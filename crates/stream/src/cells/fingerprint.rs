@@ -4,7 +4,7 @@ use plan::{
     AggregateColumn, AggregateFunction, AggregatedValue, Column, ComputedField, Dataflow,
     DataflowInput, Expr, Pipeline, ResultSelection, TopK, message,
 };
-use tuple::{DataType, Field, Unit, common};
+use tuple::{DataType, Field, Unit};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::table::accumulation;
@@ -84,10 +84,11 @@ fn bare(dataflow: &Dataflow, of: &Pipeline, accumulation: AccumulatorPlan) -> Da
         .iter_mut()
         .for_each(|profile| profile.k = 0);
     let inputs = dataflow.inputs.iter().map(|input| {
+        let rates = dataflow.rates().map(|(field, _)| field);
         let weights = input
             .columns
             .iter()
-            .filter(|column| **column == common::SAMPLE_RATE);
+            .filter(|column| Some(**column) == rates);
         DataflowInput {
             columns: weights.copied().collect(),
             ..input.clone()

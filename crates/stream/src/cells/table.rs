@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
 use plan::{Column, Dataflow, Window};
-use tuple::{DataType, common};
+use tuple::{DataType, FieldId};
 
 use super::column::CellType;
 use super::{AccumulatorSpec, ExtremeEnd, MeasuredColumn};
@@ -26,8 +26,8 @@ pub struct CellTable {
     pub accumulators: Vec<AccumulatorSpec>,
     /// Tuples with null in this column are skipped.
     pub required: Option<Column>,
-    /// Whether tuples carry the sampling rate of their flow. A rate that is null or outside (0, 1] is 1.
-    pub is_weighted: bool,
+    /// The column with the sampling rate of tuples, if they carry one. A rate that is null or outside (0, 1] is 1.
+    pub rates: Option<FieldId>,
     /// The value of `rate` if tuples carry no rate.
     pub sample: f64,
     /// Number of replicates that flows are assigned to. Without sampling it is 1, and `replicate` is 0.
@@ -133,7 +133,7 @@ impl CellTable {
                 .first()
                 .filter(|_| of.value_required)
                 .map(|value| value.column),
-            is_weighted: is_weighted(dataflow),
+            rates: dataflow.rates().map(|(field, _)| field),
             sample: config.sample,
             replicates: if is_sampled(dataflow, config) {
                 REPLICATES
@@ -177,12 +177,8 @@ pub(crate) fn accumulation(
     )
 }
 
-fn is_weighted(dataflow: &Dataflow) -> bool {
-    dataflow.inputs[0].columns.contains(&common::SAMPLE_RATE)
-}
-
 fn is_sampled(dataflow: &Dataflow, config: &EngineConfig) -> bool {
-    is_weighted(dataflow) || config.sample < 1.0
+    dataflow.rates().is_some() || config.sample < 1.0
 }
 
 fn data_type(dataflow: &Dataflow, column: Column) -> DataType {

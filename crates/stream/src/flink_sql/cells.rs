@@ -1,6 +1,6 @@
 //! Cells computed from tuples, as defined in [`crate::cells`].
 
-use tuple::{DataType, common};
+use tuple::DataType;
 
 use super::lexical::{cell_type, floor_to, name, real, whole};
 use super::printer::UnprintablePart;
@@ -116,20 +116,17 @@ fn keys(table: &CellTable, tuples: &TupleView) -> SelectColumns {
             one_zero(&tuples.column(key.column).0, key.data_type),
         ));
     }
-    let rate = plan::Column {
-        input: 0,
-        field: common::SAMPLE_RATE,
-    };
     keys.push((
         "rate".into(),
-        if table.is_weighted {
-            let rate = tuples.column(rate).0;
-            format!(
-                "CASE WHEN {rate} > 0 AND {rate} <= 1 THEN {rate} ELSE {} END",
-                real(1.0)
-            )
-        } else {
-            real(table.sample)
+        match table.rates {
+            Some(field) => {
+                let rate = tuples.column(plan::Column { input: 0, field }).0;
+                format!(
+                    "CASE WHEN {rate} > 0 AND {rate} <= 1 THEN {rate} ELSE {} END",
+                    real(1.0)
+                )
+            }
+            None => real(table.sample),
         },
     ));
     let replicate = if table.replicates > 1 {

@@ -32,7 +32,7 @@ pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Opti
         .aggregates
         .iter()
         .any(|a| matches!(a.aggregate, AggregateFunction::Share(_)));
-    if !is_tumbling || has_entries || has_shares || table.is_weighted || table.replicates > 1 {
+    if !is_tumbling || has_entries || has_shares || table.rates.is_some() || table.replicates > 1 {
         return None;
     }
     let weight = weight(pipeline, table, top.by)?;

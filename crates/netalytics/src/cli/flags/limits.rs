@@ -114,6 +114,7 @@ impl LimitFlags {
             outstanding,
             taps,
             slice,
+            templates,
             origin,
         } = monitor::MonitorConfig::default();
         monitor::MonitorConfig {
@@ -128,6 +129,7 @@ impl LimitFlags {
             outstanding,
             taps,
             slice,
+            templates,
             origin,
             flow: flow::FlowTableConfig {
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),

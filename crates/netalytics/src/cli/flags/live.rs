@@ -1,8 +1,11 @@
 //! Flags of live capture.
 
+use std::path::PathBuf;
+
 use capture::mirror_source::MirrorListenAddress;
 use clap::{Args, ValueEnum};
 
+use crate::process::failure::wrong_flags;
 use crate::process::file_owner::{self, FileOwner};
 
 /// Flags of live capture.
@@ -21,9 +24,19 @@ pub struct LiveFlags {
     #[arg(skip)]
     pub filter: String,
 
-    /// Receive mirrored traffic: vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR
-    #[arg(long, value_name = "WHAT://ADDR", num_args = 1.., conflicts_with_all = ["read", "interface"])]
+    /// Receive mirrored traffic (vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR) or export messages
+    /// of switches and routers (sflow://ADDR:PORT, ipfix://ADDR:PORT, netflow://ADDR:PORT); several with commas
+    #[arg(long, value_name = "WHAT://ADDR", value_delimiter = ',', conflicts_with_all = ["read", "interface"])]
     pub listen: Vec<MirrorListenAddress>,
+
+    /// Read the payload of the packets (-r, -i) as sFlow, NetFlow, and IPFIX: samples and flow records of switches and
+    /// routers
+    #[arg(long)]
+    pub exports: bool,
+
+    /// Keep the templates and sampling rates of exporters in this file, so that data is decoded at once after a restart
+    #[arg(long, value_name = "FILE")]
+    pub templates: Option<PathBuf>,
 
     /// Fail if an interface is down, instead of waiting for it
     #[arg(long)]
@@ -135,6 +148,24 @@ impl LiveFlags {
     /// Whether packets come from the network.
     pub fn is_live(&self) -> bool {
         !self.interfaces.is_empty() || !self.listen.is_empty()
+    }
+
+    /// Whether the packets carry export messages (sFlow, NetFlow, IPFIX).
+    ///
+    /// # Errors
+    /// `--listen` for both mirrors and export messages.
+    pub fn reads_exports(&self) -> anyhow::Result<bool> {
+        let exports = self
+            .listen
+            .iter()
+            .filter(|address| address.is_export())
+            .count();
+        if exports > 0 && exports < self.listen.len() {
+            return Err(wrong_flags(
+                "--listen receives mirrored packets or export messages (sflow, ipfix, netflow), not both at once",
+            ));
+        }
+        Ok(self.exports || exports > 0)
     }
 
     /// Owner of files created before privileges are dropped.

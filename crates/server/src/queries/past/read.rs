@@ -102,7 +102,7 @@ pub fn config(past: &PastQueries, kept: &KeptTuples) -> stream::EngineConfig {
     let window_bytes_max = past.limits.bytes;
     let sample = match kept.covered.sample {
         SampleMode::Fraction(share) => share,
-        SampleMode::All | SampleMode::Auto => 1.0,
+        SampleMode::All | SampleMode::Auto | SampleMode::Exported => 1.0,
     };
     stream::EngineConfig {
         sample,

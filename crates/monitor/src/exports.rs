@@ -1,0 +1,143 @@
+//! Export messages of switches and routers (sFlow, NetFlow, IPFIX) as input: a datagram becomes `packet` tuples of its
+//! samples and `flow` tuples of its records. The messages are the payload of ordinary packets, captured, read from a
+//! file, or received by a socket.
+//!
+//! A sampled packet is one tuple with the sampling rate as its weight. The counters of a flow record are multiplied by
+//! the rate; the record itself counts once. The time of a tuple (`ts_end`) is the time of reception, so that no tuple
+//! is late; `ts` follows the exporter's clock, corrected if it differs by more than [`CLOCK_OFFSET_MAX_NS`].
+
+mod accounting;
+mod directions;
+mod exporters;
+mod private_elements;
+mod rows;
+mod streams;
+mod template_file;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use flow::CaptureLoss;
+use plan::MonitorSpec;
+use telemetry::{ExportDecoder, ExportEvent, ExportLimits};
+use wire::{FiveTuple, Packet, Timestamp, TransportHeader};
+
+pub use accounting::{ExportAccounting, ExporterState};
+pub use template_file::TemplateFile;
+
+use crate::address_filter::AddressFilter;
+use crate::tuple_outputs::TupleOutputs;
+use directions::ObservedDirections;
+use exporters::ExporterClocks;
+use rows::ExportRows;
+use streams::MessageStreams;
+
+/// Largest difference between the clocks of exporter and receiver, including the time of transport, that `ts` is not
+/// corrected for.
+pub const CLOCK_OFFSET_MAX_NS: i64 = 2_000_000_000;
+/// Interval in event time at which the states of exporters are collected.
+const REPORT_EVERY_NS: i64 = 1_000_000_000;
+/// Interval in event time at which templates are stored.
+const STORE_EVERY_NS: i64 = 60_000_000_000;
+
+/// Decodes export messages to tuples.
+pub struct ExportReader {
+    decoder: ExportDecoder,
+    streams: MessageStreams,
+    rows: ExportRows,
+    /// Latest states of the exporters, with their time.
+    reported: (Timestamp, ExportAccounting),
+    /// Storage of the templates, with the time of the last copy.
+    templates: Option<(TemplateFile, Timestamp)>,
+}
+
+impl ExportReader {
+    /// A reader for the parsers of a plan. `server_ports` is ascending: ports at which a side is the server.
+    #[must_use]
+    pub fn new(
+        spec: &MonitorSpec,
+        outputs: &TupleOutputs,
+        server_ports: Arc<[u16]>,
+        templates: Option<TemplateFile>,
+    ) -> ExportReader {
+        let mut decoder = ExportDecoder::new(ExportLimits::default());
+        let is_restored = templates
+            .as_ref()
+            .is_none_or(|file| file.restore(&mut decoder));
+        ExportReader {
+            decoder,
+            templates: templates.map(|file| (file, Timestamp::MIN)),
+            streams: MessageStreams::default(),
+            rows: ExportRows {
+                addresses: AddressFilter::new(spec),
+                server_ports,
+                reads_packets: outputs.reads_packets(),
+                reads_flows: outputs.reads_flows(),
+                elements: outputs
+                    .flow_writers()
+                    .map(private_elements::columns)
+                    .collect(),
+                directions: ObservedDirections::default(),
+                clocks: ExporterClocks::default(),
+                counts: ExportAccounting {
+                    template_file_errors: u64::from(!is_restored),
+                    ..ExportAccounting::default()
+                },
+            },
+            reported: (Timestamp::MIN, ExportAccounting::default()),
+        }
+    }
+
+    /// Decodes the payload of a packet: datagrams, and streams of IPFIX. `now` is the time of the tuples.
+    pub fn on_packet(&mut self, packet: &Packet<'_>, now: Timestamp, outputs: &mut TupleOutputs) {
+        let FiveTuple { src, dst, .. } = packet.five_tuple;
+        let exporter = SocketAddr::new(src.addr.to_ip(), src.port);
+        let (decoder, rows) = (&mut self.decoder, &mut self.rows);
+        let mut decode = |message: &[u8]| {
+            decoder.decode(exporter, now, message, |event| match event {
+                ExportEvent::Flow(record, fields) => rows.on_flow(record, fields, now, outputs),
+                ExportEvent::Sample(sample) => rows.on_sample(sample, now, outputs),
+                ExportEvent::Discarded(discarded) => rows.on_discarded(discarded, now, outputs),
+                _ => {}
+            });
+        };
+        match &packet.transport {
+            TransportHeader::Udp => decode(packet.payload),
+            TransportHeader::Tcp(tcp) => {
+                let is_whole =
+                    self.streams
+                        .on_segment((src, dst), tcp, packet.payload, &mut decode);
+                rows.counts.stream_gaps += u64::from(!is_whole);
+            }
+            _ => rows.counts.not_export += 1,
+        }
+    }
+
+    /// Collects the states of the exporters, at most once per second of event time, and at the end.
+    pub fn report(&mut self, now: Timestamp, is_end: bool) {
+        if is_end || now < self.reported.0 || now.since(self.reported.0) >= REPORT_EVERY_NS {
+            let mut report = self.rows.counts.clone();
+            report.decoded = self.decoder.counters();
+            report.add_exporters(self.decoder.losses(), &self.rows.clocks);
+            self.reported = (now, report);
+        }
+        if let Some((file, stored)) = &mut self.templates
+            && (is_end || now.0.saturating_sub(stored.0) >= STORE_EVERY_NS)
+        {
+            self.rows.counts.template_file_errors += u64::from(!file.store(&self.decoder));
+            *stored = now;
+        }
+    }
+
+    /// The latest report.
+    #[must_use]
+    pub fn accounting(&self) -> &ExportAccounting {
+        &self.reported.1
+    }
+
+    /// Records and samples received, and those lost on the way, estimated from the numbers of messages.
+    #[must_use]
+    pub fn loss(&self) -> CaptureLoss {
+        self.reported.1.loss
+    }
+}

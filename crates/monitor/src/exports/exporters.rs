@@ -1,0 +1,47 @@
+//! Differences between the clocks of exporters and receiver.
+
+use telemetry::{ClockMap, ExportDomain};
+use wire::Timestamp;
+
+use super::CLOCK_OFFSET_MAX_NS;
+
+/// Domains with a known offset; the least recently used ones are forgotten.
+const DOMAINS_MAX: usize = 16_384;
+
+/// The latest offset of each domain.
+#[derive(Debug)]
+pub(super) struct ExporterClocks(ClockMap<ExportDomain, i64>);
+
+impl Default for ExporterClocks {
+    fn default() -> ExporterClocks {
+        ExporterClocks(ClockMap::new(DOMAINS_MAX))
+    }
+}
+
+impl ExporterClocks {
+    /// Takes the exporter's time of a message; returns the correction for times of its records, in nanoseconds.
+    pub fn correction_ns(
+        &mut self,
+        domain: ExportDomain,
+        exported: Timestamp,
+        received: Timestamp,
+    ) -> i64 {
+        let offset_ns = exported.0.saturating_sub(received.0);
+        match self.0.get_mut(&domain) {
+            Some(known) => *known = offset_ns,
+            None => {
+                self.0.insert(domain, offset_ns);
+            }
+        }
+        if offset_ns.saturating_abs() > CLOCK_OFFSET_MAX_NS {
+            offset_ns.saturating_neg()
+        } else {
+            0
+        }
+    }
+
+    /// The exporter's clock minus the receiver's.
+    pub fn offset_ns(&self, domain: &ExportDomain) -> Option<i64> {
+        self.0.get(domain).copied()
+    }
+}

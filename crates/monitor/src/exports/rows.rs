@@ -1,0 +1,399 @@
+//! Tuples of samples and flow records.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use flow::flow_id;
+use parsers::FlowContext;
+use parsers::exported::{ExportOrigin, ExportedEnd, ExportedRecord, SampledPacket};
+use telemetry::{
+    DiscardedPacket, ExportedFlow, HeaderProtocol, PacketSample, SampleContext, SampleInterface,
+    SamplingRate, SectionStart, TemplateRecord,
+};
+use wire::{Addr, CapturedPacket, Endpoint, FiveTuple, IpProtocol, LinkType, Packet, Timestamp};
+
+use super::accounting::ExportAccounting;
+use super::directions::ObservedDirections;
+use super::exporters::ExporterClocks;
+use super::private_elements::{self, ElementColumn};
+use crate::address_filter::AddressFilter;
+use crate::tuple_outputs::TupleOutputs;
+
+/// Bits of TCP flags.
+const FIN: u16 = 1;
+const RST: u16 = 4;
+
+/// State for tuples of export messages.
+pub(super) struct ExportRows {
+    pub addresses: AddressFilter,
+    /// Ascending.
+    pub server_ports: Arc<[u16]>,
+    pub reads_packets: bool,
+    pub reads_flows: bool,
+    /// Columns of information elements, by output of flow records.
+    pub elements: Vec<Vec<ElementColumn>>,
+    pub directions: ObservedDirections,
+    pub clocks: ExporterClocks,
+    pub counts: ExportAccounting,
+}
+
+/// A sampled packet as it was sent.
+struct SampledHeader<'a> {
+    link_type: LinkType,
+    bytes: &'a [u8],
+    /// Length on the network, in bytes.
+    len: u32,
+    /// Distinguishes the samples of an exporter.
+    number: u64,
+}
+
+impl ExportRows {
+    /// Takes an sFlow sample.
+    pub fn on_sample(
+        &mut self,
+        sample: &PacketSample<'_>,
+        now: Timestamp,
+        outputs: &mut TupleOutputs,
+    ) {
+        if !self.reads_packets {
+            self.counts.unread += 1;
+            return;
+        }
+        if self.directions.repeats_sample(&sample.context) {
+            self.counts.repeated += 1;
+            return;
+        }
+        let rate = (sample.rate > 0).then_some(f64::from(sample.rate));
+        let rate_from = if rate.is_some() { "record" } else { "assumed" };
+        let sampled = sampled_packet(&sample.context, rate_from, None);
+        let header = SampledHeader {
+            link_type: link_type(sample.protocol),
+            bytes: sample.header,
+            len: sample.frame_len.saturating_sub(sample.stripped),
+            number: number(&sample.context, sample.sequence),
+        };
+        self.write_packet(&header, &sampled, rate, now, outputs);
+    }
+
+    /// Takes the notice of a discarded packet: every one is reported.
+    pub fn on_discarded(
+        &mut self,
+        discarded: &DiscardedPacket<'_>,
+        now: Timestamp,
+        outputs: &mut TupleOutputs,
+    ) {
+        if !self.reads_packets {
+            self.counts.unread += 1;
+            return;
+        }
+        let sampled = sampled_packet(&discarded.context, "record", Some(discarded.reason));
+        let header = SampledHeader {
+            link_type: link_type(discarded.protocol),
+            bytes: discarded.header,
+            len: discarded.frame_len,
+            number: number(&discarded.context, discarded.sequence),
+        };
+        self.write_packet(&header, &sampled, Some(1.0), now, outputs);
+    }
+
+    /// Takes a flow record.
+    pub fn on_flow(
+        &mut self,
+        flow: &ExportedFlow<'_>,
+        fields: Option<TemplateRecord<'_>>,
+        now: Timestamp,
+        outputs: &mut TupleOutputs,
+    ) {
+        let correction_ns = self.clocks.correction_ns(flow.domain, flow.exported, now);
+        if let Some(section) = flow.section
+            && self.reads_packets
+        {
+            let rate = flow.rate.map(|rate| rate.packets);
+            let sampled = SampledPacket {
+                origin: origin(flow),
+                transit_delay_ns: None,
+                queue_bytes: None,
+                discard_reason: None,
+            };
+            let header = SampledHeader {
+                link_type: match section.start {
+                    SectionStart::DataLink => LinkType::Ethernet,
+                    SectionStart::Network => LinkType::Raw,
+                },
+                bytes: section.bytes,
+                len: flow
+                    .layer2_bytes
+                    .or(flow.bytes)
+                    .and_then(|bytes| u32::try_from(bytes).ok())
+                    .unwrap_or(section.bytes.len() as u32),
+                number: self.counts.samples_read,
+            };
+            self.write_packet(&header, &sampled, rate, now, outputs);
+            return;
+        }
+        if !self.reads_flows || flow.section.is_some() {
+            self.counts.unread += 1;
+            return;
+        }
+        if self.directions.repeats_flow(flow) {
+            self.counts.repeated += 1;
+            return;
+        }
+        let record = self.record(flow, correction_ns, now);
+        let end = |end: &ExportedEnd| Endpoint {
+            addr: end.addr.unwrap_or_default(),
+            port: end.port.unwrap_or(0),
+        };
+        if !self
+            .addresses
+            .matches(end(&record.client), end(&record.server))
+        {
+            self.counts.filtered += 1;
+            return;
+        }
+        self.counts.assumed_rates += u64::from(flow.rate.is_none());
+        self.counts.without_counters += u64::from(
+            flow.packets
+                .or(flow.bytes)
+                .or(flow.reverse_packets)
+                .is_none(),
+        );
+        self.counts.flows_read += 1;
+        outputs.on_exported_flow(&record, |output, w| {
+            if let Some(fields) = &fields {
+                private_elements::write(w, &self.elements[output], fields);
+            }
+        });
+    }
+
+    fn write_packet(
+        &mut self,
+        header: &SampledHeader<'_>,
+        sampled: &SampledPacket,
+        rate: Option<f64>,
+        now: Timestamp,
+        outputs: &mut TupleOutputs,
+    ) {
+        let captured = CapturedPacket {
+            ts: now,
+            link_type: header.link_type,
+            original_len: header.len.max(header.bytes.len() as u32),
+            bytes: header.bytes,
+        };
+        let Ok(packet) = Packet::decode(&captured) else {
+            self.counts.undecodable += 1;
+            return;
+        };
+        let FiveTuple { src, dst, protocol } = packet.five_tuple;
+        let is_from_client = self.is_client(Some(src.port), Some(dst.port), protocol);
+        let (client, server) = if is_from_client {
+            (src, dst)
+        } else {
+            (dst, src)
+        };
+        if !self.addresses.matches(client, server) {
+            self.counts.filtered += 1;
+            return;
+        }
+        self.counts.assumed_rates += u64::from(rate.is_none());
+        self.counts.samples_read += 1;
+        let context = FlowContext {
+            // Samples are independent of each other, also within a flow.
+            id: flow_id(
+                &packet.five_tuple.flow_key().0,
+                Timestamp(header.number as i64),
+            ),
+            client,
+            server,
+            protocol,
+            client_guessed: true,
+            midstream: false,
+            sample_rate: rate.map_or(1.0, |rate| 1.0 / rate.max(1.0)),
+            tunnel: packet.tunnel,
+            vlan: packet.vlan,
+            proxied: None,
+        };
+        outputs.on_sampled_packet(&packet, &context, sampled);
+    }
+
+    /// The record with client and server, and its counters scaled.
+    fn record(
+        &self,
+        flow: &ExportedFlow<'_>,
+        correction_ns: i64,
+        now: Timestamp,
+    ) -> ExportedRecord {
+        let rate = flow.rate.map_or(1.0, |rate| rate.packets);
+        let scaled = |count: Option<u64>| count.map(|count| scale(count, rate));
+        let sender = ExportedEnd {
+            addr: flow.source.map(Addr::from),
+            port: flow.source_port,
+            packets: scaled(flow.packets),
+            bytes: scaled(flow.bytes.or(flow.layer2_bytes)),
+            autonomous_system: flow.source_as,
+            mac: flow.source_mac,
+        };
+        let receiver = ExportedEnd {
+            addr: flow.destination.map(Addr::from),
+            port: flow.destination_port,
+            packets: scaled(flow.reverse_packets),
+            bytes: scaled(flow.reverse_bytes),
+            autonomous_system: flow.destination_as,
+            mac: flow.destination_mac,
+        };
+        let protocol = flow.protocol.map(IpProtocol);
+        let is_biflow = flow.reverse_packets.or(flow.reverse_bytes).is_some();
+        let is_from_client = is_biflow
+            || self.is_client(
+                flow.source_port,
+                flow.destination_port,
+                protocol.unwrap_or(IpProtocol(0)),
+            );
+        let (client, server) = if is_from_client {
+            (sender, receiver)
+        } else {
+            (receiver, sender)
+        };
+        let first_ts = flow
+            .start
+            .or(flow.end)
+            .unwrap_or(flow.exported)
+            .plus(correction_ns);
+        let end = |ip: Option<IpAddr>, port: Option<u16>| Endpoint {
+            addr: ip.map(Addr::from).unwrap_or_default(),
+            port: port.unwrap_or(0),
+        };
+        let key = FiveTuple {
+            src: end(flow.source, flow.source_port),
+            dst: end(flow.destination, flow.destination_port),
+            protocol: protocol.unwrap_or(IpProtocol(0)),
+        };
+        ExportedRecord {
+            id: flow_id(&key.flow_key().0, first_ts),
+            origin: ExportOrigin {
+                input: if is_from_client {
+                    flow.input
+                } else {
+                    flow.output
+                },
+                output: if is_from_client {
+                    flow.output
+                } else {
+                    flow.input
+                },
+                ..origin(flow)
+            },
+            client,
+            server,
+            client_guessed: !is_biflow,
+            protocol,
+            vlan: flow.vlan,
+            first_ts,
+            duration_ns: flow
+                .start
+                .zip(flow.end)
+                .map(|(start, end)| end.since(start))
+                .filter(|ns| *ns >= 0),
+            now,
+            packet_rate: 1.0 / rate.max(1.0),
+            tcp_flags: flow.tcp_flags,
+            reason: reason(flow),
+            path_delay_ns: [
+                flow.path_delay_mean_ns,
+                flow.path_delay_min_ns,
+                flow.path_delay_max_ns,
+            ],
+        }
+    }
+
+    /// Whether the sender is the client: the other side has the port of a known server, or for TCP the lower port.
+    fn is_client(&self, from: Option<u16>, to: Option<u16>, protocol: IpProtocol) -> bool {
+        let is_server = |port: Option<u16>| {
+            port.is_some_and(|port| self.server_ports.binary_search(&port).is_ok())
+        };
+        match (is_server(from), is_server(to)) {
+            (true, false) => false,
+            (false, true) => true,
+            _ if protocol != IpProtocol::TCP => true,
+            _ => from >= to,
+        }
+    }
+}
+
+/// The interface numbers of a sample.
+fn interface(of: SampleInterface) -> Option<u32> {
+    match of {
+        SampleInterface::Index(index) => Some(index),
+        _ => None,
+    }
+}
+
+fn sampled_packet(
+    context: &SampleContext,
+    rate_from: &'static str,
+    discard_reason: Option<u32>,
+) -> SampledPacket {
+    let discarded = match context.output {
+        SampleInterface::Discarded(reason) => Some(reason),
+        _ => None,
+    };
+    SampledPacket {
+        origin: ExportOrigin {
+            exporter: context.domain.exporter.into(),
+            domain: context.domain.id,
+            rate_from,
+            input: interface(context.input),
+            output: interface(context.output),
+        },
+        transit_delay_ns: context.transit_delay_ns,
+        queue_bytes: context.queue_bytes,
+        discard_reason: discard_reason.or(discarded),
+    }
+}
+
+fn origin(flow: &ExportedFlow<'_>) -> ExportOrigin {
+    ExportOrigin {
+        exporter: flow.domain.exporter.into(),
+        domain: flow.domain.id,
+        rate_from: flow
+            .rate
+            .map_or("assumed", |rate: SamplingRate| rate.source.name()),
+        input: flow.input,
+        output: flow.output,
+    }
+}
+
+/// Distinguishes the samples of an agent.
+fn number(context: &SampleContext, sequence: u32) -> u64 {
+    u64::from(context.source_index) << 32 | u64::from(sequence)
+}
+
+fn link_type(protocol: HeaderProtocol) -> LinkType {
+    match protocol {
+        HeaderProtocol::Ethernet => LinkType::Ethernet,
+        HeaderProtocol::Ipv4 | HeaderProtocol::Ipv6 => LinkType::Raw,
+        HeaderProtocol::Other(_) => LinkType::Other(u16::MAX),
+    }
+}
+
+/// A count times a rate, rounded.
+fn scale(count: u64, rate: f64) -> u64 {
+    if rate == 1.0 {
+        count
+    } else {
+        (count as f64 * rate).round() as u64
+    }
+}
+
+/// The reason of a record (element 136), in the words of the column `reason`.
+fn reason(flow: &ExportedFlow<'_>) -> Option<&'static str> {
+    match (flow.end_reason?, flow.tcp_flags.unwrap_or(0)) {
+        (1, _) => Some("idle"),
+        (2, _) => Some("active_timeout"),
+        (3, flags) if flags & RST != 0 => Some("rst"),
+        (3, flags) if flags & FIN != 0 => Some("fin"),
+        (4, _) => Some("end_of_input"),
+        (5, _) => Some("evicted"),
+        _ => None,
+    }
+}

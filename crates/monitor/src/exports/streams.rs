@@ -1,0 +1,134 @@
+//! IPFIX over TCP in captured packets: divides the payload of a connection into messages. Segments are read in the
+//! order of capture; behind a missing one, reading continues with the next segment that begins with a message header.
+//! Messages lost so show in the sequence numbers of their exporter.
+
+use std::borrow::Cow;
+
+use telemetry::ClockMap;
+use wire::{Endpoint, TcpInfo};
+
+/// Connections; the least recently used ones are forgotten.
+const STREAMS_MAX: usize = 4096;
+/// Version of IPFIX.
+const VERSION: u16 = 10;
+/// Bytes of a message header.
+const HEADER_LEN: usize = 16;
+
+/// Connections that carry messages.
+#[derive(Debug)]
+pub(super) struct MessageStreams(ClockMap<(Endpoint, Endpoint), MessageStream>);
+
+#[derive(Debug)]
+struct MessageStream {
+    /// Sequence number of the next byte.
+    next: u32,
+    /// The beginning of a message.
+    begun: Vec<u8>,
+}
+
+impl Default for MessageStreams {
+    fn default() -> MessageStreams {
+        MessageStreams(ClockMap::new(STREAMS_MAX))
+    }
+}
+
+impl MessageStreams {
+    /// Takes a segment; passes complete messages to `take`. Returns false if bytes were skipped.
+    pub fn on_segment(
+        &mut self,
+        ends: (Endpoint, Endpoint),
+        tcp: &TcpInfo,
+        payload: &[u8],
+        mut take: impl FnMut(&[u8]),
+    ) -> bool {
+        if payload.is_empty() {
+            return true;
+        }
+        let end = tcp.seq.0.wrapping_add(payload.len() as u32);
+        let known = self.0.get_mut(&ends);
+        let (bytes, is_whole): (Cow<'_, [u8]>, bool) = match known {
+            Some(stream) => {
+                // Repeated bytes are negative.
+                let ahead = tcp.seq.0.wrapping_sub(stream.next) as i32;
+                let repeated = ahead.min(0).unsigned_abs() as usize;
+                if repeated >= payload.len() {
+                    return true;
+                }
+                if ahead > 0 {
+                    (Cow::Borrowed(payload), stream.begun.is_empty())
+                } else {
+                    stream.begun.extend_from_slice(&payload[repeated..]);
+                    (Cow::Owned(std::mem::take(&mut stream.begun)), true)
+                }
+            }
+            None => (Cow::Borrowed(payload), true),
+        };
+        let mut rest = &bytes[..];
+        let mut is_message = true;
+        while let [a, b, c, d, ..] = *rest {
+            let len = usize::from(u16::from_be_bytes([c, d]));
+            if u16::from_be_bytes([a, b]) != VERSION || len < HEADER_LEN {
+                is_message = false;
+                break;
+            }
+            let Some(message) = rest.get(..len) else {
+                break;
+            };
+            take(message);
+            rest = &rest[len..];
+        }
+        let begun = if is_message {
+            rest.to_vec()
+        } else {
+            Vec::new()
+        };
+        self.0.insert(ends, MessageStream { next: end, begun });
+        is_whole && is_message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::packet::tcp_info;
+    use wire::packet::TcpFlags;
+
+    use super::*;
+
+    fn message(fill: u8, len: u16) -> Vec<u8> {
+        let mut message = vec![fill; usize::from(len)];
+        message[..2].copy_from_slice(&VERSION.to_be_bytes());
+        message[2..4].copy_from_slice(&len.to_be_bytes());
+        message
+    }
+
+    #[test]
+    fn messages_are_found_across_segments_repetitions_and_gaps() {
+        let end = |text: &str| {
+            let end: std::net::SocketAddr = text.parse().expect("an end");
+            Endpoint {
+                addr: end.ip().into(),
+                port: end.port(),
+            }
+        };
+        let ends = (end("10.0.0.1:4000"), end("10.0.0.2:4739"));
+        let mut streams = MessageStreams::default();
+        let mut found = Vec::new();
+        let bytes = [message(1, 100), message(2, 40), message(3, 60)].concat();
+        let mut segment = |seq: u32, payload: &[u8]| {
+            let tcp = tcp_info(seq, 0, TcpFlags::ACK);
+            streams.on_segment(ends, &tcp, payload, |m| found.push((m[5], m.len())))
+        };
+        // The sequence number wraps.
+        let start = u32::MAX - 50;
+        let at = |n: usize| start.wrapping_add(n as u32);
+        assert!(segment(at(0), &bytes[..70]));
+        assert!(segment(at(0), &bytes[..70]));
+        assert!(segment(at(30), &bytes[30..120]));
+        assert!(segment(at(120), &bytes[120..]));
+        // A gap within a message; the next one begins a segment.
+        assert!(segment(at(200), &message(4, 50)[..20]));
+        assert!(!segment(at(250), &message(5, 30)));
+        assert!(!segment(at(280), b"GET / HTTP/1.1"));
+        assert_eq!(found, [(1, 100), (2, 40), (3, 60), (5, 30)]);
+    }
+}

@@ -1,0 +1,521 @@
+//! Queries over export messages of switches and routers: sFlow, NetFlow, IPFIX.
+
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use telemetry::{
+    ExportDomain, ExportProtocol, ExportedFlow, FlowDirection, FlowEncoder, FlowEncoderConfig,
+    HeaderProtocol, SflowEncoder, SflowEncoderConfig,
+};
+use testkit::{ByteOrder, SeededRng, SentPacket, TimestampPrecision, pcap_bytes};
+use wire::Timestamp;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const CAPTURES: &str = "../shared/data/captures/flowexport";
+const SECOND: i64 = 1_000_000_000;
+/// A full second: NetFlow and IPFIX headers have no fractions.
+const NOW: Timestamp = Timestamp(1_700_000_000 * SECOND);
+
+/// Rows, and the summary.
+fn ask(args: &[&str]) -> (Vec<Value>, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let summary = folder.path().join("summary.json");
+    let output = Command::new(BINARY)
+        .args(["query", "--format", "jsonl", "--exports", "--summary-json"])
+        .arg(&summary)
+        .args(args)
+        .current_dir(ROOT)
+        .output()
+        .expect("the program");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    let rows = String::from_utf8(output.stdout).expect("text");
+    let rows = rows
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let summary = std::fs::read_to_string(&summary).expect("a summary");
+    (rows, serde_json::from_str(&summary).expect("JSON"))
+}
+
+fn refused(args: &[&str], words: &str) {
+    let output = Command::new(BINARY)
+        .arg("query")
+        .args(args)
+        .current_dir(ROOT)
+        .output()
+        .expect("the program");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+    assert!(errors.contains(words), "{args:?}: {errors}");
+}
+
+fn number(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+fn end(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// A capture of datagrams from `exporter`.
+fn capture(path: &Path, exporter: &str, datagrams: &[(Timestamp, Vec<u8>)]) {
+    let packets: Vec<SentPacket> = datagrams
+        .iter()
+        .map(|(ts, bytes)| SentPacket::udp(*ts, (end(exporter), end("10.9.9.9:6343")), bytes))
+        .collect();
+    let bytes = pcap_bytes(&packets, TimestampPrecision::Nanos, ByteOrder::Little);
+    std::fs::write(path, bytes).expect("a capture");
+}
+
+fn agent(rate: u32) -> SflowEncoder {
+    SflowEncoder::new(SflowEncoderConfig {
+        agent: IpAddr::from([10, 0, 0, 254]),
+        sub_agent: 0,
+        rate,
+        header_len: 128,
+        max_len: 1400,
+        started: NOW.plus(-100 * SECOND),
+    })
+}
+
+fn flow_encoder(protocol: ExportProtocol) -> FlowEncoder {
+    FlowEncoder::new(FlowEncoderConfig {
+        protocol,
+        domain: 7,
+        max_len: 1400,
+        template_interval_ns: 60 * SECOND,
+        started: NOW.plus(-1000 * SECOND),
+    })
+}
+
+/// A record of 10 packets and 1,000 bytes from `from` to `to`.
+fn record(protocol: ExportProtocol, from: &str, to: &str) -> ExportedFlow<'static> {
+    let domain = ExportDomain {
+        exporter: IpAddr::from([10, 0, 0, 254]),
+        port: 0,
+        protocol,
+        id: 7,
+    };
+    let mut flow = ExportedFlow::new(domain, NOW);
+    let (from, to) = (end(from), end(to));
+    flow.start = Some(NOW.plus(-5 * SECOND));
+    flow.end = Some(NOW.plus(-SECOND));
+    (flow.source, flow.source_port) = (Some(from.ip()), Some(from.port()));
+    (flow.destination, flow.destination_port) = (Some(to.ip()), Some(to.port()));
+    flow.protocol = Some(6);
+    flow.packets = Some(10);
+    flow.bytes = Some(1000);
+    flow
+}
+
+/// Messages with these records.
+fn messages(protocol: ExportProtocol, flows: &[ExportedFlow<'_>]) -> Vec<(Timestamp, Vec<u8>)> {
+    let mut encoder = flow_encoder(protocol);
+    let mut sent = Vec::new();
+    let mut send = |message: &[u8]| sent.push((NOW.plus(SECOND / 2), message.to_vec()));
+    flows
+        .iter()
+        .for_each(|flow| encoder.push(flow, NOW, &mut send));
+    encoder.flush(NOW, &mut send);
+    sent
+}
+
+/// Datagrams of NetFlow v5 with `n` records of 10 packets and 1,000 bytes, sampled at one in `interval`. The layout is
+/// that of Cisco's "NetFlow Export Datagram Format".
+fn netflow5(n: u32, interval: u16) -> Vec<(Timestamp, Vec<u8>)> {
+    const RECORDS: u32 = 30;
+    let uptime_ms = 1_000_000u32;
+    let mut datagrams = Vec::new();
+    for first in (0..n).step_by(RECORDS as usize) {
+        let count = RECORDS.min(n - first);
+        let mut datagram = [5u16.to_be_bytes(), (count as u16).to_be_bytes()].concat();
+        for word in [uptime_ms, (NOW.0 / SECOND) as u32, 0, first] {
+            datagram.extend(word.to_be_bytes());
+        }
+        // Engine type and number; mode 1 and the interval.
+        datagram.extend([1, 7]);
+        datagram.extend((1 << 14 | interval).to_be_bytes());
+        for number in first..first + count {
+            datagram.extend([10, 1, (number / 250) as u8, (number % 250 + 1) as u8]);
+            datagram.extend([10, 2, 0, 1, 0, 0, 0, 0, 0, 1, 0, 2]);
+            for word in [10, 1000, uptime_ms - 5000, uptime_ms - 1000] {
+                datagram.extend(word.to_be_bytes());
+            }
+            datagram.extend((40_000 + (number % 1000) as u16).to_be_bytes());
+            datagram.extend(443u16.to_be_bytes());
+            datagram.extend([0, 0x18, 6, 0, 0, 0, 0, 0, 24, 24, 0, 0]);
+        }
+        datagrams.push((NOW.plus(SECOND / 2), datagram));
+    }
+    datagrams
+}
+
+/// 200 seconds of traffic of 30 senders, sampled at one in `rate`. Returns packets and bytes by second. `loses` selects
+/// datagrams that do not arrive.
+fn sampled_seconds(
+    path: &Path,
+    rate: u32,
+    mut loses: impl FnMut(&mut SeededRng) -> bool,
+) -> Vec<[u64; 2]> {
+    let mut rng = SeededRng::new(17);
+    let mut encoder = agent(rate);
+    let mut datagrams = Vec::new();
+    let mut truth = Vec::new();
+    let mut pool = 0;
+    let payload = vec![0; 1400];
+    for second in 0..200 {
+        let mut of_second = [0, 0];
+        let packets = 40_000 + rng.below(20_000);
+        for n in 0..packets {
+            let ts = NOW.plus(second * SECOND + (n * 999_000_000 / packets) as i64);
+            let sender = rng.below(30);
+            // Some senders use large packets, some small ones.
+            let len = if sender < 10 { 1400 } else { rng.below(200) };
+            pool += 1;
+            of_second[0] += 1;
+            of_second[1] += 14 + 20 + 8 + len;
+            if rng.below(u64::from(rate)) > 0 {
+                continue;
+            }
+            let from = end(&format!("10.1.0.{}:4000", sender + 1));
+            let packet = SentPacket::udp(ts, (from, end("10.2.0.1:53")), &payload[..len as usize]);
+            let bytes = packet.to_bytes();
+            encoder.push(
+                HeaderProtocol::Ethernet,
+                bytes.len() as u32,
+                &bytes,
+                pool,
+                ts,
+                &mut |message| datagrams.push((ts, message.to_vec())),
+            );
+        }
+        let last = NOW.plus(second * SECOND + 999_500_000);
+        encoder.flush(last, &mut |message| {
+            datagrams.push((last, message.to_vec()))
+        });
+        truth.push(of_second);
+    }
+    datagrams.retain(|_| !loses(&mut rng));
+    capture(path, "10.0.0.254:50000", &datagrams);
+    truth
+}
+
+/// Seconds whose packets and bytes lie in the intervals of the rows. An open upper end contains everything; most are
+/// closed, and narrow.
+fn covered(rows: &[Value], truth: &[[u64; 2]]) -> [usize; 2] {
+    assert_eq!(rows.len(), truth.len());
+    let mut covered = [0, 0];
+    let mut open = 0;
+    for (row, truth) in rows.iter().zip(truth) {
+        for (i, name) in ["count", "sum_bytes"].iter().enumerate() {
+            let truth = truth[i] as f64;
+            let low = number(&row[format!("{name}_low")]);
+            let high = row[format!("{name}_high")].as_f64();
+            covered[i] += usize::from(low <= truth && high.is_none_or(|high| truth <= high));
+            open += usize::from(high.is_none());
+            let is_narrow = high.is_none_or(|high| high - low < 0.5 * truth);
+            assert!(is_narrow || !row["lost"].is_null(), "useless: {row}");
+        }
+    }
+    assert!(open < rows.len() / 5, "{open} open ends");
+    covered
+}
+
+#[test]
+fn intervals_of_samples_contain_the_packets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sampled.pcap");
+    let query = "PARSE packet PROCESS (count-sum: value=packet_bytes, w=1s)";
+    let file = path.to_str().expect("text");
+    for loss in [0.0, 0.03] {
+        let truth = sampled_seconds(&path, 100, |rng| rng.chance(loss));
+        let (rows, summary) = ask(&["-r", file, query]);
+        let [packets, bytes] = covered(&rows, &truth);
+        assert!(
+            packets >= 186 && bytes >= 186,
+            "{packets} and {bytes} of 200"
+        );
+        let exports = &summary["exports"];
+        assert_eq!(exports["samples"], exports["samples_read"]);
+        let lost = number(&exports["loss"]);
+        assert!((lost - loss).abs() < 0.01, "{lost} is not {loss}");
+        assert_eq!(rows[199]["lost"].is_null(), loss == 0.0);
+    }
+}
+
+#[test]
+fn a_sampled_record_counts_once_and_its_counters_are_scaled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("v5.pcap");
+    let file = path.to_str().expect("text");
+    capture(&path, "10.0.0.254:50000", &netflow5(5000, 64));
+    let query = "PARSE flow PROCESS (count-sum: value=client_packets, client_bytes), (avg: value=duration_ns)";
+    let (rows, summary) = ask(&["-r", file, query]);
+    let row = &rows[0];
+    assert_eq!(row["count"], 5000);
+    assert_eq!(row["count_low"], 5000.0);
+    assert!(
+        row["count_high"].is_null(),
+        "flows without a sampled packet are unknown: {row}"
+    );
+    assert_eq!(row["sum_client_packets"], 5000 * 10 * 64);
+    assert_eq!(row["sum_client_bytes"], 5000 * 1000 * 64);
+    assert!(number(&row["sum_client_packets_low"]) < 3_200_000.0);
+    assert!(number(&row["sum_client_packets_high"]) > 3_200_000.0);
+    assert_eq!(rows[1]["avg_ns"], 4e9);
+    assert_eq!(summary["exports"]["assumed_rates"], 0);
+    let (rows, _) = ask(&["-r", file, "PARSE flow LIMIT 1 ROWS"]);
+    for (field, value) in [
+        ("client_packets", Value::from(640)),
+        ("server_packets", Value::Null),
+        ("packet_rate", Value::from(1.0 / 64.0)),
+        ("rate_from", Value::from("options")),
+        ("exporter", Value::from("10.0.0.254")),
+        ("observation_domain", Value::from(0x0107)),
+        ("server_port", Value::from(443)),
+        ("client_guessed", Value::from(true)),
+        ("handshake_ns", Value::Null),
+    ] {
+        assert_eq!(rows[0][field], value, "{field}");
+    }
+}
+
+#[test]
+fn a_flow_that_is_observed_twice_counts_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("twice.pcap");
+    let mut flows = Vec::new();
+    for n in 0..6000 {
+        let (client, server) = (format!("10.1.0.1:{}", 10_000 + n), "10.2.0.1:80");
+        for (from, to) in [(client.as_str(), server), (server, client.as_str())] {
+            for direction in [FlowDirection::Ingress, FlowDirection::Egress] {
+                let mut flow = record(ExportProtocol::Netflow9, from, to);
+                flow.direction = Some(direction);
+                flows.push(flow);
+            }
+        }
+    }
+    capture(
+        &path,
+        "10.0.0.254:50000",
+        &messages(ExportProtocol::Netflow9, &flows),
+    );
+    let query = "PARSE flow PROCESS (count-sum: value=client_packets, server_packets)";
+    let (rows, summary) = ask(&["-r", path.to_str().expect("text"), query]);
+    assert_eq!(rows[0]["count"], 12_000);
+    assert_eq!(rows[0]["sum_client_packets"], 60_000);
+    assert_eq!(rows[0]["sum_server_packets"], 60_000);
+    assert_eq!(summary["exports"]["reported_twice"], 12_000);
+}
+
+/// An exporter whose clock is two hours late: times follow the receiver's clock, and the summary says so.
+#[test]
+fn a_wrong_clock_is_corrected_and_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("clock.pcap");
+    let flows = [record(
+        ExportProtocol::Ipfix,
+        "10.1.0.1:4000",
+        "10.2.0.1:80",
+    )];
+    let late = messages(ExportProtocol::Ipfix, &flows)
+        .into_iter()
+        .map(|(ts, bytes)| (ts.plus(7200 * SECOND), bytes));
+    capture(&path, "10.0.0.254:50000", &late.collect::<Vec<_>>());
+    let (rows, summary) = ask(&["-r", path.to_str().expect("text"), "PARSE flow"]);
+    let ts = rows[0]["ts"].as_i64().expect("a time");
+    let expected = NOW.plus(7200 * SECOND + SECOND / 2 - 5 * SECOND).0;
+    assert!((ts - expected).abs() < SECOND, "{ts} is not {expected}");
+    let offset = &summary["exports"]["by_exporter"][0]["clock_offset_ns"];
+    assert_eq!(number(offset), -(7200.0 * 1e9 + 5e8));
+}
+
+/// Every record of real exporters is a row, or is counted with the reason.
+#[test]
+fn every_record_of_real_exporters_is_accounted_for() {
+    let folder = Path::new(ROOT).join(CAPTURES);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("captures")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "pcap")
+        })
+        .collect();
+    files.sort();
+    assert!(files.len() > 15, "{files:?}");
+    let mut rows_of_all = 0;
+    for path in files {
+        let file = path.to_str().expect("text");
+        for parser in ["packet", "flow"] {
+            let (rows, summary) = ask(&["-r", file, &format!("PARSE {parser}")]);
+            let exports = &summary["exports"];
+            let of = |name: &str| exports[name].as_u64().unwrap_or(0);
+            let read = of("samples_read") + of("flow_records_read");
+            assert_eq!(rows.len() as u64, read, "{file} {parser}");
+            let all = of("samples") + of("flow_records") + of("discarded_packets");
+            let others = ["unread", "filtered", "reported_twice", "undecodable"].map(of);
+            assert_eq!(
+                read + others.iter().sum::<u64>(),
+                all,
+                "{file} {parser}: {exports}"
+            );
+            assert_eq!(summary["packets"]["adds_up"], true, "{file}");
+            rows_of_all += read;
+        }
+    }
+    assert!(rows_of_all > 1000, "{rows_of_all}");
+}
+
+#[test]
+fn queries_that_exports_cannot_answer_are_refused_before_they_run() {
+    let file = format!("{CAPTURES}/akvorado-nfv5.pcap");
+    let with = |query: &'static str| {
+        [
+            "-r".to_owned(),
+            file.clone(),
+            "--exports".into(),
+            query.into(),
+        ]
+    };
+    for (query, words) in [
+        ("PARSE http", "response times cannot be derived"),
+        ("PARSE tcp_conn_time", "PARSE packet or PARSE flow"),
+        (
+            "PARSE flow PROCESS (quantile: value=handshake_ns)",
+            "handshake_ns is measured",
+        ),
+        (
+            "PARSE flow WHERE retransmissions > 0",
+            "retransmissions is measured",
+        ),
+        ("PARSE flow SAMPLE 0.1", "exporters sample"),
+        ("PARSE (flow, packet)", "joined"),
+    ] {
+        let args = with(query);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        refused(&args, words);
+    }
+    refused(
+        &[
+            "--listen",
+            "sflow://127.0.0.1:1,vxlan://127.0.0.1",
+            "PARSE packet",
+        ],
+        "not both at once",
+    );
+}
+
+/// A socket receives what exporters send, also more than 4,096 records, and from several of them.
+#[test]
+fn exporters_send_to_a_socket() {
+    let port = UdpSocket::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .expect("a free port")
+        .port();
+    let mut running = Command::new(BINARY)
+        .args(["query", "--format", "jsonl", "--listen"])
+        .arg(format!("netflow://127.0.0.1:{port}"))
+        .arg("PARSE flow PROCESS (group-count-sum: group=observation_domain, value=client_bytes)")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let to = format!("127.0.0.1:{port}");
+    let started = Instant::now();
+    let listens = || {
+        let sockets = std::fs::read_to_string("/proc/net/udp").expect("sockets");
+        sockets.contains(&format!("0100007F:{port:04X}"))
+    };
+    while !listens() {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "nobody listens"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let flows: Vec<_> = (0..9000)
+        .map(|n| {
+            record(
+                ExportProtocol::Netflow9,
+                &format!("10.1.0.1:{}", 1024 + n),
+                "10.2.0.1:80",
+            )
+        })
+        .collect();
+    for (n, (_, message)) in messages(ExportProtocol::Netflow9, &flows)
+        .iter()
+        .enumerate()
+    {
+        socket.send_to(message, &to).expect("sent");
+        if n % 16 == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = running.id().to_string();
+    Command::new("kill")
+        .args(["-INT", &pid])
+        .status()
+        .expect("kill");
+    let mut out = String::new();
+    let stdout = running.stdout.as_mut().expect("piped");
+    stdout.read_to_string(&mut out).expect("rows");
+    let mut errors = String::new();
+    let stderr = running.stderr.as_mut().expect("piped");
+    stderr.read_to_string(&mut errors).expect("a summary");
+    assert!(running.wait().expect("it ends").success(), "{errors}");
+    let row: Value = serde_json::from_str(out.lines().next().expect("a row")).expect("JSON");
+    assert_eq!(
+        (row["count"].as_u64(), row["observation_domain"].as_u64()),
+        (Some(9000), Some(7)),
+        "{out}{errors}"
+    );
+    assert!(errors.contains("export messages"), "{errors}");
+}
+
+/// A restarted collector reads data whose template it received before.
+#[test]
+fn templates_survive_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("templates.json");
+    let flows: Vec<_> = (0..100)
+        .map(|n| {
+            record(
+                ExportProtocol::Ipfix,
+                &format!("10.1.0.1:{}", 5000 + n),
+                "10.2.0.1:80",
+            )
+        })
+        .collect();
+    let messages = messages(ExportProtocol::Ipfix, &flows);
+    assert!(
+        messages.len() > 2,
+        "the template is in the first message only"
+    );
+    let before = folder.path().join("before.pcap");
+    capture(&before, "10.0.0.254:50000", &messages[..1]);
+    let after = folder.path().join("after.pcap");
+    capture(&after, "10.0.0.254:50000", &messages[1..]);
+    let query = "PARSE flow";
+    let [before, after, store] = [&before, &after, &store].map(|path| path.to_str().expect("text"));
+    let (rows, summary) = ask(&["-r", after, query]);
+    assert!(rows.is_empty());
+    assert!(number(&summary["exports"]["sets_without_template"]) > 0.0);
+    let (first, _) = ask(&["-r", before, "--templates", store, query]);
+    let (rest, _) = ask(&["-r", after, "--templates", store, query]);
+    assert_eq!(first.len() + rest.len(), 100);
+    std::fs::write(store, "no templates").expect("written");
+    let (rows, summary) = ask(&["-r", after, "--templates", store, query]);
+    assert!(rows.is_empty());
+    assert_eq!(summary["exports"]["template_file_errors"], 1);
+}
