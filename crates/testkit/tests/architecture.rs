@@ -185,22 +185,11 @@ fn no_function_modifies_a_plan() {
     }
 }
 
-/// Crates that still have circles; to be emptied.
-const CIRCLES_LEFT: [&str; 1] = ["parsers"];
-
 #[test]
 fn files_do_not_import_each_other_in_a_circle() {
     for name in rows().keys() {
         let circles = source::circles(&sources(name));
-        let is_known = CIRCLES_LEFT.contains(&&**name);
-        assert!(
-            circles.is_empty() || is_known,
-            "circles in {name}: {circles:#?}"
-        );
-        assert!(
-            !circles.is_empty() || !is_known,
-            "{name} has none any more: take it off the list"
-        );
+        assert!(circles.is_empty(), "circles in {name}: {circles:#?}");
     }
 }
 

@@ -70,14 +70,17 @@ mod missing;
 mod names;
 mod numbering;
 mod outstanding_budget;
+mod pairing_trial;
 mod places;
 mod queue;
+mod request_round;
 mod rounds;
 mod slot_queue;
 #[cfg(test)]
 mod tests;
 mod transaction;
 mod trial;
+mod unpaired_responses;
 
 pub use self::completeness::MessageCompleteness;
 pub use self::outstanding_budget::{OUTSTANDING_MIN, OutstandingBudget, TRANSACTIONS_MAX};

@@ -10,13 +10,14 @@ use wire::{TcpSeq, Timestamp};
 use super::client::ClientModel;
 use super::numbering::MissingRange;
 use super::outstanding_budget::TRANSACTIONS_MAX;
-use super::rounds::{RequestRound, RoundOpening, UnpairedResponses};
+use super::pairing_trial::PairingTrial;
+use super::request_round::{RequestRound, RoundOpening};
 use super::slot_queue::SlotQueue;
 use super::transaction::{
     LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation,
     ResponseMatch, TransactionOutcome,
 };
-use super::trial::PairingTrial;
+use super::unpaired_responses::UnpairedResponses;
 use crate::Direction;
 
 /// Responses that may always be held until their round ends; more are held as long as they are fewer than the

@@ -12,38 +12,17 @@
 //! round.
 
 use flow::StreamPlace;
-use wire::{TcpSeq, Timestamp};
+use wire::TcpSeq;
 
 use super::numbering::{self, MissingRange};
 use super::queue::{CountValidity, IdMatching, MissingSide, SCAN_MAX, TransactionQueue};
-use super::slot_queue::SlotQueue;
+use super::request_round::{RequestRound, RoundOpening};
 use super::transaction::{
     LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation,
     ResponseMatch, TransactionOutcome, can_answer,
 };
+use super::unpaired_responses::PairCandidate;
 use crate::Direction;
-
-/// Requests sent with the same acknowledgment.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RequestRound {
-    /// Number of its first request.
-    pub first: u64,
-    /// The client's acknowledgment at its start.
-    pub heard: Option<TcpSeq>,
-    /// Number of requests that may be answered.
-    pub asked: u32,
-    pub opening: RoundOpening,
-}
-
-/// Whether the first request seen of a round is its first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum RoundOpening {
-    /// It is the first.
-    #[default]
-    Whole,
-    /// Earlier requests of this round or the one before may be missing.
-    Holed,
-}
 
 /// Reason why a round has no pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,135 +31,6 @@ enum RoundMisfit {
     Counts,
     /// A message is incomplete, not held, or contradicts another, or the beginning of the round is assumed.
     Contents,
-}
-
-/// A request and a separate response, by number, that belong together if the client waits for responses.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PairCandidate {
-    request: u64,
-    response: u64,
-    /// Nothing is missing in their round.
-    is_whole: bool,
-}
-
-/// Responses without a known request.
-#[derive(Debug)]
-pub(super) struct UnpairedResponses<Q, R> {
-    base: u64,
-    responses: SlotQueue<PairedTransaction<Q, R>>,
-    /// Responses below this number belong to finished rounds.
-    settled: u64,
-    /// Minimum number of responses in the current round: those held, and those missing before them.
-    least: u64,
-    /// Some responses of the current round could not be held.
-    overflowed: bool,
-}
-
-impl<Q: Default, R: Default> Default for UnpairedResponses<Q, R> {
-    fn default() -> Self {
-        UnpairedResponses {
-            base: 0,
-            responses: SlotQueue::default(),
-            settled: 0,
-            least: 0,
-            overflowed: false,
-        }
-    }
-}
-
-impl<Q: Default, R: Default> UnpairedResponses<Q, R> {
-    /// Adds a response. At most `held_max` are held because their requests may become known.
-    pub fn push(
-        &mut self,
-        first: Timestamp,
-        place: StreamPlace,
-        hole: MissingRange,
-        held_max: usize,
-    ) -> (u64, &mut R) {
-        let is_held = self.responses.len() < held_max;
-        self.overflowed |= held_max > 0 && !is_held;
-        self.least += if is_held {
-            1 + u64::from(hole.least)
-        } else {
-            0
-        };
-        let number = self.end();
-        let response = self.responses.push();
-        response.begin_alone(first, place, hole);
-        if !is_held {
-            response.outcome = TransactionOutcome::Half;
-        }
-        (number, &mut response.response)
-    }
-
-    /// Adds a response to an evicted request.
-    pub fn push_separated(&mut self, first: Timestamp, place: StreamPlace) -> (u64, &mut R) {
-        let number = self.end();
-        let response = self.responses.push();
-        response.begin_alone(first, place, MissingRange::NONE);
-        (response.outcome, response.separated) = (TransactionOutcome::Half, true);
-        (number, &mut response.response)
-    }
-
-    pub fn get(&self, number: u64) -> Option<&PairedTransaction<Q, R>> {
-        self.responses
-            .get(usize::try_from(number.checked_sub(self.base)?).ok()?)
-    }
-
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut PairedTransaction<Q, R>> {
-        self.responses
-            .get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
-    }
-
-    /// Marks all responses to be returned as they are.
-    pub fn close(&mut self) {
-        for i in 0..self.responses.len() {
-            if let Some(response) = self.responses.get_mut(i) {
-                response.break_off();
-            }
-        }
-    }
-
-    /// Passes the finished responses to `take`, oldest first. Returns whether none is left.
-    pub fn hand_out(&mut self, mut take: impl FnMut(&mut PairedTransaction<Q, R>)) -> bool {
-        while let Some(front) = self.responses.get_mut(0) {
-            // A response of the current round waits for its request.
-            if front.outcome == TransactionOutcome::Open || !front.is_over() {
-                return false;
-            }
-            if front.response().is_some() {
-                take(front);
-            }
-            self.base += 1;
-            self.responses.pop();
-        }
-        true
-    }
-
-    fn end(&self) -> u64 {
-        self.base + self.responses.len() as u64
-    }
-
-    /// Responses of the current round.
-    fn of_round(&self) -> impl Iterator<Item = (u64, &PairedTransaction<Q, R>)> {
-        let held =
-            (self.settled.max(self.base)..self.end()).filter_map(|n| Some((n, self.get(n)?)));
-        held.filter(|(_, response)| response.outcome == TransactionOutcome::Open)
-    }
-
-    /// Ends the current round; its responses outside of `pairs` answer no known request. `pairs` are in the
-    /// order of their responses.
-    fn end_round(&mut self, pairs: &[PairCandidate]) {
-        let alone: Vec<u64> = self.of_round().map(|(n, _)| n).collect();
-        let is_alone = |n: &u64| pairs.binary_search_by_key(n, |pair| pair.response).is_err();
-        for number in alone.into_iter().filter(is_alone) {
-            if let Some(response) = self.get_mut(number) {
-                response.outcome = TransactionOutcome::Half;
-            }
-        }
-        self.settled = self.end();
-        (self.least, self.overflowed) = (0, false);
-    }
 }
 
 impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {

@@ -5,11 +5,10 @@
 //! where several requests may have been outstanding, a round of one request is weak evidence, and a round of
 //! several is strong.
 
+use super::pairing_trial::{EVIDENCE_MAX, PairingTrial};
 use super::queue::{CountValidity, MissingSide, TransactionQueue};
 use super::transaction::{RequestMatcher, ResponseExpectation, TransactionOutcome};
 
-/// Sufficient evidence, in rounds of one request where several may have been outstanding.
-const ENOUGH: usize = 32;
 /// Sufficient evidence at the end of the connection.
 const ENOUGH_AT_END: usize = 8;
 /// Weight of a round that is strong evidence.
@@ -18,28 +17,12 @@ const STRONG: usize = 4;
 /// number may have been outstanding from the beginning.
 const WEAK: usize = 2;
 
-/// Rounds of a trial.
-#[derive(Debug)]
-pub(super) struct PairingTrial {
-    /// Ring of the first requests of the last rounds, each repeated by its weight.
-    starts: [u64; ENOUGH],
-    oldest: usize,
-    /// Evidence from rounds before which several requests may have been outstanding.
-    of_several: usize,
-    /// No round has had several requests.
-    singly: bool,
-    /// Evidence since the last gap with an unknown number of messages.
-    whole: usize,
-    /// Maximum number of requests, of the smallest size, missing in a row.
-    hidden: u32,
-}
-
 impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Starts a trial: pairs of request `from` and later ones rely on the client's behavior.
     #[cold]
     pub(super) fn begin_trial(&mut self, from: u64) {
         let trial = PairingTrial {
-            starts: [from; ENOUGH],
+            starts: [from; EVIDENCE_MAX],
             oldest: 0,
             of_several: 0,
             singly: true,
@@ -67,14 +50,14 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         let weight = if several && requests < 2 { 1 } else { STRONG };
         for _ in 0..weight {
             self.held_from = std::mem::replace(&mut trial.starts[trial.oldest], start);
-            trial.oldest = (trial.oldest + 1) % ENOUGH;
+            trial.oldest = (trial.oldest + 1) % EVIDENCE_MAX;
         }
         if std::mem::replace(&mut trial.singly, singly) != singly {
             trial.of_several = 0;
         }
         trial.of_several += if several { weight.min(most) } else { 0 };
         trial.whole = if whole { trial.whole + weight } else { 0 };
-        if trial.whole >= ENOUGH {
+        if trial.whole >= EVIDENCE_MAX {
             self.anchored = true;
             self.pass_trial();
         }
