@@ -30,7 +30,7 @@ const HANDSHAKE: u8 = 22;
 /// Response to HTTP clients on a TLS port.
 const NOT_TLS: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
-    This server speaks TLS: its address begins with https://\n";
+    This server uses TLS: its address begins with https://\n";
 
 /// A connection before its first byte is read.
 pub enum AcceptedConnection {
@@ -122,7 +122,7 @@ async fn shake(tls: &ServerTls, mut stream: TcpStream) -> Result<TlsStream<TcpSt
     if stream.peek(&mut first).await.is_ok_and(|n| n == 1) && first[0] != HANDSHAKE {
         let _ = stream.write_all(NOT_TLS).await;
         linger(stream).await;
-        return Err("it does not speak TLS".into());
+        return Err("it does not use TLS".into());
     }
     let (why, stream) = match tls.acceptor().accept(stream).into_fallible().await {
         Ok(stream) => return Ok(stream),

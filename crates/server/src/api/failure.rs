@@ -50,7 +50,7 @@ impl ApiFailure {
         ApiFailure::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            "this address takes other methods",
+            "this address supports other methods",
         )
     }
 

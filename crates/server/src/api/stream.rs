@@ -251,7 +251,7 @@ async fn tell(
                 continue;
             }
             () = send.closed() => return,
-            () = ended(&mut ending) => break "the server ends",
+            () = ended(&mut ending) => break "the server is stopping",
         };
         let event = match next {
             NextEvent::Event(event) => Sent::default()
@@ -262,10 +262,10 @@ async fn tell(
                 let data = json!({ "reason": "the client is slow", "provisional_events": events });
                 Sent::default().event("gap").data(data.to_string())
             }
-            NextEvent::Over if *app.ending.borrow() => break "the server ends",
+            NextEvent::Over if *app.ending.borrow() => break "the server is stopping",
             NextEvent::Over => {
                 app.service.hub().meters.reached(LimitKind::StreamQueue);
-                break "the client does not keep up";
+                break "the client is too slow";
             }
         };
         if send.send(event).await.is_err() {

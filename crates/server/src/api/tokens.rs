@@ -141,7 +141,7 @@ pub async fn create(
     };
     let made = app.run(make).await?;
     let made = made.ok_or_else(|| {
-        ApiFailure::conflict("name_taken", format!("there is a token {name} already"))
+        ApiFailure::conflict("name_taken", format!("token {name} already exists"))
     })?;
     Ok((StatusCode::CREATED, JsonResponse(made)))
 }

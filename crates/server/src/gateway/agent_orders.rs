@@ -169,7 +169,7 @@ pub fn is_of(part: &AgentShare, body: &[u8]) -> bool {
 
 fn key() -> RedactionKey {
     let mut key = [0; 16];
-    getrandom::fill(&mut key).expect("the system has random numbers");
+    getrandom::fill(&mut key).expect("the system provides random numbers");
     RedactionKey(key)
 }
 

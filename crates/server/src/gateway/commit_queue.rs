@@ -38,6 +38,11 @@ impl CommitQueue {
         self.entries.push(entry);
     }
 
+    /// Appends records.
+    pub fn extend(&mut self, entries: Vec<PendingRecord>) {
+        entries.into_iter().for_each(|entry| self.push(entry));
+    }
+
     /// Removes and returns all records.
     pub fn take(&mut self) -> Vec<PendingRecord> {
         (self.bytes, self.since) = (0, None);

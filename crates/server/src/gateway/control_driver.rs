@@ -1,5 +1,5 @@
-//! Control of jobs: passes events to [`control`], and keeps the jobs as it saved them. The decisions are executed by
-//! the event loop.
+//! Control of jobs: passes events to [`control`], saves the jobs that its decisions change, and keeps them as saved.
+//! The event loop executes the decisions.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use control::{
 use link::{ObservedState, SessionTime};
 
 use super::agents::AgentDirectory;
-use super::{job_codec, user_messages};
+use super::fleet::AgentView;
+use super::job_codec;
 use crate::job::JobId;
-use crate::job::fleet_refusal::FleetRefusal;
-use crate::store::sqlite::{ControlStore, JobStore, ServerStore, StoreError};
+use crate::store::sqlite::{ControlStore, JobStore, ServerStore, StoreError, now_ns};
 
 /// See the module documentation.
 pub struct ControlDriver {
@@ -69,30 +69,34 @@ impl ControlDriver {
         &self.control
     }
 
-    /// Decisions on an event.
-    pub fn handle(&mut self, event: ServerEvent, now: SessionTime) -> Vec<ServerAction> {
-        self.control.handle(event, now)
-    }
-
-    /// Decisions on a new job.
+    /// Decides on an event, and saves the jobs that the decisions change.
     ///
     /// # Errors
-    /// The reason for its rejection; then there are none.
-    pub fn submit(
+    /// `JobSaveError` when a job cannot be stored: no decision may be executed.
+    pub fn decide(
         &mut self,
-        id: JobId,
-        spec: control::JobSpec,
+        event: ServerEvent,
         now: SessionTime,
-    ) -> Result<Vec<ServerAction>, FleetRefusal> {
+    ) -> Result<Vec<ServerAction>, JobSaveError> {
+        let actions = self.control.handle(event, now);
+        for action in &actions {
+            let ServerAction::Save(job) = action else {
+                continue;
+            };
+            let id = JobId(job.id);
+            let (state, body) = (job_codec::write(job), job_codec::write_body(&job.request));
+            if let Err(error) = self.store.save_job(id, &state, &body) {
+                tracing::error!("cannot store job {id}: {error}");
+                return Err(JobSaveError);
+            }
+            self.saved.insert(id, (**job).clone());
+        }
+        Ok(actions)
+    }
+
+    /// Sets the number of the job that is submitted next.
+    pub fn set_next_job(&mut self, id: JobId) {
         self.control.count_from(id.0.saturating_sub(1));
-        let actions = self
-            .control
-            .handle(ServerEvent::Submit(Box::new(spec)), now);
-        let refusal = actions.iter().find_map(|action| match action {
-            ServerAction::Submitted(Err(refusal)) => Some(user_messages::refused(refusal)),
-            _ => None,
-        });
-        refusal.map_or(Ok(actions), Err)
     }
 
     /// Removes and returns the stored position of a job of an earlier process; `None`: a new job.
@@ -108,18 +112,6 @@ impl ControlDriver {
     /// The job as last saved.
     pub fn job(&self, id: JobId) -> Option<&ControlledJob> {
         self.saved.get(&id)
-    }
-
-    /// Stores a job.
-    pub fn save(&mut self, job: ControlledJob) -> Result<(), StoreError> {
-        let id = JobId(job.id);
-        self.store.save_job(
-            id,
-            &job_codec::write(&job),
-            &job_codec::write_body(&job.request),
-        )?;
-        self.saved.insert(id, job);
-        Ok(())
     }
 
     /// Removes an ended job.
@@ -150,12 +142,29 @@ impl ControlDriver {
             .all(|agent| self.state_on(job, agent) == Some(ObservedState::Running))
     }
 
-    /// Whether windows no longer wait for an agent.
-    pub fn is_absent(&self, agent: &str) -> bool {
-        let is_absent = |presence| matches!(presence, AgentPresence::Absent { .. });
-        self.control
+    /// API views of all agents.
+    pub fn agent_views(&self, agents: &AgentDirectory) -> Vec<AgentView> {
+        let known: BTreeMap<&str, _> = self
+            .control
             .agents()
-            .any(|(name, presence, _)| name == agent && is_absent(presence))
+            .map(|(name, presence, offset)| (name, (presence, offset)))
+            .collect();
+        agents.told(|agent| {
+            let Some((presence, offset)) = known.get(agent.name.as_str()) else {
+                return;
+            };
+            agent.connected = matches!(presence, AgentPresence::Here { .. });
+            agent.clock_offset_ns = offset.map(|offset| offset.ns);
+            if agent.connected {
+                agent.packets_per_second = self.control.packets_per_second(&agent.name);
+                agent.last_seen_ns = Some(now_ns());
+            }
+            agent.jobs = self
+                .control
+                .observed(&agent.name)
+                .map(|job| JobId(job.job))
+                .collect();
+        })
     }
 
     /// Agents for which windows no longer wait.
@@ -168,6 +177,10 @@ impl ControlDriver {
         agents.map(|(agent, ..)| agent.to_owned()).collect()
     }
 }
+
+/// A job could not be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobSaveError;
 
 fn restored(
     store: &JobStore,

@@ -1,33 +1,31 @@
-//! Event loop of the gateway: receives events and runs timers.
+//! Event loop of the gateway: receives events, runs timers, and executes the decisions of [`control`] in order.
 
-mod accounts;
 mod commit;
-mod commit_joined;
-mod decisions;
-mod health;
-mod merged_rows;
-mod mirror_schedule;
+mod jobs;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use control::ServerEvent as Happens;
+use control::{EndReason, ServerAction, ServerEvent};
 use link::{Hello, PeerMisbehaved, ServerSession, ServerSessionEvent, SessionTime};
 
 use super::agents::AgentDirectory;
-use super::commit_queue::CommitQueue;
-use super::control_driver::ControlDriver;
+use super::control_driver::{ControlDriver, JobSaveError};
 use super::job_runtimes::JobRuntimes;
-use super::sessions::{ConnectionStatus, GatewaySession, GatewaySessions, PendingGreeting};
-use super::{GatewayEvent, GatewaySettings};
+use super::job_status::JobStatus;
+use super::mirror_worker::MirrorWorker;
+use super::record_committer::RecordCommitter;
+use super::result_bus::ResultBus;
+use super::result_publisher::ResultPublisher;
+use super::sessions::{GatewaySession, GatewaySessions, PendingGreeting};
+use super::{GatewayEvent, GatewaySettings, user_messages};
 use crate::gateway::agent_listener::AgentConnectionEvent;
-use crate::gateway::fleet::{AgentView, StopCause};
+use crate::gateway::fleet::{AgentHealth, FleetHealth, StopCause};
 use crate::gateway::merge_backend::MergeBackend;
 use crate::job::JobId;
 use crate::results::hub::ResultHub;
-use crate::store::sqlite::{Database, FrameStore, ServerStore, StoreError, now_ns};
+use crate::store::sqlite::{Database, ServerStore, StoreError, now_ns};
 
 /// Maximum sleep.
 const NAP: Duration = Duration::from_secs(1);
@@ -50,19 +48,16 @@ pub struct EventLoop {
     driver: ControlDriver,
     sessions: GatewaySessions,
     agents: AgentDirectory,
-    works: JobRuntimes,
-    pending: CommitQueue,
-    frames: FrameStore,
+    jobs: JobRuntimes,
+    committer: RecordCommitter,
+    publisher: ResultPublisher,
+    bus: ResultBus,
     database: Database,
     hub: Arc<ResultHub>,
     settings: GatewaySettings,
-    room: StoreCapacity,
-    /// Bus to which agents of some jobs publish.
-    bus: Option<Arc<dyn MergeBackend>>,
+    capacity: StoreCapacity,
     /// Sender for the threads of jobs.
     events: Sender<GatewayEvent>,
-    /// Identity of the data directory.
-    identity: u64,
     started: Instant,
     second_ns: u64,
 }
@@ -73,7 +68,8 @@ impl EventLoop {
         store: &ServerStore,
         hub: Arc<ResultHub>,
         settings: GatewaySettings,
-        (bus, events): (Option<Arc<dyn MergeBackend>>, Sender<GatewayEvent>),
+        bus: Option<Arc<dyn MergeBackend>>,
+        events: Sender<GatewayEvent>,
     ) -> Result<EventLoop, StoreError> {
         let started = Instant::now();
         let now = SessionTime {
@@ -86,16 +82,24 @@ impl EventLoop {
             driver: ControlDriver::load(store, settings.control, &agents, now)?,
             sessions: GatewaySessions::of(identity),
             agents,
-            works: JobRuntimes::default(),
-            pending: CommitQueue::default(),
-            frames: store.frames.clone(),
+            jobs: JobRuntimes::default(),
+            committer: RecordCommitter::new(store.frames.clone(), hub.clone()),
+            publisher: ResultPublisher::new(
+                hub.clone(),
+                store.frames.clone(),
+                settings.frames_bytes,
+            ),
+            bus: ResultBus {
+                bus,
+                server: identity,
+                window_bytes_max: settings.window_bytes_max,
+                events: events.clone(),
+            },
             database: store.database.clone(),
             hub,
             settings,
-            room: StoreCapacity::Free,
-            bus,
+            capacity: StoreCapacity::Free,
             events,
-            identity,
             started,
             second_ns: 0,
         })
@@ -123,8 +127,10 @@ impl EventLoop {
                     return;
                 }
                 self.handle(event);
+                self.close_broken();
             }
-            self.look();
+            self.run_timers();
+            self.close_broken();
         }
     }
 
@@ -139,9 +145,9 @@ impl EventLoop {
         let due = timers.into_iter().flatten().min().unwrap_or(u64::MAX);
         let timers = Duration::from_nanos(due.saturating_sub(now.monotonic_ns));
         let commit = self
-            .pending
+            .committer
             .since()
-            .filter(|_| self.room == StoreCapacity::Free);
+            .filter(|_| self.capacity == StoreCapacity::Free);
         let commit = commit.map_or(NAP, |since| {
             self.settings.commit_every.saturating_sub(since.elapsed())
         });
@@ -156,7 +162,7 @@ impl EventLoop {
                 out,
             }) => {
                 let (mut limits, now) = (self.settings.link, self.now());
-                if self.room == StoreCapacity::Full {
+                if self.capacity == StoreCapacity::Full {
                     limits.window_bytes = 0;
                 }
                 self.sessions.add(session, agent, out, limits, now);
@@ -169,7 +175,9 @@ impl EventLoop {
                 self.advance(session, |link, now| link.handle_bytes(now, &bytes));
                 drop(room);
             }
-            GatewayEvent::Arrival(AgentConnectionEvent::Written { session }) => self.pump(session),
+            GatewayEvent::Arrival(AgentConnectionEvent::Written { session }) => {
+                self.sessions.pump(session)
+            }
             GatewayEvent::Arrival(AgentConnectionEvent::Closed { session }) => self.close(session),
             GatewayEvent::Start {
                 order,
@@ -182,19 +190,19 @@ impl EventLoop {
             }
             GatewayEvent::Stop { job, why } => {
                 let why = match why {
-                    StopCause::Asked => control::EndReason::Stopped { by: String::new() },
-                    StopCause::Abandoned => control::EndReason::Abandoned,
+                    StopCause::Asked => EndReason::Stopped { by: String::new() },
+                    StopCause::Abandoned => EndReason::Abandoned,
                 };
                 self.stop_job(job, why);
             }
             GatewayEvent::Agents { answer } => {
-                let _ = answer.send(self.told_agents());
+                let _ = answer.send(self.driver.agent_views(&self.agents));
             }
             GatewayEvent::Health { answer } => {
                 let _ = answer.send(self.health());
             }
-            GatewayEvent::Merged(job, said) => self.hear_merged(job, said),
-            GatewayEvent::Copies(job, said) => self.hear_copies(job, said),
+            GatewayEvent::Merged(job, event) => self.handle_merge(job, event),
+            GatewayEvent::Copies(job, event) => self.handle_mirror(job, event),
             GatewayEvent::End => {}
         }
     }
@@ -219,24 +227,32 @@ impl EventLoop {
                 ServerSessionEvent::Hello(hello) => self.handle_hello(session, hello),
                 ServerSessionEvent::Observed(observed) => {
                     if let Some(known) = self.sessions.get(session) {
-                        let agent = known.agent.clone();
-                        self.works.note_troubles(&agent, &observed);
+                        self.jobs.note_troubles(&known.agent, &observed);
                     }
-                    self.decide(Happens::Observed { session, observed });
-                    self.look_at_copies();
+                    self.decide(ServerEvent::Observed { session, observed });
+                    self.begin_mirrors();
                 }
                 ServerSessionEvent::Renew(mut renew) => {
-                    self.hear_health(session, std::mem::take(&mut renew.health));
-                    self.decide(Happens::Renew { session, renew });
+                    if let Some(known) = self.sessions.get(session) {
+                        let counts = std::mem::take(&mut renew.health);
+                        self.agents.take_health(&known.agent, counts);
+                    }
+                    self.decide(ServerEvent::Renew { session, renew });
                 }
                 ServerSessionEvent::Offset(ahead) => {
-                    self.decide(Happens::Offset { session, ahead })
+                    self.decide(ServerEvent::Offset { session, ahead })
                 }
-                ServerSessionEvent::Record(record) => self.receive_record(session, record),
+                ServerSessionEvent::Record(record) => {
+                    self.committer
+                        .receive(session, record, &mut self.sessions, &self.jobs);
+                    if self.committer.bytes() >= self.settings.commit_bytes {
+                        self.commit();
+                    }
+                }
                 ServerSessionEvent::Closed(_) => return self.close(session),
             }
         }
-        self.pump(session);
+        self.sessions.pump(session);
     }
 
     /// Handles the first message of an agent.
@@ -247,7 +263,7 @@ impl EventLoop {
         if hello.agent != known.agent {
             let name = known.agent.clone();
             known.link.refuse(&format!(
-                "this agent is {name} here, and calls itself {}",
+                "the server knows this agent as {name}, and it calls itself {}",
                 hello.agent
             ));
             return;
@@ -257,25 +273,24 @@ impl EventLoop {
                 "another agent {} is connected; if it is dead, its connection closes within a few seconds",
                 hello.agent
             );
-            return self.send(session, |link| link.refuse(&why));
+            return self.sessions.send(session, |link| link.refuse(&why));
         }
         let Some(known) = self.sessions.get(session) else {
             return;
         };
         known.boot = Some(hello.boot);
         known.greeting = Some(PendingGreeting::of(&hello));
-        self.greet(&hello);
-        self.works.note_troubles(&hello.agent, &hello.observed);
-        self.decide(Happens::Connected { session, hello });
+        // Records of its earlier sessions are no longer committed.
+        self.commit();
+        self.committer.queue().forget(&hello.agent);
+        self.agents.greet(&hello);
+        self.jobs.note_troubles(&hello.agent, &hello.observed);
+        self.decide(ServerEvent::Connected { session, hello });
     }
 
-    /// Passes outgoing data to the connection.
-    pub fn pump(&mut self, session: u64) {
-        if self
-            .sessions
-            .get(session)
-            .is_some_and(|known| known.pump() == ConnectionStatus::Broken)
-        {
+    /// Closes the sessions whose connection no longer reads.
+    fn close_broken(&mut self) {
+        while let Some(session) = self.sessions.next_broken() {
             self.close(session);
         }
     }
@@ -285,11 +300,11 @@ impl EventLoop {
             return;
         };
         self.agents.leave(&known.agent);
-        self.decide(Happens::Disconnected { session });
+        self.decide(ServerEvent::Disconnected { session });
     }
 
     /// Runs timers.
-    fn look(&mut self) {
+    fn run_timers(&mut self) {
         let now = self.now();
         for session in self.sessions.due(now.monotonic_ns) {
             self.advance(session, |link, now| {
@@ -303,82 +318,175 @@ impl EventLoop {
             .timeout(now)
             .is_some_and(|at| at <= now.monotonic_ns)
         {
-            self.decide(Happens::Tick);
+            self.decide(ServerEvent::Tick);
         }
         let is_due = self
-            .pending
+            .committer
             .since()
             .is_some_and(|since| since.elapsed() >= self.settings.commit_every);
-        if is_due && self.room == StoreCapacity::Free {
+        if is_due && self.capacity == StoreCapacity::Free {
             self.commit();
         }
         if self.second_ns <= now.monotonic_ns {
             self.second_ns = now.monotonic_ns.saturating_add(SECOND_NS);
             // Without traffic from other agents, only the timer triggers these.
-            self.decide(Happens::Tick);
-            self.look_at_jobs(now);
+            self.decide(ServerEvent::Tick);
+            self.housekeep(now);
+        }
+    }
+
+    /// Passes an event to the control logic and executes its decisions.
+    pub fn decide(&mut self, event: ServerEvent) {
+        match self.driver.decide(event, self.now()) {
+            Ok(actions) => self.apply(actions),
+            Err(JobSaveError) => {
+                self.set_capacity(StoreCapacity::Full);
+                self.restart();
+            }
+        }
+    }
+
+    /// Ends a job, on agents first.
+    pub fn decide_stop(&mut self, job: JobId, why: EndReason) {
+        self.decide(ServerEvent::Stop { job: job.0, why });
+    }
+
+    /// Executes decisions in order.
+    pub fn apply(&mut self, actions: Vec<ServerAction>) {
+        let mut ended = false;
+        for action in actions {
+            match action {
+                ServerAction::Save(job) => self.job_saved(JobId(job.id)),
+                // The submission returns these.
+                ServerAction::Submitted(_) | ServerAction::Stopped { .. } => {}
+                ServerAction::Cut { session } => drop(self.sessions.remove(session)),
+                ServerAction::Welcome { session, desired } => {
+                    let lanes = match self.sessions.get(session) {
+                        Some(known) => self.jobs.resume_points(known, &self.hub.meters),
+                        None => Vec::new(),
+                    };
+                    if let Some(known) = self.sessions.get(session) {
+                        let version_max = known
+                            .greeting
+                            .take()
+                            .map_or(0, |greeting| greeting.version_max);
+                        known.link.welcome(version_max, desired, lanes);
+                    }
+                    self.sessions.pump(session);
+                }
+                ServerAction::Desire { session, desired } => {
+                    self.sessions.send(session, |link| link.desire(desired))
+                }
+                ServerAction::ObserveAll { session } => self
+                    .sessions
+                    .send(session, link::ServerSession::observe_all),
+                ServerAction::Grant { session, granted } => {
+                    self.sessions.send(session, |link| link.grant(granted))
+                }
+                ServerAction::Idle { agent } => self.set_idle(&agent, true),
+                ServerAction::Back { agent } => self.set_idle(&agent, false),
+                ServerAction::Ended { job, why } => {
+                    let job = JobId(job);
+                    if let Some(runtime) = self.jobs.get_mut(&job) {
+                        let troubles: Vec<String> = runtime.agent_troubles().collect();
+                        let has_parts = runtime.mirror.is_some();
+                        runtime.ending = Some(user_messages::ended(&why, &troubles, has_parts));
+                    }
+                    ended = true;
+                }
+            }
+        }
+        if ended {
+            self.end_jobs();
+        }
+    }
+
+    /// Handles a change of a job, after it was saved.
+    fn job_saved(&mut self, id: JobId) {
+        let until_ns = self
+            .now()
+            .monotonic_ns
+            .saturating_add(self.settings.first_report_ns);
+        if let (Some(job), Some(runtime)) = (self.driver.job(id), self.jobs.get_mut(&id)) {
+            match job.state.is_active() {
+                true => job
+                    .agents
+                    .keys()
+                    .for_each(|agent| runtime.expect(agent, until_ns)),
+                false => runtime.mirror.iter_mut().for_each(MirrorWorker::end),
+            }
+        }
+        self.show_state(id);
+    }
+
+    fn set_idle(&mut self, agent: &str, is_idle: bool) {
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        let now = self.now();
+        for job in jobs {
+            if let Some(runtime) = self.jobs.get_mut(&job) {
+                runtime.set_idle(agent, is_idle, now);
+            }
+            self.show_state(job);
+            self.publish(job);
         }
     }
 
     /// Restarts from the stored state; agents reconnect and report what they run.
-    fn begin_again(&mut self) {
-        self.sessions
-            .ids()
-            .into_iter()
-            .for_each(|session| drop(self.sessions.remove(session)));
+    fn restart(&mut self) {
+        self.sessions.clear();
         self.driver.restart(&self.agents, self.now());
     }
 
     /// Sets the state of the store and notifies users.
-    pub fn set_room(&mut self, room: StoreCapacity) {
-        self.room = room;
-        self.hub.set_full(room == StoreCapacity::Full);
+    pub fn set_capacity(&mut self, capacity: StoreCapacity) {
+        self.capacity = capacity;
+        self.hub.set_full(capacity == StoreCapacity::Full);
     }
 
     /// Handles a failed write to the store: agents must not send until it works again.
     pub fn store_failed(&mut self, error: &StoreError) {
-        if self.room == StoreCapacity::Full {
+        if self.capacity == StoreCapacity::Full {
             return;
         }
-        tracing::error!("results cannot be stored, and agents wait: {error}");
-        self.set_room(StoreCapacity::Full);
+        tracing::error!("cannot store results, and agents wait: {error}");
+        self.set_capacity(StoreCapacity::Full);
         self.sessions.set_window(0);
-        self.decide(Happens::StoreIsFull(true));
+        self.decide(ServerEvent::StoreIsFull(true));
     }
 
     /// The store accepts writes again.
     pub fn store_works(&mut self) {
-        if self.room == StoreCapacity::Full {
+        if self.capacity == StoreCapacity::Full {
             tracing::info!("results are stored again");
-            self.set_room(StoreCapacity::Free);
+            self.set_capacity(StoreCapacity::Free);
             self.sessions.set_window(self.settings.link.window_bytes);
-            self.decide(Happens::StoreIsFull(false));
+            self.decide(ServerEvent::StoreIsFull(false));
         }
     }
 
-    pub fn told_agents(&self) -> Vec<AgentView> {
-        let known: BTreeMap<&str, _> = self
-            .driver
-            .control()
-            .agents()
-            .map(|(name, presence, ahead)| (name, (presence, ahead)))
-            .collect();
-        self.agents.told(|agent| {
-            let Some((presence, ahead)) = known.get(agent.name.as_str()) else {
-                return;
-            };
-            agent.connected = matches!(presence, control::AgentPresence::Here { .. });
-            agent.clock_offset_ns = ahead.map(|ahead| ahead.ns);
-            if agent.connected {
-                agent.packets_per_second = self.driver.control().packets_per_second(&agent.name);
-                agent.last_seen_ns = Some(now_ns());
-            }
-            agent.jobs = self
-                .driver
-                .control()
-                .observed(&agent.name)
-                .map(|job| JobId(job.job))
-                .collect();
-        })
+    /// State of the gateway, its agents and its jobs, for metrics.
+    fn health(&self) -> FleetHealth {
+        let agents = self.driver.agent_views(&self.agents).into_iter();
+        let agents = agents.map(|agent| AgentHealth {
+            counts: self.agents.health(&agent.name),
+            name: agent.name,
+            connected: agent.connected,
+            clock_offset_ns: agent.clock_offset_ns,
+        });
+        let status = self.status();
+        FleetHealth {
+            sessions: self.sessions.len(),
+            waiting_bytes: self.committer.bytes(),
+            is_full: self.capacity == StoreCapacity::Full,
+            agents: agents.collect(),
+            jobs: self.jobs.values().map(|job| status.health(job)).collect(),
+        }
+    }
+
+    fn status(&self) -> JobStatus<'_> {
+        JobStatus {
+            driver: &self.driver,
+            hub: &self.hub,
+        }
     }
 }

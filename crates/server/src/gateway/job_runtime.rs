@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use collect::{LaneActivity, LaneId, ReportError, ReportPart, WorkerReport};
 use control::{JobPace, PaceSettings, PaceState};
+use link::ClockOffset;
 use plan::Plan;
 use planner::BothTaps;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use tuple::{Batch, FieldId};
 use wire::Timestamp;
 
 use super::GatewaySettings;
+use super::commit_queue::PendingRecord;
 use super::fleet::FleetOrder;
 use super::job_input::JobInput;
 use super::job_joiner::{JOINED, JobJoiner, JoinLimits};
@@ -23,7 +25,7 @@ use super::tuple_results::{EmitTime, TupleResults};
 use super::window_results::{ALL_LANES, ReleasedRows, WindowResults};
 use crate::job::{JobEnding, JobId, JobState};
 use crate::results::coverage;
-use crate::results::hub::{JobAccount, ResultTable};
+use crate::results::hub::{AgentCoverage, JobAccount, ResultDelivery, ResultTable, WindowState};
 use crate::store::sqlite::{FrameFilter, FrameStore, StoreError};
 
 /// Records per read from the store.
@@ -57,7 +59,31 @@ pub struct UnpublishedRows {
     /// Watermark.
     pub watermark_ns: i64,
     /// Missing agents.
-    pub missing: Vec<String>,
+    pub coverage: AgentCoverage,
+}
+
+impl UnpublishedRows {
+    /// Rows of tuples, which lack no agent.
+    pub fn of_tuples(batch: Batch, watermark_ns: i64) -> UnpublishedRows {
+        UnpublishedRows {
+            result: 0,
+            batch,
+            watermark_ns,
+            coverage: AgentCoverage::default(),
+        }
+    }
+
+    /// The rows as the hub receives them.
+    pub fn delivery(&self, job: JobId, state: WindowState) -> ResultDelivery<'_> {
+        ResultDelivery {
+            job,
+            result: self.result,
+            batch: &self.batch,
+            state,
+            watermark_ns: self.watermark_ns,
+            coverage: &self.coverage,
+        }
+    }
 }
 
 /// See the module documentation.
@@ -67,7 +93,7 @@ pub struct JobRuntime {
     pub results: JobResults,
     pub input: JobInput,
     /// Mirroring of switches, for a job in a network.
-    pub copying: Option<MirrorWorker>,
+    pub mirror: Option<MirrorWorker>,
     pub lanes: JobLanes,
     /// Agents for which windows wait.
     pub pace: JobPace,
@@ -120,7 +146,7 @@ impl JobRuntime {
             plan: plan.clone(),
             results,
             input: JobInput::Agents,
-            copying: None,
+            mirror: None,
             lanes: JobLanes::default(),
             pace: JobPace::default(),
             progress,
@@ -355,12 +381,8 @@ impl JobRuntime {
             JobResults::Tuples(tuples) => {
                 let watermark_ns = report.watermark.0;
                 let rows = tuples.take(&report).into_iter();
-                self.rows.extend(rows.map(|batch| UnpublishedRows {
-                    result: 0,
-                    batch,
-                    watermark_ns,
-                    missing: Vec::new(),
-                }));
+                self.rows
+                    .extend(rows.map(|batch| UnpublishedRows::of_tuples(batch, watermark_ns)));
             }
             JobResults::Windows(windows) => {
                 let mut out = ReleasedRows::default();
@@ -416,23 +438,42 @@ impl JobRuntime {
             result,
             batch,
             watermark_ns: output.watermark_ns,
-            missing,
+            coverage: AgentCoverage { missing },
         }
     }
 
-    /// Adds a committed record to the results. `mark`: position of its lane.
-    pub fn merge_record(
-        &mut self,
-        key: &LaneKey,
-        report: Option<WorkerReport>,
-        mark: (u64, LaneFacts),
-    ) {
+    /// Adds a committed record to the results. `clock`: offset of the agent's clock, for a job over both taps.
+    pub fn merge_record(&mut self, entry: PendingRecord, clock: Option<ClockOffset>) {
+        if self.ending.is_some() && self.input.joiner().is_some() {
+            // The join has emitted everything.
+            return;
+        }
+        let PendingRecord {
+            key,
+            record,
+            report,
+            ..
+        } = entry;
+        let key = &key;
+        let (_, mut facts) = self.lanes.mark(key);
+        facts.take(
+            &record,
+            report
+                .as_ref()
+                .map(|report| (report.watermark.0, report.loss)),
+        );
+        if let Some(clock) = clock {
+            (facts.ahead_ns, facts.uncertain_ns) = (clock.ns, clock.uncertain_ns);
+        }
+        // Direct rows were committed with the record.
+        let is_merged = self.is_direct() && matches!(self.input, JobInput::Agents);
+        let report = report.filter(|_| !is_merged);
         let (lane, is_new) = self.lanes.join(key);
         if is_new {
             self.arrive(key, lane, report.as_ref().map(|report| report.watermark.0));
         }
         if let Some(known) = self.lanes.known.get_mut(key) {
-            (known.seq, known.facts) = mark;
+            (known.seq, known.facts) = (record.seq(), facts);
         }
         if let (Some(joining), Some(known)) = (self.input.joiner_mut(), self.lanes.known.get(key)) {
             joining.come_to(lane, known.facts.state(), &known.facts);
@@ -578,14 +619,9 @@ impl JobRuntime {
         match &mut self.results {
             JobResults::Windows(_) => self.with_collector(|collector, out| collector.end(out)),
             JobResults::Tuples(tuples) => {
-                let row = |batch| UnpublishedRows {
-                    result: 0,
-                    batch,
-                    watermark_ns: i64::MAX,
-                    missing: Vec::new(),
-                };
-                let rows: Vec<UnpublishedRows> = tuples.finish().into_iter().map(row).collect();
-                self.rows.extend(rows);
+                let rows = tuples.finish().into_iter();
+                self.rows
+                    .extend(rows.map(|batch| UnpublishedRows::of_tuples(batch, i64::MAX)));
             }
         }
         self.note_progress();
@@ -625,6 +661,13 @@ impl JobRuntime {
             Some(self.row(result, output, &missing))
         };
         out.0.into_iter().filter_map(row).collect()
+    }
+
+    /// Reasons of agents that cannot run it.
+    pub fn agent_troubles(&self) -> impl Iterator<Item = String> {
+        self.troubles
+            .iter()
+            .map(|(agent, why)| format!("{agent}: {why}"))
     }
 
     /// Whether LIMIT … ROWS is reached.

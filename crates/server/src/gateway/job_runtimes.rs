@@ -36,8 +36,8 @@ impl DerefMut for JobRuntimes {
 
 impl JobRuntimes {
     /// Mirroring for a job in a network.
-    pub fn copying(&mut self, job: JobId) -> Option<&mut MirrorWorker> {
-        self.get_mut(&job)?.copying.as_mut()
+    pub fn mirror(&mut self, job: JobId) -> Option<&mut MirrorWorker> {
+        self.get_mut(&job)?.mirror.as_mut()
     }
 
     /// Positions of lanes after the commit of `entries`. `each`: called with the state of the lane before each.
@@ -79,14 +79,6 @@ impl JobRuntimes {
                 (_, why) => drop(work.troubles.insert(agent.to_owned(), why.to_owned())),
             }
         }
-    }
-
-    /// Reasons of agents that cannot run a job.
-    pub fn troubles(&self, job: JobId) -> Vec<String> {
-        let troubles = self.get(&job).into_iter().flat_map(|work| &work.troubles);
-        troubles
-            .map(|(agent, why)| format!("{agent}: {why}"))
-            .collect()
     }
 
     /// Committed positions of the lanes of a session's agent.

@@ -12,7 +12,7 @@ use stream::EngineOutput;
 
 use super::GatewayEvent;
 use crate::gateway::merge_backend::{MergeBackend, MergeRequest, MergeStatus, ResultMerge};
-use crate::job::JobId;
+use crate::job::{JobEnding, JobId};
 
 /// Interval at which the thread checks for commands.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -91,10 +91,15 @@ impl MergeReader {
         }
     }
 
-    /// Tells the thread that all agents have stopped publishing.
-    pub fn come_to_the_end(&self) {
+    /// Ends the reading of an ending job, whose agents have stopped publishing; returns whether everything is read.
+    /// `ending`: collects its errors.
+    pub fn finish(&self, ending: &mut JobEnding) -> bool {
         self.wish
             .fetch_max(MergeCommand::ComeToTheEnd as u8, Ordering::Relaxed);
+        if let (true, Some(trouble)) = (self.is_over, &self.trouble) {
+            ending.why = format!("{}; {trouble}", ending.why);
+        }
+        self.is_over
     }
 
     /// Signals that the rows passed are stored.

@@ -1,5 +1,13 @@
 //! Mirroring for a job in a network: a thread per job installs and removes rules, which may take seconds, and checks
-//! them in between. `mirror_schedule.rs` decides when.
+//! them in between.
+//!
+//! Switches mirror from the time when all monitors of a job capture until its end. If a user stops a job, its monitors
+//! are stopped after the mirroring; if it ends by its limits or fails, at the same time. It has ended when both are
+//! done.
+//!
+//! If switches do not mirror, or stop mirroring, the job ends with the reason. After a restart, the server plans again:
+//! if the plan equals the agents' orders, they continue, and its rules replace the previous ones; otherwise the job
+//! ends.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,11 +15,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use control::EndReason;
+use control::{ControlledJob, EndReason};
 
 use super::GatewayEvent;
-use crate::gateway::network::{MirrorSession, PlannedJob};
-use crate::job::{JobId, JobState};
+use super::agent_orders::is_of;
+use crate::gateway::network::{AgentShare, MirrorSession, PlannedJob};
+use crate::job::{JobEnding, JobId, JobOutcome, JobState};
 
 /// Interval at which switches are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -34,7 +43,7 @@ pub enum MirrorStage {
 }
 
 /// Command to the thread.
-pub enum MirrorCommand {
+enum MirrorCommand {
     Begin,
     End,
 }
@@ -49,24 +58,34 @@ pub enum MirrorEvent {
     Gone(Result<(), String>),
 }
 
+/// Change after a message of the thread.
+pub enum MirrorChange {
+    /// The state shown to users.
+    Shown,
+    /// A failure in the network: the job must end.
+    Failed,
+    /// Switches do not mirror any more; the reason for which a user ended the job, if any.
+    Gone(Option<EndReason>),
+}
+
 /// Handle of the thread, owned by the gateway.
 pub struct MirrorWorker {
-    pub stage: MirrorStage,
+    stage: MirrorStage,
     /// Reason with which the job ends after the removal of the rules.
-    pub then: Option<EndReason>,
+    then: Option<EndReason>,
     /// Failure in the network that ends the job.
-    pub failed: Option<String>,
+    failed: Option<String>,
     /// Remaining rules on switches.
-    pub left: Option<String>,
-    /// What the answer lacks in the mode in which they copy.
-    pub lacks: Vec<String>,
+    left: Option<String>,
+    /// Limitations of the results in the mode in which switches mirror.
+    lacks: Vec<String>,
     tell: Option<Sender<MirrorCommand>>,
     /// Joined on drop unless finished.
-    pub thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl MirrorWorker {
-    /// What the thread says comes as events.
+    /// Starts the thread, which sends `events`.
     pub fn new(job: JobId, planned: PlannedJob, events: Sender<GatewayEvent>) -> MirrorWorker {
         let PlannedJob { copies, lacks, .. } = planned;
         let (tell, wishes) = mpsc::channel();
@@ -107,8 +126,32 @@ impl MirrorWorker {
         }
     }
 
+    /// Resumes the mirroring for a job of the previous server process, as it was saved, with its new plan.
+    pub fn resume(
+        job: JobId,
+        saved: Option<&ControlledJob>,
+        planned: Result<PlannedJob, String>,
+        events: Sender<GatewayEvent>,
+    ) -> MirrorWorker {
+        let order = |agent: &str| saved.and_then(|job| job.request.parts.get(agent));
+        let is_same = |parts: &[AgentShare]| {
+            saved.is_some_and(|job| job.request.parts.len() == parts.len())
+                && parts
+                    .iter()
+                    .all(|part| order(&part.agent).is_some_and(|body| is_of(part, body)))
+        };
+        match planned {
+            Ok(planned) if is_same(&planned.parts) => MirrorWorker::new(job, planned, events),
+            Ok(_) => MirrorWorker::impossible(
+                "after the restart of the server, the network file places its monitors elsewhere: start the job again"
+                    .to_owned(),
+            ),
+            Err(why) => MirrorWorker::impossible(format!("after the restart of the server, {why}")),
+        }
+    }
+
     /// For a job that could not be planned.
-    pub fn impossible(why: String) -> MirrorWorker {
+    fn impossible(why: String) -> MirrorWorker {
         let (then, left, lacks, tell, thread) = Default::default();
         MirrorWorker {
             stage: MirrorStage::Gone,
@@ -126,8 +169,18 @@ impl MirrorWorker {
         self.failed.is_some()
     }
 
+    /// Whether the rules are not requested yet.
+    pub fn is_waiting(&self) -> bool {
+        self.stage == MirrorStage::Waiting
+    }
+
+    /// Installs the rules.
+    pub fn begin(&mut self) {
+        self.ask(MirrorCommand::Begin, MirrorStage::Beginning);
+    }
+
     /// Sends a command to the thread.
-    pub fn ask(&mut self, wish: MirrorCommand, stage: MirrorStage) {
+    fn ask(&mut self, wish: MirrorCommand, stage: MirrorStage) {
         self.stage = stage;
         // A thread that has ended has reported it.
         let _ = self.tell.as_ref().map(|tell| tell.send(wish));
@@ -140,11 +193,68 @@ impl MirrorWorker {
         }
     }
 
-    /// What the answer lacks, a sentence each.
+    /// Removes the rules before a user's stop of the job; [`MirrorChange::Gone`] returns the reason.
+    ///
+    /// # Errors
+    /// Returns the reason if switches do not mirror: the job may be stopped now.
+    pub fn stop(&mut self, why: EndReason) -> Result<(), EndReason> {
+        if self.stage == MirrorStage::Gone {
+            return Err(why);
+        }
+        self.then.get_or_insert(why);
+        self.end();
+        Ok(())
+    }
+
+    /// Handles a message of the thread.
+    pub fn handle(&mut self, event: MirrorEvent) -> MirrorChange {
+        match event {
+            MirrorEvent::Begun(Ok(())) => {
+                if self.stage == MirrorStage::Beginning {
+                    self.stage = MirrorStage::Copying;
+                }
+                MirrorChange::Shown
+            }
+            MirrorEvent::Begun(Err(why)) | MirrorEvent::Lost(why) => {
+                self.failed.get_or_insert(why);
+                MirrorChange::Failed
+            }
+            MirrorEvent::Gone(ended) => {
+                self.stage = MirrorStage::Gone;
+                self.left = ended.err();
+                // The thread has finished; its handle is dropped without join.
+                self.thread = None;
+                MirrorChange::Gone(self.then.take())
+            }
+        }
+    }
+
+    /// Ends the mirroring for an ending job; returns whether it has ended. `ending`: collects its errors.
+    pub fn finish(&mut self, ending: &mut JobEnding) -> bool {
+        self.end();
+        if let Some(why) = &self.failed {
+            *ending = JobEnding::new(JobOutcome::Failed, why.clone());
+        }
+        if let Some(left) = &self.left {
+            ending.why = format!(
+                "{}; its rules on switches expire with its lease: {left}",
+                ending.why
+            );
+        }
+        if ending.outcome != JobOutcome::Failed {
+            let why = [std::mem::take(&mut ending.why)]
+                .into_iter()
+                .chain(self.lacking());
+            ending.why = why.collect::<Vec<_>>().join("; ");
+        }
+        self.stage == MirrorStage::Gone
+    }
+
+    /// Limitations of the results, a sentence each.
     pub fn lacking(&self) -> impl Iterator<Item = String> {
         self.lacks
             .iter()
-            .map(|lack| format!("the answer lacks something: {lack}"))
+            .map(|lack| format!("the result is incomplete: {lack}"))
     }
 
     /// The state shown to users for this state of the control.

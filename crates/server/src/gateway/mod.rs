@@ -24,11 +24,15 @@ mod job_input;
 mod job_joiner;
 mod job_runtime;
 mod job_runtimes;
+mod job_status;
 pub(crate) mod lanes;
 pub(crate) mod merge_backend;
 mod merge_reader;
 mod mirror_worker;
 pub(crate) mod network;
+mod record_committer;
+mod result_bus;
+mod result_publisher;
 mod sessions;
 mod tuple_results;
 mod user_messages;
@@ -164,11 +168,10 @@ impl Gateway {
     ) -> Result<Arc<Gateway>, StoreError> {
         let (events, incoming) = mpsc::channel();
         let GatewayBackends { bus, network } = backends;
-        let to_us = (bus, events.clone());
-        let core = event_loop::EventLoop::new(store, hub, settings, to_us)?;
+        let event_loop = event_loop::EventLoop::new(store, hub, settings, bus, events.clone())?;
         let thread = std::thread::Builder::new()
             .name("gateway".into())
-            .spawn(move || core.run(&incoming));
+            .spawn(move || event_loop.run(&incoming));
         let thread = thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?;
         let arrivals = events.clone();
         let tell = move |arrival| {

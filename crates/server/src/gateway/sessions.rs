@@ -47,11 +47,13 @@ pub struct GatewaySessions {
     /// Identity of this server.
     server: u64,
     all: BTreeMap<u64, GatewaySession>,
+    /// Sessions whose connection no longer reads.
+    broken: Vec<u64>,
 }
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionStatus {
+enum ConnectionStatus {
     /// Open.
     Open,
     /// The other end no longer reads.
@@ -64,6 +66,7 @@ impl GatewaySessions {
         GatewaySessions {
             server,
             all: BTreeMap::new(),
+            broken: Vec::new(),
         }
     }
 
@@ -95,12 +98,33 @@ impl GatewaySessions {
     }
 
     /// Sends a message in a session, if it still exists.
-    pub fn send(&mut self, id: u64, message: impl FnOnce(&mut ServerSession)) -> ConnectionStatus {
-        let Some(session) = self.all.get_mut(&id) else {
-            return ConnectionStatus::Open;
-        };
-        message(&mut session.link);
-        session.pump()
+    pub fn send(&mut self, id: u64, message: impl FnOnce(&mut ServerSession)) {
+        if let Some(session) = self.all.get_mut(&id) {
+            message(&mut session.link);
+            self.pump(id);
+        }
+    }
+
+    /// Passes outgoing data of a session to its connection.
+    pub fn pump(&mut self, id: u64) {
+        let session = self.all.get_mut(&id);
+        if session.is_some_and(|session| session.pump() == ConnectionStatus::Broken) {
+            self.broken.push(id);
+        }
+    }
+
+    /// Passes outgoing data of all sessions to their connections.
+    pub fn pump_all(&mut self) {
+        for (id, session) in &mut self.all {
+            if session.pump() == ConnectionStatus::Broken {
+                self.broken.push(*id);
+            }
+        }
+    }
+
+    /// Next session whose connection no longer reads; it remains until it is removed.
+    pub fn next_broken(&mut self) -> Option<u64> {
+        self.broken.pop()
     }
 
     /// Acknowledges a committed record in the session on which it arrived, if it still exists.
@@ -127,9 +151,17 @@ impl GatewaySessions {
             .any(|session| session.boot.is_some_and(|other| other != boot))
     }
 
-    /// Numbers of all sessions.
-    pub fn ids(&self) -> Vec<u64> {
-        self.all.keys().copied().collect()
+    /// Removes all sessions.
+    pub fn clear(&mut self) {
+        self.all.values_mut().for_each(|session| {
+            let _ = session.pump();
+        });
+        self.all.clear();
+    }
+
+    /// Number of sessions.
+    pub fn len(&self) -> usize {
+        self.all.len()
     }
 
     /// Earliest timer of a session, by the monotonic clock.
@@ -166,7 +198,7 @@ impl GatewaySession {
     }
 
     /// Passes outgoing data to the connection, as far as its queue has space.
-    pub fn pump(&mut self) -> ConnectionStatus {
+    fn pump(&mut self) -> ConnectionStatus {
         loop {
             let room = match self.out.try_reserve() {
                 Ok(room) => room,

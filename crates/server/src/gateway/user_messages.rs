@@ -54,8 +54,8 @@ pub fn ended(why: &EndReason, troubles: &[String], has_parts: bool) -> JobEnd {
         "no agent could run it"
     };
     let (outcome, said) = match why {
-        EndReason::PacketLimit => (JobOutcome::Limit, "it reached its number of packets".into()),
-        EndReason::RowLimit => (JobOutcome::Limit, "it reached its number of rows".into()),
+        EndReason::PacketLimit => (JobOutcome::Limit, "it reached its packet limit".into()),
+        EndReason::RowLimit => (JobOutcome::Limit, "it reached its row limit".into()),
         EndReason::TimeLimit => (JobOutcome::Limit, "it reached its time limit".into()),
         EndReason::Stopped { by } if by.is_empty() => {
             (JobOutcome::Stopped, "it was stopped".into())
@@ -63,7 +63,7 @@ pub fn ended(why: &EndReason, troubles: &[String], has_parts: bool) -> JobEnd {
         EndReason::Stopped { by } => (JobOutcome::Stopped, format!("it was stopped: {by}")),
         EndReason::Abandoned => (
             JobOutcome::Abandoned,
-            "its lease expired: its client is gone".into(),
+            "its lease expired: its client is disconnected".into(),
         ),
         EndReason::Finished => (JobOutcome::Finished, "all agents have finished".into()),
         EndReason::Poisoned if troubles.is_empty() => (JobOutcome::Failed, nobody.into()),

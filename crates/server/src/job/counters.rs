@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlets::ExponentialBuckets;
 use rustix::time::{ClockId, clock_gettime};
@@ -157,6 +157,17 @@ impl ServiceMetrics {
         let spent = thread_cpu().saturating_sub(before);
         self.cpu_ns[stage as usize].add(u64::try_from(spent.as_nanos()).unwrap_or(0));
         value
+    }
+
+    /// Runs a commit, and records its CPU time and, if it succeeds, its duration.
+    ///
+    /// # Errors
+    /// Those of the commit.
+    pub fn during_commit<E>(&self, act: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let begun = Instant::now();
+        self.during(GatewayStage::Commit, act)?;
+        self.commits.record(begun.elapsed());
+        Ok(())
     }
 
     /// CPU time of a stage.

@@ -55,9 +55,7 @@ impl ActionRequests {
         let action = ActionSpec::of(asked.clone(), &plan).map_err(RuleRejection::Wrong)?;
         self.may_tell(who, asked)?;
         let added = self.registry.add(&who.name, job.id, &action)?;
-        added.ok_or_else(|| {
-            RuleRejection::Taken(format!("there is an action {} already", asked.name))
-        })
+        added.ok_or_else(|| RuleRejection::Taken(format!("action {} already exists", asked.name)))
     }
 
     /// Checks whether `who` may use these receivers, and whether they can carry out decisions.

@@ -187,6 +187,6 @@ fn certify(
 /// 63 bits: a negative serial number would result from the highest bit.
 fn random() -> u64 {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    getrandom::fill(&mut bytes).expect("the system provides random numbers");
     u64::from_le_bytes(bytes) >> 1
 }

@@ -80,7 +80,7 @@ impl RuleRequests {
             ))
             .into());
         }
-        let taken = || RuleRejection::Taken(format!("there is a rule {} already", asked.name));
+        let taken = || RuleRejection::Taken(format!("rule {} already exists", asked.name));
         if self
             .alerts
             .rules()

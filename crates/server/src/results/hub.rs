@@ -13,7 +13,6 @@ use std::collections::HashMap;
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -170,19 +169,27 @@ impl ResultHub {
         let ResultDelivery {
             job, watermark_ns, ..
         } = *delivery;
-        match delivery.state {
-            WindowState::Open => self.commit(job, slice::from_ref(delivery), None),
-            WindowState::Closed => {
-                let progress = CommitProgress {
-                    watermark_ns,
-                    ..CommitProgress::default()
-                };
-                self.commit(job, slice::from_ref(delivery), Some(&progress))
-            }
+        if delivery.state == WindowState::Closed {
+            let progress = CommitProgress {
+                watermark_ns,
+                ..CommitProgress::default()
+            };
+            return self.commit(job, slice::from_ref(delivery), &progress);
         }
+        let live = self.live(job)?;
+        let mut live = lock(&live);
+        if live.state.has_ended() {
+            return Err(PersistError::NoJob(job));
+        }
+        let batch = live.as_kept(delivery)?;
+        self.show(&mut live, delivery, &batch);
+        drop(live);
+        self.wake(job);
+        Ok(())
     }
 
-    /// Shows rows of a job's results. Closed rows come with the job's position: both are stored in one transaction before.
+    /// Stores closed rows of a job's results in one transaction with its position and the changes that they cause, and
+    /// shows them.
     ///
     /// # Errors
     /// `PersistError` when they cannot be stored; the call may be repeated.
@@ -190,65 +197,49 @@ impl ResultHub {
         &self,
         job: JobId,
         deliveries: &[ResultDelivery<'_>],
-        progress: Option<&CommitProgress>,
+        progress: &CommitProgress,
     ) -> Result<(), PersistError> {
         let live = self.live(job)?;
         let mut live = lock(&live);
         if live.state.has_ended() {
             return Err(PersistError::NoJob(job));
         }
-        let batches: Vec<Batch> = deliveries
-            .iter()
-            .map(|d| live.as_kept(d).ok_or(PersistError::Columns))
-            .collect::<Result<_, _>>()?;
-        let rows: Vec<_> = deliveries.iter().zip(&batches).collect();
-        if let Some(progress) = progress {
-            self.store_rows(&mut live, (job, &rows), progress)?;
+        let mut rows = Vec::new();
+        for delivery in deliveries {
+            rows.push((delivery, live.as_kept(delivery)?));
         }
-        rows.into_iter()
-            .for_each(|(delivery, batch)| self.show(&mut live, delivery, batch));
-        drop(live);
-        self.wake(job);
-        Ok(())
-    }
-
-    /// Stores rows with the changes that they cause.
-    fn store_rows(
-        &self,
-        live: &mut LiveJob,
-        (job, rows): (JobId, &[(&ResultDelivery<'_>, &Batch)]),
-        progress: &CommitProgress,
-    ) -> Result<(), PersistError> {
-        let tails = rows
+        let tails: Vec<_> = rows
             .iter()
-            .map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns)));
-        let tails: Vec<_> = tails.collect();
-        let judged = rows
+            .map(|(d, batch)| (d.result, new_tail(batch, d.watermark_ns)))
+            .collect();
+        let results: Vec<_> = rows
             .iter()
-            .map(|(d, batch)| (d.result, *batch, &d.coverage.missing[..]));
-        let judged: Vec<_> = judged.collect();
+            .map(|(d, batch)| (d.result, batch, &d.coverage.missing[..]))
+            .collect();
         let n: usize = rows.iter().map(|(_, batch)| batch.rows()).sum();
         let pending = self.participant.evaluate(&UncommittedRows {
             job,
-            results: &judged,
+            results: &results,
             watermark_ns: progress.watermark_ns,
             lacking: &progress.lacking,
         });
         self.frames
             .commit(job, &tails, progress, pending.rules(), pending.actions())
-            .inspect_err(|_| {
-                self.meters.rows_unkept.add(n as u64);
-            })?;
+            .inspect_err(|_| self.meters.rows_unkept.add(n as u64))?;
         self.meters.rows_kept.add(n as u64);
         for event in pending.adopt() {
-            self.notify(live, job, EventKind::Alert, &event);
+            self.notify(&mut live, job, EventKind::Alert, &event);
         }
-        let has_come =
-            |result: &&LiveResult| tails.iter().any(|(place, _)| *place == result.kept.place);
-        live.results
-            .iter()
-            .filter(has_come)
-            .for_each(|result| self.settle(job, live, result));
+        for result in &live.results {
+            if tails.iter().any(|(place, _)| *place == result.kept.place) {
+                self.settle(job, &live, result);
+            }
+        }
+        for (delivery, batch) in &rows {
+            self.show(&mut live, delivery, batch);
+        }
+        drop(live);
+        self.wake(job);
         Ok(())
     }
 

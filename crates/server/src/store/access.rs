@@ -246,7 +246,7 @@ pub fn hash(secret: &str) -> [u8; 32] {
 /// 256 random bits in hexadecimal.
 pub fn random_hex() -> String {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    getrandom::fill(&mut bytes).expect("the system provides random numbers");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

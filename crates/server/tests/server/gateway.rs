@@ -447,10 +447,7 @@ fn a_job_ends_with_the_rows_that_it_may_have() {
     center.kill();
     center.begin();
     crew.say(ALL);
-    assert_eq!(
-        center.ended(&job)["reason"],
-        "it reached its number of rows"
-    );
+    assert_eq!(center.ended(&job)["reason"], "it reached its row limit");
     assert_eq!(center.rows(&job, 0).len(), 5);
 }
 

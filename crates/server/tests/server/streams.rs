@@ -270,7 +270,10 @@ fn the_end_of_the_server_is_told() {
     stream.expect("hello");
     stream.expect("snapshot");
     server.end();
-    assert_eq!(stream.expect("bye").data["reason"], "the server ends");
+    assert_eq!(
+        stream.expect("bye").data["reason"],
+        "the server is stopping"
+    );
     assert!(stream.next().is_none());
 }
 

@@ -98,15 +98,18 @@ impl LiveJob {
         })
     }
 
-    /// The rows as stored; `None` if their columns differ from those announced.
-    pub fn as_kept(&self, delivery: &ResultDelivery<'_>) -> Option<Batch> {
-        let result = self.results.get(delivery.result)?;
-        as_kept(
-            delivery.batch,
-            result.columns.as_ref()?,
-            &result.schema,
-            &delivery.coverage.missing,
-        )
+    /// The rows as stored.
+    ///
+    /// # Errors
+    /// `PersistError::Columns` if their columns differ from those announced.
+    pub fn as_kept(&self, delivery: &ResultDelivery<'_>) -> Result<Batch, PersistError> {
+        let result = self.results.get(delivery.result);
+        let announced = result.and_then(|result| Some((result.columns.as_ref()?, &result.schema)));
+        announced
+            .and_then(|(columns, schema)| {
+                as_kept(delivery.batch, columns, schema, &delivery.coverage.missing)
+            })
+            .ok_or(PersistError::Columns)
     }
 
     pub fn snapshot(&self, job: JobId) -> Value {

@@ -268,7 +268,7 @@ fn what_the_answer_lacks_stands_in_the_job_and_in_its_end() {
         ];
     });
     let id = job(&center);
-    let lacking = "the answer lacks something: connections that were open before; the answer lacks something: fragments";
+    let lacking = "the result is incomplete: connections that were open before; the result is incomplete: fragments";
     let is_told = |center: &Center| (center.show(&id)["reason"] == lacking).then_some(());
     center.until("what it lacks", is_told);
     // Also after a restart, where it is planned again.
