@@ -2,7 +2,8 @@
 
 use plan::{ComputedField, Expr, Literal, SortDirection};
 
-use super::{check_condition, check_errors, checked};
+use super::conditions::check_condition;
+use super::{check_errors, checked};
 
 /// Checks the type of a computed column, or the value of a constant.
 fn check(expr: &str, expected: &str) {
