@@ -64,7 +64,7 @@ fn page() {
     std::fs::write(out.join("page.rs"), text).expect("Cargo's folder can be written to");
 }
 
-/// What git says; nothing where there is no git, or no repository.
+/// Output of git; empty without git or a repository.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git")
         .args(args)

@@ -100,7 +100,7 @@ impl ServerEndpoint {
             .map_err(|e: hyper::http::uri::InvalidUri| bad(&e.to_string()))?;
         if uri.host().is_none() {
             return Err(bad(
-                "a URL has a host, as in https://netalytics.example:7878",
+                "a URL needs a host, as in https://netalytics.example:7878",
             ));
         }
         if uri.path() != "/" && !uri.path().is_empty() || uri.query().is_some() {
@@ -169,8 +169,12 @@ impl ServerEndpoint {
         &self,
         act: impl Future<Output = Result<T, DialError>>,
     ) -> Result<T, DialError> {
-        let late =
-            || self.unreachable(io::Error::new(io::ErrorKind::TimedOut, "no answer in 10 s"));
+        let late = || {
+            self.unreachable(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "no response in 10 s",
+            ))
+        };
         tokio::time::timeout(PATIENCE, act)
             .await
             .unwrap_or_else(|_| Err(late()))
@@ -319,7 +323,7 @@ fn is_this_machine(host: &str) -> bool {
 fn hint(status: StatusCode) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "unknown token or certificate of this agent",
-        StatusCode::FORBIDDEN => "the token is not an agent's",
+        StatusCode::FORBIDDEN => "the token does not have the role agent",
         StatusCode::NOT_FOUND | StatusCode::UPGRADE_REQUIRED | StatusCode::OK => {
             "is it netalytics serve, of a version that has agents?"
         }

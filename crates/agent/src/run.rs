@@ -240,10 +240,14 @@ impl AgentLoop {
                 }
                 Told::Refused(refuse) => self.disconnect(
                     connection,
-                    &format!("{} refuses: {}", self.config.server.url(), refuse.reason),
+                    &format!(
+                        "{} rejects this agent: {}",
+                        self.config.server.url(),
+                        refuse.reason
+                    ),
                 ),
                 Told::Closed(why) => {
-                    let why = format!("{} is gone: {why}", self.config.server.url());
+                    let why = format!("{} is disconnected: {why}", self.config.server.url());
                     self.disconnect(connection, &why);
                 }
             }

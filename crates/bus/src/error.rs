@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
     /// No answer, or not from a broker; possible reasons are wrong addresses, certificates, and passwords.
-    #[error("no broker answers at {servers}: {reason}")]
+    #[error("no broker responds at {servers}: {reason}")]
     Unreachable {
         /// Addresses tried.
         servers: String,

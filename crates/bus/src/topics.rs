@@ -105,11 +105,11 @@ impl TopicAdmin {
             new = new.set(name, value);
         }
         let results = block_on(self.admin()?.create_topics([&new], &self.options()));
-        let is_new = match self.outcome(results, || format!("topic `{topic}` cannot be made"))? {
+        let is_new = match self.outcome(results, || format!("topic `{topic}` cannot be created"))? {
             None => true,
             Some(RDKafkaErrorCode::TopicAlreadyExists) => false,
             Some(code) => {
-                return Err(self.refused(format!("topic `{topic}` cannot be made"), &code));
+                return Err(self.refused(format!("topic `{topic}` cannot be created"), &code));
             }
         };
         self.wait_for_leaders(topic, if is_new { wanted.partitions } else { 1 })?;

@@ -169,11 +169,11 @@ fn use_adapter_clock(
         .use_adapter_clock(&interface.name)
         .map_err(|error| match error.raw_os_error() {
             Some(libc::EPERM) => LiveError::Unsupported(format!(
-                "no permission to switch on the clock of {}: it needs CAP_NET_ADMIN",
+                "no permission to enable hardware timestamps on {}: it needs CAP_NET_ADMIN",
                 interface.name
             )),
             _ => LiveError::Unsupported(format!(
-                "{} does not stamp packets itself: {error}",
+                "{} does not support hardware timestamps: {error}",
                 interface.name
             )),
         })
@@ -476,10 +476,7 @@ impl WatchedInterface {
                         interface.name
                     )
                 }
-                _ => warn!(
-                    "{}: {error}; waiting for packets all the same",
-                    interface.name
-                ),
+                _ => warn!("{}: {error}; still waiting for packets", interface.name),
             }
         }
         self.down = true;

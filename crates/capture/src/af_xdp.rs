@@ -138,7 +138,7 @@ fn n_whole_flows(options: &LiveOptions, interface: &NetworkInterface, n_queues: 
         return n_queues as usize;
     }
     warn!(
-        "{name} does not deal both directions of a flow to one queue, so that one worker reads all {n_queues}; a \
+        "{name} does not assign both directions of a flow to one queue, so one worker reads all {n_queues}; a \
          symmetric hash helps: ethtool -X {name} hkey 6d:5a:6d:5a:… (6d:5a as often as its key is long)",
         name = interface.name
     );

@@ -79,7 +79,7 @@ pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn P
 fn why(e: &io::Error) -> String {
     match e.kind() {
         ErrorKind::NotFound => "no such file".into(),
-        ErrorKind::PermissionDenied => "it may not be read: permission denied".into(),
+        ErrorKind::PermissionDenied => "cannot be read: permission denied".into(),
         ErrorKind::IsADirectory => "is a directory: name the capture files in it".into(),
         // Already a user-visible message of a decompressor.
         ErrorKind::Other => e.to_string(),

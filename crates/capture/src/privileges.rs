@@ -22,7 +22,7 @@ pub enum PrivilegeError {
     #[error("there is no user {0:?} on this machine")]
     NoSuchUser(String),
     /// The system call failed.
-    #[error("cannot give up privileges: {0}; --user root keeps them")]
+    #[error("cannot drop privileges: {0}; --user root keeps them")]
     Refused(#[from] io::Error),
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn describe(head: &[u8]) -> String {
         None if is_text(head) => "text: use the file written by -w of tcpdump or tshark",
         None => return format!("not a capture file: it begins with {}", hex(head)),
     };
-    format!("not a capture file that is read here: it looks like {looks}")
+    format!("not a supported capture file: it looks like {looks}")
 }
 
 fn is_html(head: &[u8]) -> bool {

@@ -137,12 +137,12 @@ impl MonitorFrame {
     }
 
     fn of(kind: u8, body: Vec<u8>) -> io::Result<Option<MonitorFrame>> {
-        let text = |body| String::from_utf8(body).map_err(|_| invalid("text that is none"));
+        let text = |body| String::from_utf8(body).map_err(|_| invalid("invalid text"));
         Ok(Some(match kind {
             1 => MonitorFrame::Started,
             2 => MonitorFrame::Report(body),
             3 => MonitorFrame::Account(
-                counts(&text(body)?).ok_or_else(|| invalid("counters that are none"))?,
+                counts(&text(body)?).ok_or_else(|| invalid("invalid counters"))?,
             ),
             4 => {
                 let text = text(body)?;
@@ -159,13 +159,13 @@ impl MonitorFrame {
                 let numbers = text
                     .split_once(' ')
                     .and_then(|(g, t)| Some((g.parse().ok()?, t.parse().ok()?)));
-                let (grant, taken) = numbers.ok_or_else(|| invalid("numbers that are none"))?;
+                let (grant, taken) = numbers.ok_or_else(|| invalid("invalid numbers"))?;
                 MonitorFrame::TookBack { grant, taken }
             }
             6 => MonitorFrame::Problem(text(body)?),
             7 => {
                 let number = text(body)?.parse();
-                MonitorFrame::Flushed(number.map_err(|_| invalid("a number that is none"))?)
+                MonitorFrame::Flushed(number.map_err(|_| invalid("an invalid number"))?)
             }
             _ => return Ok(None),
         }))

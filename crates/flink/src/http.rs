@@ -159,10 +159,12 @@ impl HttpClient {
         let answer = match asked {
             Ok(answer) => answer,
             Err(HttpFailure::Unheard(why)) => {
-                return Err(FlinkError::Unreachable(format!("cannot ask {whom}: {why}")));
+                return Err(FlinkError::Unreachable(format!(
+                    "cannot query {whom}: {why}"
+                )));
             }
             Err(HttpFailure::Unanswered(why)) => {
-                let sentence = format!("{whom} does not answer: {why}");
+                let sentence = format!("{whom} does not respond: {why}");
                 return Err(match repeat {
                     RequestRepeat::Harmless => FlinkError::Unreachable(sentence),
                     RequestRepeat::Harmful => FlinkError::Unclear(sentence),

@@ -162,7 +162,7 @@ impl SqlGateway {
             .map_err(|error| match error {
                 // The statement itself is not wrong.
                 FlinkError::Statement(error) => FlinkError::Unreachable(format!(
-                    "the gateway cannot ask its cluster: {}",
+                    "the gateway cannot query its cluster: {}",
                     error.said
                 )),
                 error => error,

@@ -36,7 +36,7 @@ pub enum IdentityError {
     #[error("{0:?} is not an agent name: 1 to 64 of a-z, A-Z, 0-9, '.', '-', and '_'")]
     BadName(String),
     /// The library failed.
-    #[error("a certificate could not be made: {0}")]
+    #[error("a certificate could not be created: {0}")]
     Signing(#[from] rcgen::Error),
     /// A TLS error, such as a key that does not match its certificate.
     #[error("TLS: {0}")]

@@ -126,7 +126,7 @@ fn of_alert(alert: AlertDescription, at: ConnectionEnd) -> String {
             format!("{whose} rejects {ours}: it is not for this use")
         }
         AlertDescription::CertificateRevoked => format!("{whose} rejects {ours}: it was revoked"),
-        AlertDescription::ProtocolVersion => "the other end does not speak TLS 1.3".into(),
+        AlertDescription::ProtocolVersion => "the other end does not support TLS 1.3".into(),
         other => format!("{whose} ends the connection: {other:?}"),
     }
 }

@@ -306,7 +306,7 @@ def _(capture):
 def _(capture):
     ns = lambda row, column: float(row[column]) * 1e9 if row[column] else None
     rows = [r for r in truth(capture, "tcp") if r["handshake"]]
-    # Of a SYN that was sent twice nobody knows which one was answered.
+    # If a SYN was sent twice, the answered one is unknown.
     server_rtt = lambda r: ns(r, "syn_synack") if r["syns"] == "1" else None
     return [{"server_ip": s, "avg_server_rtt_ns": avg(map(server_rtt, g)), "avg_client_rtt_ns": avg(ns(r, "synack_ack") for r in g)} for (s,), g in grouped(rows, "server")]
 

@@ -220,7 +220,7 @@ fn a_signal_in_the_middle_of_files_is_no_success() {
             out.read_exact(&mut printed).expect("a first row");
             signal(&child, name);
             out.read_to_end(&mut printed).expect("the other rows");
-            let words = format!("SIG{name} ended it before the input's end");
+            let words = format!("SIG{name} ended the run before the end of the input");
             told(&child.wait_with_output().expect("it ends"), 1, &[&words]);
             let printed = text(&printed);
             assert!(

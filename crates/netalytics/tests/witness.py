@@ -83,7 +83,7 @@ def shares_of_bytes(tuples):
             row[f"sum_{column}"] = total(of, column)
             row[f"share_{column}"] = part(total(of, column), total(tuples, column))
         rows.append(row)
-    # As HAVING and ORDER BY say: of each request so many bytes, the largest sum of both first; null compares with nothing.
+    # HAVING and ORDER BY: a minimum of response bytes per request, the largest sum of both first; null matches no comparison.
     sums = lambda row: [row["sum_request_bytes"], row["sum_response_bytes"]]
     rows = [r for r in rows if None not in sums(r) and r["sum_response_bytes"] // r["count"] >= 20]
     return sorted(rows, key=lambda r: -sum(sums(r)))

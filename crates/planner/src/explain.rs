@@ -79,7 +79,9 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
             SampleMode::All => "every flow".to_owned(),
             SampleMode::Auto => "every flow, fewer under pressure".to_owned(),
             SampleMode::Exported => "packets that exporters sampled".to_owned(),
-            SampleMode::Fraction(p) => format!("{p} of the flows, each wholly in or wholly out"),
+            SampleMode::Fraction(p) => {
+                format!("{p} of the flows, each included or excluded as a whole")
+            }
         },
     );
     let taps = match monitor.taps {
@@ -185,7 +187,7 @@ fn raw_rows(out: &mut String, dataflow: &Dataflow) {
 fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
     for value in &pipeline.values {
         let required = if pipeline.value_required {
-            "; tuples without it are left out"
+            "; tuples without it are excluded"
         } else {
             ""
         };
@@ -223,7 +225,7 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
         return profile_steps(out, dataflow, pipeline, profile);
     }
     match pipeline.group.as_slice() {
-        [] => row(out, "  group by", "nothing: one group of everything"),
+        [] => row(out, "  group by", "none: one group of all tuples"),
         group => {
             let names: Vec<_> = group
                 .iter()
@@ -437,11 +439,11 @@ fn notes(plan: &Plan) -> Vec<String> {
     };
     add(
         required("conn_time_ns"),
-        "connections whose start or end was not captured have no duration and are left out",
+        "connections whose start or end was not captured have no duration and are excluded",
     );
     add(
         required("response_time_ns"),
-        "requests without a response have no response time and are left out",
+        "requests without a response have no response time and are excluded",
     );
     add(
         plan.monitor.sample != SampleMode::All && pipelines.iter().any(|p| p.profile.is_none()),
@@ -471,7 +473,7 @@ fn notes(plan: &Plan) -> Vec<String> {
     );
     add(
         pipelines.iter().any(|p| p.window.is_some()),
-        "tuples later than a window waits are counted and left out",
+        "tuples that arrive after their window has closed are counted and excluded",
     );
     notes
 }
@@ -487,7 +489,7 @@ fn reading(monitor: &MonitorSpec) -> String {
     match deep.as_slice() {
         [] => "packet headers are enough: payload is not needed, nothing is reassembled".to_owned(),
         deep => format!(
-            "reassembles TCP for {}; what the capture lacks shows in `quality`",
+            "reassembles TCP for {}; `quality` marks tuples with missing data",
             deep.join(", ")
         ),
     }

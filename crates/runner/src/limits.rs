@@ -96,7 +96,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
         Some("--flows-max"),
         "a quarter of `--memory-max`, together with flows",
         "flows.connections_forgotten",
-        "idle connections forgotten",
+        "idle connections dropped",
         LimitMark::None,
     ),
     limit(
@@ -104,7 +104,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
         None,
         "64 KiB for each message head",
         "parsers.oversized_heads",
-        "message heads cut",
+        "message heads truncated",
         LimitMark::Time,
     ),
     limit(
@@ -330,7 +330,7 @@ mod tests {
         );
         assert_eq!(
             note("message_heads"),
-            "message_heads: message heads cut; rows of that time are approximate"
+            "message_heads: message heads truncated; rows of that time are approximate"
         );
     }
 

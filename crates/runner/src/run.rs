@@ -290,7 +290,9 @@ impl QueryRun {
         let cut_short = signal
             .filter(|_| self.reach == InputReach::Cut)
             .map(|signal| {
-                format!("{signal} ended it before the input's end; the result is incomplete")
+                format!(
+                    "{signal} ended the run before the end of the input; the result is incomplete"
+                )
             });
         RunSummary {
             fed,

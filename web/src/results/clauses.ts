@@ -1,5 +1,5 @@
 // Splits a query into clauses and composes derived queries, such as the query for one value. Finds positions of words
-// outside of strings, comments, and brackets; the server checks the result.
+// outside of strings, comments, and parentheses; the server checks the result.
 import type { Cell, Column, Row } from "../api/cells";
 import { raw } from "../common/format";
 import type { Result } from "./model";
@@ -56,7 +56,7 @@ export function processors(query: string): string[] {
   let at = 0;
   for (const { text, depth } of pieces(body)) {
     const before = body.slice(0, at).trimEnd();
-    // A processor in brackets begins with its name; one without is the first, or follows a comma that does not separate
+    // A processor in parentheses begins with its name; one without is the first, or follows a comma that does not separate
     // keys.
     const isBracketed = text === "(" && /^\(\s*[\w-]+\s*[:)]/.test(body.slice(at)) && !/\w$/.test(body.slice(0, at));
     const isBare = /^[\w-]+$/.test(text) && (before === "" || (before.endsWith(",") && !/\sORDER\s/i.test(found.at(-1) ?? "")));
@@ -77,7 +77,7 @@ interface Argument {
   text: string;
 }
 
-/** Splits at commas outside of brackets. */
+/** Splits at commas outside of parentheses. */
 function parts(text: string): string[] {
   const found = [""];
   for (const piece of pieces(text)) {

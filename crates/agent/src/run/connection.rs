@@ -128,7 +128,7 @@ impl ServerConnection {
         else {
             return;
         };
-        session.bye("this agent ends");
+        session.bye("this agent is stopping");
         if let Some(bytes) = session.poll_transmit(spool) {
             // An error means that the server has disconnected.
             let _ = writing.write_all(&bytes).await;

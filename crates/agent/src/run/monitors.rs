@@ -142,7 +142,7 @@ impl AgentLoop {
 
     /// Ends a lane that has exceeded its lease: kills its monitor, unless that serves other jobs.
     pub fn kill_overdue(&mut self, lane: RecordLane) -> Option<AgentEvent> {
-        let why = "it did not end when its lease did".to_owned();
+        let why = "it did not end when its lease expired".to_owned();
         let mut all = self.monitors.values_mut();
         let running = all.find(|running| running.lanes.iter().any(|one| one.lane == lane))?;
         let Some(overdue) = running.take_overdue(lane) else {
@@ -187,7 +187,7 @@ impl AgentLoop {
     ) -> Vec<AgentEvent> {
         let Some(mut running) = self.monitors.remove(&first) else {
             let is_of_another_server = first.boot != self.boot;
-            let unknown = MonitorEnd::Crashed("it was not known".into());
+            let unknown = MonitorEnd::Crashed("its process is unknown".into());
             return vec![self.exited(
                 first,
                 if is_of_another_server {

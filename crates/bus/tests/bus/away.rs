@@ -36,7 +36,7 @@ fn who_does_not_answer_is_named() {
             .expect("nobody is there");
         assert_eq!(
             error.to_string(),
-            format!("no broker answers at {}: {reason}", kafka.servers())
+            format!("no broker responds at {}: {reason}", kafka.servers())
         );
         assert!(begun.elapsed() < PATIENCE);
     };

@@ -51,7 +51,7 @@ fn topics_are_made_grown_and_deleted() {
     assert!(
         refused
             .to_string()
-            .starts_with("topic `not a name` cannot be made: "),
+            .starts_with("topic `not a name` cannot be created: "),
         "{refused}"
     );
 }

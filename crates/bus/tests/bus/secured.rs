@@ -109,7 +109,7 @@ fn brokers_with_certificates_and_passwords() {
             .err()
             .expect("it is refused")
             .to_string();
-        let begin = format!("no broker answers at {}: ", cluster.kafka);
+        let begin = format!("no broker responds at {}: ", cluster.kafka);
         assert!(
             error.starts_with(&begin) && error.contains(reason),
             "{error}"

@@ -10,7 +10,7 @@ pub enum DpdkError {
     AlreadyStarted,
     /// Its environment did not start.
     #[error(
-        "DPDK does not start ({0}): see its output above for the reason; its arguments are those of --dpdk-args"
+        "DPDK cannot be started ({0}): see its output above for the reason; its arguments are those of --dpdk-args"
     )]
     Start(io::Error),
     /// There is no port with this name.
@@ -28,7 +28,7 @@ pub enum DpdkError {
     )]
     NoMemory(String),
     /// The port did not start.
-    #[error("DPDK's port {name} does not start: {error}")]
+    #[error("DPDK's port {name} cannot be started: {error}")]
     Port {
         /// Name of the port.
         name: String,

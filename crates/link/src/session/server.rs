@@ -240,7 +240,7 @@ impl ServerSession {
         let common = hello.version_max.min(*VERSIONS.end());
         if common < hello.version_min.max(*VERSIONS.start()) {
             let reason = format!(
-                "the agent speaks versions {} to {} of the protocol, the server {} to {}",
+                "the agent supports versions {} to {} of the protocol, the server {} to {}",
                 hello.version_min,
                 hello.version_max,
                 VERSIONS.start(),

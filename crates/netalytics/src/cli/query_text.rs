@@ -31,9 +31,7 @@ impl CommandQuery {
         match (&flags.query, &flags.query_file) {
             (Some(text), _) => Ok(CommandQuery::new(text)),
             (None, Some(path)) => Ok(CommandQuery::new(&from_file(path)?)),
-            (None, None) => Err(wrong_flags(
-                "there is no query: QUERY in quotes, or -f FILE",
-            )),
+            (None, None) => Err(wrong_flags("no query: specify QUERY in quotes, or -f FILE")),
         }
     }
 

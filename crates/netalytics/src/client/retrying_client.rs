@@ -37,7 +37,7 @@ impl RetryingClient {
             let error = match ask(&self.remote) {
                 Ok(answer) => {
                     if self.broken.take().is_some() {
-                        output::complain("note: the server answers again");
+                        output::complain("note: the server responds again");
                     }
                     return Ok(answer);
                 }

@@ -273,7 +273,7 @@ impl ServerClient {
             }
             false => in_words(error),
         };
-        let error = error.context(format!("cannot ask {}", self.base));
+        let error = error.context(format!("cannot query {}", self.base));
         if is_nobody {
             ServerRequestError::Nobody(error)
         } else {

@@ -124,7 +124,7 @@ impl JobSummary {
                 agent["state"].as_str().unwrap_or_default(),
                 agent["reason"].is_string(),
             ) {
-                ("gone", true) => "has not run it",
+                ("gone", true) => "did not run it",
                 (state, _) => state,
             };
             text.push_str(&format!(

@@ -52,7 +52,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOut
     let mut switches = Vec::new();
     let mut taken = BTreeSet::new();
     for named in &flags.switches {
-        let cannot = || format!("cannot ask {}", named.name);
+        let cannot = || format!("cannot query {}", named.name);
         let folder = named.socket.parent().unwrap_or(Path::new("/"));
         let mut switch = OpenVSwitch::new(folder, &named.bridge);
         let rules = switch.list().with_context(cannot)?.rules;
@@ -223,7 +223,7 @@ fn told(
     let token = file
         .map(crate::network::run::switches::controller_token)
         .transpose()?;
-    let has = steer::datapaths(url, token.as_deref()).context("cannot ask the controller")?;
+    let has = steer::datapaths(url, token.as_deref()).context("cannot query the controller")?;
     if has.len() > flags.switches.len() {
         let all = has.len();
         let named = flags.switches.len();

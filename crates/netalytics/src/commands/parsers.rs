@@ -32,7 +32,7 @@ pub fn everything() -> String {
 fn text(schemas: &[&Arc<Schema>]) -> String {
     let mut out = String::from("Every tuple begins with these fields:\n\n");
     listing::definitions(&mut out, &items(common::FIELDS, |_| ""));
-    out.push_str("\nand has these where the query names them:\n\n");
+    out.push_str("\nand has these if the query names them:\n\n");
     let agent = (format!("{AGENT}  text"), AGENT_DOC.to_owned());
     listing::definitions(&mut out, &[vec![agent], families(&[LABELS])].concat());
     for schema in schemas {

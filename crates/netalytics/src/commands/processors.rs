@@ -134,7 +134,7 @@ pub fn everything() -> String {
 fn text(blocks: &[&BlockDoc]) -> String {
     let mut out = String::from(
         "A processor is a chain of blocks joined with -, and arguments: PROCESS (diff-group: group=url, w=10s)\n\
-         Several processors, separated by commas, each give a result of their own. Behind each of them HAVING, ORDER BY\n\
+         Several processors, separated by commas, each give a result of their own. After each of them, HAVING, ORDER BY\n\
          and LIMIT n ROWS choose among its rows: PROCESS (diff-group) HAVING count > 9 ORDER BY p99 DESC LIMIT 20 ROWS\n\nBlocks:\n\n",
     );
     let item = |block: &&BlockDoc| {

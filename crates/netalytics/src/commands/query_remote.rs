@@ -96,7 +96,7 @@ fn check(flags: &QueryFlags) -> anyhow::Result<()> {
     ];
     match said.iter().find(|(is_said, _)| *is_said) {
         Some((_, flag)) => Err(wrong_flags(format!(
-            "with --server there is no {flag}: agents read the packets"
+            "{flag} is not supported with --server: agents read the packets"
         ))),
         None => Ok(()),
     }

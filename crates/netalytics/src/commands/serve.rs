@@ -48,7 +48,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         .map_or_else(|| Ok(page::built_in()), page::of)?;
     if page.is_empty() {
         output::complain(
-            "note: this program was compiled without its page, and shows a plain one: run web/build.sh before cargo build",
+            "note: this binary was built without the web page, and serves a plain one: run web/build.sh before cargo build",
         );
     }
     let passing = (flags.demo && flags.data.is_none())
@@ -283,7 +283,7 @@ fn backup(data: &Path, to: &Path) -> anyhow::Result<CommandOutcome> {
     match taken.missing.is_empty() {
         true => Ok(CommandOutcome::Done),
         false => Err(anyhow!(
-            "the data directory lacks files that its store names, and so does the backup: {}",
+            "files that the store names are missing from the data directory and the backup: {}",
             taken.missing.join(", ")
         )),
     }

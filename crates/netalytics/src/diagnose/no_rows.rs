@@ -46,8 +46,8 @@ pub fn never(plan: &Plan) -> Vec<String> {
         Some(field_of(plan, one).or_else(|| field_of(plan, other)))
     });
     if let Some(field) = contradicted {
-        let what = field.map_or("it contradicts itself".into(), |field| {
-            format!("it contradicts itself about {field}")
+        let what = field.map_or("its conditions contradict each other".into(), |field| {
+            format!("its conditions on {field} contradict each other")
         });
         reasons.push(format!("WHERE is never true: {what}"));
     }
@@ -166,7 +166,7 @@ pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
             }
             (FedInput::Recording(_), 0) => vec!["the recording has no tuples".into()],
             (FedInput::Published(published), 0) if published.records == 0 => {
-                vec!["nothing was published in that time".into()]
+                vec!["nothing was published in this period".into()]
             }
             (FedInput::Monitored(monitored), 0) if monitored.packets == 0 => {
                 vec!["no packet reached a monitor".into()]
@@ -180,8 +180,8 @@ pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
     }
     if a.received == 0 {
         return vec![match summary.source.filtered {
-            0 => "there was no packet".into(),
-            n => format!("the capture filter left out all {n} packets"),
+            0 => "no packets were read".into(),
+            n => format!("the capture filter excluded all {n} packets"),
         }];
     }
     if a.undecodable_total() == a.received {
@@ -197,7 +197,7 @@ pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
         )];
         if a.filtered.direction > 0 {
             reasons.push(format!(
-                "{} of flows the other way round: FROM is the client that connects, TO the server",
+                "{} of flows in the opposite direction: FROM is the client, which connects; TO is the server",
                 some(a.filtered.direction, "packet")
             ));
         }
@@ -214,7 +214,7 @@ fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
     let c = &summary.stream;
     let tuples = some(c.tuples_in, "tuple");
     if c.tuples_filtered >= c.tuples_in.max(1) && plan.dataflow.inputs.len() == 1 {
-        return vec![format!("WHERE left out all of {tuples}")];
+        return vec![format!("WHERE matches none of {tuples}")];
     }
     if plan.dataflow.inputs.len() > 1 && c.tuples_joined == 0 {
         let names: Vec<&str> = plan
@@ -224,7 +224,7 @@ fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
             .map(|input| input.schema.name.as_ref())
             .collect();
         let left = if c.tuples_filtered > 0 {
-            format!(", {} left out by conditions", c.tuples_filtered)
+            format!(", {} excluded by conditions", c.tuples_filtered)
         } else {
             String::new()
         };
@@ -245,7 +245,7 @@ fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
             some(c.tuples_late, "tuple")
         )];
     }
-    vec![format!("{tuples}, of which none is in the result")]
+    vec![format!("{tuples}, none of them in the result")]
 }
 
 /// Reasons after a run with packets but no tuples: the applications of the flows.
@@ -260,7 +260,7 @@ fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
         .collect();
     if !wanted.iter().any(|parser| protocol_of(parser).is_some()) {
         return vec![format!(
-            "{}, but nothing in them for {}",
+            "{}, none with data for {}",
             some(a.received, "packet"),
             wanted.join(" or ")
         )];
@@ -281,7 +281,7 @@ fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
         named.sort_by_key(|(_, flows)| std::cmp::Reverse(*flows));
         let rest: u64 = named.iter().skip(NAMES_MAX).map(|(_, flows)| flows).sum();
         let what = |name: &str| match protocols.contains(&name) {
-            true => " (joined midway, or too little of it)".to_owned(),
+            true => " (captured from the middle, or too short)".to_owned(),
             false => how_to_read(name),
         };
         let known = named
@@ -290,7 +290,7 @@ fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
             .map(|(name, flows)| format!("{flows} {name}{}", what(name)));
         let others = [
             (rest, "other protocols"),
-            (unread.unknown, "not known"),
+            (unread.unknown, "unknown"),
             (unread.silent, "without payload"),
         ];
         let others = others
@@ -300,7 +300,7 @@ fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
         let all: Vec<String> = known.chain(others).collect();
         let flows = some(unread.total(), "flow");
         reasons.push(format!(
-            "{flows} not speaking {}: {}",
+            "{flows} not parsed as {}: {}",
             protocols.join(" or "),
             all.join(", ")
         ));
@@ -361,7 +361,7 @@ mod tests {
             ("PARSE http, http_get, tcp_conn_time", &[]),
             (
                 "PARSE http WHERE status = 404 and status = 500",
-                &["WHERE is never true: it contradicts itself about status"],
+                &["WHERE is never true: its conditions contradict each other about status"],
             ),
             (
                 "PARSE http WHERE status > 499 and status < 500",

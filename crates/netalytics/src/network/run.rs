@@ -146,7 +146,7 @@ pub fn start(
             input: &input,
         })?;
         hosts += &format!(
-            ", {} of them put together on {}",
+            ", {} of them merged on {}",
             aggregator.monitors.len(),
             host.name
         );
@@ -162,7 +162,7 @@ pub fn start(
             .plan
             .lacks
             .iter()
-            .map(|lack| format!("the answer lacks something: {lack}")),
+            .map(|lack| format!("the result is incomplete: {lack}")),
     );
     let lacks = planned.plan.lacks.clone();
     Ok(NetworkRun {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use clap::{ColorChoice, ValueEnum};
 
-/// When there are colors.
+/// Use of colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorMode {
     /// On a terminal, unless NO_COLOR is set

@@ -238,7 +238,7 @@ impl<W: Write> ConversationPrinter<W> {
             n => format!("; {n} of them are not shown: --bytes-max all shows them"),
         };
         self.note(&format!(
-            "client said {asked} bytes, server {answered}{hidden}"
+            "client sent {asked} bytes, server {answered}{hidden}"
         ))
     }
 

@@ -116,8 +116,8 @@ impl ParsedAssertion {
         if let Some(failure) = &mut failure {
             let rows = if about == 1 { "row" } else { "rows" };
             failure.sentence = match self.assertion.of {
-                AssertionScope::Number => "not so".to_owned(),
-                _ => format!("not true of {violated} of {about} {rows}"),
+                AssertionScope::Number => "false".to_owned(),
+                _ => format!("false for {violated} of {about} {rows}"),
             };
         }
         let failure =
@@ -144,7 +144,7 @@ impl ParsedAssertion {
             return (0, (!allow_empty).then(|| self.nothing(answer)));
         }
         let mut failure = self.failure(TextSpan::new(0, self.text.len()));
-        failure.sentence = format!("true of none of {about} rows");
+        failure.sentence = format!("false for all {about} rows");
         (about, Some(failure))
     }
 
@@ -159,7 +159,7 @@ impl ParsedAssertion {
     fn nothing(&self, answer: &ResultRows<'_>) -> AssertionFailure {
         let is_empty = answer.batches.iter().all(|batch| batch.rows() == 0);
         let sentence = if is_empty {
-            "there are no rows"
+            "no rows"
         } else {
             "no row matches WHERE"
         };
@@ -263,9 +263,9 @@ fn exact(batch: &Batch, id: FieldId, row: usize) -> Value {
 impl AssertionOutcome {
     /// Outcome for incomplete input: assertions cannot be evaluated without the rest.
     pub fn unread() -> AssertionOutcome {
-        let text = "the input is read to its end".to_owned();
+        let text = "complete input".to_owned();
         let place = TextSpan::new(0, text.len());
-        let sentence = "not so: the result is incomplete".to_owned();
+        let sentence = "no: the result is incomplete".to_owned();
         AssertionOutcome {
             text,
             rows: 0,

@@ -100,7 +100,7 @@ pub fn look_into(
                 sinks::units::duration(ns as f64)
             )
         });
-        output::complain(&format!("looking at {}; {until}", names(flags).join(", ")));
+        output::complain(&format!("analyzing {}; {until}", names(flags).join(", ")));
     }
     let whole = Plan {
         monitor: monitor.clone(),

@@ -56,7 +56,7 @@ pub trait ResultTarget {
         false
     }
 
-    /// Which of the query's periods is read.
+    /// Period of the query that is read.
     fn period(&self, periods: &QueryPeriods) -> anyhow::Result<TimeBounds> {
         periods.only()
     }
@@ -87,7 +87,7 @@ pub struct SinkContext {
     pub tables: Vec<RunResultTable>,
     /// Host names.
     pub names: HostNames,
-    /// When rows of windows are shown.
+    /// Time at which rows of windows are shown.
     pub pace: WindowPace,
     /// Memory for row groups of Parquet, in bytes.
     pub row_group_bytes: usize,

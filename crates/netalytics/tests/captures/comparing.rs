@@ -332,7 +332,7 @@ fn checks_end_as_they_should() {
         PAGES,
         &["--assert", "p99 < 200ms", "--assert", "p99 < 50ms"],
         1,
-        "not true of 1 of 7 rows",
+        "false for 1 of 7 rows",
     );
     ends(
         PAGES,
@@ -361,7 +361,7 @@ fn checks_end_as_they_should() {
         PAGES,
         &["--assert", "any(count > 1000)"],
         1,
-        "true of none of 7 rows",
+        "false for all 7 rows",
     );
     ends(PAGES, &["--assert", "rows = 7"], 0, "ok");
     ends(PAGES, &["--assert", "rows > 7"], 1, "rows 7");
@@ -369,7 +369,7 @@ fn checks_end_as_they_should() {
         &format!("{PAGES} HAVING count > 1000"),
         &["--assert", "p99 < 1s"],
         1,
-        "there are no rows",
+        "no rows",
     );
     ends(
         PAGES,

@@ -36,20 +36,19 @@ fn of_the_shop() {
     check(
         "PARSE http WHERE status = 599",
         &shop,
-        &["WHERE left out all of 221 tuples"],
+        &["WHERE matches none of 221 tuples"],
     );
     check(
         "PARSE http WHERE status = 599 PROCESS (count)",
         &shop,
-        &["WHERE left out all of 221 tuples"],
+        &["WHERE matches none of 221 tuples"],
     );
     check(
         "PARSE http FROM 192.0.2.1",
         &shop,
         &["FROM and TO match none of 1629 packets"],
     );
-    let turned =
-        "812 packets of flows the other way round: FROM is the client that connects, TO the server";
+    let turned = "812 packets of flows in the opposite direction: FROM is the client, which connects; TO is the server";
     check(
         "PARSE http FROM *:80",
         &shop,
@@ -58,13 +57,13 @@ fn of_the_shop() {
     check(
         "PARSE mysql_query TO *:80",
         &shop,
-        &["39 flows not speaking mysql: 39 http (PARSE http)"],
+        &["39 flows not parsed as mysql: 39 http (PARSE http)"],
     );
     check(
         "PARSE rpc",
         &shop,
         &[
-            "43 flows not speaking rpc: 39 http (PARSE http), 2 memcached (PARSE memcached), 2 mysql (PARSE mysql_query)",
+            "43 flows not parsed as rpc: 39 http (PARSE http), 2 memcached (PARSE memcached), 2 mysql (PARSE mysql_query)",
         ],
     );
     check(
@@ -79,8 +78,8 @@ fn of_the_shop() {
         "PARSE http WHERE status = 200 and status = 404",
         &shop,
         &[
-            "WHERE is never true: it contradicts itself about status",
-            "WHERE left out all of 221 tuples",
+            "WHERE is never true: its conditions on status contradict each other",
+            "WHERE matches none of 221 tuples",
         ],
     );
 }
@@ -91,22 +90,22 @@ fn of_protocols_that_are_not_read() {
         (
             "tls/suricata-dump_mtu300.pcap",
             "PARSE http",
-            "1 flow not speaking http: 1 tls (encrypted: not readable without keys",
+            "1 flow not parsed as http: 1 tls (encrypted: not readable without keys",
         ),
         (
             "pgsql/deepflow-pgsql-all.pcap",
             "PARSE mysql_query",
-            "1 flow not speaking mysql: 1 not known",
+            "1 flow not parsed as mysql: 1 unknown",
         ),
         (
             "kafka/ndpi-kafka.pcapng",
             "PARSE http",
-            "flows not speaking http: ",
+            "flows not parsed as http: ",
         ),
         (
             "dns/ndpi-default-dns.pcap",
             "PARSE tcp_conn_time",
-            "5 packets, but nothing in them for tcp_conn_time",
+            "5 packets, none with data for tcp_conn_time",
         ),
     ] {
         let Some(root) = testkit::corpus() else {

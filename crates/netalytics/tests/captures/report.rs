@@ -167,9 +167,7 @@ fn its_numbers_are_those_of_the_query() {
 /// Lines of the input section.
 fn rows_of_account(found: &Value) -> Vec<(String, String)> {
     let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
-    let rows = table(found, "What was read")["rows"]
-        .as_array()
-        .expect("a list");
+    let rows = table(found, "Input")["rows"].as_array().expect("a list");
     rows.iter()
         .map(|row| (text(&row[0]), text(&row[1])))
         .collect()
@@ -177,9 +175,7 @@ fn rows_of_account(found: &Value) -> Vec<(String, String)> {
 
 /// Checks that every packet is accounted for, and every tuple has a quality.
 fn check_account(found: &Value) {
-    let account = table(found, "What was read")["rows"]
-        .as_array()
-        .expect("a list");
+    let account = table(found, "Input")["rows"].as_array().expect("a list");
     let of = |begin: &str| -> u64 {
         let rows = account
             .iter()

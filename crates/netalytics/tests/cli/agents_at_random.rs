@@ -29,7 +29,7 @@ const ROUND_NS: i64 = 4_000_000_000;
 /// Time in which nothing happens, at the end of a step: longer than two rounds.
 const SETTLED: Duration = Duration::from_secs(6);
 
-/// What happens in a step.
+/// Event of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     AgentKilled,

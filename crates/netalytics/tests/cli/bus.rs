@@ -345,7 +345,7 @@ fn brokers_that_are_away_are_told() {
         };
         let ran = run(&[&[verb, "PARSE http", "--kafka", "127.0.0.1:1"][..], input].concat());
         assert!(
-            ran.code == 1 && ran.err.contains("no broker answers at 127.0.0.1:1: "),
+            ran.code == 1 && ran.err.contains("no broker responds at 127.0.0.1:1: "),
             "{}",
             ran.err
         );

@@ -1,6 +1,6 @@
-# Sends conversations of HTTP out of an interface at a steady pace, each a connection of its own from a client of its own, and says
-# how many there were. What it is told stands on lines: `phase NAME`, which is answered: of what follows the path is /NAME/SECOND. At
-# their end it ends, and prints how often it asked for each path.
+# Sends HTTP requests through an interface at a steady rate, each from another client and in its own connection. Reads commands, one
+# per line: after `phase NAME`, which it acknowledges, requests have the path /NAME/SECOND. At the end of the commands it prints the
+# number of requests for each path.
 #
 #     conversations.py IFACE A_SECOND
 import json

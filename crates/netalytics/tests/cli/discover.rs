@@ -13,7 +13,7 @@ fn what_cannot_be_asked_is_told() {
         "leaf1=unix:/nowhere/db.sock",
     ];
     let refused = |more: &[&str], code, words: &[&str]| check(&[&away, more].concat(), code, words);
-    refused(&[], 1, &["cannot ask leaf1"]);
+    refused(&[], 1, &["cannot query leaf1"]);
     refused(
         &["--switch", "leaf1=unix:/elsewhere/db.sock"],
         2,
@@ -47,7 +47,7 @@ fn what_cannot_be_asked_is_told() {
     refused(
         &["--controller", "http://127.0.0.1:9"],
         1,
-        &["cannot ask the controller"],
+        &["cannot query the controller"],
     );
     refused(&["--token-file", "t"], 2, &["--server"]);
     let broken = folder.file("broken.toml", b"[[host]]\nname = 3\n");

@@ -193,7 +193,7 @@ fn a_query_that_no_agent_takes_says_so_once() {
         ran.err
     );
     assert!(
-        ran.err.contains("has not run it") && ran.err.contains("1 row in "),
+        ran.err.contains("did not run it") && ran.err.contains("1 row in "),
         "{}",
         ran.err
     );
@@ -286,7 +286,7 @@ fn bytes_of_strangers_are_refused_and_counted() {
 fn who_speaks_no_tls_is_told_and_counted() {
     let folder = Folder::new();
     let server = Server::with(&folder, &["--tls"]);
-    assert!(said(&server, b"GET / HTTP/1.1\r\n\r\n").contains("speaks TLS"));
+    assert!(said(&server, b"GET / HTTP/1.1\r\n\r\n").contains("uses TLS"));
     let plain = server.url.replace("https://", "http://");
     let ran = run(&["jobs", "--server", &plain, "--token-file", &server.token]);
     assert!(

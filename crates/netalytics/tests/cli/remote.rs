@@ -327,7 +327,7 @@ fn a_limit_in_packets_counts_for_all_agents_together() {
         assert_eq!((ran.code, count(&ran.out)), (0, limit), "{}", ran.err);
         assert_eq!(
             wait_for_end(&server, &job)["reason"],
-            "it reached its number of packets"
+            "it reached its packet limit"
         );
     }
     // More than exist: all.
@@ -474,7 +474,10 @@ fn what_is_wrong_is_said_as_it_is_here() {
         unknown.err
     );
     for (args, words) in [
-        (&["-w", "x.pcapng"][..], "with --server there is no --write"),
+        (
+            &["-w", "x.pcapng"][..],
+            "--write is not supported with --server",
+        ),
         (&["-r", "captures/shop/in.pcap"], "cannot be used with"),
         (&["--on", "role"], "LABEL=VALUE"),
     ] {
@@ -492,7 +495,7 @@ fn what_is_wrong_is_said_as_it_is_here() {
     ]);
     assert_eq!(gone.code, 1, "{}", gone.err);
     assert!(
-        gone.err.contains("cannot ask http://127.0.0.1:9"),
+        gone.err.contains("cannot query http://127.0.0.1:9"),
         "{}",
         gone.err
     );

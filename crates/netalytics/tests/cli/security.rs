@@ -415,7 +415,7 @@ fn what_is_not_good_is_told_at_both_ends() {
     // It trusts the server, but not vice versa.
     let half = other.enrolled(&folder, "half");
     fs::copy(&server.ca, format!("{half}/ca.pem")).expect("copied");
-    // Of a server with very short certificates.
+    // The server issues very short certificates.
     let brief = Server::start(&folder, "brief", &["--agent-certificates", "1s"]);
     let ended = brief.enrolled(&folder, "ended");
     wait("it ends", || {

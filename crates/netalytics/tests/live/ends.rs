@@ -467,7 +467,7 @@ fn what_is_wrong_is_said_to_who_can_change_it() {
         (
             &["-i", "lo", "--timestamps", "adapter"],
             2,
-            &["lo does not stamp packets itself"],
+            &["lo does not support hardware timestamps"],
         ),
         (
             &["-i", "any", "--timestamps", "adapter"],

@@ -1,5 +1,5 @@
-# Asks servers at a steady pace, and says in what it asks when that was: /item/PHASE/SECOND. What it is told stands on lines:
-# `begin PHASE` and `end`, which is answered when the last response is there.
+# Sends requests to servers at a steady rate; each request has its time: /item/PHASE/SECOND. Reads commands, one per line: `begin PHASE`
+# and `end`, which it acknowledges after the last response.
 #
 #     load.py HTTP,HTTP MARIADB MEMCACHED
 import http.client

@@ -110,7 +110,7 @@ pub fn physical(ask: &PlanRequest<'_>) -> Result<PhysicalPlan, PlanningError> {
     }
     plan.choice.why = match (all.is_empty(), chooser.passed_over.is_empty()) {
         (true, true) => "no alternative".to_owned(),
-        (true, false) => format!("only possible way: {}", chooser.words(&plan)),
+        (true, false) => format!("only possible mode: {}", chooser.words(&plan)),
         (false, _) => format!("lowest cost: {}", chooser.words(&plan)),
     };
     plan.choice.passed_over = chooser.passed_over;
@@ -385,7 +385,7 @@ impl fmt::Display for PlanningError {
         match self {
             PlanningError::NoFlows(why) => write!(f, "no flow can be captured: {}", why.join("; ")),
             PlanningError::NoWay(ways) => {
-                f.write_str("no way can be gone:")?;
+                f.write_str("no mode is possible:")?;
                 ways.iter()
                     .try_for_each(|RejectedMode { what, why }| write!(f, "\n  {what}: {why}"))
             }

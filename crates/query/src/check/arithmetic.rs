@@ -108,7 +108,7 @@ impl ConditionChecker<'_, '_> {
                 what.words()
             );
             let hint = (what.data_type == DataType::Text && op == ArithmeticOperator::Add)
-                .then(|| "texts cannot be joined; name several columns".to_owned());
+                .then(|| "texts cannot be concatenated; name several columns".to_owned());
             return self.fail(Diagnostic::new(of.span, message).maybe_hint(hint));
         }
         let x_words = x.words();

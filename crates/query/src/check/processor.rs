@@ -588,8 +588,9 @@ impl<'a> ProcessorReader<'a> {
         };
         let Some(arg) = self.arg("of") else {
             let error = Diagnostic::new(place, "`ratio` needs `of=`");
-            self.errors
-                .push(error.hint("name a condition in brackets, as in of=(response_time > 100ms)"));
+            self.errors.push(
+                error.hint("name a condition in parentheses, as in of=(response_time > 100ms)"),
+            );
             return Vec::new();
         };
         let mut ratios = Vec::new();

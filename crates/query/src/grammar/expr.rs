@@ -226,7 +226,7 @@ impl QueryReader<'_> {
     /// `(a, b)`.
     fn values(&mut self) -> Option<Vec<Atom>> {
         if self.peek(WordShape::Value).kind != TokenKind::Mark('(') {
-            self.unexpected("a list in brackets, as in `in (200, 204)`");
+            self.unexpected("a list in parentheses, as in `in (200, 204)`");
             return None;
         }
         let errors_before = self.errors.len();
@@ -338,7 +338,7 @@ impl QueryReader<'_> {
 
     fn enter(&mut self, open: TextSpan, reading: &mut ExprProgress) -> Option<()> {
         if reading.depth >= NESTING_MAX {
-            let message = format!("brackets are nested more than {NESTING_MAX} deep");
+            let message = format!("parentheses are nested more than {NESTING_MAX} deep");
             self.report(Diagnostic::new(open, message));
             return None;
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! processors = processor [selection] {[,] processor [selection]}       processor = "(" name [":" args] ")" | name
 //! args       = name "=" values {, name "=" values}      values = value {, value} | "(" value {, value} ")"
-//!            | of "=" condition [AS name] {, condition [AS name]}      each condition in brackets
+//!            | of "=" condition [AS name] {, condition [AS name]}      each condition in parentheses
 //! ```
 
 use plan::ComparisonOperator;
@@ -76,7 +76,7 @@ impl QueryReader<'_> {
         if let Some(last) = args.last().and_then(|a| a.values.last()) {
             let error = Diagnostic::new(
                 name.span.to(last.span),
-                "write a processor with arguments in brackets",
+                "write a processor with arguments in parentheses",
             );
             let written = &self.text[name.span.to(last.span).range()];
             self.report(error.hint(format!(

@@ -42,7 +42,7 @@ impl BrokerContact {
     pub fn heard(&mut self) {
         self.heard = Instant::now();
         if let ContactState::Away(_) = std::mem::replace(&mut self.state, ContactState::Near) {
-            self.notes.push("brokers answer again".into());
+            self.notes.push("brokers respond again".into());
         }
     }
 

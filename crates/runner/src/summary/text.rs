@@ -70,13 +70,13 @@ impl RunSummary {
         );
         some(
             &mut lines,
-            "left out by the capture filter",
+            "excluded by the capture filter",
             self.source.filtered,
             &Vec::new(),
         );
         some(
             &mut lines,
-            "not stamped by the adapter",
+            "without a timestamp of the adapter",
             self.source.unstamped_packets,
             &Vec::new(),
         );
@@ -142,7 +142,7 @@ impl RunSummary {
                 );
                 let mut lines = vec![("recorded tuples", Some(replayed.rows), note)];
                 if replayed.rows_skipped > 0 {
-                    let note = "row groups without a tuple that was asked for".to_owned();
+                    let note = "row groups without matching tuples".to_owned();
                     lines.push(("  left unread", Some(replayed.rows_skipped), note));
                 }
                 lines
@@ -177,7 +177,7 @@ impl RunSummary {
                     lines.push(("sampling", Some(self.sampling.count), note));
                 }
                 if monitored.cut_off > 0 {
-                    let note = "flows ended as switches were to copy fewer".to_owned();
+                    let note = "flows ended because switches copy fewer flows".to_owned();
                     lines.push(("  cut off", Some(monitored.cut_off), note));
                 }
                 if monitored.lost > 0 {
@@ -245,7 +245,7 @@ impl RunSummary {
                 lines.push((
                     "  dropped",
                     Some(dropped),
-                    "no room, too large or refused".to_owned(),
+                    "buffer full, too large, or rejected".to_owned(),
                 ));
             }
         }

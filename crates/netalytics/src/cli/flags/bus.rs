@@ -10,7 +10,7 @@ use super::live::LiveFlags;
 use super::text::QueryText;
 use super::values::{WorkerCount, label, workers};
 
-/// Which Kafka.
+/// Connection to Kafka.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kafka")]
 pub struct KafkaFlags {

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// What is completed.
+/// Kind of completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompletionKind {
     /// A query, in part

@@ -76,7 +76,7 @@ pub struct DiscoverFlags {
 pub struct NamedSwitch {
     /// Its name.
     pub name: String,
-    /// Where its database listens.
+    /// Socket of its database.
     pub socket: PathBuf,
     /// Its bridge.
     pub bridge: String,

@@ -1,6 +1,6 @@
 //! The longer texts of the help. The examples work on a capture that comes with the source.
 
-/// What the program is.
+/// Introduction to the program.
 pub const ABOUT: &str = "\
 Response times, errors and rankings of services, from packets alone.
 
@@ -28,7 +28,7 @@ Parsers:           netalytics parsers
 Processors:        netalytics processors
 A team's server:   netalytics serve --demo";
 
-/// What `query` does.
+/// Description of `query`.
 pub const QUERY: &str = "\
 Answer a query from captures (-r), from live packets of a network interface (-i), or by the agents of a server (--server).
 

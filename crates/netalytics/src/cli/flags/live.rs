@@ -20,7 +20,7 @@ pub struct LiveFlags {
     #[arg(skip)]
     pub interfaces: Vec<String>,
 
-    /// Whichever way the capture filter was given; empty: every packet.
+    /// Capture filter, from the flag or positional; empty: every packet.
     #[arg(skip)]
     pub filter: String,
 

@@ -43,7 +43,7 @@ pub struct NetworkFlags {
     pub seed: u64,
 }
 
-/// When a pod has an aggregator.
+/// Condition for an aggregator in a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum AggregatorPolicy {
     /// Never

@@ -49,38 +49,38 @@ const FILTER_BEGINS: &[&str] = &[
     "(",
 ];
 
-/// A command line's words.
+/// Positional arguments, and the words after `-r` and `-i`.
 pub struct PositionalArguments<'f> {
-    /// Behind `-r`.
+    /// Words after `-r`.
     pub read: &'f mut Vec<PathBuf>,
-    /// Behind each `-i`.
+    /// Words after each `-i`.
     pub interfaces: Vec<Vec<String>>,
-    /// Behind no flag, where a query, if there is to be one, stands no more.
+    /// Words after no flag; the query is removed from them.
     pub others: &'f mut Vec<String>,
-    /// The query, where the verb takes one.
+    /// The query, if the command has one.
     pub query: Option<&'f mut QueryText>,
-    /// Told what is captured, and which packets are taken.
+    /// Flags of live capture; receive interfaces and filter.
     pub live: &'f mut LiveFlags,
-    /// Who reads.
+    /// Reader of the packets.
     pub input: InputLocation,
-    /// Whether the verb has something to do without a query.
+    /// Whether the command runs without a query.
     pub may_lack: bool,
 }
 
-/// Who reads packets.
+/// Reader of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputLocation {
-    /// This process, which needs a source.
+    /// This process: a source is required.
     Here,
-    /// Others, who know what they have.
+    /// Other processes, with sources of their own.
     Elsewhere,
 }
 
 impl PositionalArguments<'_> {
-    /// Settles what is read, what is asked and which packets are taken.
+    /// Determines input, query, and capture filter.
     ///
     /// # Errors
-    /// What is missing, or said twice.
+    /// The missing or repeated argument.
     pub fn settle(mut self) -> Result<(), String> {
         self.take_query();
         let mut filters = vec![self.take_filter_behind_files()];
@@ -99,12 +99,11 @@ impl PositionalArguments<'_> {
         }
         self.live.filter = filters.pop().unwrap_or_default();
         if !self.may_lack && self.query.is_some_and(|text| !is_given(text)) {
-            return Err("there is no query: QUERY in quotes, or -f FILE".into());
+            return Err("no query: specify QUERY in quotes, or -f FILE".into());
         }
         if self.input == InputLocation::Here && self.read.is_empty() && !self.live.is_live() {
             return Err(
-                "there is no input: -r FILE reads captures and recordings, -i IFACE captures live"
-                    .into(),
+                "no input: -r FILE reads captures and recordings, -i IFACE captures live".into(),
             );
         }
         Ok(())
@@ -174,7 +173,7 @@ fn begins_filter(word: &str) -> bool {
 mod tests {
     use crate::cli::flags::{Cli, CliCommand, parse};
 
-    /// What comes of a command line: query, files, interfaces, filter.
+    /// Query, files, interfaces, and filter of a command line.
     fn settled(line: &[&str]) -> Result<(String, String, String, String), String> {
         let words = ["netalytics", "query"].iter().chain(line);
         let cli: Cli = parse(words).map_err(|error| error.to_string())?;

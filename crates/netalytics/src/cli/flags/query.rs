@@ -252,7 +252,7 @@ pub enum ProgressMode {
     Never,
 }
 
-/// When files end; at least one of them.
+/// Rotation limits of files; at least one is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileRotation {
     /// Nanoseconds.

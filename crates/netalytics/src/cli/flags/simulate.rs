@@ -235,7 +235,7 @@ fn number(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is not a number, such as 2K or 40%"))
 }
 
-/// How many: at least one.
+/// A number of at least 1.
 fn count(text: &str) -> Result<u32, String> {
     let value = number(text)?.round();
     let fits = (1.0..=f64::from(FLOWS_MAX)).contains(&value);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::ValueHint;
 
-/// Where the query comes from, and the names it may use.
+/// Source of the query, and names for it.
 #[derive(Args, Clone, Debug)]
 pub struct QueryText {
     /// Query, in quotes

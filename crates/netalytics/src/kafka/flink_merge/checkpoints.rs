@@ -53,7 +53,7 @@ impl CheckpointWatch {
                 self.stage = CheckpointStage::Overdue;
                 let seconds = self.patience.as_secs();
                 let tasks = tasks
-                    .map(|(at_work, all)| format!(" ({at_work} of its {all} tasks are at work)"));
+                    .map(|(at_work, all)| format!(" ({at_work} of its {all} tasks are running)"));
                 return Some(format!(
                     "Flink has completed no checkpoint of the job within {seconds} s{}, and rows arrive with checkpoints: see Flink's web page for the cause",
                     tasks.unwrap_or_default()
@@ -90,7 +90,7 @@ mod tests {
         assert!(
             late[0]
                 .1
-                .contains("within 30 s (3 of its 8 tasks are at work)"),
+                .contains("within 30 s (3 of its 8 tasks are running)"),
             "{late:?}"
         );
     }

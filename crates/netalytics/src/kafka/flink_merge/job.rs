@@ -124,7 +124,7 @@ impl ExternalMerge for FlinkMerge {
             return;
         }
         if let (Some((at_work, all)), true) = (self.tasks, self.checkpoints.is_overdue()) {
-            let why = format!("nothing was merged: {at_work} of the job's {all} tasks are at work");
+            let why = format!("nothing was merged: {at_work} of the job's {all} tasks are running");
             self.work = MergeJobStatus::Failed(why);
             return;
         }
@@ -170,7 +170,7 @@ fn over(state: FlinkJobState) -> Option<MergeJobStatus> {
         FlinkJobState::Failed { why } => MergeJobStatus::Failed(
             why.map_or_else(|| "the job has failed".into(), |why| why.to_string()),
         ),
-        FlinkJobState::Cancelled => MergeJobStatus::Failed("the job was cancelled".into()),
+        FlinkJobState::Cancelled => MergeJobStatus::Failed("the job was canceled".into()),
         FlinkJobState::Gone => MergeJobStatus::Failed("the cluster no longer has the job".into()),
         _ => return None,
     })
@@ -240,8 +240,8 @@ impl FlinkMerge {
                 let lacks_memory = note.contains("minBucketMemorySize");
                 self.notes.push(note);
                 self.notes.extend(lacks_memory.then(|| {
-                    "a slot of Flink has too little managed memory for this query: taskmanager.memory.managed.size gives more, \
-                     taskmanager.numberOfTaskSlots makes fewer of them"
+                    "a slot of Flink has too little managed memory for this query: increase taskmanager.memory.managed.size, or \
+                     reduce taskmanager.numberOfTaskSlots"
                         .into()
                 }));
             }

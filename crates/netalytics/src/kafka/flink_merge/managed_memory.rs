@@ -22,7 +22,7 @@ pub fn check(gateway: &SqlGateway, plan: &Plan) -> anyhow::Result<()> {
         bail!(
             "Flink's slots have too little managed memory for this query: it needs {} MiB, and a slot has {} MiB; set \
              taskmanager.memory.managed.size to at least {} MiB for the {} slots of a TaskManager \
-             (taskmanager.numberOfTaskSlots), or ask fewer processors at once",
+             (taskmanager.numberOfTaskSlots), or use fewer processors per query",
             needed.div_ceil(MIB),
             slots.bytes / MIB,
             needed.div_ceil(MIB) * slots.number,

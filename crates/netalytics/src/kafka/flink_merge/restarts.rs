@@ -80,7 +80,7 @@ impl RestartTracker {
         if self.stage == RestartStage::Down && now.duration_since(up) >= STEADY {
             self.stage = RestartStage::Up;
             return RestartVerdict::Tell(
-                "Flink's job is at work again, from its last checkpoint on".into(),
+                "Flink's job is running again, from its last checkpoint".into(),
             );
         }
         RestartVerdict::Nothing
@@ -96,7 +96,7 @@ mod tests {
         let begun = Instant::now();
         let at = |seconds: u64| begun + Duration::from_secs(seconds);
         let tell = |text: &str| RestartVerdict::Tell(text.into());
-        let again = "Flink's job is at work again, from its last checkpoint on";
+        let again = "Flink's job is running again, from its last checkpoint";
         // A missing TaskManager counts as one restart, however often it is observed.
         let mut one = RestartTracker::default();
         let lost = || "it is lost".to_owned();

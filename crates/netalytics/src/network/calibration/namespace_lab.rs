@@ -39,7 +39,7 @@ impl NamespaceLab {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let mut holder = command.spawn().context("unshare does not run")?;
+        let mut holder = command.spawn().context("cannot run unshare")?;
         let inside = only_child(&mut holder)
             .context("cannot create namespaces: root privileges are required");
         match inside {
@@ -79,10 +79,7 @@ impl NamespaceLab {
 
     /// Runs a program; returns its output if it succeeds.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<String> {
-        let output = self
-            .command(words)
-            .output()
-            .context("nsenter does not run")?;
+        let output = self.command(words).output().context("cannot run nsenter")?;
         if !output.status.success() {
             bail!(
                 "{}: {}",
@@ -100,8 +97,8 @@ impl NamespaceLab {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("nsenter does not run")?;
-        let pid = only_child(&mut outer).with_context(|| format!("{} does not run", words[0]))?;
+            .context("cannot run nsenter")?;
+        let pid = only_child(&mut outer).with_context(|| format!("cannot run {}", words[0]))?;
         Ok(LabProcess { outer, pid })
     }
 }
@@ -135,7 +132,7 @@ fn only_child(of: &mut Child) -> anyhow::Result<u32> {
             return Ok(child);
         }
         if of.try_wait()?.is_some() {
-            bail!("it has ended at once");
+            bail!("it ended immediately");
         }
         thread::sleep(Duration::from_millis(1));
     }

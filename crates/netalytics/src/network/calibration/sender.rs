@@ -83,6 +83,6 @@ fn own_ns() -> anyhow::Result<u64> {
     let number = own
         .to_str()
         .and_then(|text| text.parse().ok())
-        .context("/proc/self leads nowhere")?;
+        .context("cannot resolve /proc/self")?;
     Ok(processor_ns(number)?)
 }

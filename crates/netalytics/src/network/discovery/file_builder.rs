@@ -177,7 +177,7 @@ impl<'a> NetworkFileBuilder<'a> {
                 several => {
                     let several: Vec<String> = several.iter().map(|at| self.at(*at)).collect();
                     self.notes.push(format!(
-                        "{address} answers at {}: left out",
+                        "{address} answers at {}: omitted",
                         several.join(" and ")
                     ));
                 }
@@ -221,7 +221,7 @@ impl<'a> NetworkFileBuilder<'a> {
                 let at = self.at(*first);
                 let other = &other.name;
                 self.notes.push(format!(
-                    "agents {other} and {name} are both at {at}: {other} is left out"
+                    "agents {other} and {name} are both at {at}: {other} is omitted"
                 ));
             }
         }

@@ -22,8 +22,7 @@ impl ProcessProblems {
 
     /// The stored problems, and a line with the number of others.
     pub fn texts(&self) -> Vec<String> {
-        let more =
-            (self.more > 0).then(|| format!("{} more problems, which are not kept", self.more));
+        let more = (self.more > 0).then(|| format!("{} more problems omitted", self.more));
         self.kept.iter().cloned().chain(more).collect()
     }
 
@@ -43,7 +42,7 @@ mod tests {
         (0..KEPT_MAX + 7).for_each(|nth| problems.add(nth.to_string()));
         let texts = problems.take();
         assert_eq!((texts.len(), texts[0].as_str()), (KEPT_MAX + 1, "0"));
-        assert_eq!(texts[KEPT_MAX], "7 more problems, which are not kept");
+        assert_eq!(texts[KEPT_MAX], "7 more problems omitted");
         assert!(problems.texts().is_empty());
     }
 }

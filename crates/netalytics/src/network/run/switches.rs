@@ -72,7 +72,7 @@ impl PlanSwitches {
             let mut backend = backend(switch, &[])?;
             let seen = backend
                 .list()
-                .with_context(|| format!("cannot ask {name}"))?;
+                .with_context(|| format!("cannot query {name}"))?;
             taken.extend(
                 seen.rules
                     .iter()

@@ -66,7 +66,7 @@ impl ReportAccount<'_> {
                         units::percentage(loss)
                     )
                 }
-                false => "no gap in what TCP acknowledged".into(),
+                false => "no gaps in the data that TCP acknowledged".into(),
             });
         }
         if accounting.sampled_out > 0 {

@@ -171,7 +171,7 @@ fn rows_that_no_broker_takes_are_lost_and_counted() {
     let rows = ran.out.lines().count();
     assert!(rows > 10 && ran.code == 1, "{}", ran.err);
     let lost = format!(
-        "--to kafka://127.0.0.1:1: {rows} of {rows} rows were lost (at_end {rows}): no broker answers at"
+        "--to kafka://127.0.0.1:1: {rows} of {rows} rows were lost (at_end {rows}): no broker responds at"
     );
     assert!(ran.err.contains(&lost), "{}", ran.err);
     for (to, why) in [

@@ -129,11 +129,11 @@ pub fn away(cluster: &TestCluster) {
     waits.feed(traffic.part(0.2, 0.4), Duration::ZERO);
     drops.says("no broker has accepted a record for 5 s (");
     waits.says("no broker has accepted a record for 5 s (");
-    asker.says("no broker answers at ");
+    asker.says("no broker responds at ");
     start_broker_again(cluster);
     waits.says("brokers accept records again; nothing was dropped");
     drops.says("brokers accept records again; ");
-    asker.says("brokers answer again");
+    asker.says("brokers respond again");
     waits.feed(traffic.part(0.4, 1.0), Duration::ZERO);
     drops.feed(traffic.part(0.9, 1.0), Duration::ZERO);
     let (waited, dropped) = (waits.ends(PATIENCE), drops.ends(PATIENCE));
@@ -181,12 +181,12 @@ pub fn an_end_while_they_are_away(cluster: &TestCluster) {
     cluster.kill("broker-1");
     // Less than a pipe's capacity: a publisher that waits does not read.
     publisher.feed(traffic.part(0.2, 0.4), Duration::ZERO);
-    asker.says("no broker answers at ");
+    asker.says("no broker responds at ");
     let begun = Instant::now();
     publisher.signal("-INT");
     let asked = asker.interrupted(Duration::from_secs(5));
     assert!(
-        asked.code == 1 && asked.err.contains("error: Kafka: no broker answers at "),
+        asked.code == 1 && asked.err.contains("error: Kafka: no broker responds at "),
         "{}",
         asked.err
     );

@@ -115,7 +115,7 @@ pub fn a_full_disk() {
     }
 }
 
-/// Of a row.
+/// Column `count` of a row.
 fn count(row: &str) -> u64 {
     let row: serde_json::Value = serde_json::from_str(row).expect("a row is JSON");
     row["count"].as_u64().expect("rows have a count")

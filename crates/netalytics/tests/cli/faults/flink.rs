@@ -320,7 +320,7 @@ pub fn an_end_without_brokers(cluster: &TestCluster) {
     ["broker-1", "broker-2", "broker-3"]
         .iter()
         .for_each(|broker| cluster.kill(broker));
-    scene.asker.says("no broker answers at ");
+    scene.asker.says("no broker responds at ");
     let begun = Instant::now();
     let ran = scene.asker.interrupted(END);
     eprintln!("  it ended {:.1?} after it was asked to", begun.elapsed());

@@ -99,7 +99,7 @@ fn with_an_aggregator_the_answer_is_the_same_and_less_comes_to_who_asks() {
         assert_eq!(requests(&asked.rows), REQUESTS, "{}", asked.err);
     }
     assert!(
-        merged.err.contains("2 of them put together on spare2"),
+        merged.err.contains("2 of them merged on spare2"),
         "{}",
         merged.err
     );

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::discovered::EVERYBODY;
 use super::*;
 
 const QUERY: &str = "PARSE tcp_conn_time TO 10.60.2.1:8000, 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";

@@ -88,7 +88,7 @@ fn errors_of_conditions() {
     check("and status = 1", &[("and", "expected a condition")]);
     check("not", &[("", "expected a condition")]);
     check("status not 5", &[("5", "expected `like`, `ilike` or `in`")]);
-    check("status in 5", &[("5", "a list in brackets")]);
+    check("status in 5", &[("5", "a list in parentheses")]);
     check("status in ()", &[(")", "expected a value")]);
     check("status is 5", &[("5", "expected `null` or `not null`")]);
     check("status = null", &[("null", "write `is null`")]);
