@@ -22,7 +22,7 @@ fn dpdk() {
             flag.trim_start_matches("-L")
         );
     }
-    // What is called directly; drivers are loaded by DPDK as it starts.
+    // Libraries called directly; DPDK loads drivers at its start.
     for library in [
         "rte_ethdev",
         "rte_mbuf",

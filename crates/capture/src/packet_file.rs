@@ -22,7 +22,7 @@ const ENHANCED_PACKET: u32 = 6;
 /// Size of the write buffer in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// When to start a new file; by default never.
+/// Rotation limits of files; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketRotation {
     /// At multiples of this many nanoseconds since the epoch, by the packets' clock.

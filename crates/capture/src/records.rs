@@ -103,7 +103,7 @@ pub(crate) struct PacketLengths {
     pub len: u32,
 }
 
-/// Why no further record was read.
+/// Reason why no further record was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RecordStop {
     /// The block is full.

@@ -9,7 +9,7 @@ use crate::query_dataflow::dataflow;
 /// Options of [`crate::lower_with`].
 #[derive(Clone, Debug, Default)]
 pub struct PlanOptions {
-    /// What the plan reads.
+    /// Input of the plan.
     pub input: PlanInput,
     /// Rows that the plan returns.
     pub output: PlanOutput,

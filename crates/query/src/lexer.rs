@@ -20,13 +20,13 @@ pub enum WordShape {
 /// A token of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryToken {
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
     /// Position.
     pub span: TextSpan,
 }
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A word of the requested shape.

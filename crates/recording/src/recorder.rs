@@ -19,7 +19,7 @@ use crate::table::GROUP_MEMORY;
 /// Maximum row groups of a file: nine hours of a recording with little traffic.
 const GROUPS_MAX: usize = 4096;
 
-/// When to start the next file.
+/// Limits at which the next file is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordingRotation {
     /// Interval in nanoseconds; a file ends at its multiples since the epoch.

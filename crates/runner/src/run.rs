@@ -47,7 +47,7 @@ pub struct QueryRun {
     reach: InputReach,
 }
 
-/// How far the input has been read.
+/// Extent to which the input was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InputReach {
     /// To its end, or as far as requested. An input without an end, such as a pipe, ends when it is stopped.

@@ -29,7 +29,7 @@ pub struct RunSummary {
     pub query: String,
     /// Outcome of every packet.
     pub accounting: PacketAccounting,
-    /// What the source delivered.
+    /// Counters of the source.
     pub source: capture::SourceCounters,
     /// Input other than packets.
     pub fed: Option<FedInput>,

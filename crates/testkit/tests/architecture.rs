@@ -83,7 +83,7 @@ fn dependencies(name: &str, ours: &BTreeMap<String, Row>) -> BTreeSet<String> {
     found
 }
 
-/// What a crate is compiled from, tests and examples aside.
+/// Source files of a crate, without tests and examples.
 fn sources(name: &str) -> Vec<Source> {
     Source::all_in(&root().join("crates").join(name).join("src"))
 }

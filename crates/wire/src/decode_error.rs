@@ -1,6 +1,6 @@
 //! The common error type of all views: why a packet could not be decoded.
 
-/// Why a packet could not be decoded; each is a counter in the summary.
+/// Reason why a packet could not be decoded; each is a counter in the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DecodeError {
     /// A fragment of an IP datagram; see [`crate::IpFragment`].

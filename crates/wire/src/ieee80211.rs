@@ -26,7 +26,7 @@ pub enum WifiFrame<'a> {
     Unread(UnreadFrame),
 }
 
-/// Why a frame is not decoded.
+/// Reason why a frame is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnreadFrame {
     /// Beacons, probes, associations.

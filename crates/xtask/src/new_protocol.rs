@@ -1,5 +1,5 @@
-//! What a new protocol begins with: files made of those that are there, as text. The parser is the template's under another
-//! name, complete with its tests, to be changed step by step (`docs/write-a-parser.md`).
+//! Files of a new protocol: copies of the template parser under another name, with its tests, to be changed step by step
+//! (`docs/write-a-parser.md`).
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -31,7 +31,7 @@ pub fn files(name: &str, read: impl Fn(&str) -> Result<String>) -> Result<Vec<(S
     ])
 }
 
-/// What is left to do.
+/// Remaining steps.
 pub fn next_steps(name: &str) -> String {
     format!(
         "{name} is a parser now, of the toy protocol of the template. Next:

@@ -9,7 +9,7 @@ use crate::xdp_filter::XdpFilter;
 pub struct XdpOptions {
     /// Filter of the XDP program: FROM and TO of the query.
     pub filter: XdpFilter,
-    /// Where the program runs.
+    /// Place of the XDP program.
     pub mode: XdpMode,
     /// Take packets from the host even on an interface that it uses.
     pub steal: bool,
@@ -17,7 +17,7 @@ pub struct XdpOptions {
     pub trust_queues: bool,
 }
 
-/// Where the XDP program runs.
+/// Place of the XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver if supported, otherwise in the stack.

@@ -24,7 +24,7 @@ pub struct LiveOptions {
     pub buffer_bytes: usize,
     /// Capture filter in tcpdump's language; empty for all.
     pub filter: String,
-    /// How packets come in.
+    /// Way in which packets are received.
     pub backend: CaptureBackend,
     /// Options for [`CaptureBackend::AfXdp`].
     pub xdp: XdpOptions,

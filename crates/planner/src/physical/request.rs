@@ -22,7 +22,7 @@ pub struct PlanRequest<'a> {
     pub costs: &'a PlanCosts,
     /// Accept only modes with complete results.
     pub exact: bool,
-    /// When to use aggregators.
+    /// Use of aggregators.
     pub aggregate: AggregatorMode,
     /// Resource limits.
     pub budget: NetworkBudget,
@@ -30,7 +30,7 @@ pub struct PlanRequest<'a> {
     pub seed: u64,
 }
 
-/// When to use an aggregator in a pod with at least two monitors.
+/// Condition for an aggregator in a pod with at least two monitors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AggregatorMode {
     /// Never.

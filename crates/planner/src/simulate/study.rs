@@ -58,7 +58,7 @@ pub struct StudyRun {
     pub strategy: PlacementStrategy,
     /// Number of monitored flows.
     pub monitored: u32,
-    /// What it costs.
+    /// Its cost.
     pub cost: PlacementCost,
     /// Uncovered flows.
     pub uncovered: UncoveredFlows,

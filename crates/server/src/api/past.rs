@@ -85,7 +85,7 @@ pub struct PastResult {
 /// Answer from stored data.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PastAnswer {
-    /// Which job kept it; null of a recording, and of a job that the token may not know of.
+    /// Job that kept it; null for a recording, and for a job that the token may not see.
     pub job: Option<JobId>,
     /// Recording that was read.
     pub recording: Option<String>,

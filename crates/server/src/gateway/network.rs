@@ -30,9 +30,9 @@ pub trait NetworkBackend: Send + Sync {
 pub struct PlannedJob {
     /// Parts of the agents; each agent has at most one.
     pub parts: Vec<AgentShare>,
-    /// What its answer lacks in the chosen mode, in words.
+    /// Limitations of the result in the chosen mode, a sentence each.
     pub lacks: Vec<String>,
-    /// What switches do.
+    /// Mirroring by switches.
     pub copies: Box<dyn MirrorSession>,
 }
 

@@ -313,7 +313,7 @@ pub enum RedactionMode {
     Raw,
 }
 
-/// What a job is to do; it never changes.
+/// Definition of a job; it never changes.
 #[derive(Clone, Debug)]
 pub struct JobSpec {
     /// The query.

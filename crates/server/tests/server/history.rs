@@ -383,7 +383,7 @@ fn only_what_was_announced_is_taken() {
 /// Damage to a file, by its name.
 pub type Damage = (&'static str, fn(&std::path::Path));
 
-/// What may happen to a file.
+/// Damage to a file.
 pub const DAMAGES: [Damage; 6] = [
     ("removed", |path| {
         std::fs::remove_file(path).expect("removed")

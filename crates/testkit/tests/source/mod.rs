@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 /// A file.
 pub struct Source {
-    /// Where it lies.
+    /// Path of the file.
     pub path: PathBuf,
     /// Its module's name, from the crate's root.
     module: Vec<String>,
-    /// What is left of it without comments, texts and tests.
+    /// Code without comments, texts, and tests.
     code: String,
 }
 
 /// A `use`, written out: `use a::{b, c as d}` are two.
 struct Import {
     path: Vec<String>,
-    /// What it is called here.
+    /// Local name.
     name: String,
     /// Others may import it from here.
     is_public: bool,
@@ -99,7 +99,7 @@ impl Source {
     /// Paths outside of `use` that begin at the crate or at a module above.
     fn paths(&self) -> Vec<Vec<String>> {
         let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-        // What ends with colons is the front of a `use`.
+        // The front of a `use` ends with colons.
         let words = self
             .code
             .split(|c| !is_path(c))
@@ -111,7 +111,7 @@ impl Source {
     }
 }
 
-/// What precedes the module of tests in a file. Modules of tests in files of their own do not end it.
+/// The part of a file before its module of tests. Modules of tests in their own files do not end it.
 fn without_tests(code: &str) -> &str {
     const BEGINNING: &str = "#[cfg(test)]\nmod ";
     let mut found = code.match_indices(BEGINNING).map(|(at, _)| at);

@@ -1,4 +1,4 @@
-//! How far our packing is from the optimum: exactly on small instances, from a lower bound on middle ones.
+//! Distance of the packing from the optimum: exact for small instances, from a lower bound for larger ones.
 //! `cargo test -p planner --lib optimum -- --nocapture` prints the table of bench/runs/2026-11-23-placement.
 
 use std::collections::BTreeMap;

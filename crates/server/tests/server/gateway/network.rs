@@ -19,7 +19,7 @@ struct Sheet {
     /// Agents with parts, and their interfaces; empty: no plan.
     agents: Vec<(&'static str, &'static str)>,
     budget: NetworkBudget,
-    /// What the answer lacks.
+    /// Limitations of the result.
     lacks: Vec<String>,
     asked: Vec<&'static str>,
     /// Reason for a rejection by switches.
