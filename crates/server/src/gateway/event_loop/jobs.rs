@@ -1,4 +1,4 @@
-//! Starts, resumes, looks after, and ends jobs.
+//! Starts, resumes, checks, and ends jobs.
 
 use control::{EndReason, ServerAction, ServerEvent};
 use link::SessionTime;
