@@ -1,18 +1,25 @@
 //! Flow records to messages of IPFIX (RFC 7011) or NetFlow v9 (RFC 3954).
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
+use std::fmt;
 
 use wire::Timestamp;
 
 use crate::ExportProtocol;
-use crate::exported_flow::{ExportedFlow, FlowDirection};
+use crate::element_id::ElementId;
+use crate::exported_flow::ExportedFlow;
+use crate::outgoing::{OutgoingRecord, OutgoingValue, reversed};
 
-/// Enterprise number of reversed elements (RFC 5103).
-const REVERSE: u32 = 29305;
 /// First identifier of a template.
 const FIRST_TEMPLATE: u16 = 256;
-/// Templates in use; a flow with another combination of fields is sent without its rarest ones.
-const MAX_TEMPLATES: usize = 256;
+/// Maximum number of templates, one per combination of fields.
+const MAX_TEMPLATES: usize = 1024;
+/// Length of a field of variable length in a template (RFC 7011 section 7).
+const VARIABLE: u16 = 65_535;
+/// `flowStartMilliseconds` and `flowEndMilliseconds`.
+const MILLISECONDS: (u16, u16) = (152, 153);
+/// `flowStartSysUpTime` and `flowEndSysUpTime`.
+const UPTIME: (u16, u16) = (22, 21);
 
 /// Settings of a [`FlowEncoder`].
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +32,34 @@ pub struct FlowEncoderConfig {
     pub max_len: usize,
     /// Interval at which templates are repeated, in nanoseconds; datagrams can be lost.
     pub template_interval_ns: i64,
+    /// Number of messages after which templates are repeated.
+    pub template_messages: u64,
     /// Time of the exporter's start, from which NetFlow v9 counts.
     pub started: Timestamp,
+}
+
+/// Reason why a record cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordRefusal {
+    /// It has no field.
+    Empty,
+    /// It is longer than a message, with its template.
+    TooLong,
+    /// It has a combination of fields of its own, and the maximum number of templates is in use.
+    TooManyTemplates,
+    /// It has a string, and the protocol is NetFlow v9.
+    VariableLength,
+}
+
+impl fmt::Display for RecordRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RecordRefusal::Empty => "a record has no field",
+            RecordRefusal::TooLong => "a record is longer than a message",
+            RecordRefusal::TooManyTemplates => "records need more than 1024 templates",
+            RecordRefusal::VariableLength => "NetFlow v9 has no strings of variable length",
+        })
+    }
 }
 
 /// Encodes flow records as messages. Fields that a record lacks are left out of its template, so that a collector does
@@ -35,6 +68,8 @@ pub struct FlowEncoderConfig {
 pub struct FlowEncoder {
     config: FlowEncoderConfig,
     templates: Vec<SentTemplate>,
+    /// Templates by their fields.
+    known: BTreeMap<Vec<TemplateEntry>, usize>,
     message: Vec<u8>,
     /// Start and template of the open data set.
     open_set: Option<(usize, usize)>,
@@ -43,24 +78,32 @@ pub struct FlowEncoder {
     flows: u32,
     /// Number of the next record (IPFIX) or message (NetFlow v9).
     sequence: u32,
+    /// Number of messages so far.
+    messages: u64,
+    times_omitted: u64,
+    /// Scratch: the fields of the record.
+    entries: Vec<TemplateEntry>,
 }
 
 #[derive(Debug)]
 struct SentTemplate {
-    fields: Vec<OutgoingField>,
-    sent: Option<Timestamp>,
+    fields: Vec<TemplateEntry>,
+    /// Time and number of the last message with it.
+    sent: Option<(Timestamp, u64)>,
 }
 
 /// A field of a template that is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct OutgoingField {
-    enterprise: u32,
-    id: u16,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TemplateEntry {
+    element: ElementId,
     len: u16,
 }
 
-/// The value of a field, in the lower bytes.
-type FieldValue = (OutgoingField, u128);
+/// Times of a record as fields of equal length.
+struct TimeFields {
+    values: [Option<(u16, u64)>; 2],
+    len: u16,
+}
 
 impl FlowEncoder {
     /// An encoder without records.
@@ -80,24 +123,84 @@ impl FlowEncoder {
         FlowEncoder {
             config,
             templates: Vec::new(),
+            known: BTreeMap::new(),
             message: Vec::new(),
             open_set: None,
             records: 0,
             flows: 0,
             sequence: 0,
+            messages: 0,
+            times_omitted: 0,
+            entries: Vec::new(),
         }
     }
 
-    /// Adds a record; `send` gets the message that it does not fit into. NetFlow v9 has a record for each direction.
-    pub fn push(&mut self, flow: &ExportedFlow<'_>, now: Timestamp, send: &mut impl FnMut(&[u8])) {
-        if self.is_ipfix() {
-            self.push_record(&self.fields(flow), now, send);
-            return;
+    /// Adds a flow; `send` gets the message that it does not fit into. NetFlow v9 has a record for each direction.
+    ///
+    /// # Errors
+    /// `RecordRefusal` when a record cannot be sent.
+    pub fn push(
+        &mut self,
+        flow: &ExportedFlow<'_>,
+        now: Timestamp,
+        send: &mut impl FnMut(&[u8]),
+    ) -> Result<(), RecordRefusal> {
+        let is_ipfix = self.is_ipfix();
+        // NetFlow v9 has one byte of flags.
+        let flag_bytes = if is_ipfix { 2 } else { 1 };
+        let record = |flow: &ExportedFlow<'_>| OutgoingRecord::of(flow, flag_bytes, is_ipfix);
+        self.push_record(&record(flow), now, send)?;
+        let has_reverse = flow.reverse_packets.is_some() || flow.reverse_bytes.is_some();
+        if !is_ipfix && has_reverse {
+            self.push_record(&record(&reversed(flow)), now, send)?;
         }
-        self.push_record(&self.fields(flow), now, send);
-        if flow.reverse_packets.is_some() || flow.reverse_bytes.is_some() {
-            self.push_record(&self.fields(&reversed(flow)), now, send);
+        Ok(())
+    }
+
+    /// Adds a record; `send` gets the message that it does not fit into.
+    ///
+    /// # Errors
+    /// `RecordRefusal` when it cannot be sent.
+    pub fn push_record(
+        &mut self,
+        record: &OutgoingRecord,
+        now: Timestamp,
+        send: &mut impl FnMut(&[u8]),
+    ) -> Result<(), RecordRefusal> {
+        let times = self.times(record, now);
+        let record_len = self.list_entries(record, &times)?;
+        let template_len = 8 + 8 * self.entries.len();
+        // A set's header and its padding.
+        let set_len = 8;
+        if self.header_len() + template_len + record_len + set_len > self.config.max_len {
+            return Err(RecordRefusal::TooLong);
         }
+        let template = self.template()?;
+        let needed = record_len
+            + set_len
+            + if self.is_due(template, now) {
+                template_len
+            } else {
+                0
+            };
+        if self.message.len() + needed > self.config.max_len {
+            self.flush(now, send);
+        }
+        if self.message.is_empty() {
+            self.message.resize(self.header_len(), 0);
+        }
+        // In a new message, the template may be due where it was not before.
+        if self.is_due(template, now) {
+            self.write_template(template);
+            self.templates[template].sent = Some((now, self.messages));
+        }
+        self.write_record(template, record, &times);
+        self.times_omitted += [record.start, record.end]
+            .into_iter()
+            .zip(times.values)
+            .filter(|(time, sent)| time.is_some() && sent.is_none())
+            .count() as u64;
+        Ok(())
     }
 
     /// Ends the message, if it has a record.
@@ -129,7 +232,35 @@ impl FlowEncoder {
         header.extend(self.config.domain.to_be_bytes());
         self.message[..header.len()].copy_from_slice(&header);
         send(&self.message);
+        self.messages += 1;
+        self.begin_message();
+    }
+
+    /// Number of the next record (IPFIX) or message (NetFlow v9).
+    #[must_use]
+    pub fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
+    /// Discards the records that were not sent, continues with this number, and sends every template again with its
+    /// next record: for a new transport session, or after messages that did not arrive.
+    pub fn resume(&mut self, sequence: u32) {
+        self.begin_message();
+        self.sequence = sequence;
+        self.templates
+            .iter_mut()
+            .for_each(|template| template.sent = None);
+    }
+
+    /// Times that the protocol cannot represent: those before 1970.
+    #[must_use]
+    pub fn times_omitted(&self) -> u64 {
+        self.times_omitted
+    }
+
+    fn begin_message(&mut self) {
         self.message.clear();
+        self.open_set = None;
         self.records = 0;
         self.flows = 0;
     }
@@ -138,6 +269,7 @@ impl FlowEncoder {
         self.config.protocol == ExportProtocol::Ipfix
     }
 
+    /// Milliseconds since the start of the exporter, modulo 2^32.
     fn uptime(&self, time: Timestamp) -> u32 {
         time.since(self.config.started).div_euclid(1_000_000) as u32
     }
@@ -146,29 +278,93 @@ impl FlowEncoder {
         if self.is_ipfix() { 16 } else { 20 }
     }
 
-    fn push_record(&mut self, values: &[FieldValue], now: Timestamp, send: &mut impl FnMut(&[u8])) {
-        let template = self.template_for(values);
-        let record_len: usize = self.templates[template]
-            .fields
-            .iter()
-            .map(|field| usize::from(field.len))
-            .sum();
-        let template_len = 8 + 8 * self.templates[template].fields.len();
-        // A set's header and its padding.
-        if self.message.len() + template_len + record_len + 8 > self.config.max_len {
-            self.flush(now, send);
+    /// The times of a record: in NetFlow v9 relative to the start of the exporter, unless they were before it, are in
+    /// the future, or the 32 bits of the milliseconds have wrapped since.
+    fn times(&self, record: &OutgoingRecord, now: Timestamp) -> TimeFields {
+        let times = [record.start, record.end];
+        let now_ms = i64::from(self.uptime(now));
+        let ago_ms = |time: Timestamp| now.since(time).div_euclid(1_000_000);
+        let is_recent = |time: &Timestamp| (0..=now_ms).contains(&ago_ms(*time));
+        let is_relative = !self.is_ipfix() && times.iter().flatten().all(is_recent);
+        let (ids, len) = if is_relative {
+            (UPTIME, 4)
+        } else {
+            (MILLISECONDS, 8)
+        };
+        let value = |time: Timestamp| match is_relative {
+            true => Some(u64::from(self.uptime(time))),
+            false => u64::try_from(time.0.div_euclid(1_000_000)).ok(),
+        };
+        let field = |id: u16, time: Option<Timestamp>| Some((id, value(time?)?));
+        TimeFields {
+            values: [field(ids.0, record.start), field(ids.1, record.end)],
+            len,
         }
-        if self.message.is_empty() {
-            self.message.resize(self.header_len(), 0);
+    }
+
+    /// Lists the fields of a record; returns its length.
+    fn list_entries(
+        &mut self,
+        record: &OutgoingRecord,
+        times: &TimeFields,
+    ) -> Result<usize, RecordRefusal> {
+        self.entries.clear();
+        let time = |(id, _): &(u16, u64)| TemplateEntry {
+            element: ElementId {
+                enterprise: 0,
+                id: *id,
+            },
+            len: times.len,
+        };
+        self.entries.extend(times.values.iter().flatten().map(time));
+        let mut record_len = self.entries.len() * usize::from(times.len);
+        for field in &record.fields {
+            let len = match &field.value {
+                OutgoingValue::Fixed { len, .. } => {
+                    record_len += usize::from(*len);
+                    u16::from(*len)
+                }
+                OutgoingValue::Text(_) if !self.is_ipfix() => {
+                    return Err(RecordRefusal::VariableLength);
+                }
+                OutgoingValue::Text(text) => {
+                    record_len += text.len() + if text.len() < 255 { 1 } else { 3 };
+                    VARIABLE
+                }
+            };
+            self.entries.push(TemplateEntry {
+                element: field.element,
+                len,
+            });
         }
-        let interval = self.config.template_interval_ns;
-        if self.templates[template]
-            .sent
-            .is_none_or(|sent| now.since(sent) >= interval)
-        {
-            self.write_template(template);
-            self.templates[template].sent = Some(now);
+        match self.entries.is_empty() {
+            true => Err(RecordRefusal::Empty),
+            false => Ok(record_len),
         }
+    }
+
+    /// The template with exactly the listed fields.
+    fn template(&mut self) -> Result<usize, RecordRefusal> {
+        if let Some(known) = self.known.get(&self.entries) {
+            return Ok(*known);
+        }
+        if self.templates.len() >= MAX_TEMPLATES {
+            return Err(RecordRefusal::TooManyTemplates);
+        }
+        let fields = self.entries.clone();
+        self.known.insert(fields.clone(), self.templates.len());
+        self.templates.push(SentTemplate { fields, sent: None });
+        Ok(self.templates.len() - 1)
+    }
+
+    fn is_due(&self, template: usize, now: Timestamp) -> bool {
+        self.templates[template].sent.is_none_or(|(time, message)| {
+            now.since(time) >= self.config.template_interval_ns
+                || self.messages - message >= self.config.template_messages
+        })
+    }
+
+    fn write_record(&mut self, template: usize, record: &OutgoingRecord, times: &TimeFields) {
         if self.open_set.is_none_or(|(_, open)| open != template) {
             self.close_set();
             self.open_set = Some((self.message.len(), template));
@@ -176,41 +372,29 @@ impl FlowEncoder {
                 .extend((FIRST_TEMPLATE + template as u16).to_be_bytes());
             self.message.extend([0; 2]);
         }
-        for field in &self.templates[template].fields {
-            let value = values
-                .iter()
-                .find(|(of, _)| of == field)
-                .map_or(0, |(_, value)| *value);
+        for (_, value) in times.values.into_iter().flatten() {
             self.message
-                .extend(&value.to_be_bytes()[16 - usize::from(field.len)..]);
+                .extend(&value.to_be_bytes()[8 - usize::from(times.len)..]);
+        }
+        for field in &record.fields {
+            match &field.value {
+                OutgoingValue::Fixed { value, len } => self
+                    .message
+                    .extend(&value.to_be_bytes()[16 - usize::from(*len)..]),
+                OutgoingValue::Text(text) => {
+                    match u8::try_from(text.len()) {
+                        Ok(len) if len < 255 => self.message.push(len),
+                        _ => {
+                            self.message.push(255);
+                            self.message.extend((text.len() as u16).to_be_bytes());
+                        }
+                    }
+                    self.message.extend(&text[..]);
+                }
+            }
         }
         self.records += 1;
         self.flows += 1;
-    }
-
-    /// The template with exactly these fields, or, if there are too many, the one that leaves out the fewest.
-    fn template_for(&mut self, values: &[FieldValue]) -> usize {
-        let is_same = |template: &SentTemplate| {
-            template.fields.len() == values.len()
-                && template.fields.iter().zip(values).all(|(a, (b, _))| a == b)
-        };
-        if let Some(known) = self.templates.iter().position(is_same) {
-            return known;
-        }
-        if self.templates.len() < MAX_TEMPLATES {
-            let fields = values.iter().map(|(field, _)| *field).collect();
-            self.templates.push(SentTemplate { fields, sent: None });
-            return self.templates.len() - 1;
-        }
-        let has = |field: &OutgoingField| values.iter().any(|(of, _)| of == field);
-        let subsets = self
-            .templates
-            .iter()
-            .enumerate()
-            .filter(|(_, template)| template.fields.iter().all(has));
-        subsets
-            .max_by_key(|(_, template)| template.fields.len())
-            .map_or(0, |(place, _)| place)
     }
 
     fn write_template(&mut self, template: usize) {
@@ -223,120 +407,36 @@ impl FlowEncoder {
         self.message
             .extend((FIRST_TEMPLATE + template as u16).to_be_bytes());
         self.message.extend((fields.len() as u16).to_be_bytes());
-        for field in fields {
-            let enterprise_bit = if field.enterprise == 0 { 0 } else { 0x8000 };
+        for TemplateEntry { element, len } in fields {
+            let enterprise_bit = if element.enterprise == 0 { 0 } else { 0x8000 };
             self.message
-                .extend((field.id | enterprise_bit).to_be_bytes());
-            self.message.extend(field.len.to_be_bytes());
-            if field.enterprise != 0 {
-                self.message.extend(field.enterprise.to_be_bytes());
+                .extend((element.id | enterprise_bit).to_be_bytes());
+            self.message.extend(len.to_be_bytes());
+            if element.enterprise != 0 {
+                self.message.extend(element.enterprise.to_be_bytes());
             }
         }
         self.records += 1;
-        self.end_set(start);
+        self.end_set(start, 4);
     }
 
     fn close_set(&mut self) {
-        if let Some((start, _)) = self.open_set.take() {
-            self.end_set(start);
-        }
-    }
-
-    /// Pads a set to four bytes, and writes its length.
-    fn end_set(&mut self, start: usize) {
-        let padded = (self.message.len() - start).next_multiple_of(4);
-        self.message.resize(start + padded, 0);
-        self.message[start + 2..start + 4].copy_from_slice(&(padded as u16).to_be_bytes());
-    }
-
-    /// The fields that a record has.
-    fn fields(&self, flow: &ExportedFlow<'_>) -> Vec<FieldValue> {
-        let mut fields = Vec::with_capacity(24);
-        let mut put = |enterprise, id, len, value: Option<u128>| {
-            fields.extend(value.map(|value| {
-                (
-                    OutgoingField {
-                        enterprise,
-                        id,
-                        len,
-                    },
-                    value,
-                )
-            }));
-        };
-        if self.is_ipfix() {
-            let millis = |time: Option<Timestamp>| {
-                time.map(|time| time.0.div_euclid(1_000_000) as u64 as u128)
+        if let Some((start, template)) = self.open_set.take() {
+            let shortest = |entry: &TemplateEntry| match entry.len {
+                VARIABLE => 1,
+                len => usize::from(len),
             };
-            put(0, 152, 8, millis(flow.start));
-            put(0, 153, 8, millis(flow.end));
-            put(REVERSE, 1, 8, flow.reverse_bytes.map(u128::from));
-            put(REVERSE, 2, 8, flow.reverse_packets.map(u128::from));
-            put(0, 136, 1, flow.end_reason.map(u128::from));
-        } else {
-            let uptime = |time: Option<Timestamp>| time.map(|time| u128::from(self.uptime(time)));
-            put(0, 22, 4, uptime(flow.start));
-            put(0, 21, 4, uptime(flow.end));
+            let fields = &self.templates[template].fields;
+            self.end_set(start, fields.iter().map(shortest).sum());
         }
-        for (address, v4, v6) in [
-            (flow.source, 8, 27),
-            (flow.destination, 12, 28),
-            (flow.next_hop, 15, 62),
-        ] {
-            match address {
-                Some(IpAddr::V4(address)) => put(0, v4, 4, Some(u128::from(address.to_bits()))),
-                Some(IpAddr::V6(address)) => put(0, v6, 16, Some(address.to_bits())),
-                None => {}
-            }
-        }
-        put(0, 7, 2, flow.source_port.map(u128::from));
-        put(0, 11, 2, flow.destination_port.map(u128::from));
-        put(0, 4, 1, flow.protocol.map(u128::from));
-        let icmp = if matches!(flow.source, Some(IpAddr::V6(_))) {
-            139
-        } else {
-            32
-        };
-        put(0, icmp, 2, flow.icmp.map(u128::from));
-        // NetFlow v9 has one byte of flags.
-        let flag_bytes = if self.is_ipfix() { 2 } else { 1 };
-        put(0, 6, flag_bytes, flow.tcp_flags.map(u128::from));
-        put(0, 5, 1, flow.traffic_class.map(u128::from));
-        put(0, 1, 8, flow.bytes.map(u128::from));
-        put(0, 2, 8, flow.packets.map(u128::from));
-        put(0, 10, 4, flow.input.map(u128::from));
-        put(0, 14, 4, flow.output.map(u128::from));
-        put(
-            0,
-            61,
-            1,
-            flow.direction
-                .map(|direction| u128::from(direction == FlowDirection::Egress)),
-        );
-        put(0, 58, 2, flow.vlan.map(u128::from));
-        put(0, 16, 4, flow.source_as.map(u128::from));
-        put(0, 17, 4, flow.destination_as.map(u128::from));
-        fields
     }
-}
 
-/// The other direction of a flow, as a record of its own.
-fn reversed<'a>(flow: &ExportedFlow<'a>) -> ExportedFlow<'a> {
-    ExportedFlow {
-        source: flow.destination,
-        destination: flow.source,
-        source_port: flow.destination_port,
-        destination_port: flow.source_port,
-        packets: flow.reverse_packets,
-        bytes: flow.reverse_bytes,
-        input: flow.output,
-        output: flow.input,
-        source_as: flow.destination_as,
-        destination_as: flow.source_as,
-        source_mac: flow.destination_mac,
-        destination_mac: flow.source_mac,
-        next_hop: None,
-        tcp_flags: None,
-        ..*flow
+    /// Pads a set to four bytes, unless a record may be as short as the padding, and writes its length.
+    fn end_set(&mut self, start: usize, shortest: usize) {
+        let len = self.message.len() - start;
+        let padded = len.next_multiple_of(4);
+        let len = if padded - len < shortest { padded } else { len };
+        self.message.resize(start + len, 0);
+        self.message[start + 2..start + 4].copy_from_slice(&(len as u16).to_be_bytes());
     }
 }

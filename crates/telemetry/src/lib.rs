@@ -20,6 +20,7 @@ mod elements;
 mod encoder;
 mod exported_flow;
 mod netflow5;
+mod outgoing;
 mod pending;
 mod sampling;
 mod saved_state;
@@ -34,8 +35,9 @@ pub use counters::ExportCounters;
 pub use decoder::{ExportDecoder, ExportLimits};
 pub use domain::{ExportDomain, ExportProtocol};
 pub use element_id::ElementId;
-pub use encoder::{FlowEncoder, FlowEncoderConfig};
+pub use encoder::{FlowEncoder, FlowEncoderConfig, RecordRefusal};
 pub use exported_flow::{ExportedFlow, FlowDirection, PacketSection, SectionStart};
+pub use outgoing::{OutgoingField, OutgoingRecord, OutgoingValue};
 pub use sampling::{RateSource, SamplingRate};
 pub use sequence::SequenceLosses;
 pub use sflow::{

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use telemetry::{
     ExportDecoder, ExportDomain, ExportEvent, ExportLimits, ExportProtocol, ExportedFlow,
-    FlowDirection, FlowEncoder, FlowEncoderConfig, HeaderProtocol, SflowEncoder,
-    SflowEncoderConfig,
+    FlowDirection, FlowEncoder, FlowEncoderConfig, HeaderProtocol, OutgoingRecord, RecordRefusal,
+    SflowEncoder, SflowEncoderConfig,
 };
 use testkit::{ByteOrder, SeededRng, TcpDialogue, TimestampPrecision, pcap_bytes};
 use wire::Timestamp;
@@ -75,21 +75,25 @@ fn flows(protocol: ExportProtocol) -> Vec<ExportedFlow<'static>> {
     flows
 }
 
-fn encoded(protocol: ExportProtocol, flows: &[ExportedFlow<'_>]) -> Vec<Vec<u8>> {
-    let started = NOW.plus(-5_000_000 * MS);
-    let config = FlowEncoderConfig {
+fn config(protocol: ExportProtocol) -> FlowEncoderConfig {
+    FlowEncoderConfig {
         protocol,
         domain: 77,
         max_len: 1400,
         template_interval_ns: 60_000 * MS,
-        started,
-    };
-    let mut encoder = FlowEncoder::new(config);
+        template_messages: 200,
+        started: NOW.plus(-5_000_000 * MS),
+    }
+}
+
+fn encoded(protocol: ExportProtocol, flows: &[ExportedFlow<'_>]) -> Vec<Vec<u8>> {
+    let mut encoder = FlowEncoder::new(config(protocol));
     let mut messages = Vec::new();
     let mut send = |message: &[u8]| messages.push(message.to_vec());
     flows
         .iter()
-        .for_each(|flow| encoder.push(flow, NOW, &mut send));
+        .try_for_each(|flow| encoder.push(flow, NOW, &mut send))
+        .expect("records that can be sent");
     encoder.flush(NOW, &mut send);
     messages
 }
@@ -159,6 +163,158 @@ fn netflow_v9_has_a_record_for_each_direction() {
         (flow.destination, flow.source_port, Some(4), Some(400)),
     ];
     assert_eq!(read, expected);
+}
+
+/// Start and end of the flows in these messages.
+fn times_read(messages: &[Vec<u8>]) -> Vec<(Option<Timestamp>, Option<Timestamp>)> {
+    let mut read = Vec::new();
+    let mut decoder = ExportDecoder::new(ExportLimits::default());
+    for message in messages {
+        decoder.decode(
+            SocketAddr::from(([127, 0, 0, 1], 1)),
+            NOW,
+            message,
+            |event| {
+                if let ExportEvent::Flow(flow, _) = event {
+                    read.push((flow.start, flow.end));
+                }
+            },
+        );
+    }
+    assert_eq!(decoder.counters().malformed, 0);
+    read
+}
+
+/// NetFlow v9 counts 32 bits of milliseconds from the start of the exporter; neither protocol has times before 1970.
+#[test]
+fn times_are_sent_in_a_form_that_has_them() {
+    let second = 1_000 * MS;
+    let year = 365 * 86_400 * second;
+    for protocol in [ExportProtocol::Ipfix, ExportProtocol::Netflow9] {
+        for (started, start, end, is_sent) in [
+            (NOW.plus(-9 * second), NOW.plus(-2 * second), NOW, true),
+            // Before the exporter's start, and in the future.
+            (
+                NOW.plus(-9 * second),
+                NOW.plus(-3 * year),
+                NOW.plus(-2 * year),
+                true,
+            ),
+            (
+                NOW.plus(-9 * second),
+                NOW.plus(second),
+                NOW.plus(year),
+                true,
+            ),
+            // The milliseconds have wrapped: 2^32 of them are 49.7 days.
+            (NOW.plus(-year), NOW.plus(-2 * second), NOW, true),
+            (
+                NOW.plus(-(1 << 32) * MS - second),
+                NOW.plus(-2 * second),
+                NOW,
+                true,
+            ),
+            (
+                NOW.plus(-9 * second),
+                Timestamp(-second),
+                Timestamp(-1),
+                false,
+            ),
+        ] {
+            let mut encoder = FlowEncoder::new(FlowEncoderConfig {
+                started,
+                ..config(protocol)
+            });
+            let mut record = OutgoingRecord {
+                start: Some(start),
+                end: Some(end),
+                ..OutgoingRecord::default()
+            };
+            record.put(2, 8, Some(1u64));
+            let mut messages = Vec::new();
+            let mut send = |message: &[u8]| messages.push(message.to_vec());
+            encoder.push_record(&record, NOW, &mut send).expect("sent");
+            encoder.flush(NOW, &mut send);
+            let omitted = if is_sent { 0 } else { 2 };
+            assert_eq!(encoder.times_omitted(), omitted);
+            // The decoder rejects times far from the export.
+            if is_sent && end.since(NOW).abs() < year {
+                assert_eq!(
+                    times_read(&messages),
+                    [(Some(start), Some(end))],
+                    "{protocol}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn records_that_no_message_has_room_for_are_refused() {
+    let mut encoder = FlowEncoder::new(config(ExportProtocol::Ipfix));
+    let mut sent = 0;
+    let mut push = |record: &OutgoingRecord| {
+        encoder.push_record(record, NOW, &mut |message| {
+            assert!(message.len() <= 1400);
+            sent += 1;
+        })
+    };
+    let mut record = OutgoingRecord::default();
+    assert_eq!(push(&record), Err(RecordRefusal::Empty));
+    record.put_text(0, 96, &[b'a'; 1350]);
+    assert_eq!(push(&record), Ok(()));
+    record.put_text(0, 96, &[b'a'; 50]);
+    assert_eq!(push(&record), Err(RecordRefusal::TooLong));
+    for id in 0..2000 {
+        let mut record = OutgoingRecord::default();
+        record.put(1000 + id, 4, Some(id));
+        let is_new = id < 1023;
+        assert_eq!(push(&record).is_ok(), is_new, "{id}");
+    }
+    assert!(sent > 10);
+    let mut netflow = FlowEncoder::new(config(ExportProtocol::Netflow9));
+    record.fields.truncate(1);
+    assert_eq!(
+        netflow.push_record(&record, NOW, &mut |_| {}),
+        Err(RecordRefusal::VariableLength)
+    );
+}
+
+/// Messages of ten records each, a second apart.
+#[test]
+fn templates_are_repeated_by_time_by_messages_and_on_request() {
+    const LONG: i64 = 1_000_000_000;
+    let count = |interval_ms: i64, messages: u64, resumed: bool| {
+        let mut encoder = FlowEncoder::new(FlowEncoderConfig {
+            template_interval_ns: interval_ms * MS,
+            template_messages: messages,
+            ..config(ExportProtocol::Ipfix)
+        });
+        let mut record = OutgoingRecord::default();
+        record.put(2, 8, Some(1u64));
+        let mut templates = 0;
+        let mut flows = 0;
+        for message in 0..20 {
+            let now = NOW.plus(message * 1_000 * MS);
+            if resumed && message == 7 {
+                encoder.resume(70);
+            }
+            let mut send = |message: &[u8]| {
+                assert_eq!(message[8..12], u32::to_be_bytes(flows), "sequence number");
+                flows += 10;
+                templates += u32::from(message[16..18] == [0, 2]);
+            };
+            for _ in 0..10 {
+                encoder.push_record(&record, now, &mut send).expect("sent");
+            }
+            encoder.flush(now, &mut send);
+        }
+        templates
+    };
+    assert_eq!(count(LONG, u64::MAX, false), 1);
+    assert_eq!(count(5_000, u64::MAX, false), 4);
+    assert_eq!(count(LONG, 4, false), 5);
+    assert_eq!(count(LONG, u64::MAX, true), 2);
 }
 
 #[test]
