@@ -51,6 +51,14 @@ pub enum OutletScheme {
     OtlpTls,
     /// Records of a Kafka topic.
     Kafka,
+    /// IPFIX over UDP.
+    Ipfix,
+    /// IPFIX over TCP.
+    IpfixTcp,
+    /// NetFlow v9 over UDP.
+    Netflow9,
+    /// sFlow, for packets.
+    Sflow,
     /// Alerts to an Alertmanager.
     Alertmanager,
     /// Alerts to an Alertmanager over HTTPS.
@@ -59,7 +67,7 @@ pub enum OutletScheme {
 
 impl OutletScheme {
     /// All schemes by name.
-    pub const ALL: [(&'static str, OutletScheme); 12] = [
+    pub const ALL: [(&'static str, OutletScheme); 16] = [
         ("tcp", OutletScheme::Tcp),
         ("tcps", OutletScheme::TcpTls),
         ("prometheus", OutletScheme::Prometheus),
@@ -70,6 +78,10 @@ impl OutletScheme {
         ("otlp+http", OutletScheme::Otlp),
         ("otlp+https", OutletScheme::OtlpTls),
         ("kafka", OutletScheme::Kafka),
+        ("ipfix", OutletScheme::Ipfix),
+        ("ipfix+tcp", OutletScheme::IpfixTcp),
+        ("netflow9", OutletScheme::Netflow9),
+        ("sflow", OutletScheme::Sflow),
         ("alertmanager+http", OutletScheme::Alertmanager),
         ("alertmanager+https", OutletScheme::AlertmanagerTls),
     ];
@@ -93,6 +105,10 @@ impl OutletScheme {
                 | OutletScheme::Webhook
                 | OutletScheme::WebhookTls
                 | OutletScheme::Kafka
+                | OutletScheme::Ipfix
+                | OutletScheme::IpfixTcp
+                | OutletScheme::Netflow9
+                | OutletScheme::Sflow
         )
     }
 
@@ -114,6 +130,9 @@ impl OutletScheme {
             OutletScheme::WebhookTls => Some(443),
             OutletScheme::Otlp | OutletScheme::OtlpTls => Some(4318),
             OutletScheme::Kafka => Some(9092),
+            OutletScheme::Ipfix | OutletScheme::IpfixTcp => Some(4739),
+            OutletScheme::Netflow9 => Some(2055),
+            OutletScheme::Sflow => Some(6343),
             OutletScheme::Alertmanager | OutletScheme::AlertmanagerTls => Some(9093),
         }
     }
@@ -129,6 +148,18 @@ impl OutletScheme {
                 &["secret", "ca-file"]
             }
             OutletScheme::Kafka => &["properties-file", "name", "partitions", "keep"],
+            OutletScheme::Ipfix => &[
+                "domain",
+                "pen",
+                "directions",
+                "octets",
+                "templates",
+                "message",
+                "rate",
+            ],
+            OutletScheme::IpfixTcp => &["domain", "pen", "directions", "octets", "message"],
+            OutletScheme::Netflow9 => &["domain", "templates", "message", "rate"],
+            OutletScheme::Sflow => &["agent", "header", "rate"],
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct OutletCounters {
     pub retries: AtomicU64,
     /// Messages acknowledged.
     pub messages: AtomicU64,
-    /// Series and points omitted: not a number, duplicate, or beyond the limit.
+    /// Series, points, and values omitted: not a number, duplicate, beyond the limit, or not representable.
     pub left_out: AtomicU64,
     problem: Mutex<Option<String>>,
 }

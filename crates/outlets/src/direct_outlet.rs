@@ -99,7 +99,7 @@ impl DirectOutlet {
         }
     }
 
-    /// Series and points omitted so far.
+    /// Series, points, and values omitted so far.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.mapping.left_out()

@@ -1,4 +1,4 @@
-//! Delivery of results to other systems: Prometheus, OTLP, Redis, webhooks, Kafka, JSON lines over TCP.
+//! Delivery of results to other systems: Prometheus, OTLP, Redis, webhooks, Kafka, flow collectors, JSON lines over TCP.
 //!
 //! [`OutletSink`] is a [`sinks::Sink`] that passes every row to each of its outlets, each with a bounded queue
 //! (`queue.rs`) and a thread (`worker.rs`). A *mapping* converts rows to messages and is pure: one file per outlet,
@@ -15,6 +15,10 @@ mod desired_state;
 mod direct_outlet;
 mod exponential;
 mod exposition;
+mod flow_collector;
+mod flow_columns;
+mod flow_records;
+mod flow_row;
 mod http;
 mod kafka;
 mod lines;
@@ -43,6 +47,7 @@ pub use desired_state::{DesiredState, DesiredStateSender};
 pub use direct_outlet::{DeliveryAttempt, DirectOutlet, PreparedMessage};
 pub use exponential::ExponentialBuckets;
 pub use exposition::{ExpositionFormat, Labels, MetricsPage};
+pub use flow_columns::check_rows;
 pub use kafka::TOPIC as KAFKA_TOPIC;
 pub use outlets::{OutletAddressError, OutletLimits, OutletSink};
 pub use results::ScrapedResults;

@@ -12,6 +12,9 @@ use tuple::Batch;
 
 use crate::address::{OutletAddress, OutletScheme};
 use crate::counters::{OutletCounters, OutletLoss};
+use crate::flow_collector::FlowCollector;
+use crate::flow_columns::FlowFormat;
+use crate::flow_records::FlowMapping;
 use crate::kafka::KafkaOutlet;
 use crate::lines::JsonLinesMapping;
 use crate::otlp::{self, OtlpMapping};
@@ -58,6 +61,11 @@ pub struct OutletSink {
     incomplete_at: Option<i64>,
     watermark_ns: i64,
     end: InputEnd,
+    /// Descriptions of the results, once announced.
+    heads: Vec<ResultHead>,
+    /// Results whose first rows were seen, and notes about their columns.
+    seen: Vec<usize>,
+    notes: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +76,8 @@ enum InputEnd {
 
 struct RunOutlet {
     to: String,
+    /// Form of flow records, if it is a collector of them.
+    format: Option<FlowFormat>,
     queue: Arc<OutletQueue>,
     tally: Arc<OutletCounters>,
     work: OutletWork,
@@ -117,6 +127,7 @@ impl OutletSink {
             };
             Ok(RunOutlet {
                 to: address.to_string(),
+                format: FlowFormat::of(address).map_err(|why| refused(address, why))?,
                 queue,
                 tally: tally.clone(),
                 work: OutletWork::Prepared(Box::new(worker)),
@@ -133,6 +144,9 @@ impl OutletSink {
             incomplete_at: None,
             watermark_ns: i64::MIN,
             end: InputEnd::NotYet,
+            heads: Vec::new(),
+            seen: Vec::new(),
+            notes: Vec::new(),
         })
     }
 
@@ -164,7 +178,27 @@ impl OutletSink {
 
     /// Announces the results; must precede the first row.
     pub fn announce(&mut self, heads: &[ResultHead]) {
+        self.heads = heads.to_vec();
         self.tell(&OutletItem::Heads(heads.into()));
+    }
+
+    /// Notes the columns that flow records lack.
+    fn note_columns(&mut self, result: usize, batch: &Batch) {
+        self.seen.push(result);
+        let parser = self.heads.get(result).and_then(|head| head.parsers.first());
+        for outlet in &self.outlets {
+            let Some((format, parser)) = outlet.format.zip(parser) else {
+                continue;
+            };
+            let names = format.unsent(parser, batch);
+            if !names.is_empty() {
+                self.notes.push(format!(
+                    "--to {}: columns without an information element are not sent: {}",
+                    outlet.to,
+                    names.join(", ")
+                ));
+            }
+        }
     }
 
     fn tell(&self, item: &OutletItem) {
@@ -220,6 +254,16 @@ pub(crate) fn parts(
             Box::new(JsonLinesMapping::default()),
             Box::new(KafkaOutlet::new(address, rows)?),
         ),
+        OutletScheme::Ipfix | OutletScheme::IpfixTcp | OutletScheme::Netflow9 => {
+            let format = FlowFormat::of(address)?.ok_or("no flow records")?;
+            (
+                Box::new(FlowMapping::new(format)),
+                Box::new(FlowCollector::new(address, &format)?),
+            )
+        }
+        OutletScheme::Sflow => {
+            return Err("sFlow has packets, not rows: use -w sflow://HOST:PORT".into());
+        }
         OutletScheme::Alertmanager | OutletScheme::AlertmanagerTls => {
             return Err("it accepts alerts, not rows: use netalytics serve --receiver".into());
         }
@@ -238,6 +282,9 @@ impl Sink for OutletSink {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
         for outlet in &self.outlets {
             outlet.tally.rows.fetch_add(batch.rows() as u64, Relaxed);
+        }
+        if !self.seen.contains(&result) {
+            self.note_columns(result, batch);
         }
         self.incomplete_at = Some(self.watermark_ns);
         self.tell(&OutletItem::Rows(result, batch.clone()));
@@ -289,6 +336,10 @@ impl Sink for OutletSink {
             }
         }
         Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 
     fn delivered(&self) -> Vec<DeliveryOutcome> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use connect::RetryPolicy;
 
 use crate::counters::{OutletCounters, OutletLoss};
+use crate::flow_row::FlowRow;
 use crate::queue::{NextItem, OutletItem, OutletQueue};
 
 /// Source of the rows.
@@ -40,6 +41,8 @@ pub enum MessageBody {
     Bytes(Vec<u8>),
     /// Redis commands.
     Commands(redis::Pipeline),
+    /// Flow records, encoded when they are sent.
+    Flows(Vec<FlowRow>),
 }
 
 impl MessageBody {
@@ -47,7 +50,7 @@ impl MessageBody {
     pub fn bytes(&self) -> &[u8] {
         match self {
             MessageBody::Bytes(bytes) => bytes,
-            MessageBody::Posted | MessageBody::Commands(_) => &[],
+            MessageBody::Posted | MessageBody::Commands(_) | MessageBody::Flows(_) => &[],
         }
     }
 }
@@ -60,7 +63,7 @@ pub trait RowMapping: Send {
     /// Converts the remaining rows.
     fn finish(&mut self, out: &mut Vec<OutletMessage>);
 
-    /// Series and points omitted so far.
+    /// Series, points, and values omitted so far.
     fn left_out(&self) -> u64 {
         0
     }

@@ -76,16 +76,15 @@ impl OpenOutlets {
 
 /// Rejects outlets that cannot receive the rows of `query`.
 pub fn check(flags: &OutletFlags, query: &CheckedQuery) -> anyhow::Result<()> {
-    let shows_tuples = query.processors.is_empty();
-    match addresses(flags)?
-        .iter()
-        .find(|address| shows_tuples && address.scheme.wants_results())
-    {
-        Some(address) => Err(wrong_flags(format!(
-            "--to {address}: single tuples are not metrics; use PROCESS, as in PROCESS (diff-group)"
-        ))),
-        None => Ok(()),
+    let addresses = addresses(flags)?;
+    if addresses.is_empty() {
+        return Ok(());
     }
+    let plan = planner::lower(query);
+    addresses.iter().try_for_each(|address| {
+        outlets::check_rows(address, &plan.dataflow)
+            .map_err(|why| wrong_flags(format!("--to {address}: {why}")))
+    })
 }
 
 fn addresses(flags: &OutletFlags) -> anyhow::Result<Vec<OutletAddress>> {

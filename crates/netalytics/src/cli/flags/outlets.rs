@@ -11,8 +11,8 @@ use super::limits::{bytes, duration, positive};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "To other programs")]
 pub struct OutletFlags {
-    /// Also send rows to this URL: tcp, prometheus, otlp+http, redis, webhook+https, kafka; @FILE reads it from a
-    /// file; repeatable
+    /// Also send rows to this URL: tcp, prometheus, otlp+http, redis, webhook+https, kafka, ipfix, netflow9; @FILE
+    /// reads it from a file; repeatable
     #[arg(long, value_name = "URL")]
     pub to: Vec<String>,
 

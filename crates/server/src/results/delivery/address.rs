@@ -174,10 +174,7 @@ impl NamedOutlets {
             }
             let seen = shown(to);
             let address = self.read(to).map_err(|why| wrong(&seen, why))?;
-            if plan.dataflow.pipelines.is_empty() && address.scheme.wants_results() {
-                let why = "single tuples are not metrics: add PROCESS".into();
-                return Err(wrong(&seen, why));
-            }
+            outlets::check_rows(&address, &plan.dataflow).map_err(|why| wrong(&seen, why))?;
             tried(&address).map_err(|why| wrong(&seen, why.0))?;
         }
         Ok(())
