@@ -133,24 +133,32 @@ pub fn lines(count: u64) -> Vec<FlowLine> {
             }
         };
         let packets = [
-            count(n % 7 == 0),
-            if n % 5 == 0 { 0 } else { count(n % 11 == 0) },
+            count(n.is_multiple_of(7)),
+            if n.is_multiple_of(5) {
+                0
+            } else {
+                count(n.is_multiple_of(11))
+            },
         ];
         let bytes = packets.map(|packets| packets.saturating_mul(60));
         FlowLine {
             source,
             destination,
             ports: [n as u16 + 1024, 443],
-            protocol: if n % 3 == 0 { 17 } else { 6 },
+            protocol: if n.is_multiple_of(3) { 17 } else { 6 },
             times_ms: [start, if start < 0 { -1 } else { start + 1 + n as i64 }],
             packets,
             bytes,
-            vlan: (n % 4 == 0).then_some(n as u16 % 4095),
-            application: (n % 2 == 0).then_some(if n % 8 == 0 { "http" } else { "mysql" }),
+            vlan: n.is_multiple_of(4).then_some(n as u16 % 4095),
+            application: n.is_multiple_of(2).then_some(if n.is_multiple_of(8) {
+                "http"
+            } else {
+                "mysql"
+            }),
             id: n << 40 | n,
             reason: reasons[n as usize % reasons.len()],
-            is_guessed: n % 6 == 0,
-            handshake_ns: (n % 9 == 0).then_some(n as i64 * 1000 - 5),
+            is_guessed: n.is_multiple_of(6),
+            handshake_ns: n.is_multiple_of(9).then_some(n as i64 * 1000 - 5),
         }
     };
     (0..count).map(line).collect()
