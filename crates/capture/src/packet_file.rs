@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use wire::{CapturedPacket, LinkType, Timestamp};
 
+use crate::packet_sink::PacketSink;
+
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -121,26 +123,6 @@ impl PacketFile {
     /// Changes the owner of the file; without root it already belongs to the user.
     pub fn give_to(&self, user: u32, group: u32) {
         let _ = std::os::unix::fs::fchown(&self.out, Some(user), Some(group));
-    }
-
-    /// Writes a packet. After an error nothing more is written; [`PacketFile::finish`] returns it.
-    pub fn take(&mut self, packet: &CapturedPacket<'_>) {
-        if self.error.is_none() {
-            self.error = self.write(packet).err();
-        }
-        match self.error {
-            None => self.packets_waiting += 1,
-            Some(_) => self.kept.packets_lost += 1,
-        }
-        if self.is_prompt && self.error.is_none() {
-            self.error = self.hand_over().err();
-        }
-    }
-
-    /// Flushes the write buffer; returns the counts, and the first error.
-    pub fn finish(&mut self) -> (PacketFileCounts, Option<io::Error>) {
-        let error = self.error.take().or_else(|| self.hand_over().err());
-        (self.kept, error)
     }
 
     /// Flushes the write buffer.
@@ -264,6 +246,27 @@ impl PacketFile {
         }
         self.file_bytes += length as u64;
         Ok(())
+    }
+}
+
+impl PacketSink for PacketFile {
+    /// After an error nothing more is written.
+    fn take(&mut self, packet: &CapturedPacket<'_>) {
+        if self.error.is_none() {
+            self.error = self.write(packet).err();
+        }
+        match self.error {
+            None => self.packets_waiting += 1,
+            Some(_) => self.kept.packets_lost += 1,
+        }
+        if self.is_prompt && self.error.is_none() {
+            self.error = self.hand_over().err();
+        }
+    }
+
+    fn finish(&mut self) -> (PacketFileCounts, Option<io::Error>) {
+        let error = self.error.take().or_else(|| self.hand_over().err());
+        (self.kept, error)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use capture::{PacketFile, PacketFileCounts};
+use capture::{PacketFileCounts, PacketSink};
 use plan::{MonitorSpec, SampleMode};
 use wire::{CapturedPacket, DecodeError, IpFragment, Packet, PacketConsumer, Timestamp};
 
@@ -39,7 +39,7 @@ pub type SharedPacketRetention = Arc<Mutex<PacketRetention>>;
 #[derive(Debug)]
 pub enum PacketRetention {
     /// All packets.
-    All(PacketFile),
+    All(Box<dyn PacketSink>),
     /// Packets of flows that are selected later.
     LookBack(LookBack),
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use capture::{PacketFile, PacketFileCounts};
+use capture::{PacketFileCounts, PacketSink};
 use stream::SelectedFlows;
 use wire::{Addr, CapturedPacket, Endpoint, FiveTuple, FlowKey, IpProtocol, LinkType, Timestamp};
 
@@ -26,10 +26,10 @@ pub struct LookBackLimits {
     pub flows_max: usize,
 }
 
-/// A buffer of packets in front of a file.
+/// A buffer of packets in front of a sink.
 #[derive(Debug)]
 pub struct LookBack {
-    file: PacketFile,
+    file: Box<dyn PacketSink>,
     chosen: SelectedFlows,
     reach: LookBackLimits,
     waiting: VecDeque<WaitingPacket>,
@@ -58,7 +58,11 @@ struct WaitingPacket {
 impl LookBack {
     /// Writes the packets of flows selected by `chosen` to `file`.
     #[must_use]
-    pub fn new(file: PacketFile, chosen: SelectedFlows, reach: LookBackLimits) -> LookBack {
+    pub fn new(
+        file: Box<dyn PacketSink>,
+        chosen: SelectedFlows,
+        reach: LookBackLimits,
+    ) -> LookBack {
         LookBack {
             file,
             chosen,
@@ -200,7 +204,7 @@ fn protocol(transport: &str) -> IpProtocol {
 mod tests {
     use std::path::Path;
 
-    use capture::PacketRotation;
+    use capture::{PacketFile, PacketRotation};
     use stream::MatchedTuple;
 
     use super::*;
@@ -210,7 +214,7 @@ mod tests {
     fn look_back(reach: LookBackLimits) -> LookBack {
         let file = PacketFile::create(Path::new("/dev/null"), PacketRotation::default())
             .expect("it is there");
-        LookBack::new(file, SelectedFlows::with_news(8), reach)
+        LookBack::new(Box::new(file), SelectedFlows::with_news(8), reach)
     }
 
     /// One packet of 100 bytes per second, from each flow in turn; `passed` lists the tuples that pass after each

@@ -6,14 +6,14 @@
 //! port is closed. Datagrams are paced, because receive buffers of collectors are small.
 
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::UdpSocket;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use telemetry::{FlowEncoder, FlowEncoderConfig, RecordRefusal};
-use wire::Timestamp;
 
 use crate::address::{OutletAddress, OutletScheme};
+use crate::datagrams::{DATAGRAMS_PER_SECOND, DatagramPacer, LAST_REPORT, connected, now};
 use crate::flow_columns::FlowFormat;
 use crate::flow_row::FlowRow;
 use crate::net::OutletConnection;
@@ -25,12 +25,6 @@ const MESSAGE_BYTES: u64 = 1400;
 const TEMPLATE_SECONDS: u64 = 60;
 /// Messages after which templates are repeated, over UDP.
 const TEMPLATE_MESSAGES: u64 = 1000;
-/// Default maximum datagrams per second.
-const DATAGRAMS_PER_SECOND: u64 = 5000;
-/// Time in which unused datagrams may be sent later.
-const BURST: Duration = Duration::from_millis(10);
-/// Time to wait at the end for the report that the port is closed.
-const LAST_REPORT: Duration = Duration::from_millis(100);
 
 /// See the module documentation.
 pub struct FlowCollector {
@@ -45,12 +39,6 @@ pub struct FlowCollector {
 enum CollectorConnection {
     Datagrams(UdpSocket),
     Stream(OutletConnection),
-}
-
-/// Limits the rate of datagrams.
-struct DatagramPacer {
-    interval: Duration,
-    next: Instant,
 }
 
 impl FlowCollector {
@@ -88,10 +76,7 @@ impl FlowCollector {
             address: address.clone(),
             encoder: FlowEncoder::new(config),
             connection: None,
-            pacer: DatagramPacer {
-                interval: Duration::from_secs(1) / u32::try_from(rate).unwrap_or(u32::MAX),
-                next: Instant::now(),
-            },
+            pacer: DatagramPacer::new(rate),
             last: None,
         })
     }
@@ -211,44 +196,4 @@ impl CollectorConnection {
             CollectorConnection::Stream(_) => None,
         }
     }
-}
-
-impl DatagramPacer {
-    fn wait(&mut self) {
-        let now = Instant::now();
-        let earliest = now.checked_sub(BURST).unwrap_or(now);
-        self.next = self.next.max(earliest) + self.interval;
-        thread::sleep(self.next.saturating_duration_since(now));
-    }
-}
-
-/// A datagram socket to the first address of a host.
-///
-/// # Errors
-/// `io::Error` when there is no address or socket.
-fn connected(host: &str, port: u16) -> io::Result<UdpSocket> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for to in (host, port).to_socket_addrs()? {
-        let from: SocketAddr = match to {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpSocket::bind(from).and_then(|socket| {
-            socket.connect(to)?;
-            Ok(socket)
-        });
-        match socket {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-/// Current time.
-fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

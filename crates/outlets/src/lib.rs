@@ -4,13 +4,14 @@
 //! (`queue.rs`) and a thread (`worker.rs`). A *mapping* converts rows to messages and is pure: one file per outlet,
 //! tested without a socket. A *transport* sends messages; temporary failures are retried ([`connect::RetryPolicy`]), and losses are
 //! counted by cause (`counters.rs`). No outlet delays the query or another outlet. A [`DirectOutlet`] is an outlet whose rows
-//! are stored on disk, as those of a server's jobs. A [`MetricsPage`] contains metrics for scrapers.
+//! are stored on disk, as those of a server's jobs. A [`MetricsPage`] contains metrics for scrapers. An [`SflowWriter`] sends packets.
 
 #![forbid(unsafe_code)]
 
 pub mod address;
 mod alert_sender;
 mod counters;
+mod datagrams;
 mod desired_state;
 mod direct_outlet;
 mod exponential;
@@ -34,6 +35,7 @@ mod queue;
 mod redis;
 mod results;
 mod series;
+mod sflow_writer;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -52,4 +54,5 @@ pub use kafka::TOPIC as KAFKA_TOPIC;
 pub use outlets::{OutletAddressError, OutletLimits, OutletSink};
 pub use results::ScrapedResults;
 pub use series::SeriesTable;
+pub use sflow_writer::SflowWriter;
 pub use worker::{DeliveryFault, RowIdentity};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use capture::live::StopSignal;
-use capture::{PacketFile, PacketRotation};
+use capture::{PacketFile, PacketRotation, PacketSink};
 use flow::{CloseReason, Flow};
 use monitor::capture_walk::{CaptureWalk, FlowData, FlowVisitor};
 use plan::MonitorSpec;

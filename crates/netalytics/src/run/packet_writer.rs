@@ -1,6 +1,6 @@
 //! `-w`: writes packets. Without WHERE, admitted packets are written as they arrive. With WHERE, whole flows with a
 //! matching tuple are written: a file is read a second time for their packets; packets from a network or pipe, which
-//! cannot be read again, are buffered within limits until the decision.
+//! cannot be read again, are buffered within limits until the decision. The destination is a file or an sFlow collector.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use capture::live::StopSignal;
-use capture::{PacketFile, PacketFileCounts, PacketRotation, PacketSource};
+use capture::{PacketFile, PacketFileCounts, PacketRotation, PacketSink, PacketSource};
 use flow::Flow;
 use monitor::capture_walk::{CaptureWalk, FlowData, FlowVisitor};
 use monitor::job::JobConfig;
 use monitor::look_back::{LookBack, LookBackLimits};
 use monitor::{PacketRetention, SharedPacketRetention};
+use outlets::address::SystemSecrets;
+use outlets::{OutletAddress, SflowWriter};
 use plan::MonitorSpec;
 use stream::SelectedFlows;
 use wire::CapturedPacket;
@@ -26,6 +28,9 @@ use crate::run::output_folder::OutputFolder;
 use crate::run::privileges::RunUser;
 use crate::source::live_capture;
 
+/// Beginning of the address of a collector.
+const SFLOW: &str = "sflow://";
+
 /// Selection of written packets.
 pub enum PacketWriter {
     /// None.
@@ -33,7 +38,7 @@ pub enum PacketWriter {
     /// Admitted packets, or those of the buffer: decided on arrival.
     AtGate(SharedPacketRetention, Option<SelectedFlows>),
     /// Packets of matching flows, found by a second pass.
-    OfFlows(Box<PacketFile>, SelectedFlows),
+    OfFlows(Box<dyn PacketSink>, SelectedFlows),
 }
 
 impl PacketWriter {
@@ -49,7 +54,7 @@ impl PacketWriter {
         let keeper = match &chosen {
             None => PacketRetention::All(file),
             Some(chosen) if !looks_back(flags, true) => {
-                return Ok(PacketWriter::OfFlows(Box::new(file), chosen.clone()));
+                return Ok(PacketWriter::OfFlows(file, chosen.clone()));
             }
             Some(chosen) => {
                 let flows_max = flows_max(flags);
@@ -99,7 +104,7 @@ impl PacketWriter {
                     stop,
                     FlowPacketWriter {
                         flows: &flows,
-                        file: &mut file,
+                        file: file.as_mut(),
                     },
                 );
                 let (kept, error) = file.finish();
@@ -147,8 +152,8 @@ pub fn looks_back(flags: &WorkFlags, filtered: bool) -> bool {
 pub enum PacketFileState {
     /// None.
     Nowhere,
-    /// One open file.
-    Begun(PacketFile),
+    /// One open file, or a collector.
+    Begun(Box<dyn PacketSink>),
     /// The first of several files, all created after the change of user.
     Rotating(PathBuf),
 }
@@ -159,6 +164,15 @@ impl PacketFileState {
         let Some(path) = flags.write.as_deref() else {
             return Ok(PacketFileState::Nowhere);
         };
+        if let Some(address) = path.to_str().filter(|path| path.starts_with(SFLOW)) {
+            if flags.rotate.is_some() {
+                return Err(wrong_flags("--rotate needs files"));
+            }
+            let wrong = |why: String| wrong_flags(format!("-w {address}: {why}"));
+            let address = OutletAddress::read(address, &SystemSecrets).map_err(wrong)?;
+            let writer = SflowWriter::open(&address).map_err(wrong)?;
+            return Ok(PacketFileState::Begun(Box::new(writer)));
+        }
         if path == Path::new("-") {
             if flags.rotate.is_some() {
                 return Err(wrong_flags(
@@ -167,7 +181,7 @@ impl PacketFileState {
             }
             let file =
                 PacketFile::to_stdout().context("cannot write packets to standard output")?;
-            return Ok(PacketFileState::Begun(file));
+            return Ok(PacketFileState::Begun(Box::new(file)));
         }
         if flags.rotate.is_none() {
             let file = PacketFile::create(path, PacketRotation::default())
@@ -175,7 +189,7 @@ impl PacketFileState {
             if let FileOwner::Caller { user, group } = flags.live.file_owner() {
                 file.give_to(user, group);
             }
-            return Ok(PacketFileState::Begun(file));
+            return Ok(PacketFileState::Begun(Box::new(file)));
         }
         let name = path
             .file_name()
@@ -190,7 +204,7 @@ impl PacketFileState {
         ))
     }
 
-    fn begin(self, flags: &WorkFlags) -> anyhow::Result<Option<PacketFile>> {
+    fn begin(self, flags: &WorkFlags) -> anyhow::Result<Option<Box<dyn PacketSink>>> {
         Ok(match self {
             PacketFileState::Nowhere => None,
             PacketFileState::Begun(file) => Some(file),
@@ -201,7 +215,8 @@ impl PacketFileState {
                     bytes: rotate.bytes,
                 };
                 let named = flags.write.as_deref().unwrap_or(&path);
-                Some(PacketFile::create(&path, rotation).with_context(|| unwritten(named))?)
+                let file = PacketFile::create(&path, rotation);
+                Some(Box::new(file.with_context(|| unwritten(named))?))
             }
         })
     }
@@ -238,7 +253,7 @@ fn second_pass(
 /// Writes packets of flows.
 struct FlowPacketWriter<'k> {
     flows: &'k HashSet<u64>,
-    file: &'k mut PacketFile,
+    file: &'k mut dyn PacketSink,
 }
 
 impl FlowVisitor for FlowPacketWriter<'_> {

@@ -3,6 +3,8 @@
 
 #[path = "outlets/documents.rs"]
 mod documents;
+#[path = "outlets/flows.rs"]
+mod flows;
 #[path = "outlets/jobs.rs"]
 mod jobs;
 #[path = "outlets/posts.rs"]

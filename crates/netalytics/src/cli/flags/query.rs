@@ -106,7 +106,8 @@ pub struct WorkFlags {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
     pub count: Option<u64>,
 
-    /// Write packets as pcapng: those read, or with WHERE the complete flows of matching tuples; - is standard output
+    /// Write packets as pcapng: those read, or with WHERE the complete flows of matching tuples; - is standard output,
+    /// sflow://HOST[:6343] an sFlow collector
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub write: Option<PathBuf>,
 

@@ -1,7 +1,9 @@
 //! docs/outlets.md: runs each query over the shop's capture instead of an interface, with real servers.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::posts::Posts;
 use super::prometheus::Prometheus;
@@ -66,6 +68,9 @@ fn every_command_is_run_by_a_test_here() {
         "webhook+https",
         "tcp",
         "kafka",
+        "ipfix",
+        "netflow9",
+        "sflow",
         "record",
     ];
     let is_tried = |command: &str| {
@@ -79,6 +84,39 @@ fn every_command_is_run_by_a_test_here() {
         "{commands:?}"
     );
     assert!(commands.len() >= 5);
+}
+
+#[test]
+fn collectors_get_records_and_packets() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let to = socket.local_addr().expect("bound").to_string();
+    let patience = Some(Duration::from_secs(10));
+    socket.set_read_timeout(patience).expect("a timeout");
+    let folder = tempfile::tempdir().expect("a folder");
+    let shop = super::super::captures().join("shop/in.pcap");
+    let mut versions = Vec::new();
+    for (scheme, port) in [("ipfix", 4739), ("netflow9", 2055), ("sflow", 6343)] {
+        let address = format!("{scheme}://127.0.0.1:{port}");
+        for command in commands().filter(|command| command.contains(&address)) {
+            assert!(command.contains("-i eth0"), "{command}");
+            let command = command
+                .replace("-i eth0", &format!("-r '{}'", shop.display()))
+                .replace(&address, &format!("{scheme}://{to}"));
+            run(&command, folder.path());
+            let mut datagram = vec![0; 2000];
+            socket.recv(&mut datagram).expect("a datagram");
+            versions.push(match datagram[..4] {
+                [0, 10, ..] => "ipfix",
+                [0, 9, ..] => "netflow9",
+                [0, 0, 0, 5] => "sflow",
+                _ => "none",
+            });
+            socket.set_nonblocking(true).expect("a socket");
+            while socket.recv(&mut datagram).is_ok() {}
+            socket.set_nonblocking(false).expect("a socket");
+        }
+    }
+    assert_eq!(versions, ["ipfix", "ipfix", "netflow9", "sflow"]);
 }
 
 #[test]
