@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use wire::{CapturedPacket, LinkType, Timestamp};
 
-use crate::packet_sink::PacketSink;
+use crate::packet_sink::{PacketFileCounts, PacketSink};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
@@ -31,21 +31,6 @@ pub struct PacketRotation {
     pub every_ns: Option<i64>,
     /// At this size.
     pub bytes: Option<u64>,
-}
-
-/// Counts of written packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketFileCounts {
-    /// Packets.
-    pub packets: u64,
-    /// Packets not written because of an error, including all later ones.
-    pub packets_lost: u64,
-    /// Files.
-    pub files: u64,
-    /// Bytes of all files.
-    pub bytes: u64,
-    /// Tuples whose packets had already been discarded when selected, or whose flow exceeded the limit.
-    pub tuples_missed: u64,
 }
 
 /// A file, or a series of files.

@@ -4,7 +4,20 @@ use std::{fmt, io};
 
 use wire::CapturedPacket;
 
-use crate::packet_file::PacketFileCounts;
+/// Counts of written packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketFileCounts {
+    /// Packets.
+    pub packets: u64,
+    /// Packets not written because of an error, including all later ones.
+    pub packets_lost: u64,
+    /// Files.
+    pub files: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Tuples whose packets had already been discarded when selected, or whose flow exceeded the limit.
+    pub tuples_missed: u64,
+}
 
 /// Destination of stored packets.
 pub trait PacketSink: fmt::Debug + Send {
