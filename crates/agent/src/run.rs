@@ -3,6 +3,7 @@
 //! leases end.
 
 mod connection;
+mod monitor_lane;
 mod monitors;
 mod running_monitor;
 

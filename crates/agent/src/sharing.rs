@@ -1,5 +1,5 @@
-//! Jobs that one monitor can serve: their orders differ in the job only. A job that ends before the others leaves the
-//! monitor, which continues. So orders with a LIMIT, whose packets are counted for each job, are excluded, and those
+//! Jobs that one monitor can serve: their orders differ in the job only. A job that starts later joins the monitor, and one
+//! that ends before the others leaves it; the monitor continues. So orders with a LIMIT, whose packets are counted for each job, are excluded, and those
 //! whose results include every flow that is open at the end of the capture.
 
 use parsers::registry::ParserInput;
@@ -43,6 +43,16 @@ impl MonitorIdentity {
         })
     }
 
+    /// Time after the end of a window during which it accepts tuples, at most; `None` if a result has no windows.
+    #[must_use]
+    pub fn lateness_ns(&self) -> Option<i64> {
+        let pipelines = self.order.plan.dataflow.pipelines.iter();
+        let all: Option<Vec<i64>> = pipelines
+            .map(|pipeline| pipeline.window.map(|window| window.lateness_ns))
+            .collect();
+        all?.into_iter().max()
+    }
+
     /// Whether a monitor reports requests without a response at its end.
     #[must_use]
     pub fn reports_unanswered(&self) -> bool {
@@ -58,7 +68,7 @@ fn inputs(order: &JobOrder) -> impl Iterator<Item = Option<ParserInput>> {
 #[cfg(test)]
 pub mod tests {
     use plan::message::{CaptureSpec, RedactionKey};
-    use plan::{Dataflow, MonitorSpec, ParserUse, Plan};
+    use plan::{Dataflow, MonitorSpec, ParserUse, Pipeline, Plan, ResultSelection, Window};
     use tuple::AgentOrigin;
 
     use super::*;
@@ -91,6 +101,42 @@ pub mod tests {
             origin: AgentOrigin::default(),
             topics: Vec::new(),
         }
+    }
+
+    /// An order with windows of this lateness.
+    pub fn windowed(parsers: &[&str], lateness_ns: i64) -> JobOrder {
+        let mut order = order(parsers);
+        order.plan.dataflow.pipelines.push(Pipeline {
+            name: "count".into(),
+            values: Vec::new(),
+            value_required: false,
+            group: Vec::new(),
+            aggregates: Vec::new(),
+            top_k: None,
+            window: Some(Window {
+                size_ns: 1_000,
+                slide_ns: 1_000,
+                lateness_ns,
+            }),
+            groups_max: 10,
+            selection: ResultSelection::default(),
+            profile: None,
+        });
+        order
+    }
+
+    #[test]
+    fn a_late_job_has_open_windows_only_if_all_results_have_windows() {
+        let lateness = |order: &JobOrder| MonitorIdentity::of(order, &[])?.lateness_ns();
+        let mut order = windowed(&["http"], 7);
+        assert_eq!(lateness(&order), Some(7));
+        let mut second = windowed(&["http"], 9).plan.dataflow.pipelines;
+        order.plan.dataflow.pipelines.append(&mut second);
+        assert_eq!(lateness(&order), Some(9));
+        order.plan.dataflow.pipelines[0].window = None;
+        assert_eq!(lateness(&order), None);
+        order.plan.dataflow.pipelines.clear();
+        assert_eq!(lateness(&order), None);
     }
 
     #[test]

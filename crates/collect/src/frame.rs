@@ -3,6 +3,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
+use wire::Timestamp;
+
 use crate::message::REPORT_BYTES_MAX;
 
 /// Maximum bytes of a frame: an uncompressed report with its header.
@@ -36,8 +38,13 @@ pub enum MonitorFrame {
         /// Summary as in `--summary-json`.
         summary: String,
     },
-    /// The reports so far contain all results up to this request (`flush NUMBER`).
-    Flushed(u64),
+    /// The reports so far contain all results up to a request (`flush NUMBER`).
+    Flushed {
+        /// Number of the request.
+        number: u64,
+        /// Later reports contain no results of packets before this event time, except late ones.
+        until: Timestamp,
+    },
     /// Problem with one of the processes it reports for; the others continue.
     Problem(String),
 }
@@ -100,7 +107,9 @@ impl MonitorFrame {
                 (5, &format!("{grant} {taken}").into_bytes())
             }
             MonitorFrame::Problem(text) => (6, text.as_bytes()),
-            MonitorFrame::Flushed(number) => (7, &number.to_string().into_bytes()),
+            MonitorFrame::Flushed { number, until } => {
+                (7, &format!("{number} {}", until.0).into_bytes())
+            }
         };
         let length =
             u32::try_from(body.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
@@ -164,8 +173,12 @@ impl MonitorFrame {
             }
             6 => MonitorFrame::Problem(text(body)?),
             7 => {
-                let number = text(body)?.parse();
-                MonitorFrame::Flushed(number.map_err(|_| invalid("an invalid number"))?)
+                let text = text(body)?;
+                let numbers = text
+                    .split_once(' ')
+                    .and_then(|(n, ns)| Some((n.parse().ok()?, Timestamp(ns.parse().ok()?))));
+                let (number, until) = numbers.ok_or_else(|| invalid("an invalid number"))?;
+                MonitorFrame::Flushed { number, until }
             }
             _ => return Ok(None),
         }))
@@ -208,7 +221,10 @@ mod tests {
                 summary: String::new(),
             },
             MonitorFrame::Problem("one is gone".into()),
-            MonitorFrame::Flushed(7),
+            MonitorFrame::Flushed {
+                number: 7,
+                until: Timestamp(-5),
+            },
         ];
         let mut bytes = Vec::new();
         frames[0].write(&mut bytes).expect("memory takes it");

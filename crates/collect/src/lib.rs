@@ -17,5 +17,5 @@ pub use frame::{
     BlockError, FRAME_BYTES_MAX, MonitorFrame, TAKEN, WAITING, encode_block, read_block,
 };
 pub use lanes::{CollectorLanes, LaneActivity, LaneCoverage, LaneId};
-pub use message::{REPORT_BYTES_MAX, ReportContent, ReportError, ReportHead, head};
+pub use message::{REPORT_BYTES_MAX, ReportContent, ReportError, ReportHead, head, since};
 pub use report::{ReportPart, WorkerReport};

@@ -105,6 +105,8 @@ pub(crate) struct PacketDispatcher {
     epoch: u64,
     losses: LossMeter,
     limits: LimitMeter,
+    /// Windows that are partial, until they are reported.
+    partial: Option<LimitedStretch>,
     /// Packets that were read together with earlier ones but lie beyond LIMIT.
     unwanted: Vec<PacketRecord>,
     /// Distributed blocks; the first is reused when all workers have released it.
@@ -148,6 +150,7 @@ impl PacketDispatcher {
             epoch: 0,
             losses: LossMeter::default(),
             limits: LimitMeter::new(flow),
+            partial: None,
             unwanted: Vec::new(),
             dealt: VecDeque::new(),
         };
@@ -230,9 +233,16 @@ impl PacketDispatcher {
         self.epoch += 1;
     }
 
+    /// Marks windows as partial.
+    pub fn mark_partial(&mut self, stretch: LimitedStretch) {
+        self.partial = LimitedStretch::union(self.partial, Some(stretch));
+    }
+
     fn look_at_limits(&mut self) -> Option<LimitedStretch> {
-        self.limits
-            .look(self.epochs.clock(), reached(&self.accounting()))
+        let limited = self
+            .limits
+            .look(self.epochs.clock(), reached(&self.accounting()));
+        LimitedStretch::union(limited, self.partial.take())
     }
 
     /// Appends reassembled datagrams to the block.

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use wire::Timestamp;
+
 /// Number of the last request; 0: none.
 #[derive(Clone, Debug, Default)]
 pub struct FlushRequests(Arc<AtomicU64>);
@@ -21,39 +23,65 @@ impl FlushRequests {
     }
 }
 
+/// A request that all workers have carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompletedFlush {
+    /// Number of the request.
+    pub number: u64,
+    /// Event time of the worker that was the last to carry it out.
+    pub until: Timestamp,
+}
+
 /// Requests that the workers of a job have carried out.
 #[derive(Debug)]
 pub(crate) struct FlushProgress {
-    /// Per worker: the last request, and the epoch at whose end it was carried out.
-    workers: Vec<(u64, u64)>,
+    workers: Vec<WorkerFlush>,
     reported: u64,
+}
+
+/// The last request that a worker has carried out; number 0: none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkerFlush {
+    pub number: u64,
+    /// The epoch at whose end it was carried out.
+    pub epoch: u64,
+    /// Event time of that end.
+    pub clock: Timestamp,
 }
 
 impl FlushProgress {
     /// No request so far.
     pub fn of_workers(workers: usize) -> FlushProgress {
         FlushProgress {
-            workers: vec![(0, 0); workers],
+            workers: vec![
+                WorkerFlush {
+                    number: 0,
+                    epoch: 0,
+                    clock: Timestamp::MIN,
+                };
+                workers
+            ],
             reported: 0,
         }
     }
 
-    /// A worker has carried out the request `number` at the end of `epoch`.
-    pub fn add(&mut self, worker: usize, number: u64, epoch: u64) {
-        self.workers[worker] = (number, epoch);
+    /// Adds a request that a worker has carried out.
+    pub fn add(&mut self, worker: usize, flush: WorkerFlush) {
+        self.workers[worker] = flush;
     }
 
     /// The last request whose results are released, once; `released`: the last released epoch.
-    pub fn take(&mut self, released: Option<u64>) -> Option<u64> {
-        let number = self.workers.iter().map(|(number, _)| *number).min()?;
+    pub fn take(&mut self, released: Option<u64>) -> Option<CompletedFlush> {
+        let number = self.workers.iter().map(|flush| flush.number).min()?;
+        let until = self.workers.iter().map(|flush| flush.clock).max()?;
         let is_released = self
             .workers
             .iter()
-            .all(|(_, epoch)| released >= Some(*epoch));
+            .all(|flush| released >= Some(flush.epoch));
         let is_new = number > self.reported && is_released;
         is_new.then(|| {
             self.reported = number;
-            number
+            CompletedFlush { number, until }
         })
     }
 }
@@ -65,16 +93,24 @@ mod tests {
     #[test]
     fn a_request_is_carried_out_when_the_epochs_of_all_workers_are_released() {
         let mut progress = FlushProgress::of_workers(2);
-        assert_eq!(progress.take(Some(9)), None);
-        progress.add(0, 1, 10);
-        assert_eq!(progress.take(Some(10)), None);
-        progress.add(1, 2, 12);
-        assert_eq!((progress.take(None), progress.take(Some(11))), (None, None));
-        assert_eq!(
-            (progress.take(Some(12)), progress.take(Some(13))),
-            (Some(1), None)
-        );
-        progress.add(0, 2, 13);
-        assert_eq!(progress.take(Some(13)), Some(2));
+        let flush = |number, epoch| WorkerFlush {
+            number,
+            epoch,
+            clock: Timestamp(epoch as i64 * 100),
+        };
+        let taken = |progress: &mut FlushProgress, released| {
+            let taken = progress.take(released);
+            taken.map(|CompletedFlush { number, until }| (number, until.0))
+        };
+        assert_eq!(taken(&mut progress, Some(9)), None);
+        progress.add(0, flush(1, 10));
+        assert_eq!(taken(&mut progress, Some(10)), None);
+        progress.add(1, flush(2, 12));
+        assert_eq!(taken(&mut progress, None), None);
+        assert_eq!(taken(&mut progress, Some(11)), None);
+        assert_eq!(taken(&mut progress, Some(12)), Some((1, 1200)));
+        assert_eq!(taken(&mut progress, Some(13)), None);
+        progress.add(0, flush(2, 13));
+        assert_eq!(taken(&mut progress, Some(13)), Some((2, 1300)));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use capture::{PacketSource, SourceError};
 use collect::{Collector, IgnoreCoverage, LaneId, TakeRows};
@@ -20,8 +20,9 @@ use stream::{
 use wire::Timestamp;
 
 use crate::allowance::PacketAllowance;
+use crate::capture_start::{CaptureStart, wall_clock};
 use crate::dispatch::PacketDispatcher;
-use crate::flush::{FlushProgress, FlushRequests};
+use crate::flush::{CompletedFlush, FlushProgress, FlushRequests};
 use crate::gate::{Gate, SharedPacketRetention};
 use crate::in_flight::InFlightBytes;
 use crate::limiter::Limiter;
@@ -249,7 +250,7 @@ impl MonitorJob {
             .peekable();
         let has_windows =
             pipelines.peek().is_some() && pipelines.all(|pipeline| pipeline.window.is_some());
-        let began = (config.marks_begin && has_windows).then(wall_clock);
+        let start = (config.marks_begin && has_windows).then(CaptureStart::now);
         let worker = |gate| {
             MonitorWorker::new(
                 gate,
@@ -262,7 +263,6 @@ impl MonitorJob {
             .heeding(stop.clone())
             .peeking(config.peek_bytes_max)
             .flushing(config.flush.clone())
-            .beginning(began)
             .telling_open(match config.windows {
                 WindowEmission::Closed => None,
                 WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),
@@ -275,6 +275,7 @@ impl MonitorJob {
             stop: job.stop.clone(),
             vitals: job.vitals.clone(),
             ceiling: config.ceiling.clone(),
+            start,
             core: worker.and_then(|n| config.cores.get(n % config.cores.len().max(1)).copied()),
         };
         let mut threads = Vec::new();
@@ -326,11 +327,7 @@ impl MonitorJob {
             Ok(WorkerMessage::Report(worker, report, _weight)) => {
                 self.collector.take(lane(worker), *report, out);
             }
-            Ok(WorkerMessage::Flushed {
-                worker,
-                number,
-                epoch,
-            }) => self.flushed.add(worker, number, epoch),
+            Ok(WorkerMessage::Flushed(worker, flush)) => self.flushed.add(worker, flush),
             Ok(WorkerMessage::Names(mut names)) => self.names.append(&mut names),
             Ok(WorkerMessage::Packets(facts)) => self.packets.add(facts),
             Ok(WorkerMessage::Rate(change)) => self.ended.sampling.add(change),
@@ -419,7 +416,7 @@ impl MonitorJob {
     }
 
     /// The last request of [`JobConfig::flush`] whose windows were passed on, once.
-    pub fn take_flushed(&mut self) -> Option<u64> {
+    pub fn take_flushed(&mut self) -> Option<CompletedFlush> {
         self.flushed.take(self.collector.released_epoch())
     }
 
@@ -476,11 +473,4 @@ impl MonitorOutcome {
         }
         self.limit_reached |= closing.limit_reached;
     }
-}
-
-fn wall_clock() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

@@ -9,6 +9,7 @@
 pub mod accounting;
 pub mod address_filter;
 pub mod allowance;
+mod capture_start;
 pub mod capture_walk;
 mod dispatch;
 mod epochs;

@@ -15,8 +15,10 @@ use plan::slice::share;
 use stream::{LimitedStretch, LossStretch};
 use wire::{LinkType, Timestamp};
 
+use crate::capture_start::{CaptureStart, wall_clock};
 use crate::dispatch::{PacketDispatcher, WorkerGone, WorkerShare};
 use crate::epochs::{EPOCH_NS, EpochSplitter};
+use crate::flush::WorkerFlush;
 use crate::in_flight::{InFlightBytes, InFlightWeight};
 use crate::loss_meter::{LossMeter, lost};
 use crate::ring::RingReceiver;
@@ -31,12 +33,8 @@ pub(crate) enum WorkerMessage {
     /// Results of an epoch in progress.
     Part(usize, ReportPart, InFlightWeight),
     Report(usize, Box<WorkerReport>, InFlightWeight),
-    /// The report of `epoch` contains all open windows, as requested.
-    Flushed {
-        worker: usize,
-        number: u64,
-        epoch: u64,
-    },
+    /// The report of an epoch contains all open windows, as requested.
+    Flushed(usize, WorkerFlush),
     Names(Vec<(IpAddr, String)>),
     Packets(PacketFacts),
     Rate(RateChange),
@@ -74,6 +72,8 @@ pub(crate) struct JobThread {
     pub stop: Arc<AtomicBool>,
     pub vitals: Arc<[WorkerVitals]>,
     pub ceiling: RateCeiling,
+    /// Start of the capture, whose windows are marked as partial; `None`: they are not.
+    pub start: Option<CaptureStart>,
     pub core: Option<usize>,
 }
 
@@ -122,8 +122,12 @@ impl JobThread {
         };
         let mut block = PacketBlock::default();
         let mut epochs = EpochSplitter::default();
+        let mut start = self.start;
         while !self.is_stopped() && alone.source.next_block(&mut block) {
             self.facts(alone.log.saw(&block));
+            if let Some(partial) = begin(&mut start, &block, alone.source.as_ref()) {
+                alone.worker.mark_partial(partial);
+            }
             if self.run_block(&block, &mut epochs, &mut alone) == BatchProgress::LimitReached {
                 alone.log.limit_reached = true;
                 break;
@@ -209,7 +213,7 @@ impl JobThread {
         // Rows emitted now may contain these names.
         self.names(alone.log.new_names(alone.source.as_ref()));
         self.report(WorkerReport { lost, ..report });
-        self.flushed(&alone.worker, before, alone.epoch);
+        self.flushed(&alone.worker, before, (alone.epoch, clock));
         if let Some(governor) = &mut alone.governor {
             self.adapt(&mut alone.worker, alone.source.as_ref(), governor);
         }
@@ -234,7 +238,7 @@ impl JobThread {
                     } else {
                         report
                     });
-                    self.flushed(&worker, before, end.epoch);
+                    self.flushed(&worker, before, (end.epoch, end.clock));
                     self.show(&worker, None);
                 }
             }
@@ -258,8 +262,12 @@ impl JobThread {
     pub fn deal(&self, mut source: Box<dyn PacketSource>, mut dispatch: PacketDispatcher) {
         let mut log = SourceLog::default();
         let mut block = dispatch.empty_block();
+        let mut start = self.start;
         while !self.is_stopped() && source.next_block(&mut block) {
             self.facts(log.saw(&block));
+            if let Some(partial) = begin(&mut start, &block, source.as_ref()) {
+                dispatch.mark_partial(partial);
+            }
             self.names(log.new_names(source.as_ref()));
             self.vitals[0].write_position(source.progress());
             match dispatch.deal(block, source.as_ref()) {
@@ -320,16 +328,17 @@ impl JobThread {
         }
     }
 
-    /// Reports that a request was carried out after `before`.
-    fn flushed(&self, of: &MonitorWorker, before: u64, epoch: u64) {
+    /// Reports that a request was carried out after `before`, at the end of an epoch.
+    fn flushed(&self, of: &MonitorWorker, before: u64, (epoch, clock): (u64, Timestamp)) {
         if let (Some(worker), number) = (self.worker, of.flushed())
             && number > before
         {
-            self.tell(WorkerMessage::Flushed {
-                worker,
+            let flush = WorkerFlush {
                 number,
                 epoch,
-            });
+                clock,
+            };
+            self.tell(WorkerMessage::Flushed(worker, flush));
         }
     }
 
@@ -381,6 +390,17 @@ impl JobThread {
             self.vitals[number].write_position(source.progress());
         }
     }
+}
+
+/// Returns the event time in which a capture began when it becomes known, and clears `start`.
+fn begin(
+    start: &mut Option<CaptureStart>,
+    block: &PacketBlock,
+    source: &dyn PacketSource,
+) -> Option<LimitedStretch> {
+    let partial = (*start)?.stretch(block, &source.counters(), wall_clock())?;
+    *start = None;
+    Some(partial)
 }
 
 /// Adds the reader's losses and limits to a worker's report.

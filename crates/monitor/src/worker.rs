@@ -25,8 +25,8 @@ pub struct MonitorWorker {
     monitor: Monitor,
     analysis: TupleAnalysis,
     limits: LimitMeter,
-    /// Start of a live capture, until it is reported: windows that hold it are partial.
-    began: Option<Timestamp>,
+    /// Windows that are partial, until they are reported.
+    partial: Option<LimitedStretch>,
 }
 
 /// Processing of a worker's tuples.
@@ -84,7 +84,7 @@ impl MonitorWorker {
         monitor.set_lateness(lateness_ns.map_or(LATENESS_NS, |ns| ns.min(LATENESS_NS)));
         MonitorWorker {
             limits,
-            began: None,
+            partial: None,
             monitor,
             analysis: TupleAnalysis {
                 engines,
@@ -115,13 +115,6 @@ impl MonitorWorker {
     #[must_use]
     pub fn telling_open(mut self, every_ns: Option<i64>) -> MonitorWorker {
         self.analysis.deltas = every_ns.map(|every_ns| (every_ns, Timestamp::MIN));
-        self
-    }
-
-    /// Marks the windows that hold this start of a live capture.
-    #[must_use]
-    pub fn beginning(mut self, at: Option<Timestamp>) -> MonitorWorker {
-        self.began = at;
         self
     }
 
@@ -217,12 +210,7 @@ impl MonitorWorker {
             .limits
             .look(watermark, reached(&self.monitor.accounting()));
         let limited = LimitedStretch::union(of_packets, self.analysis.engines.take_limited());
-        let partial = self.began.take().map(|at| LimitedStretch {
-            from_ns: at.0,
-            to_ns: at.0,
-            times: 1,
-        });
-        let limited = LimitedStretch::union(limited, partial);
+        let limited = LimitedStretch::union(limited, self.partial.take());
         WorkerReport {
             epoch,
             watermark,
@@ -232,6 +220,11 @@ impl MonitorWorker {
             limited,
             open: None,
         }
+    }
+
+    /// Marks windows as partial.
+    pub fn mark_partial(&mut self, stretch: LimitedStretch) {
+        self.partial = LimitedStretch::union(self.partial, Some(stretch));
     }
 
     /// Sets the sampling rate of new flows; see [`Monitor::set_sample_rate`].

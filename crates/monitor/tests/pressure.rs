@@ -113,10 +113,20 @@ fn run(
     config: &JobConfig,
     scripts: Vec<Vec<Part>>,
 ) -> (Vec<EngineOutput>, MonitorOutcome) {
+    run_by(TimestampClock::System, query, config, scripts)
+}
+
+/// [`run`] with sources that report this clock.
+fn run_by(
+    clock: TimestampClock,
+    query: &str,
+    config: &JobConfig,
+    scripts: Vec<Vec<Part>>,
+) -> (Vec<EngineOutput>, MonitorOutcome) {
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let source = |parts: Vec<Part>| -> Box<dyn PacketSource> {
         let counters = SourceCounters {
-            clock: Some(TimestampClock::System),
+            clock: Some(clock),
             ..SourceCounters::default()
         };
         let slice = config.monitor.slice.clone().unwrap_or_default();
@@ -609,4 +619,63 @@ fn a_worker_that_fails_ends_the_job_and_no_other_result_is_lost() {
     // The other workers end at this point; the result includes what they had received.
     let of_flows = ended.accounting.flows.opened as f64;
     assert!(number(single(&out), 0, "count") >= of_flows);
+}
+
+/// Windows, each with its count and mark.
+fn marks(out: &[EngineOutput]) -> Vec<(u64, bool)> {
+    let of = |output: &EngineOutput| {
+        let id = |name| output.batch.schema().find(name).expect("a column");
+        let (counts, marks) = (id("count"), id("approximate"));
+        let row = |row| {
+            (
+                output.batch.u64(counts).value(row),
+                output.batch.bool(marks).value(row),
+            )
+        };
+        (0..output.batch.rows()).map(row).collect::<Vec<_>>()
+    };
+    out.iter().flat_map(of).collect()
+}
+
+#[test]
+fn the_window_in_which_a_capture_begins_is_marked_by_the_clock_of_the_packets() {
+    const HOUR: i64 = 3600 * SECOND;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.expect("a time after 1970").as_nanos() as i64;
+    // A second packet per window, so that the capture does not begin at a boundary.
+    let middle = now.div_euclid(SECOND) * SECOND + SECOND / 2;
+    let config = JobConfig {
+        marks_begin: true,
+        ..JobConfig::default()
+    };
+    for offset in [-HOUR, HOUR] {
+        let packets: Vec<SentPacket> = (0..6)
+            .map(|n| SentPacket {
+                ts: Timestamp(middle + offset + n * SECOND / 2),
+                ..connection(1, 0, (0, 0)).swap_remove(0)
+            })
+            .collect();
+        // The first packet is read when it arrives, about when the capture begins.
+        let part = |packets: &[SentPacket]| Part {
+            packets: packets.to_vec(),
+            clock: packets[packets.len() - 1].ts.0,
+            backlog: 0.0,
+            lost: 0,
+            fails: false,
+            slice: None,
+        };
+        let script = [part(&packets[..1]), part(&packets[1..])];
+        for (clock, is_marked) in [
+            (TimestampClock::Adapter, true),
+            (TimestampClock::System, false),
+        ] {
+            let query = "PARSE packet PROCESS (count: w=1s)";
+            let (out, _) = run_by(clock, query, &config, vec![script.to_vec()]);
+            assert_eq!(
+                marks(&out),
+                [(1, is_marked), (2, false), (2, false), (1, false)],
+                "{clock:?} {offset}"
+            );
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use collect::{MonitorFrame, ReportPart, TAKEN, WAITING, WorkerReport};
 use monitor::allowance::{PacketAllowance, RevokedGrant};
+use monitor::flush::CompletedFlush;
 use monitor::vitals::VitalsReading;
 use monitor::{MonitorJob, MonitorProgress};
 use stream::{LimitedStretch, LossCount, LossStretch};
@@ -121,12 +122,12 @@ impl<'w> FrameWriter<'w> {
     }
 
     /// Writes the current counters, and that a flush was carried out.
-    pub fn flushed(&mut self, job: &MonitorJob, number: u64) {
+    pub fn flushed(&mut self, job: &MonitorJob, CompletedFlush { number, until }: CompletedFlush) {
         self.say(&MonitorFrame::Account(counts(
             &job.readings(),
             job.slice_level(),
         )));
-        self.say(&MonitorFrame::Flushed(number));
+        self.say(&MonitorFrame::Flushed { number, until });
         self.flush();
     }
 

@@ -75,8 +75,8 @@ impl<'w> RelayRun<'w> {
             let step = self.job.next_parts(PATIENCE, &mut self.out);
             self.report(step);
             self.out.frames.account(&self.job, step, 0);
-            if let Some(number) = self.job.take_flushed() {
-                self.out.frames.flushed(&self.job, number);
+            if let Some(flush) = self.job.take_flushed() {
+                self.out.frames.flushed(&self.job, flush);
             }
             if step == MonitorProgress::Done || self.out.frames.is_unheard() {
                 return;

@@ -13,7 +13,8 @@ use plan::{ResourceUsage, TapTable};
 use tuple::AgentOrigin;
 
 use super::connection::ServerConnection;
-use super::running_monitor::{MonitorGoesOn, MonitorLane, RunningMonitor, StopMode};
+use super::monitor_lane::{MonitorLane, StopMode};
+use super::running_monitor::{MonitorGoesOn, RunningMonitor};
 use super::{AgentEnding, AgentLoop};
 use crate::cgroups::ProcessBounds;
 use crate::orders::{HostLoad, PreparedOrder, asked};
@@ -21,7 +22,7 @@ use crate::process::{MonitorProcess, MonitorStart, ProcessEvent};
 use crate::sharing::MonitorIdentity;
 
 impl AgentLoop {
-    /// Starts a monitor if the policy allows it, or has one that does not capture yet serve the job, too.
+    /// Starts a monitor if the policy allows it, or has one of the same identity serve the job, too.
     pub fn start(
         &mut self,
         lane: RecordLane,
@@ -45,7 +46,7 @@ impl AgentLoop {
             running.find(|(_, one)| one.can_serve(identity.as_ref(), &taps))
         {
             tracing::info!("job {}: shares the monitor of job {}", lane.job, first.job);
-            running.lanes.push(served);
+            running.join(served);
             return Ok(());
         }
         let packets_max = allowed.or(order.packets_max);
@@ -156,15 +157,17 @@ impl AgentLoop {
     pub fn on_news(&mut self, news: ProcessEvent, connection: &mut ServerConnection) {
         let events = match news {
             ProcessEvent::Said(first, frame) => match (self.monitors.get_mut(&first), frame) {
-                (Some(running), MonitorFrame::Flushed(number)) => {
+                (Some(running), MonitorFrame::Flushed { number, until }) => {
+                    let begun = running.begin_late(number, until, &mut self.spool);
                     let left = running.take_flushed(number);
                     let last =
                         |lane: MonitorLane| (running.last_words(&lane, MonitorGoesOn::Yes), lane);
                     let left: Vec<_> = left.into_iter().map(last).collect();
                     let end = |lane: &MonitorLane| lane.ended(MonitorEnd::Clean);
-                    left.into_iter()
-                        .map(|(last, lane)| self.on_end(&lane, end(&lane), last))
-                        .collect()
+                    let left = left
+                        .into_iter()
+                        .map(|(last, lane)| self.on_end(&lane, end(&lane), last));
+                    begun.into_iter().chain(left).collect()
                 }
                 (Some(running), frame) => running.on_frame(frame, &mut self.spool),
                 (None, _) => Vec::new(),

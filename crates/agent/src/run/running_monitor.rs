@@ -1,6 +1,5 @@
 //! A running monitor with its state: the jobs that it serves, messages, progress, and end.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitStatus;
 use std::time::Instant;
@@ -10,9 +9,10 @@ use collect::{MonitorFrame, ReportContent, ReportPart, TAKEN, WAITING, WorkerRep
 use control::{AgentEvent, MonitorEnd};
 use link::{DataRecord, PayloadFormat, RecordLane, Spool};
 use plan::{JobCost, TapTable};
-use stream::{LimitedStretch, LossCount};
+use stream::LimitedStretch;
 use wire::Timestamp;
 
+use super::monitor_lane::{LaneResults, MonitorCounts, MonitorLane, StopMode};
 use crate::process::MonitorProcess;
 use crate::sharing::MonitorIdentity;
 
@@ -29,10 +29,9 @@ pub struct RunningMonitor {
     /// `None`: it serves one job only.
     identity: Option<MonitorIdentity>,
     pub lanes: Vec<MonitorLane>,
-    counters: BTreeMap<String, u64>,
+    counts: MonitorCounts,
     tuples: u64,
     watermark_ns: i64,
-    loss: LossCount,
     /// Set after its last message; with the reason of an early end.
     closing: Option<Option<String>>,
     /// Reason why the agent has killed it.
@@ -46,32 +45,6 @@ pub struct RunningMonitor {
     until: Instant,
     /// Number of the last flush.
     flushes: u64,
-}
-
-/// A job that a monitor serves.
-#[derive(Debug)]
-pub struct MonitorLane {
-    pub lane: RecordLane,
-    pub course: StopMode,
-    /// Its tap table.
-    pub taps: TapTable,
-    /// End of its lease.
-    pub until: Instant,
-    /// Reason to leave before the end of the job.
-    early: Option<String>,
-    /// It leaves the monitor after this flush.
-    leaving: Option<u64>,
-}
-
-/// Whether a monitor has been asked to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopMode {
-    /// No.
-    Going,
-    /// Yes, with its job.
-    Whole,
-    /// Yes, although the server wants the job to continue: the lease has expired, or the agent ends.
-    Cut,
 }
 
 /// Whether a monitor continues after the end of one of its lanes.
@@ -91,23 +64,6 @@ enum CapturePhase {
     Stopping,
 }
 
-impl MonitorLane {
-    pub fn new(lane: RecordLane, taps: TapTable, until: Instant) -> MonitorLane {
-        MonitorLane {
-            lane,
-            course: StopMode::Going,
-            taps,
-            until,
-            early: None,
-            leaving: None,
-        }
-    }
-
-    fn stays(&self) -> bool {
-        self.course == StopMode::Going && self.early.is_none()
-    }
-}
-
 impl RunningMonitor {
     pub fn new(
         monitor: MonitorProcess,
@@ -118,10 +74,9 @@ impl RunningMonitor {
         RunningMonitor {
             monitor,
             identity,
-            counters: BTreeMap::new(),
+            counts: MonitorCounts::default(),
             tuples: 0,
             watermark_ns: i64::MIN,
-            loss: LossCount::default(),
             closing: None,
             ended: None,
             cost,
@@ -133,18 +88,31 @@ impl RunningMonitor {
         }
     }
 
-    /// Whether it can serve another job: only while it does not capture, so that all its jobs begin with the same packet.
+    /// Whether it can serve another job.
     pub fn can_serve(&self, identity: Option<&MonitorIdentity>, taps: &TapTable) -> bool {
-        self.phase == CapturePhase::Opening
+        self.phase != CapturePhase::Stopping
             && self.ended.is_none()
             && self.identity.is_some()
             && self.identity.as_ref() == identity
             && self.taps == *taps
     }
 
+    /// Serves another job. If it captures already, the job gets the results after a flush.
+    pub fn join(&mut self, lane: MonitorLane) {
+        let results = match self.phase {
+            CapturePhase::Opening => LaneResults::All,
+            CapturePhase::Capturing | CapturePhase::Stopping => {
+                self.flushes += 1;
+                self.monitor.flush(self.flushes);
+                LaneResults::AfterFlush(self.flushes)
+            }
+        };
+        self.lanes.push(MonitorLane { results, ..lane });
+    }
+
     /// Last reported number of packets read.
     pub fn packets(&self) -> u64 {
-        self.counters.get("packets").copied().unwrap_or(0)
+        self.counts.counters.get("packets").copied().unwrap_or(0)
     }
 
     /// Kills it; only the first reason is kept.
@@ -199,7 +167,8 @@ impl RunningMonitor {
     }
 
     pub fn on_frame(&mut self, frame: MonitorFrame, spool: &mut Spool) -> Vec<AgentEvent> {
-        let lanes = self.lanes.iter().map(|lane| lane.lane);
+        let served = self.lanes.iter().filter(|lane| lane.gets_results());
+        let lanes = served.clone().map(|lane| lane.lane);
         match frame {
             MonitorFrame::Started => {
                 if self.phase == CapturePhase::Opening {
@@ -217,7 +186,7 @@ impl RunningMonitor {
                 let Ok(head) = head else { return Vec::new() };
                 let watermark_ns = head.watermark.0;
                 // With windows, the number is known only from the monitor's last account.
-                let counted = self.counters.get("tuples").copied().unwrap_or(0);
+                let counted = self.counts.counters.get("tuples").copied().unwrap_or(0);
                 let (form, tuples) = match head.brings {
                     ReportContent::Rows(n) => (PayloadFormat::Tuples, n),
                     ReportContent::Windows => {
@@ -225,33 +194,31 @@ impl RunningMonitor {
                     }
                 };
                 let payload = Bytes::from(payload);
-                for lane in lanes.clone() {
+                for lane in served {
                     spool.push(DataRecord {
-                        lane,
+                        lane: lane.lane,
                         watermark_ns,
                         from_ns: self.watermark_ns.min(watermark_ns),
                         tuples,
                         form: form.into(),
-                        counters: self.counters.clone(),
-                        payload: payload.clone(),
+                        counters: lane.counters(&self.counts),
+                        payload: lane.report(&payload),
                         ..DataRecord::default()
                     });
                 }
-                (self.tuples, self.watermark_ns, self.loss) = (counted, watermark_ns, head.loss);
+                (self.tuples, self.watermark_ns) = (counted, watermark_ns);
+                self.counts.loss = head.loss;
                 lanes.map(AgentEvent::Reported).collect()
             }
             MonitorFrame::Account(counts) => {
-                self.counters = counts.into_iter().collect();
+                let counters = &mut self.counts.counters;
+                *counters = counts.into_iter().collect();
                 let jobs = self.lanes.len() as u64;
-                self.counters
-                    .extend((jobs > 1).then(|| (MONITOR_JOBS.to_owned(), jobs)));
-                let Some(used) = self.counters.get(TAKEN).copied() else {
+                counters.extend((jobs > 1).then(|| (MONITOR_JOBS.to_owned(), jobs)));
+                let Some(used) = counters.get(TAKEN).copied() else {
                     return Vec::new();
                 };
-                let waits = self
-                    .counters
-                    .get(WAITING)
-                    .is_some_and(|waiting| *waiting > 0);
+                let waits = counters.get(WAITING).is_some_and(|waiting| *waiting > 0);
                 lanes
                     .map(|lane| AgentEvent::Used { lane, used, waits })
                     .collect()
@@ -268,8 +235,29 @@ impl RunningMonitor {
                 Vec::new()
             }
             // Problems are sent by aggregators, not by monitors; flushes are handled by the caller.
-            MonitorFrame::Problem(_) | MonitorFrame::Flushed(_) => Vec::new(),
+            MonitorFrame::Problem(_) | MonitorFrame::Flushed { .. } => Vec::new(),
         }
+    }
+
+    /// Begins the results of the jobs that waited for this flush. The windows that are open at `until` lack the results
+    /// before, so they are approximate.
+    pub fn begin_late(
+        &mut self,
+        number: u64,
+        until: Timestamp,
+        spool: &mut Spool,
+    ) -> Vec<AgentEvent> {
+        let open = self.open_windows(until);
+        let mut begun = Vec::new();
+        for at in 0..self.lanes.len() {
+            let lane = &mut self.lanes[at];
+            if matches!(lane.results, LaneResults::AfterFlush(flush) if flush <= number) {
+                lane.results = LaneResults::Since(Box::new(self.counts.clone()));
+                begun.push(AgentEvent::Reported(lane.lane));
+                spool.push(self.record(&self.lanes[at], open));
+            }
+        }
+        begun
     }
 
     /// Removes the lanes that leave after this flush. While the process ends, they wait for its last results.
@@ -301,24 +289,39 @@ impl RunningMonitor {
     /// Last record of a lane whose results are complete: the watermark and the final counters. A monitor that continues has
     /// not reported requests without a response; so the lane's last window is approximate.
     pub fn last_words(&self, lane: &MonitorLane, goes_on: MonitorGoesOn) -> DataRecord {
-        let lacks_unanswered = goes_on == MonitorGoesOn::Yes
-            && self.watermark_ns > i64::MIN
-            && self
-                .identity
-                .as_ref()
-                .is_some_and(MonitorIdentity::reports_unanswered);
-        let (from_ns, to_ns) = (self.watermark_ns, self.watermark_ns);
+        let reports_unanswered = || {
+            let identity = self.identity.as_ref();
+            identity.is_some_and(MonitorIdentity::reports_unanswered)
+        };
+        let at = Timestamp(self.watermark_ns);
+        let limited = match lane.results {
+            _ if self.watermark_ns == i64::MIN => None,
+            LaneResults::AfterFlush(_) => self.open_windows(at),
+            _ if goes_on == MonitorGoesOn::Yes && reports_unanswered() => Some(stretch(at, at)),
+            _ => None,
+        };
+        DataRecord {
+            is_last: true,
+            ..self.record(lane, limited)
+        }
+    }
+
+    /// Period of the windows that are open at `until`; `None`: the results have no windows.
+    fn open_windows(&self, until: Timestamp) -> Option<LimitedStretch> {
+        let lateness_ns = self.identity.as_ref()?.lateness_ns()?;
+        let from = Timestamp(self.watermark_ns.saturating_sub(lateness_ns));
+        Some(stretch(from, until.max(from)))
+    }
+
+    /// A record of the current state without results. `limited`: windows that are approximate.
+    fn record(&self, lane: &MonitorLane, limited: Option<LimitedStretch>) -> DataRecord {
         let report = WorkerReport {
             epoch: 0,
             watermark: Timestamp(self.watermark_ns),
             part: ReportPart::default(),
-            loss: self.loss,
+            loss: lane.loss(&self.counts),
             lost: None,
-            limited: lacks_unanswered.then_some(LimitedStretch {
-                from_ns,
-                to_ns,
-                times: 1,
-            }),
+            limited,
             open: None,
         };
         DataRecord {
@@ -326,8 +329,7 @@ impl RunningMonitor {
             watermark_ns: self.watermark_ns,
             from_ns: self.watermark_ns,
             form: PayloadFormat::Partial.into(),
-            is_last: true,
-            counters: self.counters.clone(),
+            counters: lane.counters(&self.counts),
             payload: report.encode().into(),
             ..DataRecord::default()
         }
@@ -353,15 +355,11 @@ impl RunningMonitor {
     }
 }
 
-impl MonitorLane {
-    /// The end of a monitor as that of this lane, which may leave before the end of its job.
-    pub fn ended(&self, end: MonitorEnd) -> MonitorEnd {
-        match &self.early {
-            Some(why) if end == MonitorEnd::Clean && self.course == StopMode::Going => {
-                MonitorEnd::Early(why.clone())
-            }
-            _ => end,
-        }
+fn stretch(from: Timestamp, to: Timestamp) -> LimitedStretch {
+    LimitedStretch {
+        from_ns: from.0,
+        to_ns: to.0,
+        times: 1,
     }
 }
 
@@ -399,295 +397,4 @@ fn judge(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::process::ExitStatusExt;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::cgroups::ProcessBounds;
-    use crate::process::MonitorStart;
-    use crate::sharing::tests::order;
-
-    #[test]
-    fn only_a_monitor_that_succeeded_or_was_told_to_end_has_finished() {
-        use StopMode::{Cut, Going, Whole};
-        let crashed = |why: &str| MonitorEnd::Crashed(why.into());
-        let said = |why: Option<&str>| Some(why.map(str::to_owned));
-        let failed = "error: eth0: the interface is gone";
-        let missing = "its process ended (exit status: 2): error: no";
-        for (closing, course, attempt, code, complaint, expected) in [
-            (said(None), Going, 1, 0, "", MonitorEnd::Clean),
-            (said(None), Whole, 1, 0, "", MonitorEnd::Clean),
-            (
-                said(None),
-                Going,
-                1,
-                1,
-                failed,
-                crashed(&format!("its process ended (exit status: 1): {failed}")),
-            ),
-            (
-                said(None),
-                Going,
-                1,
-                1,
-                "",
-                crashed("its process ended: exit status: 1"),
-            ),
-            (said(None), Whole, 1, 1, failed, MonitorEnd::Clean),
-            (said(None), Cut, 1, 1, failed, MonitorEnd::Clean),
-            (
-                said(Some("its lease")),
-                Going,
-                1,
-                1,
-                "",
-                MonitorEnd::Early("its lease".into()),
-            ),
-            (said(Some("its lease")), Cut, 1, 1, "", MonitorEnd::Clean),
-            (
-                None,
-                Going,
-                1,
-                2,
-                "error: no",
-                MonitorEnd::Refused("no".into()),
-            ),
-            (None, Going, 2, 2, "error: no", crashed(missing)),
-            (
-                None,
-                Whole,
-                1,
-                0,
-                "",
-                crashed("its process ended: exit status: 0"),
-            ),
-        ] {
-            let status = Ok(ExitStatus::from_raw(code << 8));
-            assert_eq!(
-                judge(closing.as_ref(), (course, attempt), &status, complaint),
-                expected,
-                "{closing:?} {course:?} {code}"
-            );
-        }
-    }
-
-    const FIRST: RecordLane = RecordLane {
-        boot: 1,
-        job: 7,
-        attempt: 1,
-    };
-    const SECOND: RecordLane = RecordLane {
-        boot: 1,
-        job: 8,
-        attempt: 4,
-    };
-
-    /// A monitor of two jobs, and its commands in the order in which it receives them.
-    struct SharedMonitor {
-        running: RunningMonitor,
-        folder: tempfile::TempDir,
-        spool: Spool,
-    }
-
-    impl SharedMonitor {
-        fn start(parser: &str) -> SharedMonitor {
-            let folder = tempfile::tempdir().expect("a folder");
-            let program = folder.path().join("monitor");
-            let said = folder.path().join("said");
-            let script = format!(
-                "#!/bin/sh\nhead -c 4 >/dev/null\nexec cat >{}\n",
-                said.display()
-            );
-            std::fs::write(&program, script).expect("written");
-            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a mode");
-            let (news, _) = tokio::sync::mpsc::channel(1);
-            let bounds = ProcessBounds {
-                memory_max: 1 << 40,
-                cores: 1,
-            };
-            let start = MonitorStart {
-                program: &program,
-                arguments: &[],
-                order: b"",
-                bounds,
-            };
-            // A process forked concurrently by another test may briefly hold the file open for writing.
-            let process = (0..100).find_map(|_| {
-                match MonitorProcess::start(FIRST, &start, None, news.clone()) {
-                    Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy => {
-                        std::thread::sleep(Duration::from_millis(10));
-                        None
-                    }
-                    started => Some(started.expect("it starts")),
-                }
-            });
-            let identity = MonitorIdentity::of(&order(&[parser]), &[]);
-            let until = Instant::now();
-            let lane = |lane| MonitorLane::new(lane, TapTable::default(), until);
-            let process = process.expect("no other process writes it");
-            let mut running =
-                RunningMonitor::new(process, JobCost::default(), identity.clone(), lane(FIRST));
-            assert!(
-                running.can_serve(identity.as_ref(), &TapTable::default()) && identity.is_some()
-            );
-            running.lanes.push(lane(SECOND));
-            let limits = link::SpoolLimits::default();
-            let spool = Spool::open(Box::new(link::NoDisk), limits, 1);
-            let mut shared = SharedMonitor {
-                running,
-                folder,
-                spool,
-            };
-            let report = shared
-                .running
-                .last_words(&shared.running.lanes[0], MonitorGoesOn::No)
-                .payload;
-            let started = shared
-                .running
-                .on_frame(MonitorFrame::Started, &mut shared.spool);
-            assert_eq!(started, [FIRST, SECOND].map(AgentEvent::Reported));
-            assert!(
-                !shared
-                    .running
-                    .can_serve(identity.as_ref(), &TapTable::default()),
-                "it captures"
-            );
-            shared.running.on_frame(
-                MonitorFrame::Account(vec![("tuples".into(), 3)]),
-                &mut shared.spool,
-            );
-            shared
-                .running
-                .on_frame(MonitorFrame::Report(report.to_vec()), &mut shared.spool);
-            shared
-        }
-
-        fn lane(&mut self, lane: RecordLane) -> &mut MonitorLane {
-            self.running
-                .lanes
-                .iter_mut()
-                .find(|one| one.lane == lane)
-                .expect("it is served")
-        }
-
-        /// Commands; the process ends.
-        fn said(self) -> Vec<String> {
-            let SharedMonitor {
-                running, folder, ..
-            } = self;
-            drop(running);
-            let path = folder.path().join("said");
-            let mut before = None;
-            // Its input is closed: the text is complete when it no longer changes.
-            for _ in 0..100 {
-                std::thread::sleep(Duration::from_millis(50));
-                let text = std::fs::read_to_string(&path).unwrap_or_default();
-                if !text.is_empty() && before.as_ref() == Some(&text) {
-                    break;
-                }
-                before = Some(text);
-            }
-            before
-                .unwrap_or_default()
-                .lines()
-                .map(|line| line.split(' ').next().unwrap_or(line).into())
-                .collect()
-        }
-    }
-
-    #[test]
-    fn a_job_leaves_a_monitor_of_several_and_the_last_one_ends_it() {
-        let mut shared = SharedMonitor::start("http");
-        let records = shared
-            .spool
-            .lanes()
-            .iter()
-            .map(|lane| (lane.lane, lane.newest))
-            .collect::<Vec<_>>();
-        assert_eq!(records, [(FIRST, 1), (SECOND, 1)], "both get each report");
-        shared.lane(FIRST).course = StopMode::Whole;
-        shared.running.settle();
-        shared.running.settle();
-        assert!(
-            shared.running.take_flushed(0).is_empty(),
-            "an earlier flush"
-        );
-        let left = shared.running.take_flushed(1);
-        assert_eq!(
-            left.iter().map(|lane| lane.lane).collect::<Vec<_>>(),
-            [FIRST]
-        );
-        assert_eq!(left[0].ended(MonitorEnd::Clean), MonitorEnd::Clean);
-        shared.lane(SECOND).until = Instant::now() + Duration::from_secs(60);
-        shared.running.settle();
-        shared.lane(SECOND).course = StopMode::Whole;
-        shared.running.settle();
-        assert_eq!(shared.said(), ["flush", "renew", "end"]);
-    }
-
-    #[test]
-    fn jobs_that_end_together_get_the_last_results() {
-        let mut shared = SharedMonitor::start("http");
-        shared.lane(FIRST).course = StopMode::Cut;
-        shared.running.settle();
-        shared.lane(SECOND).course = StopMode::Cut;
-        shared.running.settle();
-        assert!(
-            shared.running.take_flushed(1).is_empty(),
-            "it ends, so its last results follow"
-        );
-        assert_eq!(shared.said(), ["flush", "end"]);
-    }
-
-    #[test]
-    fn a_job_with_other_taps_leaves_and_one_that_does_not_leave_in_time_is_removed() {
-        let mut shared = SharedMonitor::start("http");
-        let taps = TapTable {
-            own: Vec::new(),
-            others: vec!["10.0.0.1".parse().expect("an address")],
-        };
-        shared.lane(FIRST).taps = taps.clone();
-        shared.lane(SECOND).taps = taps.clone();
-        shared.running.settle();
-        shared.lane(SECOND).taps = TapTable::default();
-        shared.running.settle();
-        let left = shared.running.take_flushed(1);
-        assert_eq!(
-            left[0].ended(MonitorEnd::Clean),
-            MonitorEnd::Early(OTHER_TAPS.into())
-        );
-        assert!(
-            shared.running.take_overdue(FIRST).is_none(),
-            "it is the last one"
-        );
-        shared.running.lanes.extend(left);
-        shared.lane(FIRST).course = StopMode::Whole;
-        shared.lane(SECOND).early = None;
-        assert_eq!(
-            shared.running.take_overdue(FIRST).map(|lane| lane.lane),
-            Some(FIRST)
-        );
-        assert_eq!(shared.said(), ["taps", "flush"]);
-    }
-
-    #[test]
-    fn the_last_window_of_a_job_that_leaves_lacks_requests_without_a_response() {
-        for (parser, goes_on, is_marked) in [
-            ("http", MonitorGoesOn::Yes, true),
-            ("http", MonitorGoesOn::No, false),
-            ("packet", MonitorGoesOn::Yes, false),
-        ] {
-            let mut shared = SharedMonitor::start(parser);
-            shared.running.watermark_ns = 5;
-            let last = shared.running.last_words(&shared.running.lanes[0], goes_on);
-            // Version 2 of a report has the time of limits.
-            assert_eq!(last.payload[0] == 2, is_marked, "{parser} {goes_on:?}");
-            assert_eq!(
-                (last.lane, last.watermark_ns, last.is_last),
-                (FIRST, 5, true)
-            );
-        }
-    }
-}
+mod tests;

@@ -133,6 +133,24 @@ pub fn head(bytes: &[u8]) -> Result<ReportHead, ReportError> {
     })
 }
 
+/// Replaces the capture loss of an encoded report by the part since `before`, for processes that only pass it on.
+///
+/// # Errors
+/// As [`head`].
+pub fn since(bytes: &[u8], before: LossCount) -> Result<Vec<u8>, ReportError> {
+    let loss = head(bytes)?.loss;
+    let mut plain = match bytes {
+        [_, 1, packed @ ..] => unpack(packed)?,
+        _ => bytes[2..].to_vec(),
+    };
+    // After the watermark.
+    let mut since = Vec::new();
+    put(&mut since, loss.seen.saturating_sub(before.seen));
+    put(&mut since, loss.lost.saturating_sub(before.lost));
+    plain[8..8 + since.len()].copy_from_slice(&since);
+    Ok(pack(bytes[0], plain))
+}
+
 impl WorkerReport {
     /// Encodes as described in the module documentation.
     #[must_use]
@@ -143,13 +161,7 @@ impl WorkerReport {
         } else {
             PLAIN
         };
-        let packed = (plain.len() >= PACKED_MIN)
-            .then(|| zstd::bulk::compress(&plain, LEVEL).ok())
-            .flatten();
-        match packed {
-            Some(packed) => [&[version, 1][..], &packed].concat(),
-            None => [&[version, 0][..], &plain].concat(),
-        }
+        pack(version, plain)
     }
 
     /// Decodes the output of [`WorkerReport::encode`] for engines of the same dataflows. Input is untrusted: invalid bytes
@@ -210,6 +222,16 @@ impl WorkerReport {
             .for_each(|open| put_bytes(&mut out, &open.encode()));
         put_bytes(&mut out, &rows::encode(&self.part.rows));
         out
+    }
+}
+
+fn pack(version: u8, plain: Vec<u8>) -> Vec<u8> {
+    let packed = (plain.len() >= PACKED_MIN)
+        .then(|| zstd::bulk::compress(&plain, LEVEL).ok())
+        .flatten();
+    match packed {
+        Some(packed) => [&[version, 1][..], &packed].concat(),
+        None => [&[version, 0][..], &plain].concat(),
     }
 }
 

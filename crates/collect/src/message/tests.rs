@@ -216,3 +216,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_loss_of_a_report_is_counted_from_a_later_begin() {
+    for query in [FixtureQuery::Raw, FixtureQuery::Windows] {
+        let fixture = QueryFixture::new(query);
+        for loss in [LossCount::default(), LossCount { seen: 40, lost: 2 }] {
+            let said = report(&fixture);
+            let expected = LossCount {
+                seen: said.loss.seen - loss.seen,
+                lost: said.loss.lost - loss.lost,
+            };
+            let bytes = since(&said.encode(), loss).expect("a report");
+            let heard = WorkerReport::decode(&bytes, &fixture.engines()).expect("a report");
+            assert_eq!((heard.loss, heard.lost), (expected, said.lost));
+            assert_eq!(rows(&fixture, heard), rows(&fixture, said));
+        }
+    }
+    assert_eq!(
+        since(&[PLAIN, 0], LossCount::default()),
+        Err(ReportError::Short)
+    );
+}

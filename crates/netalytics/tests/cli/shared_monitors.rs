@@ -1,5 +1,5 @@
 //! Jobs with the same query share a monitor on each host, as processes. Their rows equal those of a monitor of its own on
-//! the same packets, and they end, fail, and continue like separate jobs.
+//! the same packets, and they begin, end, fail, and continue like separate jobs.
 
 use std::collections::BTreeMap;
 
@@ -142,17 +142,34 @@ fn jobs_with_the_same_query_share_a_monitor_and_end_by_themselves() {
         .for_each(|id| starts_more_rows(&server, id));
     assert_eq!(monitors(&first, 1), Ok(shared.clone()));
 
-    // A later job begins with its own packets, so it has its own monitor.
+    // A later job joins the monitor. It has the results and the counters since then.
     let late = server.start_job(QUERY);
     starts_more_rows(&server, &late);
-    assert_eq!(
-        (
-            jobs_of_monitor(&server, &late),
-            children(first.0.id()).len()
-        ),
-        (None, 2)
-    );
+    assert_eq!(jobs_of_monitor(&server, &late), Some(3));
+    assert_eq!(monitors(&first, 1), Ok(shared.clone()));
     have_equal_rows(&server, (&two, &late), 3);
+    let [begins, next] = [0, 1].map(|n| windows(&server, &late).into_values().nth(n));
+    let is_partial = |rows: Option<Vec<Value>>| rows.is_some_and(|rows| rows[0][3] == true);
+    assert!(is_partial(begins) && !is_partial(next), "its first window");
+    let packets =
+        |id| server.rows(&["jobs", "show", id])[0]["agents"][0]["counters"]["packets"].as_u64();
+    assert!(packets(&late) < packets(&two) && packets(&late) > Some(0));
+
+    // Jobs that began at different times restart with one monitor.
+    signal(shared[0], "KILL");
+    wait("one monitor for three jobs", || {
+        let jobs = [&one, &two, &late].map(|id| jobs_of_monitor(&server, id));
+        match (monitors(&first, 1)?, jobs) {
+            (new, [Some(3), Some(3), Some(3)]) if new != shared => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    let shared = monitors(&first, 1).expect("one");
+    for id in [&one, &two, &late] {
+        starts_more_rows(&server, id);
+        let said = reason(&server, id);
+        assert!(said.contains("signal: 9"), "{said}");
+    }
 
     server.ask(&["jobs", "stop", &one]);
     starts_more_rows(&server, &two);
@@ -160,7 +177,7 @@ fn jobs_with_the_same_query_share_a_monitor_and_end_by_themselves() {
         children(first.0.id()).contains(&shared[0]),
         "it still serves the other"
     );
-    assert_eq!(jobs_of_monitor(&server, &two), None);
+    assert_eq!(jobs_of_monitor(&server, &two), Some(2));
     let (stopped, others) = (windows(&server, &one), windows(&server, &two));
     let (&last, _) = stopped.last_key_value().expect("it had rows");
     for (window, rows) in stopped.range(..last) {

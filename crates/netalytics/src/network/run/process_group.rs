@@ -134,7 +134,9 @@ impl ProcessGroup {
                 Some(ProcessReport::Gone(at))
             }
             RemoteProcessEvent::Frame(
-                MonitorFrame::Started | MonitorFrame::TookBack { .. } | MonitorFrame::Flushed(_),
+                MonitorFrame::Started
+                | MonitorFrame::TookBack { .. }
+                | MonitorFrame::Flushed { .. },
             ) => None,
             RemoteProcessEvent::Gone(why) => {
                 if !self.processes[at].has_said_all {
