@@ -689,8 +689,10 @@ fn step(
         TaskState::Starting { since_ns } | TaskState::Running { since_ns } => {
             if task.order.is_none() || ends_at_ns <= now_ns {
                 actions.push(AgentAction::Stop { lane });
+                // An agent that was suspended finds its leases ended; the monitors' last results are still to be read.
+                let until_ns = now_ns.saturating_add(settings.grace_ns);
                 task.state = TaskState::Stopping {
-                    until_ns: task.deadline_ns,
+                    until_ns: until_ns.max(task.deadline_ns),
                 };
                 return;
             }

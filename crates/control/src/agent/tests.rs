@@ -126,6 +126,26 @@ fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
 }
 
 #[test]
+fn a_monitor_of_an_agent_that_was_suspended_has_time_to_deliver() {
+    let mut agent = AgentControl::new(1, AgentSettings::default(), &[]);
+    check(
+        &mut agent,
+        &[
+            (0, desired(1, &[0]), &[]),
+            (0, AgentEvent::Connected, &["renew 0", "1. Waiting"]),
+            (0, granted(0, vec![]), &["note 0", "start 1", "2. Starting"]),
+            (100, AgentEvent::Reported(lane(1)), &["3. Running"]),
+            (200, AgentEvent::Disconnected, &[]),
+            // Beyond the end of the lease.
+            (15_000, AgentEvent::Tick, &["stop"]),
+            (15_000, AgentEvent::Tick, &[]),
+            (15_900, AgentEvent::Tick, &[]),
+            (16_000, AgentEvent::Tick, &["kill"]),
+        ],
+    );
+}
+
+#[test]
 fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
     let refused = AgentEvent::Exited {
         lane: lane(1),
