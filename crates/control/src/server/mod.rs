@@ -253,9 +253,10 @@ impl ServerControl {
         }
     }
 
-    /// Sets the last job number in use: the next job gets a higher one.
-    pub fn count_from(&mut self, last_job: u64) {
-        self.last_job = self.last_job.max(last_job);
+    /// Sets the number of the next job, which no other job has. It may be lower than others: a job that was stored without
+    /// a decision, because the server was killed, is submitted again after a restart.
+    pub fn number_next(&mut self, job: u64) {
+        self.last_job = job.saturating_sub(1);
     }
 
     /// Handles an event. The actions must be executed in order; after a failure, the rest must be dropped, and the

@@ -262,6 +262,30 @@ fn one_key_makes_one_job_also_after_a_restart() {
 }
 
 #[test]
+fn a_job_has_the_number_that_it_was_stored_with() {
+    let loaded = RestoredControl {
+        last_job: 7,
+        ..RestoredControl::default()
+    };
+    let mut server = ServerControl::new(ServerSettings::default(), loaded, at(0));
+    server.handle(connected(1, "a", 1), at(0));
+    // Job 5 was stored when the server was killed.
+    for number in [5, 8] {
+        server.number_next(number);
+        assert_eq!(
+            submit(&mut server, request("", JobLifetime::Standing)),
+            Ok(SubmittedJob {
+                job: number,
+                is_new: true
+            })
+        );
+    }
+    let mut known: Vec<u64> = server.jobs().map(|job| job.id).collect();
+    known.sort_unstable();
+    assert_eq!(known, [5, 8]);
+}
+
+#[test]
 fn what_is_too_much_is_refused_with_its_reason() {
     let mut server = server();
     let on = request("", JobLifetime::OneOff).on;

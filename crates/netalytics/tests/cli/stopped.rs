@@ -109,6 +109,28 @@ fn a_monitor_that_is_stopped_is_named_and_works_again() {
 }
 
 #[test]
+fn an_agent_that_was_suspended_delivers_what_its_monitor_had_sent() {
+    let folder = Folder::new();
+    let (server, agents, id) = at_work(&folder, &["one", "two"]);
+    let before = monitor(&agents[0]).expect("one monitor");
+    signal(agents[0].0.id(), "STOP");
+    wait("rows come without it", || lacks(&server, &id, "one"));
+    wait("its monitor ends with its lease", || {
+        match is_alive(before) {
+            false => Ok(()),
+            true => Err(reason(&server, &id)),
+        }
+    });
+    signal(agents[0].0.id(), "CONT");
+    wait("rows come with it again", || lacks_nobody(&server, &id));
+    let said = reason(&server, &id);
+    assert!(
+        said.contains("after their windows were closed") && !said.contains("unknown"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_monitor_that_ends_although_its_job_goes_on_is_started_again() {
     let folder = Folder::new();
     let (server, agents, id) = at_work(&folder, &["one"]);

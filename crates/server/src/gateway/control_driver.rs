@@ -96,7 +96,7 @@ impl ControlDriver {
 
     /// Sets the number of the job that is submitted next.
     pub fn set_next_job(&mut self, id: JobId) {
-        self.control.count_from(id.0.saturating_sub(1));
+        self.control.number_next(id.0);
     }
 
     /// Removes and returns the stored position of a job of an earlier process; `None`: a new job.
