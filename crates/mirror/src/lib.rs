@@ -8,6 +8,7 @@
 pub mod asked;
 pub mod compose;
 pub mod diff;
+pub mod exporter;
 pub mod json;
 pub mod mode;
 pub mod model;

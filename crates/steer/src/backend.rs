@@ -1,5 +1,6 @@
 //! Interface to a kind of switch.
 
+use mirror::exporter::ExporterSlot;
 use mirror::model::{FloodSetting, PortVlans};
 use mirror::openflow::FlowRule;
 use mirror::ovsdb::{NewPort, PortMirror};
@@ -85,6 +86,14 @@ pub trait SwitchBackend {
     /// See [`SwitchError`].
     fn remove_port(&mut self, name: &str) -> Result<(), SwitchError> {
         Err(SwitchError::Cannot(format!("ports such as {name}")))
+    }
+
+    /// Removes sFlow and IPFIX exporters of processes that no longer run; returns their places.
+    ///
+    /// # Errors
+    /// See [`SwitchError`].
+    fn remove_stale_exporters(&mut self) -> Result<Vec<ExporterSlot>, SwitchError> {
+        Ok(Vec::new())
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use capture::TapInterface;
 
+use mirror::exporter::ExporterSlot;
 use mirror::model::{FloodSetting, PortVlans};
 use mirror::openflow::action::LOCAL;
 use mirror::openflow::{flow, read_dump};
@@ -25,7 +26,7 @@ use crate::program::ProgramInput;
 use crate::{interface, program, rpc, trace};
 
 /// Timeout of a command.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Timeout of probing a tunnel's other end.
 const REACH: Duration = Duration::from_secs(3);
@@ -102,7 +103,7 @@ impl OpenVSwitch {
     }
 
     /// Creates an object that is removed when this process ends, registered by that name.
-    fn make(&self, name: &str, words: Vec<String>) -> Result<String, SwitchError> {
+    pub(crate) fn make(&self, name: &str, words: Vec<String>) -> Result<String, SwitchError> {
         self.vsctl_with(words, self.kept[name].0.lock()?)
     }
 
@@ -115,7 +116,7 @@ impl OpenVSwitch {
     }
 
     /// Registers a removal from the database for the end of this process.
-    fn keep(
+    pub(crate) fn keep(
         &mut self,
         name: &str,
         tap: Option<TapInterface>,
@@ -132,7 +133,7 @@ impl OpenVSwitch {
     }
 
     /// Cancels a registered removal that has been done.
-    fn forgo(&mut self, name: &str) {
+    pub(crate) fn forgo(&mut self, name: &str) {
         if let Some((keeper, _tap)) = self.kept.remove(name) {
             keeper.cancel();
         }
@@ -358,6 +359,10 @@ impl SwitchBackend for OpenVSwitch {
         self.forgo(name);
         Ok(())
     }
+
+    fn remove_stale_exporters(&mut self) -> Result<Vec<ExporterSlot>, SwitchError> {
+        self.repair_exporters()
+    }
 }
 
 impl OpenVSwitch {
@@ -553,7 +558,7 @@ fn carried(row: &[Value]) -> PortVlans {
 }
 
 /// The members of `["set", [...]]`.
-fn members(value: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn members(value: &Value) -> impl Iterator<Item = &Value> {
     let set = value
         .as_array()
         .filter(|pair| pair.first().and_then(Value::as_str) == Some("set"));
@@ -563,7 +568,7 @@ fn members(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// The identifiers in `["uuid", "…"]` or in a set of them.
-fn references(value: &Value) -> Vec<String> {
+pub(crate) fn references(value: &Value) -> Vec<String> {
     let one = |value: &Value| {
         let pair = value.as_array()?;
         (pair.first()?.as_str()? == "uuid").then(|| pair.get(1)?.as_str().map(str::to_owned))?

@@ -495,8 +495,8 @@ impl RuleReconciler {
         Ok(())
     }
 
-    /// Removes mirrors and ports of processes that no longer run, and enables flooding to the ports they held; returns
-    /// whether there were any. A failed removal is not reported here: the proof reports it if relevant.
+    /// Removes mirrors, ports, and exporters of processes that no longer run, and enables flooding to the ports they held;
+    /// returns whether there were any. A failed removal is not reported here: the proof reports it if relevant.
     fn repair(&mut self, seen: &[ObservedSwitch]) -> bool {
         let now = crate::ovs::now();
         let before = self.repaired.len();
@@ -531,6 +531,9 @@ impl RuleReconciler {
             for name in orphans.held {
                 let released = backend.release_port(&name);
                 note("re-enabled flooding to port", name, released);
+            }
+            for slot in backend.remove_stale_exporters().unwrap_or_default() {
+                note("removed exporter", slot.to_string(), Ok(()));
             }
         }
         self.repaired.len() > before

@@ -71,20 +71,10 @@ pub fn select(
         let which = name.map(|name| json!(["name", "==", name]));
         json!({"op": "select", "table": table, "columns": columns, "where": which.into_iter().collect::<Vec<_>>()})
     };
-    let parameters: Vec<Value> = std::iter::once(json!("Open_vSwitch"))
-        .chain(selects.iter().map(operation))
-        .collect();
-    let said = ask(
-        &run.join("db.sock"),
-        program,
-        "transact",
-        parameters.into(),
-        patience,
-    )?;
-    let tables = said
-        .as_array()
-        .filter(|tables| tables.len() == selects.len())
-        .ok_or_else(|| strange(program))?;
+    let tables = transact(run, selects.iter().map(operation).collect(), patience)?;
+    if tables.len() != selects.len() {
+        return Err(strange(program));
+    }
     let rows = |(table, (_, columns, _)): (&Value, &Select<'_>)| {
         let rows = table
             .get("rows")
@@ -94,6 +84,31 @@ pub fn select(
         Ok(rows.iter().map(row).collect())
     };
     tables.iter().zip(selects).map(rows).collect()
+}
+
+/// Results of operations on the database in one transaction, with one more element if its commit fails.
+pub fn transact(
+    run: &Path,
+    operations: Vec<Value>,
+    patience: Duration,
+) -> Result<Vec<Value>, SwitchError> {
+    let program = "ovsdb-server";
+    let parameters: Vec<Value> = std::iter::once(json!("Open_vSwitch"))
+        .chain(operations)
+        .collect();
+    let said = ask(
+        &run.join("db.sock"),
+        program,
+        "transact",
+        parameters.into(),
+        patience,
+    )?;
+    let results = said.as_array().ok_or_else(|| strange(program))?;
+    let failed = |result: &&Value| result.get("error").is_some_and(|error| !error.is_null());
+    match results.iter().find(failed) {
+        Some(result) => Err(refused(program, result)),
+        None => Ok(results.clone()),
+    }
 }
 
 fn ask(

@@ -53,7 +53,9 @@ impl Bed {
         // Remains of a failed test are removed.
         let bed = bed.lock().unwrap_or_else(PoisonError::into_inner);
         for which in [Which::Near, Which::Far] {
-            bed.vsctl(which, &format!("clear bridge {BRIDGE} mirrors"));
+            for column in ["mirrors", "sflow", "ipfix", "netflow"] {
+                bed.vsctl(which, &format!("clear bridge {BRIDGE} {column}"));
+            }
         }
         for which in [Which::Near, Which::Far] {
             // Addresses learned in another test.
@@ -402,11 +404,7 @@ impl Bed {
             });
         };
         let socket = path("db.sock");
-        let pid = format!("--pidfile={}", path("ovsdb-server.pid"));
-        let database = start(
-            "ovsdb-server",
-            &[&path("conf.db"), &format!("--remote=punix:{socket}"), &pid],
-        );
+        let database = self.start_database(which);
         there("db.sock");
         run(Command::new("ovs-vsctl").args([&format!("--db=unix:{socket}"), "--no-wait", "init"]))?;
         let pid = format!("--pidfile={}", path("ovs-vswitchd.pid"));
@@ -414,6 +412,81 @@ impl Bed {
         there("ovs-vswitchd.pid");
         self.daemons.extend([switch, database]);
         Ok(())
+    }
+}
+
+impl Bed {
+    /// Starts the database of a switch again, with the state that it had. It ends with the bed's namespaces.
+    pub fn restart_database(&self, which: Which) {
+        std::mem::forget(self.start_database(which));
+        let socket = self.sockets(which).join("db.sock");
+        wait_for("the database", || {
+            if socket.exists() {
+                Ok(())
+            } else {
+                Err("it is not there".to_owned())
+            }
+        });
+    }
+
+    fn start_database(&self, which: Which) -> TestProgram {
+        let folder = self.sockets(which);
+        let path = |name: &str| folder.join(name).display().to_string();
+        let mut command = self.within_switch(which, "ovsdb-server");
+        command.args([
+            path("conf.db"),
+            format!("--remote=punix:{}", path("db.sock")),
+            format!("--pidfile={}", path("ovsdb-server.pid")),
+        ]);
+        for variable in ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR"] {
+            command.env(variable, &folder);
+        }
+        TestProgram::start(&mut command)
+    }
+
+    /// Ends the database of a switch.
+    pub fn stop_database(&self, which: Which) {
+        let file = self.sockets(which).join("ovsdb-server.pid");
+        let pid = std::fs::read_to_string(&file).expect("it runs");
+        run(Command::new("kill").arg(pid.trim())).expect("it runs");
+        wait_for("the end of the database", || {
+            if file.exists() {
+                Err("it runs".to_owned())
+            } else {
+                Ok(())
+            }
+        });
+    }
+
+    /// All tables of a switch's database without counters, as its own tool prints them.
+    pub fn database(&self, which: Which) -> String {
+        let socket = format!("unix:{}/db.sock", self.sockets(which).display());
+        let dump = run(Command::new("ovsdb-client").args(["--format=json", "dump", &socket]));
+        let mut rows = Vec::new();
+        for table in dump.expect("it does").lines() {
+            let table: serde_json::Value = serde_json::from_str(table).expect("JSON");
+            let titles = table["headings"].as_array().expect("titles");
+            for row in table["data"].as_array().expect("rows") {
+                let cells = titles.iter().zip(row.as_array().expect("cells"));
+                let is_counter = |title: &serde_json::Value| {
+                    let counters = [
+                        "statistics",
+                        "next_cfg",
+                        "cur_cfg",
+                        "status",
+                        "is_connected",
+                    ];
+                    counters.iter().any(|counter| title == counter)
+                };
+                let cells = cells.filter(|(title, _)| !is_counter(title));
+                let cells: Vec<String> = cells
+                    .map(|(title, cell)| format!("{title}={cell}"))
+                    .collect();
+                rows.push(format!("{}: {}\n", table["caption"], cells.join(" ")));
+            }
+        }
+        rows.sort();
+        rows.concat()
     }
 }
 
@@ -479,6 +552,11 @@ impl Capture {
             tcpdump: TestProgram(child),
             file,
         }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Frames captured so far.

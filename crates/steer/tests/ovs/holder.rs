@@ -1,17 +1,20 @@
 //! A process that holds jobs until it is killed: this program, started again in the network namespace of a switch or
-//! host. It receives commands to start and stop jobs, line by line.
+//! host. It receives commands to start and stop jobs and exporters, line by line.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use mirror::exporter::{ExporterSettings, IpfixSettings, SflowSettings};
 use mirror::ovsdb::TunnelKind;
 use mirror::{MirrorMode, PacketPart};
-use steer::{CopyJob, CopyRoute, RunningCopies, SelectionMethod};
+use steer::{
+    CopyJob, CopyRoute, ExporterSite, OpenVSwitch, RunningCopies, RunningExporters, SelectionMethod,
+};
 
-use crate::bed::{Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST_ADDRESS, fabric};
+use crate::bed::{BRIDGE, Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST_ADDRESS, fabric};
 use crate::fabrics::{far_port, tap};
 use crate::packets::SERVES;
 
@@ -71,6 +74,25 @@ impl Holder {
         }
     }
 
+    /// Processes that wait for its end to remove its objects.
+    pub fn keepers(&self) -> Vec<String> {
+        let pid = self.child.id();
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+        let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
+            let path = thread.expect("a thread").path().join("children");
+            std::fs::read_to_string(path).unwrap_or_default()
+        };
+        let all: String = threads.map(of_thread).collect();
+        all.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Sends it a signal, and waits for its end.
+    pub fn signal(mut self, signal: &str) {
+        let pid = self.child.id().to_string();
+        testkit::namespaces::run(Command::new("kill").args([signal, &pid])).expect("it runs");
+        self.child.wait().expect("it is ours");
+    }
+
     /// `kill -9`.
     pub fn kill(mut self) {
         self.child.kill().expect("it runs");
@@ -101,9 +123,36 @@ fn holds() {
     );
     answer("ready");
     let mut running: HashMap<u32, RunningCopies> = HashMap::new();
+    let mut exporters: Option<RunningExporters> = None;
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
+            ["export", protocol, sampling, target] => {
+                let sampling = sampling.parse().expect("a number");
+                let target = target.parse().expect("an address");
+                let site = exporter(Path::new(&folder), protocol, sampling, target);
+                match RunningExporters::start(vec![site]) {
+                    Ok(started) => {
+                        answer(&format!("exporting {}", started.repaired().join("; ")));
+                        exporters = Some(started);
+                    }
+                    Err(why) => answer(&format!("failed {why}")),
+                }
+            }
+            ["sample", rate] => {
+                let exporters = exporters.as_ref().expect("it exports");
+                exporters.set_sampling(rate.parse().expect("a number"));
+                answer("requested");
+            }
+            ["sampling"] => {
+                let exporters = exporters.as_ref().expect("it exports");
+                let lost = exporters.lost().unwrap_or_default();
+                answer(&format!("1:{} {lost}", exporters.sampling()));
+            }
+            ["unexport"] => match exporters.take().expect("it exports").stop() {
+                Ok(()) => answer("stopped"),
+                Err(why) => answer(&format!("failed {why}")),
+            },
             ["start", id, mode, way, port] => {
                 let id = id.parse().expect("a number");
                 match fabric.start(job(id, (mode, way), port.parse().expect("a number"))) {
@@ -111,6 +160,9 @@ fn holds() {
                         let interfaces: Vec<&str> =
                             started.interfaces().values().map(String::as_str).collect();
                         answer(&format!("started {}", interfaces.join(" ")));
+                        for repaired in started.repaired() {
+                            println!("{repaired}");
+                        }
                         running.insert(id, started);
                     }
                     Err(why) => answer(&format!("failed {}", why.to_string().replace('\n', " "))),
@@ -133,6 +185,33 @@ fn holds() {
 
 fn answer(text: &str) {
     println!("{ANSWER}{text}");
+}
+
+/// An exporter of the first switch.
+fn exporter(folder: &Path, protocol: &str, sampling: u32, target: SocketAddr) -> ExporterSite {
+    let settings = match protocol {
+        "sflow" => ExporterSettings::Sflow(SflowSettings {
+            target,
+            agent: "lo".to_owned(),
+            sampling,
+            header: 128,
+            polling: 10,
+        }),
+        _ => ExporterSettings::Ipfix(IpfixSettings {
+            target,
+            sampling,
+            cache_active_timeout: 1,
+            cache_max_flows: 1000,
+            domain: 5,
+            point: 6,
+            template_interval: 1,
+        }),
+    };
+    ExporterSite {
+        name: "near".to_owned(),
+        switch: OpenVSwitch::new(&folder.join("near"), BRIDGE),
+        settings,
+    }
 }
 
 /// A job for a port of the server, by the names of its mode and path.

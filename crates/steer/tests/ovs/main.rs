@@ -4,6 +4,7 @@
 mod bed;
 mod controlled;
 mod explored;
+mod exporters;
 mod fabrics;
 mod floods;
 mod holder;
