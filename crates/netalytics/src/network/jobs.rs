@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, bail};
 use plan::{NetworkBudget, Plan};
 use planner::physical::{
-    AggregatorMode, MonitorPart, MonitorPlace, PlanCosts, PlanRequest, physical,
+    AggregatorMode, MonitorPart, MonitorPlace, NetworkMode, PlanCosts, PlanRequest, physical,
 };
 use planner::topology::{NetworkSite, SwitchAccess};
 use server::{
@@ -91,6 +91,9 @@ impl JobNetwork {
             expected: &[],
             costs,
             exact: false,
+            mode: NetworkMode::Packets,
+            sampling: None,
+            occupied: &[],
             aggregate,
             budget,
             seed: SEED,

@@ -1,11 +1,12 @@
 //! A query for a network: reads the network file and the costs, and creates the physical plan.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use anyhow::Context;
 use plan::{NetworkBudget, Plan};
-use planner::physical::{PhysicalPlan, PlanCosts, PlanRequest, physical};
+use planner::physical::{NetworkMode, PhysicalPlan, PlanCosts, PlanRequest, physical};
 use planner::topology::{NetworkSite, SiteError};
 
 use crate::cli::flags::WorkFlags;
@@ -42,12 +43,13 @@ pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
     }
 }
 
-/// Plans a query for the network of the flags.
+/// Plans a query for the network of the flags, with this way of packets.
 pub fn plan(
     flags: &NetworkFlags,
     network: &Path,
     plan: &Plan,
     budget: NetworkBudget,
+    mode: NetworkMode,
 ) -> anyhow::Result<NetworkPlan> {
     let site = site(network)?;
     let costs = costs(flags.costs.as_deref())?;
@@ -57,6 +59,9 @@ pub fn plan(
         expected: &flags.expect,
         costs: &costs,
         exact: flags.exact,
+        mode,
+        sampling: flags.sampling.map(NonZeroU32::get),
+        occupied: &[],
         aggregate: flags.aggregate.into(),
         budget,
         seed: flags.seed,

@@ -11,6 +11,7 @@ use monitor::exports::TemplateFile;
 use monitor::job::JobConfig;
 use plan::{Plan, SampleMode};
 use planner::PlanOptions;
+use planner::physical::NetworkMode;
 use query::CheckedQuery;
 use runner::QueryRun;
 use runner::bus::TopicReach;
@@ -18,6 +19,7 @@ use runner::exported_query;
 use runner::replay::ReplayRun;
 use tracing::info;
 
+use crate::cli::flags::network::NetworkFlags;
 use crate::cli::flags::{WorkFlags, WorkerCount};
 use crate::cli::verbosity::Verbosity;
 use crate::diagnose::no_rows;
@@ -72,6 +74,7 @@ impl QuerySource {
                 path,
                 &plan,
                 budget,
+                packet_way(&flags.network)?,
             )?)),
             None => {
                 let workers = workers(flags, is_filtered);
@@ -164,6 +167,17 @@ fn mention(plan: &Plan, telling: Verbosity) {
         no_rows::never(plan)
             .iter()
             .for_each(|reason| output::complain(&format!("note: {reason}")));
+    }
+}
+
+/// Way of the packets to a query that runs. Only `explain` plans exports: a running query does not receive them.
+fn packet_way(flags: &NetworkFlags) -> anyhow::Result<NetworkMode> {
+    match flags.mode.into() {
+        NetworkMode::Auto | NetworkMode::Packets => Ok(NetworkMode::Packets),
+        NetworkMode::Export(slot) => Err(wrong_flags(format!(
+            "query and record do not receive {slot} from switches: --mode {} is for explain",
+            slot.column()
+        ))),
     }
 }
 

@@ -21,6 +21,8 @@ pub struct PlanCosts {
     pub monitor: MonitorCosts,
     /// Costs of switches.
     pub switch: SwitchCosts,
+    /// Costs of exports.
+    pub export: ExportCosts,
     /// Assumptions about traffic.
     pub traffic: TrafficShape,
 }
@@ -59,6 +61,18 @@ pub struct SwitchCosts {
     pub cut_ns: Option<f64>,
 }
 
+/// Costs of sFlow and IPFIX.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExportCosts {
+    /// A switch's time for a packet that sFlow samples.
+    pub sflow_sample_ns: f64,
+    /// A switch's time for a packet that IPFIX samples.
+    pub ipfix_sample_ns: f64,
+    /// Receiving and decoding a sample or record.
+    pub receive_ns: f64,
+}
+
 /// Assumptions about traffic with only a known rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -81,6 +95,7 @@ impl Default for PlanCosts {
             exact_worth_cores: 0.05,
             monitor: MonitorCosts::default(),
             switch: SwitchCosts::default(),
+            export: ExportCosts::default(),
             traffic: TrafficShape::default(),
         }
     }
@@ -106,6 +121,16 @@ impl Default for SwitchCosts {
             mirror_ns: 600.0,
             tunnel_ns: 1200.0,
             cut_ns: None,
+        }
+    }
+}
+
+impl Default for ExportCosts {
+    fn default() -> ExportCosts {
+        ExportCosts {
+            sflow_sample_ns: 3500.0,
+            ipfix_sample_ns: 4000.0,
+            receive_ns: 1000.0,
         }
     }
 }
@@ -136,6 +161,7 @@ impl PlanCosts {
         let monitor = &costs.monitor;
         let switch = &costs.switch;
         let traffic = &costs.traffic;
+        let export = &costs.export;
         let times = [
             ("exact_worth_cores", costs.exact_worth_cores),
             ("monitor.receive_ns", monitor.receive_ns),
@@ -146,6 +172,9 @@ impl PlanCosts {
             ("switch.mirror_ns", switch.mirror_ns),
             ("switch.tunnel_ns", switch.tunnel_ns),
             ("switch.cut_ns", switch.cut_ns.unwrap_or(0.0)),
+            ("export.sflow_sample_ns", export.sflow_sample_ns),
+            ("export.ipfix_sample_ns", export.ipfix_sample_ns),
+            ("export.receive_ns", export.receive_ns),
         ];
         let amounts = [
             ("link_mbps_per_core", costs.link_mbps_per_core),

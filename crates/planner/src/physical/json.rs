@@ -57,6 +57,17 @@ pub fn to_json(plan: &PhysicalPlan) -> Value {
             .map(|part| aggregator(plan, part))
             .collect();
     }
+    if let Some(part) = &plan.export {
+        of["export"] = json!({
+            "protocol": part.slot.column(),
+            "switch": part.name,
+            "sampling": part.sampling,
+            "seconds": part.period,
+            "error_of_total": part.error(1.0),
+            "error_of_tenth": part.error(0.1),
+            "mbps": part.mbps,
+        });
+    }
     if let Some(why) = &plan.unaggregated {
         of["not_aggregated"] = json!(why);
     }

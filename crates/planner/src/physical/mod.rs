@@ -1,5 +1,5 @@
 //! The plan of a query in a network: the flows covered at each switch, the copy mode, the rules, the monitors and
-//! their hosts, and the cost. [`physical`] selects the plan; a [`PhysicalPlan`] is an immutable value.
+//! their hosts, and the cost. Where counters suffice, an export of sFlow or IPFIX may take the place of copies. [`physical`] selects the plan; a [`PhysicalPlan`] is an immutable value.
 //!
 //! A flow is covered once: at the switch of its server, or of its client if the network does not contain the server.
 //! Rules come from `mirror` and are proved on a model of the network that forwards as the network file describes. The
@@ -8,6 +8,7 @@
 mod aggregators;
 mod budget;
 mod costs;
+mod export;
 mod flows;
 mod json;
 mod mode_choice;
@@ -24,7 +25,8 @@ mod text;
 mod tunnels;
 
 pub use budget::BudgetExceeded;
-pub use costs::{MonitorCosts, PlanCosts, SwitchCosts, TrafficShape};
+pub use costs::{ExportCosts, MonitorCosts, PlanCosts, SwitchCosts, TrafficShape};
+pub use export::{ExportPart, HEADER_BYTES, NetworkMode, OccupiedSlot, export_slots};
 pub use json::{ends, to_json};
 pub use mode_choice::{PlanningError, physical};
 pub use physical_plan::{

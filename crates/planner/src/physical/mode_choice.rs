@@ -6,6 +6,7 @@ use std::fmt;
 use mirror::{MirrorMode, ModeOffer, PacketPart as Bytes, PacketSelection, offers};
 
 use super::budget::{BudgetExceeded, exceeded};
+use super::export::{ExportPart, NetworkMode, export_slots};
 use super::flows;
 use super::parts::TWICE;
 use super::physical_plan::{
@@ -70,6 +71,17 @@ pub fn physical(ask: &PlanRequest<'_>) -> Result<PhysicalPlan, PlanningError> {
         asked,
         passed_over: Vec::new(),
     };
+    if let NetworkMode::Export(slot) = ask.mode {
+        let part = chooser.asked.export(slot).map_err(|why| {
+            let what = format!("{slot} exports");
+            PlanningError::NoWay(vec![RejectedMode { what, why }])
+        })?;
+        return chooser.export(
+            part,
+            uncovered,
+            format!("requested by --mode {}", slot.column()),
+        );
+    }
     let mut all: Vec<PhysicalPlan> = Vec::new();
     let mut over: Option<BudgetExceeded> = None;
     for (offer, monitors) in chooser.ways() {
@@ -83,6 +95,33 @@ pub fn physical(ask: &PlanRequest<'_>) -> Result<PhysicalPlan, PlanningError> {
                 }
                 None => all.push(plan),
             },
+        }
+    }
+    let exports = match ask.mode {
+        NetworkMode::Auto => chooser.exports(),
+        _ => Vec::new(),
+    };
+    if let (true, Some(over)) = (all.is_empty(), &over) {
+        let why = format!("other ways exceed the limits: {over}");
+        for part in exports {
+            match chooser.export(part, uncovered.clone(), why.clone()) {
+                Ok(plan) => return Ok(plan),
+                // The cheapest way of packets is reported.
+                Err(PlanningError::OverBudget(exceeded)) => {
+                    chooser.pass_over("exports", exceeded.to_string());
+                }
+                Err(other) => return Err(other),
+            }
+        }
+    } else {
+        for part in exports {
+            let slot = part.slot.column();
+            let why = format!(
+                "approximate; --mode {slot} selects it: {}; {}",
+                part.cost(),
+                part.accuracy()
+            );
+            chooser.pass_over(&part.to_string(), why);
         }
     }
     // Of equally cheap ways the first: modes are ordered by cost.
@@ -130,6 +169,71 @@ impl ModeChooser<'_> {
             what: what.to_owned(),
             why,
         });
+    }
+
+    /// Possible exports, cheapest first. A query that no export has the tuples for has none.
+    fn exports(&mut self) -> Vec<ExportPart> {
+        let mut exports = Vec::new();
+        for slot in export_slots(self.asked.ask.plan) {
+            match self.asked.export(slot) {
+                Ok(part) => exports.push(part),
+                Err(why) => self.pass_over(&format!("{slot} exports"), why),
+            }
+        }
+        exports
+    }
+
+    /// The plan of an export.
+    fn export(
+        &mut self,
+        part: ExportPart,
+        uncovered: Vec<String>,
+        why: String,
+    ) -> Result<PhysicalPlan, PlanningError> {
+        let mut plan = self.empty_plan();
+        for (switch, (parts, rates)) in &self.asked.at {
+            plan.covered
+                .push(self.asked.covering(*switch, parts, rates));
+        }
+        plan.uncovered = uncovered;
+        plan.lacks = vec![part.accuracy()];
+        plan.taken.results_mbps = part.mbps;
+        plan.taken.switch_cores = part.switch_cores;
+        plan.taken.monitor_cores = part.receiver_cores;
+        plan.choice.why = format!("{why}; {}", part.cost());
+        plan.choice.passed_over = std::mem::take(&mut self.passed_over);
+        plan.export = Some(part);
+        match exceeded(&plan, self.asked.ask.budget) {
+            Some(exceeded) => {
+                self.passed_over = plan.choice.passed_over;
+                Err(PlanningError::OverBudget(exceeded))
+            }
+            None => Ok(plan),
+        }
+    }
+
+    /// A plan without a way.
+    fn empty_plan(&self) -> PhysicalPlan {
+        let plan = self.asked.ask.plan;
+        PhysicalPlan {
+            query: plan.query.clone(),
+            covered: Vec::new(),
+            uncovered: Vec::new(),
+            choice: ModeChoice {
+                mode: None,
+                why: String::new(),
+                passed_over: Vec::new(),
+            },
+            export: None,
+            switches: Vec::new(),
+            monitors: Vec::new(),
+            aggregators: Vec::new(),
+            unaggregated: None,
+            dataflow: plan.dataflow.clone(),
+            lacks: Vec::new(),
+            taken: PlanResources::default(),
+            proof: CopyProof::NotNeeded,
+        }
     }
 
     /// Whether a switch needs no spare host for its monitor.
@@ -243,28 +347,10 @@ impl ModeChooser<'_> {
         let hosts = self
             .asked
             .hosts(offer.map(|offer| offer.mode), &on_its_own)?;
-        let mut plan = PhysicalPlan {
-            query: ask.plan.query.clone(),
-            covered: Vec::new(),
-            uncovered: Vec::new(),
-            choice: ModeChoice {
-                mode: offer.map(|offer| offer.mode),
-                why: String::new(),
-                passed_over: Vec::new(),
-            },
-            switches: Vec::new(),
-            monitors: Vec::new(),
-            aggregators: Vec::new(),
-            unaggregated: None,
-            dataflow: ask.plan.dataflow.clone(),
-            lacks: offer
-                .iter()
-                .flat_map(|offer| &offer.lacks)
-                .map(|lack| (*lack).to_owned())
-                .collect(),
-            taken: PlanResources::default(),
-            proof: CopyProof::NotNeeded,
-        };
+        let mut plan = self.empty_plan();
+        plan.choice.mode = offer.map(|offer| offer.mode);
+        let lacks = offer.iter().flat_map(|offer| &offer.lacks);
+        plan.lacks = lacks.map(|lack| (*lack).to_owned()).collect();
         for (switch, (parts, rates)) in &self.asked.at {
             plan.covered
                 .push(self.asked.covering(*switch, parts, rates));

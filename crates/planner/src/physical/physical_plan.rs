@@ -4,6 +4,7 @@ use mirror::openflow::FlowRule;
 use mirror::{MirrorMode, PacketCube};
 use plan::{AddressMatch, Dataflow, MonitorSpec};
 
+use super::export::ExportPart;
 use crate::topology::{HostId, HostLauncher, LinkTraffic, NetworkSite, SitePort};
 
 /// Seconds after which rules expire unless renewed.
@@ -20,6 +21,8 @@ pub struct PhysicalPlan {
     pub uncovered: Vec<String>,
     /// The way of packets to monitors.
     pub choice: ModeChoice,
+    /// The export that takes the place of copies and monitors, which are then empty.
+    pub export: Option<ExportPart>,
     /// Tasks of switches.
     pub switches: Vec<SwitchPart>,
     /// The monitors.

@@ -273,16 +273,14 @@ impl<'a> PlanPicture<'a> {
                 .join(", "),
         };
         let count = self.plan.monitors.len();
+        let monitors = match (count, &self.plan.export) {
+            (_, Some(_)) => "exports".to_owned(),
+            (1, None) => "1 monitor".to_owned(),
+            (count, None) => format!("{count} monitors"),
+        };
         let mut steps = vec![
             ("packets", mode(self.plan)),
-            (
-                "tuples",
-                format!(
-                    "{count} {}: {}",
-                    if count == 1 { "monitor" } else { "monitors" },
-                    parsers.join("; ")
-                ),
-            ),
+            ("tuples", format!("{monitors}: {}", parsers.join("; "))),
             (
                 "collected",
                 "one engine, in the process that runs the query".to_owned(),

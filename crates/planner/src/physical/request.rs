@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plan::{NetworkBudget, Plan};
 
 use super::costs::PlanCosts;
+use super::export::{NetworkMode, OccupiedSlot};
 use super::flows::SwitchFlows;
 use super::physical_plan::TrafficRates;
 use crate::topology::{ExpectedTraffic, NetworkSite, TreeNetwork};
@@ -22,6 +23,12 @@ pub struct PlanRequest<'a> {
     pub costs: &'a PlanCosts,
     /// Accept only modes with complete results.
     pub exact: bool,
+    /// Way of packets.
+    pub mode: NetworkMode,
+    /// An export samples one of this many packets; `None`: by its expected error.
+    pub sampling: Option<u32>,
+    /// Exporters that bridges already have.
+    pub occupied: &'a [OccupiedSlot],
     /// Use of aggregators.
     pub aggregate: AggregatorMode,
     /// Resource limits.

@@ -11,6 +11,8 @@ use super::*;
 use crate::lower;
 use crate::topology::{ExpectedTraffic, NetworkSite, SitePort};
 
+mod exports;
+
 const SITE: &str = include_str!("tests/network.toml");
 
 /// The same network without programs on switches.
@@ -28,6 +30,9 @@ struct PlanTestCase {
     exact: bool,
     aggregate: AggregatorMode,
     budget: NetworkBudget,
+    mode: NetworkMode,
+    sampling: Option<u32>,
+    occupied: Vec<OccupiedSlot>,
 }
 
 impl PlanTestCase {
@@ -39,6 +44,9 @@ impl PlanTestCase {
             exact: false,
             aggregate: AggregatorMode::Auto,
             budget: NetworkBudget::default(),
+            mode: NetworkMode::Auto,
+            sampling: None,
+            occupied: Vec::new(),
         }
     }
 
@@ -55,6 +63,9 @@ impl PlanTestCase {
             exact: self.exact,
             aggregate: self.aggregate,
             budget: self.budget,
+            mode: self.mode,
+            sampling: self.sampling,
+            occupied: &self.occupied,
             seed: 1,
         };
         physical(&ask)

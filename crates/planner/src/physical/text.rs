@@ -3,8 +3,10 @@
 
 use std::fmt::Write;
 
+use mirror::exporter::ExporterSlot;
 use plan::AddressMatch;
 
+use super::export::HEADER_BYTES;
 use super::model::{INTERFACE, TUNNEL};
 use super::physical_plan::{
     AggregatorPart, CopyProof, CoveredFlows, MonitorPart, PacketPath, PhysicalPlan, SwitchPart,
@@ -47,6 +49,14 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
     for part in &plan.switches {
         switch(&mut out, part);
     }
+    if let Some(part) = &plan.export {
+        let header = match part.slot {
+            ExporterSlot::Ipfix => String::new(),
+            _ => format!(", the first {HEADER_BYTES} bytes of each"),
+        };
+        let text = format!("{part}{header}, to this process; no rule");
+        row(&mut out, &part.name, &text);
+    }
     row(&mut out, "proved", &proof(plan.proof));
     out.push_str("monitors\n");
     for part in &plan.monitors {
@@ -63,10 +73,14 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
     } else {
         " and aggregators"
     };
+    let received = match plan.export {
+        Some(_) => ", which receives and decodes the exports",
+        None => ": one engine for all monitors",
+    };
     row(
         &mut out,
         "collected",
-        &format!("by the process that runs the query: one engine for all monitors{whom}"),
+        &format!("by the process that runs the query{received}{whom}"),
     );
     out.push_str("takes\n");
     taken(&mut out, plan);
@@ -105,6 +119,9 @@ fn flows(covering: &CoveredFlows) -> String {
 /// Description of the mode.
 #[must_use]
 pub fn mode(plan: &PhysicalPlan) -> String {
+    if let Some(part) = &plan.export {
+        return format!("nothing: {} exports {part}", part.name);
+    }
     match plan.choice.mode {
         None => "nothing: monitors read at the switches' ports".to_owned(),
         Some(mode) => mode.to_string(),

@@ -1,9 +1,11 @@
 //! Flags of plans for a network.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
+use mirror::exporter::ExporterSlot;
 use planner::physical;
 use planner::topology::ExpectedTraffic;
 
@@ -27,6 +29,21 @@ pub struct NetworkFlags {
     #[arg(long, requires = "network")]
     pub exact: bool,
 
+    /// Way of the packets to the query. With sflow and ipfix, a switch exports samples or flow records, and counts and
+    /// sums are estimates
+    #[arg(
+        long,
+        value_name = "MODE",
+        value_enum,
+        default_value_t,
+        requires = "network"
+    )]
+    pub mode: PacketWay,
+
+    /// sFlow and IPFIX: one of N packets is sampled [default: from the expected traffic, for an error of 5 %]
+    #[arg(long, value_name = "N", requires = "network")]
+    pub sampling: Option<NonZeroU32>,
+
     /// Merge tuples of the monitors of a pod before they are sent on; auto: if this reduces the load of links above
     /// the pod
     #[arg(
@@ -41,6 +58,31 @@ pub struct NetworkFlags {
     /// Random seed for the choice among equally good placements
     #[arg(long, value_name = "N", default_value_t = 1, requires = "network")]
     pub seed: u64,
+}
+
+/// Way of packets to a query in a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PacketWay {
+    /// The cheapest way of packets; an export if all of them exceed BUDGET
+    #[default]
+    Auto,
+    /// Copies of packets, or monitors at switch ports
+    Packets,
+    /// sFlow samples
+    Sflow,
+    /// IPFIX flow records
+    Ipfix,
+}
+
+impl From<PacketWay> for physical::NetworkMode {
+    fn from(way: PacketWay) -> physical::NetworkMode {
+        match way {
+            PacketWay::Auto => physical::NetworkMode::Auto,
+            PacketWay::Packets => physical::NetworkMode::Packets,
+            PacketWay::Sflow => physical::NetworkMode::Export(ExporterSlot::Sflow),
+            PacketWay::Ipfix => physical::NetworkMode::Export(ExporterSlot::Ipfix),
+        }
+    }
 }
 
 /// Condition for an aggregator in a pod.

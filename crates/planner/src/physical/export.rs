@@ -1,0 +1,291 @@
+//! sFlow and IPFIX as ways of a query: a switch exports samples or flow records instead of copying packets. They suffice
+//! for counts, sums, and rankings over header fields. Results are estimates: the plan states the sampling rate, the
+//! expected error, and the cost.
+
+use std::fmt;
+
+use mirror::exporter::ExporterSlot;
+use plan::{AggregateFunction, ParserUse, Pipeline, Plan, SampleMode};
+
+use super::physical_plan::TrafficRates;
+use super::request::PlanningProblem;
+use super::text::number;
+use crate::topology::SwitchAccess;
+
+/// Bytes of a packet in a sample: link, network, and transport headers.
+pub const HEADER_BYTES: u16 = 128;
+/// Length of a sample or record in a datagram, with the datagram's headers, in bytes.
+const SAMPLE_BYTES: f64 = HEADER_BYTES as f64 + 72.0;
+const RECORD_BYTES: f64 = 115.0;
+/// Records of a connection: two directions, each at the port that it enters and at the one that it leaves.
+const RECORDS_PER_CONNECTION: f64 = 4.0;
+/// Expected error of a total for which the sampling rate is chosen.
+const ERROR: f64 = 0.05;
+/// Maximum packets per sample that is chosen.
+const SAMPLING_MAX: f64 = 10_000.0;
+/// Period of the error of a query without windows, in seconds.
+const PERIOD: f64 = 10.0;
+/// Standard deviations of a 95 % interval.
+const DEVIATIONS: f64 = 1.96;
+
+/// Requested way of packets to a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// The cheapest way of packets; an export if all of them exceed BUDGET.
+    #[default]
+    Auto,
+    /// Packets: copies, or monitors at ports.
+    Packets,
+    /// An export in this place of a bridge.
+    Export(ExporterSlot),
+}
+
+/// An exporter in a place that a plan would use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OccupiedSlot {
+    /// Index of the switch.
+    pub switch: usize,
+    /// The place.
+    pub slot: ExporterSlot,
+    /// Description of the exporter.
+    pub exporter: String,
+}
+
+/// The export of a switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExportPart {
+    /// sFlow or IPFIX.
+    pub slot: ExporterSlot,
+    /// Index of the switch in the site.
+    pub switch: usize,
+    /// Name of the switch.
+    pub name: String,
+    /// One of this many packets is sampled.
+    pub sampling: u32,
+    /// Expected packets of the query within `period`.
+    pub packets: f64,
+    /// Window of the query, or the assumed period, in seconds.
+    pub period: f64,
+    /// Exported Mb/s.
+    pub mbps: f64,
+    /// Cores of the switch.
+    pub switch_cores: f64,
+    /// Cores of the process that receives.
+    pub receiver_cores: f64,
+}
+
+impl ExportPart {
+    /// Expected relative error of a count with this share of the query's packets: half the 95 % interval.
+    #[must_use]
+    pub fn error(&self, share: f64) -> f64 {
+        let unsampled = f64::from(self.sampling) - 1.0;
+        DEVIATIONS * (unsampled / (self.packets * share).max(1.0)).sqrt()
+    }
+
+    /// The accuracy of results as text.
+    #[must_use]
+    pub fn accuracy(&self) -> String {
+        if self.sampling == 1 {
+            return "every packet is exported; lost datagrams are missing".to_owned();
+        }
+        format!(
+            "counts and sums are estimates from 1 of {} packets: about ±{:.1} % of the total in {} s, ±{:.1} % of a group with a tenth of it (95 %)",
+            self.sampling,
+            self.error(1.0) * 100.0,
+            self.period,
+            self.error(0.1) * 100.0
+        )
+    }
+
+    /// The estimated cost as text.
+    #[must_use]
+    pub fn cost(&self) -> String {
+        format!(
+            "{:.4} cores and {} Mb/s of exports",
+            self.switch_cores + self.receiver_cores,
+            number(self.mbps)
+        )
+    }
+}
+
+impl fmt::Display for ExportPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.slot {
+            ExporterSlot::Ipfix => write!(f, "IPFIX records")?,
+            _ => write!(f, "sFlow samples")?,
+        }
+        write!(f, " of 1 in {} packets", self.sampling)
+    }
+}
+
+/// Places whose exports have the tuples of a query's parser; a query of others never uses an export.
+#[must_use]
+pub fn export_slots(plan: &Plan) -> Vec<ExporterSlot> {
+    let both = [ExporterSlot::Sflow, ExporterSlot::Ipfix];
+    both.into_iter()
+        .filter(|slot| missing(plan, *slot).is_none())
+        .collect()
+}
+
+/// The reason that an export lacks what a query reads; `None`: it suffices.
+fn missing(plan: &Plan, slot: ExporterSlot) -> Option<String> {
+    let [parser] = plan.monitor.parsers.as_slice() else {
+        return Some("an export answers queries of one parser only".to_owned());
+    };
+    let needed = match slot {
+        ExporterSlot::Ipfix => "flow",
+        _ => "packet",
+    };
+    if *parser.schema.name != *needed {
+        let name = &parser.schema.name;
+        return Some(format!(
+            "{slot} has the tuples of PARSE {needed} only; {name} needs packets"
+        ));
+    }
+    if plan.dataflow.pipelines.is_empty() {
+        return Some("the result is tuples; an export suffices for counts and sums".to_owned());
+    }
+    if let Some(column) = absent_column(parser, slot) {
+        return Some(format!("{slot} does not report {column}"));
+    }
+    if let Some(aggregate) = plan.dataflow.pipelines.iter().find_map(inexact) {
+        return Some(format!("{aggregate} cannot be estimated from samples"));
+    }
+    if matches!(plan.monitor.sample, SampleMode::Fraction(_)) {
+        return Some("SAMPLE with a share selects whole flows".to_owned());
+    }
+    plan.monitor
+        .limit
+        .packets
+        .map(|_| "LIMIT in packets needs all packets".to_owned())
+}
+
+/// A required column that exported headers or records lack.
+fn absent_column(parser: &ParserUse, slot: ExporterSlot) -> Option<String> {
+    const ENDS: [&str; 10] = [
+        "id",
+        "ts",
+        "ts_end",
+        "client_ip",
+        "client_port",
+        "server_ip",
+        "server_port",
+        "transport",
+        "sample_rate",
+        "vlan_id",
+    ];
+    const HEADERS: [&str; 10] = [
+        "src_ip",
+        "src_port",
+        "dst_ip",
+        "dst_port",
+        "packet_bytes",
+        "ttl",
+        "tcp_flags",
+        "seq",
+        "ack",
+        "window",
+    ];
+    const COUNTS: [&str; 4] = [
+        "client_packets",
+        "server_packets",
+        "client_bytes",
+        "server_bytes",
+    ];
+    let own: &[&str] = match slot {
+        ExporterSlot::Ipfix => &COUNTS,
+        _ => &HEADERS,
+    };
+    let names = parser.columns.iter();
+    let mut names = names.map(|column| &parser.schema.field(*column).name);
+    names
+        .find(|name| !ENDS.contains(&&***name) && !own.contains(&&***name))
+        .map(ToString::to_string)
+}
+
+/// An aggregate of a pipeline that samples do not determine.
+fn inexact(pipeline: &Pipeline) -> Option<&'static str> {
+    use AggregateFunction as Of;
+    if pipeline.profile.is_some() {
+        return Some("a profile");
+    }
+    pipeline
+        .aggregates
+        .iter()
+        .find_map(|column| match column.aggregate {
+            Of::Count | Of::Sum | Of::Avg | Of::Rate | Of::Throughput | Of::Share(_) => None,
+            Of::Min => Some("min"),
+            Of::Max => Some("max"),
+            Of::Stddev => Some("stddev"),
+            Of::Distinct(_) => Some("distinct"),
+            Of::Quantile(_) => Some("a quantile"),
+            Of::Hist | Of::Cdf => Some("a distribution"),
+            Of::Success(_) | Of::Ratio(_) => Some("a proportion"),
+        })
+}
+
+impl PlanningProblem<'_> {
+    /// The export in a place, or the reason that it is not possible.
+    pub(super) fn export(&self, slot: ExporterSlot) -> Result<ExportPart, String> {
+        let ask = self.ask;
+        if let Some(why) = missing(ask.plan, slot) {
+            return Err(why);
+        }
+        if ask.exact {
+            return Err("the result would not be exact".to_owned());
+        }
+        let mut covered = self.at.iter();
+        let (Some((switch, (_, rates))), None) = (covered.next(), covered.next()) else {
+            return Err(format!(
+                "flows are covered at {} switches, and a packet that passes several of them would be counted at each",
+                self.at.len()
+            ));
+        };
+        let of = &ask.site.switches[*switch];
+        if !matches!(of.reached, SwitchAccess::Ovsdb(_)) {
+            let name = &of.name;
+            return Err(format!("the network file has no ovsdb for {name}"));
+        }
+        let is_there = |other: &&OccupiedSlot| other.switch == *switch && other.slot == slot;
+        if let Some(other) = ask.occupied.iter().find(is_there) {
+            return Err(format!("{}: {}; it stays", of.name, other.exporter));
+        }
+        Ok(self.estimated(slot, *switch, rates))
+    }
+
+    fn estimated(&self, slot: ExporterSlot, switch: usize, rates: &TrafficRates) -> ExportPart {
+        let ask = self.ask;
+        let costs = &ask.costs.export;
+        let windows = ask.plan.dataflow.pipelines.iter();
+        let windows = windows.filter_map(|pipeline| pipeline.window.map(|window| window.size_ns));
+        let period = windows.min().map_or(PERIOD, |ns| ns as f64 / 1e9);
+        let packets = rates.packets * period;
+        let chosen = || {
+            let enough = (DEVIATIONS / ERROR).powi(2);
+            (packets / enough).clamp(1.0, SAMPLING_MAX) as u32
+        };
+        let sampling = ask.sampling.unwrap_or_else(chosen).max(1);
+        // A bridge samples all its traffic.
+        let passing = rates.passing_mbps * 1e6 / 8.0 / ask.costs.traffic.packet_bytes;
+        let samples = passing / f64::from(sampling);
+        let (sent, bytes, each_ns) = match slot {
+            ExporterSlot::Ipfix => {
+                let connections = passing / ask.costs.traffic.connection_packets;
+                let records = (2.0 * samples).min(RECORDS_PER_CONNECTION * connections);
+                (records, RECORD_BYTES, costs.ipfix_sample_ns)
+            }
+            _ => (samples, SAMPLE_BYTES, costs.sflow_sample_ns),
+        };
+        ExportPart {
+            slot,
+            switch,
+            name: ask.site.switches[switch].name.clone(),
+            sampling,
+            packets,
+            period,
+            mbps: sent * bytes * 8.0 / 1e6,
+            switch_cores: samples * each_ns / 1e9,
+            receiver_cores: sent * costs.receive_ns / 1e9,
+        }
+    }
+}
