@@ -2,18 +2,15 @@
 //! for counts, sums, and rankings over header fields. Results are estimates: the plan states the sampling rate, the
 //! expected error, and the cost.
 
-use std::fmt;
-
 use mirror::exporter::ExporterSlot;
+use mirror::mode::HEADER_BYTES;
 use plan::{AggregateFunction, ParserUse, Pipeline, Plan, SampleMode};
 
+use super::export_part::{DEVIATIONS, ExportPart};
 use super::physical_plan::TrafficRates;
-use super::request::PlanningProblem;
-use super::text::number;
+use super::request::{OccupiedSlot, PlanningProblem};
 use crate::topology::SwitchAccess;
 
-/// Bytes of a packet in a sample: link, network, and transport headers.
-pub const HEADER_BYTES: u16 = 128;
 /// Length of a sample or record in a datagram, with the datagram's headers, in bytes.
 const SAMPLE_BYTES: f64 = HEADER_BYTES as f64 + 72.0;
 const RECORD_BYTES: f64 = 115.0;
@@ -25,99 +22,6 @@ const ERROR: f64 = 0.05;
 const SAMPLING_MAX: f64 = 10_000.0;
 /// Period of the error of a query without windows, in seconds.
 const PERIOD: f64 = 10.0;
-/// Standard deviations of a 95 % interval.
-const DEVIATIONS: f64 = 1.96;
-
-/// Requested way of packets to a query.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NetworkMode {
-    /// The cheapest way of packets; an export if all of them exceed BUDGET.
-    #[default]
-    Auto,
-    /// Packets: copies, or monitors at ports.
-    Packets,
-    /// An export in this place of a bridge.
-    Export(ExporterSlot),
-}
-
-/// An exporter in a place that a plan would use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OccupiedSlot {
-    /// Index of the switch.
-    pub switch: usize,
-    /// The place.
-    pub slot: ExporterSlot,
-    /// Description of the exporter.
-    pub exporter: String,
-}
-
-/// The export of a switch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExportPart {
-    /// sFlow or IPFIX.
-    pub slot: ExporterSlot,
-    /// Index of the switch in the site.
-    pub switch: usize,
-    /// Name of the switch.
-    pub name: String,
-    /// One of this many packets is sampled.
-    pub sampling: u32,
-    /// Expected packets of the query within `period`.
-    pub packets: f64,
-    /// Window of the query, or the assumed period, in seconds.
-    pub period: f64,
-    /// Exported Mb/s.
-    pub mbps: f64,
-    /// Cores of the switch.
-    pub switch_cores: f64,
-    /// Cores of the process that receives.
-    pub receiver_cores: f64,
-}
-
-impl ExportPart {
-    /// Expected relative error of a count with this share of the query's packets: half the 95 % interval.
-    #[must_use]
-    pub fn error(&self, share: f64) -> f64 {
-        let unsampled = f64::from(self.sampling) - 1.0;
-        DEVIATIONS * (unsampled / (self.packets * share).max(1.0)).sqrt()
-    }
-
-    /// The accuracy of results as text.
-    #[must_use]
-    pub fn accuracy(&self) -> String {
-        if self.sampling == 1 {
-            return "every packet is exported; lost datagrams are missing".to_owned();
-        }
-        format!(
-            "counts and sums are estimates from 1 of {} packets: about ±{:.1} % of the total in {} s, ±{:.1} % of a group with a tenth of it (95 %)",
-            self.sampling,
-            self.error(1.0) * 100.0,
-            self.period,
-            self.error(0.1) * 100.0
-        )
-    }
-
-    /// The estimated cost as text.
-    #[must_use]
-    pub fn cost(&self) -> String {
-        format!(
-            "{:.4} cores and {} Mb/s of exports",
-            self.switch_cores + self.receiver_cores,
-            number(self.mbps)
-        )
-    }
-}
-
-impl fmt::Display for ExportPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.slot {
-            ExporterSlot::Ipfix => write!(f, "IPFIX records")?,
-            _ => write!(f, "sFlow samples")?,
-        }
-        write!(f, " of 1 in {} packets", self.sampling)
-    }
-}
-
 /// Places whose exports have the tuples of a query's parser; a query of others never uses an export.
 #[must_use]
 pub fn export_slots(plan: &Plan) -> Vec<ExporterSlot> {

@@ -9,6 +9,7 @@ mod aggregators;
 mod budget;
 mod costs;
 mod export;
+mod export_part;
 mod flows;
 mod json;
 mod mode_choice;
@@ -26,7 +27,8 @@ mod tunnels;
 
 pub use budget::BudgetExceeded;
 pub use costs::{ExportCosts, MonitorCosts, PlanCosts, SwitchCosts, TrafficShape};
-pub use export::{ExportPart, HEADER_BYTES, NetworkMode, OccupiedSlot, export_slots};
+pub use export::export_slots;
+pub use export_part::ExportPart;
 pub use json::{ends, to_json};
 pub use mode_choice::{PlanningError, physical};
 pub use physical_plan::{
@@ -35,5 +37,5 @@ pub use physical_plan::{
     TunnelEndpoint,
 };
 pub use picture::to_svg;
-pub use request::{AggregatorMode, PlanRequest};
+pub use request::{AggregatorMode, NetworkMode, OccupiedSlot, PlanRequest};
 pub use text::{difference, mode, to_text};

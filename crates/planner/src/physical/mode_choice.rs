@@ -6,14 +6,15 @@ use std::fmt;
 use mirror::{MirrorMode, ModeOffer, PacketPart as Bytes, PacketSelection, offers};
 
 use super::budget::{BudgetExceeded, exceeded};
-use super::export::{ExportPart, NetworkMode, export_slots};
+use super::export::export_slots;
+use super::export_part::ExportPart;
 use super::flows;
 use super::parts::TWICE;
 use super::physical_plan::{
     CopyProof, ModeChoice, PacketPath, PhysicalPlan, PlanResources, RejectedMode,
 };
 use super::rates::{copied, rates};
-use super::request::{PlanRequest, PlanningProblem};
+use super::request::{NetworkMode, PlanRequest, PlanningProblem};
 use super::tunnels::wrapped;
 use crate::topology::{ExpectedTraffic, LinkTraffic, LinkWeights, SitePort, SwitchAccess};
 

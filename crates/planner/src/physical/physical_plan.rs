@@ -4,7 +4,7 @@ use mirror::openflow::FlowRule;
 use mirror::{MirrorMode, PacketCube};
 use plan::{AddressMatch, Dataflow, MonitorSpec};
 
-use super::export::ExportPart;
+use super::export_part::ExportPart;
 use crate::topology::{HostId, HostLauncher, LinkTraffic, NetworkSite, SitePort};
 
 /// Seconds after which rules expire unless renewed.

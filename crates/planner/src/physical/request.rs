@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use mirror::exporter::ExporterSlot;
 use plan::{NetworkBudget, Plan};
 
 use super::costs::PlanCosts;
-use super::export::{NetworkMode, OccupiedSlot};
 use super::flows::SwitchFlows;
 use super::physical_plan::TrafficRates;
 use crate::topology::{ExpectedTraffic, NetworkSite, TreeNetwork};
@@ -35,6 +35,29 @@ pub struct PlanRequest<'a> {
     pub budget: NetworkBudget,
     /// Seed of the placement.
     pub seed: u64,
+}
+
+/// Requested way of packets to a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// The cheapest way of packets; an export if all of them exceed BUDGET.
+    #[default]
+    Auto,
+    /// Packets: copies, or monitors at ports.
+    Packets,
+    /// An export in this place of a bridge.
+    Export(ExporterSlot),
+}
+
+/// An exporter in a place that a plan would use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OccupiedSlot {
+    /// Index of the switch.
+    pub switch: usize,
+    /// The place.
+    pub slot: ExporterSlot,
+    /// Description of the exporter.
+    pub exporter: String,
 }
 
 /// Condition for an aggregator in a pod with at least two monitors.

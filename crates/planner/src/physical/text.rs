@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use mirror::exporter::ExporterSlot;
+use mirror::mode::HEADER_BYTES;
 use plan::AddressMatch;
 
-use super::export::HEADER_BYTES;
 use super::model::{INTERFACE, TUNNEL};
 use super::physical_plan::{
     AggregatorPart, CopyProof, CoveredFlows, MonitorPart, PacketPath, PhysicalPlan, SwitchPart,
