@@ -16,8 +16,8 @@ use crate::pairing::{MessageCompleteness, ResponseSlot, TransactionQueue};
 use crate::write_boundaries::ConnectionWrites;
 use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
 
-/// `mn` or `EN` and a line end.
-const MESSAGE_BYTES_MIN: u32 = 4;
+/// Smallest request and smallest response of the text protocol: `mn`, and a counter of one digit, each with a line end.
+const TEXT_BYTES_MIN: [u32; 2] = [4, 3];
 
 /// Protocol of the connection, determined by its first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Default for MemcachedConnection {
             opaques: OpaqueSequence::default(),
             evicted: EvictedOpaques::default(),
             packets: ConnectionWrites::default(),
-            transactions: TransactionQueue::of_messages_from(MESSAGE_BYTES_MIN)
+            transactions: TransactionQueue::of_messages_from(TEXT_BYTES_MIN[1])
                 .with_silent_requests(),
         }
     }
@@ -235,11 +235,11 @@ impl MemcachedConnection {
             MemcachedProtocol::Text
         };
         let smallest = if self.form == MemcachedProtocol::Binary {
-            HEADER_LEN as u32
+            [HEADER_LEN as u32; 2]
         } else {
-            MESSAGE_BYTES_MIN
+            TEXT_BYTES_MIN
         };
-        self.transactions.set_smallest_message(smallest);
+        self.transactions.set_smallest_messages(smallest);
     }
 
     /// Consumes bytes, or changes the state so that the next step does; returns their number.

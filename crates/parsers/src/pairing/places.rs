@@ -67,7 +67,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             }
             LastMessageEnd::Start | LastMessageEnd::Within | LastMessageEnd::Unknown => None,
         };
-        if hole.is_some_and(|bytes| bytes < self.message_bytes_min) {
+        if hole.is_some_and(|bytes| bytes < self.message_bytes_min[direction as usize]) {
             return true;
         }
         if direction == Direction::ServerToClient {

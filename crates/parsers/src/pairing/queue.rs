@@ -112,8 +112,8 @@ pub struct TransactionQueue<Q, R> {
     pub(super) naming: IdMatching,
     answered: AnswerCoverage,
     unasked: UnsolicitedResponses,
-    /// Smallest message of the protocol, in bytes.
-    pub(super) message_bytes_min: u32,
+    /// Smallest request and smallest response of the protocol, in bytes.
+    pub(super) message_bytes_min: [u32; 2],
     pub(super) evicted: u32,
     /// Smallest request seen, in bytes.
     pub(super) smallest_request: u32,
@@ -158,7 +158,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             naming: IdMatching::None,
             answered: AnswerCoverage::All,
             unasked: UnsolicitedResponses::Never,
-            message_bytes_min: bytes,
+            message_bytes_min: [bytes; 2],
             evicted: 0,
             smallest_request: u32::MAX,
             anchored: true,
@@ -202,8 +202,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         }
     }
 
-    /// Sets the smallest message once the protocol is known.
-    pub fn set_smallest_message(&mut self, bytes: u32) {
+    /// Sets the smallest request and the smallest response once the protocol is known.
+    pub fn set_smallest_messages(&mut self, bytes: [u32; 2]) {
         self.message_bytes_min = bytes;
     }
 
@@ -566,7 +566,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         match self.edges[direction as usize] {
             LastMessageEnd::At(end) if end == seq => MissingRange::NONE,
             LastMessageEnd::At(end) | LastMessageEnd::Missing(end) => {
-                let hole = self.hole_of(seq.distance(end));
+                let hole = self.hole_of(direction, seq.distance(end));
                 let may_be_none = match direction {
                     Direction::ClientToServer => self.answered == AnswerCoverage::Some,
                     Direction::ServerToClient => self.unasked == UnsolicitedResponses::Sometimes,
@@ -578,10 +578,11 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         }
     }
 
-    /// Number of messages that `bytes` missing bytes between two messages may hide.
-    pub(super) fn hole_of(&self, bytes: i32) -> MissingRange {
+    /// Number of messages that `bytes` missing bytes of `direction` between two messages may hide.
+    pub(super) fn hole_of(&self, direction: Direction, bytes: i32) -> MissingRange {
+        let smallest = self.message_bytes_min[direction as usize];
         match u32::try_from(bytes) {
-            Ok(bytes) => MissingRange::of_whole_messages(bytes, self.message_bytes_min),
+            Ok(bytes) => MissingRange::of_whole_messages(bytes, smallest),
             Err(_) => MissingRange::ANY,
         }
     }

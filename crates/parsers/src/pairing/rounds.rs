@@ -91,7 +91,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             .filter(|_| edge == LastMessageEnd::At(heard));
         match read.map(|read| place.seq.distance(read)) {
             Some(unread @ 1..) if hole.least > 0 => {
-                let most = self.hole_of(unread).most.saturating_add(1).min(hole.most);
+                let unread = self.hole_of(Direction::ClientToServer, unread);
+                let most = unread.most.saturating_add(1).min(hole.most);
                 MissingRange { least: 1, most }
             }
             _ => hole.in_part(),

@@ -8,6 +8,7 @@
 use super::pairing_trial::{EVIDENCE_MAX, PairingTrial};
 use super::queue::{CountValidity, MissingSide, TransactionQueue};
 use super::transaction::{RequestMatcher, ResponseExpectation, TransactionOutcome};
+use crate::Direction;
 
 /// Sufficient evidence at the end of the connection.
 const ENOUGH_AT_END: usize = 8;
@@ -66,7 +67,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Whether several requests may have been outstanding: several in one round, or missing in a row.
     fn may_have_asked_several(&self) -> bool {
         let hidden = self.trial.as_ref().map_or(0, |trial| trial.hidden);
-        let bytes = u64::from(hidden) * u64::from(self.message_bytes_min);
+        let bytes = u64::from(hidden)
+            * u64::from(self.message_bytes_min[Direction::ClientToServer as usize]);
         !self.client.asks_singly() || bytes >= 2 * u64::from(self.smallest_request)
     }
 

@@ -28,7 +28,10 @@ fn turn(rng: &mut SeededRng) -> (Vec<u8>, Vec<u8>) {
             String::new(),
         ),
         5 => (format!("delete {key}\r\n"), pick("DELETED", "NOT_FOUND")),
-        6 => (format!("incr {key} 1\r\n"), pick("17", "NOT_FOUND")),
+        6 => (
+            format!("incr {key} 1\r\n"),
+            pick(["7", "17"][rng.below(2) as usize], "NOT_FOUND"),
+        ),
         7 => (
             format!("mg {key} v\r\n"),
             pick(&format!("VA {len}\r\n{value}"), "EN"),

@@ -325,6 +325,25 @@ fn right_times(n: usize, batch: usize) -> std::collections::HashMap<i64, i64> {
     right
 }
 
+/// One request and the last response of the same batch are missing; the response is shorter than any other.
+#[test]
+fn a_lost_request_and_a_lost_short_response_leave_no_pair() {
+    let mut forms = [0u8; 10];
+    (forms[7], forms[8]) = (3, 3);
+    let all: Vec<_> = (0..)
+        .zip(forms)
+        .map(|(i, form)| transaction(form, i, 0))
+        .collect();
+    let mut lost = [false; 30];
+    for at in [4, 13, 17] {
+        lost[at] = true;
+    }
+    let right = right_times(all.len(), 3);
+    for (sent, response) in play_lossy(&all, 3, 4096, &lost) {
+        assert_eq!(right.get(&sent), Some(&response), "request sent at {sent}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
