@@ -134,6 +134,8 @@ def per_packet(rows, folder):
 def balance(rows, folder):
     """Error of counts by cost, with sampling rates as points."""
     ns = costs(rows)["sflow"].mean
+    if not ns > 0:
+        return
     rates = [4**n for n in range(1, 8)]
     figure, axes = plt.subplots(figsize=(6.5, 4))
     for share, colour, label in ((1, OURS, "all packets"), (0.01, PEER, "1 % of the packets"), (0.0001, PAPER, "0.01 %")):

@@ -206,9 +206,14 @@ def page(rows, empty, of):
 
 def cost_file(rows, of):
     found = costs(rows)
-    known = {"mirror_ns": "mirror", "sflow_ns_per_sample": "sflow", "ipfix_ns_per_record": "ipfix"}
-    lines = [f"{name} = {found[method].mean:.1f} # 95 % interval: {found[method]:.1f}" for name, method in known.items() if found[method].mean > 0]
-    return f'# Written by bench/cost_of_measuring.py: [switch] was measured, the rest is estimated.\norigin = "{of["switch"]}, {of["date"]}"\n\n[switch]\n' + "\n".join(lines) + "\n"
+    # IPFIX has two records of a packet.
+    parts = {"switch": {"mirror_ns": ("mirror", 1)}, "export": {"sflow_sample_ns": ("sflow", 1), "ipfix_sample_ns": ("ipfix", 2)}}
+    text = f'# Written by bench/cost_of_measuring.py: [switch] and [export] were measured, the rest is estimated.\norigin = "{of["switch"]}, {of["date"]}"\n'
+    for part, known in parts.items():
+        lines = [f"{name} = {times * found[method].mean:.1f} # 95 % interval of {'a record' if times > 1 else 'a packet'}: {found[method]:.1f}"
+                 for name, (method, times) in known.items() if found[method].mean > 0]
+        text += f"\n[{part}]\n" + "".join(f"{line}\n" for line in lines)
+    return text
 
 
 def write(folder, root):

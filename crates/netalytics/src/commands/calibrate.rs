@@ -1,6 +1,6 @@
 //! `netalytics calibrate`: measures the cost of monitors on this machine, by parser, with a built-in workload, and
 //! writes a file for `explain` and `query` (`--costs`). With namespaces and Open vSwitch, it also measures the cost of
-//! copying in a switch. Values that cannot be measured are reported and keep their defaults.
+//! copying and exporting in a switch. Values that cannot be measured are reported and keep their defaults.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,8 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
             mirror,
             tunnel,
             cut,
+            sflow,
+            ipfix,
             unsure,
         }) => {
             let ways = [
@@ -99,14 +101,19 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
                 ("into a tunnel", tunnel),
                 ("cut to 128 bytes", cut),
             ];
+            let exports = [("per sFlow sample", sflow), ("per packet in IPFIX records", ipfix)];
             let of = |(way, ns): &(&str, &Option<f64>)| match ns {
                 Some(ns) => format!("{ns:.0} ns {way}"),
                 None => format!("less than {unsure:.0} ns {way}, below the resolution"),
             };
-            let ways: Vec<String> = ways.iter().map(of).collect();
+            let all = |ways: &[_]| ways.iter().map(of).collect::<Vec<_>>().join(", ");
             tell(&format!(
                 "copying a packet in a userspace switch: {}",
-                ways.join(", ")
+                all(&ways)
+            ));
+            tell(&format!(
+                "exporting from a userspace switch: {}",
+                all(&exports)
             ));
         }
         Err(why) => tell(&format!(
@@ -232,7 +239,7 @@ fn written(
     let supposed = PlanCosts::default();
     let mut measured = vec!["[monitor.parse_ns] and refuse_ns"];
     measured.extend(received.map(|_| "receive_ns, receive_byte_ns and idle_cores"));
-    measured.extend(copied.map(|_| "[switch]"));
+    measured.extend(copied.map(|_| "[switch] and [export]"));
     let monitor = &supposed.monitor;
     let received = received.unwrap_or(ReceiveCost {
         packet: monitor.receive_ns,
@@ -258,20 +265,34 @@ fn written(
         ("tunnel_ns", copied.map(|of| of.tunnel), known.tunnel_ns),
     ];
     let unsure = copied.map_or(0.0, |of| of.unsure);
+    let line = |(name, measured, supposed): (&str, Option<Option<f64>>, f64)| match measured {
+        Some(Some(ns)) => format!("{name} = {ns:.1}\n"),
+        // The default next to measured values would look like a larger cost.
+        Some(None) => format!("{name} = {unsure:.1} # upper bound: below the resolution\n"),
+        None => format!("{name} = {supposed:.1} # estimated\n"),
+    };
     text += "\n[switch]\n";
-    for (name, measured, supposed) in ways {
-        text += &match measured {
-            Some(Some(ns)) => format!("{name} = {ns:.1}\n"),
-            // The default next to measured values would look like a larger cost.
-            Some(None) => format!("{name} = {unsure:.1} # upper bound: below the resolution\n"),
-            None => format!("{name} = {supposed:.1} # estimated\n"),
-        };
-    }
+    text.extend(ways.map(line));
     text += &match copied.map(|of| of.cut) {
         Some(Some(ns)) => format!("cut_ns = {ns:.1}\n"),
         Some(None) => format!("cut_ns = {unsure:.1} # upper bound: below the resolution\n"),
         None => "# cut_ns: not measured, so copies are not cut\n".to_owned(),
     };
+    let known = supposed.export;
+    let exports = [
+        (
+            "sflow_sample_ns",
+            copied.map(|of| of.sflow),
+            known.sflow_sample_ns,
+        ),
+        (
+            "ipfix_sample_ns",
+            copied.map(|of| of.ipfix),
+            known.ipfix_sample_ns,
+        ),
+    ];
+    text += "\n[export]\n";
+    text.extend(exports.map(line));
     text
 }
 
@@ -310,6 +331,8 @@ mod tests {
             mirror: None,
             tunnel: Some(2000.0),
             cut: Some(9000.0),
+            sflow: Some(1500.0),
+            ipfix: None,
             unsure: 30.0,
         };
         let costs = PlanCosts::parse(&written(60.0, &parsers, Some(received), Some(copied)))
@@ -325,5 +348,9 @@ mod tests {
             (700.0, 30.0, 2000.0)
         );
         assert_eq!(switch.cut_ns, Some(9000.0));
+        assert_eq!(
+            (costs.export.sflow_sample_ns, costs.export.ipfix_sample_ns),
+            (1500.0, 30.0)
+        );
     }
 }

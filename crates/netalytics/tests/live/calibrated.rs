@@ -10,7 +10,7 @@ use testkit::programs::wait_for;
 use crate::capture::BINARY;
 
 /// Environment variable of all processes started by a calibration.
-fn mark(name: &str) -> String {
+pub fn mark(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
@@ -25,7 +25,7 @@ fn calibrate(mark: &str, output: &Path) -> Command {
 }
 
 /// Names of running processes started by a calibration.
-fn at_work(mark: &str) -> Vec<String> {
+pub fn at_work(mark: &str) -> Vec<String> {
     let all = fs::read_dir("/proc")
         .expect("processes")
         .flatten()
@@ -52,7 +52,10 @@ fn a_calibration_measures_and_leaves_nothing() {
     assert!(output.status.success(), "{said}");
     let text = fs::read_to_string(&file).expect("a file");
     let PlanCosts {
-        monitor, switch, ..
+        monitor,
+        switch,
+        export,
+        ..
     } = PlanCosts::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let times = [
         monitor.receive_ns,
@@ -61,6 +64,8 @@ fn a_calibration_measures_and_leaves_nothing() {
         switch.copy_ns,
         switch.mirror_ns,
         switch.tunnel_ns,
+        export.sflow_sample_ns,
+        export.ipfix_sample_ns,
     ];
     for ns in times.into_iter().chain(switch.cut_ns) {
         assert!(ns.is_finite() && ns > 0.0, "{text}");
@@ -72,6 +77,7 @@ fn a_calibration_measures_and_leaves_nothing() {
         said.contains("copying a packet in a userspace switch: "),
         "{said}"
     );
+    assert!(said.contains("in IPFIX records"), "{said}");
 
     let killed = mark("killed");
     let mut program = calibrate(&killed, &file)

@@ -6,6 +6,7 @@ mod bed;
 mod calibrated;
 mod capture;
 mod chaos;
+mod cost_of_measuring;
 mod ends;
 mod filters;
 mod folders;

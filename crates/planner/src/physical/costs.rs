@@ -67,7 +67,7 @@ pub struct SwitchCosts {
 pub struct ExportCosts {
     /// A switch's time for a packet that sFlow samples.
     pub sflow_sample_ns: f64,
-    /// A switch's time for a packet that IPFIX samples.
+    /// A switch's time for a packet that IPFIX samples, without a cache.
     pub ipfix_sample_ns: f64,
     /// Receiving and decoding a sample or record.
     pub receive_ns: f64,

@@ -1,6 +1,6 @@
-//! Cost of copying a packet in a switch: packets are sent through an Open vSwitch with a userspace datapath, with and
-//! without each kind of copy, and its CPU time is compared. The minimum of several rounds counts, since other load only
-//! increases it.
+//! Cost of copying and of exporting a packet in a switch: packets are sent through an Open vSwitch with a userspace
+//! datapath, with and without each kind of copy or export, and its CPU time is compared. The minimum of several rounds
+//! counts, since other load only increases it.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -22,6 +22,9 @@ const AHEAD: u32 = 200;
 /// Destination address of packets sent through the switch.
 const BEYOND: &str = "10.98.0.2";
 
+/// Destination of exported samples and records, on a cable of its own.
+const COLLECTOR: &str = "10.96.0.2";
+
 /// Share of the cost of forwarding below which a difference cannot be distinguished from noise.
 const UNSURE: f64 = 0.03;
 
@@ -36,26 +39,36 @@ pub struct SwitchCopyCost {
     pub tunnel: Option<f64>,
     /// Copy truncated to the first bytes.
     pub cut: Option<f64>,
+    /// sFlow sample.
+    pub sflow: Option<f64>,
+    /// IPFIX records of a packet without a cache: one at its entry, one at its exit.
+    pub ipfix: Option<f64>,
     /// Smallest measurable cost.
     pub unsure: f64,
 }
 
-/// Modes of the switch: name, actions, and whether a port mirror copies.
-const WAYS: [(&str, &str, bool); 5] = [
-    ("forwards", "output:2", false),
-    ("copy", "output:3,output:2", false),
-    ("cut", "output(port=3,max_len=128),output:2", false),
-    ("tunnel", "output:4,output:2", false),
-    ("mirror", "output:2", true),
+/// Modes of the switch: name, actions, and configuration of the bridge.
+const WAYS: [(&str, &str, &str); 7] = [
+    ("forwards", "output:2", ""),
+    ("copy", "output:3,output:2", ""),
+    ("cut", "output(port=3,max_len=128),output:2", ""),
+    ("tunnel", "output:4,output:2", ""),
+    ("mirror", "output:2", MIRROR),
+    ("sflow", "output:2", SFLOW),
+    ("ipfix", "output:2", IPFIX),
 ];
+const MIRROR: &str = "--id=@in get port a1 -- --id=@out get port m1 -- --id=@m create mirror name=m select-src-port=@in output-port=@out -- set bridge br0 mirrors=@m";
+/// Each packet is sampled; headers have the usual length.
+const SFLOW: &str = "--id=@s create sflow agent=c0 targets=\"10.96.0.2:6343\" header=128 sampling=1 polling=30 -- set bridge br0 sflow=@s";
+const IPFIX: &str = "--id=@i create ipfix targets=\"10.96.0.2:4739\" sampling=1 cache_active_timeout=0 cache_max_flows=0 -- set bridge br0 ipfix=@i";
 
 /// Builds the switch and measures.
 pub fn measure(lab: &NamespaceLab, rounds: u8) -> anyhow::Result<SwitchCopyCost> {
     let switch = LabSwitch::build(lab)?;
     let mut least: BTreeMap<&str, f64> = BTreeMap::new();
     for _ in 0..rounds {
-        for (name, actions, is_mirrored) in WAYS {
-            let ns = switch.way(actions, is_mirrored)?;
+        for (name, actions, configuration) in WAYS {
+            let ns = switch.way(actions, configuration)?;
             let known = least.entry(name).or_insert(ns);
             *known = known.min(ns);
         }
@@ -63,11 +76,14 @@ pub fn measure(lab: &NamespaceLab, rounds: u8) -> anyhow::Result<SwitchCopyCost>
     let unsure = UNSURE * least["forwards"];
     let more = |name: &str| Some(least[name] - least["forwards"]).filter(|more| *more > unsure);
     let [copy, mirror, tunnel, cut] = ["copy", "mirror", "tunnel", "cut"].map(more);
+    let [sflow, ipfix] = ["sflow", "ipfix"].map(more);
     Ok(SwitchCopyCost {
         copy,
         mirror,
         tunnel,
         cut,
+        sflow,
+        ipfix,
         unsure,
     })
 }
@@ -80,7 +96,7 @@ struct LabSwitch<'l> {
 
 impl LabSwitch<'_> {
     fn build(lab: &NamespaceLab) -> anyhow::Result<LabSwitch<'_>> {
-        for (here, port) in [("a0", "a1"), ("b0", "b1"), ("m0", "m1")] {
+        for (here, port) in [("a0", "a1"), ("b0", "b1"), ("m0", "m1"), ("c0", "c1")] {
             lab.run(&[
                 "ip", "link", "add", here, "type", "veth", "peer", "name", port,
             ])?;
@@ -137,6 +153,7 @@ impl LabSwitch<'_> {
         };
         switch.appctl(&["tnl/neigh/set", "br0", "10.99.0.2", "02:00:00:00:00:09"])?;
         reachable(lab, "a0", "10.98.0.1/24", BEYOND)?;
+        reachable(lab, "c0", "10.96.0.1/24", COLLECTOR)?;
         Ok(switch)
     }
 
@@ -154,16 +171,15 @@ impl LabSwitch<'_> {
     }
 
     /// CPU time of the switch per packet in one mode, in nanoseconds.
-    fn way(&self, actions: &str, is_mirrored: bool) -> anyhow::Result<f64> {
+    fn way(&self, actions: &str, configuration: &str) -> anyhow::Result<f64> {
         self.ofctl(&["del-flows"])?;
         self.ofctl(&["add-flow", "in_port=LOCAL,actions=output:3"])?;
         self.ofctl(&["add-flow", &format!("in_port=1,actions={actions}")])?;
-        vsctl(self.lab, "clear bridge br0 mirrors")?;
-        if is_mirrored {
-            vsctl(
-                self.lab,
-                "-- --id=@in get port a1 -- --id=@out get port m1 -- --id=@m create mirror name=m select-src-port=@in output-port=@out -- set bridge br0 mirrors=@m",
-            )?;
+        for column in ["mirrors", "sflow", "ipfix"] {
+            vsctl(self.lab, &format!("clear bridge br0 {column}"))?;
+        }
+        if !configuration.is_empty() {
+            vsctl(self.lab, &format!("-- {configuration}"))?;
         }
         send(
             self.lab,
