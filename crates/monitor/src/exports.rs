@@ -4,7 +4,7 @@
 //!
 //! A sampled packet is one tuple with the sampling rate as its weight. The counters of a flow record are multiplied by
 //! the rate; the record itself counts once. The time of a tuple (`ts_end`) is the time of reception, so that no tuple
-//! is late; `ts` follows the exporter's clock, corrected if it differs by more than [`CLOCK_OFFSET_MAX_NS`].
+//! is late; `ts` follows the exporter's clock, corrected if it differs by more than two seconds.
 
 mod accounting;
 mod directions;
@@ -32,9 +32,6 @@ use exporters::ExporterClocks;
 use rows::ExportRows;
 use streams::MessageStreams;
 
-/// Largest difference between the clocks of exporter and receiver, including the time of transport, that `ts` is not
-/// corrected for.
-pub const CLOCK_OFFSET_MAX_NS: i64 = 2_000_000_000;
 /// Interval in event time at which the states of exporters are collected.
 const REPORT_EVERY_NS: i64 = 1_000_000_000;
 /// Interval in event time at which templates are stored.

@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use flow::CaptureLoss;
 use telemetry::{ExportCounters, ExportDomain, ExportProtocol, SequenceLosses};
 
-use super::CLOCK_OFFSET_MAX_NS;
-use super::exporters::ExporterClocks;
+use super::exporters::{CLOCK_OFFSET_MAX_NS, ExporterClocks};
 
 /// Exporters listed one by one: those with the largest losses.
 const EXPORTERS_LISTED: usize = 64;

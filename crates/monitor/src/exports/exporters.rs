@@ -3,8 +3,9 @@
 use telemetry::{ClockMap, ExportDomain};
 use wire::Timestamp;
 
-use super::CLOCK_OFFSET_MAX_NS;
-
+/// Largest difference between the clocks of exporter and receiver, including the time of transport, that times are not
+/// corrected for.
+pub(super) const CLOCK_OFFSET_MAX_NS: i64 = 2_000_000_000;
 /// Domains with a known offset; the least recently used ones are forgotten.
 const DOMAINS_MAX: usize = 16_384;
 

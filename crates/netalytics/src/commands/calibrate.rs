@@ -101,7 +101,10 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
                 ("into a tunnel", tunnel),
                 ("cut to 128 bytes", cut),
             ];
-            let exports = [("per sFlow sample", sflow), ("per packet in IPFIX records", ipfix)];
+            let exports = [
+                ("per sFlow sample", sflow),
+                ("per packet in IPFIX records", ipfix),
+            ];
             let of = |(way, ns): &(&str, &Option<f64>)| match ns {
                 Some(ns) => format!("{ns:.0} ns {way}"),
                 None => format!("less than {unsure:.0} ns {way}, below the resolution"),
