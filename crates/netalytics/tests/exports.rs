@@ -92,6 +92,7 @@ fn flow_encoder(protocol: ExportProtocol) -> FlowEncoder {
         domain: 7,
         max_len: 1400,
         template_interval_ns: 60 * SECOND,
+        template_messages: 1_000_000,
         started: NOW.plus(-1000 * SECOND),
     })
 }
@@ -123,7 +124,7 @@ fn messages(protocol: ExportProtocol, flows: &[ExportedFlow<'_>]) -> Vec<(Timest
     let mut send = |message: &[u8]| sent.push((NOW.plus(SECOND / 2), message.to_vec()));
     flows
         .iter()
-        .for_each(|flow| encoder.push(flow, NOW, &mut send));
+        .for_each(|flow| encoder.push(flow, NOW, &mut send).expect("a record"));
     encoder.flush(NOW, &mut send);
     sent
 }
