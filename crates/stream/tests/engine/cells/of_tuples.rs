@@ -132,7 +132,7 @@ fn of_tuple(table: &CellTable, tuple: &Row) -> Rows {
         .unwrap_or(1.0);
     key.set(
         "rate",
-        Value::Double(if table.is_weighted {
+        Value::Double(if table.rates.is_some() {
             rate
         } else {
             table.sample
