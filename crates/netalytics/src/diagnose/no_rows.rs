@@ -361,7 +361,7 @@ mod tests {
             ("PARSE http, http_get, tcp_conn_time", &[]),
             (
                 "PARSE http WHERE status = 404 and status = 500",
-                &["WHERE is never true: its conditions contradict each other about status"],
+                &["WHERE is never true: its conditions on status contradict each other"],
             ),
             (
                 "PARSE http WHERE status > 499 and status < 500",
