@@ -198,7 +198,7 @@ impl EstimateContext {
         let estimate = as_it_is.estimate(aggregate, seen);
         let p = seen.smallest_rate();
         if p == 1.0 {
-            return estimate;
+            return self.of_all_packets(aggregate, seen, estimate);
         }
         let total = || {
             let parts: Vec<f64> = seen.parts(sum).iter().map(|part| part * p).collect();
@@ -219,6 +219,36 @@ impl EstimateContext {
         Estimate {
             low: interval.low.into(),
             high: interval.high.into(),
+            ..estimate
+        }
+    }
+
+    /// Adds the interval to an estimate from exporters that measure every packet: only losses are unknown.
+    fn of_all_packets(
+        &self,
+        aggregate: &AggregateFunction,
+        seen: &ObservedGroup<'_>,
+        estimate: Estimate,
+    ) -> Estimate {
+        let is_total = matches!(
+            aggregate,
+            AggregateFunction::Count
+                | AggregateFunction::Rate
+                | AggregateFunction::Sum
+                | AggregateFunction::Throughput
+        );
+        let is_histogram = matches!(aggregate, AggregateFunction::Hist | AggregateFunction::Cdf);
+        let missing = (2.0 * self.capture_loss).min(1.0);
+        if seen.strata.is_empty() || is_histogram || missing > 0.0 && !is_total {
+            return estimate;
+        }
+        let value = estimate.value.real();
+        let high = value
+            .map(|value| value / (1.0 - missing))
+            .filter(|high| high.is_finite());
+        Estimate {
+            low: value.into(),
+            high: high.into(),
             ..estimate
         }
     }

@@ -70,12 +70,6 @@ pub fn replicate(id: u64, sample_seed: u64) -> u8 {
 #[must_use]
 pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> ConfidenceInterval {
     let seen: f64 = parts.iter().sum();
-    if p >= 1.0 {
-        return ConfidenceInterval {
-            low: Some(seen),
-            high: Some(seen),
-        };
-    }
     let floor = is_nonnegative.then_some(seen);
     let Some(StudentFactor { t, carriers, .. }) = student(n, parts) else {
         return ConfidenceInterval {
@@ -106,12 +100,6 @@ pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Confidenc
     else {
         return ConfidenceInterval::default();
     };
-    if p >= 1.0 {
-        return ConfidenceInterval {
-            low: Some(ratio),
-            high: Some(ratio),
-        };
-    }
     let interval = around(ratio, student.t * variance.sqrt(), is_nonnegative);
     let carrying = if is_nonnegative {
         flows(n).min(flows(parts))

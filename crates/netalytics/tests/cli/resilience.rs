@@ -142,7 +142,7 @@ fn of_two_agents_by_one_name_the_second_waits() {
         .expect("it has one");
     second[at + 1] = elsewhere;
     let mut second = start(&second);
-    second.says("refuses: another agent one is connected");
+    second.says("rejects this agent: another agent one is connected");
     assert_eq!(
         (children(first.0.id()).len(), children(second.0.id()).len()),
         (1, 0)

@@ -189,7 +189,7 @@ pub fn a_killed_taskmanager(cluster: &TestCluster) {
     cluster.kill("taskmanager-1");
     scene.asker.says("note: Flink starts the job again: ");
     cluster.start_again("taskmanager-1");
-    scene.asker.says("note: Flink's job is at work again");
+    scene.asker.says("note: Flink's job is running again");
     let rest = scene.traffic.part(0.5, 1.0).to_vec();
     scene.end(cluster, &rest, Duration::from_secs(5));
 }
