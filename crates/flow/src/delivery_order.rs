@@ -14,8 +14,7 @@
 //! - when both heads wait for each other: neither sender can have received the other's data first.
 //!
 //! A side without captured packets is not waited for; but while the flow is young (`reorder_wait_ns`), its packets
-//! may still arrive, and data that acknowledges them waits. Without a SYN, all data of a young flow waits, because earlier bytes may
-//! still arrive.
+//! may still arrive, and data that acknowledges them waits.
 //!
 //! So data only waits for a hole that reassembly will fill or give up, never forever.
 
@@ -65,8 +64,6 @@ pub(crate) struct DeliveryContext {
     pub reorder_wait_ns: i64,
     /// The flow began less than that ago: packets of an unseen side may still arrive.
     pub young: bool,
-    /// No SYN was seen.
-    pub unopened: bool,
 }
 
 /// Whether a piece may be delivered.
@@ -97,9 +94,6 @@ impl DeliveryContext {
         ack: Option<TcpSeq>,
         delivered: Option<TcpSeq>,
     ) -> DeliveryDecision {
-        if self.awaits_opening() {
-            return DeliveryDecision::Later;
-        }
         let Some(ack) = ack else {
             return DeliveryDecision::Now;
         };
@@ -123,11 +117,6 @@ impl DeliveryContext {
             }
             _ => DeliveryDecision::Unbelievable,
         }
-    }
-
-    /// Whether the SYN, or bytes before the first ones, may still arrive.
-    pub fn awaits_opening(&self) -> bool {
-        self.young && self.unopened
     }
 
     /// Withdraws the acknowledgment `ack` of `side`, so that reassembly does not wait for it.
@@ -233,7 +222,6 @@ impl DeliveryOrder {
     ) -> Option<(FlowSide, StreamPiece)> {
         let side = match [FlowSide::A, FlowSide::B].map(|side| self.turn(side, heard)) {
             [None, None] => return None,
-            _ if heard.awaits_opening() => return None,
             [Some(DeliveryDecision::Now), Some(DeliveryDecision::Now)] => self.earlier(),
             [Some(DeliveryDecision::Now), Some(_)] => {
                 self.unless_late(FlowSide::A, heard.reorder_wait_ns)
@@ -289,23 +277,6 @@ impl DeliveryOrder {
             }
         }
         true
-    }
-
-    /// Removes and returns everything of `side`, if these are the bytes kept since `start`, of which none was
-    /// delivered, and possibly its end.
-    pub fn take_all_from(
-        &mut self,
-        side: FlowSide,
-        start: TcpSeq,
-        budget: &mut ReassemblyBudget,
-    ) -> Option<Vec<StreamPiece>> {
-        let queue = &self.queues[side.index()];
-        let is_from_start = queue.front().is_some_and(|piece| piece.seq == start);
-        let are_bytes = queue
-            .iter()
-            .all(|piece| matches!(piece.what, PieceContent::Kept(_) | PieceContent::End));
-        (is_from_start && are_bytes)
-            .then(|| std::iter::from_fn(|| self.take(side, budget)).collect())
     }
 
     fn turn(&self, side: FlowSide, heard: &DeliveryContext) -> Option<DeliveryDecision> {

@@ -89,8 +89,6 @@ pub(crate) struct SpillRecord {
     pub handshake: UnusualHandshake,
     /// Whether the table has counted its memory.
     pub is_counted: bool,
-    /// Joined midstream and continued after idleness: the positions of its streams are known.
-    pub is_resumed: bool,
 }
 
 impl SpillRecord {

@@ -259,45 +259,6 @@ impl ByteStream {
         self.bits &= !BUSY;
     }
 
-    /// Moves the start of the stream back to `begins`. `pieces` are everything before `next`, none of which was
-    /// delivered: it is held behind the hole.
-    pub fn begin_earlier(
-        &mut self,
-        begins: TcpSeq,
-        pieces: Vec<StreamPiece>,
-        out: &mut EventOutlet<'_>,
-    ) {
-        let waiting = self.waiting.get_or_insert_default();
-        let end = std::mem::replace(&mut self.next, begins);
-        let moved = i64::from(end.distance(begins)) - std::mem::take(&mut self.pos);
-        waiting.move_by(moved);
-        let ends = pieces.iter().skip(1).map(|piece| piece.seq).chain([end]);
-        let ends = ends.collect::<Vec<_>>();
-        for (piece, end) in pieces.into_iter().zip(ends) {
-            let at = i64::from(piece.seq.distance(begins));
-            let PieceContent::Kept(bytes) = piece.what else {
-                let (ts, ack) = (piece.ts, piece.ack);
-                (self.ended, waiting.fin) = (false, Some(FinMark { pos: at, ts, ack }));
-                continue;
-            };
-            let held = HeldSegment {
-                len: end.distance(piece.seq) as u32,
-                captured: end.distance(piece.seq) as u32,
-                ts: piece.ts,
-                ack: piece.ack,
-                bytes: bytes.into(),
-            };
-            let cost = held.bytes.len() + HELD_OVERHEAD_BYTES;
-            waiting.cost += cost;
-            out.budget.take(cost, out.totals);
-            waiting.segments.insert(at, held);
-        }
-        if let Some(acked) = out.acked {
-            self.acknowledged_beyond(acked, true, (out.now, None));
-        }
-        self.settle(out.acked);
-    }
-
     fn advance(&mut self, n: i64) {
         self.pos += n;
         self.next = TcpSeq(self.next.0.wrapping_add(n as u32));
@@ -735,19 +696,6 @@ impl WaitingSegments {
     /// End of the cut bytes that are waited for.
     pub fn cut_end(&self) -> Option<i64> {
         self.cut.map(|cut| cut.end)
-    }
-
-    /// Adds `bytes` to all positions.
-    fn move_by(&mut self, bytes: i64) {
-        let segments = std::mem::take(&mut self.segments).into_iter();
-        self.segments = segments.map(|(at, held)| (at + bytes, held)).collect();
-        if let Some(fin) = &mut self.fin {
-            fin.pos += bytes;
-        }
-        if let Some(cut) = &mut self.cut {
-            cut.end += bytes;
-        }
-        self.overtaken = None;
     }
 
     /// Adds cut bytes of held segments that are in `payload`, which spans `begin` to `present`; as far as memory

@@ -45,7 +45,7 @@ pub(crate) fn on_segment(
         return terminate(flow, CloseReason::Rst, cx);
     }
     if special && tcp.flags.contains(TcpFlags::SYN) {
-        on_syn(flow, side, tcp, cx);
+        on_syn(flow, side, tcp, cx.now);
     }
     let in_reach = is_in_reach(flow.core(), side, tcp.seq);
     if in_reach && tcp.flags.contains(TcpFlags::ACK) {
@@ -151,15 +151,13 @@ pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut ReassemblyBudget) {
 }
 
 /// Handles a SYN or SYN-ACK.
-fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, cx: &mut SegmentContext<'_>) {
+fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, now: Timestamp) {
     let begins = tcp.seq.plus(1);
     let is_answer = tcp.flags.contains(TcpFlags::ACK);
     if !flow.hot.is_started(side)
         || flow.core().start_seq(side) != begins && flow.core().is_untouched(side)
     {
         flow.start(side, begins);
-    } else if !flow.hot.did(side, half_bit::SYN) {
-        begin_earlier(flow, side, begins, cx);
     }
     if flow.hot.did(side, half_bit::SYN) {
         flow.counters_mut(side).syn_retransmissions += 1;
@@ -175,15 +173,10 @@ fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, cx: &mut Segmen
     if is_answer && !flow.hot.is_started(other) {
         flow.start(other, tcp.ack);
         flow.hot.half[other.index()] |= half_bit::SYN_IMPLIED;
-    } else if is_answer
-        && !flow.hot.did(other, half_bit::SYN)
-        && begin_earlier(flow, other, tcp.ack, cx)
-    {
-        flow.hot.half[other.index()] |= half_bit::SYN_IMPLIED;
     }
-    name_client(flow, side, is_answer, cx.now);
+    name_client(flow, side, is_answer, now);
     if is_answer {
-        handshake::pass(flow, HandshakeStep::SynAck, cx.now);
+        handshake::pass(flow, HandshakeStep::SynAck, now);
     }
     // If a stream's first captured bytes preceded its SYN, they may not be its first.
     let is_whole = |side: FlowSide| {
@@ -192,32 +185,6 @@ fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, cx: &mut Segmen
     let joined = flow.core().start_seq(side) != begins
         || !is_whole(other) && !flow.core().is_untouched(other);
     flow.hot.put(flag::MIDSTREAM, joined);
-}
-
-/// Moves the start of a stream back to `begins`, which was captured later than other bytes, if none of those has been
-/// delivered. Returns whether it did.
-fn begin_earlier(
-    flow: &mut FlowMut<'_>,
-    side: FlowSide,
-    begins: TcpSeq,
-    cx: &mut SegmentContext<'_>,
-) -> bool {
-    let start = flow.core().start_seq(side);
-    if !(1..=NEAR).contains(&start.distance(begins)) {
-        return false;
-    }
-    let order = flow
-        .cold
-        .spill
-        .as_mut()
-        .and_then(|spill| spill.order.as_mut());
-    let Some(pieces) = order.and_then(|order| order.take_all_from(side, start, cx.budget)) else {
-        return false;
-    };
-    cx.on_stream(flow, side, |stream, out| {
-        stream.begin_earlier(begins, pieces, out)
-    });
-    true
 }
 
 /// Sets the client: the first SYN determines it, or a SYN-ACK if there was none.
@@ -371,9 +338,6 @@ fn on_payload(
     }
     if len == 1 && !fin && is_single_byte_probe(flow, side, seq) {
         return;
-    }
-    if flow.core().is_unopened() {
-        begin_earlier(flow, side, seq, cx);
     }
     if fin && is_in_reach(flow.core(), side, seq) {
         on_fin(flow, side, packet);

@@ -35,10 +35,6 @@ const CELLS: &[(&str, &str, u64, usize)] = &[
     // The connection is idle while two requests are outstanding and one is known.
     ("http_quoted", "pause-310000ms=0.2%", 2, 81),
     ("http_quoted", "pause-36000000ms=0.2%", 2, 81),
-    // Requests of a connection precede its SYN and its first request in the file.
-    ("http_batches", "shuffle=5ms", 40, 98),
-    ("redis_batches", "shuffle=5ms", 20, 97),
-    ("redis_proxied", "shuffle=2ms", 20, 90),
 ];
 
 #[test]
