@@ -23,6 +23,8 @@ pub(crate) struct IpfixStreams {
     listener: TcpListener,
     connections: Vec<IpfixConnection>,
     buffer: Vec<u8>,
+    /// Whether the last connection could not be accepted.
+    is_failing: bool,
 }
 
 struct IpfixConnection {
@@ -41,12 +43,25 @@ impl IpfixStreams {
             listener,
             connections: Vec::new(),
             buffer: vec![0; READ_BYTES],
+            is_failing: false,
         })
     }
 
     /// Passes complete messages with the address of their exporter to `take`; does not wait.
     pub fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) {
-        while let Ok((stream, peer)) = self.listener.accept() {
+        loop {
+            let (stream, peer) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_failing, true) {
+                        warn!("connections of exporters cannot be accepted: {error}");
+                    }
+                    break;
+                }
+            };
+            self.is_failing = false;
             if self.connections.len() >= CONNECTIONS_MAX {
                 warn!("{peer} was refused: {CONNECTIONS_MAX} exporters are connected");
                 continue;

@@ -198,7 +198,8 @@ const ALWAYS: &[i64] = &[
     libc::SYS_statx,
     libc::SYS_write,
     libc::SYS_writev,
-    // Open sockets: packets, filter, losses.
+    // Open sockets: packets, filter, losses, connections of exporters.
+    libc::SYS_accept4,
     libc::SYS_bind,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -221,7 +222,6 @@ const ALWAYS_OLD: &[i64] = &[
 
 /// For connections.
 const CONNECTIONS: &[i64] = &[
-    libc::SYS_accept4,
     libc::SYS_connect,
     libc::SYS_getpeername,
     libc::SYS_listen,
@@ -291,6 +291,23 @@ mod tests {
             [false, true, true, false],
             "what delivers results may connect, and no more"
         );
+    }
+
+    /// A socket that listened before accepts connections of exporters; a new one cannot be opened.
+    #[test]
+    fn open_sockets_accept_connections() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let to = listener.local_addr().expect("bound");
+        let client = TcpStream::connect(to).expect("a connection");
+        let work = move || {
+            let is_accepted = listener.accept().is_ok();
+            (is_accepted, TcpListener::bind("127.0.0.1:0").is_ok())
+        };
+        let Some(done) = restricted(FileAccess::ReadOnly, NetworkAccess::Closed, work) else {
+            return;
+        };
+        assert_eq!(done, (true, false));
+        drop(client);
     }
 
     #[test]

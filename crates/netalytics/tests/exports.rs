@@ -1,7 +1,7 @@
 //! Queries over export messages of switches and routers: sFlow, NetFlow, IPFIX.
 
-use std::io::Read;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -415,73 +415,100 @@ fn queries_that_exports_cannot_answer_are_refused_before_they_run() {
     );
 }
 
-/// A socket receives what exporters send, also more than 4,096 records, and from several of them.
-#[test]
-fn exporters_send_to_a_socket() {
-    let port = UdpSocket::bind("127.0.0.1:0")
-        .and_then(|socket| socket.local_addr())
-        .expect("a free port")
-        .port();
-    let mut running = Command::new(BINARY)
-        .args(["query", "--format", "jsonl", "--listen"])
-        .arg(format!("netflow://127.0.0.1:{port}"))
-        .arg("PARSE flow PROCESS (group-count-sum: group=observation_domain, value=client_bytes)")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program");
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let to = format!("127.0.0.1:{port}");
-    let started = Instant::now();
-    let listens = || {
-        let sockets = std::fs::read_to_string("/proc/net/udp").expect("sockets");
-        sockets.contains(&format!("0100007F:{port:04X}"))
-    };
-    while !listens() {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "nobody listens"
-        );
-        std::thread::sleep(Duration::from_millis(20));
+/// A running query with a listening socket.
+struct Collector {
+    running: std::process::Child,
+    port: u16,
+}
+
+impl Collector {
+    /// Starts a query over what arrives, and waits until it listens. Started by root, it drops its privileges and
+    /// restricts its system calls first.
+    fn listen(scheme: &str) -> Collector {
+        let port = UdpSocket::bind("127.0.0.1:0")
+            .and_then(|socket| socket.local_addr())
+            .expect("a free port")
+            .port();
+        let running = Command::new(BINARY)
+            .args(["query", "--format", "jsonl", "--listen"])
+            .arg(format!("{scheme}://127.0.0.1:{port}"))
+            .arg("PARSE flow PROCESS (group-count-sum: group=observation_domain, value=client_bytes)")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program");
+        let started = Instant::now();
+        let listens = || {
+            let sockets = std::fs::read_to_string("/proc/net/udp").expect("sockets");
+            sockets.contains(&format!("0100007F:{port:04X}"))
+        };
+        while !listens() {
+            assert!(
+                started.elapsed() < Duration::from_secs(60),
+                "nobody listens"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // Privileges are dropped after the socket is opened.
+        std::thread::sleep(Duration::from_millis(500));
+        Collector { running, port }
     }
-    let flows: Vec<_> = (0..9000)
-        .map(|n| {
-            record(
-                ExportProtocol::Netflow9,
-                &format!("10.1.0.1:{}", 1024 + n),
-                "10.2.0.1:80",
-            )
-        })
-        .collect();
-    for (n, (_, message)) in messages(ExportProtocol::Netflow9, &flows)
-        .iter()
-        .enumerate()
-    {
+
+    /// Interrupts the query; returns its first row, and what it says.
+    fn end(self) -> (Value, String) {
+        std::thread::sleep(Duration::from_millis(500));
+        let pid = self.running.id().to_string();
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .expect("kill");
+        let output = self.running.wait_with_output().expect("it ends");
+        let errors = String::from_utf8(output.stderr).expect("text");
+        assert!(output.status.success(), "{errors}");
+        let rows = String::from_utf8(output.stdout).expect("text");
+        let row = rows
+            .lines()
+            .next()
+            .unwrap_or_else(|| panic!("no row: {errors}"));
+        (serde_json::from_str(row).expect("JSON"), errors)
+    }
+}
+
+/// 9,000 records: more than every internal batch.
+fn many(protocol: ExportProtocol) -> Vec<(Timestamp, Vec<u8>)> {
+    let flow = |n| record(protocol, &format!("10.1.0.1:{}", 1024 + n), "10.2.0.1:80");
+    messages(protocol, &(0..9000).map(flow).collect::<Vec<_>>())
+}
+
+#[test]
+fn exporters_send_datagrams() {
+    let collector = Collector::listen("netflow");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let to = format!("127.0.0.1:{}", collector.port);
+    for (n, (_, message)) in many(ExportProtocol::Netflow9).iter().enumerate() {
         socket.send_to(message, &to).expect("sent");
         if n % 16 == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    std::thread::sleep(Duration::from_millis(500));
-    let pid = running.id().to_string();
-    Command::new("kill")
-        .args(["-INT", &pid])
-        .status()
-        .expect("kill");
-    let mut out = String::new();
-    let stdout = running.stdout.as_mut().expect("piped");
-    stdout.read_to_string(&mut out).expect("rows");
-    let mut errors = String::new();
-    let stderr = running.stderr.as_mut().expect("piped");
-    stderr.read_to_string(&mut errors).expect("a summary");
-    assert!(running.wait().expect("it ends").success(), "{errors}");
-    let row: Value = serde_json::from_str(out.lines().next().expect("a row")).expect("JSON");
-    assert_eq!(
-        (row["count"].as_u64(), row["observation_domain"].as_u64()),
-        (Some(9000), Some(7)),
-        "{out}{errors}"
-    );
+    let (row, errors) = collector.end();
+    assert_eq!(row["count"], 9000, "{errors}");
+    assert_eq!(row["observation_domain"], 7);
     assert!(errors.contains("export messages"), "{errors}");
+}
+
+#[test]
+fn exporters_send_over_tcp() {
+    let collector = Collector::listen("ipfix");
+    let to = format!("127.0.0.1:{}", collector.port);
+    let mut streams = [(); 2].map(|()| TcpStream::connect(&to).expect("a connection"));
+    for (_, message) in many(ExportProtocol::Ipfix) {
+        for stream in &mut streams {
+            stream.write_all(&message).expect("sent");
+        }
+    }
+    let (row, errors) = collector.end();
+    assert_eq!(row["count"], 18_000, "{errors}");
 }
 
 /// A restarted collector reads data whose template it received before.

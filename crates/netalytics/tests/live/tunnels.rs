@@ -114,9 +114,7 @@ fn mirrors_are_received() {
     let at = |what: &str| format!("{what}://{SERVER}");
     let args = [
         "--listen",
-        &at("vxlan"),
-        &at("geneve"),
-        &at("gre"),
+        &["vxlan", "geneve", "gre"].map(at).join(","),
         "--capture-filter",
         "udp dst port 4000",
     ];
