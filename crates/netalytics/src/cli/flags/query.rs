@@ -107,7 +107,7 @@ pub struct WorkFlags {
     pub count: Option<u64>,
 
     /// Write packets as pcapng: those read, or with WHERE the complete flows of matching tuples; - is standard output,
-    /// sflow://HOST[:6343] an sFlow collector
+    /// sflow://HOST:PORT an sFlow collector
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub write: Option<PathBuf>,
 
