@@ -6,15 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use tracing::warn;
+use wire::ipfix::split_messages;
 
 use crate::sys::poll::is_readable;
 
 /// Connections at a time; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 1024;
-/// Version of IPFIX.
-const VERSION: u16 = 10;
-/// Bytes of a message header.
-const HEADER_LEN: usize = 16;
 /// Bytes read from a connection at a time.
 const READ_BYTES: usize = 64 << 10;
 
@@ -104,20 +101,10 @@ impl IpfixConnection {
                 return false;
             }
         }
-        let mut rest = &self.begun[..];
-        while let [a, b, c, d, ..] = *rest {
-            let len = usize::from(u16::from_be_bytes([c, d]));
-            if u16::from_be_bytes([a, b]) != VERSION || len < HEADER_LEN {
-                warn!("{} sends no IPFIX; its connection is closed", self.peer);
-                return false;
-            }
-            let Some(message) = rest.get(..len) else {
-                break;
-            };
-            take(self.peer, message);
-            rest = &rest[len..];
-        }
-        let used = self.begun.len() - rest.len();
+        let Ok(used) = split_messages(&self.begun, |message| take(self.peer, message)) else {
+            warn!("{} sends no IPFIX; its connection is closed", self.peer);
+            return false;
+        };
         self.begun.drain(..used);
         true
     }
@@ -132,7 +119,7 @@ mod tests {
 
     fn message(fill: u8, len: u16) -> Vec<u8> {
         let mut message = vec![fill; usize::from(len)];
-        message[..2].copy_from_slice(&VERSION.to_be_bytes());
+        message[..2].copy_from_slice(&[0, 10]);
         message[2..4].copy_from_slice(&len.to_be_bytes());
         message
     }

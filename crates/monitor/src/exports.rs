@@ -112,17 +112,17 @@ impl ExportReader {
 
     /// Collects the states of the exporters, at most once per second of event time, and at the end.
     pub fn report(&mut self, now: Timestamp, is_end: bool) {
-        if is_end || now < self.reported.0 || now.since(self.reported.0) >= REPORT_EVERY_NS {
-            let mut report = self.rows.counts.clone();
-            report.decoded = self.decoder.counters();
-            report.add_exporters(self.decoder.losses(), &self.rows.clocks);
-            self.reported = (now, report);
-        }
         if let Some((file, stored)) = &mut self.templates
             && (is_end || now.0.saturating_sub(stored.0) >= STORE_EVERY_NS)
         {
             self.rows.counts.template_file_errors += u64::from(!file.store(&self.decoder));
             *stored = now;
+        }
+        if is_end || now < self.reported.0 || now.since(self.reported.0) >= REPORT_EVERY_NS {
+            let mut report = self.rows.counts.clone();
+            report.decoded = self.decoder.counters();
+            report.add_exporters(self.decoder.losses(), &self.rows.clocks);
+            self.reported = (now, report);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use plan::{AggregateFunction, ShareTotal};
+use plan::{AggregateFunction, SampledUnit, ShareTotal};
 
 use crate::ops::aggregate::{AccumulatorState, Stratum};
 use crate::ops::spread::SampleMoments;
@@ -44,10 +44,6 @@ pub struct Estimate {
 pub struct EstimateContext {
     /// Whether the tuples are sampled, so that estimates have intervals.
     pub is_sampled: bool,
-    /// Whether the rates are those of counters within the tuples ([`plan::SampledUnit::Counters`]): values are not
-    /// scaled; sums have intervals; the number of tuples is a lower bound, because flows without a sampled packet have
-    /// no tuple.
-    pub has_scaled_counters: bool,
     /// Length of the window in seconds; without windows the time from first to last tuple.
     pub seconds: f64,
     /// Estimated share of traffic missing from the capture.
@@ -66,14 +62,19 @@ pub struct ObservedGroup<'a> {
     pub place: usize,
     /// The group's cells, one per replicate.
     pub cells: Range<usize>,
-    /// Whether values are scaled already: then the rate of every tuple counts as 1.
-    pub has_scaled_counters: bool,
+    /// Unit of the rates, if tuples carry one. Counters are scaled already, so that the rate of every tuple counts as 1.
+    pub rates: Option<SampledUnit>,
 }
 
 impl<'a> ObservedGroup<'a> {
+    /// Whether values are scaled already.
+    fn is_scaled(&self) -> bool {
+        self.rates == Some(SampledUnit::Counters)
+    }
+
     /// The rate by which values are scaled.
     fn rate(&self) -> f64 {
-        if self.has_scaled_counters {
+        if self.is_scaled() {
             1.0
         } else {
             self.smallest_rate()
@@ -92,7 +93,7 @@ impl<'a> ObservedGroup<'a> {
     fn states(&self) -> impl Iterator<Item = (f64, &'a AccumulatorState)> + Clone {
         let rate = self.rate();
         let place = self.place;
-        let is_scaled = self.has_scaled_counters;
+        let is_scaled = self.is_scaled();
         self.strata.iter().map(move |stratum| {
             let weight = if is_scaled { 1.0 } else { rate / stratum.rate };
             (weight, stratum.cells.state(place))
@@ -129,7 +130,7 @@ impl<'a> ObservedGroup<'a> {
             strata,
             place,
             cells: 0..0,
-            has_scaled_counters: layout.has_scaled_counters,
+            rates: layout.rates,
         };
         let of_replicate = |replicate: usize| {
             let cells = || {
@@ -161,9 +162,15 @@ impl EstimateContext {
     /// Estimates `aggregate` for a group.
     #[must_use]
     pub fn estimate(&self, aggregate: &AggregateFunction, seen: &ObservedGroup<'_>) -> Estimate {
-        if self.has_scaled_counters {
-            return self.of_counters(aggregate, seen);
+        if seen.is_scaled() {
+            self.of_counters(aggregate, seen)
+        } else {
+            self.of_tuples(aggregate, seen)
         }
+    }
+
+    /// Estimates `aggregate` over tuples that stand for others.
+    fn of_tuples(&self, aggregate: &AggregateFunction, seen: &ObservedGroup<'_>) -> Estimate {
         let rate = seen.rate();
         if let ([only], false) = (seen.strata, self.is_sampled) {
             return self.point(
@@ -189,13 +196,10 @@ impl EstimateContext {
         estimate
     }
 
-    /// Estimates `aggregate` over tuples whose counters are scaled already.
+    /// Estimates `aggregate` over tuples whose counters are scaled already. Values are those of the tuples. Sums have
+    /// intervals. The number of tuples is a lower bound, because flows without a sampled packet have no tuple.
     fn of_counters(&self, aggregate: &AggregateFunction, seen: &ObservedGroup<'_>) -> Estimate {
-        let as_it_is = EstimateContext {
-            has_scaled_counters: false,
-            ..*self
-        };
-        let estimate = as_it_is.estimate(aggregate, seen);
+        let estimate = self.of_tuples(aggregate, seen);
         let p = seen.smallest_rate();
         if p == 1.0 {
             return self.of_all_packets(aggregate, seen, estimate);
@@ -269,9 +273,7 @@ impl EstimateContext {
             _ if !self.is_sampled || !is_nonnegative || value == EstimateValue::Null => {
                 ConfidenceInterval::default()
             }
-            ShareTotal::Tuples if self.has_scaled_counters && p < 1.0 => {
-                ConfidenceInterval::default()
-            }
+            ShareTotal::Tuples if seen.is_scaled() && p < 1.0 => ConfidenceInterval::default(),
             ShareTotal::Tuples => sampling::share(&parts, totals, p),
             ShareTotal::Values => {
                 let ratio = sampling::mean(&parts, totals, p, true);

@@ -11,7 +11,7 @@ mod merge;
 
 use std::ops::Range;
 
-use plan::{AggregateFunction, Pipeline};
+use plan::{AggregateFunction, Pipeline, SampledUnit};
 use tuple::DataType;
 
 use crate::ops::accumulator_spec::{AccumulatorPlan, AccumulatorSpec};
@@ -40,10 +40,8 @@ pub const WEIGHT_UNIT: f64 = 4_294_967_296.0;
 pub struct PaneLayout {
     /// Sampling rate of flows, if tuples carry none.
     pub sample: f64,
-    /// Whether tuples carry their sampling rate.
-    pub is_weighted: bool,
-    /// Whether the rates are those of counters, which are scaled already ([`SampledUnit::Counters`]).
-    pub has_scaled_counters: bool,
+    /// Unit of the tuples' sampling rates, if tuples carry one.
+    pub rates: Option<SampledUnit>,
     /// The accumulators.
     pub shape: AggregateShape,
     /// Cells per group: 1, or the number of replicates with sampling.
@@ -368,11 +366,9 @@ impl Pane {
 
 /// Weight of one tuple at a rate.
 fn unit(rate: f64, layout: &PaneLayout) -> i128 {
-    if layout.has_scaled_counters {
-        WEIGHT_UNIT as i128
-    } else if layout.is_weighted {
-        (WEIGHT_UNIT / rate).round() as i128
-    } else {
-        1
+    match layout.rates {
+        None => 1,
+        Some(SampledUnit::Tuples) => (WEIGHT_UNIT / rate).round() as i128,
+        Some(SampledUnit::Counters) => WEIGHT_UNIT as i128,
     }
 }

@@ -97,7 +97,6 @@ impl PipelineState {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let values: Vec<FieldId> = pipeline.values.iter().map(|v| place(v.column)).collect();
         let is_sampled = config.sample < 1.0 || rates.is_some();
-        let has_scaled_counters = matches!(rates, Some((_, SampledUnit::Counters)));
         let accumulation =
             AccumulatorPlan::new(pipeline, is_sampled, &|column| input(column).data_type);
         let overflow = GroupOverflow::of(pipeline, &accumulation);
@@ -115,8 +114,7 @@ impl PipelineState {
         PipelineState {
             layout: PaneLayout {
                 sample: config.sample,
-                is_weighted: rates.is_some(),
-                has_scaled_counters,
+                rates: rates.map(|(_, unit)| unit),
                 shape,
                 replicates: if is_sampled { REPLICATES } else { 1 },
                 overflow,

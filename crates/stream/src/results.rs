@@ -106,7 +106,6 @@ impl ResultWriter {
         drop(losses);
         let circumstances = EstimateContext {
             is_sampled: self.is_sampled,
-            has_scaled_counters: emitted.layout.has_scaled_counters,
             seconds: emitted.seconds,
             capture_loss,
         };
@@ -352,7 +351,7 @@ impl ResultWriter {
             strata: emitted.pane.strata(),
             place: state_at,
             cells,
-            has_scaled_counters: emitted.layout.has_scaled_counters,
+            rates: emitted.layout.rates,
         };
         if let AggregateFunction::Share(of) = aggregate {
             return circumstances.share(*of, &seen, &totals[place]);
@@ -407,7 +406,7 @@ impl ResultWriter {
 
 /// Weight per unit of the aggregate.
 fn per(aggregate: &AggregateFunction, emitted: &EmittedWindow<'_>) -> f64 {
-    let of_tuple = if emitted.layout.is_weighted {
+    let of_tuple = if emitted.layout.rates.is_some() {
         WEIGHT_UNIT
     } else {
         emitted.layout.sample

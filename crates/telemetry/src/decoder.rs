@@ -132,14 +132,6 @@ impl ExportDecoder {
             .map(|(domain, state)| (*domain, state.sequence.losses()))
     }
 
-    /// Bytes of the IPFIX message that begins a stream's `bytes`; `None` if its header is incomplete.
-    #[must_use]
-    pub fn ipfix_message_len(bytes: &[u8]) -> Option<usize> {
-        let mut cursor = Cursor::new(bytes);
-        cursor.u16()?;
-        cursor.u16().map(usize::from)
-    }
-
     /// Decodes a datagram, or complete IPFIX messages of a stream. `received` is the time by the receiver's clock.
     pub fn decode(
         &mut self,

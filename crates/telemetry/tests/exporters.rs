@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use telemetry::{ExportDecoder, ExportEvent, ExportLimits, PacketSection, SectionStart};
 use testkit::{ByteOrder, SeededRng, TcpDialogue, TimestampPrecision, pcap_bytes};
+use wire::ipfix::split_messages;
 use wire::{CapturedPacket, LinkType, Packet, Timestamp};
 
 /// Records, packets, and bytes.
@@ -86,12 +87,8 @@ fn exported_by_tcp(export: impl FnOnce(SocketAddr)) -> Vec<Vec<u8>> {
     });
     export(to);
     let stream = receiver.join().expect("a stream");
-    let mut rest = &stream[..];
     let mut messages = Vec::new();
-    while let Some(len) = ExportDecoder::ipfix_message_len(rest) {
-        messages.push(rest[..len].to_vec());
-        rest = &rest[len..];
-    }
+    split_messages(&stream, |message| messages.push(message.to_vec())).expect("IPFIX");
     messages
 }
 

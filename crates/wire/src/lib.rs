@@ -25,6 +25,7 @@ pub mod gtp;
 pub mod hdlc;
 pub mod icmp;
 pub mod ieee80211;
+pub mod ipfix;
 pub mod ipv4;
 pub mod ipv6;
 pub mod l2tp;

@@ -2,17 +2,12 @@
 //! order of capture; behind a missing one, reading continues with the next segment that begins with a message header.
 //! Messages lost so show in the sequence numbers of their exporter.
 
-use std::borrow::Cow;
-
 use telemetry::ClockMap;
+use wire::ipfix::split_messages;
 use wire::{Endpoint, TcpInfo};
 
 /// Connections; the least recently used ones are forgotten.
 const STREAMS_MAX: usize = 4096;
-/// Version of IPFIX.
-const VERSION: u16 = 10;
-/// Bytes of a message header.
-const HEADER_LEN: usize = 16;
 
 /// Connections that carry messages.
 #[derive(Debug)]
@@ -44,46 +39,29 @@ impl MessageStreams {
         if payload.is_empty() {
             return true;
         }
-        let end = tcp.seq.0.wrapping_add(payload.len() as u32);
-        let known = self.0.get_mut(&ends);
-        let (bytes, is_whole): (Cow<'_, [u8]>, bool) = match known {
-            Some(stream) => {
-                // Repeated bytes are negative.
-                let ahead = tcp.seq.0.wrapping_sub(stream.next) as i32;
-                let repeated = ahead.min(0).unsigned_abs() as usize;
-                if repeated >= payload.len() {
-                    return true;
-                }
-                if ahead > 0 {
-                    (Cow::Borrowed(payload), stream.begun.is_empty())
-                } else {
-                    stream.begun.extend_from_slice(&payload[repeated..]);
-                    (Cow::Owned(std::mem::take(&mut stream.begun)), true)
-                }
-            }
-            None => (Cow::Borrowed(payload), true),
-        };
-        let mut rest = &bytes[..];
-        let mut is_message = true;
-        while let [a, b, c, d, ..] = *rest {
-            let len = usize::from(u16::from_be_bytes([c, d]));
-            if u16::from_be_bytes([a, b]) != VERSION || len < HEADER_LEN {
-                is_message = false;
-                break;
-            }
-            let Some(message) = rest.get(..len) else {
-                break;
-            };
-            take(message);
-            rest = &rest[len..];
+        if self.0.get_mut(&ends).is_none() {
+            let begun = Vec::new();
+            let next = tcp.seq.0;
+            self.0.insert(ends, MessageStream { next, begun });
         }
-        let begun = if is_message {
-            rest.to_vec()
-        } else {
-            Vec::new()
+        let Some(stream) = self.0.get_mut(&ends) else {
+            return false;
         };
-        self.0.insert(ends, MessageStream { next: end, begun });
-        is_whole && is_message
+        // Repeated bytes are negative.
+        let ahead = tcp.seq.0.wrapping_sub(stream.next) as i32;
+        let repeated = ahead.min(0).unsigned_abs() as usize;
+        if repeated >= payload.len() {
+            return true;
+        }
+        let is_cut = ahead > 0 && !stream.begun.is_empty();
+        if is_cut {
+            stream.begun.clear();
+        }
+        stream.begun.extend_from_slice(&payload[repeated..]);
+        stream.next = tcp.seq.0.wrapping_add(payload.len() as u32);
+        let used = split_messages(&stream.begun, &mut take);
+        stream.begun.drain(..used.unwrap_or(stream.begun.len()));
+        used.is_ok() && !is_cut
     }
 }
 
@@ -96,7 +74,7 @@ mod tests {
 
     fn message(fill: u8, len: u16) -> Vec<u8> {
         let mut message = vec![fill; usize::from(len)];
-        message[..2].copy_from_slice(&VERSION.to_be_bytes());
+        message[..2].copy_from_slice(&[0, 10]);
         message[2..4].copy_from_slice(&len.to_be_bytes());
         message
     }

@@ -211,7 +211,7 @@ impl Pane {
             {
                 return Err(MalformedPartial::Invalid("a rate"));
             }
-            if !layout.is_weighted && rate != layout.sample {
+            if layout.rates.is_none() && rate != layout.sample {
                 return Err(MalformedPartial::OtherDataflow("the sampling rate"));
             }
             let mut cells = layout.shape.accumulators(self.level);

@@ -53,7 +53,7 @@ impl PipelineState {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(MalformedPartial::Invalid("a rate"));
         }
-        if !layout.is_weighted && rate != layout.sample {
+        if layout.rates.is_none() && rate != layout.sample {
             return Err(MalformedPartial::OtherDataflow("the sampling rate"));
         }
         if replicate >= layout.replicates {
