@@ -130,7 +130,7 @@ impl MirrorSocket {
             _ => LiveError::Unsupported(format!(
                 "cannot listen at {}: {}",
                 listen.address,
-                why(&error)
+                why(&error, listen.is_export)
             )),
         };
         let socket = socket.map_err(explain)?;
@@ -156,8 +156,9 @@ impl MirrorSocket {
     }
 }
 
-fn why(error: &io::Error) -> String {
+fn why(error: &io::Error, is_export: bool) -> String {
     match error.kind() {
+        io::ErrorKind::AddrInUse if is_export => "another program listens there".into(),
         io::ErrorKind::AddrInUse => "already in use (a tunnel device of this machine?)".into(),
         io::ErrorKind::AddrNotAvailable => "it is not an address of this machine".into(),
         _ => error.to_string(),

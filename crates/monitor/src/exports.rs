@@ -30,7 +30,7 @@ use crate::tuple_outputs::TupleOutputs;
 use directions::ObservedDirections;
 use exporters::ExporterClocks;
 use rows::ExportRows;
-use streams::MessageStreams;
+use streams::{MessageStreams, SegmentOutcome};
 
 /// Interval in event time at which the states of exporters are collected.
 const REPORT_EVERY_NS: i64 = 1_000_000_000;
@@ -101,10 +101,11 @@ impl ExportReader {
         match &packet.transport {
             TransportHeader::Udp => decode(packet.payload),
             TransportHeader::Tcp(tcp) => {
-                let is_whole =
-                    self.streams
-                        .on_segment((src, dst), tcp, packet.payload, &mut decode);
-                rows.counts.stream_gaps += u64::from(!is_whole);
+                let outcome = self
+                    .streams
+                    .on_segment((src, dst), tcp, packet.payload, &mut decode);
+                rows.counts.stream_gaps += u64::from(outcome == SegmentOutcome::Gap);
+                rows.counts.not_export += u64::from(outcome == SegmentOutcome::NotExport);
             }
             _ => rows.counts.not_export += 1,
         }

@@ -474,6 +474,29 @@ impl Collector {
     }
 }
 
+/// A port that is taken, and packets that are not export messages.
+#[test]
+fn wrong_inputs_are_named() {
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let at = format!("netflow://{}", taken.local_addr().expect("an address"));
+    refused(
+        &["--listen", &at, "PARSE flow"],
+        "another program listens there",
+    );
+    let query = "PARSE flow PROCESS (count)";
+    let (rows, summary) = ask(&["-r", "captures/shop/in.pcap", query]);
+    assert_eq!(
+        (&rows[0]["count"], &rows[0]["count_high"]),
+        (&Value::from(0), &Value::Null)
+    );
+    assert_eq!(summary["exports"]["messages"], 0);
+    assert!(
+        number(&summary["exports"]["not_export"]) > 1000.0,
+        "{summary}"
+    );
+    assert_eq!(summary["exports"]["stream_gaps"], 0);
+}
+
 /// 9,000 records: more than every internal batch.
 fn many(protocol: ExportProtocol) -> Vec<(Timestamp, Vec<u8>)> {
     let flow = |n| record(protocol, &format!("10.1.0.1:{}", 1024 + n), "10.2.0.1:80");

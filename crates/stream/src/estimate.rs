@@ -243,7 +243,9 @@ impl EstimateContext {
         );
         let is_histogram = matches!(aggregate, AggregateFunction::Hist | AggregateFunction::Cdf);
         let missing = (2.0 * self.capture_loss).min(1.0);
-        if seen.strata.is_empty() || is_histogram || missing > 0.0 && !is_total {
+        // Without a tuple, the rate is unknown.
+        let is_empty = seen.parts(n).iter().sum::<f64>() == 0.0;
+        if is_empty || is_histogram || missing > 0.0 && !is_total {
             return estimate;
         }
         let value = estimate.value.real();

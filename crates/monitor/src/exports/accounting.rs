@@ -15,9 +15,9 @@ const EXPORTERS_LISTED: usize = 64;
 pub struct ExportAccounting {
     /// Counts of the decoder.
     pub decoded: ExportCounters,
-    /// Packets that are neither UDP nor TCP.
+    /// Packets that are neither UDP nor TCP, and segments of connections that carry no messages.
     pub not_export: u64,
-    /// Segments of TCP behind missing ones, or without a message header where one is due.
+    /// Segments behind missing ones, or without a message header where one is due, of connections that carry messages.
     pub stream_gaps: u64,
     /// Samples that became tuples.
     pub samples_read: u64,

@@ -13,6 +13,17 @@ const STREAMS_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) struct MessageStreams(ClockMap<(Endpoint, Endpoint), MessageStream>);
 
+/// Use of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SegmentOutcome {
+    /// All bytes were read or wait for more, or were read before.
+    Read,
+    /// Bytes of messages were skipped.
+    Gap,
+    /// The connection is not known to carry messages, and the segment does not begin with one.
+    NotExport,
+}
+
 #[derive(Debug)]
 struct MessageStream {
     /// Sequence number of the next byte.
@@ -28,40 +39,46 @@ impl Default for MessageStreams {
 }
 
 impl MessageStreams {
-    /// Takes a segment; passes complete messages to `take`. Returns false if bytes were skipped.
+    /// Takes a segment; passes complete messages to `take`. A connection becomes known by a segment that begins with a
+    /// message header.
     pub fn on_segment(
         &mut self,
         ends: (Endpoint, Endpoint),
         tcp: &TcpInfo,
         payload: &[u8],
         mut take: impl FnMut(&[u8]),
-    ) -> bool {
+    ) -> SegmentOutcome {
         if payload.is_empty() {
-            return true;
+            return SegmentOutcome::Read;
         }
-        if self.0.get_mut(&ends).is_none() {
-            let begun = Vec::new();
-            let next = tcp.seq.0;
-            self.0.insert(ends, MessageStream { next, begun });
-        }
+        let next = tcp.seq.0.wrapping_add(payload.len() as u32);
         let Some(stream) = self.0.get_mut(&ends) else {
-            return false;
+            let Ok(used) = split_messages(payload, take) else {
+                return SegmentOutcome::NotExport;
+            };
+            let begun = payload[used..].to_vec();
+            self.0.insert(ends, MessageStream { next, begun });
+            return SegmentOutcome::Read;
         };
         // Repeated bytes are negative.
         let ahead = tcp.seq.0.wrapping_sub(stream.next) as i32;
         let repeated = ahead.min(0).unsigned_abs() as usize;
         if repeated >= payload.len() {
-            return true;
+            return SegmentOutcome::Read;
         }
         let is_cut = ahead > 0 && !stream.begun.is_empty();
         if is_cut {
             stream.begun.clear();
         }
         stream.begun.extend_from_slice(&payload[repeated..]);
-        stream.next = tcp.seq.0.wrapping_add(payload.len() as u32);
+        stream.next = next;
         let used = split_messages(&stream.begun, &mut take);
         stream.begun.drain(..used.unwrap_or(stream.begun.len()));
-        used.is_ok() && !is_cut
+        if used.is_ok() && !is_cut {
+            SegmentOutcome::Read
+        } else {
+            SegmentOutcome::Gap
+        }
     }
 }
 
@@ -81,6 +98,7 @@ mod tests {
 
     #[test]
     fn messages_are_found_across_segments_repetitions_and_gaps() {
+        use SegmentOutcome::{Gap, NotExport, Read};
         let end = |text: &str| {
             let end: std::net::SocketAddr = text.parse().expect("an end");
             Endpoint {
@@ -98,15 +116,16 @@ mod tests {
         };
         // The sequence number wraps.
         let start = u32::MAX - 50;
+        assert_eq!(segment(start, b"GET / HTTP/1.1"), NotExport);
         let at = |n: usize| start.wrapping_add(n as u32);
-        assert!(segment(at(0), &bytes[..70]));
-        assert!(segment(at(0), &bytes[..70]));
-        assert!(segment(at(30), &bytes[30..120]));
-        assert!(segment(at(120), &bytes[120..]));
+        assert_eq!(segment(at(0), &bytes[..70]), Read);
+        assert_eq!(segment(at(0), &bytes[..70]), Read);
+        assert_eq!(segment(at(30), &bytes[30..120]), Read);
+        assert_eq!(segment(at(120), &bytes[120..]), Read);
         // A gap within a message; the next one begins a segment.
-        assert!(segment(at(200), &message(4, 50)[..20]));
-        assert!(!segment(at(250), &message(5, 30)));
-        assert!(!segment(at(280), b"GET / HTTP/1.1"));
+        assert_eq!(segment(at(200), &message(4, 50)[..20]), Read);
+        assert_eq!(segment(at(250), &message(5, 30)), Gap);
+        assert_eq!(segment(at(280), b"GET / HTTP/1.1"), Gap);
         assert_eq!(found, [(1, 100), (2, 40), (3, 60), (5, 30)]);
     }
 }
