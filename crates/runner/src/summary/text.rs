@@ -363,14 +363,18 @@ fn exporters(of: &ExportAccounting) -> Vec<Line> {
             ("restarts", losses.restarts),
         ];
         let clock = exporter.clock_offset_ns.filter(|_| exporter.is_clock_off());
-        let clock = clock.map(|ns| format!(", clock off by {}", units::duration(ns as f64)));
+        let clock = clock.map(|ns| format!("clock off by {}", units::duration(ns as f64)));
+        let news: Vec<String> = [listed(&counts)]
+            .into_iter()
+            .filter(|counts| !counts.is_empty())
+            .chain(clock)
+            .collect();
         let note = format!(
-            "{} domain {} ({}): {}{}",
+            "{} domain {} ({}): {}",
             exporter.exporter,
             exporter.domain,
             exporter.protocol,
-            listed(&counts),
-            clock.unwrap_or_default()
+            news.join(", ")
         );
         ("  exporter", Some(losses.received), note)
     }));
