@@ -119,6 +119,89 @@ pub enum ExprForm {
     IsNull(Box<QueryExpr>),
 }
 
+impl QueryExpr {
+    /// The expressions that this one consists of.
+    pub(crate) fn parts(&self) -> Vec<&QueryExpr> {
+        match &self.form {
+            ExprForm::Atom(_) => Vec::new(),
+            ExprForm::Negative(inner) | ExprForm::Not(inner) | ExprForm::IsNull(inner) => {
+                vec![inner]
+            }
+            ExprForm::Like(inner, ..) | ExprForm::Matches(inner, ..) | ExprForm::In(inner, _) => {
+                vec![inner]
+            }
+            ExprForm::Arithmetic(left, _, right) | ExprForm::Compare(left, _, right) => {
+                vec![left, right]
+            }
+            ExprForm::Call(_, parts) | ExprForm::And(parts) | ExprForm::Or(parts) => {
+                parts.iter().collect()
+            }
+        }
+    }
+
+    /// The same expression with every part replaced for which `replace` returns another.
+    #[must_use]
+    pub(crate) fn replaced(&self, replace: &dyn Fn(&QueryExpr) -> Option<QueryExpr>) -> QueryExpr {
+        if let Some(other) = replace(self) {
+            return other;
+        }
+        let one = |part: &QueryExpr| Box::new(part.replaced(replace));
+        let all = |parts: &[QueryExpr]| parts.iter().map(|part| part.replaced(replace)).collect();
+        let form = match &self.form {
+            ExprForm::Atom(atom) => ExprForm::Atom(atom.clone()),
+            ExprForm::Negative(inner) => ExprForm::Negative(one(inner)),
+            ExprForm::Not(inner) => ExprForm::Not(one(inner)),
+            ExprForm::IsNull(inner) => ExprForm::IsNull(one(inner)),
+            ExprForm::Like(inner, pattern, case) => {
+                ExprForm::Like(one(inner), pattern.clone(), *case)
+            }
+            ExprForm::Matches(inner, pattern, case) => {
+                ExprForm::Matches(one(inner), pattern.clone(), *case)
+            }
+            ExprForm::In(inner, values) => ExprForm::In(one(inner), values.clone()),
+            ExprForm::Arithmetic(left, op, right) => {
+                ExprForm::Arithmetic(one(left), *op, one(right))
+            }
+            ExprForm::Compare(left, op, right) => ExprForm::Compare(one(left), *op, one(right)),
+            ExprForm::Call(name, args) => ExprForm::Call(name.clone(), all(args)),
+            ExprForm::And(parts) => ExprForm::And(all(parts)),
+            ExprForm::Or(parts) => ExprForm::Or(all(parts)),
+        };
+        QueryExpr {
+            form,
+            span: self.span,
+        }
+    }
+
+    /// Whether another expression is the same except for positions and the case of names.
+    #[must_use]
+    pub(crate) fn means(&self, other: &QueryExpr) -> bool {
+        let same_text = |a: &Atom, b: &Atom| match (a.quoted, b.quoted) {
+            (true, true) => a.text == b.text,
+            (a_quoted, b_quoted) => a_quoted == b_quoted && a.text.eq_ignore_ascii_case(&b.text),
+        };
+        let same_form = match (&self.form, &other.form) {
+            (ExprForm::Atom(a), ExprForm::Atom(b)) => same_text(a, b),
+            (ExprForm::Arithmetic(_, a, _), ExprForm::Arithmetic(_, b, _)) => a == b,
+            (ExprForm::Compare(_, a, _), ExprForm::Compare(_, b, _)) => a == b,
+            (ExprForm::Call(a, _), ExprForm::Call(b, _)) => same_text(a, b),
+            (ExprForm::Like(_, a, x), ExprForm::Like(_, b, y))
+            | (ExprForm::Matches(_, a, x), ExprForm::Matches(_, b, y)) => same_text(a, b) && x == y,
+            (ExprForm::In(_, a), ExprForm::In(_, b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_text(a, b))
+            }
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        };
+        let (mine, others) = (self.parts(), other.parts());
+        same_form
+            && mine.len() == others.len()
+            && mine
+                .iter()
+                .zip(others)
+                .all(|(mine, other)| mine.means(other))
+    }
+}
+
 /// An expression with an optional column name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedExpr {

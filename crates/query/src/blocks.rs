@@ -27,6 +27,7 @@ pub enum ProcessorBlock {
     Ratio,
     Throughput,
     Share,
+    Aggregate,
     TopK,
     WorkloadProfile,
     ServiceMap,
@@ -49,8 +50,11 @@ impl ProcessorBlock {
     /// Whether it is an aggregate of a value.
     #[must_use]
     pub fn needs_value(self) -> bool {
-        use ProcessorBlock::{Count, Distinct, Rate, Ratio, Share, Success};
-        let counts = matches!(self, Count | Rate | Distinct | Success | Ratio | Share);
+        use ProcessorBlock::{Aggregate, Count, Distinct, Rate, Ratio, Share, Success};
+        let counts = matches!(
+            self,
+            Aggregate | Count | Rate | Distinct | Success | Ratio | Share
+        );
         self.is_aggregate() && !counts
     }
 
@@ -150,6 +154,11 @@ pub const BLOCKS: &[BlockDoc] = &[
         "the group's share of all tuples in the window; with value=, of the sum of all values",
     ),
     doc(
+        ProcessorBlock::Aggregate,
+        "aggregate",
+        "the aggregates of columns=, each with its own value",
+    ),
+    doc(
         ProcessorBlock::TopK,
         "top-k",
         "the k largest groups by by=, otherwise by the aggregate before it, otherwise by count",
@@ -192,6 +201,11 @@ pub const ARGS: &[ArgDoc] = &[
         "of",
         "conditions of ratio, as in of=(status >= 500) AS failed, (hit = true)",
         "none: required by ratio",
+    ),
+    arg(
+        "columns",
+        "calls of aggregates, as in columns=count(*) AS n, p99(response_time)",
+        "none: required by aggregate",
     ),
     arg(
         "k",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tuple::{AGENT, Schema};
 
 use crate::TextSpan;
-use crate::blocks::{ARGS, BLOCKS};
+use crate::blocks::{ARGS, BLOCKS, ProcessorBlock};
 
 /// Possible continuations of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,11 @@ const CLAUSES: &[&str] = &[
     "BUDGET",
     "PROCESS (",
     "HAVING",
+];
+/// The clauses of a statement in SQL after SELECT.
+const SQL_CLAUSES: &[&str] = &[
+    "FROM", "JOIN", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "WINDOW", "SINCE", "UNTIL",
+    "BASELINE", "SAMPLE", "TAPS", "BUDGET",
 ];
 const CONDITION: &[&str] = &["and", "or", "not", "like", "in", "is null"];
 
@@ -70,14 +75,23 @@ pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> QueryCompletions {
             .map(|word| (*word).to_owned())
             .collect::<Vec<_>>()
     };
-    let mut candidates = match place(head) {
-        CompletionContext::Beginning => owned(&["PARSE "]),
+    let is_sql = crate::grammar::is_sql(head);
+    let clauses = if is_sql { SQL_CLAUSES } else { CLAUSES };
+    let calls = || -> Vec<String> {
+        let blocks = BLOCKS
+            .iter()
+            .filter(|doc| is_sql && doc.block.is_aggregate())
+            .filter(|doc| doc.block != ProcessorBlock::Aggregate);
+        blocks.map(|doc| format!("{}(", doc.name)).collect()
+    };
+    let mut candidates = match place(head, clauses) {
+        CompletionContext::Beginning => owned(&["PARSE ", "SELECT "]),
         CompletionContext::Parser => schemas
             .iter()
             .map(|schema| schema.name.to_string())
             .collect(),
-        CompletionContext::Clause => owned(CLAUSES),
-        CompletionContext::Field => [fields(), owned(CONDITION), owned(CLAUSES)].concat(),
+        CompletionContext::Clause => owned(clauses),
+        CompletionContext::Field => [fields(), calls(), owned(CONDITION), owned(clauses)].concat(),
         CompletionContext::Chain => chains(word),
         CompletionContext::Argument => [
             ARGS.iter().map(|arg| format!("{}=", arg.name)).collect(),
@@ -106,14 +120,17 @@ fn names(head: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-fn place(head: &str) -> CompletionContext {
+fn place(head: &str, clauses: &[&str]) -> CompletionContext {
     let keyword = |word: &&str| {
         let clause = |clause: &&&str| {
             names(clause)
                 .next()
                 .is_some_and(|first| first.eq_ignore_ascii_case(word))
         };
-        word.eq_ignore_ascii_case("PARSE") || CLAUSES.iter().any(|c| clause(&c))
+        let begins = ["PARSE", "SELECT"]
+            .iter()
+            .any(|first| word.eq_ignore_ascii_case(first));
+        begins || clauses.iter().any(|c| clause(&c))
     };
     let Some(clause) = names(head)
         .filter(keyword)
@@ -126,13 +143,14 @@ fn place(head: &str) -> CompletionContext {
     let is_next =
         said.ends_with([',', '(']) || names(said).last().is_some_and(|last| keyword(&last));
     match clause.as_str() {
-        "PARSE" if is_next => CompletionContext::Parser,
+        "PARSE" | "JOIN" if is_next => CompletionContext::Parser,
+        "FROM" if is_next && crate::grammar::is_sql(head) => CompletionContext::Parser,
         "PROCESS" => match head.rsplit_once('(') {
             Some((_, inside)) if inside.contains(')') => CompletionContext::Clause,
             Some((_, inside)) if inside.contains(':') => CompletionContext::Argument,
             _ => CompletionContext::Chain,
         },
-        "SELECT" | "WHERE" | "ORDER" | "HAVING" => CompletionContext::Field,
+        "SELECT" | "WHERE" | "GROUP" | "ORDER" | "HAVING" => CompletionContext::Field,
         _ => CompletionContext::Clause,
     }
 }

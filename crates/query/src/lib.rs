@@ -1,4 +1,5 @@
-//! The query language: translates text to a checked query, or returns all of its errors.
+//! The query language: translates text to a checked query, or returns all of its errors. A text is spelled with clauses
+//! that begin with PARSE, or as a statement in SQL; both have the same syntax tree.
 //!
 //! [`check`] has three steps, each a module: `lexer` and `grammar` (text to [`ast`], with recovery at clauses and
 //! list elements), `check` (names, types, and defaults: [`ast`] to [`CheckedQuery`]), `error` and `render` (messages).
@@ -7,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aggregates;
 mod aliases;
 pub mod ast;
 pub mod blocks;
@@ -22,6 +24,7 @@ mod literal;
 mod nearest;
 pub mod period;
 mod render;
+mod spelling;
 #[cfg(test)]
 mod test_schemas;
 mod unsupported_protocols;
@@ -40,6 +43,7 @@ pub use error::{Diagnostic, TextSpan};
 pub use hosts::{HostResolver, HostTable};
 pub use period::{BaselinePeriod, PeriodMoment, TimePeriod};
 pub use render::render;
+pub use spelling::{parse_spelling, sql_spelling};
 
 /// Maximum size of a query in bytes.
 pub const QUERY_BYTES_MAX: usize = 64 * 1024;
@@ -107,6 +111,12 @@ impl ParsedText {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether it is a statement in SQL.
+    #[must_use]
+    pub fn is_sql(&self) -> bool {
+        grammar::is_sql(&self.text)
     }
 
     /// The valid parts.

@@ -45,6 +45,11 @@ impl CommandQuery {
         self.0.text()
     }
 
+    /// The text with its syntax tree.
+    pub fn parsed(&self) -> &ParsedText {
+        &self.0
+    }
+
     /// Whether the query has SINCE.
     pub fn has_since(&self) -> bool {
         self.0.ast().since.is_some()

@@ -2,6 +2,7 @@
 //! the plan in a network.
 
 use planner::PlanOptions;
+use query::{CheckedQuery, ParsedText};
 use serde_json::{Value, json};
 use sinks::units;
 
@@ -63,6 +64,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
         .iter()
         .for_each(|reason| output::complain(&format!("note: {reason}")));
     let mut said = planner::explain(&plan) + &planner::explain_period(&checked);
+    said += &other_spelling(query.parsed(), &checked);
     if let Some(server) = &flags.server {
         let remote = ServerClient::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
         said += &estimates(&remote.json(
@@ -72,6 +74,22 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
         )?);
     }
     output::print(output::visible_lines(&said).as_bytes())
+}
+
+/// The query in the other of its two spellings.
+fn other_spelling(parsed: &ParsedText, checked: &CheckedQuery) -> String {
+    let (title, spelled) = match parsed.is_sql() {
+        true => ("with PARSE", vec![Some(query::parse_spelling(parsed))]),
+        false => ("in SQL", query::sql_spelling(parsed, checked)),
+    };
+    let lines = spelled.iter().map(|text| match text {
+        Some(text) => format!(
+            "  {}\n",
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        ),
+        None => "  SQL cannot express this processor\n".to_owned(),
+    });
+    format!("{title}\n{}", lines.collect::<String>())
 }
 
 /// Estimated cost on each agent's host, one line each; without agents, on a host with a high packet rate.

@@ -12,7 +12,7 @@ use super::condition::{builtin, implies};
 use super::names::{self, NameScope};
 use super::rows;
 use super::values::{ConditionChecker, kind};
-use crate::ast::{self, Atom, ProcessorArg};
+use crate::ast::{self, Atom, ExprForm, ProcessorArg};
 use crate::blocks::{self, ARGS, PlacedBlock, ProcessorBlock};
 use crate::error::quoted;
 use crate::literal::{self, LiteralError};
@@ -28,7 +28,7 @@ pub(super) const K_MAX: i128 = 1_000_000;
 /// Default quantiles of `quantile`.
 const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 /// Maximum values of a processor.
-const VALUES_MAX: usize = 16;
+pub(super) const VALUES_MAX: usize = 16;
 /// Maximum quantiles of a processor.
 const QUANTILES_MAX: usize = 32;
 /// Default lateness of windows.
@@ -36,7 +36,7 @@ const LATENESS_NS: i64 = 1_000_000_000;
 /// Maximum windows per tuple.
 const OVERLAP_MAX: i64 = 1000;
 /// Default number of exact groups.
-pub(super) const GROUPS: usize = 100_000;
+pub(crate) const GROUPS: usize = 100_000;
 /// Maximum number of exact groups.
 pub(super) const GROUPS_MAX: i128 = 100_000_000;
 
@@ -45,6 +45,18 @@ pub(super) struct CheckedProcessor {
     pub processor: Pipeline,
     /// The input for which success is counted, and its position.
     pub(super) success: Option<(usize, TextSpan)>,
+}
+
+/// The aggregates of a processor.
+#[derive(Default)]
+pub(super) struct ComputedAggregates {
+    /// The columns that aggregates use.
+    pub values: Vec<Column>,
+    pub aggregates: Vec<AggregateColumn>,
+    /// Index of the aggregate that `top-k` ranks by, unless `by=` names another.
+    pub ranked: Option<usize>,
+    /// The input for which success is counted, and its position.
+    pub success: Option<(usize, TextSpan)>,
 }
 
 /// All valid processors.
@@ -151,17 +163,19 @@ impl<'a> ProcessorReader<'a> {
         self.needs("k", ProcessorBlock::TopK);
         self.needs("by", ProcessorBlock::TopK);
         self.needs("of", ProcessorBlock::Ratio);
+        self.needs("columns", ProcessorBlock::Aggregate);
         self.needs("q", ProcessorBlock::Quantile);
         self.needs("near", ProcessorBlock::WorkloadProfile);
         let (group, key_is_group) = self.group();
-        let given = self.arg("value").map(|arg| (arg, self.columns(arg)));
-        let given = given
-            .as_ref()
-            .map(|(arg, columns)| (*arg, columns.as_slice()));
-        let values = self.values(given);
-        let distinct = self.distinct(&group, key_is_group, given);
-        let success = self.success();
-        let (aggregates, by) = self.aggregates(&values, &distinct, success.clone().map(|s| s.1));
+        let ComputedAggregates {
+            values,
+            aggregates,
+            ranked,
+            success,
+        } = match self.has(ProcessorBlock::Aggregate) {
+            true => self.called_aggregates(&group),
+            false => self.block_aggregates(&group, key_is_group),
+        };
         let window = self.window();
         let groups_max = self
             .whole_number("groups_max", GROUPS_MAX)
@@ -186,11 +200,31 @@ impl<'a> ProcessorReader<'a> {
             selection: ResultSelection::default(),
             profile: None,
         };
-        processor.top_k = self.top_k(&processor, by);
+        processor.top_k = self.top_k(&processor, ranked);
         processor.selection = self.selection(&processor);
-        let success =
-            success.and_then(|(input, _)| Some((input, self.place(ProcessorBlock::Success)?)));
         (!self.chain.is_empty()).then_some(CheckedProcessor { processor, success })
+    }
+
+    /// The aggregates of the chain's blocks.
+    fn block_aggregates(&mut self, group: &[Column], key_is_group: bool) -> ComputedAggregates {
+        let given = self.arg("value").map(|arg| (arg, self.columns(arg)));
+        let given = given
+            .as_ref()
+            .map(|(arg, columns)| (*arg, columns.as_slice()));
+        let values = self.values(given);
+        let distinct = self.distinct(group, key_is_group, given);
+        let place = self.place(ProcessorBlock::Success);
+        let success = place.and_then(|place| Some((self.success_at(place)?, place)));
+        let condition = success
+            .as_ref()
+            .map(|((_, condition), _)| condition.clone());
+        let (aggregates, ranked) = self.aggregates(&values, &distinct, condition);
+        ComputedAggregates {
+            values,
+            aggregates,
+            ranked,
+            success: success.map(|((input, _), place)| (input, place)),
+        }
     }
 
     fn args_are_known(&mut self) {
@@ -312,30 +346,18 @@ impl<'a> ProcessorReader<'a> {
         }
         let user = self.chain.iter().map(|p| p.block).find(|b| b.needs_value());
         let Some((arg, columns)) = given else {
-            let has_flow =
-                |field: tuple::FieldId, s: &Schema| s.field(field).unit != Unit::Nanoseconds;
-            let measure = match self.has(ProcessorBlock::Throughput) {
-                true => self.default_of(|s| s.measure.filter(|field| has_flow(*field, s))),
-                false => self.default_of(|s| s.measure),
-            };
-            let user = if self.has(ProcessorBlock::Throughput) {
+            let block = if self.has(ProcessorBlock::Throughput) {
                 Some(ProcessorBlock::Throughput)
             } else {
                 user
             };
-            if let Some(block) = user.filter(|_| measure.is_none() && self.scope.is_complete()) {
-                let place = self.place(block).unwrap_or_default();
-                let error = Diagnostic::new(place, format!("`{}` needs `value=`", block.name()));
-                let is_number = |f: &tuple::Field| {
-                    matches!(f.data_type, DataType::U64 | DataType::I64 | DataType::F64)
-                };
-                let numbers = match block {
-                    ProcessorBlock::Throughput => self.examples(|f| f.unit == Unit::Bytes),
-                    _ => self.examples(is_number),
-                };
-                self.errors
-                    .push(error.hint(format!("name the column, as in value={}", one_of(numbers))));
-            }
+            let measure = match block {
+                Some(block) => {
+                    let place = self.place(block).unwrap_or_default();
+                    self.measure_of(block, place)
+                }
+                None => self.default_of(|s| s.measure),
+            };
             return measure.into_iter().collect();
         };
         if let Some(beyond) = arg.values.get(VALUES_MAX) {
@@ -363,6 +385,29 @@ impl<'a> ProcessorReader<'a> {
             )));
         }
         columns.to_vec()
+    }
+
+    /// The column that a block aggregates by default.
+    pub(super) fn measure_of(&mut self, block: ProcessorBlock, place: TextSpan) -> Option<Column> {
+        let adds_up = block == ProcessorBlock::Throughput;
+        let fits = |field: tuple::FieldId, s: &Schema| {
+            !adds_up || s.field(field).unit != Unit::Nanoseconds
+        };
+        let measure = self.default_of(|s| s.measure.filter(|field| fits(*field, s)));
+        if measure.is_none() && self.scope.is_complete() {
+            let error = Diagnostic::new(place, format!("`{}` needs `value=`", block.name()));
+            let is_number = |f: &tuple::Field| {
+                matches!(f.data_type, DataType::U64 | DataType::I64 | DataType::F64)
+            };
+            let numbers = if adds_up {
+                self.examples(|f| f.unit == Unit::Bytes)
+            } else {
+                self.examples(is_number)
+            };
+            self.errors
+                .push(error.hint(format!("name the column, as in value={}", one_of(numbers))));
+        }
+        measure
     }
 
     /// The value of `diff`.
@@ -399,46 +444,50 @@ impl<'a> ProcessorReader<'a> {
     }
 
     fn numeric(&mut self, name: &Atom, column: Column) -> Option<Column> {
+        let orders_only =
+            |b: &ProcessorBlock| matches!(b, ProcessorBlock::Min | ProcessorBlock::Max);
+        let blocks = || self.chain.iter().map(|p| p.block);
+        let throughput = blocks().find(|b| *b == ProcessorBlock::Throughput);
+        let block = throughput
+            .or_else(|| blocks().find(|b| b.needs_value() && !orders_only(b)))
+            .or_else(|| blocks().find(orders_only))
+            .or_else(|| blocks().next())?;
+        self.usable_by(block, name.span, column)
+    }
+
+    /// The column if the block can aggregate its values.
+    pub(super) fn usable_by(
+        &mut self,
+        block: ProcessorBlock,
+        place: TextSpan,
+        column: Column,
+    ) -> Option<Column> {
         let field = self.scope.field(column);
-        let numeric = matches!(
+        let is_number = matches!(
             field.data_type,
             DataType::U64 | DataType::I64 | DataType::F64
         ) && field.unit != Unit::Id;
-        let ordered_only = field.unit == Unit::EpochNanoseconds;
-        let offender =
-            self.chain.iter().map(|p| p.block).find(|b| {
-                b.needs_value() && !matches!(b, ProcessorBlock::Min | ProcessorBlock::Max)
-            });
-        if numeric && field.unit == Unit::Nanoseconds && self.has(ProcessorBlock::Throughput) {
-            let message = format!(
-                "`throughput` cannot use `{}`, which is {}",
-                field.name,
-                kind(field)
-            );
-            let error = Diagnostic::new(name.span, message);
-            self.errors
-                .push(error.expected("bytes, or another number that adds up"));
-            return None;
-        }
-        if numeric && !(ordered_only && (offender.is_some() || self.has_statistics())) {
+        let is_time = field.unit == Unit::EpochNanoseconds;
+        let orders_only = matches!(block, ProcessorBlock::Min | ProcessorBlock::Max);
+        let adds_durations = block == ProcessorBlock::Throughput && field.unit == Unit::Nanoseconds;
+        if is_number && !adds_durations && (orders_only || !is_time) {
             return Some(column);
         }
-        let block = offender
-            .or(self.chain.first().map(|p| p.block))
-            .map_or("", ProcessorBlock::name);
-        let error = Diagnostic::new(
-            name.span,
-            format!(
-                "`{block}` cannot use `{}`, which is {}",
-                field.name,
-                kind(field)
-            ),
+        let message = format!(
+            "`{}` cannot use `{}`, which is {}",
+            block.name(),
+            field.name,
+            kind(field)
         );
-        self.errors.push(match ordered_only {
-            true => error.hint("points in time support only `min` and `max`"),
-            false => error
+        let error = Diagnostic::new(place, message);
+        self.errors.push(if is_time {
+            error.hint("points in time support only `min` and `max`")
+        } else if adds_durations {
+            error.expected("bytes, or another number that adds up")
+        } else {
+            error
                 .expected("a column of numbers")
-                .hint("`distinct` accepts any column"),
+                .hint("`distinct` accepts any column")
         });
         None
     }
@@ -480,19 +529,25 @@ impl<'a> ProcessorReader<'a> {
             self.errors
                 .push(Diagnostic::new(place, "`distinct` needs `value=`").hint(hint));
         }
-        for column in columns.iter().filter(|column| group.contains(column)) {
-            let name = &self.scope.field(*column).name;
+        for column in &columns {
+            self.differs_in_group(place, *column, group);
+        }
+        columns
+    }
+
+    /// Reports that `distinct` counts a group column.
+    pub(super) fn differs_in_group(&mut self, place: TextSpan, column: Column, group: &[Column]) {
+        if group.contains(&column) {
+            let name = &self.scope.field(column).name;
             let error =
                 Diagnostic::new(place, format!("within each `{name}` there is one `{name}`"));
             self.errors
                 .push(error.hint("name another column to count with value="));
         }
-        columns
     }
 
     /// The condition of success, and its input.
-    fn success(&mut self) -> Option<(usize, Predicate)> {
-        let place = self.place(ProcessorBlock::Success)?;
+    pub(super) fn success_at(&mut self, place: TextSpan) -> Option<(usize, Predicate)> {
         let mut inputs: Vec<_> = self.scope.inputs.iter().enumerate().collect();
         // A response is more informative than the end of its connection, which is a partial tuple.
         inputs.sort_by_key(|(_, schema)| schema.facts.whole.is_some());
@@ -529,6 +584,7 @@ impl<'a> ProcessorReader<'a> {
             let of_block: Vec<AggregateFunction> = match block {
                 ProcessorBlock::Diff
                 | ProcessorBlock::Group
+                | ProcessorBlock::Aggregate
                 | ProcessorBlock::WorkloadProfile
                 | ProcessorBlock::ServiceMap => Vec::new(),
                 ProcessorBlock::TopK => {
@@ -695,10 +751,15 @@ impl<'a> ProcessorReader<'a> {
 
     /// The index of the aggregate named by `by=`.
     fn ranked_by(&mut self, arg: &ProcessorArg, processor: &Pipeline) -> Option<usize> {
-        let name = self.single(arg)?;
+        self.single(arg)?;
         let schema = result::schema(processor, result::IntervalMode::None, &|c| {
             self.scope.field(c).clone()
         });
+        let key = self.with_result_columns(&arg.columns.first()?.expr, processor, &schema);
+        let name = match &key.form {
+            ExprForm::Atom(atom) => atom,
+            _ => arg.values.first()?,
+        };
         let first = result::first_aggregate(processor);
         let columns = &schema.fields[first..first + processor.aggregates.len()];
         let is_ranked = |place: &usize| !processor.aggregates[*place].aggregate.is_distribution();
@@ -857,7 +918,7 @@ impl<'a> ProcessorReader<'a> {
         self.ast.args.iter().find(|arg| is_called(arg, name))
     }
 
-    fn has(&self, block: ProcessorBlock) -> bool {
+    pub(super) fn has(&self, block: ProcessorBlock) -> bool {
         self.place(block).is_some()
     }
 

@@ -27,8 +27,8 @@ impl ProcessorReader<'_> {
         let is_whole = self.errors.len() == self.errors_before && self.scope.is_complete();
         let computing = ComputedFields::new();
         let scope = self.scope.of_results(&schema, is_whole, &computing);
-        let having = self.having(&scope);
-        let order_by = self.order_by(&scope);
+        let having = self.having(processor, &scope);
+        let order_by = self.order_by(processor, &scope);
         ResultSelection {
             having,
             order_by,
@@ -37,14 +37,16 @@ impl ProcessorReader<'_> {
         }
     }
 
-    fn having(&mut self, scope: &NameScope<'_>) -> Option<Predicate> {
+    fn having(&mut self, processor: &Pipeline, scope: &NameScope<'_>) -> Option<Predicate> {
         let condition = self.ast.having.as_ref()?;
-        ConditionChecker::new(scope, self.errors).check(condition)
+        let condition = self.with_result_columns(condition, processor, &scope.inputs[0]);
+        ConditionChecker::new(scope, self.errors).check(&condition)
     }
 
-    fn order_by(&mut self, scope: &NameScope<'_>) -> Vec<SortKey> {
+    fn order_by(&mut self, processor: &Pipeline, scope: &NameScope<'_>) -> Vec<SortKey> {
         let mut keys: Vec<SortKey> = Vec::new();
         for (expr, direction) in &self.ast.order_by {
+            let expr = &self.with_result_columns(expr, processor, &scope.inputs[0]);
             let Some(key) = self.sort_key(expr, *direction, scope) else {
                 continue;
             };

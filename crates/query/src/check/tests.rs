@@ -16,6 +16,7 @@ mod period;
 mod processors;
 mod random;
 mod results;
+mod sql;
 
 fn checked(text: &str) -> CheckedQuery {
     crate::check(text, &schemas(), &hosts())

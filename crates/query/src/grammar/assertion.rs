@@ -11,6 +11,7 @@ pub(crate) fn assertion(text: &str) -> (Option<(QueryExpr, Option<QueryExpr>)>, 
         text,
         at: 0,
         errors: Vec::new(),
+        sql: None,
     };
     let condition = reader.condition_clause();
     let among = reader

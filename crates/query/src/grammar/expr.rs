@@ -311,7 +311,7 @@ impl QueryReader<'_> {
     /// Parses the arguments after `name(`.
     fn call(
         &mut self,
-        name: Atom,
+        mut name: Atom,
         open: TextSpan,
         reading: &mut ExprProgress,
     ) -> Option<QueryExpr> {
@@ -320,6 +320,13 @@ impl QueryReader<'_> {
         let outside = (reading.within, reading.wanted);
         (reading.within, reading.wanted) = (ExprContext::Columns, ExprContext::Columns.wanted());
         let mut args = Vec::new();
+        if name.text.eq_ignore_ascii_case("count") {
+            // `count(*)` counts tuples, as does `count()`.
+            let _ = self.eat_word("*");
+            if self.eat_word("distinct").is_some() {
+                name.text = "distinct".to_owned();
+            }
+        }
         while self.peek(WordShape::Name).kind != TokenKind::Mark(')') {
             args.push(self.any(reading)?);
             if self.eat(',').is_none() {

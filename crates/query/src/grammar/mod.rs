@@ -6,6 +6,8 @@
 //!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate] [TAPS which] [BUDGET bounds]
 //!         [PROCESS processors] [;]
 //! ```
+//!
+//! A text that begins with SELECT is a statement in SQL, see `sql`.
 
 pub(crate) mod assertion;
 mod budget;
@@ -14,6 +16,7 @@ mod expr;
 mod period;
 mod processor;
 mod selection;
+mod sql;
 
 use crate::ast::{Atom, ParsedQuery};
 use crate::lexer::{self, QueryToken, TokenKind, WordShape};
@@ -24,6 +27,11 @@ use crate::{Diagnostic, TextSpan, error};
 const CLAUSES: [&str; 14] = [
     "PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT",
     "SAMPLE", "TAPS", "BUDGET", "PROCESS",
+];
+/// The clauses of SQL in their usual order.
+const SQL_CLAUSES: [&str; 14] = [
+    "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "SINCE", "UNTIL",
+    "BASELINE", "SAMPLE", "TAPS", "BUDGET",
 ];
 /// The clause available only for processors.
 const HAVING: &str = "HAVING";
@@ -36,9 +44,16 @@ pub(crate) fn query(text: &str) -> (ParsedQuery, Vec<Diagnostic>) {
         text,
         at: 0,
         errors: Vec::new(),
+        sql: None,
     };
     let query = reader.query();
     (query, reader.errors)
+}
+
+/// Whether a text is a statement in SQL.
+pub(crate) fn is_sql(text: &str) -> bool {
+    let first = lexer::token(text, 0, WordShape::Value);
+    first.kind == TokenKind::Word && text[first.span.range()].eq_ignore_ascii_case("SELECT")
 }
 
 /// Position in the text, and the errors so far.
@@ -46,6 +61,8 @@ struct QueryReader<'a> {
     text: &'a str,
     at: usize,
     errors: Vec<Diagnostic>,
+    /// In a statement in SQL, its clauses so far.
+    sql: Option<sql::SqlClauses>,
 }
 
 impl<'a> QueryReader<'a> {
@@ -53,9 +70,17 @@ impl<'a> QueryReader<'a> {
         let mut query = ParsedQuery::default();
         let mut given: Vec<&'static str> = Vec::new();
         let first = self.peek(WordShape::Value);
-        if self.clause_of(&first) != Some("PARSE") {
+        if is_sql(self.text) {
+            self.sql = Some(sql::SqlClauses::default());
+        } else if self.clause_of(&first) != Some("PARSE") {
             self.begins_wrongly(&first, &mut query, &mut given);
         }
+        self.clauses_of_query(&mut query, given);
+        self.translate(&mut query);
+        query
+    }
+
+    fn clauses_of_query(&mut self, query: &mut ParsedQuery, mut given: Vec<&'static str>) {
         loop {
             let token = self.peek(WordShape::Value);
             match self.clause_of(&token) {
@@ -68,18 +93,17 @@ impl<'a> QueryReader<'a> {
                         ));
                     }
                     given.push(clause);
-                    self.clause(clause, &mut query);
+                    self.clause(clause, query);
                 }
-                None if token.kind == TokenKind::End => return query,
+                None if token.kind == TokenKind::End => return,
                 None if token.kind == TokenKind::Mark(';') => {
                     self.at = token.span.end;
-                    self.end_of_query();
-                    return query;
+                    return self.end_of_query();
                 }
                 None => {
                     if let Some(meant) = self.not_a_clause(&token, &given) {
                         given.push(meant);
-                        self.clause(meant, &mut query);
+                        self.clause(meant, query);
                     }
                 }
             }
@@ -87,6 +111,9 @@ impl<'a> QueryReader<'a> {
     }
 
     fn clause(&mut self, clause: &str, query: &mut ParsedQuery) {
+        if self.sql_clause(clause, query) {
+            return;
+        }
         match clause {
             "PARSE" => query
                 .parsers
@@ -217,8 +244,10 @@ impl<'a> QueryReader<'a> {
             self.skip_to(&[';']);
             return None;
         }
-        let left = CLAUSES
-            .into_iter()
+        let left = self
+            .clauses()
+            .iter()
+            .copied()
             .filter(|c| *c == "WHERE" || !given.contains(c));
         let meant = if token.kind == TokenKind::Word {
             nearest(word, left.clone())
@@ -255,10 +284,17 @@ impl<'a> QueryReader<'a> {
     fn clause_of(&self, token: &QueryToken) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
         let is_word = token.kind == TokenKind::Word;
-        let clauses = CLAUSES.into_iter().chain([HAVING]);
+        let clauses = self.clauses().iter().copied().chain([HAVING]);
         clauses
             .into_iter()
             .find(|clause| is_word && clause.eq_ignore_ascii_case(word))
+    }
+
+    fn clauses(&self) -> &'static [&'static str] {
+        match self.sql {
+            Some(_) => &SQL_CLAUSES,
+            None => &CLAUSES,
+        }
     }
 
     fn peek(&self, shape: WordShape) -> QueryToken {

@@ -108,7 +108,7 @@ impl QueryReader<'_> {
             self.at = self.peek(WordShape::Name).span.end;
             let is_one_of =
                 |args: &[&str]| args.iter().any(|arg| name.text.eq_ignore_ascii_case(arg));
-            let of_columns = is_one_of(&["group", "value", "key"]);
+            let of_columns = is_one_of(&["group", "value", "key", "by", "columns"]);
             let of_conditions = is_one_of(&["of"]);
             let columns = match (of_columns, of_conditions) {
                 (true, _) => self.arg_columns(),
@@ -199,7 +199,7 @@ impl QueryReader<'_> {
     }
 
     /// The source texts of expressions.
-    fn texts_of(&self, columns: &[NamedExpr]) -> Vec<Atom> {
+    pub(super) fn texts_of(&self, columns: &[NamedExpr]) -> Vec<Atom> {
         let atom = |NamedExpr { expr, .. }: &NamedExpr| match &expr.form {
             ExprForm::Atom(atom) => atom.clone(),
             _ => Atom {

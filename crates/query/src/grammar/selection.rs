@@ -82,7 +82,7 @@ impl QueryReader<'_> {
     }
 
     /// Parses the condition of HAVING.
-    fn having(&mut self) -> Option<QueryExpr> {
+    pub(super) fn having(&mut self) -> Option<QueryExpr> {
         let condition = self.expr(ExprContext::Condition);
         let next = self.peek(WordShape::Value);
         let ended = self.begins_clause(&next)

@@ -15,10 +15,6 @@ fn errors_of_structure() {
             ("LIMT", "`LIMIT`?"),
         ],
     );
-    check(
-        "SELECT * FROM http",
-        &[("SELECT", "begins with PARSE"), ("http", "unknown host")],
-    );
     check("FROM * PARSE http", &[("FROM", "begins with PARSE")]);
     check("PARSE", &[("", "expected a parser's name")]);
     check("PARSE FROM *", &[("FROM", "expected a parser's name")]);
