@@ -3,7 +3,7 @@
 
     questions.py NETALYTICS [CORPUS]
 
-asks NETALYTICS each question of the page and compares the rows; those of captures of the corpus only where it is. Streams are put
+asks NETALYTICS each question of the page, in both spellings of the language, and compares the rows; those of captures of the corpus only where it is. Streams are put
 together by sequence number: enough for captures that lack no packet.
 """
 import collections, gzip, ipaddress, json, math, os, re, struct, subprocess, sys
@@ -365,6 +365,12 @@ def difference(want, got):
                 return f"row {number + 1}: {column} is {g.get(column)}, not {value}"
 
 
+def explained_sql(program, query):
+    """The statement in SQL that `explain` prints for a query."""
+    plan = subprocess.run([program, "explain", query], stdout=subprocess.PIPE, check=True).stdout.decode()
+    return plan[plan.index("\nin SQL\n") + len("\nin SQL\n") :].strip()
+
+
 def main(program, corpus=None):
     asked = queries()
     if asked.keys() != ANSWERS.keys():
@@ -378,6 +384,10 @@ def main(program, corpus=None):
         command = [program, "query", query, "-r", path, "--format", "jsonl"]
         output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
         got, want = [json.loads(line) for line in output.splitlines()], function(path) if capture else function()
+        sql = explained_sql(program, query)
+        command[command.index(query)] = sql
+        if subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout != output:
+            sys.exit(f"{title}\n{query}\nhas other rows than\n{sql}")
         if "ORDER BY" not in query and "top-k" not in query:
             order = lambda row: json.dumps([row.get(column) for column in want[0]])
             want, got = sorted(want, key=order), sorted(got, key=order)

@@ -283,6 +283,8 @@ export interface CheckAnswer {
   completions: string[];
   /** Errors; empty: the query can be run. */
   diagnostics: Problem[];
+  /** A valid statement in SQL in the spelling that begins with PARSE. */
+  parse_spelling: string | null;
   /** Value of the request. */
   revision: number | null;
   word: null | Place;

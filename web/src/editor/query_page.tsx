@@ -3,7 +3,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ask, askKept, catalog, lasting, may } from "../api/client";
-import type { Agents, ExplainAnswer, Job, JobRequest, Jobs, PastAnswer, Problem, Recordings } from "../api/schema";
+import type { Agents, CheckAnswer, ExplainAnswer, Job, JobRequest, Jobs, PastAnswer, Problem, Recordings } from "../api/schema";
 import { isPast } from "../results/clauses";
 import { bytes, visible } from "../common/format";
 import { Empty, Notice, State, Text, said, useAsked } from "../common/components";
@@ -29,6 +29,12 @@ const EXAMPLES: [string, string][] = [
 const DRAFT = "draft";
 const HISTORY = "history";
 const HISTORY_MAX = 100;
+
+/** A statement in SQL in the spelling with PARSE, whose clauses derived queries change; other queries unchanged. */
+async function withParse(text: string): Promise<string> {
+  if (!/^\s*SELECT\b/i.test(text)) return text;
+  return (await ask<CheckAnswer>("POST", "/api/v1/check", { text })).parse_spelling ?? text;
+}
 
 interface Past {
   query: string;
@@ -100,8 +106,8 @@ export function Ask() {
   };
 
   const run = async () => {
-    const query = editor.current?.text() ?? text.value;
-    if (query.trim() === "" || busy.value) return;
+    const typed = editor.current?.text() ?? text.value;
+    if (typed.trim() === "" || busy.value) return;
     if (!may("run")) {
       refused.value = "Your token cannot start queries: this needs the role run.";
       return;
@@ -110,6 +116,7 @@ export function Ask() {
     refused.value = "";
     kept.value = null;
     try {
+      const query = await withParse(typed);
       if (source !== "" || isPast(query)) {
         kept.value = { answer: await askKept(query, source), query };
         remember({ query, job: "", in: source, at: Date.now() });

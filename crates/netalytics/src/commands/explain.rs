@@ -82,13 +82,11 @@ fn other_spelling(parsed: &ParsedText, checked: &CheckedQuery) -> String {
         true => ("with PARSE", vec![Some(query::parse_spelling(parsed))]),
         false => ("in SQL", query::sql_spelling(parsed, checked)),
     };
-    let lines = spelled.iter().map(|text| match text {
-        Some(text) => format!(
-            "  {}\n",
-            text.split_whitespace().collect::<Vec<_>>().join(" ")
-        ),
-        None => "  SQL cannot express this processor\n".to_owned(),
-    });
+    let none = "SQL cannot express this processor";
+    let lines = spelled
+        .iter()
+        .flat_map(|text| text.as_deref().unwrap_or(none).lines())
+        .map(|line| format!("  {}\n", line.trim()));
     format!("{title}\n{}", lines.collect::<String>())
 }
 

@@ -1,7 +1,7 @@
 //! Assistance while writing a query: errors with positions, completions, and the plan. Positions are given in bytes of
 //! UTF-8, as used here, and in UTF-16, as used by the page.
 
-use query::{Diagnostic, TextSpan};
+use query::{Diagnostic, ParsedText, TextSpan};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -90,6 +90,8 @@ pub struct CheckAnswer {
     pub word: Option<TextRange>,
     /// Completions.
     pub completions: Vec<String>,
+    /// A valid statement in SQL in the spelling that begins with PARSE.
+    pub parse_spelling: Option<String>,
     /// Value of the request.
     pub revision: Option<i64>,
 }
@@ -97,7 +99,8 @@ pub struct CheckAnswer {
 /// Checks a text.
 pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
     let text = &asked.text;
-    let diagnostics = match query::check(text, &service.jobs.queries.schemas, &()) {
+    let parsed = ParsedText::new(text);
+    let diagnostics = match parsed.check(&service.jobs.queries.schemas, &()) {
         Ok(_) => Vec::new(),
         Err(errors) => errors
             .iter()
@@ -125,10 +128,13 @@ pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
         completions = found.candidates;
         completions.truncate(CANDIDATES_MAX);
     }
+    let parse_spelling =
+        (parsed.is_sql() && diagnostics.is_empty()).then(|| query::parse_spelling(&parsed));
     CheckAnswer {
         diagnostics,
         word,
         completions,
+        parse_spelling,
         revision: asked.revision,
     }
 }

@@ -39,6 +39,11 @@ impl JobRequests {
             .queries
             .check_in(&spec.query, spec.capture.network)
             .map_err(ServiceError::Query)?;
+        // A statement in SQL is stored with PARSE, which the page divides into clauses.
+        let spec = &JobSpec {
+            query: stored_text(&spec.query),
+            ..spec.clone()
+        };
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan)?;
         if who.role < AccessRole::Raw && !spec.is_redacted() {
@@ -158,4 +163,13 @@ fn can_keep(
         return Ok(());
     };
     Err(ServiceError::Wrong(why.into()))
+}
+
+/// The text of a valid query with PARSE.
+fn stored_text(query: &str) -> String {
+    let parsed = query::ParsedText::new(query);
+    match parsed.is_sql() {
+        true => query::parse_spelling(&parsed),
+        false => query.to_owned(),
+    }
 }
