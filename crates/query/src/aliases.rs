@@ -69,6 +69,33 @@ const CALLED: &[(&[&str], &[&str])] = &[
         &["client_ip", "src_ip"],
     ),
     (&["server", "serveraddr", "resph"], &["server_ip", "dst_ip"]),
+    (
+        &["src", "source", "sourceaddress", "ip.src", "ipv6.src"],
+        &["src_ip", "client_ip"],
+    ),
+    (
+        &["dst", "dest", "destination", "ip.dst", "ipv6.dst"],
+        &["dst_ip", "server_ip"],
+    ),
+    (
+        &["tcp.srcport", "udp.srcport"],
+        &["src_port", "client_port"],
+    ),
+    (
+        &["port", "tcp.port", "udp.port", "tcp.dstport", "udp.dstport"],
+        &["server_port", "dst_port"],
+    ),
+    (&["frame.time", "frame.timeepoch"], &["ts"]),
+    (&["frame.len"], &["packet_bytes"]),
+    (&["http.time", "dns.time"], &["response_time_ns"]),
+    (&["http.request.method"], &["method"]),
+    (&["http.response.code"], &["status"]),
+    (&["http.request.uri", "http.request.fulluri"], &["url"]),
+    (&["http.useragent"], &["user_agent"]),
+    (&["dns.qry.name"], &["query_name"]),
+    (&["dns.flags.rcode"], &["response_code"]),
+    (&["mysql.query"], &["query"]),
+    (&["tls.handshake.extensionsservername"], &["sni"]),
     (&["timestamp"], &["ts"]),
     (
         &["proto", "protocol", "service", "app"],

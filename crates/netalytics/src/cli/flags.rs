@@ -435,8 +435,33 @@ fn in_our_words(error: &clap::Error) -> String {
         .map(str::trim_end)
         .filter(|line| !line.is_empty())
         .collect();
-    format!("{}\n  --help explains the flags", lines.join("\n"))
+    let text = lines.join("\n");
+    let other = OTHER_TOOLS.iter().find(|(flags, _)| {
+        flags
+            .iter()
+            .any(|flag| text.contains(&format!("argument '{flag}'")))
+    });
+    match (other, lines.first()) {
+        (Some((_, hint)), Some(first)) => format!("{first}\n  {hint}"),
+        _ => format!("{text}\n  --help explains the flags"),
+    }
 }
+
+/// Flags of other tools, and the equivalent.
+const OTHER_TOOLS: &[(&[&str], &str)] = &[
+    (
+        &["-Y", "--display-filter"],
+        "conditions are part of the query: PARSE http WHERE status >= 500",
+    ),
+    (
+        &["--for", "--duration", "-a"],
+        "a duration is part of the query: LIMIT 10s",
+    ),
+    (
+        &["-T", "-e", "--fields"],
+        "columns are part of the query: SELECT ts, url FROM http",
+    ),
+];
 
 /// The value of `--summary-json` in a command line that clap rejects.
 fn summary_json() -> Option<PathBuf> {

@@ -212,6 +212,11 @@ impl<'a> NameScope<'a> {
                 })
             });
         }
+        let of_other_tools = || {
+            let fields = aliases::called(&name.text);
+            let is_here = |field: &&&str| self.inputs.iter().any(|s| s.find(field).is_some());
+            Some(format!("did you mean `{}`?", fields.iter().find(is_here)?))
+        };
         let error = Diagnostic::new(
             name.span,
             format!("the query has no parser {}", quoted(parser)),
@@ -223,7 +228,9 @@ impl<'a> NameScope<'a> {
                 one_name(self.inputs),
                 other.name
             )),
-            None => self.elsewhere(&name.text).or_else(own),
+            None => of_other_tools()
+                .or_else(|| self.elsewhere(&name.text))
+                .or_else(own),
         };
         Err(self.complete.then(|| error.maybe_hint(hint)))
     }
@@ -373,8 +380,9 @@ fn no_field(name: &Atom, field: &str, schema: &Schema) -> Diagnostic {
         format!("parser `{}` has no field {}", schema.name, quoted(field)),
     );
     let fields = || schema.fields.iter().map(|f| f.name.as_ref());
-    let named_otherwise = aliases::called(field)
+    let named_otherwise = aliases::called(&name.text)
         .iter()
+        .chain(aliases::called(field))
         .copied()
         .find(|name| schema.find(name).is_some());
     match named_otherwise.or_else(|| nearest(field, fields())) {

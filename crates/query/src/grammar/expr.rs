@@ -12,7 +12,7 @@ use plan::{ArithmeticOperator, CaseSensitivity};
 use super::{QueryReader, RESERVED};
 use crate::ast::{Atom, ExprForm, NamedExpr, QueryExpr};
 use crate::lexer::{self, QueryToken, TokenKind, WordShape};
-use crate::{Diagnostic, TextSpan};
+use crate::{Diagnostic, TextSpan, literal};
 
 /// Maximum nesting of parentheses.
 const NESTING_MAX: u32 = 64;
@@ -477,6 +477,15 @@ impl QueryReader<'_> {
         self.unexpected(expected);
         let twice = ["&&", "||"].into_iter().find(|sign| rest.starts_with(sign));
         let word = twice.unwrap_or(word);
+        let is_unit = literal::duration_ns(&format!("1{word}")).is_ok()
+            || literal::size_bytes(&format!("1{word}")).is_ok();
+        let before = self.text[..next.span.start].trim_end();
+        let number = before.len() - before.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        if let (true, 1.., Some(error)) = (is_unit, number, self.errors.last_mut()) {
+            let number = &before[before.len() - number..];
+            error.hint = Some(format!("write `{number}{word}`, without a space"));
+            return;
+        }
         let said = SAID_OTHERWISE
             .iter()
             .find(|(said, _)| said.eq_ignore_ascii_case(word));

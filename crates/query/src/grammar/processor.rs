@@ -98,7 +98,12 @@ impl QueryReader<'_> {
                 continue;
             }
             if !self.at_arg() {
+                let word = self.peek(WordShape::Name);
                 self.unexpected("an argument such as `k=10`");
+                if let (TokenKind::Word, Some(error)) = (word.kind, self.errors.last_mut()) {
+                    let text = &self.text[word.span.range()];
+                    error.hint = Some(format!("did you mean `group={text}`?"));
+                }
                 self.skip_to(&[',', ')', ';']);
                 continue;
             }

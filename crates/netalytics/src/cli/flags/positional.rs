@@ -1,7 +1,7 @@
 //! Words without a flag, put where they belong. `-r` and `-i` take every word up to the next flag: files or an
 //! interface, and, in any order behind them, the query and a capture filter, as people write them who know tcpdump.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::QueryText;
 use super::live::LiveFlags;
@@ -49,6 +49,9 @@ const FILTER_BEGINS: &[&str] = &[
     "(",
 ];
 
+/// First words of queries.
+const QUERY_BEGINS: [&str; 2] = ["PARSE", "SELECT"];
+
 /// Positional arguments, and the words after `-r` and `-i`.
 pub struct PositionalArguments<'f> {
     /// Words after `-r`.
@@ -83,6 +86,7 @@ impl PositionalArguments<'_> {
     /// The missing or repeated argument.
     pub fn settle(mut self) -> Result<(), String> {
         self.take_query();
+        self.take_files()?;
         let mut filters = vec![self.take_filter_behind_files()];
         for mut words in self.interfaces {
             filters.push(words.split_off(1).join(" "));
@@ -121,6 +125,34 @@ impl PositionalArguments<'_> {
         };
     }
 
+    /// Reads words without a flag as files if there is no other input and they exist.
+    fn take_files(&mut self) -> Result<(), String> {
+        let query = self.query.as_ref().and_then(|text| text.query.clone());
+        if query.is_some_and(|query| QUERY_BEGINS.iter().any(|word| query.trim() == *word)) {
+            return Err("the query is one argument: put it in quotes".into());
+        }
+        let has_input = !self.read.is_empty() || self.live.is_live() || !self.interfaces.is_empty();
+        if has_input || self.input != InputLocation::Here {
+            return Ok(());
+        }
+        // The query's place may be taken by a file.
+        if let Some(text) = self.query.as_mut()
+            && let Some(at) = self.others.iter().position(|word| is_query(word))
+            && let Some(file) = &mut text.query
+            && Path::new(file).exists()
+        {
+            std::mem::swap(file, &mut self.others[at]);
+        }
+        let files = self
+            .others
+            .iter()
+            .take_while(|word| Path::new(word).exists());
+        let files = files.count();
+        self.read
+            .extend(self.others.drain(..files).map(PathBuf::from));
+        Ok(())
+    }
+
     /// The capture filter behind the files, if there is one.
     fn take_filter_behind_files(&mut self) -> String {
         let begins = |path: &PathBuf| path.to_str().is_some_and(begins_filter) && !path.exists();
@@ -145,13 +177,16 @@ fn take_query(words: &mut Vec<String>) -> Option<String> {
     Some(words.remove(at + 1))
 }
 
-/// A query begins with PARSE, and has more to say.
+/// Whether a word is a query: PARSE or SELECT, and more.
 fn is_query(word: &str) -> bool {
-    let (first, rest) = word
-        .trim_start()
-        .split_at_checked("PARSE".len())
-        .unwrap_or_default();
-    first.eq_ignore_ascii_case("PARSE") && rest.starts_with(|c: char| c.is_whitespace() || c == '(')
+    QUERY_BEGINS.iter().any(|begin| {
+        let (first, rest) = word
+            .trim_start()
+            .split_at_checked(begin.len())
+            .unwrap_or_default();
+        first.eq_ignore_ascii_case(begin)
+            && rest.starts_with(|c: char| c.is_whitespace() || c == '(')
+    })
 }
 
 /// The first word of `tcp port 80`, which may be one word for the shell, `tcp[13] & 2 != 0` or `(host a or host b)`.
@@ -265,10 +300,32 @@ mod tests {
         }
     }
 
+    /// Files need no flag if nothing else is read.
+    #[test]
+    fn files_without_a_flag_are_read() {
+        const FILE: &str = "Cargo.toml";
+        const Q: &str = "SELECT * FROM http";
+        for (line, files, filter) in [
+            (&[Q, FILE][..], FILE, ""),
+            (&[FILE, Q], FILE, ""),
+            (&[Q, FILE, "tcp", "port", "80"], FILE, "tcp port 80"),
+            (&[Q, FILE, "-r", "a"], "a", FILE),
+        ] {
+            let found = settled(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            assert_eq!(
+                found,
+                (Q.into(), files.into(), String::new(), filter.into())
+            );
+        }
+    }
+
     #[test]
     fn what_is_missing_or_twice_is_said() {
         for (line, words) in [
-            (&["PARSE http"][..], &["-r", "-i"][..]),
+            (&["PARSE", "http", "-r", "a"][..], &["quotes"][..]),
+            (&["PARSE http", "-r", "a", "-Y", "tcp"], &["WHERE"]),
+            (&["PARSE http", "-r", "a", "--for", "10s"], &["LIMIT"]),
+            (&["PARSE http"], &["-r", "-i"]),
             (&["-r", "a"], &["QUERY", "-f"]),
             (
                 &["PARSE http", "-i", "eth0", "tcp", "--capture-filter", "udp"],

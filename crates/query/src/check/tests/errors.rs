@@ -342,3 +342,35 @@ fn an_error_reads_as_the_design_says() {
     let expected = "error: unknown parser `htp_get`\n  PARSE htp_get FROM * TO h1:80\n        ^^^^^^^ did you mean `http_get`?\n";
     assert_eq!(crate::render(&errors, text), expected);
 }
+
+/// Habits of other tools have hints.
+#[test]
+fn habits_of_other_tools() {
+    for (text, place, hint) in [
+        (
+            "PARSE http WHERE ip.src = 10.0.0.1",
+            "ip.src",
+            "`client_ip`?",
+        ),
+        (
+            "PARSE http WHERE http.request.method = 'GET'",
+            "http.request.method",
+            "`method`?",
+        ),
+        (
+            "PARSE http WHERE http.time > 1s",
+            "http.time",
+            "`response_time_ns`?",
+        ),
+        ("PARSE http WHERE src = 10.0.0.1", "src", "`client_ip`?"),
+        (
+            "PARSE http PROCESS (group-count: url)",
+            "url",
+            "`group=url`?",
+        ),
+        ("PARSE http WHERE response_bytes > 1 kB", "kB", "`1kB`"),
+        ("PARSE http PROCESS (hitratio)", "hitratio", "`ratio`?"),
+    ] {
+        check_errors(text, &[(place, hint)]);
+    }
+}
