@@ -188,7 +188,13 @@ def main():
             sys.exit(code)
         of |= json.loads(said) | {"took_seconds": round(time.monotonic() - begun)}
         (args.out / "machine.json").write_text(json.dumps(of, indent=1) + "\n")
-    measuring_report.write(args.out, ROOT if args.publish else None)
+    rows = measuring_report.write(args.out, ROOT if args.publish else None)
+    try:
+        import measuring_plots
+    except ImportError as missing:
+        say(f"no plots: {missing}")
+    else:
+        measuring_plots.draw(rows, ROOT / "docs/plots" if args.publish else args.out)
     say(f"wrote {args.out}")
 
 

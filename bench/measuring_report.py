@@ -217,7 +217,7 @@ def cost_file(rows, of):
 
 
 def write(folder, root):
-    """Writes README.md, costs.toml, and plots; with `root`, also the documentation."""
+    """Writes README.md and costs.toml; with `root`, also the documentation. Returns the rows."""
     (rows, empty), of = load(folder), json.loads((folder / "machine.json").read_text())
     text = page(rows, empty, of)
     (folder / "README.md").write_text(f"# Cost of measuring\n\n{text}")
@@ -226,9 +226,4 @@ def write(folder, root):
         path = root / "docs/cost-of-measuring.md"
         head, rest = path.read_text().split(BEGIN)
         path.write_text(head + BEGIN + text + END + rest.split(END, 1)[1])
-    try:
-        import measuring_plots
-    except ImportError as missing:
-        print(f"no plots: {missing}")
-        return
-    measuring_plots.draw(rows, root / "docs/plots" if root else folder)
+    return rows

@@ -18,7 +18,7 @@ use wire::{LinkType, Timestamp};
 use crate::block::{BLOCK_PACKETS, PacketBlock, PacketRecord};
 use crate::filter::{filtered_again, fits_packets, or_tunnels};
 use crate::interfaces::{NetworkInterface, interfaces};
-use crate::live::{ANY, LiveError, LiveOptions, StopSignal, TimestampClock};
+use crate::live::options::{ANY, LiveError, LiveOptions, StopSignal, TimestampClock};
 use crate::source::{PacketSource, SourceCounters, SourceError};
 use crate::sys::bpf::{ClassicBpfProgram, FilterTarget};
 use crate::sys::packet_socket::{PacketSocket, SocketReadiness};

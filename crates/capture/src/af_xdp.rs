@@ -7,7 +7,7 @@
 //! reads all queues. A capture filter is applied to the selected packets. Time is that of the wall clock when a batch
 //! was read, as XDP has no other; adapter timestamps are not read. VLAN tags removed by the adapter are not visible.
 
-mod options;
+pub(crate) mod options;
 mod source;
 
 use std::fs;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use crate::interfaces::NetworkInterface;
-use crate::live::{LiveOptions, TimestampClock};
+use crate::live::options::{LiveOptions, TimestampClock};
 use crate::source::PacketSource;
 use crate::sys::af_xdp::{FRAME_BYTES, FRAME_PACKET_BYTES, XdpBinding, XdpReceiver};
 use crate::sys::ethtool::{RssConfig, rss};

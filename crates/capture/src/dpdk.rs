@@ -7,7 +7,7 @@
 //! when it is stopped. A waiting source polls continuously; without packets for a while it sleeps for some
 //! microseconds in between.
 
-mod error;
+pub(crate) mod error;
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use wire::{LinkType, Timestamp};
 
 use crate::block::{PacketBlock, PacketRecord};
-use crate::live::{LiveOptions, StopSignal, TimestampClock};
+use crate::live::options::{LiveOptions, StopSignal, TimestampClock};
 use crate::source::{PacketSource, SourceCounters, SourceError};
 use crate::sys::dpdk::{
     DpdkPort, DpdkQueue, MbufBatch, ReceivedMbuf, ports, register_thread, start,

@@ -10,7 +10,7 @@ use wire::fragment::FragmentKey;
 use wire::{CapturedPacket, IpFragment, LinkType, Packet, TransportHeader};
 
 use crate::block::PacketBlock;
-use crate::live::LiveError;
+use crate::live::options::LiveError;
 use crate::source::{PacketSource, SourceCounters, SourceError};
 use crate::sys::bpf::{ClassicBpfProgram, FilterTarget};
 

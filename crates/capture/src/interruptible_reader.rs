@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use crate::live::StopSignal;
+use crate::live::options::StopSignal;
 use crate::sys::poll::is_readable;
 
 /// Interval at which a stop is checked.

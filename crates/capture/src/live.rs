@@ -3,7 +3,7 @@
 //!
 //! [`LiveError`] names what to change. Reception is done by the backends.
 
-mod options;
+pub(crate) mod options;
 
 use crate::af_packet;
 use crate::af_xdp::{self, XdpError};

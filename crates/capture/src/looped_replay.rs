@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::Timestamp;
 
 use crate::block::{BLOCK_PACKETS, PacketBlock, PacketRecord};
-use crate::live::StopSignal;
+use crate::live::options::StopSignal;
 use crate::open::open;
 use crate::source::{PacketSource, SourceCounters, SourceError};
 

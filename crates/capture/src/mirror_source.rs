@@ -14,7 +14,7 @@ use wire::{LinkType, Timestamp};
 
 use crate::block::{BLOCK_PACKETS, PacketBlock, PacketRecord};
 use crate::ipfix_streams::IpfixStreams;
-use crate::live::{LiveError, StopSignal, TimestampClock};
+use crate::live::options::{LiveError, StopSignal, TimestampClock};
 use crate::source::{PacketSource, SourceCounters, SourceError};
 use crate::sys::datagram_socket::{DatagramBuffer, DatagramSocket, wait};
 

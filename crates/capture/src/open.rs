@@ -14,7 +14,7 @@ use flate2::bufread::MultiGzDecoder;
 use crate::files::MergedFiles;
 use crate::input::CaptureInput;
 use crate::interruptible_reader::{InterruptibleReader, is_stop, stopped};
-use crate::live::StopSignal;
+use crate::live::options::StopSignal;
 use crate::source::{PacketSource, SourceError};
 use crate::window::{CountingReader, InputStream, InputWindow, MappedWindow, StreamWindow};
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::block::{PacketBlock, PacketRecord};
-use crate::live::TimestampClock;
+use crate::live::options::TimestampClock;
 
 /// A source of packets.
 pub trait PacketSource: Send {

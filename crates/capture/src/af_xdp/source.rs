@@ -12,7 +12,7 @@ use wire::{LinkType, Timestamp};
 
 use crate::block::{BLOCK_PACKETS, PacketBlock, PacketRecord};
 use crate::interfaces::{NetworkInterface, interfaces};
-use crate::live::{LiveOptions, StopSignal, TimestampClock};
+use crate::live::options::{LiveOptions, StopSignal, TimestampClock};
 use crate::source::{PacketSource, SourceCounters, SourceError};
 use crate::sys::af_xdp::{FramePiece, ReceivedFrames, XdpReceiver, XdpStatistics, wait};
 use crate::sys::packet_socket::PacketSocket;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::af_xdp::{XdpError, XdpOptions};
+use crate::af_xdp::options::{XdpError, XdpOptions};
 
 /// The name that means all interfaces.
 pub const ANY: &str = "any";
@@ -151,7 +151,7 @@ pub enum LiveError {
     /// Error of DPDK.
     #[cfg(feature = "dpdk")]
     #[error(transparent)]
-    Dpdk(#[from] crate::dpdk::DpdkError),
+    Dpdk(#[from] crate::dpdk::error::DpdkError),
     /// Not enough memory.
     #[error(
         "no memory for a capture buffer of {0} bytes for each worker; a smaller --buffer-size may do"

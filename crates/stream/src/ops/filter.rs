@@ -12,8 +12,8 @@ use regex::Regex;
 use tuple::{Batch, DataType, FieldId, Schema, hashes};
 
 use crate::column::{ColumnValues, ColumnView};
-use crate::ops::expr::compiled;
 use crate::ops::like::LikePattern;
+use crate::ops::text::compiled;
 use crate::rows::RowSet;
 
 /// A predicate resolved to the columns of one schema.
