@@ -55,6 +55,25 @@ pub struct ConfidenceInterval {
     pub high: Option<f64>,
 }
 
+impl ConfidenceInterval {
+    /// The interval of a value that is not an estimate.
+    fn exact(value: f64) -> ConfidenceInterval {
+        ConfidenceInterval {
+            low: Some(value),
+            high: Some(value),
+        }
+    }
+}
+
+fn quotient(parts: &[f64], n: &[f64]) -> f64 {
+    parts.iter().sum::<f64>() / n.iter().sum::<f64>()
+}
+
+/// Whether the sample has all tuples. Without a tuple the rate is unknown.
+fn is_complete(n: &[f64], p: f64) -> bool {
+    p >= 1.0 && n.iter().any(|n| *n > 0.0)
+}
+
 /// The replicate of a flow, given its ID and the seed of the sample. It is independent of the selection of the sample
 /// and differs between samples. A common assignment for all samples of a capture would make all intervals too narrow
 /// or all too wide.
@@ -70,6 +89,9 @@ pub fn replicate(id: u64, sample_seed: u64) -> u8 {
 #[must_use]
 pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> ConfidenceInterval {
     let seen: f64 = parts.iter().sum();
+    if is_complete(n, p) {
+        return ConfidenceInterval::exact(seen);
+    }
     let floor = is_nonnegative.then_some(seen);
     let Some(StudentFactor { t, carriers, .. }) = student(n, parts) else {
         return ConfidenceInterval {
@@ -92,6 +114,9 @@ pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Confiden
 /// values may be missing from the sample, the upper end requires more flows than the lower one.
 #[must_use]
 pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> ConfidenceInterval {
+    if is_complete(n, p) {
+        return ConfidenceInterval::exact(quotient(parts, n));
+    }
     let Some(RatioEstimate {
         ratio,
         variance,
@@ -120,6 +145,9 @@ pub fn mean(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Confidenc
 /// from the variance between replicates. Both ends are open if a few flows dominate.
 #[must_use]
 pub fn share(yes: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
+    if is_complete(n, p) {
+        return ConfidenceInterval::exact(quotient(yes, n));
+    }
     let Some(RatioEstimate {
         ratio: share,
         variance,
@@ -375,6 +403,18 @@ mod tests {
             ConfidenceInterval::default()
         );
         assert_eq!(total(&[], &[], 0.1, true).high, None);
+    }
+
+    #[test]
+    fn a_complete_sample_is_exact_even_if_one_flow_dominates() {
+        let one: Vec<f64> = (0..32).map(|r| if r == 3 { 5.0 } else { 0.0 }).collect();
+        let twice: Vec<f64> = one.iter().map(|n| 2.0 * n).collect();
+        assert_eq!(total(&one, &one, 1.0, true), ConfidenceInterval::exact(5.0));
+        assert_eq!(
+            mean(&twice, &one, 1.0, true),
+            ConfidenceInterval::exact(2.0)
+        );
+        assert_eq!(share(&one, &twice, 1.0), ConfidenceInterval::exact(0.5));
     }
 
     #[test]
