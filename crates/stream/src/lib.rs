@@ -58,6 +58,7 @@ pub mod engine;
 mod engines;
 pub mod flink_sql;
 pub mod ops;
+pub mod rate_control;
 pub mod sampling;
 pub mod sketch;
 
