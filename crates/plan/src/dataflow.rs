@@ -290,6 +290,19 @@ pub enum ShareTotal {
 }
 
 impl AggregateFunction {
+    /// Whether its relative error decreases with the number of samples, so that a sampling rate can bound it.
+    #[must_use]
+    pub fn has_error(&self, unit: SampledUnit) -> bool {
+        use AggregateFunction::{Avg, Count, Rate, Share, Sum, Throughput};
+        match unit {
+            SampledUnit::Tuples => {
+                matches!(self, Count | Sum | Rate | Throughput | Avg | Share(_))
+            }
+            // Flows without a sampled packet have no record.
+            SampledUnit::Counters => matches!(self, Sum | Throughput),
+        }
+    }
+
     /// Whether it requires a value.
     #[must_use]
     pub fn takes_value(&self) -> bool {

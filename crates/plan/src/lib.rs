@@ -28,7 +28,9 @@ pub use expr::{
     ArithmeticOperator, COMPUTED, CaseSensitivity, Column, ComparisonOperator, ComputedField, Expr,
     Literal, Predicate, RegexPattern, TextFunction,
 };
-pub use monitor_spec::{AddressMatch, MonitorSpec, ParserUse, QueryLimit, SampleMode, TimeSpan};
+pub use monitor_spec::{
+    AddressMatch, MonitorSpec, ParserUse, QueryLimit, RateGoal, SampleMode, TimeSpan,
+};
 pub use slice::{FlowSlice, SliceSource};
 pub use taps::{TapSelection, TapTable};
 

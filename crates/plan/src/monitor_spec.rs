@@ -22,6 +22,8 @@ pub struct MonitorSpec {
     pub span: TimeSpan,
     /// The sampled flows.
     pub sample: SampleMode,
+    /// Goal of a sampling rate that is chosen while the query runs.
+    pub goal: RateGoal,
     /// Seed of the sample, the same for all monitors of a query.
     pub sample_seed: u64,
     /// The taps that report a flow seen by several taps.
@@ -80,6 +82,23 @@ pub struct TimeSpan {
     pub start_ns: Option<i64>,
     /// The first packet at or after this time ends the query.
     pub end_ns: Option<i64>,
+}
+
+/// Goal of a sampling rate: SAMPLE auto ERROR, and BUDGET cpu. With both, the budget is the upper bound of the rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RateGoal {
+    /// Maximum half width of the 95 % interval, divided by the value.
+    pub error: Option<f64>,
+    /// Maximum CPU time divided by the elapsed time: of this host's cores, or of one core of the exporters.
+    pub cpu: Option<f64>,
+}
+
+impl RateGoal {
+    /// Whether there is a goal.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.error.is_some() || self.cpu.is_some()
+    }
 }
 
 /// The sampled share of flows; each flow is included or excluded as a whole.

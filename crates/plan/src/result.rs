@@ -2,7 +2,8 @@
 //!
 //! `window_start` and `window_end` for a windowed pipeline; the group columns; `rank` for a ranking; one column per
 //! aggregate, named after the aggregate and its unit; `approximate`, `error_bound`, and `lost`. With intervals, the
-//! rank and every aggregate are followed by the ends of their 95 % intervals, `…_low` and `…_high`.
+//! rank and every aggregate are followed by the ends of their 95 % intervals, `…_low` and `…_high`. With a bound of the
+//! error, `sampled_at`, `relative_error`, and `within_error` are the last columns.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ pub enum IntervalMode {
     None,
     /// Results are from a sample.
     Shown,
+    /// Results are from a sample with a bound of the error: each row has its rate and its error.
+    Bounded,
 }
 
 /// Meaning of a result column without intervals. Other programs identify columns by it, because names depend on the
@@ -72,7 +75,7 @@ pub fn places(pipeline: &Pipeline, intervals: IntervalMode) -> Vec<FieldId> {
     let place = |shown: ResultColumn| {
         let place = FieldId(next);
         let is_followed = matches!(shown, ResultColumn::Rank | ResultColumn::Aggregate(_));
-        next += if is_followed && intervals == IntervalMode::Shown {
+        next += if is_followed && intervals != IntervalMode::None {
             3
         } else {
             1
@@ -146,8 +149,28 @@ pub fn schema(
         Unit::Fraction,
         "share of the window's traffic that is known to be missing in the capture",
     ));
+    if intervals == IntervalMode::Bounded {
+        fields.push(Field::new(
+            "sampled_at",
+            DataType::F64,
+            Unit::Fraction,
+            "sampling rate of the row",
+        ));
+        fields.push(Field::new(
+            "relative_error",
+            DataType::F64,
+            Unit::Fraction,
+            "half width of the widest 95 % interval of a count, sum, rate, mean, or share, divided by the value; null if an end is open",
+        ));
+        fields.push(Field::new(
+            "within_error",
+            DataType::Bool,
+            Unit::None,
+            "whether relative_error is within the bound of ERROR",
+        ));
+    }
     make_unique(&mut fields);
-    if intervals == IntervalMode::Shown {
+    if intervals != IntervalMode::None {
         for (place, end) in ends.into_iter().rev() {
             let Field { name, unit, .. } = fields[place].clone();
             let of = |suffix: &str, doc| Field {

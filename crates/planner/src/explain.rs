@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use plan::{
     AggregateColumn, AggregateFunction, Column, Dataflow, DataflowInput, MonitorSpec, Pipeline,
-    Plan, ProfileSpec, QueryLimit, RawRows, SampleMode, ShareTotal, SortDirection, SortKey,
-    TapSelection, result,
+    Plan, ProfileSpec, QueryLimit, RateGoal, RawRows, SampleMode, SampledUnit, ShareTotal,
+    SortDirection, SortKey, TapSelection, result,
 };
 use tuple::{Schema, Unit};
 
@@ -33,6 +33,9 @@ pub fn explain(plan: &Plan) -> String {
     }
     out.push_str("monitor\n");
     monitor(&mut out, &plan.monitor);
+    if let Some(goal) = rate_goal(plan) {
+        row(&mut out, "rate", &goal);
+    }
     out.push_str("dataflow\n");
     dataflow(&mut out, &plan.dataflow);
     out.push_str("notes\n");
@@ -95,6 +98,42 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
         }
     };
     row(out, "taps", taps);
+}
+
+/// The goal of the sampling rate, and the columns to which it applies.
+fn rate_goal(plan: &Plan) -> Option<String> {
+    let RateGoal { error, cpu } = plan.monitor.goal;
+    let unit = plan
+        .dataflow
+        .rates()
+        .map_or(SampledUnit::Tuples, |(_, unit)| unit);
+    let bounded = plan.dataflow.pipelines.iter().flat_map(|pipeline| {
+        let schema = result::schema(pipeline, result::IntervalMode::None, &|c: Column| {
+            query_text::field(&plan.dataflow, c).clone()
+        });
+        let first = result::first_aggregate(pipeline);
+        let columns = pipeline.aggregates.iter().enumerate();
+        columns
+            .filter(|(_, column)| column.aggregate.has_error(unit))
+            .map(|(i, _)| schema.fields[first + i].name.to_string())
+            .collect::<Vec<_>>()
+    });
+    let bounded = || bounded.collect::<Vec<_>>().join(", ");
+    let percent = |share: f64| format!("{} %", (share * 1e6).round() / 1e4);
+    let budget = cpu.map(|cpu| format!("at most {} of the CPU time", percent(cpu)));
+    let bound = error.map(|error| {
+        format!(
+            "the lowest at which {} of the ten largest groups are within ± {}",
+            bounded(),
+            percent(error)
+        )
+    });
+    match (bound, budget) {
+        (None, None) => None,
+        (Some(bound), None) => Some(bound),
+        (None, Some(budget)) => Some(format!("the highest with {budget}")),
+        (Some(bound), Some(budget)) => Some(format!("{bound}, with {budget}")),
+    }
 }
 
 fn limit(limit: QueryLimit) -> String {

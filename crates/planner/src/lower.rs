@@ -71,6 +71,7 @@ pub fn lower_with(query: &CheckedQuery, options: &PlanOptions) -> Plan {
         },
         span: TimeSpan::default(),
         sample: query.sample,
+        goal: query.goal,
         sample_seed: options.sample_seed,
         taps: query.taps,
     };

@@ -31,12 +31,23 @@ pub struct ParsedQuery {
     pub rows: Vec<Atom>,
     /// SAMPLE.
     pub sample: Option<Atom>,
+    /// SAMPLE … ERROR.
+    pub error: Option<ErrorBound>,
     /// TAPS.
     pub taps: Option<Atom>,
     /// BUDGET.
     pub budget: Option<BudgetClause>,
     /// PROCESS.
     pub processors: Vec<ProcessorClause>,
+}
+
+/// ERROR: maximum relative error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorBound {
+    /// Position of the keyword.
+    pub span: TextSpan,
+    /// Maximum.
+    pub value: Atom,
 }
 
 /// BUDGET: maximum resources.

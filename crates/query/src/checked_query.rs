@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use plan::{
-    AddressMatch, Column, ComputedField, NetworkBudget, Pipeline, Predicate, QueryLimit, RawRows,
-    SampleMode, TapSelection,
+    AddressMatch, Column, ComputedField, NetworkBudget, Pipeline, Predicate, QueryLimit, RateGoal,
+    RawRows, SampleMode, TapSelection,
 };
 use tuple::{Field, Schema};
 
@@ -32,6 +32,8 @@ pub struct CheckedQuery {
     pub limit: QueryLimit,
     /// SAMPLE.
     pub sample: SampleMode,
+    /// ERROR, and BUDGET cpu outside of a network.
+    pub goal: RateGoal,
     /// TAPS.
     pub taps: TapSelection,
     /// BUDGET.

@@ -90,7 +90,13 @@ pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> QueryCompletions {
             .iter()
             .map(|schema| schema.name.to_string())
             .collect(),
-        CompletionContext::Clause => owned(clauses),
+        CompletionContext::Clause => {
+            let is_auto = names(head)
+                .last()
+                .is_some_and(|last| last.eq_ignore_ascii_case("auto"));
+            let bound: &[&str] = if is_auto { &["ERROR"] } else { &[] };
+            [owned(clauses), owned(bound)].concat()
+        }
         CompletionContext::Field => [fields(), calls(), owned(CONDITION), owned(clauses)].concat(),
         CompletionContext::Chain => chains(word),
         CompletionContext::Argument => [

@@ -66,7 +66,8 @@ pub fn check(
     ParsedText::new(text).check(schemas, hosts)
 }
 
-/// The same for a plan in a network, with BUDGET. Elsewhere BUDGET is an error, because it would have no effect.
+/// The same for a plan in a network, with BUDGET. Elsewhere BUDGET is an error, unless it limits the rate of SAMPLE
+/// auto.
 ///
 /// # Errors
 /// As [`check`].
@@ -160,13 +161,10 @@ impl ParsedText {
         if text.len() > QUERY_BYTES_MAX {
             return Err(errors);
         }
-        let query = check::check(text, ast, schemas, hosts, &mut errors);
-        errors.extend(
-            ast.budget
-                .iter()
-                .filter(|_| !heeds_budget)
-                .map(check::budget::unheeded),
-        );
+        let mut query = check::check(text, ast, schemas, hosts, &mut errors);
+        if let (Some(clause), false) = (&ast.budget, heeds_budget) {
+            check::goal::budget_of_rate(clause, query.as_mut(), &mut errors);
+        }
         match query {
             Some(query) if errors.is_empty() => Ok(query),
             _ => Err(error::in_order(errors)),

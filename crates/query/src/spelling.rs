@@ -164,7 +164,9 @@ impl<'a> Source<'a> {
             clause("BASELINE", text.concat());
         }
         if let Some(sample) = &query.sample {
-            clause("SAMPLE", atom(sample));
+            let error = query.error.as_ref();
+            let error = error.map(|error| format!(" ERROR {}", error.value.text));
+            clause("SAMPLE", atom(sample) + &error.unwrap_or_default());
         }
         if let Some(taps) = &query.taps {
             clause("TAPS", atom(taps));

@@ -3,6 +3,7 @@
 
 use tuple::Redactor;
 
+use crate::precision::PrecisionLog;
 use crate::selected_flows::SelectedFlows;
 use crate::server_tap::ServerTap;
 
@@ -53,6 +54,8 @@ pub struct EngineConfig {
     /// Maximum consecutive empty windows for which a pipeline without groups emits rows. A longer sequence has no
     /// rows.
     pub empty_windows_max: u64,
+    /// Records the precision of sampled windows, and adds the columns of the error to their rows.
+    pub precision: Option<PrecisionLog>,
 }
 
 impl Default for EngineConfig {
@@ -74,6 +77,7 @@ impl Default for EngineConfig {
             server_tap: None,
             redactor: None,
             empty_windows_max: 1000,
+            precision: None,
         }
     }
 }

@@ -81,6 +81,25 @@ impl<'a> ObservedGroup<'a> {
         }
     }
 
+    /// Effective number of samples and their rate: the estimate's variance is that of this many samples of this rate,
+    /// and their quotient is the estimated number of tuples.
+    #[must_use]
+    pub fn sample_size(&self) -> (f64, f64) {
+        let (mut tuples, mut squares) = (0.0, 0.0);
+        for stratum in self.strata {
+            let state = stratum.cells.state(self.place);
+            let seen: f64 = self.cells.clone().map(|cell| n(state, cell)).sum();
+            tuples += seen / stratum.rate;
+            squares += seen / stratum.rate.powi(2);
+        }
+        if tuples > 0.0 {
+            let rate = tuples / squares;
+            (tuples * rate, rate)
+        } else {
+            (0.0, 1.0)
+        }
+    }
+
     /// The smallest rate.
     fn smallest_rate(&self) -> f64 {
         self.strata

@@ -164,7 +164,7 @@ impl PipelineState {
                 rates_merged: 0,
                 scratch: PaneScratch::default(),
             },
-            results: ResultWriter::new(pipeline, is_sampled, &input),
+            results: ResultWriter::new(pipeline, is_sampled, config.precision.as_ref(), &input),
             // A zero seed would make the hashes of addresses equal.
             seed: mix(config.seed),
             sample_seed: config.sample_seed,

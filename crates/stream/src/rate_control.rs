@@ -34,6 +34,7 @@ mod report;
 use std::collections::VecDeque;
 
 pub use permitted::PermittedRates;
+pub use plan::RateGoal;
 pub use report::{BoundVerdict, RateReport};
 
 /// Share of the bound for which a rate is chosen. A half width from 32 replicates has a standard deviation of 13 %.
@@ -62,15 +63,6 @@ const AVOIDED_WINDOWS: (u32, u32) = (4, 64);
 const BUDGET_AIM: f64 = 0.9;
 /// Lowest ratio of the permitted rate to the one in force at which a budget raises the rate.
 const BUDGET_RAISE: f64 = 1.15;
-
-/// The goal of a controller. Without an error the rate is the highest within the budget; without both it is 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RateGoal {
-    /// Maximum relative half width of the 95 % interval.
-    pub error: Option<f64>,
-    /// Maximum cost, in the unit of [`WindowPrecision::cpu`].
-    pub cpu: Option<f64>,
-}
 
 /// Precision of a closed window.
 #[derive(Clone, Copy, Debug, PartialEq)]

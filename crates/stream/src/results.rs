@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use plan::result::{self, IntervalMode};
-use plan::{AggregateFunction, Pipeline};
+use plan::{AggregateFunction, Pipeline, SampledUnit};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter};
 
 use crate::estimate::{Estimate, EstimateContext, EstimateValue, ObservedGroup};
@@ -12,8 +12,14 @@ use crate::loss_history::SharedLosses;
 use crate::ops::aggregate::AccumulatorState;
 use crate::ops::top_k::{RankWeight, top_k};
 use crate::pane::{GroupOverflow, Pane, PaneLayout, WEIGHT_UNIT};
+use crate::precision::{self, PrecisionLog, RowPrecisions, SampledWindow};
+use crate::rate_control::WindowPrecision;
 use crate::scalar::{Scalar, order_rows};
 use crate::selection::RowSelector;
+use crate::window::WindowLayout;
+
+/// Maximum recorded windows without tuples of a sequence; more do not change a sampling rate any more.
+const EMPTY_RECORDED: u64 = 32;
 
 /// Displayed in text columns of the row of pooled groups.
 pub const OTHER: &str = "(other)";
@@ -29,6 +35,12 @@ pub struct ResultWriter {
     pub losses: SharedLosses,
     /// Number of sums clamped to the type of their column.
     pub saturated: u64,
+    /// Bound of the relative error, whose columns the rows have.
+    error: Option<f64>,
+    /// Records the precision of final windows; `None` while preliminary rows are written.
+    log: Option<PrecisionLog>,
+    /// Precision of the rows of the current window.
+    precisions: RowPrecisions,
 }
 
 /// A window to emit.
@@ -66,12 +78,14 @@ impl ResultWriter {
     pub fn new(
         pipeline: &Pipeline,
         is_sampled: bool,
+        log: Option<&PrecisionLog>,
         input: &dyn Fn(plan::Column) -> Field,
     ) -> ResultWriter {
-        let intervals = if is_sampled {
-            IntervalMode::Shown
-        } else {
-            IntervalMode::None
+        let log = log.filter(|_| is_sampled);
+        let intervals = match (log, is_sampled) {
+            (Some(_), _) => IntervalMode::Bounded,
+            (None, true) => IntervalMode::Shown,
+            (None, false) => IntervalMode::None,
         };
         let schema = Arc::new(result::schema(pipeline, intervals, input));
         let selecting = (!pipeline.selection.is_everything()).then(|| {
@@ -89,6 +103,9 @@ impl ResultWriter {
             selecting,
             losses: SharedLosses::default(),
             saturated: 0,
+            error: log.map(PrecisionLog::error),
+            log: log.cloned(),
+            precisions: RowPrecisions::default(),
         }
     }
 
@@ -123,6 +140,34 @@ impl ResultWriter {
             Some(mut selecting) => {
                 self.write_selected(&context, &mut selecting, full);
                 self.selecting = Some(selecting);
+            }
+        }
+        self.record(emitted, capture_loss);
+    }
+
+    /// Records the precision of a window.
+    fn record(&mut self, emitted: &EmittedWindow<'_>, lost: f64) {
+        let precision = self.precisions.take();
+        if let Some(log) = &self.log {
+            log.add(SampledWindow {
+                end_ns: emitted.bounds.map_or(i64::MAX, |(_, end)| end),
+                seconds: emitted.seconds,
+                tuples: emitted.pane.tuples,
+                precision: WindowPrecision { lost, ..precision },
+            });
+        }
+    }
+
+    /// Records `n` windows without tuples, for which no rows are written, from `first` on.
+    pub fn record_empty(&self, windows: &WindowLayout, first: i128, n: u64) {
+        for window in (first..).take(n.min(EMPTY_RECORDED) as usize) {
+            if let Some(log) = &self.log {
+                log.add(SampledWindow {
+                    end_ns: windows.bounds(window).1,
+                    seconds: windows.seconds(),
+                    tuples: 0,
+                    precision: WindowPrecision::default(),
+                });
             }
         }
     }
@@ -182,8 +227,10 @@ impl ResultWriter {
     pub fn uncounted(&mut self, write: impl FnOnce(&mut ResultWriter)) {
         let saturated = self.saturated;
         let left_out = self.rows_left_out();
+        let log = self.log.take();
         write(self);
         self.saturated = saturated;
+        self.log = log;
         self.selecting
             .iter_mut()
             .for_each(|selecting| selecting.set_left_out(left_out));
@@ -272,6 +319,7 @@ impl ResultWriter {
         }
         let mut is_cut = false;
         let mut error = None::<f64>;
+        let mut estimates = Vec::new();
         for i in 0..self.pipeline.aggregates.len() {
             let estimate = self.estimate(context, group, i);
             is_cut |= self.write_value(at.next(), &estimate.value);
@@ -280,6 +328,9 @@ impl ResultWriter {
                 self.write_value(at.next(), &estimate.high);
             }
             error = error.into_iter().chain(estimate.error).reduce(f64::max);
+            if self.error.is_some() {
+                estimates.push(estimate);
+            }
         }
         self.saturated += u64::from(is_cut);
         let (is_bounded, bound) = if context.is_limited {
@@ -297,7 +348,54 @@ impl ResultWriter {
         if context.circumstances.capture_loss > 0.0 {
             self.writer.f64(lost, context.circumstances.capture_loss);
         }
+        if let Some(bound) = self.error {
+            let precision = self.precision(context, group, &estimates);
+            if let Some(precision) = precision.filter(|precision| precision.samples > 0) {
+                self.write_precision(&precision, bound, &mut at);
+                if emitted.pane.pool() != Some(group) {
+                    self.precisions.add(precision);
+                }
+            }
+        }
         self.writer.end_row();
+    }
+
+    /// Precision of a row; `None` without an aggregate that has a relative error.
+    fn precision(
+        &self,
+        context: &ResultContext<'_>,
+        group: u32,
+        estimates: &[Estimate],
+    ) -> Option<WindowPrecision> {
+        let emitted = context.emitted;
+        let unit = emitted.layout.rates.unwrap_or(SampledUnit::Tuples);
+        let aggregates = self.pipeline.aggregates.iter().map(|of| &of.aggregate);
+        let place = aggregates
+            .clone()
+            .position(|aggregate| aggregate.has_error(unit))?;
+        let seen = ObservedGroup {
+            strata: emitted.pane.strata(),
+            place: emitted.layout.shape.place[place],
+            cells: Pane::cells(group, emitted.layout),
+            rates: emitted.layout.rates,
+        };
+        let lost = context.circumstances.capture_loss;
+        Some(precision::of_group(&seen, aggregates.zip(estimates), lost))
+    }
+
+    fn write_precision(&mut self, precision: &WindowPrecision, bound: f64, at: &mut ColumnCounter) {
+        let (sampled_at, error, within) = (at.next(), at.next(), at.next());
+        self.writer.f64(sampled_at, precision.rate);
+        let half_width = precision.half_width;
+        half_width
+            .iter()
+            .for_each(|half_width| self.writer.f64(error, *half_width));
+        if bound.is_finite() {
+            self.writer.bool(
+                within,
+                half_width.is_some_and(|half_width| half_width <= bound),
+            );
+        }
     }
 
     fn write_group(&mut self, pane: &Pane, group: u32, at: &mut ColumnCounter) {

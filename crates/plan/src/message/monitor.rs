@@ -7,7 +7,9 @@ use super::expression::{net, read_net};
 use super::proto;
 use super::refusal::UnmetRequirements;
 use super::schemas::{INPUTS_MAX, SchemaCatalog, read_columns, sent, sent_columns};
-use crate::monitor_spec::{AddressMatch, MonitorSpec, ParserUse, QueryLimit, SampleMode, TimeSpan};
+use crate::monitor_spec::{
+    AddressMatch, MonitorSpec, ParserUse, QueryLimit, RateGoal, SampleMode, TimeSpan,
+};
 use crate::taps::TapSelection;
 
 /// Maximum endpoints in FROM, and in TO.
@@ -93,6 +95,7 @@ pub fn read_monitor(
             end_ns: sent.end_ns,
         },
         sample: sample?,
+        goal: RateGoal::default(),
         sample_seed: sent.sample_seed,
         taps: taps?,
     })

@@ -49,7 +49,8 @@ pub(super) fn budget(
 /// The error for BUDGET outside of a network.
 pub(crate) fn unheeded(clause: &ast::BudgetClause) -> Diagnostic {
     let what = "BUDGET limits the load on a network, but this query has no network";
-    Diagnostic::new(clause.span, what).hint("add --network FILE, or remove BUDGET")
+    Diagnostic::new(clause.span, what)
+        .hint("add --network FILE, or SAMPLE auto with a budget for cpu only, or remove BUDGET")
 }
 
 fn share(text: &str) -> Option<f64> {

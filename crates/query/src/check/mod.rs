@@ -10,6 +10,7 @@ mod computed_fields;
 mod condition;
 mod expr;
 pub(crate) mod functions;
+pub(crate) mod goal;
 mod members;
 mod names;
 pub(crate) mod period;
@@ -22,7 +23,7 @@ mod workload;
 
 use std::sync::Arc;
 
-use plan::{Predicate, QueryLimit, SampleMode, TapSelection};
+use plan::{Predicate, QueryLimit, RateGoal, SampleMode, TapSelection};
 use tuple::Schema;
 
 use crate::ast::{self, Atom};
@@ -58,6 +59,10 @@ pub(crate) fn check(
     let (period, baseline) = period::periods(ast, errors);
     let limit = limit(&ast.limits, errors);
     let sample = sample(ast.sample.as_ref(), errors);
+    let goal = RateGoal {
+        error: goal::error(ast.error.as_ref(), errors),
+        cpu: None,
+    };
     let taps = taps(ast.taps.as_ref(), errors);
     let budget = budget::budget(ast.budget.as_ref(), errors);
     let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
@@ -68,7 +73,10 @@ pub(crate) fn check(
         .zip(wholes)
         .map(|(schema, filter)| QueryInput { schema, filter })
         .collect();
-    let processors = processors.into_iter().map(|p| p.processor).collect();
+    let processors: Vec<_> = processors.into_iter().map(|p| p.processor).collect();
+    if processors.len() == ast.processors.len() {
+        goal::check_error(ast.error.as_ref(), sample, &processors, errors);
+    }
     let computed = computing.list();
     let query = CheckedQuery {
         text: text.to_owned(),
@@ -80,6 +88,7 @@ pub(crate) fn check(
         baseline,
         limit,
         sample,
+        goal,
         taps,
         budget,
         processors,

@@ -8,6 +8,7 @@ mod budget;
 mod conditions;
 mod errors;
 mod expr;
+mod goal;
 
 use crate::test_schemas::{hosts, schemas};
 

@@ -9,7 +9,7 @@
 
 use plan::{ArithmeticOperator, CaseSensitivity};
 
-use super::{QueryReader, RESERVED};
+use super::{ERROR, QueryReader};
 use crate::ast::{Atom, ExprForm, NamedExpr, QueryExpr};
 use crate::lexer::{self, QueryToken, TokenKind, WordShape};
 use crate::{Diagnostic, TextSpan, literal};
@@ -461,13 +461,11 @@ impl QueryReader<'_> {
         is("and") || is("or") || of_columns || mark || argument || self.begins_clause(&next)
     }
 
-    /// Whether the token begins a clause, including reserved ones.
+    /// Whether the token begins a clause or ERROR.
     pub(super) fn begins_clause(&self, token: &QueryToken) -> bool {
         let word = &self.text[token.span.range()];
-        let reserved = RESERVED
-            .iter()
-            .any(|r| token.kind == TokenKind::Word && r.eq_ignore_ascii_case(word));
-        reserved || self.clause_of(token).is_some()
+        let is_error = token.kind == TokenKind::Word && ERROR.eq_ignore_ascii_case(word);
+        is_error || self.clause_of(token).is_some()
     }
 
     /// Reports that `next` does not continue a condition, with a hint for syntax of other languages.

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! query = PARSE names [SELECT columns] [FROM addresses] [TO addresses] [WHERE condition]… [SINCE time] [UNTIL time]
-//!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate] [TAPS which] [BUDGET bounds]
-//!         [PROCESS processors] [;]
+//!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate [ERROR error]] [TAPS which]
+//!         [BUDGET bounds] [PROCESS processors] [;]
 //! ```
 //!
 //! A text that begins with SELECT is a statement in SQL, see `sql`.
@@ -18,7 +18,7 @@ mod processor;
 mod selection;
 mod sql;
 
-use crate::ast::{Atom, ParsedQuery};
+use crate::ast::{Atom, ErrorBound, ParsedQuery};
 use crate::lexer::{self, QueryToken, TokenKind, WordShape};
 use crate::nearest::{nearest, one_of};
 use crate::{Diagnostic, TextSpan, error};
@@ -35,8 +35,8 @@ const SQL_CLAUSES: [&str; 14] = [
 ];
 /// The clause available only for processors.
 const HAVING: &str = "HAVING";
-/// Reserved names of later clauses.
-const RESERVED: [&str; 1] = ["ERROR"];
+/// Follows the rate of SAMPLE.
+const ERROR: &str = "ERROR";
 
 /// Parses a query; invalid parts are omitted and recorded as errors.
 pub(crate) fn query(text: &str) -> (ParsedQuery, Vec<Diagnostic>) {
@@ -131,7 +131,10 @@ impl<'a> QueryReader<'a> {
             "BASELINE" => query.baseline = Some(self.baseline()),
             "ORDER" => query.order.extend(self.order_by()),
             "LIMIT" => self.limits_behind(query),
-            "SAMPLE" => query.sample = self.sample().or(query.sample.take()),
+            "SAMPLE" => {
+                query.sample = self.sample().or(query.sample.take());
+                query.error = self.error_bound().or(query.error.take());
+            }
             "TAPS" => query.taps = self.taps().or(query.taps.take()),
             "BUDGET" => query.budget = Some(self.budget()),
             HAVING => self.having_without_processor(),
@@ -145,6 +148,19 @@ impl<'a> QueryReader<'a> {
             self.unexpected("a rate such as 0.1, 1/1000, auto or *");
         }
         atom
+    }
+
+    /// Parses ERROR behind a rate, if it is next.
+    fn error_bound(&mut self) -> Option<ErrorBound> {
+        let span = self.eat_word(ERROR)?;
+        let value = self.atom(WordShape::Value);
+        if value.is_none() {
+            self.unexpected("an error such as 5%");
+        }
+        Some(ErrorBound {
+            span,
+            value: value?,
+        })
     }
 
     fn taps(&mut self) -> Option<Atom> {
@@ -234,11 +250,10 @@ impl<'a> QueryReader<'a> {
     /// clause; otherwise parsing continues at the next clause.
     fn not_a_clause(&mut self, token: &QueryToken, given: &[&str]) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
-        if token.kind == TokenKind::Word && RESERVED.iter().any(|r| r.eq_ignore_ascii_case(word)) {
-            let message = format!("{} is not available yet", word.to_uppercase());
+        if token.kind == TokenKind::Word && ERROR.eq_ignore_ascii_case(word) {
             self.report(
-                Diagnostic::new(token.span, message)
-                    .hint("the word is reserved for a future clause"),
+                Diagnostic::new(token.span, "ERROR is not a clause of its own")
+                    .hint("it follows the rate: SAMPLE auto ERROR 5%"),
             );
             self.at = token.span.end;
             self.skip_to(&[';']);

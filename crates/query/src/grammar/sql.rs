@@ -5,7 +5,7 @@
 //! statement = SELECT items FROM parser {, parser | JOIN parser [USING (id)]} [WHERE condition]…
 //!             [GROUP BY expr {, expr}] [HAVING condition] [ORDER BY keys] [LIMIT limits]
 //!             [WINDOW duration [SLIDE duration] [LATENESS duration]] [SINCE time] [UNTIL time] [BASELINE earlier]
-//!             [SAMPLE rate] [TAPS which] [BUDGET bounds] [;]
+//!             [SAMPLE rate [ERROR error]] [TAPS which] [BUDGET bounds] [;]
 //! items     = item {, item}      item = * | expr [AS name] | aggregate [AS name]
 //! limits    = any of n, n ROWS, 90s, and 5000p, with commas between
 //! ```

@@ -47,6 +47,7 @@ impl PipelineState {
         self.latest = Some(end - 1);
         let n = u64::try_from(end - latest - 1).unwrap_or(u64::MAX);
         if !self.group.is_empty() {
+            self.results.record_empty(windows, latest + 1, n);
             self.silence
                 .add(n, (windows.bounds(latest + 1).0, windows.bounds(end - 1).1));
             return;

@@ -39,8 +39,10 @@ impl BoundVerdict {
 pub struct RateReport {
     /// The goal.
     pub goal: RateGoal,
-    /// Rate in force.
+    /// Rate for the next windows.
     pub rate: f64,
+    /// Rate of the latest samples.
+    pub sampled_at: Option<f64>,
     /// Lowest and highest rate so far.
     pub rates: (f64, f64),
     /// Number of changes of the rate.
@@ -51,6 +53,8 @@ pub struct RateReport {
     pub empty: u64,
     /// Windows whose interval was within the bound.
     pub held: u64,
+    /// Windows whose interval was wider than the bound.
+    pub exceeded: u64,
     /// Windows with an open interval.
     pub open: u64,
     /// Windows in which losses alone exceeded the bound.
@@ -74,11 +78,13 @@ impl RateReport {
         RateReport {
             goal,
             rate,
+            sampled_at: None,
             rates: (rate, rate),
             changes: 0,
             windows: 0,
             empty: 0,
             held: 0,
+            exceeded: 0,
             open: 0,
             lost: 0,
             error: None,
@@ -111,11 +117,13 @@ impl RateReport {
         }
         self.windows += 1;
         self.error = window.half_width;
+        self.sampled_at = Some(window.rate);
         match decision.verdict {
             BoundVerdict::Held => self.held += 1,
             BoundVerdict::Open => self.open += 1,
             BoundVerdict::Lost => self.lost += 1,
-            BoundVerdict::NoSamples | BoundVerdict::Unbounded | BoundVerdict::Exceeded => {}
+            BoundVerdict::Exceeded => self.exceeded += 1,
+            BoundVerdict::NoSamples | BoundVerdict::Unbounded => {}
         }
     }
 }

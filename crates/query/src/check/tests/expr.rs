@@ -366,7 +366,7 @@ fn errors_of_select_and_order() {
     check("LIMIT 1 ROWS, 2 rows", &[("2", "a second limit of rows")]);
     check(
         "PROCESS (count) ERROR x",
-        &[("ERROR", "ERROR is not available yet")],
+        &[("ERROR", "it follows the rate: SAMPLE auto ERROR 5%")],
     );
     check(
         "PROCESS (group-count: group=status/, w=1s)",
