@@ -275,6 +275,7 @@ impl MonitorJob {
             stop: job.stop.clone(),
             vitals: job.vitals.clone(),
             ceiling: config.ceiling.clone(),
+            has_goal: monitor.goal.is_set(),
             start,
             core: worker.and_then(|n| config.cores.get(n % config.cores.len().max(1)).copied()),
         };
@@ -331,6 +332,8 @@ impl MonitorJob {
             Ok(WorkerMessage::Names(mut names)) => self.names.append(&mut names),
             Ok(WorkerMessage::Packets(facts)) => self.packets.add(facts),
             Ok(WorkerMessage::Rate(change)) => self.ended.sampling.add(change),
+            // The worker waits for it.
+            Ok(WorkerMessage::Barrier(answer)) => drop(answer.try_send(())),
             Ok(WorkerMessage::Closing(closing)) => self.ended.add(*closing),
             Ok(WorkerMessage::Panic(worker, text)) => {
                 self.stop();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use capture::{PacketBlock, PacketRecord, PacketSource};
@@ -38,6 +38,8 @@ pub(crate) enum WorkerMessage {
     Names(Vec<(IpAddr, String)>),
     Packets(PacketFacts),
     Rate(RateChange),
+    /// Answered after all earlier messages of the worker are processed.
+    Barrier(SyncSender<()>),
     Closing(Box<WorkerFinalReport>),
     Panic(Option<usize>, String),
 }
@@ -72,6 +74,8 @@ pub(crate) struct JobThread {
     pub stop: Arc<AtomicBool>,
     pub vitals: Arc<[WorkerVitals]>,
     pub ceiling: RateCeiling,
+    /// Whether the results determine the sampling rate.
+    pub has_goal: bool,
     /// Start of the capture, whose windows are marked as partial; `None`: they are not.
     pub start: Option<CaptureStart>,
     pub core: Option<usize>,
@@ -102,8 +106,9 @@ impl JobThread {
 
     /// Reads a source and processes its packets.
     pub fn run(&self, worker: MonitorWorker, source: Box<dyn PacketSource>, is_live: bool) {
-        // The rate is not adapted for files: they are read as fast as they are processed.
-        let governor = (is_live && worker.monitor().adapts()).then(Governor::default);
+        // The rate is not adapted to the load of files: they are read as fast as they are processed.
+        let adapts = worker.monitor().adapts() && (is_live || self.has_goal);
+        let governor = adapts.then(Governor::default);
         let numbered = if is_live {
             EpochNumbering::ByClock
         } else {
@@ -115,6 +120,7 @@ impl JobThread {
             worker,
             source,
             governor,
+            awaits_rate: adapts && !is_live,
             numbered,
             epoch: 0,
             log,
@@ -214,6 +220,12 @@ impl JobThread {
         self.names(alone.log.new_names(alone.source.as_ref()));
         self.report(WorkerReport { lost, ..report });
         self.flushed(&alone.worker, before, (alone.epoch, clock));
+        if alone.awaits_rate {
+            let (answer, answered) = sync_channel(1);
+            self.tell(WorkerMessage::Barrier(answer));
+            // An error: the job is ending.
+            let _ = answered.recv();
+        }
         if let Some(governor) = &mut alone.governor {
             self.adapt(&mut alone.worker, alone.source.as_ref(), governor);
         }
@@ -421,6 +433,9 @@ struct StandaloneWorker {
     worker: MonitorWorker,
     source: Box<dyn PacketSource>,
     governor: Option<Governor>,
+    /// Whether an epoch ends only after its results have determined the rate of the next: the rows of a file do not
+    /// depend on the speed of threads.
+    awaits_rate: bool,
     numbered: EpochNumbering,
     epoch: u64,
     log: SourceLog,

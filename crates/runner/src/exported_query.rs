@@ -3,18 +3,21 @@
 
 use parsers::flow_level::flow_record;
 use parsers::registry::{self, ParserInput};
-use plan::SampleMode;
+use plan::{SampleMode, SampledUnit};
 use planner::PlanOptions;
 use query::CheckedQuery;
+use query::checked_query::QueryInput;
 
 /// The query for export messages.
 ///
 /// # Errors
 /// The part of the query that export messages cannot answer, with the reason.
 pub fn of(query: CheckedQuery, options: &PlanOptions) -> Result<CheckedQuery, String> {
-    if query.sample != SampleMode::All {
+    let is_sampled_here = query.sample != SampleMode::All;
+    if is_sampled_here && !(query.sample == SampleMode::Auto && query.goal.is_set()) {
         return Err(
-            "SAMPLE selects flows by their packets; exporters sample before they export, at rates of their own"
+            "SAMPLE selects flows by their packets; exporters sample before they export, at rates of their own: SAMPLE \
+             auto ERROR 5% reports the rate that suffices"
                 .to_owned(),
         );
     }
@@ -50,6 +53,23 @@ pub fn of(query: CheckedQuery, options: &PlanOptions) -> Result<CheckedQuery, St
                 ));
             }
         }
+    }
+    let is_flow = |input: &QueryInput| input.schema.facts.counter_rate.is_some();
+    let mut aggregates = query.processors.iter().flat_map(|of| &of.aggregates);
+    if query.goal.is_set()
+        && query.inputs.iter().any(is_flow)
+        && !aggregates.any(|column| column.aggregate.has_error(SampledUnit::Counters))
+    {
+        return Err(
+            "the error of flow records is that of a sum or throughput: their number and means have no interval"
+                .to_owned(),
+        );
+    }
+    if query.goal.cpu.is_some() && query.inputs.iter().any(is_flow) {
+        return Err(
+            "BUDGET limits the cost of samples, and flow records do not state their number: PARSE packet"
+                .to_owned(),
+        );
     }
     Ok(CheckedQuery {
         sample: SampleMode::Exported,

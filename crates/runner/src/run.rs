@@ -17,6 +17,7 @@ use tuple::{Batch, FieldId, Schema};
 use wire::LinkType;
 
 use crate::feed::TupleFeed;
+use crate::rate_regulator::RateRegulator;
 use crate::replay::{self, ReplayRun};
 use crate::summary::RunSummary;
 
@@ -44,6 +45,8 @@ pub struct QueryRun {
     pub snaplen: u32,
     /// Ends reading before the end of the input, for sources that do not observe it themselves.
     pub stop: Option<StopSignal>,
+    /// Sets the sampling rate after each window.
+    pub regulator: Option<RateRegulator>,
     reach: InputReach,
 }
 
@@ -192,6 +195,7 @@ impl QueryRun {
             told: CaptureFacts::default(),
             snaplen: 0,
             stop: None,
+            regulator: None,
             reach: InputReach::Whole,
         }
     }
@@ -263,6 +267,7 @@ impl QueryRun {
     /// Ends the run and returns the summary; `signal`: the signal that has ended it, if any.
     pub fn end(self, plan: &Plan, signal: Option<&str>) -> RunSummary {
         let is_full = self.shown.as_ref().is_some_and(TupleProjection::is_full);
+        let regulated = self.regulator.as_ref().map(RateRegulator::outcome);
         let (ended, fed, problems, lacks) = match self.work {
             RunInput::Packets(job) => (job.end(), None, Vec::new(), Vec::new()),
             RunInput::Fed(feed) => {
@@ -299,6 +304,7 @@ impl QueryRun {
             rows: self.rows,
             cut_short,
             lacks,
+            regulated,
             ..summary
         }
     }
@@ -344,6 +350,7 @@ impl QueryRun {
                     (is_over, None)
                 }
             };
+            self.regulator.iter_mut().for_each(RateRegulator::follow);
             if is_over {
                 delivery.finish();
                 delivery.mention_cut();

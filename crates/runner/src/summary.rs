@@ -4,6 +4,7 @@
 mod counts;
 mod fed;
 mod json;
+mod rate;
 mod text;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use sinks::DeliveryOutcome;
 use wire::Timestamp;
 
 use crate::memory::MemoryDivision;
+use crate::rate_regulator::RegulatedRate;
 
 pub use fed::{FedInput, MonitorInput, PublishedInput};
 
@@ -59,6 +61,8 @@ pub struct RunSummary {
     pub limit_reached: bool,
     /// Changes of sampling rates by SAMPLE auto.
     pub sampling: RateHistory,
+    /// Goal of the sampling rate, and whether it was held.
+    pub regulated: Option<RegulatedRate>,
     /// Gaps of the answer caused by the kind of input.
     pub lacks: Vec<String>,
     /// Problems with the inputs.
@@ -113,6 +117,7 @@ impl RunSummary {
             epochs_cut: ended.epochs_cut,
             limit_reached: ended.limit_reached,
             sampling: ended.sampling,
+            regulated: None,
             lacks: Vec::new(),
             errors: ended.errors.iter().map(error).collect(),
             cut_short: None,

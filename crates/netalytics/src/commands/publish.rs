@@ -207,6 +207,7 @@ fn notes(quiet: bool) -> impl FnMut(CeilingChange) {
 fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let query = CommandQuery::read(&flags.text)?.check(&mut names, &flags.read)?;
+    query.without_goal("by publish").map_err(wrong_flags)?;
     let options = PlanOptions {
         groups_max: flags.limits.groups_max,
         ..PlanOptions::default()

@@ -27,7 +27,7 @@ use crate::run::loss_notice::LossNotice;
 use crate::run::packet_writer::{self, PacketFileState, PacketWriter};
 use crate::run::privileges;
 use crate::run::progress::ReadProgress;
-use crate::run::query_source::QuerySource;
+use crate::run::query_source::{self, QuerySource};
 use crate::run::result_target::{ResultTarget, RunRequest, SinkContext};
 use crate::run::running_query::RunningQuery;
 use crate::run::stats::WorkerStats;
@@ -175,7 +175,9 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
             server_tap::read(flags, source.is_capture_file(flags), &plan, &config, &stop)?;
         config.monitor.origin = Arc::new(flags.origin());
         packets.join(&mut config);
+        let regulator = query_source::regulator(&plan, flags, &mut config)?;
         let mut run = source.start(&plan, &config, flags, telling)?;
+        run.regulator = regulator;
         // Live sources observe it themselves: packets that have arrived are still processed.
         run.stop = (!capturing).then(|| stop.clone());
         run.facts.inputs = flags.inputs();

@@ -13,10 +13,11 @@ use plan::{Plan, SampleMode};
 use planner::PlanOptions;
 use planner::physical::NetworkMode;
 use query::CheckedQuery;
-use runner::QueryRun;
 use runner::bus::TopicReach;
 use runner::exported_query;
 use runner::replay::ReplayRun;
+use runner::{QueryRun, RateActuator, RateRegulator, SamplingCost};
+use stream::PrecisionLog;
 use tracing::info;
 
 use crate::cli::flags::network::NetworkFlags;
@@ -54,6 +55,7 @@ impl QuerySource {
         if flags.live.reads_exports()? {
             query = exported_query::of(query, options).map_err(wrong_flags)?;
         }
+        check_goal(&query, flags)?;
         let budget = query.budget;
         let is_filtered = query.filter.is_some();
         if let Some(brokers) = &flags.bus.kafka {
@@ -160,7 +162,7 @@ fn template_file(flags: &WorkFlags) -> anyhow::Result<Option<TemplateFile>> {
 /// Prints reasons why there can be no rows, and with `-v` the parsed query.
 fn mention(plan: &Plan, telling: Verbosity) {
     info!("query: {}", plan.query);
-    if plan.monitor.sample == SampleMode::Auto {
+    if plan.monitor.sample == SampleMode::Auto && !plan.monitor.goal.is_set() {
         info!("SAMPLE auto applies to live input only: all flows of the files are read");
     }
     if telling != Verbosity::Errors {
@@ -179,6 +181,60 @@ fn packet_way(flags: &NetworkFlags) -> anyhow::Result<NetworkMode> {
             slot.column()
         ))),
     }
+}
+
+/// Rejects goals of the sampling rate for sources without control of the rate.
+fn check_goal(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<()> {
+    let is_exported = query.sample == SampleMode::Exported;
+    let is_exporters_budget = is_exported && query.goal.cpu.is_some();
+    if flags.network.costs.is_some() && flags.network.network.is_none() && !is_exporters_budget {
+        return Err(wrong_flags(
+            "--costs requires --network, or SAMPLE auto BUDGET over export messages",
+        ));
+    }
+    let place = if flags.bus.kafka.is_some() {
+        "over published data"
+    } else if recording_replay::asked(&flags.read)? {
+        "over recordings"
+    } else if flags.network.network.is_some() && !is_exported {
+        "for monitors in a network"
+    } else {
+        let reads_files = !is_exported && !flags.live.is_live();
+        return match query.goal.cpu.filter(|_| reads_files) {
+            Some(_) => Err(wrong_flags(
+                "BUDGET limits the CPU time of a live capture; files are read as fast as possible: use SAMPLE auto ERROR 5%",
+            )),
+            None => Ok(()),
+        };
+    };
+    query.without_goal(place).map_err(wrong_flags)
+}
+
+/// The regulator of a sampling rate with a goal. Its log and its ceiling are set in `config`.
+pub fn regulator(
+    plan: &Plan,
+    flags: &WorkFlags,
+    config: &mut JobConfig,
+) -> anyhow::Result<Option<RateRegulator>> {
+    let goal = plan.monitor.goal;
+    if !goal.is_set() {
+        return Ok(None);
+    }
+    let log = PrecisionLog::new(goal.error);
+    config.stream.precision = Some(log.clone());
+    let is_exported = plan.monitor.sample == SampleMode::Exported;
+    let actuator: Option<Box<dyn RateActuator>> = if is_exported {
+        None
+    } else {
+        Some(Box::new(config.ceiling.clone()))
+    };
+    let cost = if is_exported {
+        let costs = network::plan::costs(flags.network.costs.as_deref())?;
+        SamplingCost::Samples(costs.export.sflow_sample_ns)
+    } else {
+        SamplingCost::Process
+    };
+    Ok(Some(RateRegulator::new(goal, log, actuator, cost)))
 }
 
 /// Number of workers. With look-back for matching flows, no separate reader thread is used: it would be far ahead of

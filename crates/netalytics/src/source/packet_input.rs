@@ -22,7 +22,9 @@ pub fn open(
 ) -> anyhow::Result<JobInput> {
     // The state of an exporter, such as its templates, belongs to one worker.
     let is_export = wanted.sample == SampleMode::Exported;
-    let workers = if is_export {
+    // A rate that follows the results is one for all packets of a reader.
+    let has_goal = wanted.goal.is_set() && live.interfaces.is_empty();
+    let workers = if is_export || has_goal {
         WorkerCount(Some(1))
     } else {
         workers

@@ -16,6 +16,7 @@ mod load;
 mod net;
 mod outlets;
 mod pages;
+mod rate_goal;
 mod redis;
 mod sampled;
 mod servers;

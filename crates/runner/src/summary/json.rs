@@ -9,6 +9,7 @@ use super::counts::{
     Counts, closed, export_trouble, exports, filtered, flow_counts, fragments, parser_counts,
     protocols, stream_counts, tap_counts, undecodable,
 };
+use super::rate;
 use super::{InputError, RunSummary, SUMMARY_FORMAT};
 use crate::limits;
 
@@ -54,6 +55,7 @@ impl RunSummary {
             "sampling": self.sampling.changes.iter().map(change).collect::<Vec<_>>(),
             "sampling_changes": self.sampling.count,
             "sampling_lowest": self.sampling.lowest,
+            "sampling_goal": self.regulated.as_ref().map(rate::json),
             "source": {
                 "packets": self.source.packets,
                 "original_bytes": self.source.original_bytes,

@@ -11,11 +11,12 @@ use super::counts::{
     Counts, export_trouble, exports, filtered, flow_trouble, fragments, losses, parser_trouble,
     protocols, stream_trouble, tap_counts, undecodable,
 };
+use super::rate;
 use super::{FedInput, RunSummary};
 use crate::limits;
 
 /// Label, number, and details.
-type Line = (&'static str, Option<u64>, String);
+pub(super) type Line = (&'static str, Option<u64>, String);
 
 /// Maximum protocols of undecodable packets shown; JSON has all.
 const PROTOCOLS_SHOWN: usize = 8;
@@ -94,6 +95,7 @@ impl RunSummary {
         if let Some(note) = sampling(&self.sampling) {
             lines.push(("sampling", Some(self.sampling.count), note));
         }
+        lines.extend(self.regulated.iter().flat_map(rate::lines));
         if a.exports.is_empty() {
             lines.push((
                 "flows",

@@ -100,7 +100,7 @@ pub struct CheckAnswer {
 pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
     let text = &asked.text;
     let parsed = ParsedText::new(text);
-    let diagnostics = match parsed.check(&service.jobs.queries.schemas, &()) {
+    let diagnostics = match service.jobs.queries.check(text) {
         Ok(_) => Vec::new(),
         Err(errors) => errors
             .iter()

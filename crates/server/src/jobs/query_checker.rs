@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plan::Plan;
-use query::{CheckedQuery, Diagnostic};
+use query::{CheckedQuery, Diagnostic, TextSpan};
 use tuple::Schema;
 
 use crate::job::Job;
@@ -26,13 +26,13 @@ impl Default for QueryChecker {
 impl QueryChecker {
     /// Parses and checks a query.
     pub fn check(&self, text: &str) -> Result<CheckedQuery, Vec<Diagnostic>> {
-        query::check(text, &self.schemas, &())
+        controlled(query::check(text, &self.schemas, &())?)
     }
 
     /// Checks a query, with or without a network.
     pub fn check_in(&self, text: &str, network: bool) -> Result<CheckedQuery, Vec<Diagnostic>> {
         match network {
-            true => query::check_for_network(text, &self.schemas, &()),
+            true => controlled(query::check_for_network(text, &self.schemas, &())?),
             false => self.check(text),
         }
     }
@@ -52,5 +52,14 @@ impl QueryChecker {
     pub fn plan_of(&self, job: &Job) -> Result<Arc<Plan>, Vec<Diagnostic>> {
         self.check_job(job)
             .map(|query| Arc::new(planner::lower(&query)))
+    }
+}
+
+/// Rejects goals of the sampling rate, which agents do not follow.
+fn controlled(query: CheckedQuery) -> Result<CheckedQuery, Vec<Diagnostic>> {
+    let whole = TextSpan::new(0, query.text.len());
+    match query.without_goal("by a server") {
+        Ok(()) => Ok(query),
+        Err(why) => Err(vec![Diagnostic::new(whole, why)]),
     }
 }

@@ -21,8 +21,8 @@ pub struct NetworkFlags {
     #[arg(long, value_name = "WHERE=RATE", value_parser = ExpectedTraffic::parse, requires = "network")]
     pub expect: Vec<ExpectedTraffic>,
 
-    /// Costs of copying packets, measured by netalytics calibrate [default: built-in estimates]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "network")]
+    /// Costs of copying and sampling packets, measured by netalytics calibrate [default: built-in estimates]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub costs: Option<PathBuf>,
 
     /// Reject placements with which the result would lack packets

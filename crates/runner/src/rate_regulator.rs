@@ -1,0 +1,173 @@
+//! Keeps the sampling rate of a run at its goal: SAMPLE auto ERROR, and BUDGET cpu. After each window, the controller
+//! ([`stream::rate_control`]) chooses the rate, and a [`RateActuator`] sets it at the monitor's workers or at exporters.
+//! Without an actuator, the rate is reported only.
+
+use std::time::{Duration, Instant};
+
+use monitor::sampling_control::{RATE_MIN, RateCeiling};
+use plan::RateGoal;
+use rustix::time::{ClockId, clock_gettime};
+use stream::rate_control::{PermittedRates, RateController, RateReport, WindowPrecision};
+use stream::{PrecisionLog, SampledWindow};
+
+/// Sets a sampling rate.
+pub trait RateActuator {
+    /// The rates that can be set.
+    fn permitted(&self) -> PermittedRates;
+
+    /// Sets the rate, 0 < rate ≤ 1.
+    ///
+    /// # Errors
+    /// The reason that the rate is unchanged.
+    fn set_rate(&mut self, rate: f64) -> Result<(), String>;
+}
+
+impl RateActuator for RateCeiling {
+    fn permitted(&self) -> PermittedRates {
+        PermittedRates::Any { min: RATE_MIN }
+    }
+
+    fn set_rate(&mut self, rate: f64) -> Result<(), String> {
+        self.set(rate);
+        Ok(())
+    }
+}
+
+/// Cost of a sampling rate.
+#[derive(Clone, Copy, Debug)]
+pub enum SamplingCost {
+    /// CPU time of this process, divided by the time of all cores.
+    Process,
+    /// CPU time of exporters for the samples, in nanoseconds per sample, divided by the time of one core.
+    Samples(f64),
+}
+
+/// Regulator of the sampling rate of a run.
+pub struct RateRegulator {
+    log: PrecisionLog,
+    controller: RateController,
+    actuator: Option<Box<dyn RateActuator>>,
+    cost: SamplingCost,
+    clock: CpuClock,
+    problem: Option<String>,
+}
+
+/// Outcome of a regulator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegulatedRate {
+    /// All windows.
+    pub report: RateReport,
+    /// Whether the rate was set; otherwise it is that of exporters that are not configured by the run.
+    pub is_set: bool,
+    /// The latest error while setting it.
+    pub problem: Option<String>,
+}
+
+/// Largest number of packets per sample that is recommended for exporters.
+const ONE_IN_MAX: u32 = 1 << 20;
+
+impl RateRegulator {
+    /// Creates a regulator. `log` is that of the run's engine. The rate in force is 1, or at exporters, that of the
+    /// samples.
+    #[must_use]
+    pub fn new(
+        goal: RateGoal,
+        log: PrecisionLog,
+        actuator: Option<Box<dyn RateActuator>>,
+        cost: SamplingCost,
+    ) -> RateRegulator {
+        let permitted = actuator
+            .as_ref()
+            .map_or(PermittedRates::OneIn { max: ONE_IN_MAX }, |actuator| {
+                actuator.permitted()
+            });
+        RateRegulator {
+            log,
+            controller: RateController::new(goal, permitted, 1.0),
+            actuator,
+            cost,
+            clock: CpuClock::start(),
+            problem: None,
+        }
+    }
+
+    /// Evaluates the windows emitted since the last call, and sets the rate.
+    pub fn follow(&mut self) {
+        let windows = self.log.take();
+        if windows.is_empty() {
+            return;
+        }
+        let process = self.clock.share();
+        let before = self.controller.rate();
+        for window in windows {
+            if self.actuator.is_none() && window.precision.samples > 0 {
+                self.controller.set_rate(window.precision.rate);
+            }
+            let cpu = self.cpu(&window, process);
+            self.controller.observe(&WindowPrecision {
+                cpu,
+                ..window.precision
+            });
+        }
+        let rate = self.controller.rate();
+        if let Some(actuator) = self.actuator.as_mut().filter(|_| rate != before)
+            && let Err(problem) = actuator.set_rate(rate)
+        {
+            self.controller.set_rate(before);
+            self.problem = Some(problem);
+        }
+    }
+
+    /// The outcome so far.
+    #[must_use]
+    pub fn outcome(&self) -> RegulatedRate {
+        RegulatedRate {
+            report: *self.controller.report(),
+            is_set: self.actuator.is_some(),
+            problem: self.problem.clone(),
+        }
+    }
+
+    fn cpu(&self, window: &SampledWindow, process: Option<f64>) -> Option<f64> {
+        match self.cost {
+            SamplingCost::Process => process,
+            SamplingCost::Samples(ns) => Some(window.tuples as f64 * ns / 1e9 / window.seconds)
+                .filter(|share| share.is_finite()),
+        }
+    }
+}
+
+/// CPU time of this process since the last reading.
+struct CpuClock {
+    read: Instant,
+    cpu: Duration,
+    cores: f64,
+}
+
+impl CpuClock {
+    fn start() -> CpuClock {
+        CpuClock {
+            read: Instant::now(),
+            cpu: process_time(),
+            cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
+        }
+    }
+
+    /// Share of the time of all cores; `None` within a tenth of a second after the last reading.
+    fn share(&mut self) -> Option<f64> {
+        let elapsed = self.read.elapsed();
+        if elapsed < Duration::from_millis(100) {
+            return None;
+        }
+        let cpu = process_time();
+        let used = cpu.saturating_sub(self.cpu);
+        (self.read, self.cpu) = (Instant::now(), cpu);
+        Some(used.as_secs_f64() / elapsed.as_secs_f64() / self.cores)
+    }
+}
+
+fn process_time() -> Duration {
+    let at = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(at.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(at.tv_nsec).unwrap_or(0))
+}

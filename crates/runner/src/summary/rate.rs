@@ -1,0 +1,127 @@
+//! Sampling goals in the summary: rate, error, bound, and cost.
+
+use serde_json::{Value, json};
+use stream::rate_control::{BoundVerdict, RateReport};
+
+use super::text::Line;
+use crate::rate_regulator::RegulatedRate;
+
+/// The lines of the text.
+pub(super) fn lines(regulated: &RegulatedRate) -> Vec<Line> {
+    let RegulatedRate {
+        report,
+        is_set,
+        problem,
+    } = regulated;
+    let place = if *is_set { "" } else { " at the exporters" };
+    let rate = if *is_set {
+        Some(report.rate)
+    } else {
+        report.sampled_at
+    };
+    let rate = rate.map_or("unknown".to_owned(), rate_text);
+    let mut lines = vec![(
+        "sampling rate",
+        None,
+        format!("{rate}{place}, {}", error_text(report)),
+    )];
+    if let Some(bound) = report.goal.error {
+        let mut causes = Vec::new();
+        for (n, cause) in [
+            (report.exceeded, "wider"),
+            (report.open, "unknown"),
+            (report.lost, "wider because of losses"),
+        ] {
+            if n > 0 {
+                causes.push(format!("{cause} {n}"));
+            }
+        }
+        let held = format!("of {} windows within ± {}", report.windows, percent(bound));
+        let held = [vec![held], causes].concat().join(", ");
+        lines.push(("  held", Some(report.held), held));
+        if let Some(sufficient) = report.sufficient.filter(|_| !is_set) {
+            lines.push(("  sufficient", None, rate_text(sufficient)));
+        }
+        if report.budget_short > 0 {
+            let sufficient = report
+                .sufficient
+                .map_or("a higher rate".to_owned(), rate_text);
+            let note = format!("windows: the budget does not allow {sufficient}");
+            lines.push(("  budget too small", Some(report.budget_short), note));
+        }
+    }
+    if let Some(cpu) = report.cpu {
+        let of = if *is_set {
+            "of the CPU time"
+        } else {
+            "of a core of the exporters"
+        };
+        let budget = report.goal.cpu.map(|budget| {
+            let over = report.over_budget;
+            format!(", budget {}, exceeded in {over} windows", percent(budget))
+        });
+        let cost = format!("{} {of}{}", percent(cpu), budget.unwrap_or_default());
+        lines.push(("  cost", None, cost));
+    }
+    if let Some(problem) = problem {
+        lines.push(("  not set", None, problem.clone()));
+    }
+    lines
+}
+
+/// The value in JSON.
+pub(super) fn json(regulated: &RegulatedRate) -> Value {
+    let RegulatedRate {
+        report,
+        is_set,
+        problem,
+    } = regulated;
+    json!({
+        "error_max": report.goal.error,
+        "cpu_max": report.goal.cpu,
+        "rate": if *is_set { Some(report.rate) } else { report.sampled_at },
+        "is_set": is_set,
+        "sufficient": report.sufficient,
+        "rate_lowest": report.rates.0,
+        "rate_highest": report.rates.1,
+        "changes": report.changes,
+        "windows": report.windows,
+        "empty": report.empty,
+        "held": report.held,
+        "exceeded": report.exceeded,
+        "unknown": report.open,
+        "lost": report.lost,
+        "budget_short": report.budget_short,
+        "over_budget": report.over_budget,
+        "error": report.error,
+        "verdict": report.verdict.name(),
+        "cpu": report.cpu,
+        "problem": problem,
+    })
+}
+
+fn error_text(report: &RateReport) -> String {
+    match (report.error, report.verdict) {
+        (Some(error), _) => format!("error ± {} in the last window", percent(error)),
+        (None, BoundVerdict::NoSamples) => "no samples in the last window".to_owned(),
+        (None, _) => {
+            "error unknown in the last window: too few samples, or a few large flows".to_owned()
+        }
+    }
+}
+
+/// 1/64, or a percentage above a tenth.
+fn rate_text(rate: f64) -> String {
+    let parts = (1.0 / rate).round();
+    if rate >= 1.0 {
+        "1".to_owned()
+    } else if rate < 0.1 || (parts * rate - 1.0).abs() < 1e-6 {
+        format!("1/{parts}")
+    } else {
+        percent(rate)
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 1e2)
+}
