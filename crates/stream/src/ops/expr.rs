@@ -18,7 +18,6 @@ use tuple::{Batch, DataType, FieldId, Schema};
 use crate::ops::filter::{TruthMask, TupleFilter};
 use crate::ops::text::CompiledTextFunction;
 
-
 /// Appends computed columns to those of a schema.
 pub struct ColumnComputer {
     schema: Arc<Schema>,
