@@ -74,6 +74,11 @@ impl IpfixStreams {
             .retain_mut(|connection| connection.receive(buffer, &mut take));
     }
 
+    /// Closes all connections.
+    pub fn close(&mut self) {
+        self.connections.clear();
+    }
+
     /// Descriptors that become readable with new data.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.connections.iter().map(|of| of.stream.as_fd());

@@ -19,6 +19,7 @@ mod looped_replay;
 pub mod mirror_source;
 mod open;
 mod packet_file;
+pub mod packet_relay;
 mod packet_sink;
 mod pcap_file;
 mod pcapng;

@@ -94,6 +94,15 @@ pub fn open(
     buffer_bytes: usize,
     stop: &StopSignal,
 ) -> Result<Box<dyn PacketSource>, LiveError> {
+    Ok(Box::new(open_sockets(all, buffer_bytes, stop)?))
+}
+
+/// Opens the source of [`open`].
+pub(crate) fn open_sockets(
+    all: &[MirrorListenAddress],
+    buffer_bytes: usize,
+    stop: &StopSignal,
+) -> Result<MirrorSource, LiveError> {
     let ears = all
         .iter()
         .map(|listen| MirrorSocket::open(*listen, buffer_bytes))
@@ -102,13 +111,13 @@ pub fn open(
         clock: Some(TimestampClock::System),
         ..SourceCounters::default()
     };
-    Ok(Box::new(MirrorSource {
+    Ok(MirrorSource {
         ears,
         room: DatagramBuffer::new(),
         stop: stop.clone(),
         counters,
         errors: Vec::new(),
-    }))
+    })
 }
 
 /// One socket.
@@ -166,7 +175,7 @@ fn why(error: &io::Error, is_export: bool) -> String {
 }
 
 /// All sockets.
-struct MirrorSource {
+pub(crate) struct MirrorSource {
     ears: Vec<MirrorSocket>,
     room: DatagramBuffer,
     stop: StopSignal,
@@ -175,6 +184,12 @@ struct MirrorSource {
 }
 
 impl MirrorSource {
+    /// Closes the connections of exporters, which connect again.
+    pub fn close_streams(&mut self) {
+        let streams = self.ears.iter_mut().filter_map(|ear| ear.streams.as_mut());
+        streams.for_each(IpfixStreams::close);
+    }
+
     /// Fills a block with available datagrams; returns false if there are none.
     fn receive(&mut self, block: &mut PacketBlock) -> bool {
         let mut bytes = Vec::new();
@@ -320,7 +335,8 @@ fn headers(
     }
 }
 
-fn now() -> Timestamp {
+/// Current time of the machine.
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
