@@ -246,6 +246,14 @@ impl ExportDecoder {
         let mut cursor = Cursor::new(message.sets);
         let mut is_malformed = message.is_truncated;
         let mut records = Some(0u32);
+        // Records are decoded last: the options of the same message may have their sampling rate.
+        let mut waiting: Vec<(Arc<Template>, &[u8])> = Vec::new();
+        let mut count = |found: Result<u32, TemplateError>| {
+            let more = found.as_ref().ok().copied();
+            records = records.zip(more).map(|(sum, more)| sum.wrapping_add(more));
+            found.is_err()
+        };
+        let mut is_held = false;
         while let Some(set) = MessageSet::next(&mut cursor, is_ipfix, &mut is_malformed) {
             match set {
                 Ok(MessageSet::Templates(bytes)) => {
@@ -258,17 +266,15 @@ impl ExportDecoder {
                     template: id,
                     bytes,
                 }) => match self.domain(domain).templates.get(&id).map(Arc::clone) {
-                    Some(template) => {
+                    Some(template) if template.is_options() => {
                         let found =
                             self.take_data(domain, &message.header, &template, bytes, on_event);
-                        is_malformed |= found.is_err();
-                        records = records
-                            .zip(found.ok())
-                            .map(|(sum, more)| sum.wrapping_add(more));
+                        is_malformed |= count(found);
                     }
+                    Some(template) => waiting.push((template, bytes)),
                     None => {
                         self.hold(domain, id, message.header, received, bytes);
-                        records = None;
+                        is_held = true;
                     }
                 },
                 Ok(MessageSet::Reserved) => {}
@@ -278,6 +284,11 @@ impl ExportDecoder {
                 }
             }
         }
+        for (template, bytes) in waiting {
+            let found = self.take_data(domain, &message.header, &template, bytes, on_event);
+            is_malformed |= count(found);
+        }
+        let records = records.filter(|_| !is_held);
         let sequence = &mut self.domain(domain).sequence;
         match (is_ipfix, records) {
             (false, _) => sequence.advance(message.sequence, 1, is_restarted),
