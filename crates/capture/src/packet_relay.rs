@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    /// Payloads of datagrams that a source delivers until it is told to stop.
+    /// Payloads of all datagrams that a stopped source still delivers.
     fn payloads(source: &mut dyn PacketSource) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         let mut block = PacketBlock::default();
@@ -392,7 +392,10 @@ mod tests {
         std::thread::sleep(Duration::from_millis(300));
         stop.stop();
         let (read, counters) = reading.join().expect("it reads");
-        assert_eq!(read as u64 + counters.lost_before_us.unwrap_or(0), sent as u64);
+        assert_eq!(
+            read as u64 + counters.lost_before_us.unwrap_or(0),
+            sent as u64
+        );
         // The frames that waited, and then the loss with the next frame.
         let mut got = 0;
         let mut block = PacketBlock::default();
