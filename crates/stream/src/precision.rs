@@ -107,7 +107,7 @@ impl RowPrecisions {
     /// Adds a row.
     pub fn add(&mut self, row: WindowPrecision) {
         self.0.push(row);
-        // Room for twice the groups that count.
+        // Sorted rarely: the groups that count are a small part.
         if self.0.len() >= 8 * GROUPS {
             self.keep_largest();
         }
@@ -154,4 +154,55 @@ fn half_width(estimate: &Estimate) -> Option<Option<f64>> {
     let value = estimate.value.real().filter(|value| *value != 0.0)?;
     let ends = estimate.low.real().zip(estimate.high.real());
     Some(ends.map(|(low, high)| (high - value).max(value - low).max(0.0) / value.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(samples: u64, half_width: Option<f64>) -> WindowPrecision {
+        WindowPrecision {
+            samples,
+            half_width,
+            ..WindowPrecision::default()
+        }
+    }
+
+    #[test]
+    fn the_widest_of_the_ten_largest_groups_counts() {
+        let mut rows = RowPrecisions::default();
+        (0..500).for_each(|n| rows.add(row(n, Some(1.0 / (n + 1) as f64))));
+        assert_eq!(rows.take(), row(490, Some(1.0 / 491.0)));
+        assert_eq!(rows.take(), WindowPrecision::default());
+        [row(9, None), row(8, Some(5.0)), row(7, Some(0.1))]
+            .into_iter()
+            .for_each(|row| rows.add(row));
+        assert_eq!(rows.take(), row(9, None));
+    }
+
+    #[test]
+    fn processors_with_the_same_window_are_one_window() {
+        let log = PrecisionLog::new(Some(0.05));
+        let window = |end_ns, tuples, precision| SampledWindow {
+            end_ns,
+            seconds: 1.0,
+            tuples,
+            precision,
+        };
+        log.add(window(2, 100, row(100, Some(0.2))));
+        log.add(window(1, 7, row(7, Some(0.5))));
+        log.add(window(2, 80, row(0, None)));
+        log.add(window(2, 100, row(50, Some(0.3))));
+        assert_eq!(
+            log.take(),
+            [
+                window(1, 7, row(7, Some(0.5))),
+                window(2, 100, row(50, Some(0.3)))
+            ]
+        );
+        assert!(log.take().is_empty());
+        (0..1000).for_each(|end| log.add(window(end, 1, row(1, None))));
+        let kept = log.take();
+        assert_eq!((kept.len(), kept[0].end_ns), (WINDOWS_MAX, 744));
+    }
 }

@@ -250,7 +250,9 @@ impl RateController {
             1.0
         };
         let is_over = cpu > budget && most < self.affordable;
-        if is_over || most > self.affordable * BUDGET_RAISE || most == 1.0 {
+        // A rate that is lower for another reason does not confirm the highest affordable rate.
+        let is_below = window.rate * BUDGET_RAISE < self.affordable && most < self.affordable;
+        if is_over || is_below || most > self.affordable * BUDGET_RAISE || most == 1.0 {
             let paced = most.clamp(self.affordable / PACE, self.affordable * PACE);
             self.affordable = paced.clamp(self.permitted.lowest(), 1.0);
         }

@@ -443,3 +443,28 @@ fn permitted_rates_round_in_both_directions() {
         );
     }
 }
+
+#[test]
+fn a_budget_is_short_even_if_the_rate_in_force_costs_less() {
+    let goal = RateGoal {
+        error: Some(0.01),
+        cpu: Some(0.02),
+    };
+    let mut controller = RateController::new(goal, ONE_IN, 1.0);
+    // An exporter with a rate of its own, which costs half the budget. 1 % would cost ten times the budget.
+    let rate = 1.0 / 20.0;
+    let window = WindowPrecision {
+        samples: 1000,
+        half_width: Some((2.04 * ((1.0 - rate) / 1000.0f64).sqrt()).exp_m1()),
+        rate,
+        lost: 0.0,
+        cpu: Some(0.01),
+    };
+    for _ in 0..10 {
+        controller.set_rate(rate);
+        controller.observe(&window);
+    }
+    let report = controller.report();
+    assert!(report.budget_short >= 8, "{report:?}");
+    assert_eq!(report.over_budget, 0);
+}
