@@ -135,10 +135,8 @@ pub(crate) fn of_group<'e>(
     let unit = seen.rates.unwrap_or(SampledUnit::Tuples);
     let (samples, rate) = seen.sample_size();
     let bounded = estimates.filter(|(aggregate, _)| aggregate.has_error(unit));
-    let widths = bounded.filter_map(|(_, estimate)| half_width(estimate));
-    let half_width = widths.fold(Some(0.0), |widest: Option<f64>, width| {
-        Some(widest?.max(width?))
-    });
+    let mut widths = bounded.filter_map(|(_, estimate)| half_width(estimate));
+    let half_width = widths.try_fold(0.0, |widest: f64, width| Some(widest.max(width?)));
     WindowPrecision {
         samples: samples.round() as u64,
         half_width,
