@@ -253,7 +253,7 @@ fn of_records(page: &mut MetricsPage, service: &Service, health: &FleetHealth) {
         &[],
         waiting,
     );
-    let is_full = f64::from(u8::from(health.is_full));
+    let is_full = f64::from(u8::from(health.rejects_writes));
     page.gauge(
         "netalytics_store_full",
         "1: the store accepts no more data, and agents wait",

@@ -18,7 +18,7 @@ use super::sessions::{self, COOKIE, SESSION_TIME};
 use crate::api::service::Service;
 use crate::store::access::{self, AccessRole, AccessToken, ClientAccess, NetworkScope, NewToken};
 use crate::store::service_error::ServiceError;
-use crate::store::sqlite::{AuditEntry, StoreError, now_ns};
+use crate::store::sqlite::{AuditEntry, now_ns};
 
 /// A token to create.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -279,20 +279,18 @@ pub(super) async fn begin(
         Ok(access) => (access.name.clone(), "done".to_owned()),
         Err(failure) => (address.clone(), failure.message.clone()),
     };
-    // A full disk does not prevent a login, so that the problem can be examined.
-    let note = move |service: &Service| match service
-        .store()
-        .audit
-        .add(&who, "login", &address, &outcome)
-    {
-        Err(StoreError::Full) => {
-            tracing::warn!(
-                "the disk is full: login of {who} from {address} is not in the audit log: {outcome}"
-            );
-            Ok(())
-        }
-        noted => noted.map_err(ServiceError::from),
-    };
+    // A full or failing disk does not prevent a login, so that the problem can be examined.
+    let note =
+        move |service: &Service| match service.store().audit.add(&who, "login", &address, &outcome)
+        {
+            Err(error) if error.is_write_failure() => {
+                tracing::warn!(
+                    "{error}: login of {who} from {address} is not in the audit log: {outcome}"
+                );
+                Ok(())
+            }
+            noted => noted.map_err(ServiceError::from),
+        };
     app.run(note)
         .await
         .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;

@@ -87,7 +87,7 @@ impl ControlDriver {
             let (state, body) = (job_codec::write(job), job_codec::write_body(&job.request));
             if let Err(error) = self.store.save_job(id, &state, &body) {
                 tracing::error!("cannot store job {id}: {error}");
-                return Err(JobSaveError);
+                return Err(JobSaveError(error));
             }
             self.saved.insert(id, (**job).clone());
         }
@@ -179,8 +179,8 @@ impl ControlDriver {
 }
 
 /// A job could not be stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobSaveError;
+#[derive(Debug)]
+pub struct JobSaveError(pub StoreError);
 
 fn restored(
     store: &JobStore,

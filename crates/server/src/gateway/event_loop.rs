@@ -25,6 +25,7 @@ use crate::gateway::fleet::{AgentHealth, FleetHealth, StopCause};
 use crate::gateway::merge_backend::MergeBackend;
 use crate::job::JobId;
 use crate::results::hub::ResultHub;
+use crate::store::persist_error::{PersistError, WriteObstacle};
 use crate::store::sqlite::{Database, ServerStore, StoreError, now_ns};
 
 /// Maximum sleep.
@@ -33,15 +34,6 @@ const NAP: Duration = Duration::from_secs(1);
 const EVENTS: usize = 256;
 /// Interval of the housekeeping of jobs, in nanoseconds.
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// Whether the store accepts writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreCapacity {
-    /// Yes.
-    Free,
-    /// No: agents must not send, and jobs are rejected.
-    Full,
-}
 
 /// See the module documentation.
 pub struct EventLoop {
@@ -55,7 +47,8 @@ pub struct EventLoop {
     database: Database,
     hub: Arc<ResultHub>,
     settings: GatewaySettings,
-    capacity: StoreCapacity,
+    /// Reason why the store rejects writes. Meanwhile agents must not send, and jobs are rejected.
+    obstacle: Option<WriteObstacle>,
     /// Sender for the threads of jobs.
     events: Sender<GatewayEvent>,
     started: Instant,
@@ -98,7 +91,7 @@ impl EventLoop {
             database: store.database.clone(),
             hub,
             settings,
-            capacity: StoreCapacity::Free,
+            obstacle: None,
             events,
             started,
             second_ns: 0,
@@ -144,10 +137,7 @@ impl EventLoop {
         ];
         let due = timers.into_iter().flatten().min().unwrap_or(u64::MAX);
         let timers = Duration::from_nanos(due.saturating_sub(now.monotonic_ns));
-        let commit = self
-            .committer
-            .since()
-            .filter(|_| self.capacity == StoreCapacity::Free);
+        let commit = self.committer.since().filter(|_| self.obstacle.is_none());
         let commit = commit.map_or(NAP, |since| {
             self.settings.commit_every.saturating_sub(since.elapsed())
         });
@@ -162,7 +152,7 @@ impl EventLoop {
                 out,
             }) => {
                 let (mut limits, now) = (self.settings.link, self.now());
-                if self.capacity == StoreCapacity::Full {
+                if self.obstacle.is_some() {
                     limits.window_bytes = 0;
                 }
                 self.sessions.add(session, agent, out, limits, now);
@@ -324,7 +314,7 @@ impl EventLoop {
             .committer
             .since()
             .is_some_and(|since| since.elapsed() >= self.settings.commit_every);
-        if is_due && self.capacity == StoreCapacity::Free {
+        if is_due && self.obstacle.is_none() {
             self.commit();
         }
         if self.second_ns <= now.monotonic_ns {
@@ -339,8 +329,8 @@ impl EventLoop {
     pub fn decide(&mut self, event: ServerEvent) {
         match self.driver.decide(event, self.now()) {
             Ok(actions) => self.apply(actions),
-            Err(JobSaveError) => {
-                self.set_capacity(StoreCapacity::Full);
+            Err(JobSaveError(error)) => {
+                self.set_obstacle(Some((&error).into()));
                 self.restart();
             }
         }
@@ -437,28 +427,32 @@ impl EventLoop {
         self.driver.restart(&self.agents, self.now());
     }
 
-    /// Sets the state of the store and notifies users.
-    pub fn set_capacity(&mut self, capacity: StoreCapacity) {
-        self.capacity = capacity;
-        self.hub.set_full(capacity == StoreCapacity::Full);
+    /// Sets the reason why the store rejects writes, and notifies users.
+    pub fn set_obstacle(&mut self, obstacle: Option<WriteObstacle>) {
+        self.obstacle.clone_from(&obstacle);
+        self.hub.set_obstacle(obstacle);
     }
 
     /// Handles a failed write to the store: agents must not send until it works again.
-    pub fn store_failed(&mut self, error: &StoreError) {
-        if self.capacity == StoreCapacity::Full {
+    pub fn store_failed(&mut self, error: &PersistError) {
+        let before = self.obstacle.clone();
+        let obstacle = Some(error.into());
+        if before != obstacle {
+            tracing::error!("cannot store results, and agents wait: {error}");
+            self.set_obstacle(obstacle);
+        }
+        if before.is_some() {
             return;
         }
-        tracing::error!("cannot store results, and agents wait: {error}");
-        self.set_capacity(StoreCapacity::Full);
         self.sessions.set_window(0);
         self.decide(ServerEvent::StoreIsFull(true));
     }
 
     /// The store accepts writes again.
     pub fn store_works(&mut self) {
-        if self.capacity == StoreCapacity::Full {
+        if self.obstacle.is_some() {
             tracing::info!("results are stored again");
-            self.set_capacity(StoreCapacity::Free);
+            self.set_obstacle(None);
             self.sessions.set_window(self.settings.link.window_bytes);
             self.decide(ServerEvent::StoreIsFull(false));
         }
@@ -477,7 +471,7 @@ impl EventLoop {
         FleetHealth {
             sessions: self.sessions.len(),
             waiting_bytes: self.committer.bytes(),
-            is_full: self.capacity == StoreCapacity::Full,
+            rejects_writes: self.obstacle.is_some(),
             agents: agents.collect(),
             jobs: self.jobs.values().map(|job| status.health(job)).collect(),
         }

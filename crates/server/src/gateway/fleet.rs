@@ -142,8 +142,8 @@ pub struct FleetHealth {
     pub sessions: usize,
     /// Bytes of records received but not committed.
     pub waiting_bytes: usize,
-    /// Whether the disk is full.
-    pub is_full: bool,
+    /// Whether the store rejects writes, for example because the disk is full.
+    pub rejects_writes: bool,
     /// Known agents.
     pub agents: Vec<AgentHealth>,
     /// Jobs of the fleet.

@@ -8,12 +8,13 @@ use super::job_runtime::JobRuntime;
 use super::lanes::LaneEnd;
 use crate::job::fleet_refusal::FleetRefusal;
 use crate::job::{JobEnding as JobEnd, JobOutcome, JobState};
+use crate::store::persist_error::WriteObstacle;
 
 /// Reason why a job is rejected.
 pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
     match refusal {
         AdmissionError::StoreIsFull => {
-            FleetRefusal::Busy("the server's disk is full: new jobs are rejected".into())
+            FleetRefusal::Busy("the server cannot store data: new jobs are rejected".into())
         }
         AdmissionError::OwnerHasTooMany { max } => {
             FleetRefusal::Busy(format!("the maximum is {max} jobs per owner"))
@@ -44,6 +45,11 @@ pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
             FleetRefusal::Unable("it would end before it starts".into())
         }
     }
+}
+
+/// Reason why a job is rejected while the store rejects writes.
+pub fn not_stored(obstacle: &WriteObstacle) -> FleetRefusal {
+    FleetRefusal::Busy(format!("{obstacle}: new jobs are rejected"))
 }
 
 /// Outcome of a job; `troubles`: problems reported by agents; `has_parts`: each agent has its own part.

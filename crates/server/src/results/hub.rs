@@ -11,7 +11,7 @@ mod updates;
 
 use std::collections::HashMap;
 use std::slice;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::results::commit_participant::{CommitParticipant, UncommittedRows};
 use crate::results::events::{ClientQueue, EventKind};
 use crate::results::notifier::DeliveryNotifier;
 use crate::store::history::{RowHistory, RowRetention};
-use crate::store::persist_error::PersistError;
+use crate::store::persist_error::{PersistError, WriteObstacle};
 use crate::store::sqlite::{
     CommitProgress, FrameStore, JobStore, KeptResult, NewTail, ResultStore, ServerStore,
 };
@@ -83,13 +83,9 @@ pub struct ResultHub {
     pub(crate) streams: AtomicUsize,
     /// Number of clients per token name.
     pub(crate) streams_of: Mutex<HashMap<String, usize>>,
-    /// Whether the disk is full, which cannot be written to the stored jobs.
-    is_full: AtomicBool,
+    /// Reason why the store rejects writes; cannot be written to the stored jobs.
+    obstacle: Mutex<Option<WriteObstacle>>,
 }
-
-/// Reason of jobs while the disk is full.
-const DISK_FULL: &str =
-    "the server's disk is full: agents spool their results, and lose those that exceed the spool";
 
 impl ResultHub {
     pub(crate) fn new(
@@ -114,7 +110,7 @@ impl ResultHub {
             bells: Mutex::default(),
             streams: AtomicUsize::new(0),
             streams_of: Mutex::default(),
-            is_full: AtomicBool::new(false),
+            obstacle: Mutex::default(),
         }
     }
 
@@ -382,20 +378,23 @@ impl ResultHub {
         Ok(())
     }
 
-    /// Sets whether the disk is full.
-    pub(crate) fn set_full(&self, is_full: bool) {
-        self.is_full.store(is_full, Ordering::Relaxed);
+    /// Sets the reason why the store rejects writes; `None`: it accepts them.
+    pub(crate) fn set_obstacle(&self, obstacle: Option<WriteObstacle>) {
+        *lock(&self.obstacle) = obstacle;
     }
 
     /// Adds state that could not be written to the stored jobs.
     pub(crate) fn add_unwritten(&self, jobs: &mut [Job]) {
-        if self.is_full.load(Ordering::Relaxed) {
+        if let Some(obstacle) = &*lock(&self.obstacle) {
+            let lacks = format!(
+                "{obstacle}: agents spool their results, and lose those that exceed the spool"
+            );
             for job in jobs.iter_mut().filter(|job| !job.state.has_ended()) {
                 job.reason = Some(
                     job.reason
                         .iter()
                         .map(String::as_str)
-                        .chain([DISK_FULL])
+                        .chain([lacks.as_str()])
                         .collect::<Vec<_>>()
                         .join("; "),
                 );

@@ -29,6 +29,42 @@ pub enum PersistError {
     Unreadable(Box<UnreadableRows>),
 }
 
+/// Reason why the store rejects writes. Users see it, so it has no paths.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteObstacle {
+    /// The disk is full.
+    #[error("the server's disk is full")]
+    DiskFull,
+    /// Any other failure.
+    #[error("the server cannot store data ({0})")]
+    Failed(String),
+}
+
+impl From<&StoreError> for WriteObstacle {
+    fn from(error: &StoreError) -> WriteObstacle {
+        let why = match error {
+            StoreError::Full => return WriteObstacle::DiskFull,
+            StoreError::Other(error) => match error.sqlite_error() {
+                Some(code) => rusqlite::ffi::code_to_str(code.extended_code).to_owned(),
+                None => error.to_string(),
+            },
+            newer @ StoreError::Newer { .. } => newer.to_string(),
+        };
+        WriteObstacle::Failed(why)
+    }
+}
+
+impl From<&PersistError> for WriteObstacle {
+    fn from(error: &PersistError) -> WriteObstacle {
+        match error {
+            PersistError::Store(error) => error.into(),
+            full if full.is_full() => WriteObstacle::DiskFull,
+            PersistError::Disk(error) => WriteObstacle::Failed(error.kind().to_string()),
+            other => WriteObstacle::Failed(other.to_string()),
+        }
+    }
+}
+
 /// Rows of a missing or damaged segment.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("rows {first_row} to {} of job {job} cannot be read: {}: {why}", end_row - 1, file.display())]

@@ -120,6 +120,21 @@ pub enum StoreError {
     Other(rusqlite::Error),
 }
 
+impl StoreError {
+    /// Whether the disk rejects writes, but may be read: it is full, read-only, or reports errors.
+    #[must_use]
+    pub fn is_write_failure(&self) -> bool {
+        match self {
+            StoreError::Full => true,
+            StoreError::Other(error) => matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::ReadOnly | ErrorCode::SystemIoFailure)
+            ),
+            StoreError::Newer { .. } => false,
+        }
+    }
+}
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> StoreError {
         match error.sqlite_error_code() {
@@ -245,6 +260,16 @@ impl Database {
     pub fn limit_pages(&self, pages: i64) -> Result<(), StoreError> {
         self.lock()
             .pragma_update(None, "max_page_count", pages)
+            .map_err(StoreError::from)
+    }
+
+    /// Rejects all writes, or accepts them again, to simulate a file system that is read-only.
+    ///
+    /// # Errors
+    /// `StoreError` when the setting cannot be changed.
+    pub fn set_read_only(&self, is_read_only: bool) -> Result<(), StoreError> {
+        self.lock()
+            .pragma_update(None, "query_only", is_read_only)
             .map_err(StoreError::from)
     }
 

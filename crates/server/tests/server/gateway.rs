@@ -334,6 +334,39 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
 }
 
 #[test]
+fn a_store_that_rejects_writes_is_reported_with_its_cause() {
+    let center = Center::start(GatewaySettings::default());
+    let crew = Crew::start(&center, WINDOWS, 3, 3);
+    let job = center.job(WINDOWS, "one_off");
+    center.until("it runs", |center| {
+        (center.show(&job)["state"] == "running").then_some(())
+    });
+    let store = center.service.as_ref().expect("it runs").store().clone();
+    store.database.set_read_only(true).expect("read-only");
+    crew.say(ALL);
+    let reason = center.until("its reason has the cause", |center| {
+        center.show(&job)["reason"].as_str().map(str::to_owned)
+    });
+    assert!(
+        reason.contains("the server cannot store data (attempt to write a readonly database)")
+            && !reason.contains("full"),
+        "{reason}"
+    );
+    let (status, answer) = center.submit(WINDOWS, "standing");
+    assert!(status >= 500, "{answer}");
+    let admin =
+        std::fs::read_to_string(center.folder.path().join("admin.token")).expect("the first token");
+    let login = Some(json!({ "token": admin.trim() }));
+    let (status, answer) = center.ask("POST", "/api/v1/login", login.as_ref());
+    assert_eq!(status, 200, "logins work: {answer}");
+    store.database.set_read_only(false).expect("writable");
+    let ended = center.ended(&job);
+    assert_eq!(ended["reason"], "all agents have finished");
+    let rows = center.rows(&job, 0);
+    assert_rows(&rows, &truth(WINDOWS), "after rejected writes");
+}
+
+#[test]
 fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
     let mut center = Center::start(GatewaySettings::default());
     let _crew = Crew::start(&center, WINDOWS, 3, ALL);

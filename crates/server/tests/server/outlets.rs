@@ -41,6 +41,8 @@ struct Receiver {
     /// Identifiers of all received messages, including retries.
     seen: Arc<Mutex<Vec<String>>>,
     answer: Arc<Mutex<&'static str>>,
+    /// Whether a connection is open.
+    is_connected: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -52,16 +54,19 @@ impl Receiver {
             taken: Arc::default(),
             seen: Arc::default(),
             answer: Arc::new(Mutex::new("200 OK")),
+            is_connected: Arc::default(),
             is_over: Arc::default(),
         };
         let (taken, seen) = (receiver.taken.clone(), receiver.seen.clone());
         let (answer, is_over) = (receiver.answer.clone(), receiver.is_over.clone());
+        let is_connected = receiver.is_connected.clone();
         std::thread::spawn(move || {
             for connection in listener.incoming() {
                 if is_over.load(Relaxed) {
                     return;
                 }
                 let mut connection = BufReader::new(connection.expect("a connection"));
+                is_connected.store(true, Relaxed);
                 while let Some((id, body)) = post(&mut connection) {
                     let status = *answer.lock().expect("no panic");
                     seen.lock().expect("no panic").push(id.clone());
@@ -73,6 +78,7 @@ impl Receiver {
                         break;
                     }
                 }
+                is_connected.store(false, Relaxed);
             }
         });
         receiver
@@ -80,6 +86,16 @@ impl Receiver {
 
     fn url(&self) -> String {
         format!("webhook+http://127.0.0.1:{}/hook/secret-path", self.port)
+    }
+
+    /// Waits until the connection of an ended server is closed: an attempt that was in transit at its end is complete.
+    fn disconnected(&self) {
+        wait_for("the end of the connection", || {
+            match self.is_connected.load(Relaxed) {
+                true => Err("it is open".into()),
+                false => Ok(()),
+            }
+        });
     }
 
     fn answer(&self, status: &'static str) {
@@ -312,6 +328,7 @@ fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
         });
         let files = segments(&server, job);
         server.end();
+        receiver.disconnected();
         // The first holds rows that were tried.
         let first_row = |at: usize| -> usize {
             let name = files[at]

@@ -14,7 +14,6 @@ use crate::gateway::result_publisher::Publication;
 use crate::job::JobId;
 use crate::job::counters::GatewayStage;
 use crate::store::persist_error::PersistError;
-use crate::store::sqlite::StoreError;
 
 impl EventLoop {
     /// Commits the pending records.
@@ -28,7 +27,7 @@ impl EventLoop {
                 self.store_works();
                 self.merge(committed);
             }
-            Err(error) => self.store_failed(&error),
+            Err(error) => self.store_failed(&error.into()),
         }
         for (job, entries) in groups.rows {
             match self.committer.commit_rows(job, entries, &mut self.jobs) {
@@ -120,7 +119,7 @@ impl EventLoop {
             Ok(Publication::Unchanged) => true,
             Ok(Publication::Committed) => {
                 if let Err(error) = self.publisher.compact(runtime) {
-                    self.store_failed(&error);
+                    self.store_failed(&error.into());
                 }
                 true
             }
@@ -141,15 +140,11 @@ impl EventLoop {
     /// Handles a failure to store rows.
     pub fn persist_failed(&mut self, job: JobId, error: &PersistError) {
         match error {
-            PersistError::Store(error) => self.store_failed(error),
             PersistError::NoJob(_) => {
                 self.jobs.remove(&job);
                 self.decide_stop(job, EndReason::Stopped { by: String::new() });
             }
-            error => {
-                tracing::warn!("cannot store rows of job {job}: {error}");
-                self.store_failed(&StoreError::Full);
-            }
+            error => self.store_failed(error),
         }
     }
 }

@@ -4,7 +4,8 @@ use control::{EndReason, ServerAction, ServerEvent};
 use link::SessionTime;
 use planner::BothTaps;
 
-use super::{EventLoop, StoreCapacity};
+use super::super::control_driver::JobSaveError;
+use super::EventLoop;
 use crate::gateway::agent_orders::OrderBuilder;
 use crate::gateway::fleet::FleetOrder;
 use crate::gateway::job_runtime::{JobProgress, JobRuntime};
@@ -15,6 +16,7 @@ use crate::gateway::network::PlannedJob;
 use crate::gateway::user_messages;
 use crate::job::fleet_refusal::FleetRefusal;
 use crate::job::{JobId, JobState};
+use crate::store::persist_error::WriteObstacle;
 
 /// Plan of a job in a network, or the reason why there is none.
 type Planning = Result<PlannedJob, String>;
@@ -33,10 +35,8 @@ impl EventLoop {
             return self.resume_job(order, planned, progress.as_deref());
         }
         let planned = planned.transpose().map_err(FleetRefusal::Unable)?;
-        if self.capacity == StoreCapacity::Full {
-            return Err(user_messages::refused(
-                &control::AdmissionError::StoreIsFull,
-            ));
+        if let Some(obstacle) = &self.obstacle {
+            return Err(user_messages::not_stored(obstacle));
         }
         let both = over_both_taps(order)?;
         if planned.is_some() && both.is_some() {
@@ -55,11 +55,13 @@ impl EventLoop {
         let spec = orders.control_spec(agents, parts);
         self.driver.set_next_job(order.id);
         let event = ServerEvent::Submit(Box::new(spec));
-        let Ok(actions) = self.driver.decide(event, now) else {
-            self.set_capacity(StoreCapacity::Full);
-            return Err(user_messages::refused(
-                &control::AdmissionError::StoreIsFull,
-            ));
+        let actions = match self.driver.decide(event, now) {
+            Ok(actions) => actions,
+            Err(JobSaveError(error)) => {
+                let obstacle = WriteObstacle::from(&error);
+                self.set_obstacle(Some(obstacle.clone()));
+                return Err(user_messages::not_stored(&obstacle));
+            }
         };
         if let Some(refusal) = actions.iter().find_map(refusal) {
             return Err(refusal);
@@ -206,7 +208,7 @@ impl EventLoop {
 
     /// Housekeeping of all jobs, about once a second.
     pub fn housekeep(&mut self, now: SessionTime) {
-        if self.capacity == StoreCapacity::Full {
+        if self.obstacle.is_some() {
             // Retries pending records; otherwise tests whether the disk has space.
             match self.committer.since() {
                 Some(_) => self.commit(),
@@ -227,7 +229,7 @@ impl EventLoop {
                 self.decide_stop(JobId(job), EndReason::Stopped { by: String::new() });
             }
         }
-        let takes = self.capacity == StoreCapacity::Free;
+        let takes = self.obstacle.is_none();
         let absent: Vec<String> = self.driver.absent_agents();
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             let driver = &self.driver;

@@ -1,5 +1,5 @@
 //! Sessions of browsers: only hashes of their names and tokens are stored. A session survives a restart, but ends with
-//! its token. If the disk is full, it is kept in memory and ends with the process.
+//! its token. If the disk rejects writes, it is kept in memory and ends with the process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,23 +30,23 @@ impl VolatileSessions {
 #[derive(Clone)]
 pub struct SessionStore {
     pub(super) database: Database,
-    /// Sessions kept in memory because the disk was full.
+    /// Sessions kept in memory because the disk rejected writes.
     pub(super) unkept: Arc<VolatileSessions>,
 }
 
 impl SessionStore {
-    /// Adds a session; removes those older than `time_ns`, and the oldest beyond `most`. If the disk is full, it is
-    /// kept in memory.
+    /// Adds a session; removes those older than `time_ns`, and the oldest beyond `most`. If the disk rejects
+    /// writes, it is kept in memory.
     ///
     /// # Errors
-    /// `StoreError`, except `StoreError::Full`.
+    /// `StoreError`, except write failures of the disk.
     pub fn begin(
         &self,
         (name, token): (&[u8], &[u8]),
         (time_ns, most): (i64, usize),
     ) -> Result<(), StoreError> {
         match self.keep_session((name, token), (time_ns, most)) {
-            Err(StoreError::Full) => {
+            Err(error) if error.is_write_failure() => {
                 self.unkept.with(|all| {
                     if all.len() >= UNKEPT_MAX {
                         all.remove(0);

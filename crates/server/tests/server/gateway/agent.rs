@@ -1,6 +1,6 @@
 //! An agent: the real session and control logic over a real connection; its monitors are replaced by a list of reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -203,6 +203,8 @@ impl Life {
 
     fn talk(&mut self, stream: &mut TcpStream, session: &mut AgentSession) -> Option<()> {
         let mut buffer = vec![0; 1 << 16];
+        // A slow way to the agent does not delay what it sends.
+        let mut on_the_way: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
         while !self.end.load(Ordering::Relaxed) {
             while let Some(bytes) = session.poll_transmit(&mut self.spool) {
                 stream.write_all(&bytes).ok()?;
@@ -210,13 +212,17 @@ impl Life {
             match stream.read(&mut buffer) {
                 Ok(0) => return None,
                 Ok(n) => {
-                    std::thread::sleep(self.ways.way);
-                    session
-                        .handle_bytes(self.now(), &buffer[..n], &mut self.spool)
-                        .ok()?;
+                    on_the_way.push_back((Instant::now() + self.ways.way, buffer[..n].to_vec()))
                 }
                 Err(error) if is_patience(&error) => {}
                 Err(_) => return None,
+            }
+            while let Some((_, bytes)) =
+                on_the_way.pop_front_if(|(arrival, _)| *arrival <= Instant::now())
+            {
+                session
+                    .handle_bytes(self.now(), &bytes, &mut self.spool)
+                    .ok()?;
             }
             session.handle_timeout(self.now());
             while let Some(event) = session.poll_event() {
