@@ -18,7 +18,7 @@ await enter(page);
 
 const SECOND = 1_000_000_000n;
 const column = ([name, type, unit]) => ({ name, type, unit, doc: "" });
-const COLUMNS = [["window_start", "i64", "epoch_ns"], ["window_end", "i64", "epoch_ns"], ["path", "text", ""], ["count", "u64", ""], ["p99_ns", "i64", "ns"], ["lost", "f64", "fraction"], ["agents_missing", "text", ""]].map(column);
+const COLUMNS = [["window_start", "i64", "epoch_ns"], ["window_end", "i64", "epoch_ns"], ["path", "text", ""], ["count", "u64", ""], ["p99_ns", "i64", "ns"], ["lost", "f64", "fraction"], ["agents_missing", "text", ""], ["approximate", "bool", ""]].map(column);
 const BEGAN = BigInt(Math.floor(Date.now() / 1000)) * SECOND - 600n * SECOND;
 const JOB = { id: "77", name: "large", query: "PARSE http PROCESS (diff-group: group=path, w=10s)", kind: "standing", state: "running", reason: null, outcome: null, owner: "admin", on: {}, redacted: false, interfaces: [], capture_filter: null, lease_seconds: null, keep: "results", bus: null, created_ns: String(BEGAN), ended_ns: null, outlets: [] };
 const ACCOUNT = { job: "77", watermark_ns: null, lag_ns: "1000000", received: 1000, parsed: 0, filtered: 0, sampled_out: 0, dropped: 0, undecodable: 0, lost_before_us: 0, tuples: 10, records_lost: 0, tuples_lost: 0, quality: {}, sample_rate: 1 };
@@ -64,7 +64,7 @@ async function answering(rows, { job = JOB, account = ACCOUNT, isLive = false } 
   await page.getByRole("heading", { level: 1, name: /large/ }).waitFor();
 }
 
-const row = (start, path, count, ms, lost = null, missing = null) => [String(start), String(start + 10n * SECOND), path, count, String(Math.round(ms * 1e6)), lost, missing];
+const row = (start, path, count, ms, lost = null, missing = null, rough = false) => [String(start), String(start + 10n * SECOND), path, count, String(Math.round(ms * 1e6)), lost, missing, rough];
 /** Restores the server's own responses when the answer is closed. */
 async function away() {
   await page.goto(`${origin}/#/jobs`);
@@ -165,7 +165,7 @@ await step("50,000 rows are held, older ones are counted", async () => {
 });
 
 await step("incomplete windows are marked; windows are positioned by time", async () => {
-  const windows = [0, 1, 2, 3, 8, 9].map((i) => row(BEGAN + BigInt(i) * 10n * SECOND, "/a", 100, 5, i === 2 ? 0.25 : null, i === 8 ? "web-1" : null));
+  const windows = [0, 1, 2, 3, 8, 9].map((i) => row(BEGAN + BigInt(i) * 10n * SECOND, "/a", 100, 5, i === 2 ? 0.25 : null, i === 8 ? "web-1" : null, i === 0));
   await answering(windows, { account: { ...ACCOUNT, records_lost: 3 } });
   await page.getByText("3 records lost at agents since start").waitFor();
   assert((await page.locator(".chip.bad").count()) > 0, "a loss is not marked");
@@ -181,6 +181,10 @@ await step("incomplete windows are marked; windows are positioned by time", asyn
   };
   assert((await red(2)) && (await red(4)) && !(await red(1)), "the mark of what is missing cannot be seen");
   await picture(page, "incomplete");
+  const labels = await bars.evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")));
+  assert(labels.every((label, i) => label.includes("approximate") === (i === 0)), labels.join("\n"));
+  await bars.nth(0).click();
+  await page.locator(".chip", { hasText: "approximate" }).waitFor();
   await bars.nth(4).click();
   await page.getByText(/missing: web-1/).waitFor();
   // The selected window is shaded from its start to its end.

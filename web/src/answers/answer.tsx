@@ -16,7 +16,7 @@ import { Copy, Empty, Notice, State, Text, said } from "../common/components";
 import { drop, go, keep, link, param, route } from "../common/route";
 import { Stream } from "../api/stream";
 import { useRemote } from "../results/server_rows";
-import { Strip } from "../charts/window_bar";
+import { Strip, isApproximate } from "../charts/window_bar";
 import { Table } from "../charts/table";
 
 const VIEWS = [["table", "Table"], ["time", "Over time"], ["spread", "Distribution"], ["heat", "Heat map"], ["map", "Map"]] as const;
@@ -229,6 +229,7 @@ export function Answer({ id }: { id: string }) {
         <Chip kind={(held?.account?.sample_rate ?? 1) < 1 ? "warn" : ""}>{(held?.account?.sample_rate ?? 1) < 1 ? `1 flow in ${(1 / (held?.account?.sample_rate ?? 1)).toFixed(1).replace(/\.0$/, "")}` : "no sampling"}</Chip>
         </>}
         {window && <Chip kind={missing ? "bad" : ""}>{missing ? <>missing: <Text of={missing} /></> : "all agents"}</Chip>}
+        {window && result && isApproximate(window, result.at("approximate")) && <Chip kind="">approximate</Chip>}
         {quality(held?.account ?? null)}
         <button type="button" class="quiet" aria-expanded={details.value} onClick={() => (details.value = !details.value)}>Quality details</button>
       </div>

@@ -1,4 +1,4 @@
-// The windows as bars by number of rows: one is selected, open ones are hatched, incomplete ones marked. Dragging, or
+// The windows as bars by number of rows: one is selected, open ones are hatched, incomplete and approximate ones marked. Dragging, or
 // Shift and the arrow keys, selects a period.
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
@@ -22,6 +22,8 @@ interface Props {
 const SHOWN_MAX = 90;
 /** Maximum width of a gap without windows, in bars. */
 const GAP_MAX = 30;
+/** Whether rows of a closed window are approximate: a capture began in it, or a sketch was used. */
+export const isApproximate = (window: Win, at: number) => !window.open && at >= 0 && window.rows.some((row) => row[at] === true);
 const before = (a: string, b: string) => a.length < b.length || (a.length === b.length && a < b);
 
 export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, mark, onRange }: Props) {
@@ -35,6 +37,7 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
   const most = Math.max(...sizes, 1);
   const lost = result.at("lost");
   const missing = result.at("agents_missing");
+  const approximate = result.at("approximate");
   const first = last[0];
   // Bars are positioned by time; missing windows leave space.
   const starts = last.map(({ start }) => millis(start));
@@ -54,6 +57,7 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
       <div class="bars" role="group" aria-label="Windows" onPointerUp={end} onPointerLeave={end}>
         {last.map((window, i) => {
           const isBad = !window.open && window.rows.some((row) => (numeric(row[lost]) ?? 0) > 0 || (missing >= 0 && row[missing] !== null));
+          const isRough = isApproximate(window, approximate);
           const isMarked = mark !== "" && !before(mark, window.start) && before(mark, window.end);
           const missed = gap(i);
           return (
@@ -63,9 +67,9 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
               type="button"
               tabIndex={window.start === at ? 0 : -1}
               aria-pressed={window.start === at}
-              aria-label={`${clock(window.start)} to ${clock(window.end)}, ${window.open ? "open" : "closed"}, ${sizes[i]}${isBad ? ", incomplete" : ""}${isWithin(window) ? ", selected" : ""}`}
-              title={`${clock(window.start)}–${clock(window.end)} UTC: ${many(sizes[i] ?? 0)}${window.open ? ", open" : ""}${isBad ? ", incomplete" : ""}`}
-              class={`${window.open ? "open" : ""}${isBad ? " incomplete" : ""}${isWithin(window) ? " within" : ""}${isMarked ? " marked" : ""}`}
+              aria-label={`${clock(window.start)} to ${clock(window.end)}, ${window.open ? "open" : "closed"}, ${sizes[i]}${isBad ? ", incomplete" : ""}${isRough ? ", approximate" : ""}${isWithin(window) ? ", selected" : ""}`}
+              title={`${clock(window.start)}–${clock(window.end)} UTC: ${many(sizes[i] ?? 0)}${window.open ? ", open" : ""}${isBad ? ", incomplete" : ""}${isRough ? ", approximate" : ""}`}
+              class={`${window.open ? "open" : ""}${isBad ? " incomplete" : ""}${isRough ? " rough" : ""}${isWithin(window) ? " within" : ""}${isMarked ? " marked" : ""}`}
               onPointerDown={() => (begun.current = window)}
               onPointerEnter={(event) => {
                 if (begun.current && event.buttons === 1) dragged.value = range(begun.current, window);

@@ -97,12 +97,12 @@ export function number(unit: Column["unit"], value: number): string {
 /** Milliseconds since the epoch, from nanoseconds. */
 export const millis = (ns: string) => Number(BigInt(ns) / 1_000_000n);
 
-/** A UTC time, with microseconds if present. */
+/** A UTC time, with milliseconds or microseconds if present: digits that align in a column. */
 export function time(ns: string): string {
   const all = BigInt(ns);
   const whole = new Date(Number(all / 1_000_000n)).toISOString();
   const micros = Number((all / 1_000n) % 1_000_000n);
-  const rest = micros === 0 ? "" : `.${String(micros).padStart(6, "0").replace(/0+$/, "")}`;
+  const rest = micros === 0 ? "" : `.${String(micros).padStart(6, "0").replace(/000$/, "")}`;
   return `${whole.slice(0, 10)} ${whole.slice(11, 19)}${rest}`;
 }
 
