@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpStream;
 use std::time::Duration;
 
 use testkit::SeededRng;
 use testkit::cluster::TestCluster;
-use testkit::programs::PATIENCE;
+use testkit::programs::{PATIENCE, wait_for};
 
 use super::Started;
 use crate::Folder;
@@ -154,6 +155,15 @@ pub fn publishers_come_and_go(cluster: &TestCluster) {
             }
             if fate == "interrupted" && loses_broker {
                 publisher.signal("-INT");
+            }
+            if loses_broker {
+                // From the end of its input, a publisher waits 30 s for acknowledgments; a busy machine starts a
+                // broker slowly.
+                wait_for("the broker", || {
+                    TcpStream::connect(&cluster.kafka)
+                        .map(drop)
+                        .map_err(|error| error.to_string())
+                });
             }
             let ran = publisher.ends(2 * PATIENCE);
             assert!(!is_whole || ran.code == 0, "{}: {words}", ran.err);
