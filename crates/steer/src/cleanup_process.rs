@@ -1,5 +1,5 @@
 //! Runs a program when its owner is dropped or this process ends in any way: the program waits for a lock that the
-//! kernel releases at the end of the process. `flock` waits and then executes the program, without a shell. The tool
+//! kernel releases at the end of the process. `flock` waits and then executes the program. The tool
 //! that creates the object to be removed shares the lock, so a tool that outlives this process has ended before the
 //! program runs. If the keeper is killed as well, with the whole process group, the next process that checks removes
 //! the remains.

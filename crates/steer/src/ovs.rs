@@ -32,6 +32,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const REACH: Duration = Duration::from_secs(3);
 /// Polling interval.
 const ASK: Duration = Duration::from_millis(20);
+/// Removes a mirror by the arguments of `ovs-vsctl`, and then the datapath's flows by the control socket `$0`: without
+/// that, flows that are in use are copied for as long as they last.
+const REMOVE_MIRROR: &str = "ovs-vsctl \"$@\"; exec ovs-appctl -t \"$0\" revalidator/purge";
 /// A frame that no host accepts: an experimental EtherType, between unused addresses.
 const NOBODYS_FRAME: &str = "020000000001020000000002\
     88b500000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000";
@@ -122,12 +125,27 @@ impl OpenVSwitch {
         tap: Option<TapInterface>,
         words: Vec<String>,
     ) -> Result<(), SwitchError> {
-        let keeper = CleanupProcess::new(
-            "ovs-vsctl",
-            &self.vsctl_arguments(words),
-            ("OVS_RUNDIR", &self.run),
-            "",
-        )?;
+        self.keep_program(name, tap, "ovs-vsctl", &self.vsctl_arguments(words))
+    }
+
+    /// Registers the removal of a mirror, also from the datapath's flows.
+    fn keep_mirror(&mut self, name: &str) -> Result<(), SwitchError> {
+        let control = rpc::control(&self.run, "ovs-vswitchd", PATIENCE)?;
+        let script = ["-c", REMOVE_MIRROR].map(str::to_owned);
+        let mut words = script.to_vec();
+        words.push(control.display().to_string());
+        words.extend(self.vsctl_arguments(ovsdb::remove(&self.bridge, name)));
+        self.keep_program(name, None, "sh", &words)
+    }
+
+    fn keep_program(
+        &mut self,
+        name: &str,
+        tap: Option<TapInterface>,
+        program: &str,
+        arguments: &[String],
+    ) -> Result<(), SwitchError> {
+        let keeper = CleanupProcess::new(program, arguments, ("OVS_RUNDIR", &self.run), "")?;
         self.kept.insert(name.to_owned(), (keeper, tap));
         Ok(())
     }
@@ -148,7 +166,8 @@ impl OpenVSwitch {
         self.appctl(&["revalidator/wait"]).map(drop)
     }
 
-    /// Revalidates all flows of the datapath, which otherwise still copies active flows to a removed mirror.
+    /// Removes all flows of the datapath, so that they are created again by the present mirrors: a change of mirrors
+    /// alone has no effect on flows that are in use.
     fn forget(&self) -> Result<(), SwitchError> {
         self.appctl(&["revalidator/purge"]).map(drop)
     }
@@ -309,7 +328,7 @@ impl SwitchBackend for OpenVSwitch {
 
     fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), SwitchError> {
         let name = mirror.name();
-        self.keep(&name, None, ovsdb::remove(&self.bridge, &name))?;
+        self.keep_mirror(&name)?;
         let made = self
             .make(&name, mirror.create(&self.bridge))
             .and_then(|_| self.forget());

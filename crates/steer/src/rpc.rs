@@ -35,7 +35,7 @@ pub fn command(run: &Path, words: &[&str], patience: Duration) -> Result<String,
 
 /// Control socket of `ovs-vswitchd`: the one named by its process id, or, with another name, one in the directory that
 /// this program answers.
-fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, SwitchError> {
+pub fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, SwitchError> {
     if let Ok(pid) = fs::read_to_string(run.join("ovs-vswitchd.pid")) {
         let usual = run.join(format!("ovs-vswitchd.{}.ctl", pid.trim()));
         if usual.exists() {

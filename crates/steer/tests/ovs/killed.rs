@@ -1,12 +1,16 @@
 //! The process that holds jobs is killed: its objects on switches and interfaces are removed, and other traffic is not
 //! affected.
 
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
 use mirror::MirrorMode;
 use steer::SwitchBackend;
 use testkit::namespaces::run;
-use testkit::programs::wait_for;
+use testkit::programs::{TestProgram, wait_for};
 
-use crate::bed::{BRIDGE, Bed, Which};
+use crate::bed::{BRIDGE, Bed, MONITOR, Which};
 use crate::fabrics::both;
 use crate::holder::Holder;
 use crate::packets::{SERVER, SERVES, Stream, ask, cut, same, serve};
@@ -79,5 +83,45 @@ pub fn nothing_is_left(bed: &Bed, before: &[steer::ObservedSwitch; 2]) {
         }
         let links = run(bed.within_switch(which, "ip").args(["-br", "link"])).expect("it does");
         assert!(!links.contains("na0"), "{BRIDGE}: {links}");
+    }
+}
+
+/// Packets of a flow that was running before, which has an entry in the datapath.
+#[test]
+fn a_mirror_and_its_removal_apply_to_running_flows() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
+        return;
+    };
+    let target = format!("10.9.0.{SERVES}");
+    let mut ping = bed.within(1, "ping");
+    ping.args(["-q", "-i", "0.01", &target])
+        .stdout(Stdio::null());
+    let _flow = TestProgram::start(&mut ping);
+    thread::sleep(Duration::from_secs(2));
+    let monitor = bed.capture(MONITOR, "icmp");
+    let copied = || {
+        let before = monitor.frames().len();
+        thread::sleep(Duration::from_secs(1));
+        monitor.frames().len() - before
+    };
+    for ending in ["stopped", "-KILL"] {
+        let within = |program: &str| bed.within_switch(Which::Near, program);
+        let mut holder = Holder::start(&bed, within, SERVER, LEASE);
+        holder
+            .say("start 3 mirror port 80")
+            .unwrap_or_else(|e| panic!("{e}"));
+        let n = copied();
+        // 200 packets per second.
+        assert!(n > 50, "{ending}: {n} packets were copied");
+        match ending {
+            "stopped" => holder.end(),
+            signal => holder.signal(signal),
+        }
+        wait_for("the removal of the mirror", || {
+            let mirrors = bed.vsctl(Which::Near, "--bare --columns=name list mirror");
+            mirrors.trim().is_empty().then_some(()).ok_or(mirrors)
+        });
+        thread::sleep(Duration::from_millis(500));
+        assert_eq!(copied(), 0, "{ending}: packets were copied");
     }
 }
