@@ -20,6 +20,8 @@ use crate::sys::datagram_socket::{DatagramBuffer, DatagramSocket, wait};
 
 /// Interval at which the time is reported without packets, and its lag behind the wall clock.
 const IDLE: Duration = Duration::from_millis(100);
+/// Port of sFlow. Datagrams of other exporters are recognized there, too.
+const SFLOW_PORT: u16 = 6343;
 /// IP protocol numbers.
 const UDP: u8 = 17;
 const GRE: u8 = 47;
@@ -56,7 +58,7 @@ impl FromStr for MirrorListenAddress {
             "vxlan" => (Some(wire::vxlan::PORTS[0]), false),
             "geneve" => (Some(wire::geneve::PORT), false),
             "gre" | "erspan" => (None, false),
-            "sflow" => (Some(6343), true),
+            "sflow" => (Some(SFLOW_PORT), true),
             "ipfix" => (Some(4739), true),
             "netflow" => (Some(2055), true),
             other => return Err(format!("cannot listen for {other:?}; use {wanted}")),
@@ -107,11 +109,37 @@ pub(crate) fn open_sockets(
         .iter()
         .map(|listen| MirrorSocket::open(*listen, buffer_bytes))
         .collect::<Result<_, _>>()?;
+    Ok(source_of(ears, stop))
+}
+
+/// Opens a source of the datagrams of exporters at an address, with port 0 at a free port; returns the address, too.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for_exporters(
+    address: SocketAddr,
+    buffer_bytes: usize,
+    stop: &StopSignal,
+) -> Result<(Box<dyn PacketSource>, SocketAddr), LiveError> {
+    let listen = MirrorListenAddress {
+        address,
+        known_by: Some(SFLOW_PORT),
+        is_export: true,
+        has_streams: false,
+    };
+    let mut ear = MirrorSocket::open(listen, buffer_bytes)?;
+    let bound = ear.socket.local_address();
+    ear.listen.address = bound.map_err(|error| LiveError::Unsupported(error.to_string()))?;
+    let address = ear.listen.address;
+    Ok((source_of(vec![ear], stop), address))
+}
+
+fn source_of(ears: Vec<MirrorSocket>, stop: &StopSignal) -> Box<dyn PacketSource> {
     let counters = SourceCounters {
         clock: Some(TimestampClock::System),
         ..SourceCounters::default()
     };
-    Ok(MirrorSource {
+    Box::new(MirrorSource {
         ears,
         room: DatagramBuffer::new(),
         stop: stop.clone(),

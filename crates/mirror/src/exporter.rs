@@ -105,7 +105,8 @@ pub struct SflowSettings {
     pub polling: u16,
 }
 
-/// Settings of an IPFIX exporter.
+/// Settings of an IPFIX exporter. It meters packets where they enter the bridge only: otherwise it would report each
+/// twice, and the samples of both would be independent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpfixSettings {
     /// Collector.
@@ -167,7 +168,7 @@ impl ExporterSettings {
                 point,
                 template_interval,
             }) => format!(
-                "targets=\"{target}\" sampling={sampling} cache_active_timeout={cache_active_timeout} cache_max_flows={cache_max_flows} obs_domain_id={domain} obs_point_id={point} other_config:template-interval={template_interval}"
+                "targets=\"{target}\" sampling={sampling} cache_active_timeout={cache_active_timeout} cache_max_flows={cache_max_flows} obs_domain_id={domain} obs_point_id={point} other_config:template-interval={template_interval} other_config:enable-output-sampling=false"
             ),
         };
         words(&format!(

@@ -22,6 +22,12 @@ impl AddressFilter {
     /// Compiles FROM and TO of a plan.
     #[must_use]
     pub fn new(spec: &MonitorSpec) -> AddressFilter {
+        AddressFilter::of(&spec.clients, &spec.servers)
+    }
+
+    /// Compiles lists of clients and servers.
+    #[must_use]
+    pub fn of(clients: &[AddressMatch], servers: &[AddressMatch]) -> AddressFilter {
         let compile = |list: &[AddressMatch]| -> Vec<CompiledEndMatch> {
             let list: Vec<_> = list.iter().map(CompiledEndMatch::new).collect();
             // An entry that matches everything makes the list match everything.
@@ -32,8 +38,8 @@ impl AddressFilter {
             }
         };
         AddressFilter {
-            clients: compile(&spec.clients),
-            servers: compile(&spec.servers),
+            clients: compile(clients),
+            servers: compile(servers),
         }
     }
 

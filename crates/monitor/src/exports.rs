@@ -7,6 +7,7 @@
 //! is late; `ts` follows the exporter's clock, corrected if it differs by more than two seconds.
 
 mod accounting;
+mod configured;
 mod directions;
 mod exporters;
 mod private_elements;
@@ -23,10 +24,11 @@ use telemetry::{ExportDecoder, ExportEvent, ExportLimits};
 use wire::{FiveTuple, Packet, Timestamp, TransportHeader};
 
 pub use accounting::{ExportAccounting, ExporterState};
+pub use configured::{ConfiguredExporter, ConfiguredExporters, ExporterIdentity};
 pub use template_file::TemplateFile;
 
-use crate::address_filter::AddressFilter;
 use crate::tuple_outputs::TupleOutputs;
+use configured::ExportFilter;
 use directions::ObservedDirections;
 use exporters::ExporterClocks;
 use rows::ExportRows;
@@ -50,12 +52,14 @@ pub struct ExportReader {
 
 impl ExportReader {
     /// A reader for the parsers of a plan. `server_ports` is ascending: ports at which a side is the server.
+    /// `configured`: the exporters of the query, if it has configured them.
     #[must_use]
     pub fn new(
         spec: &MonitorSpec,
         outputs: &TupleOutputs,
         server_ports: Arc<[u16]>,
         templates: Option<TemplateFile>,
+        configured: Option<ConfiguredExporters>,
     ) -> ExportReader {
         let mut decoder = ExportDecoder::new(ExportLimits::default());
         let is_restored = templates
@@ -66,7 +70,7 @@ impl ExportReader {
             templates: templates.map(|file| (file, Timestamp::MIN)),
             streams: MessageStreams::default(),
             rows: ExportRows {
-                addresses: AddressFilter::new(spec),
+                filter: ExportFilter::new(spec, configured),
                 server_ports,
                 reads_packets: outputs.reads_packets(),
                 reads_flows: outputs.reads_flows(),

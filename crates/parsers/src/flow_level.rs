@@ -125,7 +125,7 @@ pub mod flow_record {
         SYN_RETRANSMISSIONS: U64, None, "syn_retransmissions", "retransmitted SYNs and SYN-ACKs, which delay the connect";
         EXPORTER: Ip, None, "exporter", "router or switch that exported the record; null for captured packets, as the fields below";
         OBSERVATION_DOMAIN: U64, None, "observation_domain", "IPFIX observation domain, NetFlow v9 source, or NetFlow v5 engine of the exporter";
-        RATE_FROM: Text, None, "rate_from", "origin of the sampling rate: record, options, or assumed (none was reported: 1)";
+        RATE_FROM: Text, None, "rate_from", "origin of the sampling rate: record, options, query (which has configured the exporter), or assumed (none was reported: 1)";
         PACKET_RATE: F64, Fraction, "packet_rate", "share of packets that the exporter measured; packets and bytes are scaled by its inverse";
         INPUT_INTERFACE: U64, None, "input_interface", "interface that the client's packets enter by, in the exporter's numbering";
         OUTPUT_INTERFACE: U64, None, "output_interface", "interface that the client's packets leave by";

@@ -101,7 +101,7 @@ pub mod packet {
         WINDOW: U64, None, "window", "TCP window as in the header, unscaled";
         EXPORTER: Ip, None, "exporter", "switch or router that sampled the packet; null for captured packets, as the fields below";
         OBSERVATION_DOMAIN: U64, None, "observation_domain", "sFlow sub-agent, IPFIX observation domain, or NetFlow source of the exporter";
-        RATE_FROM: Text, None, "rate_from", "origin of the sampling rate: record, options, or assumed (none was reported: 1)";
+        RATE_FROM: Text, None, "rate_from", "origin of the sampling rate: record, options, query (which has configured the exporter), or assumed (none was reported: 1)";
         INPUT_INTERFACE: U64, None, "input_interface", "interface that received the packet, in the exporter's numbering";
         OUTPUT_INTERFACE: U64, None, "output_interface", "interface that sends the packet";
         TRANSIT_DELAY_NS: I64, Nanoseconds, "transit_delay_ns", "time of the packet in the switch";

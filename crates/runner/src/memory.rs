@@ -121,6 +121,7 @@ impl MemoryDivision {
                 taps: monitor.taps.clone(),
                 slice: monitor.slice.clone(),
                 templates: monitor.templates.clone(),
+                exporters: monitor.exporters.clone(),
                 origin: monitor.origin.clone(),
                 flow: flow::FlowTableConfig {
                     room: self.flow_bytes.map_or_else(

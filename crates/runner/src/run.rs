@@ -47,6 +47,8 @@ pub struct QueryRun {
     pub stop: Option<StopSignal>,
     /// Sets the sampling rate after each window.
     pub regulator: Option<RateRegulator>,
+    /// Set by a source that ends at LIMIT itself.
+    pub limited: Option<StopSignal>,
     reach: InputReach,
 }
 
@@ -196,6 +198,7 @@ impl QueryRun {
             snaplen: 0,
             stop: None,
             regulator: None,
+            limited: None,
             reach: InputReach::Whole,
         }
     }
@@ -291,7 +294,8 @@ impl QueryRun {
         };
         let mut summary = RunSummary::of(plan, ended, self.started.elapsed());
         summary.errors.extend(problems);
-        summary.limit_reached |= is_full;
+        let is_limited = self.limited.as_ref().is_some_and(StopSignal::is_asked);
+        summary.limit_reached |= is_full || is_limited;
         let cut_short = signal
             .filter(|_| self.reach == InputReach::Cut)
             .map(|signal| {

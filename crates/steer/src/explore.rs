@@ -6,7 +6,6 @@
 //! them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
 use std::time::Duration;
@@ -105,7 +104,6 @@ impl OpenVSwitch {
             .trim()
             .trim_matches('"')
             .to_owned();
-        let process = fs::read_to_string(self.run.join("ovs-vswitchd.pid")).ok();
         let mut ports = self.cables()?;
         for (number, mac) in learned(&self.appctl(&["fdb/show", &self.bridge])?) {
             ports.entry(number).and_modify(|port| {
@@ -114,7 +112,7 @@ impl OpenVSwitch {
         }
         Ok(SwitchDescription {
             datapath,
-            process: process.and_then(|text| text.trim().parse().ok()),
+            process: self.process(),
             addresses: own_addresses(&self.appctl(&["ovs/route/show"])?),
             ports,
         })

@@ -1,6 +1,8 @@
 //! Exporters of a bridge in the database of an Open vSwitch: reads them, creates one in an empty place, and renews,
 //! changes, and removes exactly that one, which its mark identifies. It is also removed at any end of this process.
 
+use std::fs;
+
 use mirror::exporter::{
     self, BridgeExporters, ExporterMark, ExporterSettings, ExporterSlot, ObservedExporter,
 };
@@ -15,6 +17,23 @@ impl OpenVSwitch {
     #[must_use]
     pub fn bridge(&self) -> &str {
         &self.bridge
+    }
+
+    /// Process of the switch, if its file is readable.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.run.join("ovs-vswitchd.pid"));
+        text.ok()?.trim().parse().ok()
+    }
+
+    /// Exporters of the bridge whose processes may still run.
+    ///
+    /// # Errors
+    /// See [`SwitchError`].
+    pub fn running_exporters(&self) -> Result<BridgeExporters, SwitchError> {
+        let mut seen = self.exporters()?;
+        seen.exporters.retain(|exporter| !exporter.is_stale(now()));
+        Ok(seen)
     }
 
     /// Exporters of the bridge.

@@ -18,14 +18,17 @@ pub enum RateSource {
     Record,
     /// The exporter reported it, in an options record or in the message's header.
     Options,
+    /// The query has configured the exporter.
+    Query,
 }
 
 impl RateSource {
-    /// The name in rows: `record`, `options`.
+    /// The name in rows: `record`, `options`, `query`.
     pub fn name(self) -> &'static str {
         match self {
             RateSource::Record => "record",
             RateSource::Options => "options",
+            RateSource::Query => "query",
         }
     }
 }

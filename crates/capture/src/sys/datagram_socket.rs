@@ -55,6 +55,11 @@ impl DatagramSocket {
         self.fd.as_fd()
     }
 
+    /// The address of a UDP socket.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        UdpSocket::from(self.fd.try_clone()?).local_addr()
+    }
+
     /// Creates a UDP socket bound to this address.
     pub fn udp(at: SocketAddr) -> io::Result<DatagramSocket> {
         let socket = UdpSocket::bind(at)?;

@@ -7,16 +7,16 @@ use flow::flow_id;
 use parsers::FlowContext;
 use parsers::exported::{ExportOrigin, ExportedEnd, ExportedRecord, SampledPacket};
 use telemetry::{
-    DiscardedPacket, ExportedFlow, HeaderProtocol, PacketSample, SampleContext, SampleInterface,
-    SamplingRate, SectionStart, TemplateRecord,
+    DiscardedPacket, ExportDomain, ExportedFlow, HeaderProtocol, PacketSample, SampleContext,
+    SampleInterface, SamplingRate, SectionStart, TemplateRecord,
 };
 use wire::{Addr, CapturedPacket, Endpoint, FiveTuple, IpProtocol, LinkType, Packet, Timestamp};
 
 use super::accounting::ExportAccounting;
+use super::configured::ExportFilter;
 use super::directions::ObservedDirections;
 use super::exporters::ExporterClocks;
 use super::private_elements::{self, ElementColumn};
-use crate::address_filter::AddressFilter;
 use crate::tuple_outputs::TupleOutputs;
 
 /// Bits of TCP flags.
@@ -25,7 +25,7 @@ const RST: u16 = 4;
 
 /// State for tuples of export messages.
 pub(super) struct ExportRows {
-    pub addresses: AddressFilter,
+    pub filter: ExportFilter,
     /// Ascending.
     pub server_ports: Arc<[u16]>,
     pub reads_packets: bool,
@@ -72,7 +72,14 @@ impl ExportRows {
             len: sample.frame_len.saturating_sub(sample.stripped),
             number: number(&sample.context, sample.sequence),
         };
-        self.write_packet(&header, &sampled, rate, now, outputs);
+        self.write_packet(
+            &sample.context.domain,
+            &header,
+            &sampled,
+            rate,
+            now,
+            outputs,
+        );
     }
 
     /// Takes the notice of a discarded packet: every one is reported.
@@ -93,7 +100,14 @@ impl ExportRows {
             len: discarded.frame_len,
             number: number(&discarded.context, discarded.sequence),
         };
-        self.write_packet(&header, &sampled, Some(1.0), now, outputs);
+        self.write_packet(
+            &discarded.context.domain,
+            &header,
+            &sampled,
+            Some(1.0),
+            now,
+            outputs,
+        );
     }
 
     /// Takes a flow record.
@@ -128,7 +142,7 @@ impl ExportRows {
                     .unwrap_or(section.bytes.len() as u32),
                 number: self.counts.samples_read,
             };
-            self.write_packet(&header, &sampled, rate, now, outputs);
+            self.write_packet(&flow.domain, &header, &sampled, rate, now, outputs);
             return;
         }
         if !self.reads_flows || flow.section.is_some() {
@@ -139,15 +153,15 @@ impl ExportRows {
             self.counts.repeated += 1;
             return;
         }
-        let record = self.record(flow, correction_ns, now);
+        let configured = self.filter.exporters.as_ref();
+        let flow = configured.map_or(*flow, |exporters| exporters.unscaled(flow));
+        let record = self.record(&flow, correction_ns, now);
         let end = |end: &ExportedEnd| Endpoint {
             addr: end.addr.unwrap_or_default(),
             port: end.port.unwrap_or(0),
         };
-        if !self
-            .addresses
-            .matches(end(&record.client), end(&record.server))
-        {
+        let ends = (end(&record.client), end(&record.server));
+        if !self.filter.matches(&flow.domain, ends.0, ends.1) {
             self.counts.filtered += 1;
             return;
         }
@@ -168,6 +182,7 @@ impl ExportRows {
 
     fn write_packet(
         &mut self,
+        domain: &ExportDomain,
         header: &SampledHeader<'_>,
         sampled: &SampledPacket,
         rate: Option<f64>,
@@ -191,7 +206,7 @@ impl ExportRows {
         } else {
             (dst, src)
         };
-        if !self.addresses.matches(client, server) {
+        if !self.filter.matches(domain, client, server) {
             self.counts.filtered += 1;
             return;
         }

@@ -11,7 +11,7 @@ use wire::Timestamp;
 use super::{Monitor, MonitorNeeds};
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
-use crate::exports::{ExportReader, TemplateFile};
+use crate::exports::{ConfiguredExporters, ExportReader, TemplateFile};
 use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::sample::AdaptiveSampler;
@@ -37,6 +37,8 @@ pub struct MonitorConfig {
     pub slice: Option<SharedSlice>,
     /// Storage of the templates of exporters.
     pub templates: Option<TemplateFile>,
+    /// The exporters of the query, if it has configured them; messages of others are excluded.
+    pub exporters: Option<ConfiguredExporters>,
     /// Origin columns of the tuples.
     pub origin: Arc<AgentOrigin>,
 }
@@ -56,6 +58,7 @@ impl Default for MonitorConfig {
             taps: None,
             slice: None,
             templates: None,
+            exporters: None,
             origin: Arc::default(),
         }
     }
@@ -77,6 +80,7 @@ impl MonitorConfig {
             taps: self.taps.clone(),
             slice: self.slice.clone(),
             templates: self.templates.clone(),
+            exporters: self.exporters.clone(),
             origin: self.origin.clone(),
         }
     }
@@ -103,7 +107,7 @@ impl Monitor {
         let exports = (spec.sample == SampleMode::Exported)
             .then(|| {
                 let ports = flow.server_ports.clone();
-                ExportReader::new(spec, &outputs, ports, config.templates)
+                ExportReader::new(spec, &outputs, ports, config.templates, config.exporters)
             })
             .map(Box::new);
         let taps = config.taps.map(|shared| TapFilter::new(spec.taps, &shared));

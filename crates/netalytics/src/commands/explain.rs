@@ -44,13 +44,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
         if flags.server.is_some() {
             return Err(wrong_flags("--network and --server cannot be combined"));
         }
-        let planned = network::plan::plan(
-            &flags.network,
-            network,
-            &plan,
-            checked.budget,
-            flags.network.mode.into(),
-        )?;
+        let planned = network::plan::plan(&flags.network, network, &plan, checked.budget)?;
         let said = match flags.format {
             PlanFormat::Text => {
                 planner::explain(&plan) + &planner::physical::to_text(&planned.plan)

@@ -11,6 +11,7 @@ use planner::topology::{NetworkSite, SiteError};
 
 use crate::cli::flags::WorkFlags;
 use crate::cli::flags::network::NetworkFlags;
+use crate::network::exporters;
 use crate::process::failure::wrong_flags;
 
 /// Maximum size of a network file.
@@ -34,6 +35,9 @@ pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
         (flags.live.is_live(), "-i"),
         (flags.bus.kafka.is_some(), "--kafka"),
         (flags.write.is_some(), "-w"),
+        (!flags.live.listen.is_empty(), "--listen"),
+        (flags.live.exports, "--exports"),
+        (flags.live.templates.is_some(), "--templates"),
     ];
     match others.iter().find(|(is_there, _)| *is_there) {
         Some((_, flag)) => Err(wrong_flags(format!(
@@ -43,16 +47,17 @@ pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
     }
 }
 
-/// Plans a query for the network of the flags, with this way of packets.
+/// Plans a query for the network of the flags.
 pub fn plan(
     flags: &NetworkFlags,
     network: &Path,
     plan: &Plan,
     budget: NetworkBudget,
-    mode: NetworkMode,
 ) -> anyhow::Result<NetworkPlan> {
     let site = site(network)?;
     let costs = costs(flags.costs.as_deref())?;
+    let mode: NetworkMode = flags.mode.into();
+    let occupied = exporters::occupied(&site, plan, mode);
     let asked = PlanRequest {
         plan,
         site: &site,
@@ -61,7 +66,7 @@ pub fn plan(
         exact: flags.exact,
         mode,
         sampling: flags.sampling.map(NonZeroU32::get),
-        occupied: &[],
+        occupied: &occupied,
         aggregate: flags.aggregate.into(),
         budget,
         seed: flags.seed,

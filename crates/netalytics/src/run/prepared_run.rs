@@ -148,7 +148,7 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
             target,
             telling,
         } = request;
-        let capturing = flags.live.is_live();
+        let capturing = source.is_capture(flags);
         let packets = PacketWriter::begin(flags, chosen, packets)?;
         let limits = flags.limits.of_run();
         let memory = MemoryDivision::divide(&limits, &plan, target.writing());

@@ -11,7 +11,6 @@ use monitor::exports::TemplateFile;
 use monitor::job::JobConfig;
 use plan::{Plan, SampleMode};
 use planner::PlanOptions;
-use planner::physical::NetworkMode;
 use query::CheckedQuery;
 use runner::bus::TopicReach;
 use runner::exported_query;
@@ -20,12 +19,11 @@ use runner::{QueryRun, RateActuator, RateRegulator, SamplingCost};
 use stream::PrecisionLog;
 use tracing::info;
 
-use crate::cli::flags::network::NetworkFlags;
 use crate::cli::flags::{WorkFlags, WorkerCount};
 use crate::cli::verbosity::Verbosity;
 use crate::diagnose::no_rows;
 use crate::kafka::{self, read::KafkaSource};
-use crate::network::{self, plan::NetworkPlan};
+use crate::network::{self, exports::ExportReceiver, plan::NetworkPlan};
 use crate::process::failure::wrong_flags;
 use crate::process::output;
 use crate::run::packet_writer;
@@ -41,6 +39,8 @@ pub enum QuerySource {
     Kafka(Box<KafkaSource>),
     /// A network, in which monitors will be started.
     Network(Box<NetworkPlan>),
+    /// A network, in which exporters will be configured. The signal ends them.
+    Exports(Box<ExportReceiver>, StopSignal),
 }
 
 impl QuerySource {
@@ -68,16 +68,21 @@ impl QuerySource {
             mention(&plan, telling);
             return Ok((plan, QuerySource::Recording(Box::new(source))));
         }
-        let plan = planner::lower_with(&query, options);
+        let mut plan = planner::lower_with(&query, options);
         mention(&plan, telling);
         let source = match &flags.network.network {
-            Some(path) => QuerySource::Network(Box::new(network::plan::plan(
-                &flags.network,
-                path,
-                &plan,
-                budget,
-                packet_way(&flags.network)?,
-            )?)),
+            Some(path) => {
+                let planned = network::plan::plan(&flags.network, path, &plan, budget)?;
+                match &planned.plan.export {
+                    Some(part) => {
+                        query = exported_query::of(query, options).map_err(wrong_flags)?;
+                        plan = planner::lower_with(&query, options);
+                        let receiver = ExportReceiver::open(&planned, part, flags)?;
+                        QuerySource::Exports(Box::new(receiver), stop.clone())
+                    }
+                    None => QuerySource::Network(Box::new(planned)),
+                }
+            }
             None => {
                 let workers = workers(flags, is_filtered);
                 let input =
@@ -93,8 +98,13 @@ impl QuerySource {
         match self {
             QuerySource::Packets(..) | QuerySource::Recording(_) => flags.live.is_live(),
             QuerySource::Kafka(source) => source.reach != TopicReach::Past,
-            QuerySource::Network(_) => true,
+            QuerySource::Network(_) | QuerySource::Exports(..) => true,
         }
+    }
+
+    /// Whether packets arrive at this machine, and the source ends by itself when stopped.
+    pub fn is_capture(&self, flags: &WorkFlags) -> bool {
+        flags.live.is_live() || matches!(self, QuerySource::Exports(..))
     }
 
     /// Whether it has the packets of files.
@@ -135,6 +145,7 @@ impl QuerySource {
                 }
                 QueryRun::fed(plan, bytes_max, Box::new(running))
             }
+            QuerySource::Exports(receiver, stop) => receiver.start(plan, config, telling, &stop)?,
         })
     }
 }
@@ -169,17 +180,6 @@ fn mention(plan: &Plan, telling: Verbosity) {
         no_rows::never(plan)
             .iter()
             .for_each(|reason| output::complain(&format!("note: {reason}")));
-    }
-}
-
-/// Way of the packets to a query that runs. Only `explain` plans exports: a running query does not receive them.
-fn packet_way(flags: &NetworkFlags) -> anyhow::Result<NetworkMode> {
-    match flags.mode.into() {
-        NetworkMode::Auto | NetworkMode::Packets => Ok(NetworkMode::Packets),
-        NetworkMode::Export(slot) => Err(wrong_flags(format!(
-            "query and record do not receive {slot} from switches: --mode {} is for explain",
-            slot.column()
-        ))),
     }
 }
 

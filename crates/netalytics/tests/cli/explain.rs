@@ -39,6 +39,29 @@ fn a_plan_for_a_network_is_text_json_or_a_picture() {
     assert!(explain(&["--format", "svg"]).starts_with("<svg xmlns="));
 }
 
+/// Exports are planned with their error, or refused with the reason.
+#[test]
+fn an_export_is_planned() {
+    let folder = Folder::new();
+    let network = folder.file("network.toml", SITE.as_bytes());
+    let query = "PARSE packet TO 10.60.1.3:80 PROCESS (group-sum: group=src_ip, w=10s)";
+    let more = ["--network", &network, "--mode", "sflow"];
+    let explain = |more: &[&str]| check(&[&["explain", query], more].concat(), 0, &[]).out;
+    let json = explain(&[&more[..], &["--sampling", "16", "--format", "json"]].concat());
+    let plan: Value = serde_json::from_str(&json).expect("json");
+    assert_eq!(
+        (&plan["export"]["protocol"], &plan["export"]["sampling"]),
+        (&"sflow".into(), &16.into())
+    );
+    assert_eq!(plan["monitors"], Value::Array(Vec::new()));
+    assert!(!explain(&more[..2]).contains("leaf1 exports"));
+    for command in ["explain", "query"] {
+        let words = ["PARSE packet only", "tcp_conn_time"];
+        check(&[&[command, QUERY], &more[..]].concat(), 2, &words);
+    }
+    check(&["explain", query, "--mode", "sflow"], 2, &["--network"]);
+}
+
 #[test]
 fn what_is_wrong_with_a_plan_for_a_network_is_told() {
     let folder = Folder::new();

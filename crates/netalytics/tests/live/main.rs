@@ -20,6 +20,7 @@ mod rate_goal;
 mod redis;
 mod sampled;
 mod servers;
+mod steered;
 mod team;
 mod terminal;
 mod testbed;

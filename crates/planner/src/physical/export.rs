@@ -6,16 +6,16 @@ use mirror::exporter::ExporterSlot;
 use mirror::mode::HEADER_BYTES;
 use plan::{AggregateFunction, ParserUse, Pipeline, Plan, SampleMode};
 
-use super::export_part::{DEVIATIONS, ExportPart};
-use super::physical_plan::TrafficRates;
+use super::export_part::{DEVIATIONS, ExportPart, ExportSwitch};
+use super::parts::TWICE;
 use super::request::{OccupiedSlot, PlanningProblem};
 use crate::topology::SwitchAccess;
 
 /// Length of a sample or record in a datagram, with the datagram's headers, in bytes.
 const SAMPLE_BYTES: f64 = HEADER_BYTES as f64 + 72.0;
 const RECORD_BYTES: f64 = 115.0;
-/// Records of a connection: two directions, each at the port that it enters and at the one that it leaves.
-const RECORDS_PER_CONNECTION: f64 = 4.0;
+/// Records of a connection: two directions, each at the port that it enters.
+const RECORDS_PER_CONNECTION: f64 = 2.0;
 /// Expected error of a total for which the sampling rate is chosen.
 const ERROR: f64 = 0.05;
 /// Maximum packets per sample that is chosen.
@@ -55,8 +55,12 @@ fn missing(plan: &Plan, slot: ExporterSlot) -> Option<String> {
     if let Some(aggregate) = plan.dataflow.pipelines.iter().find_map(inexact) {
         return Some(format!("{aggregate} cannot be estimated from samples"));
     }
-    if matches!(plan.monitor.sample, SampleMode::Fraction(_)) {
-        return Some("SAMPLE with a share selects whole flows".to_owned());
+    match plan.monitor.sample {
+        SampleMode::Fraction(_) => {
+            return Some("SAMPLE with a share selects whole flows".to_owned());
+        }
+        SampleMode::Auto => return Some("SAMPLE auto selects whole flows".to_owned()),
+        SampleMode::All | SampleMode::Exported => {}
     }
     plan.monitor
         .limit
@@ -138,52 +142,60 @@ impl PlanningProblem<'_> {
         if ask.exact {
             return Err("the result would not be exact".to_owned());
         }
-        let mut covered = self.at.iter();
-        let (Some((switch, (_, rates))), None) = (covered.next(), covered.next()) else {
-            return Err(format!(
-                "flows are covered at {} switches, and a packet that passes several of them would be counted at each",
-                self.at.len()
-            ));
-        };
-        let of = &ask.site.switches[*switch];
-        if !matches!(of.reached, SwitchAccess::Ovsdb(_)) {
-            let name = &of.name;
-            return Err(format!("the network file has no ovsdb for {name}"));
+        // A switch counts only the flows that it covers; these are disjoint, except those that may be copied twice.
+        if self.twice() {
+            return Err(TWICE.to_owned());
         }
-        let is_there = |other: &&OccupiedSlot| other.switch == *switch && other.slot == slot;
-        if let Some(other) = ask.occupied.iter().find(is_there) {
-            return Err(format!("{}: {}; it stays", of.name, other.exporter));
+        for switch in self.at.keys() {
+            let of = &ask.site.switches[*switch];
+            if !matches!(of.reached, SwitchAccess::Ovsdb(_)) {
+                let name = &of.name;
+                return Err(format!("the network file has no ovsdb for {name}"));
+            }
+            let is_there = |other: &&OccupiedSlot| other.switch == *switch && other.slot == slot;
+            if let Some(other) = ask.occupied.iter().find(is_there) {
+                return Err(format!("{}: {}; it stays", of.name, other.exporter));
+            }
         }
-        Ok(self.estimated(slot, *switch, rates))
+        Ok(self.estimated(slot))
     }
 
-    fn estimated(&self, slot: ExporterSlot, switch: usize, rates: &TrafficRates) -> ExportPart {
+    fn estimated(&self, slot: ExporterSlot) -> ExportPart {
         let ask = self.ask;
+        let rates = || self.at.values().map(|(_, rates)| rates);
         let costs = &ask.costs.export;
         let windows = ask.plan.dataflow.pipelines.iter();
         let windows = windows.filter_map(|pipeline| pipeline.window.map(|window| window.size_ns));
         let period = windows.min().map_or(PERIOD, |ns| ns as f64 / 1e9);
-        let packets = rates.packets * period;
+        let packets = rates().map(|rates| rates.packets).sum::<f64>() * period;
         let chosen = || {
             let enough = (DEVIATIONS / ERROR).powi(2);
             (packets / enough).clamp(1.0, SAMPLING_MAX) as u32
         };
         let sampling = ask.sampling.unwrap_or_else(chosen).max(1);
-        // A bridge samples all its traffic.
-        let passing = rates.passing_mbps * 1e6 / 8.0 / ask.costs.traffic.packet_bytes;
+        // A bridge samples all its traffic, packets where they enter.
+        let passing = rates().map(|rates| rates.passing_mbps).sum::<f64>() * 1e6
+            / 8.0
+            / ask.costs.traffic.packet_bytes;
         let samples = passing / f64::from(sampling);
         let (sent, bytes, each_ns) = match slot {
             ExporterSlot::Ipfix => {
                 let connections = passing / ask.costs.traffic.connection_packets;
-                let records = (2.0 * samples).min(RECORDS_PER_CONNECTION * connections);
+                let records = samples.min(RECORDS_PER_CONNECTION * connections);
                 (records, RECORD_BYTES, costs.ipfix_sample_ns)
             }
             _ => (samples, SAMPLE_BYTES, costs.sflow_sample_ns),
         };
         ExportPart {
             slot,
-            switch,
-            name: ask.site.switches[switch].name.clone(),
+            switches: self
+                .at
+                .keys()
+                .map(|index| ExportSwitch {
+                    index: *index,
+                    name: ask.site.switches[*index].name.clone(),
+                })
+                .collect(),
             sampling,
             packets,
             period,

@@ -1,4 +1,4 @@
-//! The export of a switch in a plan: its sampling rate, expected error, and cost. Only values.
+//! The export of a query's switches in a plan: sampling rate, expected error, and cost. Only values.
 
 use std::fmt;
 
@@ -7,15 +7,22 @@ use mirror::exporter::ExporterSlot;
 /// Standard deviations of a 95 % interval.
 pub(super) const DEVIATIONS: f64 = 1.96;
 
-/// The export of a switch.
+/// A switch that exports. Its flows are those of the plan's `covered`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportSwitch {
+    /// Index in the site.
+    pub index: usize,
+    /// Name.
+    pub name: String,
+}
+
+/// The export of all covered switches, at one sampling rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportPart {
     /// sFlow or IPFIX.
     pub slot: ExporterSlot,
-    /// Index of the switch in the site.
-    pub switch: usize,
-    /// Name of the switch.
-    pub name: String,
+    /// The switches.
+    pub switches: Vec<ExportSwitch>,
     /// One of this many packets is sampled.
     pub sampling: u32,
     /// Expected packets of the query within `period`.
@@ -24,13 +31,20 @@ pub struct ExportPart {
     pub period: f64,
     /// Exported Mb/s.
     pub mbps: f64,
-    /// Cores of the switch.
+    /// Cores of the switches.
     pub switch_cores: f64,
     /// Cores of the process that receives.
     pub receiver_cores: f64,
 }
 
 impl ExportPart {
+    /// Names of the switches, with commas.
+    #[must_use]
+    pub fn names(&self) -> String {
+        let names = self.switches.iter().map(|switch| switch.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     /// Expected relative error of a count with this share of the query's packets: half the 95 % interval.
     #[must_use]
     pub fn error(&self, share: f64) -> f64 {

@@ -60,7 +60,7 @@ pub fn to_json(plan: &PhysicalPlan) -> Value {
     if let Some(part) = &plan.export {
         of["export"] = json!({
             "protocol": part.slot.column(),
-            "switch": part.name,
+            "switches": part.switches.iter().map(|switch| &switch.name).collect::<Vec<_>>(),
             "sampling": part.sampling,
             "seconds": part.period,
             "error_of_total": part.error(1.0),

@@ -28,7 +28,7 @@ mod tunnels;
 pub use budget::BudgetExceeded;
 pub use costs::{ExportCosts, MonitorCosts, PlanCosts, SwitchCosts, TrafficShape};
 pub use export::export_slots;
-pub use export_part::ExportPart;
+pub use export_part::{ExportPart, ExportSwitch};
 pub use json::{ends, to_json};
 pub use mode_choice::{PlanningError, physical};
 pub use physical_plan::{

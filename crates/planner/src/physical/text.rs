@@ -55,7 +55,9 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
             _ => format!(", the first {HEADER_BYTES} bytes of each"),
         };
         let text = format!("{part}{header}, to this process; no rule");
-        row(&mut out, &part.name, &text);
+        for switch in &part.switches {
+            row(&mut out, &switch.name, &text);
+        }
     }
     row(&mut out, "proved", &proof(plan.proof));
     out.push_str("monitors\n");
@@ -120,7 +122,8 @@ fn flows(covering: &CoveredFlows) -> String {
 #[must_use]
 pub fn mode(plan: &PhysicalPlan) -> String {
     if let Some(part) = &plan.export {
-        return format!("nothing: {} exports {part}", part.name);
+        let s = if part.switches.len() == 1 { "s" } else { "" };
+        return format!("nothing: {} export{s} {part}", part.names());
     }
     match plan.choice.mode {
         None => "nothing: monitors read at the switches' ports".to_owned(),

@@ -115,6 +115,7 @@ impl LimitFlags {
             taps,
             slice,
             templates,
+            exporters,
             origin,
         } = monitor::MonitorConfig::default();
         monitor::MonitorConfig {
@@ -130,6 +131,7 @@ impl LimitFlags {
             taps,
             slice,
             templates,
+            exporters,
             origin,
             flow: flow::FlowTableConfig {
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),

@@ -1,5 +1,6 @@
 //! Flags of plans for a network.
 
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -44,6 +45,11 @@ pub struct NetworkFlags {
     #[arg(long, value_name = "N", requires = "network")]
     pub sampling: Option<NonZeroU32>,
 
+    /// sFlow and IPFIX: address of this machine that the switches send to [default: loopback, for switches of this
+    /// machine, and a free port]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = receiver, requires = "network")]
+    pub receive: Option<SocketAddr>,
+
     /// Merge tuples of the monitors of a pod before they are sent on; auto: if this reduces the load of links above
     /// the pod
     #[arg(
@@ -58,6 +64,21 @@ pub struct NetworkFlags {
     /// Random seed for the choice among equally good placements
     #[arg(long, value_name = "N", default_value_t = 1, requires = "network")]
     pub seed: u64,
+}
+
+/// Address of a receiver; without a port, any free one.
+fn receiver(text: &str) -> Result<SocketAddr, String> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let address = match bare.parse::<IpAddr>() {
+        Ok(ip) => SocketAddr::new(ip, 0),
+        Err(_) => text.parse().map_err(|_| {
+            format!("{text:?} is not an address, such as 10.0.0.1 or 10.0.0.1:6343")
+        })?,
+    };
+    if address.ip().is_unspecified() {
+        return Err("switches need an address of this machine to send to".to_owned());
+    }
+    Ok(address)
 }
 
 /// Way of packets to a query in a network.

@@ -301,15 +301,17 @@ fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Switch
                 quiet,
             )))
         }
-        SwitchAccess::Ovsdb(address) => {
-            let socket = address.strip_prefix("unix:").map(Path::new);
-            let folder = socket.and_then(Path::parent).ok_or_else(|| {
-                wrong_flags(format!("{name}: {address:?} is not the address of a database on this machine, such as unix:/run/openvswitch/db.sock"))
-            })?;
-            Ok(Box::new(OpenVSwitch::new(
-                folder,
-                switch.bridge.as_deref().unwrap_or("br0"),
-            )))
-        }
+        SwitchAccess::Ovsdb(address) => Ok(Box::new(open_vswitch(switch, address)?)),
     }
+}
+
+/// An Open vSwitch by the address of its database.
+pub fn open_vswitch(switch: &SiteSwitch, address: &str) -> anyhow::Result<OpenVSwitch> {
+    let name = &switch.name;
+    let socket = address.strip_prefix("unix:").map(Path::new);
+    let folder = socket.and_then(Path::parent).ok_or_else(|| {
+        wrong_flags(format!("{name}: {address:?} is not the address of a database on this machine, such as unix:/run/openvswitch/db.sock"))
+    })?;
+    let bridge = switch.bridge.as_deref().unwrap_or("br0");
+    Ok(OpenVSwitch::new(folder, bridge))
 }

@@ -22,7 +22,7 @@ fn exports_are_planned_where_counters_suffice() {
     golden("export", &to_text(&plan));
     let part = plan.export.as_ref().expect("an export");
     // 12,500 packets/s in 10 s; 1,537 samples suffice for 5 %.
-    assert_eq!((part.sampling, part.name.as_str()), (81, "leaf1"));
+    assert_eq!((part.sampling, part.names().as_str()), (81, "leaf1"));
     let errors = [part.error(1.0), part.error(0.1)];
     assert!((errors[0] - 0.0496).abs() < 1e-4, "{errors:?}");
     assert!((errors[1] / errors[0] - 10_f64.sqrt()).abs() < 1e-9);
@@ -103,16 +103,19 @@ fn exports_that_do_not_suffice_are_refused_with_the_reason() {
             format!("{flows} (group-count: group=application)"),
             "IPFIX does not report application",
         ),
-        (
-            "flow TO 10.60.2.0/24:8000, 10.60.3.1:3306 PROCESS (group-count: group=client_ip)"
-                .to_owned(),
-            "covered at 2 switches",
-        ),
     ] {
         check(ipfix, &of(&query), why);
     }
     for (query, why) in [
         ("packet TO 10.60.1.3:80", "the result is tuples"),
+        (
+            "packet PROCESS (group-count: group=src_ip)",
+            "counted twice",
+        ),
+        (
+            "packet TO 10.60.1.3:80 SAMPLE auto PROCESS (group-count: group=src_ip)",
+            "SAMPLE auto",
+        ),
         (
             "packet TO 10.60.1.3:80 SAMPLE 0.1 PROCESS (group-count: group=src_ip)",
             "SAMPLE with a share",
