@@ -110,7 +110,7 @@ fn exports_that_do_not_suffice_are_refused_with_the_reason() {
         ("packet TO 10.60.1.3:80", "the result is tuples"),
         (
             "packet PROCESS (group-count: group=src_ip)",
-            "counted twice",
+            "counted at both switches",
         ),
         (
             "packet TO 10.60.1.3:80 SAMPLE auto PROCESS (group-count: group=src_ip)",
@@ -126,6 +126,12 @@ fn exports_that_do_not_suffice_are_refused_with_the_reason() {
     let counts = format!("PARSE {flows} (group-count: group=client_ip)");
     let plan = export_case(NetworkMode::Export(ipfix)).plan(&counts);
     assert!(plan.expect("a plan").export.is_some());
+    // Each switch counts the flows that it covers.
+    let several =
+        "PARSE flow TO 10.60.2.0/24:8000, 10.60.3.1:3306 PROCESS (group-count: group=client_ip)";
+    let plan = export_case(NetworkMode::Export(ipfix)).plan(several);
+    let part = plan.expect("a plan").export.expect("an export");
+    assert_eq!(part.names(), "leaf2, leaf3");
     let exact = PlanTestCase {
         exact: true,
         ..export_case(NetworkMode::Export(sflow))
