@@ -131,21 +131,21 @@ pub fn open_for_exporters(
     let bound = ear.socket.local_address();
     ear.listen.address = bound.map_err(|error| LiveError::Unsupported(error.to_string()))?;
     let address = ear.listen.address;
-    Ok((source_of(vec![ear], stop), address))
+    Ok((Box::new(source_of(vec![ear], stop)), address))
 }
 
-fn source_of(ears: Vec<MirrorSocket>, stop: &StopSignal) -> Box<dyn PacketSource> {
+fn source_of(ears: Vec<MirrorSocket>, stop: &StopSignal) -> MirrorSource {
     let counters = SourceCounters {
         clock: Some(TimestampClock::System),
         ..SourceCounters::default()
     };
-    Box::new(MirrorSource {
+    MirrorSource {
         ears,
         room: DatagramBuffer::new(),
         stop: stop.clone(),
         counters,
         errors: Vec::new(),
-    })
+    }
 }
 
 /// One socket.
