@@ -36,6 +36,8 @@ pub enum HostCapability {
     AfXdp,
     /// The host has an Open vSwitch.
     OpenVswitch,
+    /// It receives export messages of switches and routers, by its owner's policy.
+    Exports,
 }
 
 /// Linux capabilities by number (`capabilities(7)`).
@@ -51,6 +53,7 @@ impl HostCapability {
             HostCapability::AfPacket => "af_packet",
             HostCapability::AfXdp => "af_xdp",
             HostCapability::OpenVswitch => "open_vswitch",
+            HostCapability::Exports => "exports",
         }
     }
 }

@@ -2,12 +2,12 @@
 //! the input and resources are set by the arguments, which are created here.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use control::MonitorEnd;
 use control::pattern::matches;
-use plan::message::JobOrder;
+use plan::message::{JobOrder, OrderInput};
 use plan::{JobCost, ResourceUsage};
 use tuple::AgentOrigin;
 
@@ -60,7 +60,21 @@ impl DemoCapture {
     pub const INTERFACE: &'static str = "demo";
 }
 
-/// Decodes and checks an order. `demo`: input of this agent in place of interfaces. `origin`: origin of the job's tuples.
+/// Inputs of an agent besides its interfaces.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentInputs<'a> {
+    /// Input in place of interfaces.
+    pub demo: Option<&'a DemoCapture>,
+    /// Socket that passes on received export messages, if the policy permits them.
+    pub exports: Option<&'a Path>,
+    /// Data folder of the agent.
+    pub folder: &'a Path,
+}
+
+/// File in the agent's folder with the templates of exporters, shared by all monitors.
+const TEMPLATES: &str = "export-templates.json";
+
+/// Decodes and checks an order. `inputs`: those of this agent besides interfaces. `origin`: origin of the job's tuples.
 /// `borne`: load of the host, and whether it has a monitor of this identity for the job.
 ///
 /// # Errors
@@ -69,7 +83,7 @@ pub fn asked(
     body: &[u8],
     policy: &HostPolicy,
     host: &AgentHost,
-    demo: Option<&DemoCapture>,
+    inputs: &AgentInputs<'_>,
     origin: AgentOrigin,
     borne: impl FnOnce(Option<&MonitorIdentity>) -> HostLoad,
 ) -> Result<PreparedOrder, MonitorEnd> {
@@ -77,13 +91,10 @@ pub fn asked(
         .map_err(|why| MonitorEnd::Refused(why.to_string()))?;
     order.origin = origin;
     let mut refusals = Vec::new();
-    let interfaces = match interfaces(&order.capture.interfaces, policy, host) {
-        Ok(interfaces) => interfaces,
-        Err(mut lacking) => {
-            refusals.append(&mut lacking);
-            Vec::new()
-        }
-    };
+    let input = input_arguments(&order, policy, host, inputs).unwrap_or_else(|mut lacking| {
+        refusals.append(&mut lacking);
+        Vec::new()
+    });
     order.memory_max = if order.memory_max == 0 {
         policy.memory_max
     } else {
@@ -97,7 +108,7 @@ pub fn asked(
     let mut cost = planner::cost(&order.plan);
     // The limit is enforced.
     cost.memory_bytes_max = cost.memory_bytes_max.min(order.memory_max);
-    let arguments = arguments(&order, &interfaces, policy, demo);
+    let arguments = arguments(&order, input, policy);
     let identity = MonitorIdentity::of(&order, &arguments);
     let borne = borne(identity.as_ref());
     let takes = match borne.can_share {
@@ -131,34 +142,46 @@ pub fn asked(
     })
 }
 
-/// Arguments of the monitor.
-fn arguments(
+/// Arguments for the input of the monitor; the errors list missing and forbidden inputs.
+fn input_arguments(
     order: &JobOrder,
-    interfaces: &[String],
     policy: &HostPolicy,
-    demo: Option<&DemoCapture>,
-) -> Vec<String> {
+    host: &AgentHost,
+    inputs: &AgentInputs<'_>,
+) -> Result<Vec<String>, Vec<String>> {
+    if order.capture.input == OrderInput::Exports {
+        let socket = inputs.exports.ok_or_else(|| {
+            let why = "this host does not receive export messages: its policy file has no addresses for them \
+                       ([exports] listen = [\"sflow://0.0.0.0\"])";
+            vec![why.to_owned()]
+        })?;
+        let templates = inputs.folder.join(TEMPLATES);
+        return Ok(vec![
+            format!("--exports-from={}", socket.display()),
+            format!("--templates={}", templates.display()),
+        ]);
+    }
+    let interfaces = interfaces(&order.capture.interfaces, policy, host)?;
+    let Some(demo) = inputs.demo else {
+        let named = |name| ["-i".to_owned(), name];
+        return Ok(interfaces.into_iter().flat_map(named).collect());
+    };
+    let mut arguments = vec!["--demo".to_owned(), demo.capture.display().to_string()];
+    arguments.extend([
+        "--demo-pause".to_owned(),
+        format!("{}ms", demo.pause.as_millis()),
+    ]);
+    arguments.extend(demo.in_step.then(|| "--demo-in-step".to_owned()));
+    Ok(arguments)
+}
+
+/// Arguments of the monitor.
+fn arguments(order: &JobOrder, input: Vec<String>, policy: &HostPolicy) -> Vec<String> {
     let mut arguments = vec!["--memory-max".to_owned(), order.memory_max.to_string()];
     if order.workers > 0 {
         arguments.extend(["--workers".to_owned(), order.workers.to_string()]);
     }
-    match demo {
-        Some(DemoCapture {
-            capture,
-            pause,
-            in_step,
-        }) => {
-            arguments.extend(["--demo".to_owned(), capture.display().to_string()]);
-            arguments.extend([
-                "--demo-pause".to_owned(),
-                format!("{}ms", pause.as_millis()),
-            ]);
-            arguments.extend(in_step.then(|| "--demo-in-step".to_owned()));
-        }
-        None => interfaces
-            .iter()
-            .for_each(|name| arguments.extend(["-i".to_owned(), name.clone()])),
-    }
+    arguments.extend(input);
     if let Some(kafka) = policy.kafka.as_ref().filter(|_| !order.topics.is_empty()) {
         arguments.push(format!("--kafka={}", kafka.brokers));
         arguments.extend(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use capture::mirror_source::MirrorListenAddress;
 use control::pattern::matches;
 use plan::{AddressMatch, Plan, ResourceUsage};
 use serde::Deserialize;
@@ -37,6 +38,42 @@ pub struct HostPolicy {
     pub all_memory_max: Option<u64>,
     /// Kafka to which jobs may publish; none: publishing is forbidden.
     pub kafka: Option<PolicyKafka>,
+    /// Export messages of switches and routers for jobs; none: such jobs are refused.
+    pub exports: Option<PolicyExports>,
+}
+
+/// Listeners for export messages (sFlow, NetFlow, IPFIX).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyExports {
+    /// Addresses, as `sflow://0.0.0.0`, `ipfix://ADDRESS:PORT`, `netflow://ADDRESS:PORT`.
+    pub listen: Vec<ExportAddress>,
+    /// Socket buffer of each address, in bytes.
+    #[serde(default = "export_buffer")]
+    pub buffer_size: usize,
+}
+
+fn export_buffer() -> usize {
+    32 << 20
+}
+
+/// Address that receives export messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ExportAddress(pub MirrorListenAddress);
+
+impl TryFrom<String> for ExportAddress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ExportAddress, String> {
+        let address: MirrorListenAddress = text.parse()?;
+        match address.is_export() {
+            true => Ok(ExportAddress(address)),
+            false => Err(format!(
+                "{text:?} receives mirrored packets; export messages arrive at sflow://, ipfix://, or netflow://ADDRESS"
+            )),
+        }
+    }
 }
 
 /// Kafka connection of this host.
@@ -103,6 +140,7 @@ impl Default for HostPolicy {
             all_cores_max: None,
             all_memory_max: None,
             kafka: None,
+            exports: None,
         }
     }
 }
@@ -390,6 +428,14 @@ mod tests {
             ("networks = ['ten']", "is not a network"),
             ("leaves = 'all'", "unknown variant"),
             ("jobs_max = -1", "invalid value"),
+            (
+                "exports = { listen = ['vxlan://0.0.0.0'] }",
+                "mirrored packets",
+            ),
+            (
+                "exports = { listen = ['sflow://switch'] }",
+                "not an address",
+            ),
         ] {
             let said = HostPolicy::parse(text).expect_err(text);
             assert!(said.contains(why) && said.contains("line 1"), "{said}");

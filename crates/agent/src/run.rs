@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use capture::packet_relay::PacketRelay;
 use connect::RetryPolicy;
 use connection::{ServerConnection, ServerConnectionEvent};
 use control::{AgentAction, AgentControl, AgentEvent, AgentSettings};
@@ -32,7 +33,7 @@ use crate::credentials::AgentCredentials;
 use crate::dial::ServerEndpoint;
 use crate::enrol::keep_renewed;
 use crate::health::health;
-use crate::host::AgentHost;
+use crate::host::{AgentHost, HostCapability};
 use crate::last_boot;
 use crate::orders::DemoCapture;
 use crate::policy::HostPolicy;
@@ -59,6 +60,8 @@ pub struct AgentConfig {
     pub spool: SpoolLimits,
     /// Demo capture in place of interfaces.
     pub demo: Option<DemoCapture>,
+    /// Receiver of export messages, if the policy has addresses for it.
+    pub exports: Option<PacketRelay>,
     /// Certificate, which it renews; `None`: it uses a token.
     pub credentials: Option<AgentCredentials>,
 }
@@ -120,6 +123,17 @@ pub async fn run(config: AgentConfig, stop: impl Future<Output = ()>) -> io::Res
     Ok(())
 }
 
+/// Properties of this host.
+fn host(config: &AgentConfig) -> AgentHost {
+    let mut host = AgentHost::look();
+    if config.demo.is_some() {
+        host.interfaces = vec![DemoCapture::INTERFACE.into()];
+    }
+    host.capabilities
+        .extend(config.exports.as_ref().map(|_| HostCapability::Exports));
+    host
+}
+
 impl AgentLoop {
     fn new(config: AgentConfig, news: Sender<ProcessEvent>) -> io::Result<AgentLoop> {
         let boot = random()?;
@@ -133,13 +147,7 @@ impl AgentLoop {
             })
             .ok();
         Ok(AgentLoop {
-            host: match config.demo {
-                Some(_) => AgentHost {
-                    interfaces: vec![DemoCapture::INTERFACE.into()],
-                    ..AgentHost::look()
-                },
-                None => AgentHost::look(),
-            },
+            host: host(&config),
             boot,
             began: Instant::now(),
             agent: AgentControl::new(boot, AgentSettings::default(), &notes.all()),

@@ -3,7 +3,7 @@
 //! whose results include every flow that is open at the end of the capture.
 
 use parsers::registry::ParserInput;
-use plan::message::JobOrder;
+use plan::message::{JobOrder, OrderInput};
 use plan::{QueryLimit, TapTable};
 
 /// The order and the arguments of a monitor without the job that it is for. Tap tables are excluded, because they change.
@@ -19,11 +19,13 @@ impl MonitorIdentity {
     pub fn of(order: &JobOrder, arguments: &[String]) -> Option<MonitorIdentity> {
         let is_limited =
             order.packets_max.is_some() || order.plan.monitor.limit != QueryLimit::default();
-        let ends_flows = inputs(order).any(|input| {
-            matches!(
-                input,
-                None | Some(ParserInput::Connections | ParserInput::Flows)
-            )
+        // Records of exporters are not open flows.
+        let is_captured = order.capture.input == OrderInput::Interfaces;
+        let ends_flows = inputs(order).any(|input| match input {
+            None => true,
+            Some(input) => {
+                is_captured && matches!(input, ParserInput::Connections | ParserInput::Flows)
+            }
         });
         // Topics are those of a job.
         (!is_limited && !ends_flows && order.topics.is_empty()).then(|| {

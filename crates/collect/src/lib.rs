@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod collector;
+mod exporter_counts;
 #[cfg(test)]
 mod fixture;
 mod frame;
@@ -13,6 +14,7 @@ mod report;
 mod rows;
 
 pub use collector::{Collector, IgnoreCoverage, TakeRows};
+pub use exporter_counts::{EXPORTS, ExporterCounts};
 pub use frame::{
     BlockError, FRAME_BYTES_MAX, MonitorFrame, TAKEN, WAITING, encode_block, read_block,
 };

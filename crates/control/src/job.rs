@@ -40,6 +40,8 @@ pub struct JobSpec {
     pub kind: JobLifetime,
     /// Labels that an agent must have.
     pub on: BTreeMap<String, String>,
+    /// Capability that an agent must have, by its name in [`link::Hello::capabilities`].
+    pub capability: Option<String>,
     /// Limits that end it on all agents.
     pub limit: JobLimit,
     /// Estimated cost on a host.

@@ -22,6 +22,7 @@ use wire::Timestamp;
 use crate::allowance::PacketAllowance;
 use crate::capture_start::{CaptureStart, wall_clock};
 use crate::dispatch::PacketDispatcher;
+use crate::exports::ExportAccounting;
 use crate::flush::{CompletedFlush, FlushProgress, FlushRequests};
 use crate::gate::{Gate, SharedPacketRetention};
 use crate::in_flight::InFlightBytes;
@@ -360,6 +361,16 @@ impl MonitorJob {
     #[must_use]
     pub fn readings(&self) -> Vec<VitalsReading> {
         self.vitals.iter().map(WorkerVitals::read).collect()
+    }
+
+    /// Counts of export messages of all workers, about once a second of event time.
+    #[must_use]
+    pub fn exports(&self) -> ExportAccounting {
+        let mut all = ExportAccounting::default();
+        self.vitals
+            .iter()
+            .for_each(|vitals| all.add(&vitals.exports()));
+        all
     }
 
     /// Level of the slice of flows that all workers apply; the minimum if they differ.

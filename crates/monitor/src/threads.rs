@@ -398,6 +398,9 @@ impl JobThread {
             slice_level: worker.monitor().slice_level(),
             ..VitalsReading::default()
         });
+        if !accounting.exports.is_empty() {
+            self.vitals[number].write_exports(&accounting.exports);
+        }
         if let Some(source) = source {
             self.vitals[number].write_position(source.progress());
         }

@@ -1,8 +1,10 @@
 //! A worker's vital signs, written at the end of each block and readable by any thread: rates, losses, table
 //! sizes. For display while a query runs; the final accounting is separate.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::exports::ExportAccounting;
 
 /// Live counters of one worker, on their own cache lines so that readers do not slow the worker.
 #[derive(Debug, Default)]
@@ -22,6 +24,7 @@ pub struct WorkerVitals {
     slice_level: AtomicU64,
     position: AtomicU64,
     position_max: AtomicU64,
+    exports: Mutex<ExportAccounting>,
 }
 
 /// One reading of the counters.
@@ -82,6 +85,21 @@ impl WorkerVitals {
         self.position.store(done, Relaxed);
         self.position_max
             .store(all.map_or(0, |all| all.max(1)), Relaxed);
+    }
+
+    /// Stores the counts of export messages.
+    pub fn write_exports(&self, now: &ExportAccounting) {
+        let mut exports = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
+        if *exports != *now {
+            exports.clone_from(now);
+        }
+    }
+
+    /// Counts of export messages.
+    #[must_use]
+    pub fn exports(&self) -> ExportAccounting {
+        let exports = self.exports.lock();
+        exports.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads all counters. Each is exact, but they are not from the same instant.

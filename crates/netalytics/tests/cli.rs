@@ -16,6 +16,8 @@ mod connections;
 mod discover;
 #[path = "cli/explain.rs"]
 mod explain;
+#[path = "cli/exporters.rs"]
+mod exporters;
 #[path = "cli/faults/mod.rs"]
 mod faults;
 #[path = "cli/feedback.rs"]

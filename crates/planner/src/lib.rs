@@ -8,6 +8,7 @@
 mod both_taps;
 mod cost;
 mod explain;
+pub mod exported_query;
 mod lower;
 mod options;
 mod period;

@@ -3,18 +3,20 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use collect::{MonitorFrame, ReportPart, TAKEN, WAITING, WorkerReport};
+use collect::{EXPORTS, ExporterCounts, MonitorFrame, ReportPart, TAKEN, WAITING, WorkerReport};
 use monitor::allowance::{PacketAllowance, RevokedGrant};
 use monitor::flush::CompletedFlush;
 use monitor::vitals::VitalsReading;
-use monitor::{MonitorJob, MonitorProgress};
+use monitor::{ExportAccounting, MonitorJob, MonitorProgress};
 use stream::{LimitedStretch, LossCount, LossStretch};
 use wire::Timestamp;
 
-use crate::summary::RunSummary;
+use crate::summary::{self, RunSummary};
 
 /// Interval at which counters are sent without other messages.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
+/// Exporters reported one by one.
+const EXPORTERS_MAX: usize = 16;
 /// Interval at which used packets of a shared LIMIT are reported.
 const TAKEN_EVERY: Duration = Duration::from_millis(50);
 
@@ -103,7 +105,7 @@ impl<'w> FrameWriter<'w> {
             self.slice_level = slice_level;
             self.counted = Instant::now();
             self.taken = taken.unwrap_or_default();
-            let mut counts = counts(&job.readings(), slice_level);
+            let mut counts = counts(&job.readings(), slice_level, &job.exports());
             counts.extend((dropped > 0).then(|| ("dropped".to_owned(), dropped)));
             let said =
                 taken.map(|(n, waits)| [(TAKEN.to_owned(), n), (WAITING.to_owned(), waits.into())]);
@@ -126,6 +128,7 @@ impl<'w> FrameWriter<'w> {
         self.say(&MonitorFrame::Account(counts(
             &job.readings(),
             job.slice_level(),
+            &job.exports(),
         )));
         self.say(&MonitorFrame::Flushed { number, until });
         self.flush();
@@ -173,12 +176,41 @@ fn sample_ppm(readings: &[VitalsReading]) -> u64 {
     (least * 1e6).round() as u64
 }
 
+/// Counts of export messages that are not zero, and the exporters with the largest losses.
+fn export_counts(of: &ExportAccounting) -> Vec<(String, u64)> {
+    let all = summary::exports(of).into_iter();
+    // The number of exporters is not a total.
+    let all = all.filter(|(name, _)| *name != "exporters");
+    let all = all.chain(summary::export_trouble(of));
+    let mut counts: Vec<_> = all
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| (format!("{EXPORTS}{name}"), n))
+        .collect();
+    for state in of.exporters.iter().take(EXPORTERS_MAX) {
+        let exporter = ExporterCounts {
+            exporter: state.exporter,
+            protocol: state.protocol.name().to_owned(),
+            domain: state.domain,
+            received: state.losses.received,
+            lost: state.losses.lost,
+            restarts: state.losses.restarts,
+            clock_offset_ns: state.clock_offset_ns,
+        };
+        counts.extend(exporter.counters());
+    }
+    counts
+}
+
 /// Sum of the workers' counters.
-fn counts(readings: &[VitalsReading], slice_level: u8) -> Vec<(String, u64)> {
+fn counts(
+    readings: &[VitalsReading],
+    slice_level: u8,
+    exports: &ExportAccounting,
+) -> Vec<(String, u64)> {
     let sum = |name: &str, of: fn(&VitalsReading) -> u64| {
         (name.to_owned(), readings.iter().map(of).sum())
     };
-    vec![
+    let mut counts = vec![
         sum("packets", |reading| reading.packets),
         sum("bytes", |reading| reading.bytes),
         sum("tuples", |reading| reading.tuples),
@@ -190,7 +222,9 @@ fn counts(readings: &[VitalsReading], slice_level: u8) -> Vec<(String, u64)> {
         sum("strays", |reading| reading.strays),
         ("slice_level".to_owned(), slice_level.into()),
         ("sample_ppm".to_owned(), sample_ppm(readings)),
-    ]
+    ];
+    counts.extend(export_counts(exports));
+    counts
 }
 
 #[cfg(test)]
@@ -215,13 +249,23 @@ mod tests {
 
     #[test]
     fn counters_of_all_workers_are_added_up() {
-        let counts = counts(&[reading(5, 1.0), reading(7, 1.0)], 3);
+        let counts = counts(
+            &[reading(5, 1.0), reading(7, 1.0)],
+            3,
+            &ExportAccounting::default(),
+        );
         assert_eq!(
             (count(&counts, "packets"), count(&counts, "slice_level")),
             (12, 3)
         );
         assert_eq!(count(&counts, "sample_ppm"), 1_000_000);
-        assert_eq!(count(&super::counts(&[], 0), "packets"), 0);
+        assert_eq!(
+            count(
+                &super::counts(&[], 0, &ExportAccounting::default()),
+                "packets"
+            ),
+            0
+        );
     }
 
     #[test]

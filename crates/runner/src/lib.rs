@@ -5,7 +5,6 @@
 
 pub mod bus;
 mod closing;
-pub mod exported_query;
 pub mod feed;
 mod frames;
 pub mod limits;

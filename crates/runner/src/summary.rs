@@ -20,6 +20,7 @@ use wire::Timestamp;
 use crate::memory::MemoryDivision;
 use crate::rate_regulator::RegulatedRate;
 
+pub(crate) use counts::{export_trouble, exports};
 pub use fed::{FedInput, MonitorInput, PublishedInput};
 
 /// Version of the summary's JSON (`--summary-json`); see docs/compatibility.md for the rules of change.

@@ -35,8 +35,8 @@ pub use gateway::{Gateway, GatewayBackends, GatewaySettings};
 pub use job::columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
 pub use job::fleet_refusal::FleetRefusal;
 pub use job::{
-    BusKind, CaptureRequest, Job, JobEnding, JobId, JobKind, JobOutcome, JobOutlet, JobSpec,
-    JobState, MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,
+    BusKind, CaptureRequest, Job, JobEnding, JobId, JobKind, JobOutcome, JobOutlet, JobSource,
+    JobSpec, JobState, MergeEngine, OutletLosses, OutletState, RedactionMode, RetainedRows,
 };
 pub use jobs::limits::{PastLimits, ScrapeAccess, ServiceLimits};
 pub use jobs::trusted_proxies::TrustedProxies;

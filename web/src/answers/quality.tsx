@@ -8,6 +8,8 @@ import { State, Text, useAsked } from "../common/components";
 export function Quality({ account, job, isEnded }: { account: AccountEvent | null; job: string; isEnded: boolean }) {
   const { answer } = useAsked((signal) => ask<AgentAccounts>("GET", `/api/v1/jobs/${encodeURIComponent(job)}/agents`, undefined, { signal }), [job, isEnded], isEnded ? 0 : 3000);
   const agents = answer?.agents ?? [];
+  const exporters = agents.flatMap((one) => (one.exporters ?? []).map((exporter) => ({ ...exporter, agent: one.agent })));
+  const exports = agents.flatMap((one) => Object.entries(one.counters).filter(([name]) => name.startsWith("exports.")).map(([name, n]) => ({ agent: one.agent, name: name.slice("exports.".length), n })));
   if (!account) return <div class="card"><p class="muted">No counters from agents yet.</p></div>;
   const parts: [string, number, string][] = [
     ["parsed", account.parsed, "var(--accent)"],
@@ -56,6 +58,37 @@ export function Quality({ account, job, isEnded }: { account: AccountEvent | nul
                   <td class="n">{many(one.counters["tuples"] ?? 0)}</td>
                   <td class="n">{many((one.counters["lost"] ?? 0) + one.records_lost)}</td>
                   <td><Text of={one.reason ?? ""} /></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {exports.length > 0 && (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Export messages">
+          <table class="plain">
+            <caption>Export messages</caption>
+            <thead><tr><th scope="col">agent</th><th scope="col">counter</th><th scope="col" class="n">count</th></tr></thead>
+            <tbody>{exports.map((one) => <tr><th scope="row"><Text of={one.agent} /></th><td><Text of={one.name.replaceAll("_", " ")} /></td><td class="n">{many(one.n)}</td></tr>)}</tbody>
+          </table>
+        </div>
+      )}
+      {exporters.length > 0 && (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Exporters">
+          <table class="plain">
+            <caption>Exporters with the largest losses</caption>
+            <thead><tr><th scope="col">exporter</th><th scope="col">domain</th><th scope="col">protocol</th><th scope="col" class="n">received</th><th scope="col" class="n">lost</th><th scope="col" class="n">restarts</th><th scope="col" class="n">clock off by</th><th scope="col">agent</th></tr></thead>
+            <tbody>
+              {exporters.map((one) => (
+                <tr>
+                  <th scope="row"><Text of={one.exporter} /></th>
+                  <td>{one.domain}</td>
+                  <td><Text of={one.protocol} /></td>
+                  <td class="n">{many(one.received)}</td>
+                  <td class="n">{many(one.lost)}</td>
+                  <td class="n">{many(one.restarts)}</td>
+                  <td class="n">{one.clock_offset_ns === null ? "" : duration(Number(one.clock_offset_ns))}</td>
+                  <td><Text of={one.agent} /></td>
                 </tr>
               ))}
             </tbody>

@@ -112,8 +112,10 @@ export interface Agent {
 export interface AgentAccount {
   /** Name. */
   agent: string;
-  /** Counters of its monitors, over all their starts: packets, bytes, tuples, flows, gaps, lost; `monitor_jobs`: the number of jobs that share the running monitor. */
+  /** Counters of its monitors, over all their starts: packets, bytes, tuples, flows, gaps, lost; `monitor_jobs`: the number of jobs that share the running monitor; `exports.…`: export messages. */
   counters: Record<string, number>;
+  /** Exporters whose messages its monitors read: those with the largest losses. */
+  exporters?: ExporterAccount[];
   /** Reason of a problem. */
   reason: string | null;
   /** Records lost before they arrived. */
@@ -478,6 +480,24 @@ export interface ExplainRequest {
   query: string;
 }
 
+/** State of an observation domain of an exporter. */
+export interface ExporterAccount {
+  /** Its clock minus the agent's, in nanoseconds; null without a clock. */
+  clock_offset_ns: string | null;
+  /** Observation domain, source, or sub-agent. */
+  domain: number;
+  /** Address of the exporter. */
+  exporter: string;
+  /** Units missing. */
+  lost: number;
+  /** Protocol of its messages: sflow, netflow5, netflow9, ipfix. */
+  protocol: string;
+  /** Units of its sequence numbers received: datagrams (sFlow, NetFlow 9) or records. */
+  received: number;
+  /** Restarts of the exporter. */
+  restarts: number;
+}
+
 /** Error response. */
 export interface Failure {
   /** Code for programs; never changes its meaning. */
@@ -584,6 +604,8 @@ export interface Job {
   reason: string | null;
   /** Whether texts that may identify a person are redacted. */
   redacted: boolean;
+  /** Source of the packets. */
+  source: JobSource;
   /** State. */
   state: StateWord;
 }
@@ -679,9 +701,14 @@ export interface JobRequest {
   query: string;
   /** Whether texts that may identify a person are redacted; false requires the role raw. */
   redact?: boolean;
+  /** Source of the packets: interfaces of the agents' hosts, or export messages of switches and routers (sFlow, NetFlow, IPFIX) that agents receive. */
+  source?: JobSource;
   /** Destinations of its rows in addition to the history: names of outlets, or addresses, which require the role admin. */
   to?: string[];
 }
+
+/** Source of a job's packets. */
+export type JobSource = "interfaces" | "exports";
 
 /** Jobs. */
 export interface Jobs {

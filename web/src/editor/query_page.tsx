@@ -71,6 +71,7 @@ export function Ask() {
   const name = useSignal("");
   const on = useSignal<string[]>([]);
   const raw = useSignal(false);
+  const exported = useSignal(false);
   const interfaces = useSignal("");
   const filter = useSignal("");
   const kept = useSignal<{ answer: PastAnswer; query: string } | null>(null);
@@ -85,7 +86,7 @@ export function Ask() {
   const { answer: jobs } = useAsked((signal) => ask<Jobs>("GET", "/api/v1/jobs?limit=50", undefined, { signal }), [], 5000);
   const here = (agents?.agents ?? []).filter((agent) => agent.connected);
   const labels = [...new Set(here.flatMap((agent) => names(agent.labels)))].sort();
-  const taking = here.filter((agent) => on.value.every((label) => names(agent.labels).includes(label)));
+  const taking = here.filter((agent) => on.value.every((label) => names(agent.labels).includes(label)) && (!exported.value || agent.capabilities.includes("exports")));
   /** The selected recording; empty: live or stored data. */
   const source = param("in");
   const recording = shelf.value?.recordings.find(({ id }) => id === source);
@@ -128,7 +129,8 @@ export function Ask() {
         kind: standing.value ? "standing" : "one_off",
         on: Object.fromEntries(on.value.map((label) => label.split(/=(.*)/s).slice(0, 2))),
         redact: !raw.value,
-        interfaces: interfaces.value.split(/[\s,]+/).filter(Boolean),
+        source: exported.value ? "exports" : "interfaces",
+        interfaces: exported.value ? [] : interfaces.value.split(/[\s,]+/).filter(Boolean),
         capture_filter: filter.value.trim() || null,
         lease_seconds: standing.value ? null : 300,
       };
@@ -236,7 +238,7 @@ export function Ask() {
               )}
               {shelf.value && <SendFile max={shelf.value.upload_bytes_max} done={(one) => { look(); keep({ in: one.id }); }} />}
               {source === "" && <span class="muted">
-                on {here.length === 0 ? "no agent" : taking.length === here.length && on.value.length === 0 ? (here.length === 1 ? <Text of={here[0]?.name ?? ""} /> : `all ${here.length} agents`) : `${taking.length} of ${here.length} agents`}
+                on {here.length === 0 ? "no agent" : taking.length === here.length ? (here.length === 1 ? <Text of={here[0]?.name ?? ""} /> : `all ${here.length} agents`) : `${taking.length} of ${here.length} agents`}
               </span>}
               {source !== "" && shelf.value && !recording && <span class="muted">The recording in this link was deleted, or is not visible to you.</span>}
               {source === "" && <details class="more">
@@ -257,7 +259,8 @@ export function Ask() {
                       ))}
                     </fieldset>
                   )}
-                  <label>Interfaces <input value={interfaces.value} placeholder="all that the agent permits" onInput={(event) => (interfaces.value = event.currentTarget.value)} /></label>
+                  <label class="check"><input type="checkbox" checked={exported.value} onChange={(event) => (exported.value = event.currentTarget.checked)} /> Export messages of switches and routers (sFlow, NetFlow, IPFIX) that agents receive</label>
+                  <label>Interfaces <input value={interfaces.value} disabled={exported.value} placeholder="all that the agent permits" onInput={(event) => (interfaces.value = event.currentTarget.value)} /></label>
                   <label>Capture filter <input value={filter.value} placeholder="tcp port 80" onInput={(event) => (filter.value = event.currentTarget.value)} /></label>
                   <label>Name <input value={name.value} maxLength={200} placeholder="optional" onInput={(event) => (name.value = event.currentTarget.value)} /></label>
                   <label class="check"><input type="checkbox" checked={standing.value} onChange={(event) => (standing.value = event.currentTarget.checked)} /> Standing job: runs until it is stopped</label>

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use bytes::Bytes;
+use collect::ExporterCounts;
 use control::MonitorEnd;
 use link::RecordLane;
 use plan::TapTable;
@@ -87,7 +88,7 @@ impl MonitorLane {
         let mut counters = of_monitor.counters.clone();
         if let Some(before) = self.before(of_monitor) {
             for (name, n) in &mut counters {
-                if !CURRENT.contains(&name.as_str()) {
+                if !CURRENT.contains(&name.as_str()) && !ExporterCounts::is_current(name) {
                     *n = n.saturating_sub(before.counters.get(name).copied().unwrap_or(0));
                 }
             }

@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use capture::packet_relay::PacketRelay;
 use collect::MonitorFrame;
 use control::{AgentEvent, MonitorEnd};
 use link::{DataRecord, RecordLane};
@@ -17,7 +18,7 @@ use super::monitor_lane::{MonitorLane, StopMode};
 use super::running_monitor::{MonitorGoesOn, RunningMonitor};
 use super::{AgentEnding, AgentLoop};
 use crate::cgroups::ProcessBounds;
-use crate::orders::{HostLoad, PreparedOrder, asked};
+use crate::orders::{AgentInputs, HostLoad, PreparedOrder, asked};
 use crate::process::{MonitorProcess, MonitorStart, ProcessEvent};
 use crate::sharing::MonitorIdentity;
 
@@ -33,7 +34,12 @@ impl AgentLoop {
         let policy = &self.config.policy;
         let demo = self.config.demo.as_ref();
         let borne = |identity: Option<&MonitorIdentity>| self.borne(identity, &taps);
-        let asked = asked(body, policy, &self.host, demo, self.origin(), borne);
+        let inputs = AgentInputs {
+            demo,
+            exports: self.config.exports.as_ref().map(PacketRelay::path),
+            folder: &self.config.folder,
+        };
+        let asked = asked(body, policy, &self.host, &inputs, self.origin(), borne);
         let PreparedOrder {
             order,
             mut arguments,

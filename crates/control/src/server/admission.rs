@@ -35,10 +35,12 @@ pub enum AdmissionError {
         /// The limit.
         max: usize,
     },
-    /// No connected agent has the labels.
+    /// No connected agent has the labels and the capability.
     NoAgent {
         /// Required labels.
         on: BTreeMap<String, String>,
+        /// Required capability.
+        capability: Option<String>,
     },
     /// An agent with its own part is not connected.
     Missing {
@@ -124,7 +126,7 @@ impl ServerControl {
         let mut agents = BTreeMap::new();
         let mut without = BTreeSet::new();
         for (agent, peer) in &self.peers {
-            if peer.session().is_some() && peer.has_labels(&request.on) {
+            if peer.session().is_some() && peer.suits(request) {
                 match self.excess(agent, &request.cost) {
                     Some(why) => drop(without.insert(Degradation::NoRoom {
                         agent: agent.clone(),
@@ -144,6 +146,7 @@ impl ServerControl {
             None if agents.is_empty() && request.kind == JobLifetime::OneOff => {
                 Err(AdmissionError::NoAgent {
                     on: request.on.clone(),
+                    capability: request.capability.clone(),
                 })
             }
             _ => Ok((agents, without)),
@@ -192,7 +195,7 @@ impl ServerControl {
             .filter(|_| max != ResourceUsage::default())
     }
 
-    /// Adds a connected agent to the standing jobs whose labels it has; returns whether there was one.
+    /// Adds a connected agent to the standing jobs that it suits; returns whether there was one.
     pub(super) fn take_in(&mut self, agent: &str) -> bool {
         let Some(peer) = self.peers.get(agent) else {
             return false;
@@ -208,7 +211,7 @@ impl ServerControl {
             .values()
             .filter(|job| is_for(job) && !job.agents.contains_key(agent));
         let wanted: Vec<u64> = wanted
-            .filter(|job| peer.has_labels(&job.request.on))
+            .filter(|job| peer.suits(&job.request))
             .map(|job| job.id)
             .collect();
         let mut takes = false;

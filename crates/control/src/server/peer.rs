@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use link::{ClockOffset, Hello, HostCapacity, ObservedJob, ObservedJobs, ObservedState};
 
+use crate::JobSpec;
+
 /// Presence of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentPresence {
@@ -40,6 +42,7 @@ pub(super) struct AgentPeer {
     pub presence: AgentPresence,
     pub boot: u64,
     pub labels: BTreeMap<String, String>,
+    pub capabilities: Vec<String>,
     pub capacity: HostCapacity,
     /// Generation of the last set sent to it.
     pub generation: u64,
@@ -61,6 +64,7 @@ impl AgentPeer {
             presence: AgentPresence::Away { since_ns: now_ns },
             boot,
             labels: BTreeMap::new(),
+            capabilities: Vec::new(),
             capacity: HostCapacity::default(),
             generation: 0,
             seen_generation: 0,
@@ -82,6 +86,7 @@ impl AgentPeer {
         self.presence = AgentPresence::Here { session };
         self.boot = hello.boot;
         self.labels = hello.labels;
+        self.capabilities = hello.capabilities;
         self.capacity = hello.capacity;
         self.ahead = None;
         self.take_all(hello.observed);
@@ -151,8 +156,11 @@ impl AgentPeer {
         })
     }
 
-    pub(super) fn has_labels(&self, on: &BTreeMap<String, String>) -> bool {
-        on.iter()
-            .all(|(label, value)| self.labels.get(label) == Some(value))
+    /// Whether it has the labels and the capability that a job requires.
+    pub(super) fn suits(&self, job: &JobSpec) -> bool {
+        let has_label = |(label, value): (&String, &String)| self.labels.get(label) == Some(value);
+        let capability = job.capability.as_ref();
+        job.on.iter().all(has_label)
+            && capability.is_none_or(|needed| self.capabilities.contains(needed))
     }
 }

@@ -22,6 +22,7 @@ fn request(key: &str, kind: JobLifetime) -> JobSpec {
         labels: BTreeMap::new(),
         kind,
         on: BTreeMap::from([("role".into(), "web".into())]),
+        capability: None,
         limit: JobLimit::default(),
         cost: JobCost {
             base: ResourceUsage {
@@ -291,7 +292,10 @@ fn what_is_too_much_is_refused_with_its_reason() {
     let on = request("", JobLifetime::OneOff).on;
     assert_eq!(
         submit(&mut server, request("", JobLifetime::OneOff)),
-        Err(AdmissionError::NoAgent { on })
+        Err(AdmissionError::NoAgent {
+            on,
+            capability: None
+        })
     );
     server.handle(connected(1, "a", 1), at(0));
     let past = JobLimit {

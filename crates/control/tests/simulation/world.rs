@@ -325,6 +325,7 @@ impl World {
             labels: BTreeMap::new(),
             kind,
             on: on.into_iter().collect(),
+            capability: None,
             limit: JobLimit {
                 packets,
                 ends_at_ns,

@@ -10,7 +10,7 @@ use telemetry::ExportDecoder;
 /// Largest file read, in bytes.
 const LEN_MAX: u64 = 256 << 20;
 
-/// An open file with the state of a decoder; clones share it.
+/// An open file with the state of a decoder; clones share it. Processes lock it while they read or write.
 #[derive(Clone, Debug)]
 pub struct TemplateFile(Arc<Mutex<File>>);
 
@@ -30,11 +30,13 @@ impl TemplateFile {
     fn read(&self) -> io::Result<String> {
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
+        file.lock_shared()?;
         file.rewind()?;
-        Read::by_ref(&mut *file)
+        let read = Read::by_ref(&mut *file)
             .take(LEN_MAX)
-            .read_to_string(&mut text)?;
-        Ok(text)
+            .read_to_string(&mut text);
+        file.unlock()?;
+        read.map(|_| text)
     }
 
     /// Replaces the stored state; returns false if it cannot be written. The next run waits for templates then.
@@ -44,8 +46,12 @@ impl TemplateFile {
 
     fn write(&self, text: &str) -> io::Result<()> {
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.lock()?;
         file.rewind()?;
-        file.set_len(0)?;
-        file.write_all(text.as_bytes())
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.write_all(text.as_bytes()));
+        file.unlock()?;
+        written
     }
 }

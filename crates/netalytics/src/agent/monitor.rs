@@ -11,6 +11,7 @@ use anyhow::Context;
 use bus::lanes::log::CaptureBytes;
 use bus::{NewTopic, ProducerConfig};
 use capture::live::StopSignal;
+use capture::packet_relay;
 use capture::seccomp::{FileAccess, NetworkAccess};
 use monitor::allowance::PacketAllowance;
 use monitor::flush::FlushRequests;
@@ -48,24 +49,25 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     };
     let capturing = flags.live.is_live();
     let stop = StopSignal::default();
-    let input = match &flags.demo {
-        Some(capture) => {
+    let input = match (&flags.demo, &flags.exports_from) {
+        (_, Some(socket)) => {
+            let source = packet_relay::connect(socket, &stop).with_context(|| {
+                format!("cannot read export messages from {}", socket.display())
+            })?;
+            JobInput::Each(vec![live_capture::filter(source, &filtered(&flags.live))?])
+        }
+        (Some(capture), None) => {
             let pause = Duration::from_nanos(flags.demo_pause.unsigned_abs());
-            let filter = flags.live.capture_filter.clone().unwrap_or_default();
-            let live = LiveFlags {
-                filter,
-                ..flags.live.clone()
-            };
             let source = capture::LoopedReplay::new(capture, pause, &stop);
             let source = Box::new(if flags.demo_in_step {
                 source.in_step()
             } else {
                 source
             });
-            JobInput::Each(vec![live_capture::filter(source, &live)?])
+            JobInput::Each(vec![live_capture::filter(source, &filtered(&flags.live))?])
         }
         // The parent process receives the problem and decides whether to wait.
-        None => packet_input::open(
+        (None, None) => packet_input::open(
             &flags.read,
             &LiveFlags {
                 no_wait: true,
@@ -76,6 +78,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
             &stop,
         )?,
     };
+    let templates = packet_input::template_file(&flags.live)?;
     let taps = SharedTaps::new(order.taps.clone());
     let slice = SharedSlice::default();
     let lasts = flags
@@ -122,6 +125,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     config.marks_begin = (capturing || flags.demo.is_some()) && publisher.is_none();
     config.monitor.taps = Some(taps);
     config.monitor.slice = Some(slice);
+    config.monitor.templates = templates;
     config.monitor.origin = Arc::new(order.origin);
     // Output leaves the machine, so it is redacted.
     config.stream.redactor = order
@@ -166,6 +170,14 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     } else {
         CommandOutcome::Incomplete
     })
+}
+
+/// The flags with the capture filter, for sources that are not opened by flags.
+fn filtered(live: &LiveFlags) -> LiveFlags {
+    LiveFlags {
+        filter: live.capture_filter.clone().unwrap_or_default(),
+        ..live.clone()
+    }
 }
 
 /// Publishes results, and reports progress.

@@ -329,8 +329,13 @@ impl CliCommand {
             }
             CliCommand::Monitor(flags) if flags.demo.is_none() => {
                 let MonitorFlags {
-                    read, live, words, ..
+                    read,
+                    live,
+                    words,
+                    exports_from,
+                    ..
                 } = &mut **flags;
+                live.relay.clone_from(exports_from);
                 Some(PositionalArguments {
                     read,
                     interfaces: Vec::new(),

@@ -11,6 +11,7 @@ use agent::policy::HostPolicy;
 use agent::run::{AgentConfig, run, usual_folder};
 use anyhow::{Context, anyhow};
 use capture::live::StopSignal;
+use capture::packet_relay::PacketRelay;
 use identity::TrustedServers;
 use link::SpoolLimits;
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,7 +53,9 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<CommandOutcome> {
         None => token(flags.token_file.as_ref())?,
     };
     let name = name(flags, &policy, credentials.as_ref())?;
+    let exports = exports(&policy, &folder)?;
     let config = AgentConfig {
+        exports,
         server: server(flags, token, credentials.as_ref())?,
         name,
         policy,
@@ -110,6 +113,21 @@ async fn let_go() {
         let _ = tell.send(());
     });
     let _ = told.await;
+}
+
+/// Begins to receive export messages, if the policy has addresses for them.
+fn exports(policy: &HostPolicy, folder: &Path) -> anyhow::Result<Option<PacketRelay>> {
+    let Some(exports) = &policy.exports else {
+        return Ok(None);
+    };
+    fs::create_dir_all(folder).with_context(|| format!("cannot use {}", folder.display()))?;
+    let addresses: Vec<_> = exports.listen.iter().map(|address| address.0).collect();
+    let relay = PacketRelay::start(
+        &addresses,
+        exports.buffer_size,
+        &folder.join("exports.sock"),
+    );
+    Ok(Some(relay.map_err(|why| wrong_flags(why.to_string()))?))
 }
 
 fn policy(named: Option<&Path>) -> anyhow::Result<HostPolicy> {

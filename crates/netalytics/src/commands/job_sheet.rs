@@ -1,6 +1,6 @@
 //! `netalytics jobs show`: details of one job.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sinks::table::{escape, pad};
 
 use super::listing::{JOB_COLUMNS, listed, print_things, text, with_times};
@@ -10,7 +10,7 @@ use crate::process::failure::CommandOutcome;
 use crate::process::output;
 
 /// Fields of a job shown first, by their API names and labels.
-const LINES: [(&str, &str); 18] = [
+const LINES: [(&str, &str); 19] = [
     ("id", "job"),
     ("name", "name"),
     ("query", "query"),
@@ -20,6 +20,7 @@ const LINES: [(&str, &str); 18] = [
     ("reason", "reason"),
     ("owner", "owner"),
     ("on", "on"),
+    ("source", "source"),
     ("interfaces", "interfaces"),
     ("capture_filter", "capture filter"),
     ("keep", "keeps"),
@@ -85,6 +86,8 @@ fn sheet(job: &Value, agents: &[Value]) -> String {
         agent
     };
     let agents: Vec<Value> = agents.iter().map(flat).collect();
+    let exporters: Vec<Value> = agents.iter().flat_map(exporters).collect();
+    let exports: Vec<Value> = agents.iter().flat_map(export_counters).collect();
     let outlets: Vec<Value> = job["outlets"]
         .as_array()
         .into_iter()
@@ -103,6 +106,20 @@ fn sheet(job: &Value, agents: &[Value]) -> String {
                 "reason",
             ][..],
             &agents,
+        ),
+        (&["agent", "export messages", "count"], &exports),
+        (
+            &[
+                "agent",
+                "exporter",
+                "domain",
+                "protocol",
+                "received",
+                "lost",
+                "restarts",
+                "clock off by",
+            ],
+            &exporters,
         ),
         (
             &[
@@ -124,6 +141,32 @@ fn sheet(job: &Value, agents: &[Value]) -> String {
         }
     }
     out
+}
+
+/// Counters of an agent's export messages.
+fn export_counters(agent: &Value) -> Vec<Value> {
+    let counters = agent["counters"].as_object().into_iter().flatten();
+    counters
+        .filter_map(|(name, n)| {
+            let name = name.strip_prefix(collect::EXPORTS)?;
+            Some(json!({"agent": agent["agent"], "export messages": name, "count": n}))
+        })
+        .collect()
+}
+
+/// Exporters of an agent.
+fn exporters(agent: &Value) -> Vec<Value> {
+    let exporters = agent["exporters"].as_array().into_iter().flatten();
+    exporters
+        .map(|exporter| {
+            let mut exporter = exporter.clone();
+            exporter["agent"] = agent["agent"].clone();
+            let offset = exporter["clock_offset_ns"].as_str();
+            let offset: Option<f64> = offset.and_then(|text| text.parse().ok());
+            exporter["clock off by"] = offset.map(sinks::units::duration).into();
+            exporter
+        })
+        .collect()
 }
 
 /// An outlet's fields with its losses.

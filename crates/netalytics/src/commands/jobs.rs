@@ -91,10 +91,15 @@ fn start(asked: &JobStartFlags) -> anyhow::Result<Value> {
         "query": asked.query, "name": asked.name.as_deref().unwrap_or_default(),
         "kind": if is_standing { "standing" } else { "one_off" },
         "on": labels(&asked.on, "--on requires LABEL=VALUE")?, "redact": !asked.raw,
-        "interfaces": asked.interface, "capture_filter": asked.capture_filter, "to": asked.to,
+        "source": source(asked.exports), "interfaces": asked.interface, "capture_filter": asked.capture_filter, "to": asked.to,
         "keep": if asked.keep_tuples { "tuples" } else { "results" },
         "network": asked.by_network, "bus": asked.bus.map(BusFlag::word), "engine": asked.engine.map(MergeEngineFlag::word),
     }))
+}
+
+/// Source of a job's packets in requests.
+pub(super) fn source(is_exports: bool) -> &'static str {
+    if is_exports { "exports" } else { "interfaces" }
 }
 
 /// Number of a job by number or name; among several with the name, the unfinished one.

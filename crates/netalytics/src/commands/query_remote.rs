@@ -9,6 +9,7 @@ use anyhow::Context;
 use capture::live::StopSignal;
 use connect::RetryPolicy;
 use plan::Plan;
+use planner::{PlanOptions, exported_query};
 use serde_json::{Value, json};
 use sinks::WindowPace;
 
@@ -110,7 +111,11 @@ fn answer(
 ) -> anyhow::Result<JobSummary> {
     let started = Instant::now();
     let text = query.text();
-    let checked = query.check_for_server(flags.remote.by_network);
+    let mut checked = query.check_for_server(flags.remote.by_network);
+    if flags.query.work.live.exports {
+        let exported = |query| exported_query::of(query, &PlanOptions::default());
+        checked = checked.map(exported).transpose().map_err(wrong_flags)?;
+    }
     let plan = checked.as_ref().map(planner::lower);
     let remote = ServerClient::at(
         server,
@@ -166,6 +171,7 @@ fn request(text: &str, flags: &QueryCommandFlags) -> anyhow::Result<Value> {
         "kind": "one_off",
         "on": labels(&flags.remote.kept.on, "--on requires LABEL=VALUE")?,
         "redact": !flags.remote.raw,
+        "source": super::jobs::source(live.exports),
         "interfaces": live.interfaces,
         "capture_filter": (!live.filter.is_empty()).then_some(&live.filter),
         "network": flags.remote.by_network,

@@ -2,18 +2,15 @@
 //! is opened from flags of its own and in two phases; a started source is a [`runner::TupleFeed`], or the workers of a
 //! [`QueryRun`]. Rows of a server are not a source: the server plans and runs the query (`client/`).
 
-use std::fs::File;
-
 use anyhow::Context;
 use capture::live::StopSignal;
 use monitor::JobInput;
 use monitor::exports::TemplateFile;
 use monitor::job::JobConfig;
 use plan::{Plan, SampleMode};
-use planner::PlanOptions;
+use planner::{PlanOptions, exported_query};
 use query::CheckedQuery;
 use runner::bus::TopicReach;
-use runner::exported_query;
 use runner::replay::ReplayRun;
 use runner::{QueryRun, RateActuator, RateRegulator, SamplingCost};
 use stream::PrecisionLog;
@@ -152,22 +149,12 @@ impl QuerySource {
 
 /// Opens the file for the templates of exporters.
 fn template_file(flags: &WorkFlags) -> anyhow::Result<Option<TemplateFile>> {
-    let Some(path) = &flags.live.templates else {
-        return Ok(None);
-    };
-    if !flags.live.reads_exports()? {
+    if flags.live.templates.is_some() && !flags.live.reads_exports()? {
         return Err(wrong_flags(
             "--templates keeps the templates of exporters, which packets do not have: add --exports, or --listen netflow://ADDR",
         ));
     }
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .with_context(|| format!("cannot open {}", path.display()))?;
-    Ok(Some(TemplateFile::new(file)))
+    packet_input::template_file(&flags.live)
 }
 
 /// Prints reasons why there can be no rows, and with `-v` the parsed query.

@@ -1,9 +1,12 @@
 //! Packets of a run: from files, interfaces, or received mirrors.
 
+use std::fs::File;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use capture::live::StopSignal;
 use monitor::JobInput;
+use monitor::exports::TemplateFile;
 use plan::{MonitorSpec, SampleMode};
 
 use crate::cli::flags::WorkerCount;
@@ -55,4 +58,19 @@ pub fn open(
     }
     let cores = || std::thread::available_parallelism().map_or(1, Into::into);
     Ok(JobInput::Shared(source, workers.0.unwrap_or_else(cores)))
+}
+
+/// Opens the file for the templates of exporters, if there is one.
+pub fn template_file(live: &LiveFlags) -> anyhow::Result<Option<TemplateFile>> {
+    let Some(path) = &live.templates else {
+        return Ok(None);
+    };
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(Some(TemplateFile::new(file)))
 }

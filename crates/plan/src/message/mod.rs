@@ -38,7 +38,7 @@ pub use final_report::{
     CLOSING_BYTES_MAX, CLOSING_FORM, InputFault, MonitorEndReason, MonitorFinalReport,
 };
 pub use monitor::ADDRESSES_MAX;
-pub use order::{CaptureSpec, JobOrder, ORDER_BYTES_MAX, ORDER_FORM, RedactionKey};
+pub use order::{CaptureSpec, JobOrder, ORDER_BYTES_MAX, ORDER_FORM, OrderInput, RedactionKey};
 pub use pipeline::{PARTS_MAX, PIPELINES_MAX};
 pub use refusal::{LACKS_MAX, MessageRefusal, UnmetRequirement};
 pub use schemas::INPUTS_MAX;

@@ -23,8 +23,6 @@ const FEATURES: [&str; 1] = [TOPICS];
 pub const ORDER_BYTES_MAX: usize = 2 * super::BYTES_MAX;
 /// Maximum number of interfaces, and of labels.
 const NAMES_MAX: usize = 1024;
-/// Source of packets.
-const INTERFACES: &str = "interfaces";
 
 /// The order sent to a monitor at its start. Its period ([`crate::TimeSpan`]) and sample (`sample_seed`) are part of the
 /// plan and the same for all monitors of a job.
@@ -59,9 +57,34 @@ pub struct JobOrder {
     pub topics: Vec<String>,
 }
 
+/// Source of a job's packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OrderInput {
+    /// Interfaces of the host.
+    #[default]
+    Interfaces,
+    /// Export messages of switches and routers (sFlow, NetFlow, IPFIX) that the host receives.
+    Exports,
+}
+
+impl OrderInput {
+    const ALL: [OrderInput; 2] = [OrderInput::Interfaces, OrderInput::Exports];
+
+    /// Name in messages.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            OrderInput::Interfaces => "interfaces",
+            OrderInput::Exports => "exports",
+        }
+    }
+}
+
 /// Capture parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureSpec {
+    /// Source of the packets.
+    pub input: OrderInput,
     /// Interface names, with `*` for any characters; if empty, selected by the host.
     pub interfaces: Vec<String>,
     /// A capture filter in libpcap's language.
@@ -97,7 +120,7 @@ struct JobOrderProto {
     plan: Vec<u8>,
     #[prost(bytes = "vec", optional, tag = "7")]
     redaction: Option<Vec<u8>>,
-    /// Always `interfaces`.
+    /// [`OrderInput::word`].
     #[prost(string, tag = "8")]
     packets: String,
     #[prost(string, repeated, tag = "9")]
@@ -146,7 +169,7 @@ impl JobOrder {
             attempt: self.attempt,
             plan: super::encode(&self.plan),
             redaction: self.redaction.map(|key| key.0.to_vec()),
-            packets: INTERFACES.to_owned(),
+            packets: self.capture.input.word().to_owned(),
             names: self.capture.interfaces.clone(),
             filter: self.capture.filter.clone(),
             packets_max: self.packets_max,
@@ -213,12 +236,14 @@ fn read(
     let workers = lacks
         .required(&form.workers, "the end of the orders")
         .copied();
-    let capture = match form.packets.as_str() {
-        INTERFACES => Some(CaptureSpec {
+    let mut inputs = OrderInput::ALL.into_iter();
+    let capture = match inputs.find(|of| of.word() == form.packets) {
+        Some(input) => Some(CaptureSpec {
+            input,
             interfaces: form.names,
             filter: form.filter,
         }),
-        word => lacks.word("input", word),
+        None => lacks.word("input", &form.packets),
     };
     Some(JobOrder {
         job: form.job,

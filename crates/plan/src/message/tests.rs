@@ -259,6 +259,7 @@ fn order() -> JobOrder {
         plan,
         redaction: Some(RedactionKey(*b"sixteen secrets!")),
         capture: CaptureSpec {
+            input: OrderInput::Exports,
             interfaces: vec!["eth0".into()],
             filter: Some("tcp".into()),
         },

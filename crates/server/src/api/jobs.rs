@@ -17,8 +17,8 @@ use crate::api::service::Service;
 use crate::gateway::fleet::AgentView;
 use crate::job::columns::{maybe_text, text};
 use crate::job::{
-    BusKind, CaptureRequest, Job, JobId, JobKind, JobOutcome, JobOutlet, JobSpec, MergeEngine,
-    RedactionMode, RetainedRows,
+    BusKind, CaptureRequest, Job, JobId, JobKind, JobOutcome, JobOutlet, JobSource, JobSpec,
+    MergeEngine, RedactionMode, RetainedRows,
 };
 use crate::results::hub::{AgentAccount, TapAccount};
 use crate::store::access::AccessRole;
@@ -57,6 +57,10 @@ pub struct JobRequest {
     /// Whether texts that may identify a person are redacted; false requires the role raw.
     #[serde(default = "yes")]
     pub redact: bool,
+    /// Source of the packets: interfaces of the agents' hosts, or export messages of switches and routers (sFlow,
+    /// NetFlow, IPFIX) that agents receive.
+    #[serde(default)]
+    pub source: JobSource,
     /// Interfaces from which agents capture, `*` for any characters; empty: all that they may use.
     #[serde(default)]
     pub interfaces: Vec<String>,
@@ -116,6 +120,8 @@ pub struct JobView {
     pub labels: BTreeMap<String, String>,
     /// Whether texts that may identify a person are redacted.
     pub redacted: bool,
+    /// Source of the packets.
+    pub source: JobSource,
     /// Interfaces from which agents capture; empty: all that they may use.
     pub interfaces: Vec<String>,
     /// Capture filter in libpcap's syntax; none: all packets.
@@ -167,6 +173,7 @@ impl From<Job> for JobView {
             owner,
             on: spec.on,
             labels: spec.labels,
+            source: spec.capture.source,
             interfaces: spec.capture.interfaces,
             capture_filter: spec.capture.filter,
             network: spec.capture.network,
@@ -232,6 +239,7 @@ fn checked(asked: JobRequest) -> Result<(JobSpec, Vec<String>), ApiFailure> {
         on,
         labels,
         redact,
+        source,
         interfaces,
         capture_filter,
         network,
@@ -294,6 +302,16 @@ fn checked(asked: JobRequest) -> Result<(JobSpec, Vec<String>), ApiFailure> {
              on, interfaces, and bus",
         ));
     }
+    if source == JobSource::Exports && (!interfaces.is_empty() || network) {
+        return Err(ApiFailure::bad(
+            "export messages arrive at the listeners of agents: omit interfaces and network",
+        ));
+    }
+    if source == JobSource::Exports && merged_by.is_some() {
+        return Err(ApiFailure::bad(
+            "agents send results of export messages to the server: omit bus",
+        ));
+    }
     let redaction = if redact {
         RedactionMode::Folded
     } else {
@@ -301,6 +319,7 @@ fn checked(asked: JobRequest) -> Result<(JobSpec, Vec<String>), ApiFailure> {
     };
     let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
     let capture = CaptureRequest {
+        source,
         interfaces,
         filter,
         network,

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use control::{ControlledJob, JobLimit, TapAssignment};
 use plan::Plan;
-use plan::message::{CaptureSpec, JobOrder, RedactionKey};
+use plan::message::{CaptureSpec, JobOrder, OrderInput, RedactionKey};
 use tuple::AgentOrigin;
 
 use super::job_codec;
 use crate::gateway::fleet::FleetOrder;
 use crate::gateway::network::AgentShare;
+use crate::job::JobSource;
 
 /// Monitors end by themselves at their time limit; those that do not are stopped after this time.
 const GRACE_NS: i64 = 2_000_000_000;
@@ -94,13 +95,15 @@ impl<'a> OrderBuilder<'a> {
             labels: BTreeMap::new(),
             kind: job_codec::kind(spec.kind),
             on: spec.on.clone(),
+            capability: (spec.capture.source == JobSource::Exports)
+                .then(|| JobSource::Exports.word().to_owned()),
             limit: JobLimit {
                 packets: limit.packets,
                 ends_at_ns: limit.nanos.map(end),
             },
             cost: planner::cost(agents),
-            // In a network, the parts determine which tap reports a flow.
-            taps: if parts.is_some() {
+            // In a network, the parts determine which tap reports a flow. Each agent has exporters of its own.
+            taps: if parts.is_some() || spec.capture.source == JobSource::Exports {
                 TapAssignment::All
             } else {
                 job_codec::taps(plan.monitor.taps)
@@ -140,6 +143,10 @@ impl<'a> OrderBuilder<'a> {
             redaction: *key,
             // Resolved by the agent, within the interfaces allowed by its owner.
             capture: CaptureSpec {
+                input: match order.spec.capture.source {
+                    JobSource::Interfaces => OrderInput::Interfaces,
+                    JobSource::Exports => OrderInput::Exports,
+                },
                 interfaces: interfaces.to_vec(),
                 filter: order.spec.capture.filter.clone(),
             },
@@ -204,6 +211,7 @@ mod tests {
                 labels: BTreeMap::new(),
                 kind: JobLifetime::Standing,
                 on: order.spec.on.clone(),
+                capability: None,
                 limit: JobLimit {
                     packets: None,
                     ends_at_ns: None,

@@ -17,6 +17,8 @@ struct SavedJob {
     name: String,
     kind: JobKind,
     on: BTreeMap<String, String>,
+    #[serde(default)]
+    capability: Option<String>,
     packets: Option<u64>,
     ends_at_ns: Option<i64>,
     #[serde(default)]
@@ -84,6 +86,7 @@ pub fn write(job: &ControlledJob) -> String {
         name,
         kind,
         on,
+        capability,
         limit,
         cost,
         taps,
@@ -99,6 +102,7 @@ pub fn write(job: &ControlledJob) -> String {
             JobLifetime::Standing => JobKind::Standing,
         },
         on: on.clone(),
+        capability: capability.clone(),
         packets: limit.packets,
         ends_at_ns: limit.ends_at_ns,
         takes: write_cost(cost),
@@ -208,6 +212,7 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<ControlledJob> {
         labels: BTreeMap::new(),
         kind: kind(saved.kind),
         on: saved.on,
+        capability: saved.capability,
         limit: JobLimit {
             packets: saved.packets,
             ends_at_ns: saved.ends_at_ns,
@@ -318,6 +323,7 @@ mod tests {
                 labels: BTreeMap::new(),
                 kind: JobLifetime::Standing,
                 on: [("rack".to_owned(), "a1".to_owned())].into(),
+                capability: Some("exports".into()),
                 limit: JobLimit {
                     packets: Some(7),
                     ends_at_ns: Some(-1),

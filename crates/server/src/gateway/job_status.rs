@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use collect::ExporterCounts;
 use control::{AgentPresence, Degradation};
 use link::{ClockOffset, ObservedState};
 
@@ -123,14 +124,19 @@ impl JobStatus<'_> {
             account.records_lost += facts.records_lost;
             account.tuples_lost += facts.tuples_lost;
             for (name, n) in &facts.counters {
-                if !CURRENT.contains(&name.as_str()) {
+                if !CURRENT.contains(&name.as_str()) && !ExporterCounts::is_current(name) {
                     *account.counters.entry(name.clone()).or_default() += n;
                 } else if facts.end == LaneEnd::Open {
                     account.counters.insert(name.clone(), *n);
                 }
             }
         }
-        all.into_values().collect()
+        let with_exporters = |mut account: AgentAccount| {
+            let exporters = ExporterCounts::take(&mut account.counters);
+            account.exporters = exporters.into_iter().map(Into::into).collect();
+            account
+        };
+        all.into_values().map(with_exporters).collect()
     }
 
     /// State of a job on an agent.

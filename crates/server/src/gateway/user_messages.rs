@@ -1,6 +1,6 @@
 //! Messages for users: why a job is rejected, why it ended, and its problems.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use control::{AdmissionError, Degradation, EndReason};
 
@@ -22,18 +22,26 @@ pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
         AdmissionError::TooMany { max } => {
             FleetRefusal::Busy(format!("{max} jobs are active, which is the maximum"))
         }
-        AdmissionError::NoAgent { on } if on.is_empty() => FleetRefusal::NoAgent(
+        AdmissionError::NoAgent {
+            on,
+            capability: Some(_),
+        } => {
+            let with = if on.is_empty() {
+                ""
+            } else {
+                " with the labels "
+            };
+            FleetRefusal::NoAgent(format!(
+                "no connected agent{with}{} receives export messages: add [exports] listen = [\"sflow://0.0.0.0\"] to \
+                 the policy of an agent",
+                labels(on)
+            ))
+        }
+        AdmissionError::NoAgent { on, .. } if on.is_empty() => FleetRefusal::NoAgent(
             "no agent is connected to this server: a query needs an agent that captures".into(),
         ),
-        AdmissionError::NoAgent { on } => {
-            let labels: Vec<_> = on
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            FleetRefusal::NoAgent(format!(
-                "no connected agent has the labels {}",
-                labels.join(", ")
-            ))
+        AdmissionError::NoAgent { on, .. } => {
+            FleetRefusal::NoAgent(format!("no connected agent has the labels {}", labels(on)))
         }
         AdmissionError::Missing { agent } => FleetRefusal::NoAgent(format!(
             "agent {agent}, which the network's file names, is not connected to this server"
@@ -50,6 +58,12 @@ pub fn refused(refusal: &AdmissionError) -> FleetRefusal {
 /// Reason why a job is rejected while the store rejects writes.
 pub fn not_stored(obstacle: &WriteObstacle) -> FleetRefusal {
     FleetRefusal::Busy(format!("{obstacle}: new jobs are rejected"))
+}
+
+/// Labels as `NAME=VALUE, …`.
+fn labels(on: &BTreeMap<String, String>) -> String {
+    let labels = on.iter().map(|(name, value)| format!("{name}={value}"));
+    labels.collect::<Vec<_>>().join(", ")
 }
 
 /// Outcome of a job; `troubles`: problems reported by agents; `has_parts`: each agent has its own part.

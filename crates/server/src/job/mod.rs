@@ -292,10 +292,32 @@ impl JobState {
     }
 }
 
+/// Source of a job's packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobSource {
+    /// Interfaces of the agents' hosts.
+    #[default]
+    Interfaces,
+    /// Export messages of switches and routers (sFlow, NetFlow, IPFIX) that agents receive.
+    Exports,
+}
+
+impl JobSource {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            JobSource::Interfaces => "interfaces",
+            JobSource::Exports => "exports",
+        }
+    }
+}
+
 /// Capture settings of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaptureRequest {
+    /// Source of the packets.
+    pub source: JobSource,
     /// Interfaces by name, `*` for any characters; empty: all that an agent may use.
     pub interfaces: Vec<String>,
     /// Capture filter in libpcap's syntax.

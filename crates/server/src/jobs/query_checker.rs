@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use plan::Plan;
+use planner::PlanOptions;
 use query::{CheckedQuery, Diagnostic, TextSpan};
 use tuple::Schema;
 
-use crate::job::Job;
+use crate::job::{CaptureRequest, Job, JobSource};
 
 /// See the module documentation.
 #[derive(Clone)]
@@ -29,17 +30,32 @@ impl QueryChecker {
         controlled(query::check(text, &self.schemas, &())?)
     }
 
-    /// Checks a query, with or without a network.
-    pub fn check_in(&self, text: &str, network: bool) -> Result<CheckedQuery, Vec<Diagnostic>> {
-        match network {
-            true => controlled(query::check_for_network(text, &self.schemas, &())?),
-            false => self.check(text),
+    /// Checks a query for its source of packets.
+    pub fn check_for(
+        &self,
+        text: &str,
+        capture: &CaptureRequest,
+    ) -> Result<CheckedQuery, Vec<Diagnostic>> {
+        let query = match capture.network {
+            true => controlled(query::check_for_network(text, &self.schemas, &())?)?,
+            false => self.check(text)?,
+        };
+        match capture.source {
+            JobSource::Interfaces => Ok(query),
+            JobSource::Exports => {
+                let whole = TextSpan {
+                    start: 0,
+                    end: text.len(),
+                };
+                planner::exported_query::of(query, &PlanOptions::default())
+                    .map_err(|why| vec![Diagnostic::new(whole, why)])
+            }
         }
     }
 
-    /// The query of a job, which may have BUDGET in a network.
+    /// The query of a job.
     pub fn check_job(&self, job: &Job) -> Result<CheckedQuery, Vec<Diagnostic>> {
-        self.check_in(&job.spec.query, job.spec.capture.network)
+        self.check_for(&job.spec.query, &job.spec.capture)
     }
 
     /// The plan of a query.

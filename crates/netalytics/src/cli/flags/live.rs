@@ -24,6 +24,10 @@ pub struct LiveFlags {
     #[arg(skip)]
     pub filter: String,
 
+    /// Socket of an agent that passes on export messages, from the flag of `monitor`.
+    #[arg(skip)]
+    pub relay: Option<PathBuf>,
+
     /// Receive mirrored traffic (vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR) or export messages
     /// of switches and routers (sflow://ADDR:PORT, ipfix://ADDR:PORT, netflow://ADDR:PORT); several with commas
     #[arg(long, value_name = "WHAT://ADDR", value_delimiter = ',', conflicts_with_all = ["read", "interface"])]
@@ -147,7 +151,7 @@ impl LiveFlags {
 
     /// Whether packets come from the network.
     pub fn is_live(&self) -> bool {
-        !self.interfaces.is_empty() || !self.listen.is_empty()
+        !self.interfaces.is_empty() || !self.listen.is_empty() || self.relay.is_some()
     }
 
     /// Whether the packets carry export messages (sFlow, NetFlow, IPFIX).

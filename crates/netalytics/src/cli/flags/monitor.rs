@@ -36,6 +36,10 @@ pub struct MonitorFlags {
     #[arg(long, requires = "demo", help_heading = "Input")]
     pub demo_in_step: bool,
 
+    /// Read the export messages that an agent receives from this socket
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["read", "demo", "interface", "listen"], help_heading = "Input")]
+    pub exports_from: Option<PathBuf>,
+
     #[command(flatten)]
     pub live: LiveFlags,
 

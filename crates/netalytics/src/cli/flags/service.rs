@@ -464,6 +464,10 @@ pub struct JobStartFlags {
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Vec<String>,
 
+    /// Read the export messages (sFlow, NetFlow, IPFIX) that the agents receive, instead of packets of interfaces
+    #[arg(long, conflicts_with_all = ["interface", "by_network", "bus", "keep_tuples"])]
+    pub exports: bool,
+
     /// Read only packets that match this filter in tcpdump's language
     #[arg(long, value_name = "FILTER")]
     pub capture_filter: Option<String>,

@@ -37,7 +37,7 @@ impl JobRequests {
         }
         let query = self
             .queries
-            .check_in(&spec.query, spec.capture.network)
+            .check_for(&spec.query, &spec.capture)
             .map_err(ServiceError::Query)?;
         // A statement in SQL is stored with PARSE, which the page divides into clauses.
         let spec = &JobSpec {
@@ -157,6 +157,8 @@ fn can_keep(
         && (!rows.order.is_empty() || rows.rows_max.is_some())
     {
         "tuples go to the bus in the order of arrival: omit ORDER BY and LIMIT … ROWS"
+    } else if keeps && query.sample == SampleMode::Exported {
+        "tuples of export messages are not stored: use PROCESS, or record --listen"
     } else if keeps && query.sample == SampleMode::Auto {
         "tuples sampled at a varying rate cannot be scaled later: choose a fixed rate, as in SAMPLE 0.1"
     } else {

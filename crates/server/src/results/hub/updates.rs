@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use collect::ExporterCounts;
 use serde::{Deserialize, Serialize};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
@@ -135,10 +136,55 @@ pub struct AgentAccount {
     /// Reason of a problem.
     pub reason: Option<String>,
     /// Counters of its monitors, over all their starts: packets, bytes, tuples, flows, gaps, lost; `monitor_jobs`: the
-    /// number of jobs that share the running monitor.
+    /// number of jobs that share the running monitor; `exports.…`: export messages.
     pub counters: BTreeMap<String, u64>,
     /// Records lost before they arrived.
     pub records_lost: u64,
     /// Known number of tuples in lost records.
     pub tuples_lost: u64,
+    /// Exporters whose messages its monitors read: those with the largest losses.
+    #[serde(default)]
+    pub exporters: Vec<ExporterAccount>,
+}
+
+/// State of an observation domain of an exporter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExporterAccount {
+    /// Address of the exporter.
+    pub exporter: String,
+    /// Protocol of its messages: sflow, netflow5, netflow9, ipfix.
+    pub protocol: String,
+    /// Observation domain, source, or sub-agent.
+    pub domain: u32,
+    /// Units of its sequence numbers received: datagrams (sFlow, NetFlow 9) or records.
+    pub received: u64,
+    /// Units missing.
+    pub lost: u64,
+    /// Restarts of the exporter.
+    pub restarts: u64,
+    /// Its clock minus the agent's, in nanoseconds; null without a clock.
+    pub clock_offset_ns: Option<String>,
+}
+
+impl From<ExporterCounts> for ExporterAccount {
+    fn from(counts: ExporterCounts) -> ExporterAccount {
+        let ExporterCounts {
+            exporter,
+            protocol,
+            domain,
+            received,
+            lost,
+            restarts,
+            clock_offset_ns,
+        } = counts;
+        ExporterAccount {
+            exporter: exporter.to_string(),
+            protocol,
+            domain,
+            received,
+            lost,
+            restarts,
+            clock_offset_ns: clock_offset_ns.map(|ns| ns.to_string()),
+        }
+    }
 }

@@ -4,9 +4,10 @@
 use parsers::flow_level::flow_record;
 use parsers::registry::{self, ParserInput};
 use plan::{SampleMode, SampledUnit};
-use planner::PlanOptions;
 use query::CheckedQuery;
 use query::checked_query::QueryInput;
+
+use crate::PlanOptions;
 
 /// The query for export messages.
 ///
