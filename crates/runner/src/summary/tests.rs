@@ -44,6 +44,7 @@ fn summary() -> RunSummary {
         memory: None,
         epochs_cut: 0,
         limit_reached: false,
+        regulated: None,
         sampling: RateHistory::default(),
         lacks: Vec::new(),
         errors: vec![InputError {
