@@ -85,7 +85,7 @@ pub fn receiver(
         .map(|(named, _)| named.name.as_str());
     match elsewhere.collect::<Vec<_>>().as_slice() {
         [name, ..] if address.ip().is_loopback() => Err(wrong_flags(format!(
-            "{name} has another loopback interface than this program, and cannot send there: set --receive to an address of this machine that {name} reaches"
+            "{name} is not known to share the loopback interface of this program, and may be unable to send there: set --receive to an address of this machine that {name} reaches"
         ))),
         _ => Ok(address),
     }

@@ -12,7 +12,7 @@ use mirror::exporter::ExporterSlot;
 use monitor::JobInput;
 use monitor::exports::ConfiguredExporters;
 use monitor::job::JobConfig;
-use plan::{Plan, QueryLimit};
+use plan::Plan;
 use planner::physical::ExportPart;
 use runner::QueryRun;
 use steer::{ExporterError, ExporterSite, RunningExporters};
@@ -88,7 +88,7 @@ impl ExportReceiver {
         config.monitor.exporters = Some(self.identities);
         let mut plan = plan.clone();
         // The time of LIMIT is that of the exporters; their last datagrams arrive later.
-        let limit = std::mem::replace(&mut plan.monitor.limit, QueryLimit::default());
+        let limit = std::mem::take(&mut plan.monitor.limit);
         let limited = StopSignal::default();
         let source = SteeredSource {
             is_sflow: part.slot == ExporterSlot::Sflow,
