@@ -25,6 +25,9 @@ const ROUND_SECONDS: u32 = 600;
 /// Maximum wait for other operations.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Share of a measured time below which a difference cannot be distinguished from noise.
+const UNSURE: f64 = 0.03;
+
 /// Parsers with their port in the workload; none: they read all packets.
 const PARSERS: [(&str, Option<u16>); 8] = [
     ("packet", None),
@@ -64,12 +67,13 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<CommandO
             &workload,
             flags.rounds,
         )?;
-        let ns = measured.ns_each(refuse_ns);
+        let cost = measured.parse_cost(parser, refuse_ns);
+        let bound = if cost.is_bound { "less than " } else { "" };
         tell(&format!(
-            "{parser}: {ns:.0} ns for each of {} packets",
-            measured.asked
+            "{parser}: {bound}{:.0} ns for each of {} packets",
+            cost.ns, measured.asked
         ));
-        parse_ns.push((parser, ns));
+        parse_ns.push(cost);
     }
     let lab = NamespaceLab::new();
     let received = of_lab(&lab, |lab| {
@@ -166,7 +170,18 @@ impl CalibrationRun {
         let all = self.took.as_secs_f64() * 1e9;
         match self.asked {
             0 => all / self.refused.max(1) as f64,
-            asked => ((all - self.refused as f64 * refuse_ns) / asked as f64).max(0.0),
+            asked => (all - self.refused as f64 * refuse_ns) / asked as f64,
+        }
+    }
+
+    /// Cost of a parser per requested packet. Noise of the machine may exceed it.
+    fn parse_cost(&self, parser: &'static str, refuse_ns: f64) -> ParseCost {
+        let ns = self.ns_each(refuse_ns);
+        let least = UNSURE * self.ns_each(0.0);
+        ParseCost {
+            parser,
+            ns: ns.max(least),
+            is_bound: ns < least,
         }
     }
 }
@@ -202,6 +217,14 @@ fn measure(query: &str, workload: &Path, rounds: u8) -> anyhow::Result<Calibrati
     best.context("nothing was measured")
 }
 
+/// Cost of a parser per packet, in nanoseconds.
+struct ParseCost {
+    parser: &'static str,
+    ns: f64,
+    /// The cost is below the resolution, which is `ns`.
+    is_bound: bool,
+}
+
 struct NullOutput;
 
 impl OutputConsumer for NullOutput {
@@ -235,7 +258,7 @@ fn repeated(capture: &[u8], rounds: u32) -> Vec<u8> {
 /// The file for `--costs`; values not measured are defaults.
 fn written(
     refuse_ns: f64,
-    parse_ns: &[(&str, f64)],
+    parse_ns: &[ParseCost],
     received: Option<ReceiveCost>,
     copied: Option<SwitchCopyCost>,
 ) -> String {
@@ -258,8 +281,17 @@ fn written(
         received.idle_cores,
         supposed.monitor.memory_gb
     );
-    for (parser, ns) in parse_ns {
-        text += &format!("{parser} = {ns:.1}\n");
+    for ParseCost {
+        parser,
+        ns,
+        is_bound,
+    } in parse_ns
+    {
+        let note = match is_bound {
+            true => " # upper bound: below the resolution",
+            false => "",
+        };
+        text += &format!("{parser} = {ns:.1}{note}\n");
     }
     let known = supposed.switch;
     let ways = [
@@ -316,9 +348,21 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let parsers = [("http", 300.0), ("packet", 80.0)];
+        let run = |asked, refused| CalibrationRun {
+            took: Duration::from_nanos(1_000_000),
+            asked,
+            refused,
+        };
+        let parsers = [
+            run(2_000, 6_000).parse_cost("http", 66.7),
+            run(2_000, 20_000).parse_cost("packet", 66.7),
+        ];
         let costs = PlanCosts::parse(&written(60.0, &parsers, None, None)).expect("costs");
-        assert_eq!(costs.monitor.parse_ns["http"], 300.0);
+        assert_eq!(costs.monitor.parse_ns["http"], 299.9);
+        assert_eq!(
+            costs.monitor.parse_ns["packet"], 15.0,
+            "below the resolution"
+        );
         assert_eq!((costs.monitor.refuse_ns, costs.switch.cut_ns), (60.0, None));
         assert_eq!(
             costs.monitor.receive_ns,

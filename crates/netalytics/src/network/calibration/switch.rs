@@ -47,15 +47,25 @@ pub struct SwitchCopyCost {
     pub unsure: f64,
 }
 
-/// Modes of the switch: name, actions, and configuration of the bridge.
-const WAYS: [(&str, &str, &str); 7] = [
-    ("forwards", "output:2", ""),
-    ("copy", "output:3,output:2", ""),
-    ("cut", "output(port=3,max_len=128),output:2", ""),
-    ("tunnel", "output:4,output:2", ""),
-    ("mirror", "output:2", MIRROR),
-    ("sflow", "output:2", SFLOW),
-    ("ipfix", "output:2", IPFIX),
+/// Port numbers on the switch.
+const FORWARDED_TO: u16 = 2;
+const COPIED_TO: u16 = 3;
+const TUNNEL: u16 = 4;
+
+/// Modes of the switch: name, actions, configuration of the bridge, and the port that each packet is copied to.
+const WAYS: [(&str, &str, &str, Option<u16>); 7] = [
+    ("forwards", "output:2", "", None),
+    ("copy", "output:3,output:2", "", Some(COPIED_TO)),
+    (
+        "cut",
+        "output(port=3,max_len=128),output:2",
+        "",
+        Some(COPIED_TO),
+    ),
+    ("tunnel", "output:4,output:2", "", Some(TUNNEL)),
+    ("mirror", "output:2", MIRROR, Some(COPIED_TO)),
+    ("sflow", "output:2", SFLOW, None),
+    ("ipfix", "output:2", IPFIX, None),
 ];
 const MIRROR: &str = "--id=@in get port a1 -- --id=@out get port m1 -- --id=@m create mirror name=m select-src-port=@in output-port=@out -- set bridge br0 mirrors=@m";
 /// Each packet is sampled; headers have the usual length.
@@ -67,8 +77,10 @@ pub fn measure(lab: &NamespaceLab, rounds: u8) -> anyhow::Result<SwitchCopyCost>
     let switch = LabSwitch::build(lab)?;
     let mut least: BTreeMap<&str, f64> = BTreeMap::new();
     for _ in 0..rounds {
-        for (name, actions, configuration) in WAYS {
-            let ns = switch.way(actions, configuration)?;
+        for (name, actions, configuration, copies) in WAYS {
+            let ns = switch
+                .way(actions, configuration, copies)
+                .with_context(|| format!("mode {name}"))?;
             let known = least.entry(name).or_insert(ns);
             *known = known.min(ns);
         }
@@ -171,7 +183,7 @@ impl LabSwitch<'_> {
     }
 
     /// CPU time of the switch per packet in one mode, in nanoseconds.
-    fn way(&self, actions: &str, configuration: &str) -> anyhow::Result<f64> {
+    fn way(&self, actions: &str, configuration: &str, copies: Option<u16>) -> anyhow::Result<f64> {
         self.ofctl(&["del-flows"])?;
         self.ofctl(&["add-flow", "in_port=LOCAL,actions=output:3"])?;
         self.ofctl(&["add-flow", &format!("in_port=1,actions={actions}")])?;
@@ -181,6 +193,8 @@ impl LabSwitch<'_> {
         if !configuration.is_empty() {
             vsctl(self.lab, &format!("-- {configuration}"))?;
         }
+        // A new mirror does not change cached flows of the datapath.
+        self.appctl(&["revalidator/purge"])?;
         send(
             self.lab,
             TestTraffic {
@@ -189,7 +203,8 @@ impl LabSwitch<'_> {
                 to: BEYOND,
             },
         )?;
-        let packets = self.settled()?;
+        let packets = self.settled(FORWARDED_TO)?;
+        let copied = copies.map(|port| self.settled(port)).transpose()?;
         let taken = processor_ns(self.daemon.pid)?;
         send(
             self.lab,
@@ -199,20 +214,26 @@ impl LabSwitch<'_> {
                 to: BEYOND,
             },
         )?;
-        let more = self.settled()? - packets;
+        let more = self.settled(FORWARDED_TO)? - packets;
         let after = processor_ns(self.daemon.pid)?;
         if more < u64::from(PACKETS / 100) {
             bail!("{more} of {PACKETS} packets passed the switch");
         }
+        if let (Some(port), Some(before)) = (copies, copied) {
+            let copied = self.settled(port)? - before;
+            if copied < more / 2 {
+                bail!("{copied} of {more} packets were copied");
+            }
+        }
         Ok((after - taken) as f64 / more as f64)
     }
 
-    /// Packets forwarded, once the count is stable.
-    fn settled(&self) -> anyhow::Result<u64> {
+    /// Packets sent to a port, once the count is stable.
+    fn settled(&self, port: u16) -> anyhow::Result<u64> {
         let begun = Instant::now();
         let mut before = None;
         while begun.elapsed() < PATIENCE {
-            let shown = self.ofctl(&["dump-ports", "2"])?;
+            let shown = self.ofctl(&["dump-ports", &port.to_string()])?;
             let count = shown
                 .split("tx pkts=")
                 .nth(1)
