@@ -14,7 +14,7 @@ mod sampling;
 pub mod switches;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use collect::{Collector, IgnoreCoverage};
@@ -28,12 +28,13 @@ use planner::topology::NetworkSite;
 use runner::{FedInput, InputError, TupleFeed};
 use stream::{Engine, EngineConfig, EngineSet, OutputConsumer};
 use tuple::AgentOrigin;
+use wire::Timestamp;
 
 use crate::network::plan::NetworkPlan;
 use crate::process::failure::wrong_flags;
 use aggregator_orders::{AggregatorMember, AggregatorOrders};
 use process_group::ProcessGroup;
-use processes::ProcessStart;
+use processes::{ProcessStart, RemoteProcess};
 use sampling::NetworkSampling;
 use switches::PlanSwitches;
 
@@ -57,6 +58,8 @@ pub struct NetworkRun {
     sharing: NetworkSampling,
     /// Gaps of the result in the chosen mode.
     lacks: Vec<String>,
+    /// End of LIMIT, counted from the start of copying; `None`: without LIMIT, or monitors count it.
+    until: Option<Instant>,
     is_over: bool,
 }
 
@@ -86,6 +89,13 @@ pub fn start(
         switches.install(planned)?;
     }
     let engines = EngineSet::new(std::slice::from_ref(&plan.dataflow), config);
+    let started = now();
+    // Other packets reach monitors only when these have started and switches copy. LIMIT counts from then on.
+    let copies_later = !has_interfaces && planned.plan.choice.mode.is_some();
+    let mut ordered = plan.clone();
+    if copies_later {
+        ordered.monitor.limit.nanos = None;
+    }
     let mut collector = Collector::of_lanes(engines, config.window_bytes_max);
     if planned
         .plan
@@ -102,7 +112,7 @@ pub fn start(
             host: part.host.clone(),
             via: starts(&planned.site, part)?.to_vec(),
             interfaces: interfaces(planned, part, &switches)?,
-            order: order(plan, part, at).encode(),
+            order: order(&ordered, part, at).encode(),
         });
     }
     for (at, member) in members.iter().enumerate() {
@@ -152,8 +162,14 @@ pub fn start(
         );
     }
     team.wait_for_start(START_MAX)?;
+    let mut until = None;
     if !has_interfaces {
         switches.install(planned)?;
+        if copies_later {
+            team.mark_partial(started, now());
+            let limit = plan.monitor.limit.nanos.map(i64::unsigned_abs);
+            until = limit.and_then(|ns| Instant::now().checked_add(Duration::from_nanos(ns)));
+        }
     }
     let mut sharing = NetworkSampling::new(plan, planned);
     sharing.notes.extend(switches.repaired());
@@ -171,8 +187,17 @@ pub fn start(
         switches,
         sharing,
         lacks,
+        until,
         is_over: false,
     })
+}
+
+/// Current time of the system's clock.
+fn now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Command prefix of a monitor.
@@ -272,6 +297,10 @@ impl TupleFeed for NetworkRun {
         if self.team.is_over() {
             self.close(out);
             return MonitorProgress::Done;
+        }
+        if self.until.is_some_and(|until| until <= Instant::now()) {
+            self.until = None;
+            self.team.processes.iter_mut().for_each(RemoteProcess::end);
         }
         self.sharing
             .look(&mut self.team.processes, &mut self.switches);

@@ -4,10 +4,12 @@
 mod aggregated;
 mod answers;
 mod controller;
+mod copied;
 mod discovered;
 mod served;
 mod state;
 mod story;
+mod traffic;
 mod upheaval;
 
 use std::collections::BTreeMap;

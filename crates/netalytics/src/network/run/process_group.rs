@@ -6,8 +6,12 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use collect::{Collector, LaneId, MonitorFrame, TakeRows};
+use collect::{
+    Collector, IgnoreCoverage, LaneId, MonitorFrame, ReportPart, TakeRows, WorkerReport,
+};
 use runner::MonitorInput;
+use stream::{EngineOutput, LimitedStretch, LossCount, OutputConsumer};
+use wire::Timestamp;
 
 use super::process_problems::ProcessProblems;
 use super::processes::{ProcessEventSink, ProcessStart, RemoteProcess, RemoteProcessEvent};
@@ -85,6 +89,27 @@ impl ProcessGroup {
             }
         }
         Ok(())
+    }
+
+    /// Marks the windows of a period in which packets were not copied yet as approximate, before the first message is
+    /// handled.
+    pub fn mark_partial(&mut self, from: Timestamp, to: Timestamp) {
+        let limited = LimitedStretch {
+            from_ns: from.0,
+            to_ns: to.0,
+            times: 1,
+        };
+        let report = WorkerReport {
+            epoch: 0,
+            watermark: Timestamp::MIN,
+            part: ReportPart::default(),
+            loss: LossCount::default(),
+            lost: None,
+            limited: Some(limited),
+            open: None,
+        };
+        self.collector
+            .take(lane(0), report, &mut IgnoreCoverage(&mut NoRows));
     }
 
     /// Whether the output of all processes is complete.
@@ -191,6 +216,13 @@ impl ProcessGroup {
     }
 }
 
+/// Rows before the first message: none.
+struct NoRows;
+
+impl OutputConsumer for NoRows {
+    fn take(&mut self, _: EngineOutput) {}
+}
+
 fn lane(at: usize) -> LaneId {
     LaneId(at as u64)
 }
@@ -199,7 +231,6 @@ fn lane(at: usize) -> LaneId {
 mod tests {
     use std::path::Path;
 
-    use collect::IgnoreCoverage;
     use stream::{EngineConfig, EngineSet};
     use tempfile::TempDir;
 

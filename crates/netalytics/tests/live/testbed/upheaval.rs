@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use std::time::{Duration, Instant};
 use testkit::SeededRng;
 use testkit::programs::wait_for;
 
+use super::traffic::HostTraffic;
 use super::{LEAVES, MIRRORS, Sdn, TestBed, not_spare, state, without_sniffers};
 use crate::capture::{BINARY, wait};
 use crate::net::within;
@@ -219,113 +219,6 @@ pub fn child(of: u32, name: &str) -> Option<u32> {
         .split_whitespace()
         .find(is_it)
         .and_then(|pid| pid.parse().ok())
-}
-
-/// Numbered datagrams from `client1` to `app1`, which records them; and connections to it with a response each.
-const HEAR: &str = r"
-import os, socket, sys, threading
-def answer():
-    at = socket.create_server((sys.argv[1], 8000))
-    while True:
-        asking, _ = at.accept()
-        asking.sendall(asking.recv(100) * 2000)
-        asking.close()
-threading.Thread(target=answer, daemon=True).start()
-at = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-at.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-at.bind((sys.argv[1], 7))
-out = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
-while True:
-    os.write(out, at.recv(100))
-";
-const SPEAK: &str = r"
-import select, socket, sys
-to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-n = 0
-while not select.select([sys.stdin], [], [], 0.005)[0]:
-    to.sendto(b'%08d\n' % n, (sys.argv[1], 7))
-    n += 1
-    if n % 10 == 0:
-        asked, said = b'GET %d' % n, b''
-        with socket.create_connection((sys.argv[1], 8000), timeout=30) as connection:
-            connection.sendall(asked)
-            while heard := connection.recv(1 << 16):
-                said += heard
-        assert said == asked * 2000, len(said)
-print(n)
-";
-
-/// Two hosts with traffic.
-struct Talk {
-    hears: Child,
-    speaks: Child,
-}
-
-impl Talk {
-    fn start(bed: &TestBed) -> Talk {
-        let to = "10.60.2.1";
-        let python = |host: &str, words: &[&str]| {
-            let mut command = within(&format!("{}{host}", bed.prefix()), "python3");
-            command
-                .arg("-c")
-                .args(words)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("python")
-        };
-        let heard = bed.path("heard");
-        let hears = python("app1", &[HEAR, to, heard.to_str().expect("text")]);
-        wait_for("who hears", || {
-            heard.exists().then_some(()).ok_or_else(String::new)
-        });
-        Talk {
-            hears,
-            speaks: python("client1", &[SPEAK, to]),
-        }
-    }
-
-    /// Checks that all datagrams arrived once; returns their number.
-    fn end(mut self, bed: &TestBed) -> usize {
-        drop(self.speaks.stdin.take());
-        let mut said = String::new();
-        self.speaks
-            .stdout
-            .take()
-            .expect("piped")
-            .read_to_string(&mut said)
-            .expect("text");
-        assert!(
-            self.speaks.wait().expect("it ends").success(),
-            "a connection was not answered"
-        );
-        let sent: usize = said.trim().parse().expect("a number");
-        let heard = wait_for("the last datagrams", || {
-            let heard = fs::read_to_string(bed.path("heard")).unwrap_or_default();
-            (heard.lines().count() >= sent)
-                .then_some(heard)
-                .ok_or_else(|| format!("{sent} were sent"))
-        });
-        let mut heard: Vec<usize> = heard
-            .lines()
-            .map(|line| line.parse().expect("a number"))
-            .collect();
-        heard.sort_unstable();
-        assert!(
-            heard == (0..sent).collect::<Vec<_>>(),
-            "{sent} datagrams were sent, others arrived"
-        );
-        sent
-    }
-}
-
-impl Drop for Talk {
-    fn drop(&mut self) {
-        for child in [&mut self.speaks, &mut self.hears] {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 /// Remaining objects of queries; for rules, their owners.
@@ -715,7 +608,7 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     bed.keeps_floods_from("leaf3", "3");
     let answered = state::hosts_that_answer(&bed);
     assert_eq!(answered.len(), 9, "all hosts but spare3: {answered:?}");
-    let talk = Talk::start(&bed);
+    let traffic = HostTraffic::start(&bed);
     let mut upheaval = Upheaval {
         bed: &bed,
         sdn,
@@ -743,7 +636,7 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     });
     assert_eq!(state::of_switches(&bed), upheaval.state);
     assert_eq!(state::hosts_that_answer(&bed), upheaval.answered);
-    let sent = talk.end(&bed);
+    let sent = traffic.end(&bed);
     let Upheaval { ends, longest, .. } = upheaval;
     eprintln!(
         "{steps} steps of seed {seed}: queries {ends:?}; cleared after {longest:?} at most, but for leases; {sent} datagrams, all there"
