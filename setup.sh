@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs missing Debian packages, optionally by part: `setup.sh build test`. Default: build and test.
 #
-#   build    what compiling and using netalytics needs: C and C++ compilers and make (zstd, librdkafka), libpcap (capture
-#            filters), OpenSSL (Kafka over TLS), node and npm (the page of `netalytics serve`)
+#   demo     what demo.sh needs: a C compiler (zstd, SQLite), libpcap (capture filters), node and npm (the page of
+#            `netalytics serve`)
+#   build    what compiling and using netalytics needs: the same, a C++ compiler and make (librdkafka), OpenSSL (Kafka over TLS)
 #   test     requirements of the tests: servers, clients, readers of Parquet, Java and Maven (Kafka), a browser
 #   bed      requirements of deploy/testbed.sh; a part of test
 #   dpdk     requirements of the feature dpdk
@@ -18,15 +19,20 @@ want() {
   for need in "$@"; do have "${need%%:*}" || missing+=("${need#*:}"); done
 }
 
-build() {
+demo() {
   if ! have cargo; then
     echo "setup: cargo is missing; install Rust from https://rustup.rs first" >&2
     exit 1
   fi
   have cc || missing+=(gcc libc6-dev)
   [ -e /usr/include/pcap/pcap.h ] || missing+=(libpcap-dev)
+  want node:nodejs npm:npm
+}
+
+build() {
+  demo
   [ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
-  want c++:g++ make:make node:nodejs npm:npm
+  want c++:g++ make:make
 }
 
 # Programs of the live tests, which run in namespaces. Debian may start the services at installation. Readers of Parquet
@@ -56,12 +62,13 @@ package() {
 [ $# -gt 0 ] || set -- build test
 for part in "$@"; do
   case $part in
+    demo) demo ;;
     build) build ;;
     test) test_ ;;
     bed) bed ;;
     dpdk) dpdk ;;
     package) package ;;
-    *) echo "setup: there is no part '$part'; there are: build, test, bed, dpdk, package" >&2; exit 2 ;;
+    *) echo "setup: there is no part '$part'; there are: demo, build, test, bed, dpdk, package" >&2; exit 2 ;;
   esac
 done
 if [ ${#missing[@]} -gt 0 ]; then

@@ -3,6 +3,11 @@
 /// A message never contains the value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
+    /// The build lacks the feature `kafka`.
+    #[error(
+        "Kafka is not in this build: use a package, or build without --no-default-features; see docs/install.md"
+    )]
+    NotBuilt,
     /// No answer, or not from a broker; possible reasons are wrong addresses, certificates, and passwords.
     #[error("no broker responds at {servers}: {reason}")]
     Unreachable {

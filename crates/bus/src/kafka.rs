@@ -72,14 +72,6 @@ impl Kafka {
         Ok(kafka)
     }
 
-    /// Properties in the text of a file: `NAME=VALUE`, one per line; empty lines and lines that start with # are
-    /// ignored.
-    pub fn properties_in(text: &str) -> impl Iterator<Item = &str> {
-        text.lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    }
-
     /// Broker addresses.
     #[must_use]
     pub fn servers(&self) -> &str {

@@ -13,44 +13,7 @@ use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::kafka::ReaderContext;
-use crate::{BusError, Kafka};
-
-/// Range of a partition to read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionRange {
-    /// The topic.
-    pub topic: String,
-    /// Its partition.
-    pub partition: i32,
-    /// Offset of the first record; an error if it is no longer stored.
-    pub from: i64,
-    /// End.
-    pub until: PartitionEnd,
-}
-
-/// End of reading a partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartitionEnd {
-    /// At the current end when the reader reaches it.
-    End,
-    /// Before this offset; waits for it.
-    Offset(i64),
-    /// Never: later records are read, too.
-    Forever,
-}
-
-/// Next item of a partition.
-#[derive(Debug)]
-pub enum NextRecord<'a> {
-    /// A record.
-    Record(KafkaRecord<'a>),
-    /// No record yet.
-    Nothing,
-    /// No record yet, and all existing ones were read; returned each time the reader reaches the end.
-    CaughtUp,
-    /// The end of the range.
-    Over,
-}
+use crate::{BusError, Kafka, NextRecord, PartitionEnd, PartitionRange};
 
 /// A record, valid until the next call of the reader.
 #[derive(Debug)]

@@ -14,26 +14,13 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaRespErr;
 
 use crate::kafka::{ReaderContext, listen};
-use crate::{BusError, Kafka};
+use crate::{BusError, Kafka, NewTopic};
 
 /// A connection for requests about topics; every request is answered within its timeout or fails.
 pub struct TopicAdmin {
     kafka: Kafka,
     timeout: Duration,
     consumer: BaseConsumer<ReaderContext>,
-}
-
-/// A topic to create.
-#[derive(Clone, Debug)]
-pub struct NewTopic {
-    /// Number of partitions.
-    pub partitions: i32,
-    /// Replicas of each partition; `None`: the brokers' default.
-    pub replication: Option<i32>,
-    /// Retention of records; `None`: the brokers' default.
-    pub retention: Option<Duration>,
-    /// Other settings of the topic, such as `cleanup.policy`.
-    pub settings: Vec<(&'static str, String)>,
 }
 
 impl TopicAdmin {

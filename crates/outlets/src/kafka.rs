@@ -56,7 +56,7 @@ impl KafkaOutlet {
             path => std::fs::read_to_string(path)
                 .map_err(|error| format!("cannot read {path}: {error}"))?,
         };
-        let kafka = Kafka::new(&address.authority(), Kafka::properties_in(&text));
+        let kafka = Kafka::new(&address.authority(), bus::properties_in(&text));
         let seconds = address.options.iter().any(|(name, _)| name == "keep");
         let seconds = seconds.then(|| address.number("keep", 1)).transpose()?;
         let partitions = address.number("partitions", 1)?;

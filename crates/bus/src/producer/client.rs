@@ -9,10 +9,11 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{ProducerContext, ThreadedProducer};
 
-use super::config::{BatchCompression, ProducerConfig, ProducerCounters, RECORD_BYTES_MAX};
 use super::in_flight::{AcknowledgedCounts, InFlightMemory, TargetQueue};
-
 use crate::kafka::ConnectionTrouble;
+use crate::producer_config::{
+    BatchCompression, ProducerConfig, ProducerCounters, RECORD_BYTES_MAX,
+};
 use crate::{BusError, Kafka};
 
 /// Starts a client, and its thread that handles acknowledgments.

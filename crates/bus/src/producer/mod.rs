@@ -3,7 +3,6 @@
 //! never time out: once brokers are back, all buffered ones arrive.
 
 mod client;
-mod config;
 mod in_flight;
 
 use std::sync::Arc;
@@ -14,30 +13,12 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 
-use crate::{BusError, Kafka, sys};
+use crate::producer_config::{OverflowPolicy, ProducerConfig, ProducerCounters};
+use crate::{BY_KEY, BusError, Kafka, ProducerTarget, SendResult, sys};
 use avro::AvroRecords;
-pub use config::{
-    BatchCompression, OverflowPolicy, ProducerConfig, ProducerCounters, RECORD_BYTES_MAX,
-};
 
 use client::DeliveryCallbacks;
 use in_flight::TargetQueue;
-
-/// A partition to which a producer writes, by the number returned by [`Producer::target`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProducerTarget(usize);
-
-/// Immediate result of sending records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SendResult {
-    /// Accepted.
-    pub taken: u64,
-    /// Dropped and counted.
-    pub dropped: u64,
-}
-
-/// Instead of a partition number: selected by the record's key.
-pub const BY_KEY: i32 = -1;
 
 /// Sends records.
 pub struct Producer {

@@ -27,7 +27,7 @@ pub fn of(brokers: &str, client: &KafkaClientFlags) -> anyhow::Result<Kafka> {
             .map(|(name, value)| format!("{name}={value}")),
     );
     Kafka::new(brokers, properties.iter().map(String::as_str)).map_err(|why| match why {
-        BusError::Property { .. } => wrong_flags(why.to_string()),
+        BusError::Property { .. } | BusError::NotBuilt => wrong_flags(why.to_string()),
         other => other.into(),
     })
 }
@@ -50,5 +50,5 @@ pub fn name_of_run() -> String {
 fn in_file(path: &Path) -> anyhow::Result<Vec<String>> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(Kafka::properties_in(&text).map(str::to_owned).collect())
+    Ok(bus::properties_in(&text).map(str::to_owned).collect())
 }

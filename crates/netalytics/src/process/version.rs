@@ -21,7 +21,7 @@ fn text() -> String {
         ""
     };
     let dpdk = if cfg!(feature = "dpdk") { ", dpdk" } else { "" };
-    let lines = [
+    let mut lines = vec![
         format!("{}{commit}", env!("CARGO_PKG_VERSION")),
         format!("target:   {}{linked}", env!("NETALYTICS_TARGET")),
         "files:    pcap, pcapng, gzip or zstd of either; recordings".into(),
@@ -32,5 +32,8 @@ fn text() -> String {
             recording::FORMAT
         ),
     ];
+    if !cfg!(feature = "kafka") {
+        lines.push("without:  kafka".into());
+    }
     lines.join("\n")
 }
