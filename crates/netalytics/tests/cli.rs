@@ -8,6 +8,8 @@ mod alerts;
 mod backup;
 #[path = "cli/bus.rs"]
 mod bus;
+#[path = "cli/certificates.rs"]
+mod certificates;
 #[path = "cli/configuration.rs"]
 mod configuration;
 #[path = "cli/connections.rs"]
@@ -54,6 +56,8 @@ mod shared_monitors;
 mod simulate;
 #[path = "cli/stopped.rs"]
 mod stopped;
+#[path = "cli/tls_server.rs"]
+mod tls_server;
 #[path = "cli/upgrade.rs"]
 mod upgrade;
 #[path = "cli/usage.rs"]
@@ -62,7 +66,7 @@ mod usage;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -101,13 +105,7 @@ fn run(args: &[&str]) -> Ran {
 }
 
 fn run_with_stdin(args: &[&str], input: &[u8]) -> Ran {
-    let mut child = Command::new(BINARY)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+    let mut child = piped(args);
     child
         .stdin
         .take()
@@ -115,6 +113,17 @@ fn run_with_stdin(args: &[&str], input: &[u8]) -> Ran {
         .write_all(input)
         .expect("the binary reads");
     child.wait_with_output().expect("it ends").into()
+}
+
+/// A process whose input and output are pipes.
+fn piped(args: &[&str]) -> Child {
+    Command::new(BINARY)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs")
 }
 
 /// Checks the exit code, and words on standard error.

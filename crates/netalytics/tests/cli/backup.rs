@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::security::{Heard, Server};
 use super::service::wait;
+use super::tls_server::{Heard, Server};
 use super::{BINARY, Folder, ROOT, check};
 
 const AGENTS: [&str; 2] = ["web-1", "web-2"];

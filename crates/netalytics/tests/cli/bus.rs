@@ -36,6 +36,7 @@ mod terms;
 mod world;
 
 use std::path::Path;
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use testkit::cluster::{ClusterParts, TestCluster};
 
@@ -98,52 +99,83 @@ fn asked(kafka: &str, query: &str, what: &str, more: &[&str]) -> String {
     ran.out
 }
 
+/// Number of clusters with Flink that run at once.
+const FLINKS_MAX: usize = 2;
+
+static FLINKS: Mutex<usize> = Mutex::new(0);
+static FLINK_ENDED: Condvar = Condvar::new();
+
+/// Permission to run a cluster with Flink.
+struct FlinkPermit;
+
+impl FlinkPermit {
+    fn wait() -> FlinkPermit {
+        let running = FLINKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = FLINK_ENDED
+            .wait_while(running, |running| *running >= FLINKS_MAX)
+            .unwrap_or_else(PoisonError::into_inner);
+        *running += 1;
+        FlinkPermit
+    }
+}
+
+impl Drop for FlinkPermit {
+    fn drop(&mut self) {
+        *FLINKS.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        FLINK_ENDED.notify_one();
+    }
+}
+
+fn cluster(name: &str, parts: ClusterParts) -> Option<TestCluster> {
+    TestCluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), name, parts)
+}
+
+/// Runs a test on a cluster of its own.
+fn with_flink(name: &str, test: impl FnOnce(&TestCluster)) {
+    let _permit = FlinkPermit::wait();
+    if let Some(cluster) = cluster(name, ClusterParts::KafkaAndFlink) {
+        test(&cluster);
+    }
+}
+
+// The longest test of this program: by its name it starts early.
 #[test]
-fn what_is_published_gives_the_rows_of_the_packets() {
-    let Some(cluster) = TestCluster::start(
-        Path::new(env!("CARGO_TARGET_TMPDIR")),
-        "query-bus",
-        ClusterParts::KafkaAndFlink,
-    ) else {
-        return;
-    };
-    let is_short = ["", "_SECONDS"]
-        .iter()
-        .all(|n| std::env::var_os(format!("NETALYTICS_QUERIES{n}")).is_none());
-    if is_short {
-        gives_the_rows_of_the_packets(&cluster);
-        losses_are_told(&cluster);
-    }
-    equality::holds(&cluster);
-    // Last, since it publishes a sample.
-    if is_short {
-        feedback::follows_a_slow_flink(&cluster, tempfile::tempdir().expect("a directory").path());
-    }
+fn a_query_over_kafka_gives_the_rows_of_the_packets() {
+    with_flink("query-bus", |cluster| {
+        let is_short = ["", "_SECONDS"]
+            .iter()
+            .all(|n| std::env::var_os(format!("NETALYTICS_QUERIES{n}")).is_none());
+        if is_short {
+            gives_the_rows_of_the_packets(cluster);
+            losses_are_told(cluster);
+        }
+        equality::holds(cluster);
+        // Last, since it publishes a sample.
+        if is_short {
+            let folder = tempfile::tempdir().expect("a directory");
+            feedback::follows_a_slow_flink(cluster, folder.path());
+        }
+    });
 }
 
 #[test]
 fn limits_and_ends_of_publishers_show_in_rows() {
-    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    if let Some(cluster) = TestCluster::start(tmp, "publishers", ClusterParts::KafkaAndFlink) {
-        ends::are_those_of_publishers(&cluster);
-        limits::are_marked(&cluster);
-    }
+    with_flink("publishers", |cluster| {
+        ends::are_those_of_publishers(cluster);
+        limits::are_marked(cluster);
+    });
 }
 
 #[test]
 fn what_does_not_run_over_kafka_is_refused() {
-    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    if let Some(cluster) = TestCluster::start(tmp, "refused", ClusterParts::Kafka(1)) {
+    if let Some(cluster) = cluster("refused", ClusterParts::Kafka(1)) {
         refused::as_documented(&cluster);
     }
 }
 
 #[test]
 fn captures_of_one_period_are_added() {
-    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    if let Some(cluster) = TestCluster::start(tmp, "periods", ClusterParts::KafkaAndFlink) {
-        periods::are_added(&cluster);
-    }
+    with_flink("periods", periods::are_added);
 }
 
 fn gives_the_rows_of_the_packets(cluster: &TestCluster) {

@@ -61,13 +61,7 @@ fn a_closed_pipe_is_no_error() {
         &["query", PACKETS, "-r", "-"][..],
         &["query", PACKETS, "-r", "-", "--format", "table"],
     ] {
-        let mut child = Command::new(BINARY)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
+        let mut child = piped(args);
         drop(child.stdout.take());
         // The child may end before it has read everything.
         let _ = child

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use testkit::programs::{TestProgram, free_port};
 
-use super::security::{Heard, Server};
 use super::service::wait;
+use super::tls_server::{Heard, Server};
 use super::{BINARY, Folder, ROOT, Ran};
 
 const SERVER_PAGE: &str = include_str!("../../../../docs/server.md");

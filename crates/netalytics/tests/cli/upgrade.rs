@@ -7,8 +7,8 @@ use std::time::Duration;
 use link::{Frame, FrameDecoder};
 use serde_json::Value;
 
-use super::security::Heard;
 use super::service::{counts, wait};
+use super::tls_server::Heard;
 use super::{BINARY, Folder, check, run};
 
 const SESSION: &str = include_str!("session-56da62b.txt");
