@@ -12,10 +12,21 @@ fi
 ./setup.sh build test
 web/build.sh || missing page "web/build.sh cannot build it"
 # Under nohup, programs ignore SIGHUP, and in the background SIGINT; the tests need both.
-env --default-signal=HUP,INT cargo test --workspace --locked --quiet --no-fail-fast
+run() { env --default-signal=HUP,INT cargo test --workspace --locked --quiet --no-fail-fast "$@"; }
+run --no-run
+# Tests wait for servers, Flink, and clocks most of the time: two run per core, and fuzzing uses the rest.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+failed=0 log=$(mktemp)
+nice -n 5 fuzz/run.sh "${FUZZ_SECONDS:-8}" >"$log" 2>&1 &
+fuzz=$!
+trap 'kill "$fuzz" 2>/dev/null || true' EXIT
+run || failed=1
 if ./setup.sh build dpdk; then
-  cargo test --package capture --features dpdk --locked --quiet --test dpdk
+  cargo test --package capture --features dpdk --locked --quiet --test dpdk || failed=1
 else
   missing dpdk "libdpdk cannot be installed"
 fi
-fuzz/run.sh "${FUZZ_SECONDS:-8}"
+wait "$fuzz" || failed=1
+cat "$log"
+rm "$log"
+exit "$failed"

@@ -5,6 +5,8 @@
 #   deb     Debian, Ubuntu: linked with the system's libc and libpcap
 #   rpm     Fedora, RHEL, SUSE and others: the static program, since there libpcap has another name
 #   oci     an image with the static program in it and nothing else, for docker, podman and Kubernetes
+#
+# With NETALYTICS_PROGRAM, deb contains that program and compiles nothing; for tests of the package itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
@@ -34,10 +36,13 @@ static() {
 }
 
 deb() {
-  cargo build --release --locked --quiet -p netalytics
+  local root=$work/deb program=${NETALYTICS_PROGRAM:-} arch libc
+  if [ -z "$program" ]; then
+    cargo build --release --locked --quiet -p netalytics
+    program=target/release/netalytics
+  fi
   fresh deb
-  local root=$work/deb arch libc
-  packaging/stage.sh target/release/netalytics "$root"
+  packaging/stage.sh "$program" "$root"
   strip "$root/usr/bin/netalytics"
   arch=$(dpkg --print-architecture)
   libc=$(objdump -T "$root/usr/bin/netalytics" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
