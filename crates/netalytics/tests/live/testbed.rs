@@ -347,6 +347,28 @@ impl TestBed {
         assert!(kept.expect("ovs-ofctl").success());
     }
 
+    /// Adds a rule of another owner above all others, which drops packets to a port.
+    fn add_foreign_rule(&self, leaf: &str, port: u16) {
+        let rule = format!("priority=65535,tcp,tp_dst={port},actions=drop");
+        self.change_rules(leaf, &["add-flow"], &rule);
+    }
+
+    /// Removes the rule that [`TestBed::add_foreign_rule`] added.
+    fn remove_foreign_rule(&self, leaf: &str, port: u16) {
+        let rule = format!("priority=65535,tcp,tp_dst={port}");
+        self.change_rules(leaf, &["--strict", "del-flows"], &rule);
+    }
+
+    fn change_rules(&self, leaf: &str, command: &[&str], rule: &str) {
+        let bridge = format!("unix:{}/run/{leaf}/br0.mgmt", self.folder.path().display());
+        let done = Command::new("ovs-ofctl")
+            .args(["-O", "OpenFlow13"])
+            .args(command)
+            .args([&bridge, rule])
+            .status();
+        assert!(done.expect("ovs-ofctl").success());
+    }
+
     /// A network file for a program that runs on the second leaf's host.
     fn with_leaf2_here(&self, network: &str) -> String {
         let away = format!(

@@ -162,19 +162,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     }
     // A foreign rule above those that copy is detected at the next renewal.
     let lost = Capture::of(Command::new(BINARY), TIERS, &flags);
-    let bridge = format!("unix:{}", bed.path("run/leaf3/br0.mgmt").display());
-    let rule = |words: &[&str]| {
-        let done = Command::new("ovs-ofctl")
-            .args(["-O", "OpenFlow13"])
-            .args(words)
-            .status();
-        assert!(done.expect("ovs-ofctl").success());
-    };
-    rule(&[
-        "add-flow",
-        &bridge,
-        "priority=65535,tcp,tp_dst=3306,actions=drop",
-    ]);
+    bed.add_foreign_rule("leaf3", 3306);
     let lost = lost.end();
     assert!(
         lost.err
@@ -188,12 +176,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
         "{}",
         lost.err
     );
-    rule(&[
-        "--strict",
-        "del-flows",
-        &bridge,
-        "priority=65535,tcp,tp_dst=3306",
-    ]);
+    bed.remove_foreign_rule("leaf3", 3306);
     // After a kill, everything is removed automatically.
     let mut killed = Capture::of(Command::new(BINARY), TIERS, &mirrors);
     assert!(bed.copies("leaf2").contains("mirrors") && bed.copies("leaf2").contains("rules"));

@@ -371,31 +371,14 @@ fn a_server_has_its_agents_and_switches_answer() {
         (now == before).then_some(()).ok_or(format!("{now:?}"))
     });
     // A foreign rule above ours is detected at the next renewal.
-    let bridge = format!("unix:{}", bed.path("run/leaf3/br0.mgmt").display());
-    let rule = |words: &[&str]| {
-        let done = Command::new("ovs-ofctl")
-            .args(["-O", "OpenFlow13"])
-            .args(words)
-            .status();
-        assert!(done.expect("ovs-ofctl").success());
-    };
-    rule(&[
-        "add-flow",
-        &bridge,
-        "priority=65535,tcp,tp_dst=8000,actions=drop",
-    ]);
+    bed.add_foreign_rule("leaf3", 8000);
     let why = served.wait(&second, "ended");
     assert!(
         why.starts_with("switches no longer copy packets: switch leaf3: "),
         "{why}"
     );
     assert_eq!(served.copying(), [""; 0]);
-    rule(&[
-        "--strict",
-        "del-flows",
-        &bridge,
-        "priority=65535,tcp,tp_dst=8000",
-    ]);
+    bed.remove_foreign_rule("leaf3", 8000);
 
     // After a final kill, rules expire with their leases. Hosts without capacity get no monitor.
     let third = served.start(QUERY);
