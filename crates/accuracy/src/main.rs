@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p accuracy -- [--captures DIR] [--capture NAME] [--damage NAME] [--packets N] [--gbps N]
-//!                                    [--seeds N] [--show N] [--json FILE] [--write DIR]
+//!                                    [--seeds N] [--show N] [--json FILE] [--write DIR] [--verify-checksums true]
 //! ```
 //!
 //! `--captures`: folder of the large captures in [`LARGE`]; those of the corpus next to the checkout and the models of
@@ -11,7 +11,7 @@
 //! `mysql_query:my.pcap`. `--damage`: only damages whose names contain this, or another one such as
 //! `loss-to-server=0.3%`. `--gbps`: the captures of [`SINGLE`], at a pace at which the connection has this many
 //! gigabits per second. `--seeds`: minimum per cell; small captures have more. `--show`: number of faults shown per
-//! cell. `--write`: also writes the damaged files. Exit code 1 if a value was wrong.
+//! cell. `--write`: also writes the damaged files. `--verify-checksums`: as the flag of `query`. Exit code 1 if a value was wrong.
 
 mod matrix;
 
@@ -40,6 +40,7 @@ struct AccuracyFlags {
     show: usize,
     json: Option<PathBuf>,
     write: Option<PathBuf>,
+    verify_checksums: bool,
 }
 
 fn main() -> Result<ExitCode> {
@@ -56,6 +57,7 @@ fn main() -> Result<ExitCode> {
         if let Some(rate) = flags.gbps {
             recording = recording.at_rate(rate * 1e9);
         }
+        recording.verify_checksums = flags.verify_checksums;
         let truth = GroundTruth::of(&recording, parser);
         let (transactions, unknown) = truth.size();
         eprintln!(
@@ -266,6 +268,7 @@ fn flags() -> Result<AccuracyFlags> {
         show: 2,
         json: None,
         write: None,
+        verify_checksums: false,
     };
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
@@ -283,6 +286,7 @@ fn flags() -> Result<AccuracyFlags> {
             "--show" => flags.show = value.parse()?,
             "--json" => flags.json = path(),
             "--write" => flags.write = path(),
+            "--verify-checksums" => flags.verify_checksums = value.parse()?,
             _ => bail!("no flag {flag}: see the first lines of crates/accuracy/src/main.rs"),
         }
     }

@@ -20,7 +20,9 @@ impl PacketRecording {
             parsers: vec![ParserUse::all_columns(Arc::new((parser.schema)()))],
             ..MonitorSpec::default()
         };
-        let mut monitor = Monitor::new(&spec, MonitorConfig::default());
+        let mut config = MonitorConfig::default();
+        config.flow.verify_checksums = self.verify_checksums;
+        let mut monitor = Monitor::new(&spec, config);
         let mut batches = Vec::new();
         for block in seen.chunks(capture::block::BLOCK_PACKETS) {
             let _ = monitor.on_block(block.iter().map(|s| self.captured(s)), None, &mut batches);

@@ -25,6 +25,8 @@ pub struct PacketRecording {
     newest: Vec<NewestSegment>,
     /// Minimum distance between packets, in nanoseconds.
     apart: i64,
+    /// Whether monitors verify all checksums.
+    pub verify_checksums: bool,
 }
 
 /// The newest segment of a direction, the reference for the offsets of others.
@@ -83,6 +85,7 @@ impl PacketRecording {
             streams: HashMap::new(),
             newest: Vec::new(),
             apart: 1000,
+            verify_checksums: false,
         }
     }
 

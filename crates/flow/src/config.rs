@@ -41,6 +41,8 @@ pub struct FlowTableConfig {
     pub reorder_wait_ns: i64,
     /// How long to wait for missing bytes that are not acknowledged.
     pub gap_wait_ns: i64,
+    /// Whether to verify the checksum of every packet, and not only of contradictory ones.
+    pub verify_checksums: bool,
     /// Level of detail.
     pub detail: TrackingDetail,
     /// Server ports, ascending: used to guess the client if no SYN was seen.
@@ -63,6 +65,7 @@ impl Default for FlowTableConfig {
             held_bytes_max: 64 << 20,
             reorder_wait_ns: SECOND / 50,
             gap_wait_ns: 30 * SECOND,
+            verify_checksums: false,
             detail: TrackingDetail::Payload,
             server_ports: Arc::default(),
             seed: 0,

@@ -14,7 +14,8 @@
 //! - when both heads wait for each other: neither sender can have received the other's data first.
 //!
 //! A side without captured packets is not waited for; but while the flow is young (`reorder_wait_ns`), its packets
-//! may still arrive, and data that acknowledges them waits.
+//! may still arrive, and data that acknowledges them waits. Without a SYN, all data of a young flow waits, because earlier bytes may
+//! still arrive.
 //!
 //! So data only waits for a hole that reassembly will fill or give up, never forever.
 
@@ -46,6 +47,8 @@ pub(crate) enum PieceContent {
     Bytes(EventBytes),
     /// Bytes kept beyond the call.
     Kept(Box<[u8]>),
+    /// Bytes that were not wanted when they were kept.
+    Forgotten(u32),
     /// A gap of this length.
     Gap(u64),
     End,
@@ -64,6 +67,8 @@ pub(crate) struct DeliveryContext {
     pub reorder_wait_ns: i64,
     /// The flow began less than that ago: packets of an unseen side may still arrive.
     pub young: bool,
+    /// No SYN was seen.
+    pub unopened: bool,
 }
 
 /// Whether a piece may be delivered.
@@ -94,6 +99,9 @@ impl DeliveryContext {
         ack: Option<TcpSeq>,
         delivered: Option<TcpSeq>,
     ) -> DeliveryDecision {
+        if self.awaits_opening() {
+            return DeliveryDecision::Later;
+        }
         let Some(ack) = ack else {
             return DeliveryDecision::Now;
         };
@@ -117,6 +125,11 @@ impl DeliveryContext {
             }
             _ => DeliveryDecision::Unbelievable,
         }
+    }
+
+    /// Whether the SYN, or bytes before the first ones, may still arrive.
+    pub fn awaits_opening(&self) -> bool {
+        self.young && self.unopened
     }
 
     /// Withdraws the acknowledgment `ack` of `side`, so that reassembly does not wait for it.
@@ -149,6 +162,11 @@ impl StreamPiece {
             PieceContent::Gap(len) => {
                 return events.push(flow, FlowEvent::Gap { side, seq, len, ts });
             }
+            // They are wanted again.
+            PieceContent::Forgotten(len) => {
+                let len = u64::from(len);
+                return events.push(flow, FlowEvent::Gap { side, seq, len, ts });
+            }
             PieceContent::End => return events.push(flow, FlowEvent::End { side, ts }),
             PieceContent::Bytes(chunk) => chunk,
             PieceContent::Kept(bytes) => events.hold(&bytes),
@@ -166,20 +184,20 @@ impl StreamPiece {
 
     /// Drops the bytes and keeps the position.
     fn forget_bytes(&mut self) {
-        if let PieceContent::Bytes(_) | PieceContent::Kept(_) = self.what {
-            self.what = PieceContent::Kept(Box::default());
-        }
+        self.what = match &self.what {
+            PieceContent::Bytes(chunk) => PieceContent::Forgotten(chunk.len()),
+            PieceContent::Kept(bytes) => PieceContent::Forgotten(bytes.len() as u32),
+            _ => return,
+        };
     }
 
     /// Cost in the budget.
     fn cost(&self) -> usize {
         HELD_OVERHEAD_BYTES
             + match &self.what {
-                PieceContent::Bytes(
-                    EventBytes::InPacket { start, end } | EventBytes::Held { start, end },
-                ) => (end - start) as usize,
+                PieceContent::Bytes(chunk) => chunk.len() as usize,
                 PieceContent::Kept(bytes) => bytes.len(),
-                PieceContent::Gap(_) | PieceContent::End => 0,
+                PieceContent::Forgotten(_) | PieceContent::Gap(_) | PieceContent::End => 0,
             }
     }
 }
@@ -222,6 +240,7 @@ impl DeliveryOrder {
     ) -> Option<(FlowSide, StreamPiece)> {
         let side = match [FlowSide::A, FlowSide::B].map(|side| self.turn(side, heard)) {
             [None, None] => return None,
+            _ if heard.awaits_opening() => return None,
             [Some(DeliveryDecision::Now), Some(DeliveryDecision::Now)] => self.earlier(),
             [Some(DeliveryDecision::Now), Some(_)] => {
                 self.unless_late(FlowSide::A, heard.reorder_wait_ns)
@@ -279,6 +298,23 @@ impl DeliveryOrder {
         true
     }
 
+    /// Removes and returns everything of `side`, if these are the bytes kept since `start`, of which none was
+    /// delivered, and possibly its end.
+    pub fn take_all_from(
+        &mut self,
+        side: FlowSide,
+        start: TcpSeq,
+        budget: &mut ReassemblyBudget,
+    ) -> Option<Vec<StreamPiece>> {
+        let queue = &self.queues[side.index()];
+        let is_from_start = queue.front().is_some_and(|piece| piece.seq == start);
+        let are_bytes = queue
+            .iter()
+            .all(|piece| !matches!(piece.what, PieceContent::Bytes(_) | PieceContent::Gap(_)));
+        (is_from_start && are_bytes)
+            .then(|| std::iter::from_fn(|| self.take(side, budget)).collect())
+    }
+
     fn turn(&self, side: FlowSide, heard: &DeliveryContext) -> Option<DeliveryDecision> {
         let other = side.other().index();
         let delivered = self.queues[other]
@@ -323,7 +359,7 @@ impl DeliveryOrder {
             self.fresh[at] -= 1;
         } else {
             self.costs[at] -= piece.cost();
-            budget.held -= piece.cost();
+            budget.release(piece.cost());
         }
         Some(piece)
     }
@@ -332,9 +368,20 @@ impl DeliveryOrder {
         self.queues.iter().all(VecDeque::is_empty)
     }
 
+    /// Cost of all waiting pieces in the budget.
+    pub fn held(&self) -> usize {
+        self.costs.iter().sum()
+    }
+
     /// Cost of the waiting pieces of `side` in the budget.
     pub fn cost(&self, side: FlowSide) -> usize {
         self.costs[side.index()]
+    }
+
+    /// Cost of the waiting pieces, counted piece by piece.
+    #[cfg(test)]
+    pub fn cost_of_pieces(&self) -> usize {
+        self.queues.iter().flatten().map(StreamPiece::cost).sum()
     }
 
     /// The side that waits between calls, and the acknowledgment it waits for.
@@ -358,7 +405,7 @@ impl DeliveryOrder {
             let before = self.costs[at];
             queue.iter_mut().for_each(StreamPiece::forget_bytes);
             self.costs[at] = queue.iter().map(StreamPiece::cost).sum();
-            budget.held -= before - self.costs[at];
+            budget.release(before - self.costs[at]);
         }
     }
 }

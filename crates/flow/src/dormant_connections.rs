@@ -124,6 +124,9 @@ impl<S: Default> DormantConnection<S> {
             .iter_mut()
             .for_each(|half| *half |= half_bit::ACK_SEEN);
         flow.cold.anchor = self.next;
+        if flow.hot.has(flag::MIDSTREAM) {
+            flow.spill_mut().is_resumed = true;
+        }
     }
 }
 
@@ -135,6 +138,15 @@ impl<S: Default> DormantTable<S> {
             order: VecDeque::new(),
             left: 0,
         }
+    }
+
+    /// Bytes charged to the table's room.
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.connections
+            .values()
+            .map(DormantConnection::bytes)
+            .sum()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -160,6 +160,13 @@ pub enum EventBytes {
     },
 }
 
+impl EventBytes {
+    pub(crate) fn len(self) -> u32 {
+        let (EventBytes::InPacket { start, end } | EventBytes::Held { start, end }) = self;
+        end - start
+    }
+}
+
 /// Events of one call; reused by the caller, so that nothing is allocated per packet.
 #[derive(Debug, Default)]
 pub struct FlowEvents {

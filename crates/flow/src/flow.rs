@@ -287,6 +287,18 @@ impl FlowCore<'_> {
         self.place(side).0 == 0 && !self.hot.is_ended(side) && !waits
     }
 
+    /// Whether no SYN was seen and nothing is known of the connection before its first packet.
+    pub(crate) fn is_unopened(&self) -> bool {
+        let opened = half_bit::SYN | half_bit::SYN_IMPLIED;
+        self.hot.has(flag::MIDSTREAM)
+            && (self.hot.half[0] | self.hot.half[1]) & opened == 0
+            && !self
+                .cold
+                .spill
+                .as_ref()
+                .is_some_and(|spill| spill.is_resumed)
+    }
+
     /// Bytes of `side`'s SYN that wait.
     pub(crate) fn bytes_of_syn(&self, side: FlowSide) -> u32 {
         let data = self

@@ -47,6 +47,12 @@ impl FlowBudget {
         }
     }
 
+    /// What is left: flows or bytes.
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> i64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
     /// Whether there is room for more.
     pub(crate) fn is_left(&self) -> bool {
         self.left.load(Ordering::Relaxed) > 0

@@ -13,6 +13,7 @@ use wire::{FlowKey, FlowSide, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeade
 use crate::delivery_order::DeliveryOrder;
 use crate::metrics::{HistoryLetter, SideCounters};
 use crate::reassembly::{BUSY, WaitingSegments};
+use crate::reassembly_budget::ReassemblyBudget;
 
 /// State that every packet needs.
 #[derive(Debug)]
@@ -87,11 +88,38 @@ pub(crate) struct SpillRecord {
     pub syn_data: Option<Box<SynData>>,
     /// Unusual handshake state.
     pub handshake: UnusualHandshake,
+    /// Consecutive wrong checksums of each side.
+    pub wrong_checksums: [u8; 2],
     /// Whether the table has counted its memory.
     pub is_counted: bool,
+    /// Joined midstream and continued after idleness: the positions of its streams are known.
+    pub is_resumed: bool,
 }
 
 impl SpillRecord {
+    /// Drops everything held and returns its cost to the budget.
+    pub fn release(&mut self, budget: &mut ReassemblyBudget) {
+        let waiting = self.waiting.iter_mut().filter_map(Option::take);
+        let waiting = waiting.map(|waiting| waiting.cost()).sum::<usize>();
+        let order = self.order.take().map_or(0, |order| order.held());
+        let syn_data = self.syn_data.take().map_or(0, |data| data.cost());
+        self.stream.iter_mut().for_each(|bits| *bits &= !BUSY);
+        budget.release(waiting + order + syn_data);
+    }
+
+    /// Cost of all that the flow holds, counted piece by piece.
+    #[cfg(test)]
+    pub fn held_bytes(&self) -> usize {
+        let waiting = self.waiting.iter().flatten();
+        let order = self.order.as_ref();
+        let syn_data = self.syn_data.as_ref();
+        waiting
+            .map(|waiting| waiting.cost_of_pieces())
+            .sum::<usize>()
+            + order.map_or(0, |order| order.cost_of_pieces())
+            + syn_data.map_or(0, |data| data.cost())
+    }
+
     /// Counts a packet of the connection for each stream that waits for bytes. Other packets must not count: those on
     /// the fast path are not seen here.
     pub fn count_waiting_packet(&mut self) {

@@ -34,11 +34,14 @@ impl FlowMut<'_> {
         self.cold.spill.get_or_insert_default()
     }
 
-    /// Determines by a side's first packets whether its checksums are valid.
-    pub fn learn_checksum(&mut self, side: FlowSide, packet: &Packet<'_>) {
+    /// Determines by a side's first packets whether its checksums are valid: those of datagrams only `if_udp`.
+    pub fn learn_checksum(&mut self, side: FlowSide, packet: &Packet<'_>, if_udp: bool) {
         const TRIES: u64 = 3;
         let checked = flag::CHECKED << side.index();
-        if !self.hot.has(flag::TCP) || self.hot.has(checked) || self.core().packets(side) >= TRIES {
+        if !(self.hot.has(flag::TCP) || if_udp)
+            || self.hot.has(checked)
+            || self.core().packets(side) >= TRIES
+        {
             return;
         }
         self.hot

@@ -95,7 +95,7 @@ pub struct FlowTableCounters {
     pub syns_ignored: u64,
     /// Segments that acknowledge bytes never sent.
     pub acks_ignored: u64,
-    /// Contradictory segments with a wrong checksum.
+    /// Packets with a wrong checksum: contradictory segments, and all if checksums are verified.
     pub damaged: u64,
     /// Packets of terminated flows.
     pub stragglers: u64,

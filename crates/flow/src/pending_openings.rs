@@ -9,7 +9,6 @@ use crate::event::FlowEvent;
 use crate::flow::FlowCore;
 use crate::flow_layout::{PendingOpening, SynData, half_bit};
 use crate::flow_mut::FlowMut;
-use crate::reassembly_budget::ReassemblyBudget;
 use crate::segment_check::NEAR;
 use crate::segment_context::SegmentContext;
 
@@ -164,13 +163,6 @@ pub(crate) fn hold_syn_data(
     } else {
         &[]
     };
-    let cost = cost_of(bytes);
-    if cx.budget.held + cost > cx.budget.max {
-        cx.totals.held_overflows += 1;
-        return;
-    }
-    cx.budget.held += cost;
-    cx.totals.held_bytes_peak = cx.totals.held_bytes_peak.max(cx.budget.held as u64);
     let seq = tcp.seq.plus(1);
     let data = SynData {
         side,
@@ -179,6 +171,11 @@ pub(crate) fn hold_syn_data(
         bytes: bytes.to_vec(),
         ts: packet.ts,
     };
+    if !cx.budget.fits_table(data.cost()) {
+        cx.totals.held_overflows += 1;
+        return;
+    }
+    cx.budget.take(data.cost(), cx.totals);
     flow.spill_mut().syn_data = Some(Box::new(data));
 }
 
@@ -228,20 +225,11 @@ pub(crate) fn flush_syn_data(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>
     deliver(flow, *data, all, None, cx);
 }
 
-/// Drops the data of a SYN.
-pub(crate) fn forget_syn_data(flow: &mut FlowMut<'_>, budget: &mut ReassemblyBudget) {
-    if let Some(data) = flow
-        .cold
-        .spill
-        .as_mut()
-        .and_then(|spill| spill.syn_data.take())
-    {
-        budget.held -= cost_of(&data.bytes);
+impl SynData {
+    /// Cost in the budget.
+    pub fn cost(&self) -> usize {
+        self.bytes.len() + size_of::<SynData>()
     }
-}
-
-fn cost_of(bytes: &[u8]) -> usize {
-    bytes.len() + size_of::<SynData>()
 }
 
 /// Delivers the first `taken` bytes of a SYN's data, if no other bytes took their position.
@@ -252,6 +240,7 @@ fn deliver(
     heard: Option<TcpSeq>,
     cx: &mut SegmentContext<'_>,
 ) {
+    cx.budget.release(data.cost());
     let SynData {
         side,
         seq,
@@ -259,7 +248,6 @@ fn deliver(
         ts,
         ..
     } = data;
-    cx.budget.held -= cost_of(&bytes);
     if taken == 0 || !flow.core().is_untouched(side) || flow.hot.next[side.index()] != seq {
         return;
     }

@@ -115,8 +115,15 @@ struct HeldSegment {
     captured: u32,
     ts: Timestamp,
     ack: Option<TcpSeq>,
-    /// The captured bytes; empty if payload is not needed.
+    /// The captured bytes; empty if they were not wanted.
     bytes: Vec<u8>,
+}
+
+impl HeldSegment {
+    /// Whether captured bytes were not wanted when they arrived, or since.
+    fn is_forgotten(&self) -> bool {
+        self.bytes.len() < self.captured as usize
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -254,9 +261,52 @@ impl ByteStream {
     /// Drops everything held.
     pub fn forget(&mut self, budget: &mut ReassemblyBudget) {
         if let Some(waiting) = self.waiting.take() {
-            budget.held -= waiting.cost;
+            budget.release(waiting.cost);
         }
         self.bits &= !BUSY;
+    }
+
+    /// Moves the start of the stream back to `begins`. `pieces` are everything before `next`, none of which was
+    /// delivered: it is held behind the hole.
+    pub fn begin_earlier(
+        &mut self,
+        begins: TcpSeq,
+        pieces: Vec<StreamPiece>,
+        out: &mut EventOutlet<'_>,
+    ) {
+        let waiting = self.waiting.get_or_insert_default();
+        let end = std::mem::replace(&mut self.next, begins);
+        let moved = i64::from(end.distance(begins)) - std::mem::take(&mut self.pos);
+        waiting.move_by(moved);
+        let ends = pieces.iter().skip(1).map(|piece| piece.seq).chain([end]);
+        let ends = ends.collect::<Vec<_>>();
+        for (piece, end) in pieces.into_iter().zip(ends) {
+            let at = i64::from(piece.seq.distance(begins));
+            let bytes = match piece.what {
+                PieceContent::Kept(bytes) => bytes.into_vec(),
+                PieceContent::Forgotten(_) => Vec::new(),
+                _ => {
+                    let (ts, ack) = (piece.ts, piece.ack);
+                    (self.ended, waiting.fin) = (false, Some(FinMark { pos: at, ts, ack }));
+                    continue;
+                }
+            };
+            let held = HeldSegment {
+                len: end.distance(piece.seq) as u32,
+                captured: end.distance(piece.seq) as u32,
+                ts: piece.ts,
+                ack: piece.ack,
+                bytes,
+            };
+            let cost = held.bytes.len() + HELD_OVERHEAD_BYTES;
+            waiting.cost += cost;
+            out.budget.take(cost, out.totals);
+            waiting.segments.insert(at, held);
+        }
+        if let Some(acked) = out.acked {
+            self.acknowledged_beyond(acked, true, (out.now, None));
+        }
+        self.settle(out.acked);
     }
 
     fn advance(&mut self, n: i64) {
@@ -405,20 +455,17 @@ impl ByteStream {
             let held = first.remove();
             let cost = held.bytes.len() + HELD_OVERHEAD_BYTES;
             waiting.cost -= cost;
-            out.budget.held -= cost;
+            out.budget.release(cost);
             let room = waiting.fin.map_or(i64::MAX, |fin| fin.pos - self.pos);
             let len = i64::from(held.len).min(room);
             let seq = self.next;
             let stop = self.pos + len;
             let captured = i64::from(held.captured).min(len);
             let said = (held.ts, held.ack);
-            if captured > 0 {
-                let bytes = if out.deliver {
-                    &held.bytes[..captured as usize]
-                } else {
-                    &[]
-                };
-                let chunk = out.events.hold(bytes);
+            if captured > 0 && held.is_forgotten() {
+                out.forgotten(seq, captured as u32, said);
+            } else if captured > 0 {
+                let chunk = out.events.hold(&held.bytes[..captured as usize]);
                 out.bytes(seq, chunk, said);
             }
             self.advance(captured);
@@ -698,6 +745,19 @@ impl WaitingSegments {
         self.cut.map(|cut| cut.end)
     }
 
+    /// Adds `bytes` to all positions.
+    fn move_by(&mut self, bytes: i64) {
+        let segments = std::mem::take(&mut self.segments).into_iter();
+        self.segments = segments.map(|(at, held)| (at + bytes, held)).collect();
+        if let Some(fin) = &mut self.fin {
+            fin.pos += bytes;
+        }
+        if let Some(cut) = &mut self.cut {
+            cut.end += bytes;
+        }
+        self.overtaken = None;
+    }
+
     /// Adds cut bytes of held segments that are in `payload`, which spans `begin` to `present`; as far as memory
     /// allows.
     fn lengthen(
@@ -714,7 +774,7 @@ impl WaitingSegments {
         for (at, held) in self.segments.range_mut(first..present.max(first)) {
             let from = at + i64::from(held.captured);
             let stop = present.min(at + i64::from(held.len));
-            if !out.deliver || from < begin || from >= stop {
+            if !out.deliver || held.is_forgotten() || from < begin || from >= stop {
                 continue;
             }
             let more = &payload[(from - begin) as usize..(stop - begin) as usize];
@@ -750,6 +810,13 @@ impl WaitingSegments {
     /// Cost in the budget.
     pub fn cost(&self) -> usize {
         self.cost
+    }
+
+    /// Cost of the held segments, counted piece by piece.
+    #[cfg(test)]
+    pub fn cost_of_pieces(&self) -> usize {
+        let bytes = self.segments.values().map(|held| held.bytes.len());
+        bytes.map(|bytes| bytes + HELD_OVERHEAD_BYTES).sum()
     }
 
     /// How long to wait for acknowledged bytes. On a slow connection, a packet that is a few packets late is late by
@@ -801,7 +868,7 @@ impl WaitingSegments {
     /// Drops the held bytes and keeps their positions.
     pub fn forget_bytes(&mut self, budget: &mut ReassemblyBudget) {
         for held in self.segments.values_mut() {
-            budget.held -= held.bytes.len();
+            budget.release(held.bytes.len());
             self.cost -= held.bytes.len();
             held.bytes = Vec::new();
         }
@@ -849,6 +916,15 @@ impl EventOutlet<'_> {
             ack,
             ts,
             what: PieceContent::Bytes(chunk),
+        });
+    }
+
+    fn forgotten(&mut self, seq: TcpSeq, len: u32, (ts, ack): SegmentStamp) {
+        self.say(StreamPiece {
+            seq,
+            ack,
+            ts,
+            what: PieceContent::Forgotten(len),
         });
     }
 

@@ -39,7 +39,7 @@ pub(crate) const MAX_WINDOW: u32 = 1 << 30;
 /// Minimum delay of a confirming packet with the same number: below it, it may be a copy.
 const NO_COPY_NS: i64 = 1_000_000;
 /// Maximum segment in an Ethernet frame. Longer ones may be several merged by an adapter under the checksum of one.
-const FRAME_BYTES: usize = 1_480;
+pub(crate) const FRAME_BYTES: usize = 1_480;
 
 /// Judges a segment of `side`. `young`: the flow's first packet is so recent that this one may precede it.
 pub(crate) fn judge(

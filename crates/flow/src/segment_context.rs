@@ -81,12 +81,25 @@ impl SegmentContext<'_> {
             }),
             reorder_wait_ns: wait_ns,
             young,
+            unopened: flow.is_unopened(),
         }
     }
 
     /// Delivers waiting pieces whose turn it is.
     fn release(&mut self, flow: &mut FlowMut<'_>) {
         self.release_by(flow, self.heard(flow.core()));
+    }
+
+    /// Same, without waiting for packets of a side that was not seen or for a SYN.
+    fn release_without_waiting(&mut self, flow: &mut FlowMut<'_>) {
+        let heard = self.heard(flow.core());
+        self.release_by(
+            flow,
+            DeliveryContext {
+                young: false,
+                ..heard
+            },
+        );
     }
 
     fn release_by(&mut self, flow: &mut FlowMut<'_>, before: DeliveryContext) {
@@ -131,26 +144,23 @@ impl SegmentContext<'_> {
         }
     }
 
-    /// Gives up the first bytes that something waits for.
+    /// Releases what waits for packets that may still arrive, or gives up the first bytes that something waits for.
     fn hurry(&mut self, flow: &mut FlowMut<'_>) {
+        self.totals.held_overflows += 1;
+        if self.heard(flow.core()).awaits_opening() {
+            self.release_without_waiting(flow);
+        }
         let Some(order) = flow
             .cold
             .spill
-            .as_mut()
-            .and_then(|spill| spill.order.as_mut())
+            .as_ref()
+            .and_then(|spill| spill.order.as_ref())
         else {
             return;
         };
-        self.totals.held_overflows += 1;
         let waits_for = order.waits_for();
         if waits_for.is_some_and(|(side, _)| !flow.hot.is_started(side.other())) {
-            return self.release_by(
-                flow,
-                DeliveryContext {
-                    young: false,
-                    ..self.heard(flow.core())
-                },
-            );
+            return self.release_without_waiting(flow);
         }
         let gives_up = |(side, ack): (FlowSide, TcpSeq)| {
             let before = repeats_of(flow, side.other());
@@ -181,7 +191,7 @@ impl SegmentContext<'_> {
         if let Some(order) = &mut flow.spill_mut().order {
             order.disbelieve_heads(self.totals);
         }
-        self.release(flow);
+        self.release_without_waiting(flow);
     }
 
     /// Delivers everything that waits.
@@ -191,13 +201,7 @@ impl SegmentContext<'_> {
                 self.on_stream(flow, side, |stream, out| stream.flush(out));
             }
         }
-        self.release_by(
-            flow,
-            DeliveryContext {
-                young: false,
-                ..self.heard(flow.core())
-            },
-        );
+        self.release_without_waiting(flow);
         while flow.core().holds_back() {
             self.disbelieve_heads(flow);
         }

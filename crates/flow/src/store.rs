@@ -150,6 +150,11 @@ impl FlowStore {
     }
 
     /// Bytes of a flow beyond its record that have been counted.
+    #[cfg(test)]
+    pub fn extra(&self, place: u32) -> u32 {
+        *self.extra.at(place)
+    }
+
     pub fn extra_mut(&mut self, place: u32) -> &mut u32 {
         self.extra.at_mut(place)
     }

@@ -5,6 +5,7 @@
 //! The result for a flow depends only on its own packets and the caller's clock, not on other flows (except for
 //! eviction).
 
+mod checksums;
 mod eviction;
 mod lookup;
 mod removal;
@@ -65,11 +66,8 @@ impl<S: Default> FlowTable<S> {
     /// Creates an empty table.
     #[must_use]
     pub fn new(config: FlowTableConfig) -> Self {
-        let budget = ReassemblyBudget {
-            held: 0,
-            max: config.held_bytes_max,
-            max_per_direction: config.held_bytes_max_per_direction,
-        };
+        let budget =
+            ReassemblyBudget::new(config.held_bytes_max, config.held_bytes_max_per_direction);
         FlowTable {
             store: FlowStore::new(config.detail > TrackingDetail::Life),
             rules: FastPathRules {
@@ -113,18 +111,21 @@ impl<S: Default> FlowTable<S> {
         self.begin(events);
         self.counters.packets += 1;
         let found = self.find(at, &packet.five_tuple);
+        let is_discarded = self.config.verify_checksums
+            && found.is_some_and(|place| self.is_discarded(place, at.side, packet));
         if let Some(place) = found
+            && !is_discarded
             && self.take_in_fast(place, at.side, &FastPathSegment::of(packet), events)
         {
             return FlowIdx(place);
         }
         let packet = *packet;
-        FlowIdx(self.process_slowly(found, &packet, at, events))
+        FlowIdx(self.process_slowly(found, &packet, at, is_discarded, events))
     }
 
     /// Processes a segment on the fast path, if its flow is at the prefetched place. `None`: nothing has changed, and
     /// [`FlowTable::process_hashed`] must be called. The only event is the segment's bytes, if payload is wanted;
-    /// otherwise `events` is unchanged.
+    /// otherwise `events` is unchanged. Not for a table that [verifies checksums](FlowTable::verifies_checksums).
     #[inline(always)]
     pub fn process_fast(
         &mut self,
@@ -132,6 +133,7 @@ impl<S: Default> FlowTable<S> {
         segment: &FastPathSegment,
         events: &mut FlowEvents,
     ) -> Option<FlowIdx> {
+        debug_assert!(!self.config.verify_checksums, "it needs the bytes");
         if self.config.detail == TrackingDetail::Payload {
             self.begin(events);
         }
@@ -141,6 +143,12 @@ impl<S: Default> FlowTable<S> {
             && self.take_in_fast(place, at.side, segment, events);
         self.counters.packets += u64::from(is_taken_in);
         is_taken_in.then_some(FlowIdx(place))
+    }
+
+    /// Whether the table needs the bytes of every packet, for its checksum.
+    #[must_use]
+    pub fn verifies_checksums(&self) -> bool {
+        self.config.verify_checksums
     }
 
     /// Whether a packet continues a flow in the table; for callers that do not admit every flow, before
@@ -154,7 +162,8 @@ impl<S: Default> FlowTable<S> {
         self.begin(events);
         self.find(at, &packet.five_tuple).is_some_and(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
-            self.judge(place, at.side, packet, now, events).is_some()
+            self.judge(place, at.side, packet, now, false, events)
+                .is_some()
         })
     }
 
@@ -265,7 +274,7 @@ impl<S: Default> FlowTable<S> {
     /// Bytes held now, overhead included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.budget.held
+        self.budget.held()
     }
 
     /// Number of flows in the table.

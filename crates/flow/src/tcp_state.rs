@@ -10,11 +10,11 @@ use crate::flow_layout::{HandshakeStep, SMALL, UNSET, flag, half_bit};
 use crate::flow_mut::FlowMut;
 use crate::handshake;
 use crate::metrics::HistoryLetter;
-use crate::pending_openings::{flush_syn_data, forget_syn_data, hold_syn_data, settle_syn_data};
+use crate::pending_openings::{flush_syn_data, hold_syn_data, settle_syn_data};
 use crate::reassembly::{PROBED, ReassemblyTimeouts, Segment};
 use crate::reassembly_budget::ReassemblyBudget;
 use crate::segment_check::{LATE_ACK, NEAR, is_before_start, is_in_reach};
-use crate::segment_context::{SegmentContext, note_repeats, pack, repeats_of, take_back, unpack};
+use crate::segment_context::{SegmentContext, note_repeats, repeats_of, take_back};
 use crate::{CloseReason, EventBytes, FlowEvent, StreamPlace};
 
 /// Processes an accepted segment of an open flow.
@@ -45,7 +45,7 @@ pub(crate) fn on_segment(
         return terminate(flow, CloseReason::Rst, cx);
     }
     if special && tcp.flags.contains(TcpFlags::SYN) {
-        on_syn(flow, side, tcp, cx.now);
+        on_syn(flow, side, tcp, cx);
     }
     let in_reach = is_in_reach(flow.core(), side, tcp.seq);
     if in_reach && tcp.flags.contains(TcpFlags::ACK) {
@@ -138,26 +138,23 @@ pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
     }
 }
 
-/// Drops everything that waits in a flow.
+/// Drops everything that waits in a flow, however the flow ends.
 pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut ReassemblyBudget) {
-    forget_syn_data(flow, budget);
-    for side in [FlowSide::A, FlowSide::B] {
-        if flow.cold.spill.is_some() {
-            let mut stream = unpack(flow, side);
-            stream.forget(budget);
-            pack(flow, side, stream);
-        }
+    if let Some(spill) = &mut flow.cold.spill {
+        spill.release(budget);
     }
 }
 
 /// Handles a SYN or SYN-ACK.
-fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, now: Timestamp) {
+fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, cx: &mut SegmentContext<'_>) {
     let begins = tcp.seq.plus(1);
     let is_answer = tcp.flags.contains(TcpFlags::ACK);
     if !flow.hot.is_started(side)
         || flow.core().start_seq(side) != begins && flow.core().is_untouched(side)
     {
         flow.start(side, begins);
+    } else if !flow.hot.did(side, half_bit::SYN) {
+        begin_earlier(flow, side, begins, cx);
     }
     if flow.hot.did(side, half_bit::SYN) {
         flow.counters_mut(side).syn_retransmissions += 1;
@@ -173,10 +170,15 @@ fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, now: Timestamp)
     if is_answer && !flow.hot.is_started(other) {
         flow.start(other, tcp.ack);
         flow.hot.half[other.index()] |= half_bit::SYN_IMPLIED;
+    } else if is_answer
+        && !flow.hot.did(other, half_bit::SYN)
+        && begin_earlier(flow, other, tcp.ack, cx)
+    {
+        flow.hot.half[other.index()] |= half_bit::SYN_IMPLIED;
     }
-    name_client(flow, side, is_answer, now);
+    name_client(flow, side, is_answer, cx.now);
     if is_answer {
-        handshake::pass(flow, HandshakeStep::SynAck, now);
+        handshake::pass(flow, HandshakeStep::SynAck, cx.now);
     }
     // If a stream's first captured bytes preceded its SYN, they may not be its first.
     let is_whole = |side: FlowSide| {
@@ -185,6 +187,32 @@ fn on_syn(flow: &mut FlowMut<'_>, side: FlowSide, tcp: &TcpInfo, now: Timestamp)
     let joined = flow.core().start_seq(side) != begins
         || !is_whole(other) && !flow.core().is_untouched(other);
     flow.hot.put(flag::MIDSTREAM, joined);
+}
+
+/// Moves the start of a stream back to `begins`, which was captured later than other bytes, if none of those has been
+/// delivered and no longer copy of a cut one is awaited. Returns whether it did.
+fn begin_earlier(
+    flow: &mut FlowMut<'_>,
+    side: FlowSide,
+    begins: TcpSeq,
+    cx: &mut SegmentContext<'_>,
+) -> bool {
+    let start = flow.core().start_seq(side);
+    if !(1..=NEAR).contains(&start.distance(begins)) {
+        return false;
+    }
+    let spill = flow.cold.spill.as_mut().filter(|spill| {
+        let waiting = spill.waiting[side.index()].as_deref();
+        waiting.is_none_or(|waiting| waiting.cut_end().is_none())
+    });
+    let order = spill.and_then(|spill| spill.order.as_mut());
+    let Some(pieces) = order.and_then(|order| order.take_all_from(side, start, cx.budget)) else {
+        return false;
+    };
+    cx.on_stream(flow, side, |stream, out| {
+        stream.begin_earlier(begins, pieces, out)
+    });
+    true
 }
 
 /// Sets the client: the first SYN determines it, or a SYN-ACK if there was none.
@@ -338,6 +366,9 @@ fn on_payload(
     }
     if len == 1 && !fin && is_single_byte_probe(flow, side, seq) {
         return;
+    }
+    if flow.core().is_unopened() {
+        begin_earlier(flow, side, seq, cx);
     }
     if fin && is_in_reach(flow.core(), side, seq) {
         on_fin(flow, side, packet);

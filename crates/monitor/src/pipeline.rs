@@ -260,7 +260,8 @@ impl Monitor {
         let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
         let (progress, n) = self.admit(batch, &mut admitted);
         self.prefetch(&mut admitted);
-        let has_fast_path = !self.asks.packets && !self.adaptive.has_changed();
+        let has_fast_path =
+            !self.asks.packets && !self.adaptive.has_changed() && !self.table.verifies_checksums();
         for ready in &admitted {
             let captured = &batch[usize::from(ready.place)];
             let fast = if has_fast_path {

@@ -6,7 +6,7 @@ use wire::{Packet, Timestamp, TransportHeader};
 use super::FlowTable;
 use crate::duplicates::LatestPacket;
 use crate::event::{CloseReason, FlowEvents, FlowIdx};
-use crate::flow_layout::{ColdRecord, HotRecord, SpillRecord};
+use crate::flow_layout::{ColdRecord, HotRecord, SpillRecord, flag};
 
 /// Approximate bytes of a flow in the index, the timing wheel, and the array of extra bytes.
 const LISTED_BYTES: usize = 32;
@@ -25,8 +25,12 @@ impl<S: Default> FlowTable<S> {
         + size_of::<S>()
         + LISTED_BYTES;
 
-    /// Sets the bytes that the caller has allocated for a flow, for example for its parser.
+    /// Sets the bytes that the caller has allocated for a flow, for example for its parser. Ignored for a closed flow,
+    /// whose bytes were released when it left the table.
     pub fn set_state_bytes(&mut self, flow: FlowIdx, bytes: u32) {
+        if !self.store.hot(flow.0).has(flag::LIVE) {
+            return;
+        }
         let is_counted = self
             .store
             .cold(flow.0)

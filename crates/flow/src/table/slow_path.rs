@@ -20,12 +20,14 @@ impl<S: Default> FlowTable<S> {
         found: Option<u32>,
         packet: &Packet<'_>,
         at: &HashedKey,
+        is_discarded: bool,
         events: &mut FlowEvents,
     ) -> u32 {
         events.before = None;
         let going_on = found.and_then(|place| {
             let now = self.clock.at(packet.ts, self.store.core(place).seen_at());
-            Some((place, now, self.judge(place, at.side, packet, now, events)?))
+            let verdict = self.judge(place, at.side, packet, now, is_discarded, events)?;
+            Some((place, now, verdict))
         });
         let Some((place, now, verdict)) = going_on else {
             return self.begin_flow(packet, at, events);
@@ -96,7 +98,7 @@ impl<S: Default> FlowTable<S> {
         }
     }
 
-    /// Counts a rejected segment, which has no other effect.
+    /// Counts a rejected packet, which has no other effect.
     fn refuse(
         &mut self,
         place: u32,
@@ -105,21 +107,19 @@ impl<S: Default> FlowTable<S> {
         packet: &Packet<'_>,
         now: i64,
     ) {
-        let Some(tcp) = tcp_of(packet) else { return };
-        let key = FlowKey {
-            network: at.network,
-            ..packet.five_tuple.flow_key().0
-        };
         let side = at.side;
         let mut flow = self.store.flow_mut(place);
         flow.count(side, packet);
         flow.set_seen_at(now);
         flow.counters_mut(side).implausible += 1;
         let counters = &mut self.counters;
-        match verdict {
-            SegmentVerdict::Acceptable | SegmentVerdict::OtherConnection => {}
-            SegmentVerdict::SynUnconfirmed => {
+        match (verdict, tcp_of(packet)) {
+            (SegmentVerdict::SynUnconfirmed, Some(tcp)) => {
                 counters.syns_ignored += 1;
+                let key = FlowKey {
+                    network: at.network,
+                    ..packet.five_tuple.flow_key().0
+                };
                 let opening = PendingOpening::of(key, side, packet, tcp);
                 let known = &mut flow.spill_mut().opening;
                 if !known
@@ -129,12 +129,13 @@ impl<S: Default> FlowTable<S> {
                     *known = Some(Box::new(opening));
                 }
             }
-            SegmentVerdict::ResetOutOfWindow => counters.resets_ignored += 1,
-            SegmentVerdict::UnsentAcknowledged => {
+            (SegmentVerdict::ResetOutOfWindow, _) => counters.resets_ignored += 1,
+            (SegmentVerdict::UnsentAcknowledged, Some(tcp)) => {
                 counters.acks_ignored += 1;
                 flow.spill_mut().doubted[side.index()] = Some((tcp.ack, packet.ts));
             }
-            SegmentVerdict::Damaged => counters.damaged += 1,
+            (SegmentVerdict::Damaged, _) => counters.damaged += 1,
+            _ => {}
         }
         flow.classify();
     }
@@ -178,12 +179,14 @@ impl<S: Default> FlowTable<S> {
     }
 
     /// Judges a packet against its flow; `None` if the flow ended before the packet, and is closed now.
+    /// `is_discarded`: its receiver discarded it.
     pub(super) fn judge(
         &mut self,
         place: u32,
         side: FlowSide,
         packet: &Packet<'_>,
         now: i64,
+        is_discarded: bool,
         events: &mut FlowEvents,
     ) -> Option<SegmentVerdict> {
         let flow = self.store.core(place);
@@ -192,6 +195,9 @@ impl<S: Default> FlowTable<S> {
             let ts = flow.last_ts().plus(idle_ns).min(packet.ts);
             self.close(place, CloseReason::Idle, packet.ts, ts, events);
             return None;
+        }
+        if is_discarded {
+            return Some(SegmentVerdict::Damaged);
         }
         let Some(tcp) = tcp_of(packet) else {
             return Some(SegmentVerdict::Acceptable);
@@ -268,7 +274,7 @@ impl<S: Default> FlowTable<S> {
         if let Some(latest) = &mut flow.latest {
             latest[side.index()].note_packet(packet, flow.hot.has(flag::MIRRORED));
         }
-        flow.learn_checksum(side, packet);
+        flow.learn_checksum(side, packet, self.config.verify_checksums);
         let was_terminated = flow.core().is_terminated();
         let seen_at = flow.core().seen_at();
         events.before = Some((FlowIdx(place), flow.hot.last_ts));

@@ -6,7 +6,9 @@ use wire::packet::TcpFlags;
 use wire::{TcpSeq, TransportHeader};
 
 use super::*;
+use crate::FlowBudget;
 use crate::event::FlowEvent;
+use crate::flow_layout::SpillRecord;
 
 const MS: i64 = 1_000_000;
 
@@ -311,6 +313,85 @@ proptest! {
             let most = 2 + table.len() / 4096;
             let calls = (1..=most + 1).find(|_| !table.expire(Timestamp(now), &mut events));
             prop_assert!(calls.is_some_and(|calls| calls <= most), "{calls:?} calls for {} flows", table.len());
+        }
+    }
+}
+
+/// The two budgets of a table, and what its flows use of them, counted flow by flow: held bytes, and the room of
+/// records.
+fn budgets(table: &FlowTable<()>, room: i64) -> [(i64, i64); 2] {
+    let places = 0..table.store.len() as u32;
+    let spills = (places.clone()).filter_map(|place| table.store.cold(place).spill.as_deref());
+    let held = spills.map(SpillRecord::held_bytes).sum::<usize>();
+    let live = places.filter(|place| table.store.hot(*place).has(flag::LIVE));
+    let used = live.map(|place| FlowTable::<()>::FLOW_BYTES + table.store.extra(place) as usize);
+    let used = used.sum::<usize>() + table.dormant.bytes();
+    [
+        (table.held_bytes() as i64, held as i64),
+        (room - table.config.room.left(), used as i64),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The budgets in use are what the flows use, after every call and however a flow ends.
+    #[test]
+    fn budgets_are_what_flows_use(seed: u64, room in 0i64..6_000, held in 0usize..20_000, idle in 1..400 * MS) {
+        let config = FlowTableConfig {
+            room: FlowBudget::of_bytes(room as usize),
+            held_bytes_max: held,
+            held_bytes_max_per_direction: held / 2,
+            tcp_idle_ns: idle,
+            tcp_opening_idle_ns: idle,
+            ..FlowTableConfig::default()
+        };
+        let mut rng = SeededRng::new(seed);
+        let mut table = FlowTable::<()>::new(config);
+        let mut events = FlowEvents::default();
+        let check = |table: &mut FlowTable<()>, events: &FlowEvents, rng: &mut SeededRng, after: &str| {
+            // The caller learns of a flow's bytes and its end from the same call.
+            for event in events.list() {
+                if rng.chance(0.3) {
+                    table.set_state_bytes(event.flow, rng.below(1_000) as u32);
+                }
+                if rng.chance(0.02) {
+                    table.ignore_payload(event.flow);
+                } else if rng.chance(0.02) {
+                    table.heed_payload(event.flow);
+                }
+            }
+            for (used, counted) in budgets(table, room) {
+                assert_eq!(used, counted, "{after}");
+            }
+        };
+        for _ in 0..2 {
+            let mut traffic = traffic(rng.next_u64());
+            for sent in &mut traffic {
+                let is_cut = rng.chance(0.1);
+                sent.cut = u32::from(is_cut) * rng.below(sent.payload.len() as u64 + 1) as u32;
+            }
+            // Packets within 4 ms are in any order, so that flows begin without their SYN.
+            traffic.sort_by_cached_key(|sent| sent.ts.0 + rng.below(4 * MS as u64) as i64);
+            for sent in &traffic {
+                table.process(&sent.packet(), &mut events);
+                check(&mut table, &events, &mut rng, "a packet");
+                let mut more = rng.chance(0.1);
+                while more {
+                    more = table.expire(sent.ts.plus(rng.below(30) as i64 * MS), &mut events);
+                    check(&mut table, &events, &mut rng, "expiry");
+                }
+                more = rng.chance(0.05);
+                while more {
+                    more = table.make_room(sent.ts, &mut events);
+                    check(&mut table, &events, &mut rng, "room for growth");
+                }
+            }
+            let last = traffic.last().map_or(Timestamp(0), |sent| sent.ts);
+            while table.close_all(last, &mut events) {
+                check(&mut table, &events, &mut rng, "the end");
+            }
+            prop_assert_eq!((table.held_bytes(), table.len()), (0, 0));
         }
     }
 }

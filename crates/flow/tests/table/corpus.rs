@@ -182,11 +182,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "13 bytes of a RST are a message for people, no stream data (RFC 9293, 3.10.7.4)",
     ),
     (
-        "tcpflow-test1-out-of-order.pcap",
-        "unique_bytes",
-        "joined midstream at the second of two segments; the first, captured later, lies before the stream's start",
-    ),
-    (
         "zeek-fin_retransmission.pcap",
         "handshake",
         "the client's ACK carries its FIN; the truth waits for one without",

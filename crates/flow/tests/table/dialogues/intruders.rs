@@ -97,7 +97,9 @@ fn a_stray_syn_of_a_connection_joined_midstream_names_nobody() {
         .segment(0, SYN, b"")
         .segment(5_000_000, SYN, b"")
         .send(b"answer");
-    let seen = check(&talk, "open <3h >6");
+    let mut seen = check(&talk, "open");
+    seen.expire(talk.now.plus(SECOND));
+    assert_eq!(seen.take_log(), "<3h >6h");
     assert_eq!(
         (seen.only().client(), refused(seen.table.counters())),
         ((FlowSide::A, true), [2, 0, 0])
@@ -331,6 +333,124 @@ fn checksums_left_to_an_adapter_say_nothing() {
         (seen.take_log().as_str(), seen.table.counters().damaged),
         ("open <3 <4h", 0)
     );
+}
+
+/// Payload of a dialogue with damaged packets, read with and without verification of checksums, and discarded packets.
+fn verified(sent: &[SentPacket], damage: impl Fn(usize, &mut [u8])) -> [([Vec<u8>; 2], u64); 2] {
+    [true, false].map(|verify_checksums| {
+        let mut seen = Observer::new(FlowTableConfig {
+            verify_checksums,
+            ..FlowTableConfig::default()
+        });
+        for (at, sent) in sent.iter().enumerate() {
+            let mut bytes = sent.to_bytes();
+            damage(at, &mut bytes);
+            seen.packet(&Packet::decode(&sent.captured(&bytes)).expect("a packet"));
+        }
+        // Longer than the wait for bytes that are not acknowledged.
+        seen.expire(sent[sent.len() - 1].ts.plus(40 * SECOND));
+        let bytes = [FlowSide::A, FlowSide::B].map(|side| seen.bytes(0, side));
+        (bytes, seen.table.counters().damaged)
+    })
+}
+
+/// The server answers the retransmission of a request that arrived damaged.
+#[test]
+fn what_a_receiver_discarded_is_read_from_its_retransmission() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(b"one");
+    talk.server().send(b"1");
+    talk.advance(SECOND);
+    talk.client().send(b"two");
+    let [damaged, sent_again] = [5, 6].map(|n| n + 2);
+    let again = talk.sent()[damaged].clone();
+    assert_eq!(again.payload, b"two");
+    let mut sent = talk.take();
+    sent.insert(
+        sent_again,
+        SentPacket {
+            ts: again.ts.plus(MS),
+            ip_id: 77,
+            ..again
+        },
+    );
+    let read = verified(&sent, |at, bytes| {
+        if at == damaged {
+            bytes[TCP + 20] ^= 1;
+        }
+    });
+    let right = [b"onetwo".to_vec(), b"1".to_vec()];
+    let wrong = [b"oneuwo".to_vec(), b"1".to_vec()];
+    assert_eq!(read, [(right, 1), (wrong, 0)]);
+}
+
+/// From some packet on, all checksums of a sender are wrong: the capture is on its own machine, or was rewritten.
+#[test]
+fn checksums_that_are_always_wrong_say_nothing() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    for _ in 0..8 {
+        talk.client().send(b"ab");
+    }
+    let sent = talk.take();
+    for from in [0, 3, 4, 7] {
+        let [(read, discarded), (all, _)] = verified(&sent, |at, bytes| {
+            if at >= from {
+                bytes[TCP + 16] ^= 0x55;
+            }
+        });
+        // Two are discarded before the third proves that they mean nothing.
+        let lost = if from == 0 { 0 } else { 2 };
+        assert_eq!(all[0], b"ab".repeat(8), "{from}");
+        assert_eq!(
+            (read[0].len(), discarded),
+            (16 - 2 * lost as usize, lost),
+            "{from}"
+        );
+    }
+}
+
+/// An adapter merges segments and keeps the checksum of the first.
+#[test]
+fn merged_segments_are_read() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.segment_size = 4000;
+    talk.handshake();
+    talk.client().send(b"one").send(&[b'x'; 4000]).send(b"two");
+    let sent = talk.take();
+    let read = verified(&sent, |at, bytes| {
+        if at > 3 {
+            bytes[TCP + 16] ^= 0x55;
+        }
+    });
+    for (read, discarded) in read {
+        assert_eq!((read[0].len(), discarded), (4006, 0));
+    }
+}
+
+#[test]
+fn datagrams_with_a_wrong_checksum_are_discarded() {
+    let ends = ["10.0.0.1:40000", "10.0.0.2:53"].map(|end| end.parse().expect("an address"));
+    let sent: Vec<SentPacket> = (0..4)
+        .map(|n| {
+            let ts = talk().now.plus(n * MS);
+            SentPacket::new(
+                ts,
+                (ends[0], ends[1]),
+                testkit::TransportCarrier::Udp,
+                b"ask",
+            )
+        })
+        .collect();
+    let damaged = verified(&sent, |at, bytes| {
+        if at == 2 {
+            bytes[TCP + 8] ^= 1;
+        }
+    });
+    assert_eq!(damaged.map(|(_, discarded)| discarded), [1, 0]);
 }
 
 #[test]

@@ -64,11 +64,47 @@ fn an_answer_before_its_question_waits() {
     check(&sent, ">5 <50h >6 <60");
 }
 
+/// The first packets of a connection in other orders, with and without the first bytes.
 #[test]
-fn a_connection_under_way_waits_once_for_the_side_that_is_not_there_yet() {
+fn a_stream_begins_at_its_syn_wherever_that_is_in_the_file() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"first").send(b"second");
+    let [syn, syn_ack, ack, first, second] = [0, 1, 2, 3, 4];
+    let answer = 5;
+    talk.server().send(b"answer");
+    let sent = talk.take();
+    for (order, expected) in [
+        (vec![second, syn, first, syn_ack, ack, answer], "<5 <6 >6"),
+        (vec![second, syn_ack, syn, ack, first, answer], "<5 <6 >6"),
+        (vec![second, syn_ack, first, ack, answer], "<5 <6 >6"),
+        (vec![ack, second, syn, syn_ack, first, answer], "<5 <6 >6"),
+        (vec![second, syn, answer, first, syn_ack, ack], "<5 <6 >6"),
+        (vec![second, answer, syn, syn_ack, ack, first], "<5 <6 >6"),
+        (vec![answer, second, syn, first, syn_ack, ack], ">5 >6 <6"),
+        // The first bytes are missing.
+        (vec![second, syn, syn_ack, ack, answer], "<gap5 <6 >6"),
+    ] {
+        let packets: Vec<_> = order.iter().map(|at: &usize| sent[*at].clone()).collect();
+        let mut seen = Observer::new(FlowTableConfig::default());
+        seen.run(&packets);
+        assert!(!seen.only().is_midstream(), "{order:?}");
+        seen.expire(talk.now.plus(3 * SECOND));
+        let log = seen.take_log().replace('h', "");
+        assert_eq!(log, format!("open {expected}"), "{order:?}");
+        assert_eq!(seen.table.held_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_connection_under_way_waits_once_for_what_may_precede_it() {
     let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
     sent.drain(..4);
-    check(&sent, "<50h >6 <60 >7 <70");
+    check(&sent, "<50h >6h <60h >7h <70h");
+    // Bytes before the first ones arrive later.
+    let order = [4, 0, 3, 1, 2].map(|at: usize| sent[at].clone());
+    check(&order, "<50h >6h <60h >7h <70h");
     // The other side is never captured.
     sent.retain(|sent| sent.src.port() == 80);
     check(&sent, "<50h <60h <70h");

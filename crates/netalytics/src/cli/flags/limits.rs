@@ -67,6 +67,11 @@ pub struct LimitFlags {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub active_timeout: Option<i64>,
 
+    /// Verify the checksums of all TCP segments and UDP datagrams, and discard packets with a wrong one [default: only
+    /// of contradictory segments]
+    #[arg(long, help_heading = "Input")]
+    pub verify_checksums: bool,
+
     /// Maximum number of groups per processor that are counted exactly; an upper bound of groups_max= [default:
     /// 100000]
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -137,6 +142,7 @@ impl LimitFlags {
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),
                 udp_idle_ns: self.udp_idle.unwrap_or(flow.udp_idle_ns),
                 active_timeout_ns: self.active_timeout.or(flow.active_timeout_ns),
+                verify_checksums: self.verify_checksums,
                 seed: secret(),
                 ..flow
             },

@@ -1,0 +1,39 @@
+//! Verification of checksums, if the table is configured for it. A packet with a wrong checksum is discarded, as its receiver discards it
+//! (RFC 9293 §3.1), and its retransmission counts. A checksum proves something only where those of the same side were right before: some
+//! adapters complete checksums after the capture or merge segments under the checksum of one, and some captures are rewritten.
+
+use wire::{ChecksumStatus, FlowSide, Packet};
+
+use super::FlowTable;
+use crate::flow_layout::flag;
+use crate::segment_check::FRAME_BYTES;
+
+/// Consecutive wrong checksums of a side that prove that its checksums are not those on the wire.
+const WRONG_BELIEVED: u8 = 3;
+
+impl<S: Default> FlowTable<S> {
+    /// Whether the checksum of a packet proves that its receiver discarded it.
+    #[inline(never)]
+    pub(super) fn is_discarded(&mut self, place: u32, side: FlowSide, packet: &Packet<'_>) -> bool {
+        let mut flow = self.store.flow_mut(place);
+        let checked = flag::CHECKED << side.index();
+        if !flow.hot.has(checked) {
+            return false;
+        }
+        match packet.verify_checksum() {
+            ChecksumStatus::Unknown => return false,
+            ChecksumStatus::Right => {
+                if let Some(spill) = &mut flow.cold.spill {
+                    spill.wrong_checksums[side.index()] = 0;
+                }
+                return false;
+            }
+            ChecksumStatus::Wrong => {}
+        }
+        let wrong = &mut flow.spill_mut().wrong_checksums[side.index()];
+        *wrong += 1;
+        let is_meaningful = *wrong < WRONG_BELIEVED && packet.segment.len() <= FRAME_BYTES;
+        flow.hot.put(checked, is_meaningful);
+        is_meaningful
+    }
+}
