@@ -2,6 +2,8 @@
 //! removed before it closes, on every way of ending. A switch holds samples and records back; they are awaited at the end.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,8 +16,9 @@ use monitor::exports::ConfiguredExporters;
 use monitor::job::JobConfig;
 use plan::Plan;
 use planner::physical::ExportPart;
-use runner::QueryRun;
+use runner::{QueryRun, RateActuator};
 use steer::{ExporterError, ExporterSite, RunningExporters};
+use stream::rate_control::PermittedRates;
 
 use super::exporters;
 use crate::cli::flags::WorkFlags;
@@ -31,6 +34,25 @@ const QUIET: Duration = Duration::from_millis(300);
 /// Maximum wait for the last datagrams.
 const LAST_MAX: Duration = Duration::from_secs(5);
 
+/// Maximum packets per sample that a goal of the rate sets.
+const SAMPLING_MAX: u32 = 65_536;
+
+/// The sampling rate of running exporters, which their source applies: one of this many packets; 0 until it is set.
+#[derive(Clone, Default)]
+pub struct ExporterRate(Arc<AtomicU32>);
+
+impl RateActuator for ExporterRate {
+    fn permitted(&self) -> PermittedRates {
+        PermittedRates::OneIn { max: SAMPLING_MAX }
+    }
+
+    fn set_rate(&mut self, rate: f64) -> Result<(), String> {
+        let sampling = (1.0 / rate).round().clamp(1.0, f64::from(SAMPLING_MAX));
+        self.0.store(sampling as u32, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 /// An open receiver, and the exporters to configure.
 pub struct ExportReceiver {
     part: ExportPart,
@@ -40,6 +62,7 @@ pub struct ExportReceiver {
     address: SocketAddr,
     /// Ends the source.
     close: StopSignal,
+    rate: ExporterRate,
 }
 
 impl ExportReceiver {
@@ -62,7 +85,13 @@ impl ExportReceiver {
             source,
             address,
             close,
+            rate: ExporterRate::default(),
         })
+    }
+
+    /// Control of the sampling rate.
+    pub fn rate(&self) -> ExporterRate {
+        self.rate.clone()
     }
 
     /// Configures the exporters, and starts the query. `stop` ends it.
@@ -94,6 +123,7 @@ impl ExportReceiver {
             is_sflow: part.slot == ExporterSlot::Sflow,
             phase: ExportPhase::Running(exporters),
             source: self.source,
+            rate: self.rate,
             close: self.close,
             stop: stop.clone(),
             ends: limit
@@ -129,6 +159,7 @@ struct SteeredSource {
     // Dropped before the receiver.
     phase: ExportPhase,
     source: Box<dyn PacketSource>,
+    rate: ExporterRate,
     /// Ends the receiver.
     close: StopSignal,
     /// Requests the end.
@@ -174,6 +205,13 @@ impl SteeredSource {
             ExportPhase::Running(exporters) if self.is_over(&exporters) => {
                 let held = if self.is_sflow { HELD } else { Duration::ZERO };
                 ExportPhase::Held(exporters, now + held)
+            }
+            ExportPhase::Running(exporters) => {
+                let sampling = self.rate.0.load(Ordering::Relaxed);
+                if sampling != 0 {
+                    exporters.set_sampling(sampling);
+                }
+                ExportPhase::Running(exporters)
             }
             ExportPhase::Held(exporters, until) if now >= until => {
                 ExportPhase::Removing(thread::spawn(|| exporters.stop()))

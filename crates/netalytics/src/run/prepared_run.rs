@@ -175,7 +175,7 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
             server_tap::read(flags, source.is_capture_file(flags), &plan, &config, &stop)?;
         config.monitor.origin = Arc::new(flags.origin());
         packets.join(&mut config);
-        let regulator = query_source::regulator(&plan, flags, &mut config)?;
+        let regulator = query_source::regulator(&plan, &source, flags, &mut config)?;
         let mut run = source.start(&plan, &config, flags, telling)?;
         run.regulator = regulator;
         // Live sources observe it themselves: packets that have arrived are still processed.

@@ -77,7 +77,12 @@ impl QuerySource {
                         let receiver = ExportReceiver::open(&planned, part, flags)?;
                         QuerySource::Exports(Box::new(receiver), stop.clone())
                     }
-                    None => QuerySource::Network(Box::new(planned)),
+                    None => {
+                        let place =
+                            "for monitors in a network; --mode sflow sets the rate of exporters";
+                        query.without_goal(place).map_err(wrong_flags)?;
+                        QuerySource::Network(Box::new(planned))
+                    }
                 }
             }
             None => {
@@ -183,8 +188,9 @@ fn check_goal(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<()> {
         "over published data"
     } else if recording_replay::asked(&flags.read)? {
         "over recordings"
-    } else if flags.network.network.is_some() && !is_exported {
-        "for monitors in a network"
+    } else if flags.network.network.is_some() {
+        // Depends on the plan.
+        return Ok(());
     } else {
         let reads_files = !is_exported && !flags.live.is_live();
         return match query.goal.cpu.filter(|_| reads_files) {
@@ -200,6 +206,7 @@ fn check_goal(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<()> {
 /// The regulator of a sampling rate with a goal. Its log and its ceiling are set in `config`.
 pub fn regulator(
     plan: &Plan,
+    source: &QuerySource,
     flags: &WorkFlags,
     config: &mut JobConfig,
 ) -> anyhow::Result<Option<RateRegulator>> {
@@ -210,10 +217,10 @@ pub fn regulator(
     let log = PrecisionLog::new(goal.error);
     config.stream.precision = Some(log.clone());
     let is_exported = plan.monitor.sample == SampleMode::Exported;
-    let actuator: Option<Box<dyn RateActuator>> = if is_exported {
-        None
-    } else {
-        Some(Box::new(config.ceiling.clone()))
+    let actuator: Option<Box<dyn RateActuator>> = match source {
+        QuerySource::Exports(receiver, _) => Some(Box::new(receiver.rate())),
+        _ if is_exported => None,
+        _ => Some(Box::new(config.ceiling.clone())),
     };
     let cost = if is_exported {
         let costs = network::plan::costs(flags.network.costs.as_deref())?;

@@ -394,3 +394,37 @@ fn a_place_of_the_operator_is_not_used() {
     assert_eq!(running.interrupt().code, Some(0));
     bed.same_database(&before, "the operator's exporter");
 }
+
+/// `SAMPLE auto ERROR` sets the sampling rate at the exporters, and follows the traffic.
+#[test]
+fn the_rate_of_exporters_follows_an_error() {
+    let Some(bed) = SteeredBed::new() else { return };
+    let before = bed.database();
+    let query =
+        "PARSE packet TO 10.9.0.2:9000, 10.9.0.4:9000 SAMPLE auto ERROR 10% PROCESS (count: w=2s)";
+    let running = bed.query(query, &["--mode", "sflow", "--sampling", "1"]);
+    let sampling = || -> Vec<u32> {
+        let list = bed.vsctl("--bare --columns=sampling list sflow");
+        list.split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect()
+    };
+    assert_eq!(sampling(), [1, 1]);
+    // 20,000 packets in a window: 385 samples, thus one in 52, have an error of 10 %.
+    bed.send(100_000, 5_000);
+    let fast = sampling();
+    // A quarter of the packets: one in 13.
+    bed.send(20_000, 1_250);
+    let slow = sampling();
+    let captured = running.interrupt();
+    captured.check();
+    for (found, least, most) in [(&fast, 15, 80), (&slow, 4, 25)] {
+        assert!(
+            found.len() == 2 && found.iter().all(|n| (least..=most).contains(n)),
+            "{fast:?} and {slow:?}\n{}",
+            captured.err
+        );
+    }
+    assert!(fast[0] > slow[0], "{fast:?} and {slow:?}");
+    bed.same_database(&before, "a goal of the rate");
+}

@@ -59,6 +59,13 @@ fn missing(plan: &Plan, slot: ExporterSlot) -> Option<String> {
         SampleMode::Fraction(_) => {
             return Some("SAMPLE with a share selects whole flows".to_owned());
         }
+        SampleMode::Auto if plan.monitor.goal.is_set() && slot == ExporterSlot::Ipfix => {
+            return Some(
+                "the sampling rate of IPFIX does not follow an error: its counters would mix rates"
+                    .to_owned(),
+            );
+        }
+        SampleMode::Auto if plan.monitor.goal.is_set() => {}
         SampleMode::Auto => return Some("SAMPLE auto selects whole flows".to_owned()),
         SampleMode::All | SampleMode::Exported => {}
     }
