@@ -365,6 +365,11 @@ def difference(want, got):
                 return f"row {number + 1}: {column} is {g.get(column)}, not {value}"
 
 
+def without_processor(output):
+    """Rows without the name of their processor, which depends on the spelling."""
+    return re.sub(rb'"processor":"[^"]*",', b"", output)
+
+
 def explained_sql(program, query):
     """The statement in SQL that `explain` prints for a query."""
     plan = subprocess.run([program, "explain", query], stdout=subprocess.PIPE, check=True).stdout.decode()
@@ -386,7 +391,7 @@ def main(program, corpus=None):
         got, want = [json.loads(line) for line in output.splitlines()], function(path) if capture else function()
         sql = explained_sql(program, query)
         command[command.index(query)] = sql
-        if subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout != output:
+        if without_processor(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) != without_processor(output):
             sys.exit(f"{title}\n{query}\nhas other rows than\n{sql}")
         if "ORDER BY" not in query and "top-k" not in query:
             order = lambda row: json.dumps([row.get(column) for column in want[0]])
