@@ -43,7 +43,18 @@ mod tests {
     #[test]
     fn a_query_goes_on() {
         for (text, expected) in [
-            ("", &["PARSE "][..]),
+            ("", &["PARSE ", "SELECT "][..]),
+            (
+                "SELECT url, count(*) FROM ht",
+                &[
+                    "SELECT url, count(*) FROM http",
+                    "SELECT url, count(*) FROM http_get",
+                ],
+            ),
+            (
+                "SELECT url FROM http GR",
+                &["SELECT url FROM http GROUP BY"],
+            ),
             ("PARSE mysql_q", &["PARSE mysql_query"]),
             (
                 "PARSE tcp_conn_time, http_g",

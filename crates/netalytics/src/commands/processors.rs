@@ -86,6 +86,11 @@ const USAGES: &[BlockUsage] = &[
         "PARSE http PROCESS (group-count-share: group=url_template)",
     ),
     usage(
+        "aggregate",
+        &["columns"],
+        "PARSE http PROCESS (group-aggregate: group=host, columns=count(*) AS n, p99(response_time))",
+    ),
+    usage(
         "top-k",
         &["k", "by", "key", "groups_max"],
         "PARSE http_get PROCESS (top-k: k=10, w=10s)",

@@ -206,12 +206,12 @@ fn begins_filter(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::cli::flags::{Cli, CliCommand, parse};
+    use crate::cli::flags::{Cli, CliCommand, in_our_words, parse};
 
     /// Query, files, interfaces, and filter of a command line.
     fn settled(line: &[&str]) -> Result<(String, String, String, String), String> {
         let words = ["netalytics", "query"].iter().chain(line);
-        let cli: Cli = parse(words).map_err(|error| error.to_string())?;
+        let cli: Cli = parse(words).map_err(|error| in_our_words(&error))?;
         let Some(CliCommand::Query(flags)) = cli.verb else {
             panic!("a query")
         };
