@@ -50,9 +50,9 @@ pub struct RunningExporters {
 }
 
 struct ExporterState {
-    mark: ExporterMark,
-    /// Locked while databases are queried or changed.
-    sites: Mutex<Vec<ExporterSite>>,
+    /// The exporters with their marks, one each: several bridges may have one database. Locked while databases are queried
+    /// or changed.
+    sites: Mutex<Vec<(ExporterSite, ExporterMark)>>,
     /// Locked briefly, so that readers do not wait for a database.
     status: Mutex<ExporterStatus>,
 }
@@ -67,31 +67,33 @@ impl RunningExporters {
     ///
     /// # Errors
     /// See [`ExporterError`].
-    pub fn start(mut sites: Vec<ExporterSite>) -> Result<RunningExporters, ExporterError> {
-        let mark = ExporterMark(RandomState::new().hash_one(std::process::id()));
+    pub fn start(sites: Vec<ExporterSite>) -> Result<RunningExporters, ExporterError> {
         let sampling = sites.first().map_or(1, |site| site.settings.sampling());
+        let first = RandomState::new().hash_one(std::process::id());
+        let marks = (0..).map(|nth| ExporterMark(first.wrapping_add(nth)));
+        let mut sites: Vec<_> = sites.into_iter().zip(marks).collect();
         let mut repaired = Vec::new();
         for at in 0..sites.len() {
+            let (site, mark) = &mut sites[at];
             let ExporterSite {
                 name,
                 switch,
                 settings,
-            } = &mut sites[at];
+            } = site;
             let made = switch.repair_exporters().and_then(|slots| {
                 repaired.extend(slots.into_iter().map(|slot| {
                     format!("switch {name}: removed exporter {slot}, left behind by a process that no longer runs")
                 }));
-                switch.add_exporter(settings, mark)
+                switch.add_exporter(settings, *mark)
             });
             if let Err(why) = made {
                 let switch = name.clone();
                 // The first error is returned; cleanup processes try again.
-                let _ = remove(&mut sites[..at], mark);
+                let _ = remove(&mut sites[..at]);
                 return Err(ExporterError { switch, why });
             }
         }
         let shared = Arc::new(ExporterState {
-            mark,
             sites: Mutex::new(sites),
             status: Mutex::new(ExporterStatus {
                 rate: SamplingPace::new(sampling),
@@ -153,7 +155,7 @@ impl RunningExporters {
     /// The first failed removal. Cleanup processes try again for a limited time.
     pub fn stop(self) -> Result<(), ExporterError> {
         let mut sites = lock(&self.shared.sites);
-        remove(&mut sites, self.shared.mark)
+        remove(&mut sites)
     }
 }
 
@@ -161,7 +163,7 @@ impl Drop for RunningExporters {
     fn drop(&mut self) {
         let mut sites = lock(&self.shared.sites);
         // Errors cannot be reported here; cleanup processes try again.
-        let _ = remove(&mut sites, self.shared.mark);
+        let _ = remove(&mut sites);
         sites.clear();
     }
 }
@@ -170,9 +172,9 @@ impl ExporterState {
     /// Renews all exporters, and sets their sampling rate if given; returns whether all databases answered.
     fn renew(&self, sampling: Option<u32>) -> bool {
         let mut all = true;
-        for site in lock(&self.sites).iter() {
+        for (site, mark) in lock(&self.sites).iter() {
             let slot = site.settings.slot();
-            match site.switch.renew_exporter(slot, self.mark, sampling) {
+            match site.switch.renew_exporter(slot, *mark, sampling) {
                 Ok(true) => {}
                 Ok(false) => {
                     let why = format!(
@@ -188,11 +190,11 @@ impl ExporterState {
     }
 }
 
-/// Removes the exporters with this mark; returns the first error after all removals.
-fn remove(sites: &mut [ExporterSite], mark: ExporterMark) -> Result<(), ExporterError> {
+/// Removes the exporters; returns the first error after all removals.
+fn remove(sites: &mut [(ExporterSite, ExporterMark)]) -> Result<(), ExporterError> {
     let mut failed = Ok(());
-    for site in sites {
-        let removed = site.switch.remove_exporter(site.settings.slot(), mark);
+    for (site, mark) in sites {
+        let removed = site.switch.remove_exporter(site.settings.slot(), *mark);
         if let (Err(why), Ok(())) = (removed, &failed) {
             let switch = site.name.clone();
             failed = Err(ExporterError { switch, why });

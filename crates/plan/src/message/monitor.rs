@@ -46,6 +46,8 @@ pub fn monitor(spec: &MonitorSpec) -> proto::MonitorSpecProto {
         } else {
             spec.taps.word().to_owned()
         },
+        error_max: spec.goal.error,
+        cpu_max: spec.goal.cpu,
     }
 }
 
@@ -95,7 +97,10 @@ pub fn read_monitor(
             end_ns: sent.end_ns,
         },
         sample: sample?,
-        goal: RateGoal::default(),
+        goal: RateGoal {
+            error: sent.error_max,
+            cpu: sent.cpu_max,
+        },
         sample_seed: sent.sample_seed,
         taps: taps?,
     })

@@ -47,6 +47,11 @@ pub struct MonitorSpecProto {
     /// Empty: `server`.
     #[prost(string, tag = "40")]
     pub taps: String,
+    /// Goal of the sample `auto`.
+    #[prost(double, optional, tag = "41")]
+    pub error_max: Option<f64>,
+    #[prost(double, optional, tag = "42")]
+    pub cpu_max: Option<f64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
