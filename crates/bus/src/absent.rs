@@ -224,7 +224,7 @@ impl PartitionReader {
         match self.0 {}
     }
 
-    pub fn next(&mut self, _: usize, _: Duration) -> Result<NextRecord<'_>, BusError> {
+    pub fn next(&mut self, _: usize, _: Duration) -> Result<NextRecord<KafkaRecord<'_>>, BusError> {
         match self.0 {}
     }
 

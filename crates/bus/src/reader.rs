@@ -212,7 +212,11 @@ impl PartitionReader {
     ///
     /// # Panics
     /// If there is no such part: a bug of the caller.
-    pub fn next(&mut self, part: usize, wait: Duration) -> Result<NextRecord<'_>, BusError> {
+    pub fn next(
+        &mut self,
+        part: usize,
+        wait: Duration,
+    ) -> Result<NextRecord<KafkaRecord<'_>>, BusError> {
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(64) {
             tend(&self.consumer);

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::KafkaRecord;
-
 /// Properties in the text of a file: `NAME=VALUE`, one per line; empty lines and lines that start with # are ignored.
 pub fn properties_in(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
@@ -64,11 +62,11 @@ pub enum PartitionEnd {
     Forever,
 }
 
-/// Next item of a partition.
+/// Next item of a partition, whose records have type `R`.
 #[derive(Debug)]
-pub enum NextRecord<'a> {
+pub enum NextRecord<R> {
     /// A record.
-    Record(KafkaRecord<'a>),
+    Record(R),
     /// No record yet.
     Nothing,
     /// No record yet, and all existing ones were read; returned each time the reader reaches the end.

@@ -50,7 +50,6 @@ pub struct SwitchCopyCost {
 /// Port numbers on the switch.
 const FORWARDED_TO: u16 = 2;
 const COPIED_TO: u16 = 3;
-const TUNNEL: u16 = 4;
 
 /// Modes of the switch: name, actions, configuration of the bridge, and the port that each packet is copied to.
 const WAYS: [(&str, &str, &str, Option<u16>); 7] = [
@@ -62,7 +61,8 @@ const WAYS: [(&str, &str, &str, Option<u16>); 7] = [
         "",
         Some(COPIED_TO),
     ),
-    ("tunnel", "output:4,output:2", "", Some(TUNNEL)),
+    // The encapsulated copy leaves by the port for copies, whose counters are current.
+    ("tunnel", "output:4,output:2", "", Some(COPIED_TO)),
     ("mirror", "output:2", MIRROR, Some(COPIED_TO)),
     ("sflow", "output:2", SFLOW, None),
     ("ipfix", "output:2", IPFIX, None),
