@@ -1,4 +1,4 @@
-//! Exporters on the switches of a plan: those that exist, and the settings of those to configure.
+//! Exporters on the switches of a plan: settings, receiver, and how the receiver recognizes them.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,13 +9,12 @@ use mirror::exporter::{ExporterSettings, ExporterSlot, IpfixSettings, SflowSetti
 use mirror::mode::HEADER_BYTES;
 use monitor::address_filter::AddressFilter;
 use monitor::exports::{ConfiguredExporter, ConfiguredExporters, ExporterIdentity};
-use plan::Plan;
-use planner::physical::{ExportPart, NetworkMode, OccupiedSlot, export_slots};
+use planner::physical::ExportPart;
 use planner::topology::{NetworkSite, SwitchAccess};
 use steer::{ExporterSite, OpenVSwitch};
 
 use crate::network::plan::NetworkPlan;
-use crate::network::run::switches::open_vswitch;
+use crate::network::switch_access::open_vswitch;
 use crate::process::failure::wrong_flags;
 
 /// Maximum number of flows in the cache of an IPFIX exporter.
@@ -24,34 +23,6 @@ const CACHE_FLOWS: u32 = 65_536;
 const CACHE_SECONDS: [f64; 2] = [1.0, 60.0];
 /// Interval of templates in seconds.
 const TEMPLATE_SECONDS: u16 = 10;
-
-/// Exporters in the places that a plan could use. A switch that does not answer has none: if the plan uses it, its
-/// configuration fails with the reason.
-pub fn occupied(site: &NetworkSite, plan: &Plan, mode: NetworkMode) -> Vec<OccupiedSlot> {
-    let slots = match mode {
-        NetworkMode::Packets => Vec::new(),
-        NetworkMode::Auto => export_slots(plan),
-        NetworkMode::Export(slot) => vec![slot],
-    };
-    let mut occupied = Vec::new();
-    if slots.is_empty() {
-        return occupied;
-    }
-    for (index, switch) in site.switches.iter().enumerate() {
-        let SwitchAccess::Ovsdb(address) = &switch.reached else {
-            continue;
-        };
-        let seen = open_vswitch(switch, address).and_then(|open| Ok(open.running_exporters()?));
-        let exporters = seen.map(|seen| seen.exporters).unwrap_or_default();
-        let here = exporters.iter().filter(|other| slots.contains(&other.slot));
-        occupied.extend(here.map(|other| OccupiedSlot {
-            switch: index,
-            slot: other.slot,
-            exporter: other.to_string(),
-        }));
-    }
-    occupied
-}
 
 /// The switches of an export.
 pub fn switches(planned: &NetworkPlan, part: &ExportPart) -> anyhow::Result<Vec<OpenVSwitch>> {

@@ -9,3 +9,4 @@ pub mod jobs;
 pub mod plan;
 pub mod run;
 pub mod study_output;
+pub mod switch_access;

@@ -11,7 +11,7 @@ use planner::topology::{NetworkSite, SiteError};
 
 use crate::cli::flags::WorkFlags;
 use crate::cli::flags::network::NetworkFlags;
-use crate::network::exporters;
+use crate::network::switch_access;
 use crate::process::failure::wrong_flags;
 
 /// Maximum size of a network file.
@@ -57,7 +57,7 @@ pub fn plan(
     let site = site(network)?;
     let costs = costs(flags.costs.as_deref())?;
     let mode: NetworkMode = flags.mode.into();
-    let occupied = exporters::occupied(&site, plan, mode);
+    let occupied = switch_access::occupied(&site, plan, mode);
     let asked = PlanRequest {
         plan,
         site: &site,

@@ -15,13 +15,14 @@ use planner::topology::{
     ForwardingMode, NetworkSite as Network, SitePort, SiteSwitch, SwitchAccess,
 };
 use steer::{
-    CopyJob, CopyTap, JobStartError, NetworkMap, OpenVSwitch, RunningCopies, SwitchBackend,
-    SwitchController, SwitchFabric, SwitchSite,
+    CopyJob, CopyTap, JobStartError, NetworkMap, RunningCopies, SwitchBackend, SwitchController,
+    SwitchFabric, SwitchSite,
 };
 
 use super::port_names::{SwitchPortNames, monitor};
 use super::rule_owners::RuleOwnerKind;
 use crate::network::plan::NetworkPlan;
+use crate::network::switch_access::open_vswitch;
 use crate::process::failure::wrong_flags;
 
 /// Job number in the rules' cookies.
@@ -303,15 +304,4 @@ fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Switch
         }
         SwitchAccess::Ovsdb(address) => Ok(Box::new(open_vswitch(switch, address)?)),
     }
-}
-
-/// An Open vSwitch by the address of its database.
-pub fn open_vswitch(switch: &SiteSwitch, address: &str) -> anyhow::Result<OpenVSwitch> {
-    let name = &switch.name;
-    let socket = address.strip_prefix("unix:").map(Path::new);
-    let folder = socket.and_then(Path::parent).ok_or_else(|| {
-        wrong_flags(format!("{name}: {address:?} is not the address of a database on this machine, such as unix:/run/openvswitch/db.sock"))
-    })?;
-    let bridge = switch.bridge.as_deref().unwrap_or("br0");
-    Ok(OpenVSwitch::new(folder, bridge))
 }
