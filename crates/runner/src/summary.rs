@@ -4,6 +4,7 @@
 mod counts;
 mod fed;
 mod json;
+mod line;
 mod rate;
 mod text;
 

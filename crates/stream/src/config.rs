@@ -7,9 +7,6 @@ use crate::precision::PrecisionLog;
 use crate::selected_flows::SelectedFlows;
 use crate::server_tap::ServerTap;
 
-/// Seed of hashes that affect results (replicates, estimates of `distinct`). Constant across runs.
-pub(crate) const RESULT_SEED: u64 = 0x6e65_7461_6c79_7469;
-
 /// Limits and the sampling rate. The defaults suit one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineConfig {

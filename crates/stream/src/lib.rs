@@ -78,6 +78,7 @@ mod result_redaction;
 mod results;
 mod rows;
 mod scalar;
+mod seed;
 mod selected_flows;
 mod selection;
 mod server_tap;

@@ -15,7 +15,7 @@ use plan::{Column, Pipeline, SampledUnit};
 use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
 use crate::column::{ColumnValues, ColumnView, mix};
-use crate::config::{EngineConfig, EngineCounters, RESULT_SEED};
+use crate::config::{EngineConfig, EngineCounters};
 use crate::empty_windows::EmptyWindows;
 use crate::limited_stretches::LimitedStretch;
 use crate::loss_history::SharedLosses;
@@ -30,6 +30,7 @@ use crate::result_redaction::RedactedTuples;
 use crate::results::{EmittedWindow, ResultWriter};
 use crate::rows::RowSet;
 use crate::sampling::{REPLICATES, replicate};
+use crate::seed::RESULT_SEED;
 use crate::sliding_merge::SlidingMerge;
 use crate::window::WindowLayout;
 

@@ -17,7 +17,7 @@
 //! is that of the smallest rate).
 
 use crate::column::mix;
-use crate::config::RESULT_SEED;
+use crate::seed::RESULT_SEED;
 
 /// Number of replicates for sampled flows.
 pub const REPLICATES: usize = 32;

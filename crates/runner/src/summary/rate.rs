@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stream::rate_control::{BoundVerdict, RateReport};
 
-use super::text::Line;
+use super::line::Line;
 use crate::rate_regulator::RegulatedRate;
 
 /// The lines of the text.

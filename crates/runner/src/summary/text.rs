@@ -11,12 +11,10 @@ use super::counts::{
     Counts, export_trouble, exports, filtered, flow_trouble, fragments, losses, parser_trouble,
     protocols, stream_trouble, tap_counts, undecodable,
 };
+use super::line::Line;
 use super::rate;
 use super::{FedInput, RunSummary};
 use crate::limits;
-
-/// Label, number, and details.
-pub(super) type Line = (&'static str, Option<u64>, String);
 
 /// Maximum protocols of undecodable packets shown; JSON has all.
 const PROTOCOLS_SHOWN: usize = 8;

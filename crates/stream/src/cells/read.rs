@@ -9,9 +9,9 @@ use super::column::{CellColumnReader, CellType};
 use super::parts::{AccumulatorParts, EntryParts, count};
 use super::table::{CellColumnRole, CellTable};
 use crate::column::hash_scalar;
-use crate::config::RESULT_SEED;
 use crate::partial::MalformedPartial;
 use crate::scalar::Scalar;
+use crate::seed::RESULT_SEED;
 
 /// Rows of cells.
 pub struct CellRows<'a> {

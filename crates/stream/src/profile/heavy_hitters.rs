@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::config::RESULT_SEED;
+use crate::seed::RESULT_SEED;
 use crate::sketch::SpaceSaving;
 
 /// Maximum bytes of a key's text.

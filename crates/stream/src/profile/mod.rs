@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::cells::CellTimes;
 use crate::column::{ColumnValues, ColumnView, mix};
-use crate::config::{EngineConfig, EngineCounters, RESULT_SEED};
+use crate::config::{EngineConfig, EngineCounters};
 use crate::limited_stretches::LimitedStretch;
 use crate::loss_history::SharedLosses;
 use crate::ops::filter::{TruthMask, TupleFilter};
@@ -28,6 +28,7 @@ use crate::pane::WEIGHT_UNIT;
 use crate::result_redaction::RedactedTuples;
 use crate::rows::RowSet;
 use crate::scalar::Scalar;
+use crate::seed::RESULT_SEED;
 use crate::window::WindowLayout;
 use heavy_hitters::{NAME_BYTES, name_of};
 use part::{AccessPattern, FailedOperation, OperationKind, ProfilePart, ProfiledOperation};
