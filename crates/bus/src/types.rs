@@ -22,7 +22,7 @@ pub struct NewTopic {
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// A partition to which a producer writes, by the number returned by [`Producer::target`].
+/// A partition to which a producer writes, by the number returned by [`Producer::target`](crate::Producer::target).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerTarget(pub(crate) usize);
 

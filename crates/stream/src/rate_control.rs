@@ -8,8 +8,8 @@
 //! The variance of a total from `n` samples of rate `p` is `V (1 − p) / n`, relative to its square. `V` describes the
 //! traffic: 1 for independent packets, more for flows of several packets and for values of different sizes. It changes
 //! slowly, so it is averaged over windows. The number of tuples in a window, `n / p`, changes at once, so the smallest
-//! of the last [`TRAFFIC_WINDOWS`] windows counts: half the traffic raises the rate after one window, twice the traffic
-//! lowers it after [`TRAFFIC_WINDOWS`]. Both do not depend on the rate that was in force. The next rate is therefore
+//! of the last `TRAFFIC_WINDOWS` windows counts: half the traffic raises the rate after one window, twice the traffic
+//! lowers it after `TRAFFIC_WINDOWS`. Both do not depend on the rate that was in force. The next rate is therefore
 //! computed, not searched, and delays between a decision and its effect cause no oscillation.
 //!
 //! ```
