@@ -98,10 +98,13 @@ impl RateRegulator {
             return;
         }
         let process = self.clock.share();
-        let before = self.controller.rate();
+        let is_exported = matches!(self.cost, SamplingCost::Samples(_));
+        let mut in_force = self.controller.rate();
         for window in windows {
-            if self.actuator.is_none() && window.precision.samples > 0 {
-                self.controller.set_rate(window.precision.rate);
+            // Exporters start with a rate of their own, and apply another one later.
+            if is_exported && window.precision.samples > 0 {
+                in_force = window.precision.rate;
+                self.controller.set_rate(in_force);
             }
             let cpu = self.cpu(&window, process);
             self.controller.observe(&WindowPrecision {
@@ -110,10 +113,10 @@ impl RateRegulator {
             });
         }
         let rate = self.controller.rate();
-        if let Some(actuator) = self.actuator.as_mut().filter(|_| rate != before)
+        if let Some(actuator) = self.actuator.as_mut().filter(|_| rate != in_force)
             && let Err(problem) = actuator.set_rate(rate)
         {
-            self.controller.set_rate(before);
+            self.controller.set_rate(in_force);
             self.problem = Some(problem);
         }
     }
