@@ -169,7 +169,8 @@ class Network(unittest.TestCase):
 
     def capture(self, where):
         path = f"{self.folder.name}/{where}-{time.monotonic_ns()}.pcap"
-        words = ["tcpdump", "-i", "eth0", "--immediate-mode", "-U", "-n", "-B", "8192", "-w", path, "tcp", "port", "8000"]
+        # A small snapshot length: the ring buffer would hold too few frames of maximum size.
+        words = ["tcpdump", "-i", "eth0", "--immediate-mode", "-U", "-n", "-s", "2048", "-B", "16384", "-w", path, "tcp", "port", "8000"]
         process = self.on(where, words, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
