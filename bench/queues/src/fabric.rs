@@ -6,7 +6,6 @@
 //! per task, as many workers as cores. A JSON line per fabric, pattern, and thread count has the median and the best round.
 //! The number of received messages is checked.
 
-#[path = "../../../crates/monitor/src/ring.rs"]
 #[allow(dead_code)]
 mod ring;
 

@@ -5,7 +5,6 @@
 //! received items is checked.
 
 mod pin;
-#[path = "../../../crates/monitor/src/ring.rs"]
 #[allow(dead_code)]
 mod ring;
 

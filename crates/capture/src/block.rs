@@ -143,6 +143,7 @@ impl PacketBlock {
     /// Removes the packets that `keep` rejects.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&CapturedPacket<'_>) -> bool) {
         let mut view = BlockView {
+            records: &[],
             buffers: &self.buffers,
             buffer: u32::MAX,
             bytes: &[],
@@ -171,43 +172,42 @@ impl PacketBlock {
     /// As [`PacketBlock::packets`], and for positions out of range.
     #[inline]
     pub fn range(&self, places: Range<usize>) -> impl ExactSizeIterator<Item = CapturedPacket<'_>> {
-        let mut view = BlockView::new(self);
+        let mut view = self.view();
         self.records()[places]
             .iter()
             .map(move |record| view.captured(record))
     }
 
-    /// Packets at these positions.
-    ///
-    /// # Panics
-    /// As [`PacketBlock::packets`], and for a position out of range.
+    /// Access to packets by position.
     #[inline]
-    pub fn select<'a>(
-        &'a self,
-        places: &'a [u16],
-    ) -> impl ExactSizeIterator<Item = CapturedPacket<'a>> {
-        let mut view = BlockView::new(self);
-        let records = self.records();
-        places
-            .iter()
-            .map(move |at| view.captured(&records[usize::from(*at)]))
+    #[must_use]
+    pub fn view(&self) -> BlockView<'_> {
+        BlockView {
+            records: self.records(),
+            buffers: &self.buffers,
+            buffer: u32::MAX,
+            bytes: &[],
+        }
     }
 }
 
 /// Access to a block's packets; caches the last buffer, which is usually that of the next packet.
-struct BlockView<'a> {
+pub struct BlockView<'a> {
+    records: &'a [PacketRecord],
     buffers: &'a [PacketBuffer],
     buffer: u32,
     bytes: &'a [u8],
 }
 
 impl<'a> BlockView<'a> {
-    fn new(block: &'a PacketBlock) -> Self {
-        BlockView {
-            buffers: &block.buffers,
-            buffer: u32::MAX,
-            bytes: &[],
-        }
+    /// The packet at a position.
+    ///
+    /// # Panics
+    /// As [`PacketBlock::packets`], and for a position out of range.
+    #[inline]
+    pub fn packet(&mut self, place: usize) -> CapturedPacket<'a> {
+        let records = self.records;
+        self.captured(&records[place])
     }
 
     #[inline]
@@ -266,7 +266,7 @@ mod tests {
         }
         let bytes: Vec<_> = block.packets().map(|p| p.bytes).collect();
         assert_eq!(bytes, [&[1, 2][..], &[6], &[3, 4], &[]]);
-        let bytes: Vec<_> = block.select(&[2, 1]).map(|p| p.bytes).collect();
+        let bytes: Vec<_> = [2, 1].map(|at| block.view().packet(at).bytes).to_vec();
         assert_eq!(bytes, [&[3, 4][..], &[6]]);
         block.clear();
         assert!(block.is_empty() && block.clock().is_none());

@@ -32,7 +32,7 @@ mod unsupported_formats;
 mod window;
 pub mod xdp_filter;
 
-pub use block::{PacketBlock, PacketRecord};
+pub use block::{BlockView, PacketBlock, PacketRecord};
 pub use filter::filtered;
 pub use looped_replay::LoopedReplay;
 pub use open::{from_reader, open, open_until};

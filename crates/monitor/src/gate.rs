@@ -123,6 +123,17 @@ impl Gate {
         }
     }
 
+    /// Creates a gate with the conditions of this one that do not depend on other packets: FROM, TO, and SAMPLE.
+    #[must_use]
+    pub fn conditions(&self) -> Gate {
+        Gate {
+            is_open: self.addresses.passes_all() && self.sampler.takes_all(),
+            addresses: self.addresses.clone(),
+            sampler: self.sampler,
+            ..Gate::open()
+        }
+    }
+
     /// Decodes a packet and decides. Passes an admitted packet to `enter`; counts a rejected one in
     /// `accounting`.
     #[inline(always)]
@@ -248,6 +259,12 @@ impl Gate {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.is_open
+    }
+
+    /// Whether decisions on complete packets depend on earlier packets, or admitted packets are stored.
+    #[must_use]
+    pub fn needs_order(&self) -> bool {
+        !self.limiter.is_open() || self.keep.is_some()
     }
 
     /// LIMIT, shared by all workers.

@@ -1,7 +1,7 @@
 //! A running query: its threads, and the merge of their results.
 //!
-//! Every worker has a thread and either its own source (each live capture queue) or a ring through which one reader
-//! distributes the packets of a shared source (`dispatch.rs`). The owner of the job takes results from [`MonitorJob::next`]. A
+//! Every worker has a thread and either its own source (each live capture queue), or shares one with the others
+//! (`shared_input.rs`). The owner of the job takes results from [`MonitorJob::next`]. A
 //! worker that panics ends the job with an error.
 
 use std::net::IpAddr;
@@ -21,14 +21,17 @@ use wire::Timestamp;
 
 use crate::allowance::PacketAllowance;
 use crate::capture_start::{CaptureStart, wall_clock};
-use crate::dispatch::PacketDispatcher;
+use crate::chunk_reader::ChunkReader;
 use crate::exports::ExportAccounting;
 use crate::flush::{CompletedFlush, FlushProgress, FlushRequests};
 use crate::gate::{Gate, SharedPacketRetention};
 use crate::in_flight::InFlightBytes;
 use crate::limiter::Limiter;
+use crate::packet_chunk::PacketSorter;
 use crate::sampling_control::{RateCeiling, RateHistory};
-use crate::threads::{JobThread, PacketFacts, WorkerMessage};
+use crate::shared_input::SharedInput;
+use crate::source_log::PacketFacts;
+use crate::threads::{JobThread, WorkerMessage};
 use crate::tuple_outputs::TupleOutputs;
 use crate::vitals::{VitalsReading, WorkerVitals};
 use crate::worker::{MonitorWorker, WorkerFinalReport};
@@ -269,7 +272,7 @@ impl MonitorJob {
                 WindowEmission::HandedOn { open_every_ns } => Some(open_every_ns),
             })
         };
-        let thread = |worker: Option<usize>| JobThread {
+        let thread = |worker: usize| JobThread {
             worker,
             tell: tell.clone(),
             in_flight: in_flight.clone(),
@@ -278,34 +281,53 @@ impl MonitorJob {
             ceiling: config.ceiling.clone(),
             has_goal: monitor.goal.is_set(),
             start,
-            core: worker.and_then(|n| config.cores.get(n % config.cores.len().max(1)).copied()),
+            core: config
+                .cores
+                .get(worker % config.cores.len().max(1))
+                .copied(),
         };
         let mut threads = Vec::new();
         match input {
             JobInput::Shared(source, 0 | 1) => {
                 let worker = worker(gate());
-                threads
-                    .push(thread(Some(0)).spawn(move |thread| thread.run(worker, source, false))?);
+                threads.push(thread(0).spawn(move |thread| thread.run(worker, source, false))?);
             }
             JobInput::Shared(source, _) => {
-                let (dispatch, rings) =
-                    PacketDispatcher::new(gate(), workers, packets_only, &limits.flow);
-                for (number, ring) in rings.into_iter().enumerate() {
-                    let worker = worker(Gate::open());
+                let gate = gate();
+                // The reader applies the conditions if they depend on the order of packets.
+                let conditions = || {
+                    if gate.needs_order() {
+                        Gate::open()
+                    } else {
+                        gate.conditions()
+                    }
+                };
+                let seed = limits.flow.seed;
+                // FROM and TO need the client, which is known by flow.
+                let by_chunk = packets_only && gate.conditions().is_open();
+                let shares: Vec<_> = (0..workers)
+                    .map(|_| {
+                        let conditions = (!by_chunk).then(&conditions);
+                        let sorter = PacketSorter::new(conditions, workers, seed);
+                        (worker(Gate::open()), sorter)
+                    })
+                    .collect();
+                let reader = ChunkReader::new(source, gate, &limits.flow, start);
+                let input = Arc::new(SharedInput::new(reader, workers));
+                for (number, (worker, sorter)) in shares.into_iter().enumerate() {
+                    let input = input.clone();
                     threads.push(
-                        thread(Some(number))
-                            .spawn(move |thread| thread.run_behind(worker, ring))?,
+                        thread(number)
+                            .spawn(move |thread| thread.run_shared(worker, sorter, &input))?,
                     );
                 }
-                threads.push(thread(None).spawn(move |thread| thread.deal(source, dispatch))?);
             }
             JobInput::Each(sources) => {
                 limiter.start(wall_clock());
                 for (number, source) in sources.into_iter().enumerate() {
                     let worker = worker(gate());
                     threads.push(
-                        thread(Some(number))
-                            .spawn(move |thread| thread.run(worker, source, true))?,
+                        thread(number).spawn(move |thread| thread.run(worker, source, true))?,
                     );
                 }
             }
@@ -339,9 +361,7 @@ impl MonitorJob {
             Ok(WorkerMessage::Panic(worker, text)) => {
                 self.stop();
                 self.ended.panics.push(text);
-                if let Some(worker) = worker {
-                    self.collector.lost(lane(worker), out);
-                }
+                self.collector.lost(lane(worker), out);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {

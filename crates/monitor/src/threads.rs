@@ -1,31 +1,33 @@
-//! Thread functions of a job: read and process, process distributed packets, or read and distribute. Each ends with its
-//! input, at LIMIT, or on request; a panic is reported.
+//! Thread functions of a job: a worker with a source of its own, and one that shares a source. Each ends with its input, at
+//! LIMIT, or on request; a panic is reported.
 
 use std::any::Any;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use capture::{PacketBlock, PacketRecord, PacketSource};
+use capture::{PacketBlock, PacketSource};
 use collect::{ReportPart, WorkerReport};
 use plan::slice::share;
 use stream::{LimitedStretch, LossStretch};
-use wire::{LinkType, Timestamp};
+use wire::Timestamp;
 
+use crate::BatchProgress;
 use crate::capture_start::{CaptureStart, wall_clock};
-use crate::dispatch::{PacketDispatcher, WorkerGone, WorkerShare};
+use crate::chunk_reader::ChunkReader;
 use crate::epochs::{EPOCH_NS, EpochSplitter};
 use crate::flush::WorkerFlush;
 use crate::in_flight::{InFlightBytes, InFlightWeight};
 use crate::loss_meter::{LossMeter, lost};
-use crate::ring::RingReceiver;
+use crate::packet_chunk::{ChunkEnd, PacketChunk, PacketSorter};
 use crate::sampling_control::{Governor, LoadObservation, RateCeiling, RateChange};
+use crate::shared_input::{SharedInput, WorkerPresence, WorkerTask};
+use crate::source_log::{PacketFacts, SourceLog, SourceNews};
 use crate::vitals::{VitalsReading, WorkerVitals};
 use crate::worker::{MonitorWorker, WorkerFinalReport};
-use crate::{BatchProgress, PacketAccounting};
 
 /// Messages from threads to the owner of the job. The channel is bounded in messages and bytes: workers wait for a slow
 /// consumer.
@@ -41,34 +43,13 @@ pub(crate) enum WorkerMessage {
     /// Answered after all earlier messages of the worker are processed.
     Barrier(SyncSender<()>),
     Closing(Box<WorkerFinalReport>),
-    Panic(Option<usize>, String),
-}
-
-/// Facts about the packets read so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PacketFacts {
-    /// Timestamp of the first packet.
-    pub first_ts: Option<Timestamp>,
-    /// Link types, without duplicates.
-    pub links: Vec<LinkType>,
-}
-
-impl PacketFacts {
-    /// Adds the facts of another thread.
-    pub(crate) fn add(&mut self, other: PacketFacts) {
-        self.first_ts = self.first_ts.into_iter().chain(other.first_ts).min();
-        for link in other.links {
-            if !self.links.contains(&link) {
-                self.links.push(link);
-            }
-        }
-    }
+    Panic(usize, String),
 }
 
 /// One thread of a job.
 pub(crate) struct JobThread {
-    /// Number of the worker; `None` for the reader that distributes packets.
-    pub worker: Option<usize>,
+    /// Number of the worker.
+    pub worker: usize,
     pub tell: SyncSender<WorkerMessage>,
     pub in_flight: InFlightBytes,
     pub stop: Arc<AtomicBool>,
@@ -87,9 +68,7 @@ impl JobThread {
         self,
         work: impl FnOnce(&JobThread) + Send + 'static,
     ) -> std::io::Result<JoinHandle<()>> {
-        let name = self
-            .worker
-            .map_or("reader".to_owned(), |n| format!("worker {n}"));
+        let name = format!("worker {}", self.worker);
         Builder::new().name(name.clone()).spawn(move || {
             if let Some(id) = self.core {
                 core_affinity::set_for_current(core_affinity::CoreId { id });
@@ -130,7 +109,9 @@ impl JobThread {
         let mut epochs = EpochSplitter::default();
         let mut start = self.start;
         while !self.is_stopped() && alone.source.next_block(&mut block) {
-            self.facts(alone.log.saw(&block));
+            alone
+                .log
+                .look(&block, alone.source.as_ref(), &mut |news| self.news(news));
             if let Some(partial) = begin(&mut start, &block, alone.source.as_ref()) {
                 alone.worker.mark_partial(partial);
             }
@@ -146,7 +127,7 @@ impl JobThread {
             mut losses,
             ..
         } = alone;
-        self.names(log.new_names(source.as_ref()));
+        log.tell_names(source.as_ref(), &mut |news| self.news(news));
         let lost = losses.look(source.as_ref(), &epochs);
         self.report(WorkerReport {
             lost,
@@ -216,8 +197,6 @@ impl JobThread {
         let report = alone
             .worker
             .end_epoch(alone.epoch, clock, &mut |part| self.part(part));
-        // Rows emitted now may contain these names.
-        self.names(alone.log.new_names(alone.source.as_ref()));
         self.report(WorkerReport { lost, ..report });
         self.flushed(&alone.worker, before, (alone.epoch, clock));
         if alone.awaits_rate {
@@ -232,78 +211,97 @@ impl JobThread {
         self.show(&alone.worker, Some(alone.source.as_ref()));
     }
 
-    /// Processes packets distributed by a reader.
-    pub fn run_behind(&self, mut worker: MonitorWorker, mut ring: RingReceiver<WorkerShare>) {
-        // Worker 0 reports for the reader.
-        let reports = self.worker == Some(0);
-        let mut clock = None;
-        let mut last = (None, None);
-        while let Some(share) = ring.recv() {
-            for (packets, end) in share.epochs() {
-                worker.on_packets(packets, &mut |part| self.part(part));
-                if let Some(end) = end {
-                    let before = worker.flushed();
-                    let report =
-                        worker.end_epoch(end.epoch, end.clock, &mut |part| self.part(part));
-                    self.report(if reports {
-                        with(report, end.lost, end.limited)
-                    } else {
-                        report
-                    });
-                    self.flushed(&worker, before, (end.epoch, end.clock));
-                    self.show(&worker, None);
+    /// Reads a shared source in turn with other workers, and processes this worker's packets.
+    pub fn run_shared(
+        &self,
+        mut worker: MonitorWorker,
+        mut sorter: PacketSorter,
+        input: &SharedInput,
+    ) {
+        let _presence = WorkerPresence(input);
+        let mut number = 0;
+        let mut end = ChunkEnd::default();
+        loop {
+            match input.task(number) {
+                WorkerTask::Read(reader, number, chunk) => {
+                    let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
+                    input.read(self.read_chunk(reader, &mut chunk));
+                    sorter.sort(&mut chunk, self.worker);
+                    drop(chunk);
+                    input.sorted(number);
                 }
+                WorkerTask::Process(chunk) => {
+                    let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+                    self.process(&mut worker, &chunk);
+                    end = chunk.end;
+                    drop(chunk);
+                    input.processed(number);
+                    number += 1;
+                }
+                WorkerTask::End => break,
             }
-            (clock, last) = (Some(share.clock), (share.lost, share.limited));
         }
-        let report = worker.finish(clock, &mut |part| self.part(part));
-        self.report(if reports {
-            with(report, last.0, last.1)
-        } else {
-            report
-        });
+        let report = worker.finish(Some(end.clock), &mut |part| self.part(part));
+        self.report(self.with(report, end.lost, end.limited));
         self.show(&worker, None);
-        let accounting = worker.monitor().accounting();
+        let mut accounting = worker.monitor().accounting();
+        accounting.add(sorter.accounting());
         self.tell(WorkerMessage::Closing(Box::new(WorkerFinalReport {
             accounting,
             ..WorkerFinalReport::default()
         })));
     }
 
-    /// Reads a source and distributes its packets.
-    pub fn deal(&self, mut source: Box<dyn PacketSource>, mut dispatch: PacketDispatcher) {
-        let mut log = SourceLog::default();
-        let mut block = dispatch.empty_block();
-        let mut start = self.start;
-        while !self.is_stopped() && source.next_block(&mut block) {
-            self.facts(log.saw(&block));
-            if let Some(partial) = begin(&mut start, &block, source.as_ref()) {
-                dispatch.mark_partial(partial);
-            }
-            self.names(log.new_names(source.as_ref()));
-            self.vitals[0].write_position(source.progress());
-            match dispatch.deal(block, source.as_ref()) {
-                Ok(BatchProgress::Continue) => {}
-                Ok(BatchProgress::LimitReached) => {
-                    log.limit_reached = true;
-                    break;
-                }
-                // The worker has reported its own panic.
-                Err(WorkerGone) => break,
-            }
-            block = dispatch.empty_block();
+    /// Fills a chunk. Returns the reader unless the input has ended.
+    fn read_chunk(
+        &self,
+        mut reader: Box<ChunkReader>,
+        chunk: &mut PacketChunk,
+    ) -> Option<Box<ChunkReader>> {
+        let tell = &mut |news| self.news(news);
+        chunk.clear();
+        let progress = if self.is_stopped() {
+            BatchProgress::LimitReached
+        } else {
+            reader.read(chunk, tell)
+        };
+        self.vitals[0].write_position(reader.source().progress());
+        if progress == BatchProgress::Continue {
+            return Some(reader);
         }
-        // An ended worker has reported its own panic.
-        let _ = dispatch.finish(source.as_ref());
-        self.names(log.new_names(source.as_ref()));
-        log.unwanted = dispatch.unwanted();
-        let accounting = dispatch.accounting();
-        let clock = dispatch.clock();
-        self.tell(WorkerMessage::Closing(log.closing(
-            accounting,
-            source.as_ref(),
-            clock,
-        )));
+        reader.finish(chunk);
+        self.tell(WorkerMessage::Closing(reader.closing(tell)));
+        None
+    }
+
+    /// Processes this worker's packets of a chunk, epoch by epoch.
+    fn process(&self, worker: &mut MonitorWorker, chunk: &PacketChunk) {
+        for (packets, end) in chunk.epochs(self.worker) {
+            worker.on_packets(packets, &mut |part| self.part(part));
+            let Some(end) = end else { continue };
+            let before = worker.flushed();
+            let report = worker.end_epoch(end.epoch, end.clock, &mut |part| self.part(part));
+            self.report(self.with(report, end.lost, end.limited));
+            self.flushed(worker, before, (end.epoch, end.clock));
+            self.show(worker, None);
+        }
+    }
+
+    /// Adds the losses and limits of a shared source to the report of the first worker.
+    fn with(
+        &self,
+        report: WorkerReport,
+        lost: Option<LossStretch>,
+        limited: Option<LimitedStretch>,
+    ) -> WorkerReport {
+        if self.worker > 0 {
+            return report;
+        }
+        WorkerReport {
+            lost,
+            limited: LimitedStretch::union(report.limited, limited),
+            ..report
+        }
     }
 
     /// SAMPLE auto: adapts the sampling rate to the load.
@@ -322,7 +320,7 @@ impl JobThread {
             lost,
             ceiling,
         };
-        if let Some(mut change) = governor.look(look, self.worker.unwrap_or(0)) {
+        if let Some(mut change) = governor.look(look, self.worker) {
             worker.set_sample_rate(change.rate);
             change.copied = share(worker.monitor().slice_level());
             self.tell(WorkerMessage::Rate(change));
@@ -334,43 +332,33 @@ impl JobThread {
     }
 
     fn report(&self, report: WorkerReport) {
-        if let Some(worker) = self.worker {
-            let weight = self.in_flight.enter(report.part.bytes);
-            self.tell(WorkerMessage::Report(worker, Box::new(report), weight));
-        }
+        let weight = self.in_flight.enter(report.part.bytes);
+        self.tell(WorkerMessage::Report(self.worker, Box::new(report), weight));
     }
 
     /// Reports that a request was carried out after `before`, at the end of an epoch.
     fn flushed(&self, of: &MonitorWorker, before: u64, (epoch, clock): (u64, Timestamp)) {
-        if let (Some(worker), number) = (self.worker, of.flushed())
-            && number > before
-        {
+        let number = of.flushed();
+        if number > before {
             let flush = WorkerFlush {
                 number,
                 epoch,
                 clock,
             };
-            self.tell(WorkerMessage::Flushed(worker, flush));
+            self.tell(WorkerMessage::Flushed(self.worker, flush));
         }
     }
 
     fn part(&self, part: ReportPart) {
-        if let Some(worker) = self.worker {
-            let weight = self.in_flight.enter(part.bytes);
-            self.tell(WorkerMessage::Part(worker, part, weight));
-        }
+        let weight = self.in_flight.enter(part.bytes);
+        self.tell(WorkerMessage::Part(self.worker, part, weight));
     }
 
-    fn names(&self, names: Vec<(IpAddr, String)>) {
-        if !names.is_empty() {
-            self.tell(WorkerMessage::Names(names));
-        }
-    }
-
-    fn facts(&self, facts: Option<PacketFacts>) {
-        facts
-            .into_iter()
-            .for_each(|facts| self.tell(WorkerMessage::Packets(facts)));
+    fn news(&self, news: SourceNews) {
+        self.tell(match news {
+            SourceNews::Names(names) => WorkerMessage::Names(names),
+            SourceNews::Packets(facts) => WorkerMessage::Packets(facts),
+        });
     }
 
     /// Sends a message; ignored if the receiver was dropped.
@@ -380,7 +368,7 @@ impl JobThread {
 
     /// Publishes the worker's vital signs.
     fn show(&self, worker: &MonitorWorker, source: Option<&dyn PacketSource>) {
-        let Some(number) = self.worker else { return };
+        let number = self.worker;
         let accounting = worker.monitor().accounting();
         let counters = source.map(PacketSource::counters).unwrap_or_default();
         self.vitals[number].write(&VitalsReading {
@@ -418,19 +406,6 @@ fn begin(
     Some(partial)
 }
 
-/// Adds the reader's losses and limits to a worker's report.
-fn with(
-    report: WorkerReport,
-    lost: Option<LossStretch>,
-    limited: Option<LimitedStretch>,
-) -> WorkerReport {
-    WorkerReport {
-        lost,
-        limited: LimitedStretch::union(report.limited, limited),
-        ..report
-    }
-}
-
 /// A worker that reads its source itself.
 struct StandaloneWorker {
     worker: MonitorWorker,
@@ -451,53 +426,6 @@ struct StandaloneWorker {
 enum EpochNumbering {
     InTurn,
     ByClock,
-}
-
-/// Facts about a source already reported by its reader.
-#[derive(Default)]
-struct SourceLog {
-    first_ts: Option<Timestamp>,
-    link: Option<LinkType>,
-    names_told: usize,
-    limit_reached: bool,
-    /// Packets that were read but lie beyond LIMIT.
-    unwanted: Vec<PacketRecord>,
-}
-
-impl SourceLog {
-    /// Returns the new facts in a block. Only its first link type is checked.
-    fn saw(&mut self, block: &PacketBlock) -> Option<PacketFacts> {
-        let first = block.records().first()?;
-        self.first_ts = self.first_ts.or(Some(first.ts));
-        let is_known = self.link.replace(first.link_type) == Some(first.link_type);
-        (!is_known).then(|| PacketFacts {
-            first_ts: self.first_ts,
-            links: vec![first.link_type],
-        })
-    }
-
-    fn new_names(&mut self, source: &dyn PacketSource) -> Vec<(IpAddr, String)> {
-        let names = &source.names()[self.names_told..];
-        self.names_told += names.len();
-        names.to_vec()
-    }
-
-    fn closing(
-        self,
-        accounting: PacketAccounting,
-        source: &dyn PacketSource,
-        clock: Timestamp,
-    ) -> Box<WorkerFinalReport> {
-        let mut counters = source.counters();
-        counters.take_back(&self.unwanted);
-        Box::new(WorkerFinalReport {
-            accounting,
-            source: Some(counters),
-            errors: source.errors().to_vec(),
-            seen: self.first_ts.map(|first| (first, clock)),
-            limit_reached: self.limit_reached,
-        })
-    }
 }
 
 fn epoch_of(clock: Timestamp) -> u64 {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use capture::PacketSource;
+use capture::{PacketBlock, PacketRecord, PacketSource, SourceCounters, SourceError};
 use monitor::job::JobConfig;
 use monitor::{JobInput, MonitorJob, MonitorProgress, PacketAccounting};
 use wire::Timestamp;
@@ -128,6 +128,89 @@ fn however_they_are_read() {
                     let what = format!("{query}, {form}, {workers} workers, {}", capture.display());
                     assert_eq!(run(open(), query, workers), expected, "{what}");
                 }
+            }
+        }
+    }
+}
+
+/// A source whose blocks end after the given numbers of packets, in turn. Its length is unknown, so that each of its
+/// blocks becomes a chunk that one worker reads.
+struct SplitSource {
+    source: Box<dyn PacketSource>,
+    block: PacketBlock,
+    from: usize,
+    counters: SourceCounters,
+    lengths: std::iter::Cycle<std::vec::IntoIter<usize>>,
+}
+
+impl SplitSource {
+    fn new(source: Box<dyn PacketSource>, lengths: Vec<usize>) -> Box<SplitSource> {
+        Box::new(SplitSource {
+            source,
+            block: PacketBlock::default(),
+            from: 0,
+            counters: SourceCounters::default(),
+            lengths: lengths.into_iter().cycle(),
+        })
+    }
+}
+
+impl PacketSource for SplitSource {
+    fn next_block(&mut self, block: &mut PacketBlock) -> bool {
+        block.clear();
+        while self.from == self.block.len() {
+            self.from = 0;
+            if !self.source.next_block(&mut self.block) {
+                return false;
+            }
+        }
+        let length = self.lengths.next().expect("a cycle");
+        let to = self.block.len().min(self.from + length);
+        for record in &self.block.records()[self.from..to] {
+            self.counters.packets += 1;
+            self.counters.original_bytes += u64::from(record.original_len);
+            self.counters.captured_bytes += u64::from(record.len);
+            self.counters.truncated_packets += u64::from(record.original_len > record.len);
+            let buffer = block.add_buffer(self.block.buffer(record.buffer));
+            block.push(PacketRecord { buffer, ..*record });
+        }
+        self.from = to;
+        true
+    }
+
+    fn errors(&self) -> &[SourceError] {
+        self.source.errors()
+    }
+
+    fn counters(&self) -> SourceCounters {
+        self.counters
+    }
+}
+
+/// Chunks that workers read in turn may end after any packet: complete, damaged, fragmented, and reordered ones.
+#[test]
+fn wherever_chunks_end() {
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
+    let small = captures(&root, &["found", "captures/ipfrag", "captures/tcp"])
+        .into_iter()
+        .filter(|path| path.metadata().is_ok_and(|file| file.len() < 16 << 10));
+    for (i, capture) in small.enumerate() {
+        let open = || capture::open(std::slice::from_ref(&capture));
+        let query = TIMELY[i % TIMELY.len()];
+        let expected = run(open(), query, 1);
+        let packets = expected.source[0] as usize;
+        let at_every_packet = (1..packets).map(|n| vec![n, usize::MAX >> 1]);
+        let others = [vec![1], vec![2, 1, 7]];
+        for lengths in at_every_packet.chain(others) {
+            for workers in [2, 3, 8] {
+                let what = format!(
+                    "{query}, {lengths:?}, {workers} workers, {}",
+                    capture.display()
+                );
+                let source = SplitSource::new(open(), lengths.clone());
+                assert_eq!(run(source, query, workers), expected, "{what}");
             }
         }
     }

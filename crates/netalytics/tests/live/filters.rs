@@ -92,13 +92,9 @@ fn a_live_filter_and_the_same_on_a_file_agree() {
     let filter = format!("src host {CLIENT} and udp[8] & 1 = 0 and greater 40");
     let mut dump = within(&net.server, "tcpdump");
     // A small snapshot length: the ring buffer would hold too few frames of maximum size.
-    dump.args(["-i", "eth0", "-s", "2048", "-w"]).arg(&file).args([
-        "-U",
-        "--immediate-mode",
-        "-Z",
-        "root",
-        "udp",
-    ]);
+    dump.args(["-i", "eth0", "-s", "2048", "-w"])
+        .arg(&file)
+        .args(["-U", "--immediate-mode", "-Z", "root", "udp"]);
     testkit::require!("tcpdump");
     let mut dump = dump
         .stderr(std::process::Stdio::piped())

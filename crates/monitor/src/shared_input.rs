@@ -1,0 +1,142 @@
+//! A source that several workers share. They take turns at reading: whoever has nothing to process reads the next chunk
+//! and sorts its packets by worker, while the others process theirs. Every worker processes its packets of all chunks in
+//! their order, so the results do not depend on who has read them. There is no thread that only reads.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::chunk_reader::ChunkReader;
+use crate::packet_chunk::PacketChunk;
+
+/// Chunks in flight: bounds memory, and how far a worker may fall behind the others. Few enough to stay in the cache.
+const CHUNKS: usize = 16;
+
+/// See the module documentation.
+pub(crate) struct SharedInput {
+    state: Mutex<InputState>,
+    changed: Condvar,
+    chunks: [RwLock<PacketChunk>; CHUNKS],
+    workers: usize,
+}
+
+struct InputState {
+    /// The reader; `None` while a worker reads, and after the end.
+    reader: Option<Box<ChunkReader>>,
+    /// Number of the next chunk to be read.
+    next: u64,
+    /// Storage of chunks; chunk `n` is in slot `n % CHUNKS`.
+    slots: [ChunkSlot; CHUNKS],
+    /// Whether the input has ended: no chunk follows.
+    is_ended: bool,
+    /// Whether a worker has panicked: chunks that it would have processed are not reused.
+    is_broken: bool,
+}
+
+/// State of a chunk's storage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ChunkSlot {
+    Free,
+    /// A worker reads or sorts.
+    Filling,
+    /// Sorted; this number of workers have not processed it yet.
+    Ready(usize),
+}
+
+/// Next task of a worker.
+pub(crate) enum WorkerTask<'i> {
+    /// Read this chunk, then call [`SharedInput::read`] and [`SharedInput::sorted`].
+    Read(Box<ChunkReader>, u64, &'i RwLock<PacketChunk>),
+    /// Process the worker's packets of its next chunk, then call [`SharedInput::processed`].
+    Process(&'i RwLock<PacketChunk>),
+    /// No chunk follows.
+    End,
+}
+
+impl SharedInput {
+    /// Creates the input of this number of workers.
+    pub fn new(reader: ChunkReader, workers: usize) -> SharedInput {
+        SharedInput {
+            state: Mutex::new(InputState {
+                reader: Some(Box::new(reader)),
+                next: 0,
+                slots: [ChunkSlot::Free; CHUNKS],
+                is_ended: false,
+                is_broken: false,
+            }),
+            changed: Condvar::new(),
+            chunks: Default::default(),
+            workers,
+        }
+    }
+
+    /// Waits for the next task of a worker whose next chunk is `number`.
+    pub fn task(&self, number: u64) -> WorkerTask<'_> {
+        let mut state = self.state();
+        loop {
+            let slot = state.slots[place(number)];
+            if matches!(slot, ChunkSlot::Ready(_)) && number < state.next {
+                return WorkerTask::Process(&self.chunks[place(number)]);
+            }
+            let next = state.next;
+            if state.slots[place(next)] == ChunkSlot::Free
+                && let Some(reader) = state.reader.take()
+            {
+                state.slots[place(next)] = ChunkSlot::Filling;
+                state.next += 1;
+                return WorkerTask::Read(reader, next, &self.chunks[place(next)]);
+            }
+            if state.is_broken || state.is_ended && number == next {
+                return WorkerTask::End;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Returns the reader, so that another worker may read; `None`: the input has ended.
+    pub fn read(&self, reader: Option<Box<ChunkReader>>) {
+        let mut state = self.state();
+        state.is_ended = reader.is_none();
+        state.reader = reader;
+        self.changed.notify_all();
+    }
+
+    /// Releases a sorted chunk to all workers.
+    pub fn sorted(&self, number: u64) {
+        self.state().slots[place(number)] = ChunkSlot::Ready(self.workers);
+        self.changed.notify_all();
+    }
+
+    /// Releases a chunk that a worker has processed.
+    pub fn processed(&self, number: u64) {
+        let slot = &mut self.state().slots[place(number)];
+        *slot = match *slot {
+            ChunkSlot::Ready(left) if left > 1 => ChunkSlot::Ready(left - 1),
+            _ => ChunkSlot::Free,
+        };
+        if *slot == ChunkSlot::Free {
+            self.changed.notify_all();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, InputState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn place(number: u64) -> usize {
+    (number % CHUNKS as u64) as usize
+}
+
+/// The presence of a worker; if it panics, the others end instead of waiting for it.
+pub(crate) struct WorkerPresence<'i>(pub &'i SharedInput);
+
+impl Drop for WorkerPresence<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state().is_broken = true;
+            self.0.changed.notify_all();
+        }
+    }
+}
