@@ -9,9 +9,10 @@ use wire::{CapturedPacket, Packet, PacketConsumer, Timestamp};
 
 use crate::PacketAccounting;
 use crate::gate::Gate;
+use crate::pipeline::PreparedPacket;
 
-/// Distinct from the flow table's hash, so that the flows of one worker spread over its whole table.
-const SEED: u64 = 0x7370_7265_6164;
+/// Odd factor (2^64 divided by the golden ratio), whose product depends on all bits of a hash in its upper half.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Position of a packet in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +41,11 @@ pub(crate) struct PacketChunk {
     blocks: Vec<PacketBlock>,
     len: usize,
     /// Admitted packets, in their order.
-    admitted: PacketList,
-    /// The same by worker.
-    lists: Vec<PacketList>,
+    admitted: PacketList<PacketPosition>,
+    /// The same by worker, if flows matter.
+    lists: Vec<PacketList<(PacketPosition, PreparedPacket)>>,
+    /// Otherwise: the worker that processes all of them.
+    processor: usize,
     /// Epochs that end in the chunk.
     ends: Vec<EpochEnd>,
     /// State of the source at the end of the chunk.
@@ -70,12 +73,19 @@ impl Default for ChunkEnd {
     }
 }
 
-/// Positions of packets.
-#[derive(Default)]
-struct PacketList {
-    positions: Vec<PacketPosition>,
-    /// For each epoch end, the number of positions before it.
+/// Packets by epoch.
+struct PacketList<P> {
+    packets: Vec<P>,
+    /// For each epoch end, the number of packets before it.
     ends: Vec<u32>,
+}
+
+/// A worker's packets in an epoch.
+pub(crate) enum EpochPackets<'c> {
+    /// See [`PacketChunk::select`].
+    Undecoded(&'c [PacketPosition]),
+    /// See [`PacketChunk::select_prepared`].
+    Prepared(&'c [(PacketPosition, PreparedPacket)]),
 }
 
 /// Adds packets of a block to the admitted ones.
@@ -93,24 +103,33 @@ impl AdmittedPlaces<'_> {
     }
 }
 
-impl PacketList {
+impl<P> Default for PacketList<P> {
+    fn default() -> PacketList<P> {
+        PacketList {
+            packets: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+}
+
+impl<P> PacketList<P> {
     fn clear(&mut self) {
-        self.positions.clear();
+        self.packets.clear();
         self.ends.clear();
     }
 
     fn end_epoch(&mut self) {
-        self.ends.push(self.positions.len() as u32);
+        self.ends.push(self.packets.len() as u32);
     }
 
-    /// Positions by epoch; the last epoch may continue in the next chunk.
-    fn epochs(&self) -> impl Iterator<Item = &[PacketPosition]> {
-        let all = self.positions.len() as u32;
+    /// Packets by epoch; the last epoch may continue in the next chunk.
+    fn epochs(&self) -> impl Iterator<Item = &[P]> {
+        let all = self.packets.len() as u32;
         let mut from = 0;
         self.ends.iter().copied().chain([all]).map(move |to| {
             let epoch = from as usize..to as usize;
             from = to;
-            &self.positions[epoch]
+            &self.packets[epoch]
         })
     }
 }
@@ -155,7 +174,7 @@ impl PacketChunk {
     /// Without a block.
     pub fn split_last(&mut self) -> (&PacketBlock, AdmittedPlaces<'_>) {
         let block = self.len - 1;
-        let positions = &mut self.admitted.positions;
+        let positions = &mut self.admitted.packets;
         let places = AdmittedPlaces {
             block: block as u16,
             positions,
@@ -173,76 +192,106 @@ impl PacketChunk {
     pub fn epochs(
         &self,
         worker: usize,
-    ) -> impl Iterator<Item = (impl Iterator<Item = CapturedPacket<'_>>, Option<EpochEnd>)> {
+    ) -> impl Iterator<Item = (EpochPackets<'_>, Option<EpochEnd>)> {
+        let list = self.lists.get(worker);
+        let prepared = list.into_iter().flat_map(PacketList::epochs);
+        let is_all = list.is_none() && worker == self.processor;
+        let undecoded = self
+            .admitted
+            .epochs()
+            .map(move |epoch| if is_all { epoch } else { &[] });
         let ends = self.ends.iter().copied().map(Some).chain([None]);
-        let lists = self.lists[worker].epochs();
-        lists.map(|list| self.select(list)).zip(ends)
+        prepared
+            .map(EpochPackets::Prepared)
+            .chain(undecoded.map(EpochPackets::Undecoded))
+            .zip(ends)
     }
 
     /// The packets at these positions.
-    fn select<'a>(
+    pub fn select<'a>(
         &'a self,
         positions: &'a [PacketPosition],
     ) -> impl Iterator<Item = CapturedPacket<'a>> {
-        let mut view: Option<(u16, BlockView<'a>)> = None;
-        positions.iter().map(move |position| {
-            let (_, block) = match &mut view {
-                Some(known) if known.0 == position.block => known,
-                other => {
-                    let block = self.blocks[usize::from(position.block)].view();
-                    other.insert((position.block, block))
-                }
-            };
-            block.packet(position.place.into())
-        })
+        let mut reader = PositionReader::new(&self.blocks);
+        positions.iter().map(move |at| reader.packet(*at))
+    }
+
+    /// The same, prepared.
+    pub fn select_prepared<'a>(
+        &'a self,
+        packets: &'a [(PacketPosition, PreparedPacket)],
+    ) -> impl Iterator<Item = (CapturedPacket<'a>, PreparedPacket)> {
+        let mut reader = PositionReader::new(&self.blocks);
+        packets
+            .iter()
+            .map(move |(at, prepared)| (reader.packet(*at), *prepared))
     }
 }
 
-/// Assigns the packets of a chunk to workers: by flow, so that each flow is processed by one worker, or all to one worker
-/// if flows do not matter.
+/// Reads packets; caches the last block, which is usually that of the next packet.
+struct PositionReader<'a> {
+    blocks: &'a [PacketBlock],
+    block: u16,
+    view: Option<BlockView<'a>>,
+}
+
+impl<'a> PositionReader<'a> {
+    fn new(blocks: &'a [PacketBlock]) -> PositionReader<'a> {
+        PositionReader {
+            blocks,
+            block: u16::MAX,
+            view: None,
+        }
+    }
+
+    #[inline(always)]
+    fn packet(&mut self, PacketPosition { block, place }: PacketPosition) -> CapturedPacket<'a> {
+        let view = match &mut self.view {
+            Some(view) if self.block == block => view,
+            view => {
+                self.block = block;
+                view.insert(self.blocks[usize::from(block)].view())
+            }
+        };
+        view.packet(place.into())
+    }
+}
+
+/// Assigns the packets of a chunk to workers: by flow, so that each flow is processed by one worker, or all to the reader
+/// of the chunk if flows do not matter.
 pub(crate) struct PacketSorter {
     /// Applies the conditions that the reader has left open; `None`: flows do not matter.
     gate: Option<Gate>,
     accounting: PacketAccounting,
+    /// Seed of the workers' flow tables.
     seed: u64,
     workers: usize,
 }
 
 impl PacketSorter {
-    /// Creates a sorter for this number of workers; `flow_seed`: seed of the workers' flow tables.
-    pub fn new(gate: Option<Gate>, workers: usize, flow_seed: u64) -> PacketSorter {
+    /// Creates a sorter for this number of workers; `seed`: seed of their flow tables.
+    pub fn new(gate: Option<Gate>, workers: usize, seed: u64) -> PacketSorter {
         PacketSorter {
             gate,
             accounting: PacketAccounting::default(),
-            seed: flow_seed ^ SEED,
+            seed,
             workers,
         }
     }
 
     /// Assigns all packets; `reader`: the worker that has read the chunk.
     pub fn sort(&mut self, chunk: &mut PacketChunk, reader: usize) {
+        chunk.processor = reader;
+        let Some(gate) = &mut self.gate else { return };
         let mut lists = std::mem::take(&mut chunk.lists);
         lists.resize_with(self.workers, PacketList::default);
         lists.iter_mut().for_each(PacketList::clear);
-        if self.gate.is_some() {
-            self.sort_by_flow(chunk, &mut lists);
-        } else {
-            for _ in &chunk.ends {
-                lists.iter_mut().for_each(PacketList::end_epoch);
-            }
-            std::mem::swap(&mut lists[reader], &mut chunk.admitted);
-        }
-        chunk.lists = lists;
-    }
-
-    fn sort_by_flow(&mut self, chunk: &PacketChunk, lists: &mut [PacketList]) {
-        let Some(gate) = &mut self.gate else { return };
         for (n, epoch) in chunk.admitted.epochs().enumerate() {
             for (captured, position) in chunk.select(epoch).zip(epoch) {
                 let mut enter = FlowDispatch {
                     seed: self.seed,
                     position: *position,
-                    lists,
+                    lists: &mut lists,
                 };
                 gate.admit(&captured, &mut self.accounting, &mut enter);
             }
@@ -250,6 +299,7 @@ impl PacketSorter {
                 lists.iter_mut().for_each(PacketList::end_epoch);
             }
         }
+        chunk.lists = lists;
     }
 
     /// Counts of packets that were not assigned.
@@ -262,14 +312,18 @@ impl PacketSorter {
 struct FlowDispatch<'s> {
     seed: u64,
     position: PacketPosition,
-    lists: &'s mut [PacketList],
+    lists: &'s mut [PacketList<(PacketPosition, PreparedPacket)>],
 }
 
 impl<'a> PacketConsumer<'a> for FlowDispatch<'_> {
     #[inline(always)]
-    fn packet(&mut self, _: &CapturedPacket<'a>, packet: &Packet<'a>) {
-        let hash = packet.five_tuple.flow_hash(self.seed);
-        let worker = ((hash >> 32) * self.lists.len() as u64) >> 32;
-        self.lists[worker as usize].positions.push(self.position);
+    fn packet(&mut self, captured: &CapturedPacket<'a>, packet: &Packet<'a>) {
+        let prepared = PreparedPacket::new(captured, packet, self.seed);
+        // Independent of the bits that flow tables use, so that the flows of a worker spread over its whole table.
+        let hash = prepared.hash().wrapping_mul(SPREAD) >> 32;
+        let worker = (hash * self.lists.len() as u64) >> 32;
+        self.lists[worker as usize]
+            .packets
+            .push((self.position, prepared));
     }
 }

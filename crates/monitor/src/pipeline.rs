@@ -188,8 +188,21 @@ enum FlowVerdict {
 /// Packets per batch: enough to hide a cache miss, few enough to stay in the L1 cache.
 const BATCH: usize = 64;
 
-/// An admitted packet. Packets off the fast path are decoded again, which costs less than storing the first
-/// result.
+/// An admitted packet, prepared by any thread. Packets off the fast path are decoded again, which costs less than storing
+/// the first result.
+#[derive(Clone, Copy)]
+pub(crate) struct PreparedPacket {
+    /// Position of its flow in the table.
+    at: HashedKey,
+    /// Header fields for the fast path.
+    segment: FastPathSegment,
+    /// Offset of the payload in the packet.
+    payload: u32,
+    /// Whether it came through a tunnel: only the flow's worker knows its virtual network.
+    is_tunnelled: bool,
+}
+
+/// An admitted packet of a batch.
 struct AdmittedPacket {
     /// Position of its flow in the table.
     at: HashedKey,
@@ -248,6 +261,19 @@ impl Monitor {
         progress
     }
 
+    /// Like [`Monitor::take`], for packets that other threads have admitted and prepared.
+    pub(crate) fn take_prepared<'a>(
+        &mut self,
+        packets: impl Iterator<Item = (CapturedPacket<'a>, PreparedPacket)>,
+        out: &mut dyn TupleConsumer,
+    ) -> BatchProgress {
+        if self.exports.is_some() || self.asks.packets_only {
+            return self.take(packets.map(|(captured, _)| captured), out);
+        }
+        self.on_prepared(packets, out);
+        BatchProgress::Continue
+    }
+
     /// The data path. The gate admits packets, the flow table adds each to its flow and returns events, and
     /// stream data goes to the flow's parser, which writes tuples. Returns the number of packets of the batch
     /// processed.
@@ -259,6 +285,18 @@ impl Monitor {
     ) -> (BatchProgress, usize) {
         let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
         let (progress, n) = self.admit(batch, &mut admitted);
+        self.on_admitted(batch, admitted, events);
+        (progress, n)
+    }
+
+    /// Processes the admitted packets of a batch.
+    #[inline]
+    fn on_admitted(
+        &mut self,
+        batch: &[CapturedPacket<'_>],
+        mut admitted: ArrayVec<AdmittedPacket, BATCH>,
+        events: &mut FlowEvents,
+    ) {
         self.prefetch(&mut admitted);
         let has_fast_path =
             !self.asks.packets && !self.adaptive.has_changed() && !self.table.verifies_checksums();
@@ -297,7 +335,6 @@ impl Monitor {
             }
             self.leaves_out(flow);
         }
-        (progress, n)
     }
 
     /// Advances time to `clock`, which may be earlier after a backward step, or to the latest packet: pending

@@ -22,7 +22,7 @@ use crate::epochs::{EPOCH_NS, EpochSplitter};
 use crate::flush::WorkerFlush;
 use crate::in_flight::{InFlightBytes, InFlightWeight};
 use crate::loss_meter::{LossMeter, lost};
-use crate::packet_chunk::{ChunkEnd, PacketChunk, PacketSorter};
+use crate::packet_chunk::{ChunkEnd, EpochPackets, PacketChunk, PacketSorter};
 use crate::sampling_control::{Governor, LoadObservation, RateCeiling, RateChange};
 use crate::shared_input::{SharedInput, WorkerPresence, WorkerTask};
 use crate::source_log::{PacketFacts, SourceLog, SourceNews};
@@ -277,7 +277,15 @@ impl JobThread {
     /// Processes this worker's packets of a chunk, epoch by epoch.
     fn process(&self, worker: &mut MonitorWorker, chunk: &PacketChunk) {
         for (packets, end) in chunk.epochs(self.worker) {
-            worker.on_packets(packets, &mut |part| self.part(part));
+            let early = &mut |part| self.part(part);
+            match packets {
+                EpochPackets::Undecoded(packets) => {
+                    worker.on_packets(chunk.select(packets), early);
+                }
+                EpochPackets::Prepared(packets) => {
+                    worker.on_prepared(chunk.select_prepared(packets), early);
+                }
+            }
             let Some(end) = end else { continue };
             let before = worker.flushed();
             let report = worker.end_epoch(end.epoch, end.clock, &mut |part| self.part(part));

@@ -17,6 +17,7 @@ use wire::{CapturedPacket, Timestamp};
 use crate::flush::FlushRequests;
 use crate::gate::Gate;
 use crate::limit_meter::{LimitMeter, reached};
+use crate::pipeline::PreparedPacket;
 use crate::tuple_outputs::TupleConsumer;
 use crate::{BatchProgress, Monitor, PacketAccounting, pipeline};
 
@@ -144,6 +145,21 @@ impl MonitorWorker {
                 early,
             },
         )
+    }
+
+    /// Like [`MonitorWorker::on_packets`], for packets that other threads have admitted and prepared.
+    pub(crate) fn on_prepared<'a>(
+        &mut self,
+        packets: impl Iterator<Item = (CapturedPacket<'a>, PreparedPacket)>,
+        early: &mut dyn FnMut(ReportPart),
+    ) {
+        self.monitor.take_prepared(
+            packets,
+            &mut TupleAnalyzer {
+                analysis: &mut self.analysis,
+                early,
+            },
+        );
     }
 
     /// Ends an epoch at `clock`; `early` as in [`MonitorWorker::on_packets`].

@@ -28,18 +28,11 @@ pub struct HashedKey {
     pub(super) network: u8,
 }
 
-impl<S: Default> FlowTable<S> {
-    /// Flow key of a packet with its hash.
+impl HashedKey {
+    /// Flow key of a packet with its hash; `network`: see [`wire::FlowKey::network`], `seed`: that of the table.
     #[inline(always)]
     #[must_use]
-    pub fn hash(&self, packet: &Packet<'_>) -> HashedKey {
-        self.hash_in(packet, 0)
-    }
-
-    /// Same for one of several networks, see [`wire::FlowKey::network`].
-    #[inline(always)]
-    #[must_use]
-    pub fn hash_in(&self, packet: &Packet<'_>, network: u8) -> HashedKey {
+    pub fn of(packet: &Packet<'_>, network: u8, seed: u64) -> HashedKey {
         let tuple = &packet.five_tuple;
         let transport = match tuple.protocol {
             IpProtocol::TCP => flag::TCP,
@@ -47,15 +40,11 @@ impl<S: Default> FlowTable<S> {
             _ => 0,
         };
         let (hash, addrs, ports, side, width) = match V4Key::of_ends(tuple.src, tuple.dst) {
-            Some((key @ V4Key { addrs, ports }, side)) if (transport != 0) & (network == 0) => (
-                key.hash(tuple.protocol, self.config.seed),
-                addrs,
-                ports,
-                side,
-                0,
-            ),
+            Some((key @ V4Key { addrs, ports }, side)) if (transport != 0) & (network == 0) => {
+                (key.hash(tuple.protocol, seed), addrs, ports, side, 0)
+            }
             _ => {
-                let (hash, side) = self.hash_wide(*tuple, network);
+                let (hash, side) = HashedKey::hash_wide(*tuple, network, seed);
                 (hash, hash, 0, side, flag::WIDE)
             }
         };
@@ -72,9 +61,25 @@ impl<S: Default> FlowTable<S> {
 
     // Passed by value in registers, so that it need not be stored in memory on every call.
     #[inline(never)]
-    fn hash_wide(&self, tuple: FiveTuple, network: u8) -> (u64, FlowSide) {
+    fn hash_wide(tuple: FiveTuple, network: u8, seed: u64) -> (u64, FlowSide) {
         let (key, side) = tuple.flow_key();
-        (FlowKey { network, ..key }.hash(self.config.seed), side)
+        (FlowKey { network, ..key }.hash(seed), side)
+    }
+}
+
+impl<S: Default> FlowTable<S> {
+    /// Flow key of a packet with its hash.
+    #[inline(always)]
+    #[must_use]
+    pub fn hash(&self, packet: &Packet<'_>) -> HashedKey {
+        self.hash_in(packet, 0)
+    }
+
+    /// Same for one of several networks, see [`wire::FlowKey::network`].
+    #[inline(always)]
+    #[must_use]
+    pub fn hash_in(&self, packet: &Packet<'_>, network: u8) -> HashedKey {
+        HashedKey::of(packet, network, self.config.seed)
     }
 
     /// Prefetches the memory that [`FlowTable::prefetch_flow`] reads; `fetch` requests a cache line without waiting. For

@@ -1,12 +1,12 @@
-//! Divides packets into batches and prepares each batch: admits its packets and prefetches the memory of
-//! their flows.
+//! Divides packets into batches and prepares each batch: admits its packets, unless another thread has done so, and
+//! prefetches the memory of their flows.
 
 use arrayvec::ArrayVec;
-use flow::{FastPathSegment, FlowEvents, FlowTable};
+use flow::{FastPathSegment, FlowEvents, FlowTable, HashedKey};
 use parsers::FlowProtocol;
 use wire::{CapturedPacket, Packet, PacketConsumer};
 
-use super::{AdmittedPacket, BATCH, BatchProgress, FlowState, Monitor};
+use super::{AdmittedPacket, BATCH, BatchProgress, FlowState, Monitor, PreparedPacket};
 use crate::fragments::ReassembledPacket;
 use crate::gate::GateVerdict;
 use crate::tuple_outputs::TupleConsumer;
@@ -34,6 +34,66 @@ impl Monitor {
         }
         self.events = events;
         progress
+    }
+
+    /// Processes prepared packets, in batches.
+    pub(super) fn on_prepared<'a>(
+        &mut self,
+        mut packets: impl Iterator<Item = (CapturedPacket<'a>, PreparedPacket)>,
+        out: &mut dyn TupleConsumer,
+    ) {
+        let mut events = std::mem::take(&mut self.events);
+        loop {
+            let mut batch = ArrayVec::<CapturedPacket<'a>, BATCH>::new();
+            let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
+            for (captured, prepared) in packets.by_ref().take(BATCH) {
+                self.latest = self.latest.max(captured.ts);
+                self.admit_prepared(&captured, &prepared, batch.len(), &mut admitted);
+                batch.push(captured);
+            }
+            if batch.is_empty() {
+                break;
+            }
+            self.on_admitted(&batch, admitted, &mut events);
+            self.flush_full(out);
+        }
+        self.events = events;
+    }
+
+    #[inline(always)]
+    fn admit_prepared(
+        &mut self,
+        captured: &CapturedPacket<'_>,
+        prepared: &PreparedPacket,
+        place: usize,
+        admitted: &mut ArrayVec<AdmittedPacket, BATCH>,
+    ) {
+        let table = &self.table;
+        let place = place as u8;
+        let &PreparedPacket {
+            at,
+            segment,
+            payload,
+            is_tunnelled,
+        } = prepared;
+        if is_tunnelled {
+            let networks = &mut self.networks;
+            let mut enter = FlowPrefetcher {
+                table,
+                networks,
+                place,
+                admitted,
+            };
+            self.gate.admit(captured, &mut self.accounting, &mut enter);
+            return;
+        }
+        table.prefetch_index(&at, capture::prefetch);
+        admitted.push(AdmittedPacket {
+            at,
+            segment,
+            place,
+            payload,
+        });
     }
 
     /// Processes a reassembled packet, and the datagram it completes if it is a fragment itself.
@@ -181,16 +241,40 @@ impl<'a> PacketConsumer<'a> for FlowPrefetcher<'_> {
     fn packet(&mut self, captured: &CapturedPacket<'a>, packet: &Packet<'a>) {
         let at = self.table.hash_in(packet, self.networks.of(packet));
         self.table.prefetch_index(&at, capture::prefetch);
-        let payload = packet
-            .payload
-            .as_ptr()
-            .addr()
-            .wrapping_sub(captured.bytes.as_ptr().addr()) as u32;
         self.admitted.push(AdmittedPacket {
             at,
             segment: FastPathSegment::of(packet),
             place: self.place,
-            payload,
+            payload: payload_offset(captured, packet),
         });
     }
+}
+
+impl PreparedPacket {
+    /// Prepares a packet; `seed`: that of the flow tables.
+    #[inline(always)]
+    pub(crate) fn new(
+        captured: &CapturedPacket<'_>,
+        packet: &Packet<'_>,
+        seed: u64,
+    ) -> PreparedPacket {
+        PreparedPacket {
+            at: HashedKey::of(packet, 0, seed),
+            segment: FastPathSegment::of(packet),
+            payload: payload_offset(captured, packet),
+            is_tunnelled: !packet.tunnel.is_none(),
+        }
+    }
+
+    /// Hash of the flow key outside virtual networks.
+    #[inline(always)]
+    pub(crate) fn hash(&self) -> u64 {
+        self.at.hash
+    }
+}
+
+#[inline(always)]
+fn payload_offset(captured: &CapturedPacket<'_>, packet: &Packet<'_>) -> u32 {
+    let payload = packet.payload.as_ptr().addr();
+    payload.wrapping_sub(captured.bytes.as_ptr().addr()) as u32
 }
