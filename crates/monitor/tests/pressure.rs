@@ -123,21 +123,34 @@ fn run_by(
     config: &JobConfig,
     scripts: Vec<Vec<Part>>,
 ) -> (Vec<EngineOutput>, MonitorOutcome) {
-    let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
-    let source = |parts: Vec<Part>| -> Box<dyn PacketSource> {
-        let counters = SourceCounters {
-            clock: Some(clock),
-            ..SourceCounters::default()
-        };
-        let slice = config.monitor.slice.clone().unwrap_or_default();
-        Box::new(Scripted {
-            parts: parts.into(),
-            backlog: 0.0,
-            counters,
-            slice,
-        })
+    let source = |parts| source(clock, config, parts);
+    run_input(
+        query,
+        config,
+        JobInput::Each(scripts.into_iter().map(source).collect()),
+    )
+}
+
+fn source(clock: TimestampClock, config: &JobConfig, parts: Vec<Part>) -> Box<dyn PacketSource> {
+    let counters = SourceCounters {
+        clock: Some(clock),
+        ..SourceCounters::default()
     };
-    let input = JobInput::Each(scripts.into_iter().map(source).collect());
+    let slice = config.monitor.slice.clone().unwrap_or_default();
+    Box::new(Scripted {
+        parts: parts.into(),
+        backlog: 0.0,
+        counters,
+        slice,
+    })
+}
+
+fn run_input(
+    query: &str,
+    config: &JobConfig,
+    input: JobInput,
+) -> (Vec<EngineOutput>, MonitorOutcome) {
+    let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let mut job = MonitorJob::start(&planner::lower(&query), config, input).expect("threads");
     let mut out = Vec::new();
     while job.next(Duration::from_secs(60), &mut out) == MonitorProgress::Going {}
@@ -619,6 +632,24 @@ fn a_worker_that_fails_ends_the_job_and_no_other_result_is_lost() {
     // The other workers end at this point; the result includes what they had received.
     let of_flows = ended.accounting.flows.opened as f64;
     assert!(number(single(&out), 0, "count") >= of_flows);
+}
+
+/// Whichever worker reads when a shared source fails, the others do not wait for it.
+#[test]
+fn a_shared_source_that_fails_ends_the_job() {
+    let packets = in_order((0..500).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
+    let mut failing = scripted(&packets, 2 * SECOND, |_| (0.0, 0));
+    let last = failing.len() - 1;
+    failing[last].fails = true;
+    let config = JobConfig::default();
+    for workers in [2, 3, 8] {
+        let source = source(TimestampClock::System, &config, failing.clone());
+        let input = JobInput::Shared(source, workers);
+        let (_, ended) = run_input("PARSE tcp_flow_key PROCESS (count)", &config, input);
+        assert_eq!(ended.panics.len(), 1);
+        assert!(ended.panics[0].contains("the script says so"));
+        assert!(ended.accounting.adds_up());
+    }
 }
 
 /// Windows, each with its count and mark.
