@@ -105,7 +105,7 @@ impl Collector {
     }
 
     /// A limit took effect in a lane: rows are marked, or the mark is passed on with the windows.
-    pub(super) fn limit(&mut self, limited: LimitedStretch) {
+    pub fn limit(&mut self, limited: LimitedStretch) {
         self.limited_ever = LimitedStretch::union(self.limited_ever, Some(limited));
         match self.then {
             WindowOutput::Close => self.engines.add_limited(limited),

@@ -73,6 +73,13 @@ pub enum ServerEvent {
         /// Reason.
         why: EndReason,
     },
+    /// The time limit of a submitted job begins. Ignored if the job has an end already.
+    LimitBegins {
+        /// Number of the job.
+        job: u64,
+        /// End, in nanoseconds since the epoch.
+        ends_at_ns: i64,
+    },
     /// An agent has sent its Hello; the session waits for the Welcome. The agent's name is that of its certificate.
     Connected {
         /// Number of the session; never reused.
@@ -285,6 +292,7 @@ impl ServerControl {
                 self.drain(job, why);
                 answer = Some(ServerAction::Stopped { job, is_known });
             }
+            ServerEvent::LimitBegins { job, ends_at_ns } => self.begin_limit(job, ends_at_ns),
             ServerEvent::Connected { session, hello } => {
                 answer = self.connected(session, *hello, now)
             }

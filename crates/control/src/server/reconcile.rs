@@ -69,6 +69,17 @@ impl ServerControl {
         }
     }
 
+    /// Sets the end of an active job without one.
+    pub(super) fn begin_limit(&mut self, job: u64, ends_at_ns: i64) {
+        if let Some(known) = self.jobs.get_mut(&job)
+            && known.state.is_active()
+            && known.request.limit.ends_at_ns.is_none()
+        {
+            known.request.limit.ends_at_ns = Some(ends_at_ns);
+            self.unsaved.insert(job);
+        }
+    }
+
     /// Notes the agents without which a job ends.
     fn note_missing(&mut self, job: u64, now_ns: u64) {
         let agents = self

@@ -515,6 +515,38 @@ fn a_server_that_begins_again_adopts_what_runs() {
 }
 
 #[test]
+fn a_time_limit_that_begins_later_is_saved_once_and_ends_the_job() {
+    let mut server = server();
+    server.handle(connected(1, "a", 1), at(0));
+    assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
+    let begins = |at: u64| ServerEvent::LimitBegins {
+        job: 1,
+        ends_at_ns: (at * S) as i64,
+    };
+    check(
+        &mut server,
+        &[
+            (3, begins(9), &["save 1 Arming"]),
+            // As after a restart, when the mirroring begins again.
+            (5, begins(12), &[]),
+        ],
+    );
+    assert_eq!(server.timeout(at(6)), Some(9 * S));
+    check(
+        &mut server,
+        &[
+            (8, ServerEvent::Tick, &[]),
+            (
+                9,
+                ServerEvent::Tick,
+                &["save 1 Draining(TimeLimit)", "desire 1 []"],
+            ),
+            (10, begins(12), &[]),
+        ],
+    );
+}
+
+#[test]
 fn jobs_end_when_their_time_is_over_or_all_are_through() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));

@@ -114,11 +114,13 @@ impl JobNetwork {
         }
         // From here on the job is in the network, until its copies are dropped: with the last job switches are let go.
         let lacks = planned.plan.lacks.clone();
+        let is_mirrored = planned.plan.choice.mode.is_some();
         let mut copies = JobMirroring::new(job, planned, shared.clone())?;
         let parts = copies.parts(agents)?;
         Ok(server::PlannedJob {
             parts,
             lacks,
+            is_mirrored,
             copies: Box::new(copies),
         })
     }

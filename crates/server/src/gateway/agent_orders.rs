@@ -84,8 +84,8 @@ impl<'a> OrderBuilder<'a> {
 
     /// The job as [`control`] assigns it. `agents`: the agents' part of the plan. `parts`: those of a job in a network.
     pub fn control_spec(&self, agents: &Plan, parts: Option<&[AgentShare]>) -> control::JobSpec {
-        let FleetOrder { spec, plan, .. } = self.order;
-        let limit = &plan.monitor.limit;
+        let FleetOrder { spec, .. } = self.order;
+        let limit = &agents.monitor.limit;
         let end = |nanos| self.now_ns.saturating_add(nanos).saturating_add(GRACE_NS);
         let share = |part: &AgentShare| (part.agent.clone(), self.of(part, agents));
         control::JobSpec {
@@ -106,7 +106,7 @@ impl<'a> OrderBuilder<'a> {
             taps: if parts.is_some() || spec.capture.source == JobSource::Exports {
                 TapAssignment::All
             } else {
-                job_codec::taps(plan.monitor.taps)
+                job_codec::taps(self.order.plan.monitor.taps)
             },
             interfaces: spec.capture.interfaces.clone(),
             body: if parts.is_some() {

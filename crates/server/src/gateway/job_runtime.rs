@@ -94,6 +94,8 @@ pub struct JobRuntime {
     pub input: JobInput,
     /// Mirroring of switches, for a job in a network.
     pub mirror: Option<MirrorWorker>,
+    /// Whether the monitors lack packets because switches have not begun to mirror since the start of the server.
+    pub lacks_mirrors: bool,
     pub lanes: JobLanes,
     /// Agents for which windows wait.
     pub pace: JobPace,
@@ -147,6 +149,7 @@ impl JobRuntime {
             results,
             input: JobInput::Agents,
             mirror: None,
+            lacks_mirrors: false,
             lanes: JobLanes::default(),
             pace: JobPace::default(),
             progress,
@@ -386,9 +389,22 @@ impl JobRuntime {
             }
             JobResults::Windows(windows) => {
                 let mut out = ReleasedRows::default();
+                if self.lacks_mirrors {
+                    windows.mark_until(report.watermark.0);
+                }
                 windows.merge(lane, report, &mut out);
                 self.add_rows(out);
             }
+        }
+    }
+
+    /// Switches have begun to mirror: the windows up to this time lack packets.
+    pub fn begin_mirrored(&mut self, until_ns: i64) {
+        let lacked = std::mem::take(&mut self.lacks_mirrors);
+        if let JobResults::Windows(windows) = &mut self.results
+            && lacked
+        {
+            windows.mark_until(until_ns);
         }
     }
 

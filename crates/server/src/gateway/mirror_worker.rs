@@ -60,8 +60,8 @@ pub enum MirrorEvent {
 
 /// Change after a message of the thread.
 pub enum MirrorChange {
-    /// The state shown to users.
-    Shown,
+    /// Switches mirror.
+    Begun,
     /// A failure in the network: the job must end.
     Failed,
     /// Switches do not mirror any more; the reason for which a user ended the job, if any.
@@ -213,7 +213,7 @@ impl MirrorWorker {
                 if self.stage == MirrorStage::Beginning {
                     self.stage = MirrorStage::Copying;
                 }
-                MirrorChange::Shown
+                MirrorChange::Begun
             }
             MirrorEvent::Begun(Err(why)) | MirrorEvent::Lost(why) => {
                 self.failed.get_or_insert(why);
@@ -371,6 +371,7 @@ mod tests {
             let planned = PlannedJob {
                 parts: Vec::new(),
                 lacks: Vec::new(),
+                is_mirrored: true,
                 copies: Box::new(FaultyMirrorSession),
             };
             let mut copying = MirrorWorker::new(JOB, planned, tell);

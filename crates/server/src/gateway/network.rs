@@ -32,6 +32,9 @@ pub struct PlannedJob {
     pub parts: Vec<AgentShare>,
     /// Limitations of the result in the chosen mode, a sentence each.
     pub lacks: Vec<String>,
+    /// Whether monitors receive packets only while switches mirror. The time limit of such a job begins with the
+    /// mirroring, and windows in which it begins are approximate.
+    pub is_mirrored: bool,
     /// Mirroring by switches.
     pub copies: Box<dyn MirrorSession>,
 }

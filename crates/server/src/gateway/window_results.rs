@@ -5,7 +5,7 @@ use collect::{
     Collector, CollectorLanes, LaneActivity, LaneId, ReportPart, TakeRows, WorkerReport,
 };
 use plan::Plan;
-use stream::{EngineOutput, EngineSet, LimitedStretches, LossCount, LossStretch};
+use stream::{EngineOutput, EngineSet, LimitedStretch, LimitedStretches, LossCount, LossStretch};
 use wire::Timestamp;
 
 use crate::job::engine_config::engine_config;
@@ -100,6 +100,18 @@ impl WindowResults {
             self.stretches
                 .drain(..self.stretches.len().saturating_sub(STRETCHES_MAX / 2));
         }
+    }
+
+    /// Marks the windows between the watermark and this time as approximate.
+    pub fn mark_until(&mut self, until_ns: i64) {
+        let from_ns = self.collector.watermark().0;
+        let limited = LimitedStretch {
+            from_ns,
+            to_ns: until_ns.max(from_ns),
+            times: 1,
+        };
+        self.limited.add(limited);
+        self.collector.limit(limited);
     }
 
     /// Content of all open windows, encoded as records that replace all previous ones; each with the watermark at which

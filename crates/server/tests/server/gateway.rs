@@ -9,6 +9,7 @@ mod network;
 mod stalled;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -110,7 +111,18 @@ fn ways(
 
 impl Crew {
     pub fn start(center: &Center, query: &str, agents: usize, up_to: usize) -> Crew {
-        let feeds = feeds(query, &shop("in.pcap"), agents as u64, STEP_NS);
+        Crew::start_over(center, query, &shop("in.pcap"), agents, up_to)
+    }
+
+    /// Agents with the packets of a capture.
+    fn start_over(
+        center: &Center,
+        query: &str,
+        capture: &Path,
+        agents: usize,
+        up_to: usize,
+    ) -> Crew {
+        let feeds = feeds(query, capture, agents as u64, STEP_NS);
         let up_to: Vec<_> = (0..agents)
             .map(|_| Arc::new(AtomicUsize::new(up_to)))
             .collect();

@@ -1,7 +1,10 @@
 //! Starts, resumes, checks, and ends jobs.
 
+use std::sync::Arc;
+
 use control::{EndReason, ServerAction, ServerEvent};
 use link::SessionTime;
+use plan::Plan;
 use planner::BothTaps;
 
 use super::super::control_driver::JobSaveError;
@@ -48,6 +51,8 @@ impl EventLoop {
         let request = self.bus.request(order, None)?;
         let topics = request.as_ref().map_or(&[][..], |request| &request.topics);
         let agents = both.as_ref().map_or(&order.plan, |both| &both.agents);
+        let is_mirrored = planned.as_ref().is_some_and(|planned| planned.is_mirrored);
+        let agents = &limited_by_agents(agents, is_mirrored);
         let now = self.now();
         let orders =
             OrderBuilder::new(order, topics, now.wall_ns).keyed_as(self.driver.jobs(), agents);
@@ -67,6 +72,7 @@ impl EventLoop {
             return Err(refusal);
         }
         let mut runtime = JobRuntime::of_order(order, both.as_ref(), 0, &self.settings);
+        runtime.lacks_mirrors = is_mirrored;
         runtime.mirror =
             planned.map(|planned| MirrorWorker::new(order.id, planned, self.events.clone()));
         if let Err(error) = self.hub.open(order.id, &runtime.tables()) {
@@ -101,6 +107,8 @@ impl EventLoop {
         let from = known.map(|of| (of.watermark_ns, of.latest_ns));
         let request = self.bus.request(order, from)?;
         let mut runtime = JobRuntime::of_order(order, both.as_ref(), kept, &self.settings);
+        // Rules may have expired since the end of the previous process.
+        runtime.lacks_mirrors = matches!(&planned, Some(Ok(planned)) if planned.is_mirrored);
         self.hub
             .open(order.id, &runtime.tables())
             .map_err(|error| busy(&error))?;
@@ -168,7 +176,10 @@ impl EventLoop {
             return;
         };
         match mirror.handle(event) {
-            MirrorChange::Shown => self.show_state(job),
+            MirrorChange::Begun => {
+                self.begin_mirrored(job);
+                self.show_state(job);
+            }
             MirrorChange::Failed => {
                 self.decide_stop(job, EndReason::Stopped { by: String::new() });
             }
@@ -178,6 +189,23 @@ impl EventLoop {
                 }
                 self.end_jobs();
             }
+        }
+    }
+
+    /// Switches mirror for a job: its time limit begins, and complete windows.
+    fn begin_mirrored(&mut self, job: JobId) {
+        let now_ns = self.now().wall_ns;
+        let Some(runtime) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let agents = self.driver.control().agents();
+        let ahead_ns = agents.filter_map(|(_, _, offset)| Some(offset?.ns)).max();
+        runtime.begin_mirrored(now_ns.saturating_add(ahead_ns.unwrap_or(0).max(0)));
+        if let Some(nanos) = runtime.plan.monitor.limit.nanos {
+            self.decide(ServerEvent::LimitBegins {
+                job: job.0,
+                ends_at_ns: now_ns.saturating_add(nanos),
+            });
         }
     }
 
@@ -305,6 +333,15 @@ impl EventLoop {
             status.account(runtime);
         }
     }
+}
+
+/// The agents' part of a plan. The server applies the time limit of a mirrored job, from the start of the mirroring.
+fn limited_by_agents(agents: &Arc<Plan>, is_mirrored: bool) -> Arc<Plan> {
+    let mut agents = agents.clone();
+    if is_mirrored && agents.monitor.limit.nanos.is_some() {
+        Arc::make_mut(&mut agents).monitor.limit.nanos = None;
+    }
+    agents
 }
 
 /// Join settings of a job over both taps, if it is one.

@@ -1,6 +1,9 @@
 //! Jobs in a simulated network, which records the requests to its switches.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use plan::{AddressMatch, NetworkBudget, Plan};
 use serde_json::{Value, json};
@@ -8,7 +11,7 @@ use server::{
     AgentShare, GatewayBackends, JobId, MirrorSession, NetworkBackend, NetworkView, PlannedJob,
 };
 
-use super::{Center, Crew, WINDOWS, patient};
+use super::{Center, Crew, TOTALS, WINDOWS, patient, shop};
 
 /// See the module documentation.
 #[derive(Clone, Default)]
@@ -26,6 +29,8 @@ struct Sheet {
     refuses: Option<String>,
     /// Whether the control of switches panics.
     panics: bool,
+    /// Whether switches have not installed the rules yet.
+    waits: bool,
     /// Reason why mirroring has stopped.
     lost: Option<String>,
 }
@@ -64,6 +69,7 @@ impl NetworkBackend for Paper {
         Ok(PlannedJob {
             parts,
             lacks,
+            is_mirrored: true,
             copies: Box::new(self.clone()),
         })
     }
@@ -82,10 +88,11 @@ impl MirrorSession for Paper {
             !self.with(|sheet| sheet.panics),
             "an index is out of bounds"
         );
-        self.with(|sheet| {
-            sheet.asked.push("begin");
-            sheet.refuses.clone().map_or(Ok(()), Err)
-        })
+        self.with(|sheet| sheet.asked.push("begin"));
+        while self.with(|sheet| sheet.waits) {
+            sleep(Duration::from_millis(5));
+        }
+        self.with(|sheet| sheet.refuses.clone().map_or(Ok(()), Err))
     }
 
     fn lost(&mut self) -> Option<String> {
@@ -280,4 +287,108 @@ fn what_the_answer_lacks_stands_in_the_job_and_in_its_end() {
         center.ended(&id)["reason"],
         format!("it was stopped; {lacking}")
     );
+}
+
+/// The capture of the shop, a minute after now: later than the start of the mirroring.
+fn later_shop(folder: &tempfile::TempDir) -> PathBuf {
+    const HEAD: usize = 24;
+    let mut bytes = std::fs::read(shop("in.pcap")).expect("a capture");
+    let word = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    };
+    let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs() as u32;
+    let ahead = now + 60 - word(&bytes, HEAD);
+    let mut at = HEAD;
+    while at < bytes.len() {
+        let moved = word(&bytes, at) + ahead;
+        bytes[at..at + 4].copy_from_slice(&moved.to_le_bytes());
+        at += 16 + word(&bytes, at + 8) as usize;
+    }
+    let path = folder.path().join("later.pcap");
+    std::fs::write(&path, bytes).expect("a file");
+    path
+}
+
+/// Whether each row is approximate.
+fn approximate(center: &Center, job: &str) -> Vec<bool> {
+    let path = format!("/api/v1/jobs/{job}/rows?limit=1000");
+    let page = center.ask("GET", &path, None).1;
+    let columns = page["columns"].as_array().expect("columns");
+    let at = columns
+        .iter()
+        .position(|column| column["name"] == "approximate")
+        .expect("a column");
+    let rows = page["rows"].as_array().expect("rows");
+    rows.iter().map(|row| row[at] == true).collect()
+}
+
+#[test]
+fn windows_before_the_start_of_mirroring_are_approximate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = later_shop(&folder);
+    let paper = Paper::default();
+    let mut center = center(&paper);
+    let crew = Crew::start_over(&center, TOTALS, &capture, 2, 0);
+    paper.with(|sheet| {
+        sheet.agents = vec![("agent-0", "eth0"), ("agent-1", "eth0")];
+        sheet.waits = true;
+    });
+    let (_, made) = submit(&center, TOTALS);
+    let job = made["id"].as_str().expect("a number").to_owned();
+    let reports = crew.feeds[0].len();
+    let (third, last) = (reports / 3, reports - 1);
+    crew.say(third);
+    let before = center.until("windows without mirroring", |center| {
+        let rows = approximate(center, &job);
+        (rows.len() > 3).then_some(rows)
+    });
+    assert!(before.iter().all(|is| *is), "{before:?}");
+    assert_eq!(center.show(&job)["state"], "arming");
+    paper.with(|sheet| sheet.waits = false);
+    until_state(&center, &job, "running");
+    crew.say(2 * third);
+    let rows = center.until("windows with mirroring", |center| {
+        let rows = approximate(center, &job);
+        (rows.len() > third + 3).then_some(rows)
+    });
+    let first = rows.iter().take_while(|is| **is).count();
+    assert!(first >= before.len() && first <= third + 1, "{rows:?}");
+    assert!(rows[first..].iter().all(|is| !is), "{rows:?}");
+    // Rules may expire while there is no server.
+    center.kill();
+    center.begin();
+    until_asked(&center, &paper, &["begin", "begin"]);
+    until_state(&center, &job, "running");
+    crew.say(last);
+    let after = center.until("windows after a restart", |center| {
+        let rows = approximate(center, &job);
+        (rows.len() > 2 * third + 6).then_some(rows)
+    });
+    assert_eq!(after[..rows.len()], rows[..], "{after:?}");
+    assert!(after[rows.len()..].contains(&true), "{after:?}");
+    assert_eq!(after.last(), Some(&false), "{after:?}");
+}
+
+#[test]
+fn a_limit_of_time_begins_with_mirroring() {
+    let paper = Paper::default();
+    let center = center(&paper);
+    let _crew = Crew::start(&center, WINDOWS, 1, 1);
+    paper.with(|sheet| {
+        sheet.agents = vec![("agent-0", "eth0")];
+        sheet.waits = true;
+    });
+    let (status, made) = submit(&center, &format!("{WINDOWS} LIMIT 1s"));
+    assert_eq!(status, 201, "{made}");
+    let job = made["id"].as_str().expect("a number");
+    until_asked(&center, &paper, &["begin"]);
+    // Longer than the limit and the time after which a monitor would be stopped.
+    sleep(Duration::from_secs(4));
+    assert_eq!(center.show(job)["state"], "arming");
+    let begun = Instant::now();
+    paper.with(|sheet| sheet.waits = false);
+    let ended = center.ended(job);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{ended}");
+    assert_eq!(ended["reason"], "it reached its time limit", "{ended}");
+    assert_eq!(paper.asked(), ["begin", "end"]);
 }
