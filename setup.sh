@@ -40,7 +40,7 @@ build() {
 test_() {
   bed
   want mariadb:mariadb-client redis-server:redis-server prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager wrk:wrk tcpdump:tcpdump setcap:libcap2-bin \
-    ovs-vswitchd:openvswitch-switch ethtool:ethtool openssl:openssl faketime:faketime socat:socat tshark:tshark softflowd:softflowd nfcapd:nfdump pgrep:procps java:openjdk-17-jre-headless mvn:maven chromium:chromium
+    ovs-vswitchd:openvswitch-switch ethtool:ethtool openssl:openssl faketime:faketime socat:socat tshark:tshark softflowd:softflowd nfcapd:nfdump pgrep:procps systemd-analyze:systemd java:openjdk-17-jre-headless mvn:maven chromium:chromium
   [ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || missing+=(fonts-dejavu-core)
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
   python3 -c 'import pip' 2>/dev/null || missing+=(python3-pip)
@@ -56,7 +56,7 @@ dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-co
 package() {
   want node:nodejs npm:npm
   want flex:flex bison:bison make:make curl:curl strip:binutils rpmbuild:rpm umoci:umoci runc:runc python3:python3 \
-    debootstrap:debootstrap systemd-analyze:systemd
+    debootstrap:debootstrap
 }
 
 [ $# -gt 0 ] || set -- build test

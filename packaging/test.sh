@@ -21,20 +21,6 @@ answers() {
   "$@" query "$query" -r "${capture:?}" --format jsonl --quiet | diff "$expected" -
 }
 
-# Verifies that systemd accepts the units, with an exposure of OK or better (below 5.0).
-units() {
-  fresh units
-  local unit said
-  for unit in record@ publish@ server agent; do
-    # Verified under that name with the program in this place.
-    sed 's#/usr/bin/netalytics#/bin/true#' "packaging/systemd/netalytics-$unit.service" >"$work/units/netalytics-${unit/@/@x}.service"
-    # Unknown directives are warnings only.
-    said=$(systemd-analyze verify --man=no "$work/units/netalytics-${unit/@/@x}.service" 2>&1)
-    [ -z "$said" ] || { echo "packaging: $said" >&2; exit 1; }
-    systemd-analyze security --offline=true --threshold=49 "$work/units/netalytics-${unit/@/@x}.service" | tail -n 1
-  done
-}
-
 static() {
   fresh static
   install -m 755 "$(newest 'netalytics-*-linux')" "$work/static/netalytics"
@@ -103,7 +89,6 @@ PYTHON
 
 mkdir -p "$work"
 [ $# -gt 0 ] || set -- static deb rpm oci
-units
 packaging/build.sh "$@"
 for what in "$@"; do
   "$what"
