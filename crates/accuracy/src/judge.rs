@@ -19,6 +19,7 @@ const OF_THE_CONNECTION: &[&str] = &["user", "database", "query", "fingerprint",
 const OF_EITHER: &str = "http_version";
 const RESPONSE_TIME: &str = "response_time_ns";
 const TRANSFER_TIME: &str = "transfer_time_ns";
+const TOTAL_TIME: &str = "total_time_ns";
 const CALL_TIME: &str = "call_time_ns";
 
 impl GroundTruth<'_> {
@@ -278,6 +279,7 @@ impl TupleJudge<'_> {
                 (TRANSFER_TIME, Some(ObservedValue::Number(n))) => {
                     self.transfer_time(*n as i64, truth)
                 }
+                (TOTAL_TIME, Some(ObservedValue::Number(n))) => self.total_time(*n as i64, truth),
                 (CALL_TIME, Some(ObservedValue::Number(n))) => {
                     matches!(true_value, Some(ObservedValue::Number(t)) if (n - t).abs() <= i128::from(self.tolerance))
                 }
@@ -391,6 +393,21 @@ impl TupleJudge<'_> {
             .filter(|span| span.whole)
             .is_some_and(between)
             || true_time.is_some_and(|t| (t - claimed).abs() <= self.tolerance)
+    }
+
+    fn total_time(&self, claimed: i64, truth: &TrueTransaction) -> bool {
+        let Some((request, response)) = truth.request.zip(truth.response) else {
+            return false;
+        };
+        let between = || {
+            let ends = self.view.times(response.last);
+            let asked = self.view.complete_at(request);
+            asked
+                .iter()
+                .any(|from| ends.iter().any(|to| to - from == claimed))
+        };
+        let near = |t: i64| (t - claimed).abs() <= self.tolerance;
+        claimed >= 0 && (response.whole && between() || truth.told.total_time.is_some_and(near))
     }
 }
 

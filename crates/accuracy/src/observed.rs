@@ -28,6 +28,8 @@ pub struct ObservedTuple {
     pub response_time: Option<i64>,
     /// From the response's first byte to its last.
     pub transfer_time: Option<i64>,
+    /// From the request's last byte to the response's last.
+    pub total_time: Option<i64>,
     /// The parser's own fields.
     pub values: Vec<(&'static str, Option<ObservedValue>)>,
 }
@@ -108,6 +110,7 @@ impl ObservedTuple {
                     .any(|field| find(field).is_some()),
             response_time: number("response_time_ns"),
             transfer_time: number("transfer_time_ns"),
+            total_time: number("total_time_ns"),
             values,
         }
     }

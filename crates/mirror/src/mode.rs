@@ -192,8 +192,13 @@ fn need(parser: &ParserUse) -> ColumnNeed {
     };
     // A truncated copy does not have the packet's length.
     const LENGTHS: [&str; 3] = ["packet_bytes", "client_bytes", "server_bytes"];
-    const TIMES: [&str; 2] = ["response_time_ns", "transfer_time_ns"];
-    const BODIES: [&str; 3] = ["request_bytes", "response_bytes", "transfer_time_ns"];
+    const TIMES: [&str; 3] = ["response_time_ns", "transfer_time_ns", "total_time_ns"];
+    const BODIES: [&str; 4] = [
+        "request_bytes",
+        "response_bytes",
+        "transfer_time_ns",
+        "total_time_ns",
+    ];
     match &*parser.schema.name {
         // The ACK that completes a handshake has no distinguishing flag.
         "tcp_conn_time" if wants(&["handshake_ns"]) => ColumnNeed::Headers,

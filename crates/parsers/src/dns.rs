@@ -43,11 +43,13 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 
 /// Columns displayed first.
 const FIRST: &[&str] = &[
+    "ts",
+    "client_ip",
     "query_name",
-    "query_type",
     "response_code",
-    "answers",
     "response_time_ns",
+    "query_type",
+    "answers",
 ];
 
 /// The schema.
@@ -56,7 +58,9 @@ pub fn schema() -> Schema {
     // NXDOMAIN counts as success: the server answered correctly.
     let facts = &SchemaFacts {
         success: Some("response_code in ('NOERROR', 'NXDOMAIN')"),
+        not_found: Some("response_code = 'NXDOMAIN'"),
         first: FIRST,
+        added: &["total_time_ns"],
         ..SchemaFacts::NONE
     };
     let measure = Some(field::RESPONSE_TIME);

@@ -262,6 +262,17 @@ pub mod flow_record {
     pub fn schema() -> Schema {
         let doc = "flow end, and every active timeout; counts are those since the previous record of the flow";
         let facts = &tuple::SchemaFacts {
+            first: &[
+                "ts",
+                "client_ip",
+                "server_ip",
+                "server_port",
+                "application",
+                "duration_ns",
+                "conn_state",
+                "client_bytes",
+                "server_bytes",
+            ],
             added: &[
                 "syn_retransmissions",
                 "exporter",

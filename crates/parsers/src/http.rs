@@ -68,7 +68,16 @@ const FACTS: SchemaFacts = SchemaFacts {
         status: "status",
         bytes: ["response_bytes", "request_bytes"],
     }),
-    first: &["method", "path", "status", "response_time_ns"],
+    first: &[
+        "ts",
+        "client_ip",
+        "method",
+        "path",
+        "status",
+        "response_time_ns",
+        "total_time_ns",
+    ],
+    added: &["total_time_ns"],
     families: &[headers::OF_REQUEST, headers::OF_RESPONSE, TAPS],
     ..SchemaFacts::NONE
 };

@@ -75,6 +75,7 @@ const FACTS: SchemaFacts = SchemaFacts {
         "status in ('hit', 'miss', 'stored', 'not_stored', 'exists', 'not_found', 'deleted', 'touched', 'ok', \
          'auth_continue')",
     ),
+    not_found: Some("hit = false"),
     workload: Some(WorkloadFacts {
         operation: "command",
         reads: "command like 'get%' or command like 'gat%' or command = 'mg'",
@@ -83,7 +84,16 @@ const FACTS: SchemaFacts = SchemaFacts {
         status: "status",
         bytes: ["value_bytes", "value_bytes"],
     }),
-    first: &["command", "cache_key", "status", "response_time_ns"],
+    first: &[
+        "ts",
+        "client_ip",
+        "command",
+        "cache_key",
+        "status",
+        "response_time_ns",
+        "total_time_ns",
+    ],
+    added: &["total_time_ns"],
     families: &[TAPS],
     ..SchemaFacts::NONE
 };

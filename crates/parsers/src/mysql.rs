@@ -68,7 +68,15 @@ const FACTS: SchemaFacts = SchemaFacts {
         status: "error_code",
         bytes: ["response_bytes", "request_bytes"],
     }),
-    first: &["query", "error_code", "response_time_ns"],
+    first: &[
+        "ts",
+        "client_ip",
+        "query",
+        "error_code",
+        "response_time_ns",
+        "total_time_ns",
+    ],
+    added: &["total_time_ns"],
     families: &[TAPS],
     ..SchemaFacts::NONE
 };

@@ -91,6 +91,7 @@ pub mod field {
         RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the reply, without record marks";
         CALL_TIME: I64, Nanoseconds, "call_time_ns", "from the first to the last byte of the call";
         TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the reply";
+        TOTAL_TIME: I64, Nanoseconds, "total_time_ns", "from the last byte of the call to the last byte of the reply";
         RETRANSMITTED: U64, None, "retransmitted", "retransmissions of the call before its reply; times are those of the first transmission";
         ACCESS: U64, None, "access", "rights requested by an ACCESS, as bits";
         ACCESS_GRANTED: U64, None, "access_granted", "rights granted";
@@ -141,7 +142,16 @@ const FACTS: SchemaFacts = SchemaFacts {
         status: "status",
         bytes: ["result_count", "result_count"],
     }),
-    first: &["procedure", "name", "status", "response_time_ns"],
+    first: &[
+        "ts",
+        "client_ip",
+        "procedure",
+        "name",
+        "status",
+        "response_time_ns",
+        "total_time_ns",
+    ],
+    added: &["total_time_ns"],
     ..SchemaFacts::NONE
 };
 
@@ -180,6 +190,7 @@ const PARTS: &[TablePart] = {
                 CALL_TIME,
                 RESPONSE_TIME,
                 TRANSFER_TIME,
+                TOTAL_TIME,
                 RETRANSMITTED,
             ]),
         },

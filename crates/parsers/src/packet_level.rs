@@ -113,6 +113,14 @@ pub mod packet {
     #[must_use]
     pub fn schema() -> Schema {
         let facts = &tuple::SchemaFacts {
+            first: &[
+                "ts",
+                "src_ip",
+                "src_port",
+                "dst_ip",
+                "dst_port",
+                "packet_bytes",
+            ],
             added: &[
                 "exporter",
                 "observation_domain",

@@ -54,11 +54,13 @@ tuple::fields! {
     RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the reply on the wire";
     RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "from the last byte of the command to the first byte of the reply";
     TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the reply";
+    TOTAL_TIME_NS: I64, Nanoseconds, "total_time_ns", "from the last byte of the command to the last byte of the reply";
 }
 
 /// Semantic facts for the query language.
 const FACTS: SchemaFacts = SchemaFacts {
     success: Some("error is null and response_time_ns >= 0ns"),
+    not_found: Some("hit = false"),
     workload: Some(WorkloadFacts {
         operation: "command",
         reads: commands::IS_READ,
@@ -66,7 +68,16 @@ const FACTS: SchemaFacts = SchemaFacts {
         status: "error",
         bytes: ["response_bytes", "request_bytes"],
     }),
-    first: &["command", "key", "error", "response_time_ns"],
+    first: &[
+        "ts",
+        "client_ip",
+        "command",
+        "key",
+        "error",
+        "response_time_ns",
+        "total_time_ns",
+    ],
+    added: &["total_time_ns"],
     families: &[TAPS],
     ..SchemaFacts::NONE
 };
@@ -114,6 +125,7 @@ enum RedisReplication {
 impl RequestResponseProtocol for RedisConnection {
     const RESPONSE_TIME_NS: FieldId = RESPONSE_TIME_NS;
     const TRANSFER_TIME_NS: Option<FieldId> = Some(TRANSFER_TIME_NS);
+    const TOTAL_TIME_NS: Option<FieldId> = Some(TOTAL_TIME_NS);
     const BYTES: [Option<FieldId>; 2] = [Some(REQUEST_BYTES), Some(RESPONSE_BYTES)];
     /// An inline command of one letter.
     const BYTES_MIN: u32 = 2;

@@ -29,6 +29,8 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
     const RESPONSE_TIME_NS: FieldId;
     /// Field of the time from the first to the last byte of the response.
     const TRANSFER_TIME_NS: Option<FieldId> = None;
+    /// Field of the time from the last byte of the request to the last byte of the response.
+    const TOTAL_TIME_NS: Option<FieldId> = None;
     /// Fields of the lengths of request and response.
     const BYTES: [Option<FieldId>; 2] = [None; 2];
 

@@ -46,7 +46,14 @@ const FACTS: SchemaFacts = SchemaFacts {
     success: Some(
         "handshake_time_ns >= 0 and (alert is null or alert != 'encrypted' and alert_level = 'warning')",
     ),
-    first: &["sni", "version", "alert", "handshake_time_ns"],
+    first: &[
+        "ts",
+        "client_ip",
+        "sni",
+        "version",
+        "alert",
+        "handshake_time_ns",
+    ],
     ..SchemaFacts::NONE
 };
 

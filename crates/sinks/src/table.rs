@@ -31,7 +31,7 @@ use layout::{BETWEEN, ColumnRole, TableColumn};
 use render::{RenderedRows, runs};
 pub use style::{TableStyle, WindowPace};
 pub use text::{acts, cut, escape, pad};
-use text_shortener::TextShortener;
+pub use text_shortener::TextShortener;
 use trend::ResultTrend;
 use windows::WindowCalendar;
 

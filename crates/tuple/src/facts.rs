@@ -8,6 +8,9 @@ use crate::fold::TextFold;
 pub struct SchemaFacts {
     /// Condition for a successful tuple. Tuples for which it is null do not count.
     pub success: Option<&'static str>,
+    /// Condition for a response that found nothing: a missed key, an unknown name. Tuples for which it is null were no
+    /// lookups.
+    pub not_found: Option<&'static str>,
     /// Condition for tuples that represent the whole of a report rather than a part of it.
     pub whole: Option<&'static str>,
     /// Fields read by a profile of a workload, for tuples that are operations.
@@ -46,6 +49,7 @@ impl SchemaFacts {
     /// No properties.
     pub const NONE: SchemaFacts = SchemaFacts {
         success: None,
+        not_found: None,
         whole: None,
         workload: None,
         first: &[],

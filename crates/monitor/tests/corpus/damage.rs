@@ -19,6 +19,7 @@ const TIMES: &[&str] = &[
     "ts_end",
     "response_time_ns",
     "transfer_time_ns",
+    "total_time_ns",
     "call_time_ns",
     "handshake_time_ns",
     "id",

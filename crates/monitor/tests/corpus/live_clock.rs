@@ -94,12 +94,13 @@ fn rows_do_not_depend_on_the_clock() {
 }
 
 /// Fields that depend on which packets were captured.
-const OF_CAPTURE: [&str; 10] = [
+const OF_CAPTURE: [&str; 11] = [
     "block_checksums",
     "ts",
     "ts_end",
     "response_time_ns",
     "transfer_time_ns",
+    "total_time_ns",
     "call_time_ns",
     "quality",
     "id",

@@ -103,9 +103,9 @@ fn what_is_paired_in_damaged_captures_is_right() {
                     let mut wanted = Wanted::of(t, key);
                     if row["quality"] == "gap_body" {
                         // The last packet may be missing.
-                        wanted.times[2] = row
-                            .get("transfer_time_ns")
-                            .map(|_| number(row, "transfer_time_ns"));
+                        for (at, field) in [(2, "transfer_time_ns"), (3, "total_time_ns")] {
+                            wanted.times[at] = row.get(field).map(|_| number(row, field));
+                        }
                     }
                     wanted.is(row)
                 })
@@ -172,7 +172,7 @@ struct Wanted<'a> {
     command: &'a str,
     key: Option<&'a str>,
     statuses: Vec<String>,
-    times: [Option<i64>; 3],
+    times: [Option<i64>; 4],
 }
 
 impl Wanted<'_> {
@@ -191,6 +191,7 @@ impl Wanted<'_> {
                 time("t_req_first"),
                 between(time("t_req_last"), first).filter(|ns| *ns >= 0),
                 between(first, last),
+                between(time("t_req_last"), last).filter(|ns| *ns >= 0),
             ],
         }
     }
@@ -205,12 +206,17 @@ impl Wanted<'_> {
                 .iter()
                 .any(|s| s == field("status").unwrap_or_default())
             && self.times
-                == ["ts", "response_time_ns", "transfer_time_ns"]
-                    .map(|f| row.get(f).map(|_| number(row, f)))
+                == [
+                    "ts",
+                    "response_time_ns",
+                    "transfer_time_ns",
+                    "total_time_ns",
+                ]
+                .map(|f| row.get(f).map(|_| number(row, f)))
     }
 
     fn describe(&self) -> String {
-        let [ts, response, transfer] = self
+        let [ts, response, transfer, _] = self
             .times
             .map(|t| t.map_or("-".to_owned(), |t| t.to_string()));
         let key = self.key.unwrap_or("-");

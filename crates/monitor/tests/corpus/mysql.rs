@@ -14,7 +14,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         "deepflow-partial-packet-compressed.pcap",
         &[
             "10.233.78.0:20871 0: command sleep is query here; query  is SELECT * FROM `process` WHERE `process`. here; \
-         transfer 100933000 is 25908000 here; rows - is 1992 here; response bytes 118265 is 662589 here; \
+         transfer 100933000 is 25908000 here; total 105875000 is 30850000 here; rows - is 1992 here; response bytes 118265 is 662589 here; \
          request bytes 69 is 65 here",
             "10.233.78.0:20871 1: more here: query",
         ],
@@ -281,6 +281,11 @@ fn compare_row(t: &Row, o: &Row) -> String {
         "transfer",
         between(time("t_resp_first"), time("t_resp_last")),
         ours("transfer_time_ns"),
+    );
+    check(
+        "total",
+        between(asked, time("t_resp_last")),
+        ours("total_time_ns"),
     );
     // The truth has no row counts for compressed results, counts only the first of several results, and counts column
     // definitions as rows.

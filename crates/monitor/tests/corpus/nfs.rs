@@ -322,11 +322,13 @@ impl Wanted<'_> {
             ("call_time_ns", between(time("t_call_first"), asked)),
             ("response_time_ns", between(asked, answered)),
             ("transfer_time_ns", between(answered, time("t_reply_last"))),
+            ("total_time_ns", between(asked, time("t_reply_last"))),
         ];
         for (field, truth) in times {
             // With missing bytes, our fields are null, and tshark does not reassemble the message.
-            let known =
-                row["quality"] == "exact" || row.contains_key(field) && field != "transfer_time_ns";
+            let known = row["quality"] == "exact"
+                || row.contains_key(field)
+                    && !["transfer_time_ns", "total_time_ns"].contains(&field);
             same(field, truth.filter(|_| known));
         }
         (!found.is_empty()).then(|| {

@@ -202,7 +202,7 @@ struct Wanted<'a> {
     argument: Option<&'a str>,
     is_push: bool,
     is_error: bool,
-    times: [Option<i64>; 3],
+    times: [Option<i64>; 4],
 }
 
 impl Wanted<'_> {
@@ -235,6 +235,7 @@ impl Wanted<'_> {
                 if is_push { first } else { time("t_req_first") },
                 between(time("t_req_last"), first).filter(|ns| *ns >= 0),
                 between(first, last),
+                between(time("t_req_last"), last).filter(|ns| *ns >= 0),
             ],
         }
     }
@@ -250,12 +251,17 @@ impl Wanted<'_> {
             && (field("push") == Some("true")) == self.is_push
             && field("error").is_some() == self.is_error
             && self.times
-                == ["ts", "response_time_ns", "transfer_time_ns"]
-                    .map(|f| row.get(f).map(|_| number(row, f)))
+                == [
+                    "ts",
+                    "response_time_ns",
+                    "transfer_time_ns",
+                    "total_time_ns",
+                ]
+                .map(|f| row.get(f).map(|_| number(row, f)))
     }
 
     fn describe(&self) -> String {
-        let [ts, response, transfer] = self
+        let [ts, response, transfer, _] = self
             .times
             .map(|t| t.map_or("-".to_owned(), |t| t.to_string()));
         let argument = self.argument.unwrap_or("-");

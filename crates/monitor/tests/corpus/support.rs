@@ -151,13 +151,32 @@ pub fn run_all(capture: &Path, parsers: &[&str]) -> Run {
         let parser = registry::find(name).unwrap_or_else(|| panic!("no parser {name}"));
         ParserUse::all_columns(std::sync::Arc::new((parser.schema)()))
     });
-    run_spec(
+    let run = run_spec(
         capture,
         &MonitorSpec {
             parsers: parsers.collect(),
             ..MonitorSpec::default()
         },
-    )
+    );
+    run.rows.iter().for_each(check_total_time);
+    run
+}
+
+/// The total time is the sum of response time and transfer time, and null if one of the ends was not seen.
+fn check_total_time(row: &Row) {
+    let time = |field: &str| -> Option<i64> { row.get(field)?.parse().ok() };
+    let [response, transfer, total] =
+        ["response_time_ns", "transfer_time_ns", "total_time_ns"].map(time);
+    let is_right = match (response, transfer, total) {
+        (Some(response), Some(transfer), total) => total == Some(response + transfer),
+        // DNS has no transfer time.
+        (Some(response), None, Some(total)) => row.contains_key("query_name") && total >= response,
+        // The response began before the request was complete.
+        (None, Some(transfer), Some(total)) => row["quality"] != "half" && total <= transfer,
+        (None, None, Some(_)) => false,
+        (_, _, None) => true,
+    };
+    assert!(is_right || row.contains_key("sni"), "{row:?}");
 }
 
 /// The tuples of all parsers of a spec.

@@ -333,12 +333,15 @@ fn how_to_read(name: &str) -> String {
         (Some(parser), "tls") => {
             format!(" (encrypted: not readable without keys; PARSE {parser} reads the handshake)")
         }
-        (None, "tls" | "quic" | "ssh" | "wireguard" | "dtls") => {
-            " (encrypted: not readable without keys)".into()
-        }
+        (None, name) if is_encrypted(name) => " (encrypted: not readable without keys)".into(),
         (Some(parser), _) => format!(" (PARSE {parser})"),
         (None, _) => String::new(),
     }
+}
+
+/// Whether a protocol is encrypted.
+pub fn is_encrypted(protocol: &str) -> bool {
+    ["tls", "quic", "ssh", "wireguard", "dtls"].contains(&protocol)
 }
 
 /// A count with its noun.

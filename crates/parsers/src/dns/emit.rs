@@ -23,8 +23,14 @@ pub fn tuple(asked: &DnsPendingQuery, answer: Option<&DnsMessage<'_>>, out: &mut
         TupleQuality::Exact
     };
     let mut response_time = None;
+    let mut total_time = None;
     match answer {
         Some(answer) => {
+            // The missing bytes of a datagram arrived with it, those of a byte stream at an unknown time.
+            let ends_seen = answer.place.is_none() || !answer.is_cut() && !asked.gap;
+            total_time = ends_seen
+                .then(|| answer.span.last.since(asked.span.last))
+                .filter(|time| *time >= 0);
             let time = answer.span.first.since(asked.span.last);
             response_time = Some(time).filter(|time| *time >= 0);
             let gap = if answer.is_cut() {
@@ -64,6 +70,9 @@ pub fn tuple(asked: &DnsPendingQuery, answer: Option<&DnsMessage<'_>>, out: &mut
             }
             if let Some(time) = response_time {
                 w.i64(field::RESPONSE_TIME, time);
+            }
+            if let Some(time) = total_time {
+                w.i64(field::TOTAL_TIME, time);
             }
         },
     );

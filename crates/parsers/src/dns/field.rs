@@ -13,6 +13,7 @@ tuple::fields! {
     RETRIES: U64, None, "retries", "retransmissions of the query before its answer; times are those of the first transmission";
     TRANSACTION_ID: U64, None, "transaction_id", "message id, which the answer repeats";
     RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the query to the first byte of the answer";
+    TOTAL_TIME: I64, Nanoseconds, "total_time_ns", "from the last byte of the query to the last byte of the answer: over TCP it may arrive in several segments";
     REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the query, without the length prefix over TCP";
     RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the answer, likewise";
     OPCODE: Text, None, "opcode", "opcode: query, iquery, status, notify, update";

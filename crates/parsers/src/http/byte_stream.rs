@@ -137,6 +137,12 @@ impl HttpMessageExtent {
         self.body_bytes = self.body_bytes.saturating_add(body_bytes);
         self.last_lost = false;
     }
+
+    /// Arrival of its last byte, if that was seen.
+    #[inline]
+    pub fn end(&self) -> Option<Timestamp> {
+        (!self.end_lost && !self.last_lost).then_some(self.last)
+    }
 }
 
 impl HttpByteStream {

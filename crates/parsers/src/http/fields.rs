@@ -16,6 +16,7 @@ tuple::fields! {
     RESPONSE_BYTES: U64, Bytes, "response_bytes", "response body as transferred, including chunk framing";
     RESPONSE_TIME_NS: I64, Nanoseconds, "response_time_ns", "from the last byte of the request to the first byte of the response";
     TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the response";
+    TOTAL_TIME_NS: I64, Nanoseconds, "total_time_ns", "from the last byte of the request to the last byte of the response";
     USER_AGENT: Text, None, "user_agent", "the request's User-Agent field";
     CONTENT_TYPE: Text, None, "content_type", "the response's Content-Type field" => MEDIA_TYPE_VALUES;
 }

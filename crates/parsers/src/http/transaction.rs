@@ -290,8 +290,10 @@ impl HttpResponse {
             w.u64(fields::RESPONSE_BYTES, 0);
         } else if !self.extent.end_lost {
             w.u64(fields::RESPONSE_BYTES, self.extent.body_bytes);
-            if columns.has(fields::TRANSFER_TIME_NS) && !self.extent.last_lost {
-                w.i64(fields::TRANSFER_TIME_NS, self.extent.last.since(first));
+            if columns.has(fields::TRANSFER_TIME_NS)
+                && let Some(last) = self.extent.end()
+            {
+                w.i64(fields::TRANSFER_TIME_NS, last.since(first));
             }
         }
     }
@@ -378,6 +380,11 @@ fn write(
     if let Some(time) = response_time(transaction).filter(|time| *time >= 0) {
         w.i64(fields::RESPONSE_TIME_NS, time);
     }
+    if columns.has(fields::TOTAL_TIME_NS)
+        && let Some(time) = total_time(transaction).filter(|time| *time >= 0)
+    {
+        w.i64(fields::TOTAL_TIME_NS, time);
+    }
 }
 
 #[cold]
@@ -399,8 +406,19 @@ fn write_headers(
 /// the response began before the request was complete, or timestamps are wrong.
 fn response_time(transaction: &PairedTransaction<HttpRequest, HttpResponse>) -> Option<i64> {
     let (request, _) = transaction.request().zip(transaction.response())?;
-    let seen = !(request.extent.end_lost || request.extent.last_lost);
-    seen.then(|| transaction.response_first().since(request.extent.last))
+    let asked = request.extent.end()?;
+    Some(transaction.response_first().since(asked))
+}
+
+/// Time from the last byte of the request to the last byte of the response, if both were seen. Negative if the response
+/// was complete before the request, or timestamps are wrong.
+fn total_time(transaction: &PairedTransaction<HttpRequest, HttpResponse>) -> Option<i64> {
+    let (request, response) = transaction.request().zip(transaction.response())?;
+    // Bytes after a response to HEAD are not its body.
+    let counts_others = request.method == HttpMethod::Head && response.extent.body_bytes > 0;
+    let is_whole = transaction.request_ended() && transaction.response_ended() && !counts_others;
+    let (asked, told) = request.extent.end().zip(response.extent.end())?;
+    is_whole.then(|| told.since(asked))
 }
 
 /// Time of the last byte. `None`: now, for a body without a known end, whose connection neither ended nor

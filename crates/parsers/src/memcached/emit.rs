@@ -41,6 +41,7 @@ struct MemcachedRow<'a> {
     status: MemcachedStatus,
     response_time: Option<i64>,
     transfer_time: Option<i64>,
+    total_time: Option<i64>,
 }
 
 /// Writes the tuples of `transaction`; `midway`: a pair is marked as the first of a connection joined midway.
@@ -53,6 +54,7 @@ pub fn emit(
     let quality = quality(transaction, midway);
     let response_time = response_time(transaction).filter(|ns| *ns >= 0);
     let transfer_time = transfer_time(transaction);
+    let total_time = total_time(transaction);
     let has_request = transaction.request().is_some();
     let has_response = transaction.response().is_some();
     let last = transaction
@@ -88,6 +90,7 @@ pub fn emit(
             let row = MemcachedRow {
                 response_time,
                 transfer_time,
+                total_time,
                 ..MemcachedRow::of(request, times, quality, status, value_bytes)
             };
             emit_each_key(request, row, out);
@@ -173,6 +176,14 @@ fn transfer_time(
     seen.then(|| response.last.since(transaction.response_first()))
 }
 
+/// Time from the last byte of the request to the last byte of the response, if both were seen.
+fn total_time(transaction: &PairedTransaction<MemcachedRequest, MemcachedResponse>) -> Option<i64> {
+    let (request, response) = transaction.request().zip(transaction.response())?;
+    let ends_seen = request.seen.has_end() && response.seen.has_end();
+    let is_whole = transaction.request_ended() && transaction.response_ended();
+    (ends_seen && is_whole).then(|| response.last.since(request.last))
+}
+
 impl<'a> MemcachedRow<'a> {
     fn of(
         request: &'a MemcachedRequest,
@@ -192,6 +203,7 @@ impl<'a> MemcachedRow<'a> {
             status,
             response_time: None,
             transfer_time: None,
+            total_time: None,
         }
     }
 
@@ -219,6 +231,7 @@ impl<'a> MemcachedRow<'a> {
             status,
             response_time: None,
             transfer_time,
+            total_time: None,
         }
     }
 }
@@ -324,6 +337,9 @@ fn fill(row: &MemcachedRow<'_>, w: &mut TupleWriter) {
     }
     if let Some(ns) = row.transfer_time.filter(|ns| *ns >= 0) {
         w.i64(field::TRANSFER_TIME, ns);
+    }
+    if let Some(ns) = row.total_time.filter(|ns| *ns >= 0) {
+        w.i64(field::TOTAL_TIME, ns);
     }
 }
 

@@ -12,4 +12,5 @@ tuple::fields! {
     STATUS: Text, None, "status", "hit, miss, stored, not_stored, exists, not_found, deleted, touched, ok, error, client_error, server_error, busy, refused, or a binary protocol's error (too_large, unknown_command, 0x...); null for noreply";
     RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the request to the first byte of the response";
     TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the response";
+    TOTAL_TIME: I64, Nanoseconds, "total_time_ns", "from the last byte of the request to the last byte of the response";
 }

@@ -24,4 +24,5 @@ tuple::fields! {
     RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the response's packets, decompressed";
     RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the command to the first byte of the response";
     TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the response";
+    TOTAL_TIME: I64, Nanoseconds, "total_time_ns", "from the last byte of the command to the last byte of the response";
 }

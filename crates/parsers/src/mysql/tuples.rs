@@ -4,7 +4,7 @@ use tuple::{FieldId, TupleWriter};
 
 use super::columns::{
     AFFECTED_ROWS, COMMAND, DATABASE, ENCODING, ERROR_CODE, FINGERPRINT, QUERY, REQUEST_BYTES,
-    RESPONSE_BYTES, RESPONSE_TIME, ROWS, TRANSFER_TIME, USER,
+    RESPONSE_BYTES, RESPONSE_TIME, ROWS, TOTAL_TIME, TRANSFER_TIME, USER,
 };
 use super::command::MysqlRequestKind;
 use super::response::{MysqlResponse, UNREAD_ERROR};
@@ -61,6 +61,11 @@ pub fn write(w: &mut TupleWriter, tuple: &MysqlTupleSource<'_>, context: &MysqlT
     }
     if let Some(span) = response.span.filter(|_| over && !response.open_end) {
         w.i64(TRANSFER_TIME, span.last.since(span.first));
+        let asked = tuple.request.filter(|request| request.seen.has_end());
+        let total = asked.map(|request| span.last.since(request.span.last));
+        if let Some(time) = total.filter(|time| *time >= 0) {
+            w.i64(TOTAL_TIME, time);
+        }
     }
 }
 

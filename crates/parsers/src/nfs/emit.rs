@@ -260,6 +260,11 @@ impl NfsTupleSource<'_> {
                     field::TRANSFER_TIME,
                     reply.span().last.since(reply.span().first),
                 );
+                let asked = self.call.filter(|call| call.ended);
+                let total = asked.map(|call| reply.span().last.since(call.span.last));
+                if let Some(time) = total.filter(|time| *time >= 0) {
+                    w.i64(field::TOTAL_TIME, time);
+                }
             }
         }
         if w.wants(field::BLOCK_CHECKSUMS) && self.has_data() && !self.lacks_checksums() {

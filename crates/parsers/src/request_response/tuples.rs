@@ -135,10 +135,20 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
         Some(response.span.last.since(response.span.first))
     }
 
+    /// Time from the last byte of the request to the last byte of the response, if both were seen.
+    fn total_time(&self) -> Option<i64> {
+        let (request, response) = self.request.zip(self.response)?;
+        let is_seen = request.seen.has_end() && response.seen.has_end();
+        is_seen.then(|| response.span.last.since(request.span.last))
+    }
+
     fn write(&self, out: &mut ParserOutput<'_>) {
         let known = |time: Option<i64>| time.filter(|ns| *ns >= 0);
-        let response_time = known(self.response_time());
-        let transfer_time = known(self.transfer_time());
+        let times = [
+            (Some(M::RESPONSE_TIME_NS), known(self.response_time())),
+            (M::TRANSFER_TIME_NS, known(self.transfer_time())),
+            (M::TOTAL_TIME_NS, known(self.total_time())),
+        ];
         out.emit(
             self.times,
             self.quality,
@@ -157,11 +167,10 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
                         w.u64(*field, m.bytes);
                     }
                 }
-                if let Some(time) = response_time {
-                    w.i64(M::RESPONSE_TIME_NS, time);
-                }
-                if let (Some(field), Some(time)) = (M::TRANSFER_TIME_NS, transfer_time) {
-                    w.i64(field, time);
+                for (field, time) in times {
+                    if let (Some(field), Some(time)) = (field, time) {
+                        w.i64(field, time);
+                    }
                 }
             },
         );

@@ -64,9 +64,10 @@ impl TableBlock {
             let Some(cell) = rendered.cell(column.field, row) else {
                 return "-".to_owned();
             };
-            column
-                .cut_to()
-                .map_or_else(|| cell.to_owned(), |width| texts.show(cell, width))
+            column.cut_to().map_or_else(
+                || column.clock(cell).to_owned(),
+                |width| texts.show(cell, width),
+            )
         };
         self.columns.iter().zip(&mut self.texts).map(cell).collect()
     }

@@ -7,6 +7,10 @@ use unicode_width::UnicodeWidthStr;
 pub const BETWEEN: usize = 2;
 /// Minimum width of shortened text.
 const TEXT_WIDTH_MIN: usize = 12;
+/// Minimum width of shortened addresses: IPv4 is never shortened.
+const ADDRESS_WIDTH_MIN: usize = 15;
+/// Length of a time of day with microseconds.
+const CLOCK_WIDTH: usize = 15;
 /// Minimum width of shortened text in primary columns, while other columns can be omitted.
 const FIRST_TEXT_WIDTH: usize = 32;
 /// Maximum width of text if the terminal's width is unknown.
@@ -64,6 +68,12 @@ pub struct TableColumn {
     pub right: bool,
     /// Width to which text is shortened.
     cut_to: usize,
+    /// Width below which it is not shortened.
+    minimum: usize,
+    /// Of times: their date and UTC offset, which the heading states if the cells are shortened to the time of day.
+    day: Option<(String, String)>,
+    /// Whether cells are shortened to the time of day.
+    is_clock: bool,
     role: ColumnRole,
     /// Whether it is text, which may be shortened.
     text: bool,
@@ -85,14 +95,25 @@ impl TableColumn {
         let widest = cells.iter().flatten().map(|c| c.width()).max().unwrap_or(0);
         let text = matches!(declared.data_type, DataType::Text | DataType::Ip);
         let width = widest.max(heading.width());
+        let width = if text {
+            width.min(TEXT_WIDTH_MAX)
+        } else {
+            width
+        };
+        let minimum = match declared.data_type {
+            DataType::Text => TEXT_WIDTH_MIN.max(heading.width()),
+            DataType::Ip => ADDRESS_WIDTH_MIN,
+            _ => usize::MAX,
+        };
+        let is_time = declared.unit == Unit::EpochNanoseconds;
+        let first = cells.iter().flatten().next().filter(|_| is_time);
         TableColumn {
             field,
             heading,
-            width: if text {
-                width.min(TEXT_WIDTH_MAX)
-            } else {
-                width
-            },
+            width,
+            minimum,
+            day: first.and_then(|cell| day_of(cell)),
+            is_clock: false,
             cut_to: TEXT_WIDTH_MAX,
             right: is_number(declared),
             role,
@@ -117,6 +138,30 @@ impl TableColumn {
     pub fn cut_to(&self) -> Option<usize> {
         self.text.then_some(self.cut_to)
     }
+
+    /// The time of day of a cell, if that is shown and the cell has the date and offset of the heading.
+    #[must_use]
+    pub fn clock<'a>(&self, cell: &'a str) -> &'a str {
+        let day = self.day.as_ref().filter(|_| self.is_clock);
+        day.and_then(|(date, offset)| {
+            let time = cell.strip_prefix(date.as_str())?.strip_prefix('T')?;
+            time.strip_suffix(offset.as_str())
+        })
+        .unwrap_or(cell)
+    }
+
+    fn least(&self) -> usize {
+        self.width.min(self.minimum)
+    }
+
+    /// Moves the date from the cells to the heading.
+    fn shorten_to_clock(&mut self) {
+        if let Some((date, _)) = &self.day {
+            self.heading = format!("{} {date}", self.heading);
+            self.width = self.heading.width().max(CLOCK_WIDTH);
+            self.is_clock = true;
+        }
+    }
 }
 
 /// Displayed and omitted columns.
@@ -128,8 +173,15 @@ pub struct TableLayout {
     pub left_out: Vec<String>,
 }
 
-/// Sorts a parser's columns by relevance: those in its list of facts, other fields, and the endpoints last. SELECT
-/// defines its own order.
+/// Date and UTC offset of a time: of `2026-11-07T12:05:57.229334Z`, `2026-11-07` and `Z`.
+fn day_of(time: &str) -> Option<(String, String)> {
+    let (date, time) = time.split_once('T')?;
+    let offset = time.get(CLOCK_WIDTH..)?;
+    Some((date.to_owned(), offset.to_owned()))
+}
+
+/// Sorts a parser's columns by relevance: those in its list of facts, other fields, and the other common fields last.
+/// SELECT defines its own order.
 pub fn for_people(columns: &mut [TableColumn], schema: &Schema) {
     if !schema.facts.first.is_empty() {
         let names = common::FIELDS.len();
@@ -144,8 +196,8 @@ fn first_place(column: &TableColumn, schema: &Schema) -> Option<usize> {
     schema.facts.first.iter().position(|first| first == name)
 }
 
-/// Fits columns to `width`, if given: text is shortened to its minimum, then fields and statistics are omitted, and
-/// remaining space is returned to the text.
+/// Fits columns to `width`, if given: text is shortened to its minimum, times lose their date, then fields and
+/// statistics are omitted, and remaining space is returned to the text.
 #[must_use]
 pub fn fit(mut columns: Vec<TableColumn>, width: Option<usize>, schema: &Schema) -> TableLayout {
     let mut left_out = Vec::new();
@@ -158,7 +210,7 @@ pub fn fit(mut columns: Vec<TableColumn>, width: Option<usize>, schema: &Schema)
         let more = columns
             .iter()
             .filter(more)
-            .map(|c| c.width.clamp(TEXT_WIDTH_MIN, FIRST_TEXT_WIDTH) - TEXT_WIDTH_MIN);
+            .map(|c| c.width.min(FIRST_TEXT_WIDTH).saturating_sub(c.least()));
         least_width(columns) + more.sum::<usize>()
     };
     while generous(&columns) > width
@@ -167,6 +219,9 @@ pub fn fit(mut columns: Vec<TableColumn>, width: Option<usize>, schema: &Schema)
         && let Some(gone) = most_dispensable(&columns, schema)
     {
         left_out.push(columns.remove(gone).heading);
+    }
+    if generous(&columns) > width {
+        columns.iter_mut().for_each(TableColumn::shorten_to_clock);
     }
     while least_width(&columns) > width
         && let Some(gone) = most_dispensable(&columns, schema)
@@ -218,21 +273,17 @@ fn total(columns: &[TableColumn]) -> usize {
 }
 
 fn least_width(columns: &[TableColumn]) -> usize {
-    let least = |c: &TableColumn| {
-        if c.text {
-            c.width.min(TEXT_WIDTH_MIN)
-        } else {
-            c.width
-        }
-    };
-    columns.iter().map(least).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
+    columns.iter().map(|c| c.least()).sum::<usize>() + BETWEEN * columns.len().saturating_sub(1)
 }
 
 /// Next column to omit, if any. Of results a statistic, never a key, and not the last statistic; of tuples an empty
-/// one, one of [`DISPENSABLE_FIELDS`], otherwise the last that is neither key nor measure, or not primary.
+/// one, one of [`DISPENSABLE_FIELDS`] that is not primary, otherwise the last that is neither key nor measure, or not
+/// primary.
 fn most_dispensable(columns: &[TableColumn], schema: &Schema) -> Option<usize> {
     let last = |wanted: &dyn Fn(&TableColumn) -> bool| columns.iter().rposition(wanted);
-    let named = |name: &str| last(&|c| c.heading == name && c.role != ColumnRole::Key);
+    let is_first = |c: &TableColumn| first_place(c, schema).is_some();
+    let named =
+        |name: &str| last(&|c| c.heading == name && c.role != ColumnRole::Key && !is_first(c));
     if columns.iter().any(|c| c.role != ColumnRole::Field) {
         let may_go = |c: &TableColumn| {
             c.role == ColumnRole::Statistic && !matches!(c.heading.as_str(), "approximate" | "lost")
@@ -271,34 +322,19 @@ fn most_dispensable(columns: &[TableColumn], schema: &Schema) -> Option<usize> {
 
 /// Shortens the widest text columns to a common width until the table fits or the minimum is reached.
 fn cut_text(columns: &mut [TableColumn], width: usize) {
-    while total(columns) > width {
-        let over = total(columns) - width;
-        let widest = columns
-            .iter()
-            .filter(|c| c.text)
-            .map(|c| c.width)
-            .max()
-            .unwrap_or(0);
-        if widest <= TEXT_WIDTH_MIN {
+    loop {
+        let over = total(columns).saturating_sub(width);
+        let may_shrink = |c: &&TableColumn| c.text && c.width > c.least();
+        let widths = || columns.iter().filter(may_shrink).map(|c| c.width);
+        let Some(widest) = widths().max().filter(|_| over > 0) else {
             return;
-        }
-        let next = columns
-            .iter()
-            .filter(|c| c.text && c.width < widest)
-            .map(|c| c.width)
-            .max()
-            .unwrap_or(0);
-        let sharing = columns
-            .iter()
-            .filter(|c| c.text && c.width == widest)
-            .count();
-        let to = widest
-            .saturating_sub(over.div_ceil(sharing))
-            .max(next)
-            .max(TEXT_WIDTH_MIN);
+        };
+        let next = widths().filter(|width| *width < widest).max().unwrap_or(0);
+        let sharing = widths().filter(|width| *width == widest).count();
+        let to = widest.saturating_sub(over.div_ceil(sharing)).max(next);
         columns
             .iter_mut()
             .filter(|c| c.text && c.width == widest)
-            .for_each(|c| c.width = to);
+            .for_each(|c| c.width = to.max(c.least()));
     }
 }

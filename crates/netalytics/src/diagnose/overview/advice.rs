@@ -34,16 +34,17 @@ pub fn queries(found: &OverviewFindings, questions: &OverviewQueries) -> Vec<Str
         .and_then(|s| Some((s, protocol(&s.parser)?)))
     {
         let parser = &protocol.parser;
-        let key = protocol.key;
+        let key = &protocol.key;
+        let times = protocol.times();
         let windows = match found.seen_ns {
             Some((first, last)) if last - first > LONG_NS => ", w=10s",
             _ => "",
         };
         queries.push(match slow.request.as_deref().filter(|request| can_be_quoted(request)) {
             Some(request) => {
-                format!("PARSE {parser} WHERE {key} = '{request}' PROCESS (group-count-quantile: group=client_ip{windows})")
+                format!("PARSE {parser} WHERE {key} = '{request}' PROCESS (group-count-quantile: group=client_ip, value={times}{windows})")
             }
-            None => format!("PARSE {parser} PROCESS (group-quantile-top-k: group={key}, q=0.99, k=10)"),
+            None => format!("PARSE {parser} PROCESS (group-quantile-top-k: group={key}, value={times}, q=0.99, k=10)"),
         });
     }
     if found.refused_total[0] > 0 {

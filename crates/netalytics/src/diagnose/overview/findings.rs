@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::queries::{FlowQueryResult, OverviewProtocol, OverviewQueries};
+use super::queries::{FlowQueryResult, OverviewQueries};
 use super::rows::{CollectedResults, ResultRow};
 use runner::RunSummary;
 
@@ -29,10 +29,12 @@ pub struct OverviewFindings {
     pub services: Vec<ServiceTraffic>,
     /// Pairs of hosts, by bytes.
     pub talkers: Vec<TalkerPair>,
-    /// Slowest requests, by 99th percentile.
+    /// Slowest requests, by 99th percentile of the total time.
     pub slowest: Vec<SlowRequests>,
     /// Failing requests, by count.
     pub failing: Vec<FailingRequests>,
+    /// Services with lookups that found nothing, by their number.
+    pub not_found: Vec<FailedLookups>,
     /// Pairs of hosts with retransmissions, by count.
     pub retransmitting: Vec<TalkerPair>,
     /// Failed connections.
@@ -40,7 +42,9 @@ pub struct OverviewFindings {
     /// Number of failed connections: refused, and without an answer.
     pub refused_total: [u64; 2],
     /// Services with connects delayed by a retransmitted SYN or SYN-ACK.
-    pub delayed: Vec<DelayedConnects>,
+    pub delayed: Vec<SlowConnects>,
+    /// Services with other slow connects.
+    pub slow_connects: Vec<SlowConnects>,
     /// Suggested queries.
     pub next: Vec<String>,
 }
@@ -90,6 +94,23 @@ pub struct ServiceResponses {
     pub p50_ns: Option<f64>,
     /// 99th percentile of response times, in ns.
     pub p99_ns: Option<f64>,
+    /// 99th percentile of total times, in ns.
+    pub p99_total_ns: Option<f64>,
+}
+
+/// Lookups of a service that found nothing.
+#[derive(Debug)]
+pub struct FailedLookups {
+    /// Address.
+    pub server_ip: String,
+    /// Port.
+    pub server_port: u64,
+    /// Protocol.
+    pub protocol: &'static str,
+    /// Number of lookups.
+    pub lookups: u64,
+    /// Share of them that found nothing.
+    pub not_found: f64,
 }
 
 /// A client and a server.
@@ -110,25 +131,42 @@ pub struct TalkerPair {
 /// Slow requests.
 #[derive(Debug)]
 pub struct SlowRequests {
+    /// Address of the server.
+    pub server_ip: String,
+    /// Port of the server.
+    pub server_port: u64,
     /// Parser.
     pub parser: String,
     /// Column that identifies the request.
-    pub key: &'static str,
+    pub key: String,
     /// Value of that column.
     pub request: Option<String>,
     /// Number of requests.
     pub requests: u64,
     /// 99th percentile of their response times, in ns.
-    pub p99_ns: f64,
+    pub p99_ns: Option<f64>,
+    /// 99th percentile of their total times, in ns.
+    pub p99_total_ns: Option<f64>,
+}
+
+impl SlowRequests {
+    /// The time that ranks.
+    fn ranking_ns(&self) -> Option<f64> {
+        self.p99_total_ns.or(self.p99_ns)
+    }
 }
 
 /// Failing requests.
 #[derive(Debug)]
 pub struct FailingRequests {
+    /// Address of the server.
+    pub server_ip: String,
+    /// Port of the server.
+    pub server_port: u64,
     /// Parser.
     pub parser: String,
     /// Column that identifies the request.
-    pub key: &'static str,
+    pub key: String,
     /// Value of that column.
     pub request: Option<String>,
     /// Status of the response.
@@ -150,9 +188,9 @@ pub struct RefusedConnections {
     pub connections: u64,
 }
 
-/// A service with connects that a lost SYN or SYN-ACK delayed.
+/// A service with slow connects.
 #[derive(Debug)]
-pub struct DelayedConnects {
+pub struct SlowConnects {
     /// Address.
     pub server_ip: String,
     /// Port.
@@ -178,6 +216,8 @@ pub fn find(
     retransmitting.retain(|pair| pair.retransmissions > 0);
     retransmitting.sort_by_key(|pair| std::cmp::Reverse(pair.retransmissions));
     let [by_server, all] = OverviewQueries::of_failed();
+    let [with_lost_syn, others] = OverviewQueries::of_connects();
+    let connects = |result| rows.rows(result).filter_map(slow_connects).collect();
     let of_state = |state: &str| {
         rows.rows(all)
             .filter(|row| row.text("conn_state") == state)
@@ -197,12 +237,11 @@ pub fn find(
         talkers,
         slowest: slowest(questions, rows),
         failing: failing(questions, rows),
+        not_found: not_found(questions, rows),
         retransmitting,
         refused: rows.rows(by_server).map(refused).collect(),
-        delayed: rows
-            .rows(OverviewQueries::of_delayed())
-            .filter_map(delayed)
-            .collect(),
+        delayed: connects(with_lost_syn),
+        slow_connects: connects(others),
         refused_total: [of_state("REJ"), of_state("S0")],
         next: Vec::new(),
     }
@@ -323,8 +362,9 @@ fn services(
                     0.0
                 },
                 success: row.real("success"),
-                p50_ns: row.real("p50"),
-                p99_ns: row.real("p99"),
+                p50_ns: row.real(&protocol.of_measure("p50")),
+                p99_ns: row.real(&protocol.of_measure("p99")),
+                p99_total_ns: protocol.of_total("p99").and_then(|name| row.real(&name)),
             };
             answers.insert(
                 (
@@ -374,52 +414,67 @@ fn services(
 
 fn slowest(questions: &OverviewQueries, rows: &CollectedResults) -> Vec<SlowRequests> {
     let mut slowest = Vec::new();
-    for (place, OverviewProtocol { parser, key, .. }) in questions.protocols.iter().enumerate() {
+    for (place, protocol) in questions.protocols.iter().enumerate() {
         let [_, of_slow, _] = OverviewQueries::of_protocol(place);
-        slowest.extend(rows.rows(of_slow).filter_map(|row| {
-            let request = row.value(key).as_str().map(str::to_owned);
-            Some(SlowRequests {
-                parser: parser.clone(),
-                key,
-                request,
-                requests: row.number("count"),
-                p99_ns: row.real("p99")?,
-            })
+        slowest.extend(rows.rows(of_slow).map(|row| SlowRequests {
+            server_ip: row.text("server_ip"),
+            server_port: row.number("server_port"),
+            parser: protocol.parser.clone(),
+            key: protocol.key.clone(),
+            request: row.value(&protocol.key).as_str().map(str::to_owned),
+            requests: row.number("count"),
+            p99_ns: row.real(&protocol.of_measure("p99")),
+            p99_total_ns: protocol.of_total("p99").and_then(|name| row.real(&name)),
         }));
     }
-    slowest.sort_by(|a, b| b.p99_ns.total_cmp(&a.p99_ns));
+    slowest.retain(|slow| slow.ranking_ns().is_some());
+    slowest.sort_by(|a, b| {
+        let [a, b] = [a, b].map(|slow| slow.ranking_ns().unwrap_or_default());
+        b.total_cmp(&a)
+    });
     slowest
 }
 
 fn failing(questions: &OverviewQueries, rows: &CollectedResults) -> Vec<FailingRequests> {
     let mut failing = Vec::new();
-    for (
-        place,
-        OverviewProtocol {
-            parser,
-            key,
-            status,
-            ..
-        },
-    ) in questions.protocols.iter().enumerate()
-    {
+    for (place, protocol) in questions.protocols.iter().enumerate() {
         let [_, _, of_failing] = OverviewQueries::of_protocol(place);
         failing.extend(rows.rows(of_failing).map(|row| {
-            let status = status
-                .filter(|status| !row.value(status).is_null())
-                .map(|status| row.text(status));
-            let request = row.value(key).as_str().map(str::to_owned);
             FailingRequests {
-                parser: parser.clone(),
-                key,
-                request,
-                status,
+                server_ip: row.text("server_ip"),
+                server_port: row.number("server_port"),
+                parser: protocol.parser.clone(),
+                key: protocol.key.clone(),
+                request: row.value(&protocol.key).as_str().map(str::to_owned),
+                status: protocol
+                    .status
+                    .filter(|status| !row.value(status).is_null())
+                    .map(|status| row.text(status)),
                 requests: row.number("count"),
             }
         }));
     }
     failing.sort_by_key(|f| std::cmp::Reverse(f.requests));
     failing
+}
+
+fn not_found(questions: &OverviewQueries, rows: &CollectedResults) -> Vec<FailedLookups> {
+    let mut found: Vec<FailedLookups> = questions
+        .of_lookups()
+        .flat_map(|(protocol, result)| {
+            rows.rows(result).map(|row| FailedLookups {
+                server_ip: row.text("server_ip"),
+                server_port: row.number("server_port"),
+                protocol: protocol.name,
+                lookups: row.number("count"),
+                not_found: row.real("not_found").unwrap_or_default(),
+            })
+        })
+        .filter(|lookups| lookups.not_found > 0.0)
+        .collect();
+    let missed = |of: &FailedLookups| of.lookups as f64 * of.not_found;
+    found.sort_by(|a, b| missed(b).total_cmp(&missed(a)));
+    found
 }
 
 fn refused(row: ResultRow<'_>) -> RefusedConnections {
@@ -431,8 +486,8 @@ fn refused(row: ResultRow<'_>) -> RefusedConnections {
     }
 }
 
-fn delayed(row: ResultRow<'_>) -> Option<DelayedConnects> {
-    Some(DelayedConnects {
+fn slow_connects(row: ResultRow<'_>) -> Option<SlowConnects> {
+    Some(SlowConnects {
         server_ip: row.text("server_ip"),
         server_port: row.number("server_port"),
         connections: row.number("count"),

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::findings::{
-    ApplicationTraffic, DelayedConnects, FailingRequests, OverviewFindings, RefusedConnections,
-    ServiceTraffic, SlowRequests, TalkerPair,
+    ApplicationTraffic, FailedLookups, FailingRequests, OverviewFindings, RefusedConnections,
+    ServiceTraffic, SlowConnects, SlowRequests, TalkerPair,
 };
 
 /// The document.
@@ -36,10 +36,12 @@ pub fn document(found: &OverviewFindings, queries: &[String], inputs: &[String])
         "talkers": found.talkers.iter().map(talkers).collect::<Vec<_>>(),
         "slowest": found.slowest.iter().map(slow).collect::<Vec<_>>(),
         "failing": found.failing.iter().map(failing).collect::<Vec<_>>(),
+        "not_found": found.not_found.iter().map(not_found).collect::<Vec<_>>(),
         "connections_refused": refused,
         "connections_unanswered": unanswered,
         "not_connected": found.refused.iter().map(refused_by).collect::<Vec<_>>(),
-        "connects_delayed": found.delayed.iter().map(delayed).collect::<Vec<_>>(),
+        "connects_delayed": found.delayed.iter().map(slow_connects).collect::<Vec<_>>(),
+        "connects_slow": found.slow_connects.iter().map(slow_connects).collect::<Vec<_>>(),
         "next": found.next,
         "queries": queries,
     })
@@ -71,7 +73,7 @@ fn service(s: &ServiceTraffic) -> Value {
     if let (Some(a), Some(service)) = (answers, service.as_object_mut()) {
         let answers = json!({
             "requests": a.requests, "requests_per_second": a.per_second, "success": a.success,
-            "p50_ns": a.p50_ns, "p99_ns": a.p99_ns,
+            "p50_ns": a.p50_ns, "p99_ns": a.p99_ns, "p99_total_ns": a.p99_total_ns,
         });
         service.extend(answers.as_object().cloned().unwrap_or_default());
     }
@@ -87,11 +89,24 @@ fn talkers(t: &TalkerPair) -> Value {
 }
 
 fn slow(s: &SlowRequests) -> Value {
-    json!({"parser": s.parser, s.key: s.request, "requests": s.requests, "p99_ns": s.p99_ns})
+    json!({
+        "parser": s.parser, (s.key.as_str()): s.request, "requests": s.requests, "p99_ns": s.p99_ns,
+        "p99_total_ns": s.p99_total_ns, "server_ip": s.server_ip, "server_port": s.server_port,
+    })
 }
 
 fn failing(f: &FailingRequests) -> Value {
-    json!({"parser": f.parser, f.key: f.request, "status": f.status, "requests": f.requests})
+    json!({
+        "parser": f.parser, (f.key.as_str()): f.request, "status": f.status, "requests": f.requests,
+        "server_ip": f.server_ip, "server_port": f.server_port,
+    })
+}
+
+fn not_found(f: &FailedLookups) -> Value {
+    json!({
+        "server_ip": f.server_ip, "server_port": f.server_port, "protocol": f.protocol, "lookups": f.lookups,
+        "not_found": f.not_found,
+    })
 }
 
 fn refused_by(r: &RefusedConnections) -> Value {
@@ -106,8 +121,8 @@ fn refused_by(r: &RefusedConnections) -> Value {
     })
 }
 
-fn delayed(d: &DelayedConnects) -> Value {
-    let DelayedConnects {
+fn slow_connects(d: &SlowConnects) -> Value {
+    let SlowConnects {
         server_ip,
         server_port,
         connections,

@@ -1,6 +1,9 @@
-//! Lists in columns: titles and cells; the first cell of each row is shortened to fit the line.
+//! Lists in columns: titles and cells; the first cell of each row is shortened to fit the line, so that no two look
+//! alike.
 
-use sinks::table::{cut, escape, pad};
+use std::collections::HashSet;
+
+use sinks::table::{TextShortener, cut, escape, pad};
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -11,9 +14,25 @@ pub struct OverviewList {
     pub titles: Vec<&'static str>,
     /// Rows; the first column is text, shortened in the middle if necessary; the others are numbers.
     pub rows: Vec<Vec<String>>,
+    /// Number of rows that are not shown; the title states it.
+    pub more: usize,
 }
 
 impl OverviewList {
+    /// A list of the chosen elements of `all`.
+    pub fn of<T>(
+        titles: Vec<&'static str>,
+        all: &[T],
+        shown: &[&T],
+        row: impl Fn(&T) -> Vec<String>,
+    ) -> OverviewList {
+        OverviewList {
+            titles,
+            rows: shown.iter().map(|one| row(one)).collect(),
+            more: all.len() - shown.len(),
+        }
+    }
+
     /// Lines of at most `width` characters; none for a list without rows.
     #[must_use]
     pub fn lines(&self, width: usize) -> Vec<String> {
@@ -25,22 +44,27 @@ impl OverviewList {
             .iter()
             .map(|row| row.iter().map(|cell| escape(cell)).collect())
             .collect();
-        let titles: Vec<String> = self.titles.iter().map(|&title| title.to_owned()).collect();
-        let widest = |rows: &[Vec<String>], column: usize| {
+        let mut titles: Vec<String> = self.titles.iter().map(|&title| title.to_owned()).collect();
+        if self.more > 0 {
+            titles[0] += &format!(", {} more", self.more);
+        }
+        let widest = |titles: &Vec<String>, rows: &[Vec<String>], column: usize| {
             let cells = rows
                 .iter()
-                .chain([&titles])
+                .chain([titles])
                 .filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let numbers: usize = (1..titles.len())
-            .map(|column| widest(&rows, column) + GAP)
+            .map(|column| widest(&titles, &rows, column) + GAP)
             .sum();
         let room = width.saturating_sub(numbers).max(8);
+        let mut texts = TextShortener::default();
         rows.iter_mut()
-            .for_each(|row| row[0] = middle(&row[0], room));
+            .for_each(|row| row[0] = shorten(&row[0], room, &mut texts));
+        titles[0] = cut(&titles[0], room, "…");
         let widths: Vec<usize> = (0..titles.len())
-            .map(|column| widest(&rows, column))
+            .map(|column| widest(&titles, &rows, column))
             .collect();
         let line = |row: &Vec<String>| {
             let mut line = String::new();
@@ -58,6 +82,40 @@ impl OverviewList {
 
 fn width_of(width: usize) -> usize {
     width.max(GAP)
+}
+
+/// Shortens a text to `room` in the middle of what follows its first word, an address, unless that takes half of the
+/// room.
+fn shorten(text: &str, room: usize, texts: &mut TextShortener) -> String {
+    match text.split_once(' ') {
+        Some((word, rest)) if word.chars().count() < room / 2 => {
+            let left = room - word.chars().count() - 1;
+            format!("{word} {}", texts.show(rest, left))
+        }
+        _ => texts.show(text, room),
+    }
+}
+
+/// At most `n` elements in their order: first the first of each class of the first kind, then of the others, then any.
+/// All of the first kind are chosen even if there are more than `n`.
+pub fn choose<'a, T>(all: &'a [T], n: usize, classes: &[&dyn Fn(&T) -> String]) -> Vec<&'a T> {
+    let mut known: Vec<HashSet<String>> = vec![HashSet::new(); classes.len()];
+    let mut ranked: Vec<(usize, usize)> = Vec::new();
+    for (at, one) in all.iter().enumerate() {
+        let mut rank = classes.len();
+        for (kind, (class, known)) in classes.iter().zip(&mut known).enumerate() {
+            if known.insert(class(one)) {
+                rank = rank.min(kind);
+            }
+        }
+        ranked.push((rank, at));
+    }
+    ranked.sort_unstable();
+    let least = known.first().map_or(0, HashSet::len);
+    ranked.truncate(n.max(least));
+    let mut chosen: Vec<usize> = ranked.into_iter().map(|(_, at)| at).collect();
+    chosen.sort_unstable();
+    chosen.into_iter().map(|at| &all[at]).collect()
 }
 
 /// Shortens a text to at most `width` characters by removing its middle.
@@ -117,23 +175,25 @@ mod tests {
         let list = OverviewList {
             titles: vec!["SLOW", "n"],
             rows,
+            more: 3,
         };
         assert_eq!(
             list.lines(80),
             [
-                "SLOW                         n",
+                "SLOW (3 more)                n",
                 "a long text of a request    12",
                 "b                         1234"
             ]
         );
         assert_eq!(
             list.lines(16),
-            ["SLOW           n", "a lon…uest    12", "b           1234"]
+            ["SLOW (3 mo…  n", "a lon…uest    12", "b           1234"]
         );
         assert!(
             OverviewList {
                 titles: vec!["SLOW"],
-                rows: Vec::new()
+                rows: Vec::new(),
+                more: 0,
             }
             .lines(80)
             .is_empty()

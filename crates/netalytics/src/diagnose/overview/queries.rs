@@ -1,11 +1,11 @@
-//! The queries of an overview: one about flows, one about connections that failed, one about connects that a lost SYN
-//! delayed, and two about each protocol with response times. `docs/overview.md` lists them.
+//! The queries of an overview: one about flows, one about connections that failed, two about slow connects, two about
+//! each protocol with response times, and one about each protocol with lookups. `docs/overview.md` lists them.
 
 use parsers::registry::{PARSERS, ParserInput};
 use plan::{MonitorSpec, Plan};
 use tuple::Schema;
 
-/// Columns that identify requests; the first that a parser has is used.
+/// Columns that identify requests; the first that a parser has is used, otherwise its key.
 const KEYS: &[&str] = &[
     "url_template",
     "fingerprint",
@@ -26,8 +26,12 @@ const STATUSES: &[&str] = &[
     "alert",
     "rpc_status",
 ];
-/// Rows of the request rankings: more than a screen shows, to be shared by several protocols.
-const RANKED: usize = 20;
+/// Column of the time from the last byte of a request to the last byte of its response.
+const TOTAL_TIME: &str = "total_time_ns";
+/// Rows of the rankings: more than a screen shows, to be shared by several protocols.
+pub const RANKED: usize = 20;
+/// A connect that takes this long is slow.
+const SLOW_CONNECT: &str = "100ms";
 
 /// All queries, and the indexes of their results.
 pub struct OverviewQueries {
@@ -45,13 +49,17 @@ pub struct OverviewProtocol {
     /// Parser.
     pub parser: String,
     /// Column that identifies its requests.
-    pub key: &'static str,
+    pub key: String,
     /// Column with the status.
     pub status: Option<&'static str>,
     /// Condition for successful requests.
     pub success: &'static str,
+    /// Condition for lookups that found nothing.
+    pub not_found: Option<&'static str>,
     /// Column with a duration.
     pub measure: String,
+    /// Whether it has a total time, which ranks its requests.
+    pub has_total: bool,
 }
 
 /// Results of the query about flows, in order.
@@ -71,8 +79,8 @@ pub enum FlowQueryResult {
 const OF_FLOWS: usize = 7;
 /// Results of the query about failed connections: by server, and in total.
 const OF_FAILED: usize = 2;
-/// The result of the query about connects that a lost SYN delayed.
-const OF_DELAYED: usize = 1;
+/// Results of the queries about slow connects: with a lost SYN, and without.
+const OF_CONNECTS: usize = 2;
 /// Results per protocol: services, slowest requests, failing requests.
 const OF_PROTOCOL: usize = 3;
 
@@ -102,31 +110,46 @@ impl OverviewQueries {
                 "PARSE flow WHERE syn_retransmissions > 0 and handshake_ns > 0 PROCESS (group-max-count-top-k: \
                  group=server_ip, server_port, value=handshake_ns, k={RANKED})"
             ),
+            format!(
+                "PARSE flow WHERE syn_retransmissions = 0 and handshake_ns >= {SLOW_CONNECT} PROCESS \
+                 (group-max-count-top-k: group=server_ip, server_port, value=handshake_ns, k={RANKED})"
+            ),
         ];
         for protocol in &protocols {
-            let OverviewProtocol {
-                parser,
-                key,
-                measure,
-                ..
-            } = protocol;
+            let OverviewProtocol { parser, key, .. } = protocol;
+            let times = protocol.times();
             texts.push(format!(
-                "PARSE {parser} PROCESS (group-count-success-quantile: group=server_ip, server_port, value={measure}, \
-                 q=0.5, 0.99), (group-quantile-count-top-k: group={key}, value={measure}, q=0.99, k={RANKED})"
+                "PARSE {parser} PROCESS (group-count-success-quantile: group=server_ip, server_port, value={times}, \
+                 q=0.5, 0.99), (group-quantile-count-top-k: group=server_ip, server_port, {key}, value={times}, q=0.99, \
+                 k={RANKED})"
             ));
             texts.push(format!(
-                "PARSE {parser} WHERE {} PROCESS (group-count-top-k: group={}, k={RANKED})",
+                "PARSE {parser} WHERE {} PROCESS (group-count-top-k: group=server_ip, server_port, {}, k={RANKED})",
                 protocol.failing(),
                 protocol.ends()
             ));
         }
+        texts.extend(protocols.iter().filter_map(|protocol| {
+            let (parser, not_found) = (&protocol.parser, protocol.not_found?);
+            Some(format!(
+                "PARSE {parser} WHERE {not_found} or not ({not_found}) PROCESS (group-count-ratio: group=server_ip, \
+                 server_port, of=({not_found}) AS not_found)"
+            ))
+        }));
         OverviewQueries { texts, protocols }
     }
 
     /// Total number of results.
     #[must_use]
     pub fn results(&self) -> usize {
-        Self::of_protocol(self.protocols.len())[0]
+        Self::of_protocol(self.protocols.len())[0] + self.of_lookups().count()
+    }
+
+    /// Protocols with lookups, and the indexes of the results about them.
+    pub fn of_lookups(&self) -> impl Iterator<Item = (&OverviewProtocol, usize)> {
+        let first = Self::of_protocol(self.protocols.len())[0];
+        let lookups = self.protocols.iter().filter(|p| p.not_found.is_some());
+        lookups.zip(first..)
     }
 
     /// Index of a result about flows.
@@ -141,16 +164,16 @@ impl OverviewQueries {
         [OF_FLOWS, OF_FLOWS + 1]
     }
 
-    /// Index of the result about delayed connects.
+    /// Indexes of the results about slow connects: with a lost SYN, and without.
     #[must_use]
-    pub fn of_delayed() -> usize {
-        OF_FLOWS + OF_FAILED
+    pub fn of_connects() -> [usize; OF_CONNECTS] {
+        [OF_FLOWS + OF_FAILED, OF_FLOWS + OF_FAILED + 1]
     }
 
     /// Indexes of a protocol's results: services, slowest and failing requests.
     #[must_use]
     pub fn of_protocol(place: usize) -> [usize; OF_PROTOCOL] {
-        let first = OF_FLOWS + OF_FAILED + OF_DELAYED + place * OF_PROTOCOL;
+        let first = OF_FLOWS + OF_FAILED + OF_CONNECTS + place * OF_PROTOCOL;
         [first, first + 1, first + 2]
     }
 }
@@ -165,9 +188,37 @@ impl OverviewProtocol {
     /// Columns that identify requests and their results.
     #[must_use]
     pub fn ends(&self) -> String {
-        self.status.map_or(self.key.to_owned(), |status| {
-            format!("{}, {status}", self.key)
-        })
+        self.status.map_or_else(
+            || self.key.clone(),
+            |status| format!("{}, {status}", self.key),
+        )
+    }
+
+    /// Columns with durations; the first one ranks.
+    #[must_use]
+    pub fn times(&self) -> String {
+        let measure = &self.measure;
+        if self.has_total {
+            format!("{TOTAL_TIME}, {measure}")
+        } else {
+            measure.clone()
+        }
+    }
+
+    /// Name of a quantile of the measure in the results.
+    #[must_use]
+    pub fn of_measure(&self, quantile: &str) -> String {
+        if self.has_total {
+            format!("{quantile}_{}", self.measure)
+        } else {
+            quantile.to_owned()
+        }
+    }
+
+    /// Name of a quantile of the total time in the results, if there is one.
+    #[must_use]
+    pub fn of_total(&self, quantile: &str) -> Option<String> {
+        self.has_total.then(|| format!("{quantile}_{TOTAL_TIME}"))
     }
 }
 
@@ -215,10 +266,15 @@ fn of_schema(name: &'static str, schema: &Schema) -> Option<OverviewProtocol> {
     Some(OverviewProtocol {
         name,
         parser: schema.name.to_string(),
-        key: first(KEYS)?,
+        key: first(KEYS).map_or_else(
+            || Some(schema.field(schema.key?).name.to_string()),
+            |key| Some(key.to_owned()),
+        )?,
         status: first(STATUSES),
         success: schema.facts.success?,
+        not_found: schema.facts.not_found,
         measure: schema.field(schema.measure?).name.to_string(),
+        has_total: schema.find(TOTAL_TIME).is_some(),
     })
 }
 
@@ -239,11 +295,12 @@ mod tests {
             });
         assert_eq!(results.sum::<usize>(), questions.results());
         let names: Vec<&str> = questions.protocols.iter().map(|p| p.name).collect();
-        assert!(
-            ["http", "mysql", "memcached", "rpc"]
-                .iter()
-                .all(|name| names.contains(name)),
-            "{names:?}"
-        );
+        let all = PARSERS
+            .iter()
+            .filter_map(|registration| match registration.reads {
+                ParserInput::Messages(protocol, _) => Some(protocol.name),
+                _ => None,
+            });
+        all.for_each(|name| assert!(names.contains(&name), "{name} is not in {names:?}"));
     }
 }

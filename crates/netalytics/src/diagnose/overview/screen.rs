@@ -3,8 +3,12 @@
 use sinks::{DisplayZone, units};
 
 use super::advice::command;
-use super::findings::{ApplicationTraffic, OverviewFindings, ServiceTraffic, TalkerPair};
-use super::layout::{OverviewList, beside, middle};
+use super::findings::{
+    ApplicationTraffic, FailedLookups, FailingRequests, OverviewFindings, RefusedConnections,
+    ServiceTraffic, SlowConnects, SlowRequests, TalkerPair,
+};
+use super::layout::{OverviewList, beside, choose, middle};
+use crate::diagnose::no_rows;
 
 /// Minimum width for lists side by side.
 const WIDE: usize = 150;
@@ -54,12 +58,16 @@ pub fn text(found: &OverviewFindings, title: &str, input: &str, width: usize) ->
                 .filter(|lines| !lines.is_empty());
             lists.collect::<Vec<_>>().join(&String::new())
         };
-        lines.extend(beside(&column(&[0, 2, 5, 6]), &column(&[1, 3, 4, 7]), half));
+        lines.extend(beside(
+            &column(&[0, 2, 6, 7]),
+            &column(&[1, 3, 4, 5, 8]),
+            half,
+        ));
     } else {
         let rows = ListLengths {
-            applications: 6,
+            applications: 5,
             services: 5,
-            talkers: 3,
+            talkers: 2,
             slowest: 5,
             others: 3,
         };
@@ -151,7 +159,7 @@ pub fn lists_of(found: &OverviewFindings, most: usize) -> Vec<OverviewList> {
     )
 }
 
-/// Protocols, services, talkers, slowest, failing, retransmissions, refusals, delayed connects.
+/// Protocols, services, talkers, slowest, failing, lookups, retransmissions, refusals, slow connects.
 fn lists(found: &OverviewFindings, rows: &ListLengths) -> Vec<OverviewList> {
     vec![
         applications(found, rows.applications),
@@ -159,9 +167,10 @@ fn lists(found: &OverviewFindings, rows: &ListLengths) -> Vec<OverviewList> {
         talkers(found, rows.talkers),
         slowest(found, rows.slowest),
         failing(found, rows.others),
+        not_found(found, rows.others),
         retransmitting(found, rows.others),
         refused(found, rows.others),
-        delayed(found, rows.others),
+        slow_connects(found, rows.others),
     ]
 }
 
@@ -186,7 +195,7 @@ fn applications(found: &OverviewFindings, n: usize) -> OverviewList {
         let parser = a
             .parser
             .as_ref()
-            .map_or("named only".into(), |parser| format!("PARSE {parser}"));
+            .map_or_else(|| unread(a), |parser| format!("PARSE {parser}"));
         row(
             name_of(a, &found.applications),
             a.flows,
@@ -208,7 +217,22 @@ fn applications(found: &OverviewFindings, n: usize) -> OverviewList {
     OverviewList {
         titles: vec!["PROTOCOLS", "flows", "bytes", "share", "read by"],
         rows,
+        more: 0,
     }
+}
+
+/// Why an application has no parser.
+fn unread(application: &ApplicationTraffic) -> String {
+    let is_encrypted = application
+        .application
+        .as_deref()
+        .is_some_and(no_rows::is_encrypted);
+    if is_encrypted {
+        "encrypted"
+    } else {
+        "named only"
+    }
+    .to_owned()
 }
 
 /// Name of an application; with the transport protocol if ambiguous.
@@ -238,12 +262,12 @@ fn services(found: &OverviewFindings, n: usize) -> OverviewList {
         let numbers = match &s.answers {
             Some(a) => [
                 a.requests.to_string(),
-                units::rate(a.per_second),
                 a.success.map_or("-".into(), |share| {
                     units::percentage(((1.0 - share) * 1e4).round() / 1e4)
                 }),
                 time(a.p50_ns),
                 time(a.p99_ns),
+                time(a.p99_total_ns),
             ],
             None => std::array::from_fn(|_| "-".into()),
         };
@@ -253,19 +277,23 @@ fn services(found: &OverviewFindings, n: usize) -> OverviewList {
             .collect()
     };
     let titles = vec![
-        "SERVICES", "flows", "requests", "rate", "errors", "p50", "p99",
+        "SERVICES",
+        "flows",
+        "requests",
+        "errors",
+        "p50",
+        "p99",
+        "p99 total",
     ];
     // Some rows are reserved for services without a parser.
-    let (read, others): (Vec<_>, Vec<_>) = found.services.iter().partition(|s| s.answers.is_some());
+    let (read, others) = found
+        .services
+        .split_at(found.services.partition_point(|s| s.answers.is_some()));
     let kept = (n / 3).min(others.len()).max(n.saturating_sub(read.len()));
-    let shown = read
-        .iter()
-        .take(n - kept.min(n))
-        .chain(others.iter().take(kept));
-    OverviewList {
-        titles,
-        rows: shown.map(|service| row(service)).collect(),
-    }
+    let protocol = |s: &ServiceTraffic| s.application.clone().unwrap_or_default();
+    let mut shown = choose(read, n.saturating_sub(kept), &[&protocol]);
+    shown.extend(others.iter().take(n.saturating_sub(shown.len())));
+    OverviewList::of(titles, &found.services, &shown, row)
 }
 
 fn talkers(found: &OverviewFindings, n: usize) -> OverviewList {
@@ -278,59 +306,73 @@ fn talkers(found: &OverviewFindings, n: usize) -> OverviewList {
             back,
         ]
     };
-    let rows = found.talkers.iter().take(n).map(row).collect();
-    OverviewList {
-        titles: vec!["TOP TALKERS", "flows", "sent", "received"],
-        rows,
-    }
+    let titles = vec!["TOP TALKERS", "flows", "sent", "received"];
+    let shown = choose(&found.talkers, n, &[]);
+    OverviewList::of(titles, &found.talkers, &shown, row)
 }
 
 fn slowest(found: &OverviewFindings, n: usize) -> OverviewList {
-    let rows = found.slowest.iter().take(n).map(|s| {
-        let request = s.request.as_deref().unwrap_or("-");
+    let time = |ns: Option<f64>| ns.map_or("-".into(), units::duration);
+    let row = |s: &SlowRequests| {
         vec![
-            format!("{} {request}", s.parser),
+            request(&s.server_ip, s.server_port, s.request.as_deref()),
             s.requests.to_string(),
-            units::duration(s.p99_ns),
+            time(s.p99_ns),
+            time(s.p99_total_ns),
         ]
-    });
-    OverviewList {
-        titles: vec!["SLOWEST REQUESTS", "requests", "p99"],
-        rows: rows.collect(),
-    }
+    };
+    let titles = vec!["SLOWEST REQUESTS", "requests", "p99", "p99 total"];
+    let shown = choose(&found.slowest, n, &[]);
+    OverviewList::of(titles, &found.slowest, &shown, row)
 }
 
 fn failing(found: &OverviewFindings, n: usize) -> OverviewList {
-    let rows = found.failing.iter().take(n).map(|f| {
-        let request = f.request.as_deref().unwrap_or("-");
+    let row = |f: &FailingRequests| {
         vec![
-            format!("{} {request}", f.parser),
+            request(&f.server_ip, f.server_port, f.request.as_deref()),
             middle(f.status.as_deref().unwrap_or_default(), STATUS_CHARS),
             f.requests.to_string(),
         ]
-    });
-    OverviewList {
-        titles: vec!["FAILING REQUESTS", "status", "requests"],
-        rows: rows.collect(),
-    }
+    };
+    let titles = vec!["FAILING REQUESTS", "status", "requests"];
+    let status = |f: &FailingRequests| format!("{} {:?}", f.parser, f.status);
+    let shown = choose(&found.failing, n, &[&|f| f.parser.clone(), &status]);
+    OverviewList::of(titles, &found.failing, &shown, row)
+}
+
+/// Name of a request to a service.
+fn request(server_ip: &str, server_port: u64, request: Option<&str>) -> String {
+    format!("{} {}", end(server_ip, server_port), request.unwrap_or("-"))
+}
+
+fn not_found(found: &OverviewFindings, n: usize) -> OverviewList {
+    let row = |f: &FailedLookups| {
+        vec![
+            format!("{} {}", end(&f.server_ip, f.server_port), f.protocol),
+            f.lookups.to_string(),
+            units::percentage((f.not_found * 1e3).round() / 1e3),
+        ]
+    };
+    let titles = vec!["NOT FOUND (CACHE, NXDOMAIN)", "lookups", "not found"];
+    let shown = choose(&found.not_found, n, &[&|f| f.protocol.to_owned()]);
+    OverviewList::of(titles, &found.not_found, &shown, row)
 }
 
 fn retransmitting(found: &OverviewFindings, n: usize) -> OverviewList {
-    let rows = found.retransmitting.iter().take(n).map(|t| {
+    let row = |t: &TalkerPair| {
         vec![
             format!("{} → {}", t.client_ip, t.server_ip),
             t.flows.to_string(),
             t.retransmissions.to_string(),
         ]
-    });
-    OverviewList {
-        titles: vec!["SENT AGAIN", "flows", "segments"],
-        rows: rows.collect(),
-    }
+    };
+    let titles = vec!["SENT AGAIN", "flows", "segments"];
+    let shown = choose(&found.retransmitting, n, &[]);
+    OverviewList::of(titles, &found.retransmitting, &shown, row)
 }
 
 fn refused(found: &OverviewFindings, n: usize) -> OverviewList {
-    let rows = found.refused.iter().take(n).map(|r| {
+    let row = |r: &RefusedConnections| {
         let how = if r.conn_state == "REJ" {
             "refused"
         } else {
@@ -340,26 +382,27 @@ fn refused(found: &OverviewFindings, n: usize) -> OverviewList {
             format!("{} {how}", end(&r.server_ip, r.server_port)),
             r.connections.to_string(),
         ]
-    });
-    OverviewList {
-        titles: vec!["NOT CONNECTED", "times"],
-        rows: rows.collect(),
-    }
+    };
+    let shown = choose(&found.refused, n, &[&|r| r.conn_state.clone()]);
+    OverviewList::of(vec!["NOT CONNECTED", "times"], &found.refused, &shown, row)
 }
 
-fn delayed(found: &OverviewFindings, n: usize) -> OverviewList {
-    let rows = found.delayed.iter().take(n).map(|d| {
-        let service = end(&d.server_ip, d.server_port);
+fn slow_connects(found: &OverviewFindings, n: usize) -> OverviewList {
+    let with_lost_syn = found.delayed.iter().map(|c| (c, "SYN sent again"));
+    let others = found
+        .slow_connects
+        .iter()
+        .map(|c| (c, "slow path or server"));
+    let all: Vec<(&SlowConnects, &str)> = with_lost_syn.chain(others).collect();
+    let row = |(connects, why): &(&SlowConnects, &str)| {
         vec![
-            service,
-            d.connections.to_string(),
-            units::duration(d.longest_ns),
+            format!("{} {why}", end(&connects.server_ip, connects.server_port)),
+            connects.connections.to_string(),
+            units::duration(connects.longest_ns),
         ]
-    });
-    OverviewList {
-        titles: vec!["SLOW CONNECTS (SYN SENT AGAIN)", "times", "longest"],
-        rows: rows.collect(),
-    }
+    };
+    let shown = choose(&all, n, &[&|(_, why)| (*why).to_owned()]);
+    OverviewList::of(vec!["SLOW CONNECTS", "times", "longest"], &all, &shown, row)
 }
 
 /// Address with port.

@@ -56,7 +56,14 @@ pub fn text(
     });
     let titles = places.iter().map(|place| titles[*place]).collect();
     let rows = rows.collect();
-    lines.extend(OverviewList { titles, rows }.lines(width.max(NARROW)));
+    lines.extend(
+        OverviewList {
+            titles,
+            rows,
+            more: 0,
+        }
+        .lines(width.max(NARROW)),
+    );
     if edges.len() > EDGES_MAX {
         lines.push(format!(
             "{} more: --format json has all of them",

@@ -74,7 +74,7 @@ proptest! {
         let sent = conversation(&operations);
         let pieces: Vec<(Direction, &[u8])> =
             sent.iter().flat_map(|(d, bytes)| bytes.chunks(n).map(|piece| (*d, piece))).collect();
-        let fields = [ALL_BUT_TIMES, &["response_time_ns", "transfer_time_ns", "call_time_ns", "quality"]].concat();
+        let fields = [ALL_BUT_TIMES, &["response_time_ns", "transfer_time_ns", "total_time_ns", "call_time_ns", "quality"]].concat();
         let fields: Vec<_> = fields.into_iter().filter(|f| *f != "path").collect();
         let mut whole = talk(&fields);
         let mut holed = talk(&fields);
