@@ -5,6 +5,7 @@
 use wire::packet::TcpFlags;
 use wire::{FlowSide, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeader};
 
+use crate::event::{FlowIdx, StreamPlace};
 use crate::flow_layout::{HotRecord, SMALL, flag};
 use crate::metrics::HistoryLetter;
 use crate::segment_check::MAX_WINDOW;
@@ -34,6 +35,15 @@ pub struct FastPathSegment {
     pub(crate) checksum: u16,
 }
 
+/// A segment that the fast path has processed.
+#[derive(Clone, Copy, Debug)]
+pub struct FastPathOutcome {
+    /// Its flow.
+    pub flow: FlowIdx,
+    /// Position of its payload, the next bytes of its side, if they are wanted.
+    pub bytes: Option<StreamPlace>,
+}
+
 impl FastPathSegment {
     /// Extracts the fields of any packet.
     #[inline(always)]
@@ -59,6 +69,13 @@ impl FastPathSegment {
             ip_id: packet.ip_id,
             checksum: packet.checksum,
         }
+    }
+
+    /// Length of the payload.
+    #[inline]
+    #[must_use]
+    pub fn payload_len(&self) -> usize {
+        self.len as usize
     }
 
     /// Whether the packet itself is eligible for the fast path.

@@ -34,7 +34,7 @@ pub use config::{FlowTableConfig, TrackingDetail};
 pub use event::{
     CloseReason, EventBytes, FlowEvent, FlowEvents, FlowIdx, IndexedFlowEvent, StreamPlace,
 };
-pub use fast_path::FastPathSegment;
+pub use fast_path::{FastPathOutcome, FastPathSegment};
 pub use flow::{Flow, FlowCore, flow_id};
 pub use flow_budget::FlowBudget;
 pub use metrics::{CaptureLoss, ConnState, FlowTableCounters, SideCounters};

@@ -19,7 +19,7 @@ use crate::duplicates::fingerprint;
 use crate::event::{FlowEvents, FlowIdx, StreamPlace};
 use crate::evicted_flows::EvictedFlows;
 use crate::expiry::{NONE, TableClock, TimingWheel};
-use crate::fast_path::{self, FastPathRules, FastPathSegment};
+use crate::fast_path::{self, FastPathOutcome, FastPathRules, FastPathSegment};
 use crate::flow::Flow;
 use crate::flow_layout::{PendingOpening, flag};
 use crate::index::FlowIndex;
@@ -115,34 +115,35 @@ impl<S: Default> FlowTable<S> {
             && found.is_some_and(|place| self.is_discarded(place, at.side, packet));
         if let Some(place) = found
             && !is_discarded
-            && self.take_in_fast(place, at.side, &FastPathSegment::of(packet), events)
+            && let segment = FastPathSegment::of(packet)
+            && let Some(taken) = self.take_in_fast(place, at.side, &segment)
         {
-            return FlowIdx(place);
+            if let Some(said) = taken.bytes {
+                let bytes = tcp_state::bytes_of(at.side, segment.len, segment.ts, said);
+                events.push(taken.flow, bytes);
+            }
+            return taken.flow;
         }
         let packet = *packet;
         FlowIdx(self.process_slowly(found, &packet, at, is_discarded, events))
     }
 
     /// Processes a segment on the fast path, if its flow is at the prefetched place. `None`: nothing has changed, and
-    /// [`FlowTable::process_hashed`] must be called. The only event is the segment's bytes, if payload is wanted;
-    /// otherwise `events` is unchanged. Not for a table that [verifies checksums](FlowTable::verifies_checksums).
+    /// [`FlowTable::process_hashed`] must be called. There are no events. Not for a table that
+    /// [verifies checksums](FlowTable::verifies_checksums).
     #[inline(always)]
     pub fn process_fast(
         &mut self,
         at: &HashedKey,
         segment: &FastPathSegment,
-        events: &mut FlowEvents,
-    ) -> Option<FlowIdx> {
+    ) -> Option<FastPathOutcome> {
         debug_assert!(!self.config.verify_checksums, "it needs the bytes");
-        if self.config.detail == TrackingDetail::Payload {
-            self.begin(events);
+        if at.place == NONE || !self.is_v4_flow_of(at.place, at) {
+            return None;
         }
-        let place = at.place;
-        let is_taken_in = place != NONE
-            && self.is_v4_flow_of(place, at)
-            && self.take_in_fast(place, at.side, segment, events);
-        self.counters.packets += u64::from(is_taken_in);
-        is_taken_in.then_some(FlowIdx(place))
+        let taken = self.take_in_fast(at.place, at.side, segment)?;
+        self.counters.packets += 1;
+        Some(taken)
     }
 
     /// Whether the table needs the bytes of every packet, for its checksum.
@@ -200,7 +201,7 @@ impl<S: Default> FlowTable<S> {
     ///
     /// # Panics
     /// As [`FlowTable::flow`].
-    #[inline]
+    #[inline(always)]
     pub fn flow_and_state(&mut self, flow: FlowIdx) -> (Flow<'_>, &mut S) {
         (self.store.flow(flow.0), self.states.at_mut(flow.0))
     }
@@ -319,33 +320,32 @@ impl<S: Default> FlowTable<S> {
         place: u32,
         side: FlowSide,
         segment: &FastPathSegment,
-        events: &mut FlowEvents,
-    ) -> bool {
+    ) -> Option<FastPathOutcome> {
         let &FastPathSegment { ts, len, .. } = segment;
         if self
             .config
             .active_timeout_ns
             .is_some_and(|period| ts.since(self.store.cold(place).active_since) >= period)
         {
-            return false;
+            return None;
         }
         let hot = self.store.hot_mut(place);
         if !fast_path::take_in(hot, side, segment, self.rules) {
-            return false;
+            return None;
         }
         self.counters.stream_bytes += u64::from(len);
-        if len > 0 && self.config.detail == TrackingDetail::Payload && !hot.has(flag::IGNORED) {
-            let said = StreamPlace {
-                seq: segment.seq,
-                ack: Some(segment.ack),
-            };
-            events.push(FlowIdx(place), tcp_state::bytes_of(side, len, ts, said));
-        }
+        let is_wanted =
+            len > 0 && self.config.detail == TrackingDetail::Payload && !hot.has(flag::IGNORED);
         if let Some(latest) = self.store.latest_mut(place) {
             let fingerprint = || fingerprint(segment.seq, segment.ack, len, segment.checksum);
             latest[side.index()].note(ts, len as u16, segment.ip_id, fingerprint);
         }
-        true
+        let flow = FlowIdx(place);
+        let bytes = is_wanted.then_some(StreamPlace {
+            seq: segment.seq,
+            ack: Some(segment.ack),
+        });
+        Some(FastPathOutcome { flow, bytes })
     }
 }
 

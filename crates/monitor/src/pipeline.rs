@@ -18,9 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrayvec::ArrayVec;
-use flow::{
-    FastPathSegment, FlowEvent, FlowEvents, FlowIdx, FlowTable, HashedKey, IndexedFlowEvent,
-};
+use flow::{FastPathSegment, FlowEvents, FlowIdx, FlowTable, HashedKey};
 use parsers::flow_level::flow_record;
 use parsers::{FlowProtocol, ProbeBuffer, ProxiedEndpoints, StreamEnd, StreamGap, StreamSegment};
 use plan::slice::share;
@@ -152,8 +150,13 @@ impl FlowState {
         if self.level == 0 {
             own
         } else {
-            own * share(self.level)
+            self.share_of(own)
         }
+    }
+
+    #[cold]
+    fn share_of(&self, rate: f64) -> f64 {
+        rate * share(self.level)
     }
 }
 
@@ -302,38 +305,26 @@ impl Monitor {
             !self.asks.packets && !self.adaptive.has_changed() && !self.table.verifies_checksums();
         for ready in &admitted {
             let captured = &batch[usize::from(ready.place)];
-            let fast = if has_fast_path {
-                self.table.process_fast(&ready.at, &ready.segment, events)
+            let taken = if has_fast_path {
+                self.table.process_fast(&ready.at, &ready.segment)
             } else {
                 None
             };
-            let Some(flow) = fast else {
+            let Some(taken) = taken else {
                 self.on_slow_path(captured, &ready.at, events);
                 continue;
             };
-            if self.asks.payload
-                && let [
-                    IndexedFlowEvent {
-                        what:
-                            FlowEvent::Bytes {
-                                side,
-                                chunk,
-                                ts,
-                                place,
-                            },
-                        ..
-                    },
-                ] = *events.list()
-            {
+            if let Some(place) = taken.bytes {
                 self.now = self.clock.max(captured.ts);
-                let bytes = events.bytes(chunk, &captured.bytes[ready.payload as usize..]);
-                self.parse(
-                    flow,
-                    side,
-                    ParserEvent::Bytes(StreamSegment { bytes, ts, place }),
-                );
+                let payload = &captured.bytes[ready.payload as usize..];
+                let segment = StreamSegment {
+                    bytes: &payload[..ready.segment.payload_len()],
+                    ts: captured.ts,
+                    place,
+                };
+                self.parse_bytes(taken.flow, ready.at.side, segment);
             }
-            self.leaves_out(flow);
+            self.leaves_out(taken.flow);
         }
     }
 

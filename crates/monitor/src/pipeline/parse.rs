@@ -17,9 +17,21 @@ const AWAITED_BYTES_MAX: usize = 16 << 20;
 const PARSER_BYTES: u32 = 768;
 
 impl Monitor {
+    /// Passes the next bytes of `side` to the flow's parser. Same as [`Monitor::parse`], compiled for the common case.
+    #[inline(always)]
+    pub(super) fn parse_bytes(&mut self, idx: FlowIdx, side: FlowSide, segment: StreamSegment<'_>) {
+        let input = ParserEvent::Bytes(segment);
+        match &self.table.state(idx).stream {
+            FlowProtocol::Parsing { doubt, .. } if !doubt.is_open() => {
+                self.deliver(idx, side, input)
+            }
+            _ => self.parse(idx, side, input),
+        }
+    }
+
     /// Passes input from `side` to the flow's parser and removes the parser when it has finished. Without a
     /// parser, runs protocol recognition, which may assign one.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn parse(&mut self, idx: FlowIdx, side: FlowSide, mut input: ParserEvent<'_>) {
         if !self.asks.payload {
             return;
@@ -36,6 +48,12 @@ impl Monitor {
             }
             _ => {}
         }
+        self.deliver(idx, side, input);
+    }
+
+    /// Passes input to the flow's parser, if it has one.
+    #[inline(always)]
+    fn deliver(&mut self, idx: FlowIdx, side: FlowSide, input: ParserEvent<'_>) {
         let (flow, state) = self.table.flow_and_state(idx);
         // `ts_end` of transactions that this input abandons: the same whether the next packet or the clock reveals a loss, but not in a
         // window that has been emitted.

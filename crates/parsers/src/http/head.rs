@@ -134,7 +134,7 @@ const KINDS: [u8; 256] = {
 };
 
 /// Parses a request's head, with the `wanted` kinds of fields.
-#[inline]
+#[inline(always)]
 pub fn request(bytes: &[u8], wanted: u8) -> HeadParseResult<RequestHead<'_>> {
     let mut feeds = LineFeeds::new(bytes);
     let Some(nl) = feeds.next() else {
@@ -151,7 +151,7 @@ pub fn request(bytes: &[u8], wanted: u8) -> HeadParseResult<RequestHead<'_>> {
         expects_continue: false,
     };
     let wanted = wanted & (kind::HOST | kind::USER_AGENT) | kind::EXPECT | kind::FRAMING;
-    let end = fields(bytes, nl, &mut feeds, wanted, |kinds, line| match kinds {
+    let end = fields(bytes, nl, feeds, wanted, |kinds, line| match kinds {
         kind::HOST => keep_first(&mut head.host, value(line, b"Host")),
         kind::USER_AGENT => keep_first(&mut head.user_agent, value(line, b"User-Agent")),
         kind::EXPECT => {
@@ -164,7 +164,7 @@ pub fn request(bytes: &[u8], wanted: u8) -> HeadParseResult<RequestHead<'_>> {
 }
 
 /// Parses a response's head, with the `wanted` kinds of fields.
-#[inline]
+#[inline(always)]
 pub fn response(bytes: &[u8], wanted: u8) -> HeadParseResult<ResponseHead<'_>> {
     let mut feeds = LineFeeds::new(bytes);
     let Some(nl) = feeds.next() else {
@@ -180,7 +180,7 @@ pub fn response(bytes: &[u8], wanted: u8) -> HeadParseResult<ResponseHead<'_>> {
         framing: HttpFraming::default(),
     };
     let wanted = wanted & kind::CONTENT_TYPE | kind::FRAMING;
-    let end = fields(bytes, nl, &mut feeds, wanted, |kinds, line| {
+    let end = fields(bytes, nl, feeds, wanted, |kinds, line| {
         if kinds & kind::CONTENT_TYPE != 0
             && begins_with(line, b"content-")
             && let Some(v) = value(line, b"Content-Type")
@@ -387,7 +387,7 @@ enum HeaderSectionEnd {
 fn fields<'a>(
     bytes: &'a [u8],
     nl: usize,
-    feeds: &mut LineFeeds<'a>,
+    feeds: LineFeeds<'a>,
     wanted: u8,
     mut each: impl FnMut(u8, &'a [u8]),
 ) -> HeaderSectionEnd {

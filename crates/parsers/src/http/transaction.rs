@@ -28,9 +28,9 @@ pub struct HttpRequest {
     pub expects_continue: bool,
     has_host: bool,
     has_path: bool,
-    has_query: bool,
     has_agent: bool,
-    /// Method, host, path, query, user agent, and template, concatenated.
+    /// Method, host, path, query with its `?`, user agent, and template, concatenated: host, path, and query are the
+    /// URL.
     text: Vec<u8>,
     ends: [u32; 6],
     /// Fields named by a query, if any.
@@ -68,6 +68,8 @@ pub struct HttpProjection {
     pub fields: u8,
     /// Whether any text of a request is needed.
     texts: bool,
+    /// Whether any field of the protocol is needed.
+    own: bool,
     /// Named header fields.
     pub headers: Option<Box<RequestedHeaders>>,
 }
@@ -76,6 +78,8 @@ pub struct HttpProjection {
 const OF_HOST: ColumnSet = ColumnSet::of(&[fields::HOST, fields::URL]);
 const OF_PATH: ColumnSet = ColumnSet::of(&[fields::PATH, fields::URL]);
 const OF_QUERY: ColumnSet = ColumnSet::of(&[fields::URL_QUERY, fields::URL]);
+/// Columns for which path and query have to be separated.
+const OF_PARTS: ColumnSet = ColumnSet::of(&[fields::PATH, fields::URL_QUERY, fields::URL_TEMPLATE]);
 const OF_TEXT: ColumnSet = ColumnSet::of(&[
     fields::METHOD,
     fields::HOST,
@@ -86,9 +90,22 @@ const OF_TEXT: ColumnSet = ColumnSet::of(&[
     fields::USER_AGENT,
 ]);
 
+/// All other columns, except those of header fields.
+const OF_MESSAGES: ColumnSet = ColumnSet::of(&[
+    fields::HTTP_VERSION,
+    fields::STATUS,
+    fields::INTERIM_STATUS,
+    fields::REQUEST_BYTES,
+    fields::RESPONSE_BYTES,
+    fields::RESPONSE_TIME_NS,
+    fields::TRANSFER_TIME_NS,
+    fields::CONTENT_TYPE,
+]);
+
 impl HttpProjection {
     pub fn new(out: &ParserOutput<'_>) -> HttpProjection {
         let columns = out.columns();
+        let headers = RequestedHeaders::of(out);
         let field = |wanted: bool, kind: u8| if wanted { kind } else { 0 };
         HttpProjection {
             columns,
@@ -96,7 +113,8 @@ impl HttpProjection {
                 | field(columns.has(fields::USER_AGENT), kind::USER_AGENT)
                 | field(columns.has(fields::CONTENT_TYPE), kind::CONTENT_TYPE),
             texts: columns.has_any(OF_TEXT),
-            headers: RequestedHeaders::of(out),
+            own: columns.has_any(OF_TEXT) || columns.has_any(OF_MESSAGES) || headers.is_some(),
+            headers,
         }
     }
 }
@@ -110,7 +128,6 @@ impl Default for HttpRequest {
             expects_continue: false,
             has_host: false,
             has_path: false,
-            has_query: false,
             has_agent: false,
             text: Vec::new(),
             ends: [0; 6],
@@ -136,28 +153,25 @@ impl HttpRequest {
         let line = &head.line;
         let target = url::target(line.method, line.target);
         let host = target.authority.or(head.host).filter(|h| !h.is_empty());
-        (self.has_host, self.has_query, self.has_agent) = (
-            host.is_some(),
-            target.query.is_some(),
-            head.user_agent.is_some(),
-        );
+        (self.has_host, self.has_agent) = (host.is_some(), head.user_agent.is_some());
+        let (path, query) = if columns.has_any(OF_PARTS) {
+            target.path_and_query()
+        } else {
+            (target.resource, &b""[..])
+        };
         self.keep(0, columns.has(fields::METHOD), line.method);
         self.keep(1, columns.has_any(OF_HOST), host.unwrap_or_default());
-        self.keep(2, columns.has_any(OF_PATH), target.path);
-        self.keep(
-            3,
-            columns.has_any(OF_QUERY),
-            target.query.unwrap_or_default(),
-        );
+        self.keep(2, columns.has_any(OF_PATH), path);
+        self.keep(3, columns.has_any(OF_QUERY), query);
         self.keep(
             4,
             columns.has(fields::USER_AGENT),
             head.user_agent.unwrap_or_default(),
         );
         // CONNECT has no path.
-        self.has_path = self.method != HttpMethod::Connect || !target.path.is_empty();
+        self.has_path = self.method != HttpMethod::Connect || !path.is_empty();
         if columns.has(fields::URL_TEMPLATE) && self.has_path {
-            url::template(target.path, &mut self.text);
+            url::template(path, &mut self.text);
         }
         self.ends[5] = self.text.len() as u32;
     }
@@ -192,15 +206,16 @@ impl HttpRequest {
                 .map_or(0, |headers| headers.text_bytes())
     }
 
-    fn part(&self, i: usize) -> &[u8] {
-        let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
-        &self.text[start..self.ends[i] as usize]
+    /// The parts `first` to `last`.
+    fn parts(&self, first: usize, last: usize) -> &[u8] {
+        let start = first.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start as usize..self.ends[last] as usize]
     }
 
     fn write_texts(&self, columns: ColumnSet, w: &mut TupleWriter) {
         let mut put = |field, i| {
             if columns.has(field) {
-                w.text(field, self.part(i));
+                w.text(field, self.parts(i, i));
             }
         };
         put(fields::METHOD, 0);
@@ -211,18 +226,16 @@ impl HttpRequest {
             put(fields::PATH, 2);
             put(fields::URL_TEMPLATE, 5);
         }
-        if self.has_query {
-            put(fields::URL_QUERY, 3);
-        }
         if self.has_agent {
             put(fields::USER_AGENT, 4);
         }
+        if columns.has(fields::URL_QUERY)
+            && let Some(query) = self.parts(3, 3).strip_prefix(b"?")
+        {
+            w.text(fields::URL_QUERY, query);
+        }
         if columns.has(fields::URL) {
-            let parts: [&[u8]; 4] = [self.part(1), self.part(2), b"?", self.part(3)];
-            w.text_parts(
-                fields::URL,
-                if self.has_query { &parts } else { &parts[..2] },
-            );
+            w.text(fields::URL, self.parts(1, 3));
         }
     }
 }
@@ -273,7 +286,6 @@ impl HttpResponse {
         *self = HttpResponse::default();
     }
 
-    #[inline]
     fn write(&self, columns: ColumnSet, first: Timestamp, to_head: bool, w: &mut TupleWriter) {
         if self.status != 0 {
             w.u64(fields::STATUS, u64::from(self.status));
@@ -345,10 +357,16 @@ pub fn emit(
         (transaction.first(), complete_at(transaction)),
         quality,
         |variant| variant == ALL || is_get,
-        |w| write(transaction, wanted, w),
+        |w| {
+            if wanted.own {
+                write(transaction, wanted, w);
+            }
+        },
     );
 }
 
+// Not inlined into the loop over the taps, before which its tests would be evaluated.
+#[inline(never)]
 fn write(
     transaction: &PairedTransaction<HttpRequest, HttpResponse>,
     wanted: &HttpProjection,

@@ -13,42 +13,34 @@ const EXTENSION_MAX: usize = 5;
 pub struct RequestTarget<'a> {
     /// Host and port, if present.
     pub authority: Option<&'a [u8]>,
-    pub path: &'a [u8],
-    /// The part after `?`.
-    pub query: Option<&'a [u8]>,
+    /// Path and query string.
+    pub resource: &'a [u8],
+}
+
+impl<'a> RequestTarget<'a> {
+    /// The path, and the query string with its `?`, which is empty if there is none.
+    pub fn path_and_query(self) -> (&'a [u8], &'a [u8]) {
+        let end = memchr(b'?', self.resource).unwrap_or(self.resource.len());
+        self.resource.split_at(end)
+    }
 }
 
 /// Splits a target in any of the four forms.
+#[inline]
 pub fn target<'a>(method: &[u8], target: &'a [u8]) -> RequestTarget<'a> {
-    if target.first() == Some(&b'/') {
-        return origin(None, target);
-    }
-    if let Some(rest) = after_scheme(target) {
+    let (authority, resource) = if target.first() == Some(&b'/') {
+        (None, target)
+    } else if let Some(rest) = after_scheme(target) {
         let end = memchr2(b'/', b'?', rest).unwrap_or(rest.len());
-        return origin(Some(&rest[..end]), &rest[end..]);
-    }
-    if method == b"CONNECT" {
-        return RequestTarget {
-            authority: Some(target),
-            path: b"",
-            query: None,
-        };
-    }
-    origin(None, target)
-}
-
-fn origin<'a>(authority: Option<&'a [u8]>, rest: &'a [u8]) -> RequestTarget<'a> {
-    match memchr(b'?', rest) {
-        Some(at) => RequestTarget {
-            authority,
-            path: &rest[..at],
-            query: Some(&rest[at + 1..]),
-        },
-        None => RequestTarget {
-            authority,
-            path: rest,
-            query: None,
-        },
+        (Some(&rest[..end]), &rest[end..])
+    } else if method == b"CONNECT" {
+        (Some(target), &b""[..])
+    } else {
+        (None, target)
+    };
+    RequestTarget {
+        authority,
+        resource,
     }
 }
 
@@ -167,28 +159,21 @@ mod tests {
 
     #[test]
     fn targets() {
-        let check =
-            |method: &str, text: &str, authority: Option<&str>, path: &str, query: Option<&str>| {
-                let expected = RequestTarget {
-                    authority: authority.map(str::as_bytes),
-                    path: path.as_bytes(),
-                    query: query.map(str::as_bytes),
-                };
-                assert_eq!(
-                    target(method.as_bytes(), text.as_bytes()),
-                    expected,
-                    "{text}"
-                );
-            };
-        check("GET", "/a/b?c=d?e", None, "/a/b", Some("c=d?e"));
-        check("GET", "/a?", None, "/a", Some(""));
-        check("GET", "http://h:8080/a?b", Some("h:8080"), "/a", Some("b"));
-        check("GET", "HTTPS://h?b", Some("h"), "", Some("b"));
-        check("GET", "http://h", Some("h"), "", None);
-        check("OPTIONS", "*", None, "*", None);
-        check("CONNECT", "h:443", Some("h:443"), "", None);
-        check("CONNECT", "/", None, "/", None);
-        check("GET", "/x?u=http://y/", None, "/x", Some("u=http://y/"));
+        let check = |method: &str, text: &str, authority: Option<&str>, path: &str, query: &str| {
+            let found = target(method.as_bytes(), text.as_bytes());
+            assert_eq!(found.authority, authority.map(str::as_bytes), "{text}");
+            let parts = (path.as_bytes(), query.as_bytes());
+            assert_eq!(found.path_and_query(), parts, "{text}");
+        };
+        check("GET", "/a/b?c=d?e", None, "/a/b", "?c=d?e");
+        check("GET", "/a?", None, "/a", "?");
+        check("GET", "http://h:8080/a?b", Some("h:8080"), "/a", "?b");
+        check("GET", "HTTPS://h?b", Some("h"), "", "?b");
+        check("GET", "http://h", Some("h"), "", "");
+        check("OPTIONS", "*", None, "*", "");
+        check("CONNECT", "h:443", Some("h:443"), "", "");
+        check("CONNECT", "/", None, "/", "");
+        check("GET", "/x?u=http://y/", None, "/x", "?u=http://y/");
     }
 
     #[test]

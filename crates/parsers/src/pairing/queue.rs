@@ -15,7 +15,7 @@ use super::request_round::{RequestRound, RoundOpening};
 use super::slot_queue::SlotQueue;
 use super::transaction::{
     LastMessageEnd, MessageProgress, PairedTransaction, RequestMatcher, ResponseExpectation,
-    ResponseMatch, TransactionOutcome,
+    ResponseMatch, TransactionOutcome, can_answer,
 };
 use super::unpaired_responses::UnpairedResponses;
 use crate::Direction;
@@ -231,25 +231,18 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         if self.queue.len() >= TRANSACTIONS_MAX {
             self.evict_oldest();
         }
-        let mut hole = self.hole_before(Direction::ClientToServer, place.seq);
-        self.edges[Direction::ClientToServer as usize] = LastMessageEnd::Within;
-        let by_order = self.naming == IdMatching::None;
-        let begins_round = by_order && place.ack.is_some() && place.ack != self.round.heard;
-        if hole != MissingRange::NONE {
-            hole = self.miss_requests(hole, place, begins_round);
-        } else if self.counting == CountValidity::ExactBelow(self.next_request) {
-            // The missing bytes were too few for a message.
-            self.counting = CountValidity::Exact;
-        }
-        hole = hole.and(std::mem::take(&mut self.carried));
-        if begins_round {
-            hole = self.begin_round(place, hole);
-        } else if place.ack.is_none()
-            && self.edges[Direction::ServerToClient as usize] == LastMessageEnd::Start
-        {
-            // The position of the server's first response is unknown.
-            self.counting = CountValidity::Lost(MissingSide::Responses);
-        }
+        let hole = if self.follows_last_response(place) {
+            self.edges[Direction::ClientToServer as usize] = LastMessageEnd::Within;
+            self.round = RequestRound {
+                first: self.next_request,
+                heard: place.ack,
+                asked: 0,
+                opening: RoundOpening::Whole,
+            };
+            MissingRange::NONE
+        } else {
+            self.place_request(place)
+        };
         if expects != ResponseExpectation::Nothing {
             self.round.asked += 1;
             if self.round.asked > 1 {
@@ -270,6 +263,49 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         (number, &mut transaction.request)
     }
 
+    /// Whether a request at `place` is the ordinary next one, which [`TransactionQueue::place_request`] would only
+    /// note as a round: its client has received the last response, and nothing is missing or outstanding.
+    #[inline]
+    fn follows_last_response(&self, place: StreamPlace) -> bool {
+        let [client, server] = self.edges;
+        self.queue.len() == 0
+            && self.counting == CountValidity::Exact
+            && self.naming == IdMatching::None
+            && client == LastMessageEnd::At(place.seq)
+            && place.ack != self.round.heard
+            && place
+                .ack
+                .is_some_and(|ack| server == LastMessageEnd::At(ack))
+            && !self.lacks_oldest()
+            && self.carried == MissingRange::NONE
+            && self.trial.is_none()
+    }
+
+    /// Settles what was missing before a request at `place`, and the round before it. Returns what may be missing
+    /// directly before it.
+    fn place_request(&mut self, place: StreamPlace) -> MissingRange {
+        let mut hole = self.hole_before(Direction::ClientToServer, place.seq);
+        self.edges[Direction::ClientToServer as usize] = LastMessageEnd::Within;
+        let by_order = self.naming == IdMatching::None;
+        let begins_round = by_order && place.ack.is_some() && place.ack != self.round.heard;
+        if hole != MissingRange::NONE {
+            hole = self.miss_requests(hole, place, begins_round);
+        } else if self.counting == CountValidity::ExactBelow(self.next_request) {
+            // The missing bytes were too few for a message.
+            self.counting = CountValidity::Exact;
+        }
+        hole = hole.and(std::mem::take(&mut self.carried));
+        if begins_round {
+            hole = self.begin_round(place, hole);
+        } else if place.ack.is_none()
+            && self.edges[Direction::ServerToClient as usize] == LastMessageEnd::Start
+        {
+            // The position of the server's first response is unknown.
+            self.counting = CountValidity::Lost(MissingSide::Responses);
+        }
+        hole
+    }
+
     /// The request `number`, if it is still held.
     #[inline]
     pub fn request_mut(&mut self, number: u64) -> Option<&mut Q> {
@@ -283,15 +319,13 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     pub fn finish_request(&mut self, number: u64, end: Option<TcpSeq>) -> Option<&mut Q> {
         self.edges[Direction::ClientToServer as usize] =
             end.map_or(LastMessageEnd::Unknown, LastMessageEnd::At);
-        let transaction = self
-            .at(number)
-            .filter(|t| t.asked != MessageProgress::Unseen)?;
+        let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
+        let asked = |t: &&mut PairedTransaction<Q, R>| t.asked != MessageProgress::Unseen;
+        let transaction = self.queue.get_mut(at).filter(asked)?;
         transaction.asked = MessageProgress::Ended;
         let size = end.map_or(u32::MAX, |end| end.distance(transaction.place.seq) as u32);
-        if size < self.smallest_request {
-            self.smallest_request = size;
-        }
-        self.at(number).map(|transaction| &mut transaction.request)
+        self.smallest_request = self.smallest_request.min(size);
+        Some(&mut transaction.request)
     }
 
     /// Begins a response; `fits` decides by its head whether it can answer a request. Returns its location
@@ -302,6 +336,16 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         place: StreamPlace,
         fits: impl Fn(&Q) -> ResponseMatch,
     ) -> (ResponseSlot, &mut R) {
+        if self.answers_only_request(place, &fits) {
+            self.begin_answer(place);
+            self.next_response += 1;
+            let number = self.base;
+            let recounted = number == self.anew;
+            return (
+                ResponseSlot::With(number),
+                self.begin_response(number, first, recounted),
+            );
+        }
         let hole = self.begin_answer(place);
         if self.naming == IdMatching::Unique {
             self.doubt_responses(hole);
@@ -318,13 +362,45 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         let Some((number, recounted)) = self.attribute(place, uncounted, fits) else {
             return self.put_apart(first, place, uncounted);
         };
-        let is_anew = number == self.anew;
+        let recounted = recounted || hole != MissingRange::NONE || number == self.anew;
+        (
+            ResponseSlot::With(number),
+            self.begin_response(number, first, recounted),
+        )
+    }
+
+    /// Whether a response at `place` answers the only request held, by a count of which
+    /// [`TransactionQueue::attribute`] would find the same: nothing is missing.
+    #[inline]
+    fn answers_only_request(
+        &self,
+        place: StreamPlace,
+        fits: &impl Fn(&Q) -> ResponseMatch,
+    ) -> bool {
+        let is_answered = |t: &PairedTransaction<Q, R>| {
+            t.waits()
+                && t.expects == ResponseExpectation::Response
+                && t.asked != MessageProgress::Unseen
+                && can_answer(t.place, place)
+                && fits(&t.request) != ResponseMatch::No
+        };
+        self.queue.len() == 1
+            && self.next_response == self.base
+            && self.counting == CountValidity::Exact
+            && self.naming == IdMatching::None
+            && self.edges[Direction::ServerToClient as usize] == LastMessageEnd::At(place.seq)
+            && self.queue.get(0).is_some_and(is_answered)
+    }
+
+    /// Begins the response to request `number`, which is held.
+    #[inline]
+    fn begin_response(&mut self, number: u64, first: Timestamp, recounted: bool) -> &mut R {
         let transaction = self
             .at(number)
             .expect("only requests that are held are answered");
         (transaction.answered, transaction.response_first) = (MessageProgress::Begun, first);
-        transaction.recounted = recounted || hole != MissingRange::NONE || is_anew;
-        (ResponseSlot::With(number), &mut transaction.response)
+        transaction.recounted = recounted;
+        &mut transaction.response
     }
 
     /// The response at `spot`, if it is still held.
@@ -466,7 +542,14 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     /// Passes the finished transactions to `take`, oldest first.
     #[inline]
-    pub fn hand_out(&mut self, mut take: impl FnMut(&mut PairedTransaction<Q, R>)) {
+    pub fn hand_out(&mut self, take: impl FnMut(&mut PairedTransaction<Q, R>)) {
+        if self.loose.is_some() || self.queue.get(0).is_some_and(PairedTransaction::is_over) {
+            self.hand_out_finished(take);
+        }
+    }
+
+    #[inline(never)]
+    fn hand_out_finished(&mut self, mut take: impl FnMut(&mut PairedTransaction<Q, R>)) {
         if let Some(loose) = &mut self.loose
             && loose.hand_out(&mut take)
         {
