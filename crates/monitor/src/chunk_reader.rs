@@ -2,6 +2,8 @@
 //! divides packets into epochs, reassembles fragments, applies LIMIT, and stores packets; everything else is left to the
 //! workers, so that they wait for each other as little as possible.
 
+use std::ops::Range;
+
 use capture::{PacketRecord, PacketSource};
 use stream::LimitedStretch;
 use wire::{CapturedPacket, Packet, PacketConsumer};
@@ -160,23 +162,52 @@ impl ChunkReader {
     fn read_to_stop(
         &mut self,
         chunk: &mut PacketChunk,
-        places: std::ops::Range<usize>,
+        places: Range<usize>,
     ) -> Option<ReadingStop> {
+        if self.gate.needs_order() {
+            return self.admit_each(chunk, places);
+        }
+        let (block, mut admitted) = chunk.split_last();
+        let is_part = |captured: CapturedPacket<'_>| !Packet::is_surely_whole(&captured);
+        let begin = places.start;
+        let whole = block.range(places.clone()).position(is_part);
+        let to = whole.map_or(places.end, |n| begin + n);
+        let end = self.epochs.ends_within(&block.records()[begin..to]);
+        let to = end.map_or(to, |n| begin + n);
+        if to > begin {
+            admitted.push(begin..to);
+        }
+        if end.is_some() {
+            return Some(ReadingStop {
+                place: to - 1,
+                verdict: GateVerdict::Entered,
+                ends_epoch: true,
+            });
+        }
+        (to < places.end)
+            .then(|| self.admit_each(chunk, to..to + 1))?
+            .or(Some(ReadingStop {
+                place: to,
+                verdict: GateVerdict::Entered,
+                ends_epoch: false,
+            }))
+    }
+
+    /// The same, one by one: the gate depends on the order of packets, or they may be fragments.
+    fn admit_each(&mut self, chunk: &mut PacketChunk, places: Range<usize>) -> Option<ReadingStop> {
         let needs_order = self.gate.needs_order();
         let (block, mut admitted) = chunk.split_last();
         for (place, captured) in places.clone().zip(block.range(places)) {
             let verdict = if needs_order {
                 self.gate
                     .admit(&captured, &mut self.accounting, &mut Discard)
-            } else if Packet::is_surely_whole(&captured) {
-                GateVerdict::Entered
             } else {
                 self.gate
                     .admit_fragment(&captured, &mut self.accounting)
                     .unwrap_or(GateVerdict::Entered)
             };
             if verdict == GateVerdict::Entered {
-                admitted.push(place);
+                admitted.push(place..place + 1);
             }
             // A packet beyond LIMIT does not advance time.
             let ends_epoch = verdict != GateVerdict::Over
@@ -251,7 +282,7 @@ impl ChunkReader {
             .gate
             .admit_whole(whole, &mut self.accounting, &mut Discard);
         if verdict == GateVerdict::Entered {
-            chunk.split_last().1.push(place);
+            chunk.split_last().1.push(place..place + 1);
         }
         verdict
     }

@@ -3,6 +3,8 @@
 //! The order of packets is decided once, when a chunk is read; positions are sorted by flow afterwards, without a lock.
 //! Every worker receives the end of every epoch together with its last packet in it, so all workers have the same time.
 
+use std::ops::Range;
+
 use capture::{BlockView, PacketBlock};
 use stream::{LimitedStretch, LossStretch};
 use wire::{CapturedPacket, Packet, PacketConsumer, Timestamp};
@@ -19,6 +21,13 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(crate) struct PacketPosition {
     block: u16,
     place: u16,
+}
+
+/// Consecutive packets of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PacketRange {
+    block: u16,
+    places: Range<usize>,
 }
 
 /// End of an epoch, as sent to every worker.
@@ -41,7 +50,7 @@ pub(crate) struct PacketChunk {
     blocks: Vec<PacketBlock>,
     len: usize,
     /// Admitted packets, in their order.
-    admitted: PacketList<PacketPosition>,
+    admitted: PacketList<PacketRange>,
     /// The same by worker, if flows matter.
     lists: Vec<PacketList<(PacketPosition, PreparedPacket)>>,
     /// Otherwise: the worker that processes all of them.
@@ -82,8 +91,8 @@ struct PacketList<P> {
 
 /// A worker's packets in an epoch.
 pub(crate) enum EpochPackets<'c> {
-    /// See [`PacketChunk::select`].
-    Undecoded(&'c [PacketPosition]),
+    /// See [`PacketChunk::range`].
+    Undecoded(&'c [PacketRange]),
     /// See [`PacketChunk::select_prepared`].
     Prepared(&'c [(PacketPosition, PreparedPacket)]),
 }
@@ -91,15 +100,21 @@ pub(crate) enum EpochPackets<'c> {
 /// Adds packets of a block to the admitted ones.
 pub(crate) struct AdmittedPlaces<'c> {
     block: u16,
-    positions: &'c mut Vec<PacketPosition>,
+    ranges: &'c mut Vec<PacketRange>,
+    /// Number of ranges of ended epochs.
+    ended: usize,
 }
 
 impl AdmittedPlaces<'_> {
     #[inline(always)]
-    pub fn push(&mut self, place: usize) {
-        let place = place as u16;
+    pub fn push(&mut self, places: Range<usize>) {
         let block = self.block;
-        self.positions.push(PacketPosition { block, place });
+        match self.ranges[self.ended..].last_mut() {
+            Some(last) if last.block == block && last.places.end == places.start => {
+                last.places.end = places.end;
+            }
+            _ => self.ranges.push(PacketRange { block, places }),
+        }
     }
 }
 
@@ -174,10 +189,10 @@ impl PacketChunk {
     /// Without a block.
     pub fn split_last(&mut self) -> (&PacketBlock, AdmittedPlaces<'_>) {
         let block = self.len - 1;
-        let positions = &mut self.admitted.packets;
         let places = AdmittedPlaces {
             block: block as u16,
-            positions,
+            ended: self.admitted.ends.last().map_or(0, |end| *end as usize),
+            ranges: &mut self.admitted.packets,
         };
         (&self.blocks[block], places)
     }
@@ -207,16 +222,12 @@ impl PacketChunk {
             .zip(ends)
     }
 
-    /// The packets at these positions.
-    pub fn select<'a>(
-        &'a self,
-        positions: &'a [PacketPosition],
-    ) -> impl Iterator<Item = CapturedPacket<'a>> {
-        let mut reader = PositionReader::new(&self.blocks);
-        positions.iter().map(move |at| reader.packet(*at))
+    /// The packets of a range.
+    pub fn range(&self, range: &PacketRange) -> impl Iterator<Item = CapturedPacket<'_>> {
+        self.blocks[usize::from(range.block)].range(range.places.clone())
     }
 
-    /// The same, prepared.
+    /// Prepared packets.
     pub fn select_prepared<'a>(
         &'a self,
         packets: &'a [(PacketPosition, PreparedPacket)],
@@ -287,13 +298,18 @@ impl PacketSorter {
         lists.resize_with(self.workers, PacketList::default);
         lists.iter_mut().for_each(PacketList::clear);
         for (n, epoch) in chunk.admitted.epochs().enumerate() {
-            for (captured, position) in chunk.select(epoch).zip(epoch) {
-                let mut enter = FlowDispatch {
-                    seed: self.seed,
-                    position: *position,
-                    lists: &mut lists,
-                };
-                gate.admit(&captured, &mut self.accounting, &mut enter);
+            for range in epoch {
+                for (captured, place) in chunk.range(range).zip(range.places.clone()) {
+                    let mut enter = FlowDispatch {
+                        seed: self.seed,
+                        position: PacketPosition {
+                            block: range.block,
+                            place: place as u16,
+                        },
+                        lists: &mut lists,
+                    };
+                    gate.admit(&captured, &mut self.accounting, &mut enter);
+                }
             }
             if n < chunk.ends.len() {
                 lists.iter_mut().for_each(PacketList::end_epoch);

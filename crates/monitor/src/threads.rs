@@ -279,8 +279,10 @@ impl JobThread {
         for (packets, end) in chunk.epochs(self.worker) {
             let early = &mut |part| self.part(part);
             match packets {
-                EpochPackets::Undecoded(packets) => {
-                    worker.on_packets(chunk.select(packets), early);
+                EpochPackets::Undecoded(ranges) => {
+                    for range in ranges {
+                        worker.on_packets(chunk.range(range), early);
+                    }
                 }
                 EpochPackets::Prepared(packets) => {
                     worker.on_prepared(chunk.select_prepared(packets), early);

@@ -26,20 +26,23 @@ const UDP_LEN: u32 = 8;
 /// Whether the first headers prove that a packet is no fragment and contains none.
 #[inline(always)]
 pub(crate) fn is_whole(captured: &CapturedPacket<'_>) -> bool {
-    let Some(head) = captured.bytes.first_chunk::<V4_END>() else {
-        return false;
-    };
-    let is_whole = be16(head, 20..22) & 0x3fff == 0;
-    let is_leaf = match head[23] {
-        6 => true,
-        17 => !is_tunnel_port(be16(head, V4_SEGMENT + 2..V4_SEGMENT + 4)),
+    let is_leaf = |protocol: u8, port: u16| match IpProtocol(protocol) {
+        IpProtocol::TCP => true,
+        IpProtocol::UDP => !is_tunnel_port(port),
         _ => false,
     };
-    (captured.link_type == LinkType::Ethernet)
-        & (be16(head, 12..14) == EtherType::IPV4.0)
-        & (head[LINK_LEN] == 0x45)
-        & is_whole
-        & is_leaf
+    match frame(captured) {
+        Some((EtherType::IPV4, frame, _)) => frame.first_chunk::<V4_END>().is_some_and(|head| {
+            (head[LINK_LEN] == 0x45)
+                & (be16(head, 20..22) & 0x3fff == 0)
+                & is_leaf(head[23], be16(head, V4_SEGMENT + 2..V4_SEGMENT + 4))
+        }),
+        Some((EtherType::IPV6, frame, _)) => frame.first_chunk::<V6_END>().is_some_and(|head| {
+            head[LINK_LEN] >> 4 == 6
+                && is_leaf(head[20], be16(head, V6_SEGMENT + 2..V6_SEGMENT + 4))
+        }),
+        _ => false,
+    }
 }
 
 /// Passes the packet to `take` and returns true if the fast path applies. IPv4 and IPv6 have separate code paths
