@@ -10,6 +10,8 @@ mod roles;
 
 pub use roles::RoleReview;
 
+use std::borrow::Borrow;
+
 use flow::{Flow, StreamPlace};
 use wire::{FlowSide, IpProtocol, Timestamp};
 
@@ -168,6 +170,19 @@ impl From<&Flow<'_>> for ProbeFlow {
             client: (!guessed).then_some(client),
             ports: [key.a.port, key.b.port],
             midstream: flow.is_midstream(),
+        }
+    }
+}
+
+impl ProbeFlow {
+    /// Whether the server's port, or either port if the client is unknown, is one of `ports`.
+    #[inline]
+    fn has_usual_port(&self, ports: &[u16]) -> bool {
+        // The lists are too short for `contains`, which compares many ports at once.
+        let usual = |side: FlowSide| ports.iter().any(|port| *port == self.ports[side.index()]);
+        match self.client {
+            Some(client) => usual(client.other()),
+            None => usual(FlowSide::A) || usual(FlowSide::B),
         }
     }
 }
@@ -338,9 +353,9 @@ impl ProbeBuffer {
         if self.named.is_some() {
             return false;
         }
-        let found = asked.first(seen, midstream, named.iter().copied());
+        let found = asked.first(seen, midstream, named);
         let found = match found {
-            Err(false) if seen.len() > new.len() => asked.first(new, true, named.iter().copied()),
+            Err(false) if seen.len() > new.len() => asked.first(new, true, named),
             found => found,
         };
         if let Ok(claim) = found {
@@ -508,11 +523,20 @@ impl ProbeInput<'_> {
         &self,
         bytes: &[u8],
         midstream: bool,
-        signatures: impl Iterator<Item = Signature>,
+        signatures: impl IntoIterator<Item: Borrow<Signature>>,
     ) -> Result<ProtocolClaim, bool> {
         let transport = self.flow.transport;
+        let speaker = self.flow.client;
+        let context = ProbeContext {
+            transport,
+            usual_port: false,
+            midstream,
+            speaker: speaker.map(|client| direction(self.side, client)),
+            answers: false,
+        };
         let mut undecided = false;
-        for (i, signature) in signatures.enumerate() {
+        for (i, signature) in signatures.into_iter().enumerate() {
+            let signature = signature.borrow();
             let spoken = match signature.over {
                 TransportSet::Tcp => transport == IpProtocol::TCP,
                 TransportSet::Udp => transport == IpProtocol::UDP,
@@ -522,7 +546,7 @@ impl ProbeInput<'_> {
                 continue;
             }
             let protocol = i as u8;
-            match self.one(bytes, midstream, &signature) {
+            match self.one(bytes, context, signature) {
                 Ok((asker, against_port)) => {
                     let found = RecognizedProtocol { protocol, asker };
                     return Ok(ProtocolClaim {
@@ -541,14 +565,15 @@ impl ProbeInput<'_> {
 
     /// The client if the bytes match a signature, and whether the ports contradict it; otherwise whether it
     /// needs more.
+    #[inline]
     fn one(
         &self,
         bytes: &[u8],
-        midstream: bool,
+        mut context: ProbeContext,
         signature: &Signature,
     ) -> Result<(FlowSide, bool), bool> {
         let by_port = self.flow.client_by_port(signature.ports);
-        let mut context = context(self.side, self.flow, midstream, signature.ports);
+        context.usual_port = self.flow.has_usual_port(signature.ports);
         context.answers = signature.known == RecognitionLevel::Read
             && !self.other.is_empty()
             && (signature.probe)(
@@ -585,22 +610,6 @@ pub fn direction(side: FlowSide, asker: FlowSide) -> Direction {
         Direction::ClientToServer
     } else {
         Direction::ServerToClient
-    }
-}
-
-fn context(side: FlowSide, flow: ProbeFlow, midstream: bool, ports: &[u16]) -> ProbeContext {
-    let usual = |s: FlowSide| ports.contains(&flow.ports[s.index()]);
-    let usual_port = match flow.client {
-        Some(client) => usual(client.other()),
-        None => usual(FlowSide::A) || usual(FlowSide::B),
-    };
-    let speaker = flow.client.map(|client| direction(side, client));
-    ProbeContext {
-        transport: flow.transport,
-        usual_port,
-        midstream,
-        speaker,
-        answers: false,
     }
 }
 

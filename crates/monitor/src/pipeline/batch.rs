@@ -14,6 +14,8 @@ use crate::virtual_networks::VirtualNetworks;
 
 /// Cache lines of a parser to prefetch.
 const PARSER_LINES: usize = 8;
+/// Flows whose records and parsers stay in a core's cache: prefetching them would cost more than it saves.
+const CACHED_FLOWS: usize = 512;
 
 impl Monitor {
     /// Processes packets that need flows, in batches.
@@ -165,25 +167,27 @@ impl Monitor {
         for ready in admitted.iter_mut() {
             self.table.prefetch_flow(&mut ready.at, capture::prefetch);
         }
-        for ready in admitted.iter() {
-            self.table
-                .prefetch_rest(&ready.at, &ready.segment, capture::prefetch);
-        }
-        if self.asks.payload {
-            self.prefetch_parsers(admitted);
+        if self.table.len() > CACHED_FLOWS {
+            self.prefetch_states(admitted);
         }
         self.accounting.received += admitted.len() as u64;
         self.accounting.parsed += admitted.len() as u64;
     }
 
-    /// Prefetches the parser state of the flows.
+    /// Prefetches what the packets need of their flows besides the hot records.
     #[inline]
-    fn prefetch_parsers(&self, admitted: &[AdmittedPacket]) {
-        for state in admitted
-            .iter()
-            .filter_map(|ready| self.table.state_of(&ready.at))
-        {
-            capture::prefetch(std::ptr::from_ref(state).cast());
+    fn prefetch_states(&self, admitted: &[AdmittedPacket]) {
+        for ready in admitted {
+            self.table
+                .prefetch_rest(&ready.at, &ready.segment, capture::prefetch);
+            if self.asks.payload
+                && let Some(state) = self.table.state_of(&ready.at)
+            {
+                capture::prefetch(std::ptr::from_ref(state).cast());
+            }
+        }
+        if !self.asks.payload {
+            return;
         }
         for state in admitted
             .iter()

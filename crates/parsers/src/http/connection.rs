@@ -249,14 +249,15 @@ impl HttpConnection {
         }
         let fields = self.wanted(out).fields;
         let partial = match direction {
-            Direction::ClientToServer => match head::request(bytes, fields) {
-                HeadParseResult::Complete {
-                    head,
+            // By reference: a head would be copied.
+            Direction::ClientToServer => match &head::request(bytes, fields) {
+                &HeadParseResult::Complete {
+                    ref head,
                     len,
                     folded: false,
                 } if len <= HEAD_BYTES_MAX => {
                     self.begin_request(
-                        &head,
+                        head,
                         &bytes[..len],
                         MessageSpan::at(ts),
                         HeadOrigin::whole(place),
@@ -264,20 +265,20 @@ impl HttpConnection {
                     );
                     return len;
                 }
-                head => head != HeadParseResult::Invalid,
+                head => *head != HeadParseResult::Invalid,
             },
             Direction::ServerToClient if self.answers_simple(segment) => {
                 self.begin_simple_response(segment, out);
                 return 0;
             }
-            Direction::ServerToClient => match head::response(bytes, fields) {
-                HeadParseResult::Complete {
-                    head,
+            Direction::ServerToClient => match &head::response(bytes, fields) {
+                &HeadParseResult::Complete {
+                    ref head,
                     len,
                     folded: false,
                 } if len <= HEAD_BYTES_MAX => {
                     self.begin_response(
-                        &head,
+                        head,
                         &bytes[..len],
                         MessageSpan::at(ts),
                         HeadOrigin::whole(place),
@@ -285,7 +286,7 @@ impl HttpConnection {
                     );
                     return len;
                 }
-                head => head != HeadParseResult::Invalid,
+                head => *head != HeadParseResult::Invalid,
             },
         };
         if partial {

@@ -333,7 +333,7 @@ pub fn without_cr(line: &[u8]) -> &[u8] {
 }
 
 impl HttpFraming {
-    #[inline]
+    #[inline(always)]
     fn field(&mut self, line: &[u8]) {
         if begins_with(line, b"content-") {
             if let Some(v) = value(line, b"Content-Length") {

@@ -622,6 +622,28 @@ fn play(rounds: &[PairingTestRound], whole: usize) -> Result<(usize, usize), Tes
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
 
+    /// The shortcuts for ordinary messages against the general path, with any order of messages and any losses.
+    #[test]
+    fn ordinary_messages_are_placed_as_by_the_general_path(steps in proptest::collection::vec((
+        proptest::bool::weighted(0.9), proptest::bool::weighted(0.8), proptest::bool::weighted(0.9), 10..50u32,
+    ), 1..100)) {
+        let mut both = [false, true].map(|has_no_shortcuts| {
+            let mut ends = PairingTestEnds::new();
+            ends.transactions.has_no_shortcuts = has_no_shortcuts;
+            ends
+        });
+        let mut direction = C;
+        for (name, (is_sent, is_heard, is_seen, bytes)) in ('!'..).zip(steps) {
+            if is_sent {
+                both.iter_mut().for_each(|ends| ends.say(direction, name, bytes, is_heard, is_seen));
+            }
+            prop_assert_eq!(&both[0].out, &both[1].out);
+            direction = direction.other();
+        }
+        let [quick, general] = both.map(PairingTestEnds::close);
+        prop_assert_eq!(quick, general);
+    }
+
     #[test]
     fn nothing_false_of_clients_that_ask_one_by_one(rounds in rounds(1)) {
         play(&rounds, 3)?;

@@ -295,6 +295,8 @@ fn string(bytes: &[u8], long: usize) -> RespValue {
     }
 }
 
+/// Result of parsing a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RespNumber {
     More,
     No,
@@ -306,16 +308,24 @@ enum RespNumber {
 fn number(bytes: &[u8]) -> RespNumber {
     let seen = &bytes[..bytes.len().min(NUMBER_BYTES_MAX)];
     let digits = seen.strip_prefix(b"-").unwrap_or(seen);
-    let len = digits.iter().take_while(|b| b.is_ascii_digit()).count();
-    let text = &seen[..seen.len() - digits.len() + len];
-    match (&seen[text.len()..], len) {
+    let sign = seen.len() - digits.len();
+    // Negative, because the least number has no positive counterpart.
+    let mut negative = Some(0i64);
+    let mut len = 0;
+    while let Some(digit @ b'0'..=b'9') = digits.get(len) {
+        negative = negative
+            .and_then(|n| n.checked_mul(10))
+            .and_then(|n| n.checked_sub(i64::from(digit - b'0')));
+        len += 1;
+    }
+    let n = if sign > 0 {
+        negative
+    } else {
+        negative.and_then(i64::checked_neg)
+    };
+    match (&digits[len..], n) {
         ([] | [b'\r'], _) if seen.len() < NUMBER_BYTES_MAX => RespNumber::More,
-        ([b'\r', b'\n', ..], 1..) => {
-            match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
-                Some(n) => RespNumber::Is(n, text.len() + 2),
-                None => RespNumber::No,
-            }
-        }
+        ([b'\r', b'\n', ..], Some(n)) if len > 0 => RespNumber::Is(n, sign + len + 2),
         _ => RespNumber::No,
     }
 }
@@ -544,5 +554,26 @@ pub fn is_there(head: &[u8]) -> Option<bool> {
         [b'$', b'-', ..] | [b'*', b'-', ..] | [b'_', ..] => Some(false),
         [b'$' | b',' | b'=', ..] => Some(true),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Compared with the standard library, which also accepts a plus sign.
+        #[test]
+        fn numbers_are_those_of_the_standard_library(
+            text in "-?[0-9]{0,21}|-?92233720368547758[0-9]{2}|[-+0-9a]{1,6}",
+        ) {
+            let expected = match text.parse() {
+                Ok(n) if !text.starts_with('+') => RespNumber::Is(n, text.len() + 2),
+                _ => RespNumber::No,
+            };
+            prop_assert_eq!(number(format!("{text}\r\n").as_bytes()), expected);
+        }
     }
 }
