@@ -14,6 +14,8 @@ use serde_json::Value;
 mod comparing;
 #[path = "captures/expressions.rs"]
 mod expressions;
+#[path = "captures/first_look.rs"]
+mod first_look;
 #[path = "captures/hostile.rs"]
 mod hostile;
 #[path = "captures/judged.rs"]
@@ -140,12 +142,11 @@ fn shop_requests_are_those_of_nginx() {
         );
         *got.entry(line).or_default() += 1;
         // nginx answers some requests before their body has arrived.
-        let (nanos, quality) = match row["response_time_ns"].as_i64() {
-            Some(time) => (
-                time + row["transfer_time_ns"].as_i64().expect("answered"),
-                "exact",
-            ),
-            None => (0, "untimed"),
+        let nanos = row["total_time_ns"].as_i64().unwrap_or_default();
+        let quality = if row["response_time_ns"].is_null() {
+            "untimed"
+        } else {
+            "exact"
         };
         *seen_seconds.entry(connection).or_default() += nanos as f64 / 1e9;
         assert_eq!(row["quality"], quality);
@@ -159,6 +160,39 @@ fn shop_requests_are_those_of_nginx() {
             "{connection}: nginx {logged} s, seen {seen} s"
         );
     }
+}
+
+/// Responses that begin at once and end late: the total time is that of nginx's log, the response time is not.
+#[test]
+fn slow_streams_have_the_time_of_the_log() {
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
+    let log = std::fs::read_to_string(root.join("live-captures/http_mix.nginx-access.log"))
+        .expect("the log of the recording");
+    let mut logged = BTreeMap::<(String, String), f64>::new();
+    for line in log.lines() {
+        let f: Vec<&str> = line.split('\t').collect();
+        let ms = f[13].parse::<f64>().expect("seconds") * 1e3;
+        logged.insert((f[4].to_owned(), f[9].to_owned()), ms);
+    }
+    let ms = |row: &Value, field: &str| row[field].as_i64().map(|ns| ns as f64 / 1e6);
+    let mut streams = 0;
+    for row in rows(
+        "PARSE http WHERE server_port = 8080 and total_time > 50ms and response_time < 5ms",
+        &root.join("live-captures/http_mix.pcap"),
+    ) {
+        let path = row["url"].as_str().unwrap_or_default();
+        let path = path.split_once('/').map_or("", |(_, path)| path);
+        let key = (row["client_port"].to_string(), format!("/{path}"));
+        let Some(logged) = logged.get(&key) else {
+            continue;
+        };
+        let total = ms(&row, "total_time_ns").expect("it is selected");
+        assert!((total - logged).abs() < 3.0, "nginx {logged} ms: {row}");
+        streams += 1;
+    }
+    assert!(streams >= 3, "{streams} streams");
 }
 
 #[test]

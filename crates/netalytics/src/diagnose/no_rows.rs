@@ -209,11 +209,17 @@ pub fn nothing(plan: &Plan, summary: &RunSummary) -> Vec<String> {
     without_tuples(plan, summary)
 }
 
+/// Whether there were tuples of one parser, and WHERE matched none of them.
+pub fn is_filtered(plan: &Plan, summary: &RunSummary) -> bool {
+    let c = &summary.stream;
+    c.tuples_filtered >= c.tuples_in.max(1) && plan.dataflow.inputs.len() == 1
+}
+
 /// Reasons after a run with tuples.
 fn after_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
     let c = &summary.stream;
     let tuples = some(c.tuples_in, "tuple");
-    if c.tuples_filtered >= c.tuples_in.max(1) && plan.dataflow.inputs.len() == 1 {
+    if is_filtered(plan, summary) {
         return vec![format!("WHERE matches none of {tuples}")];
     }
     if plan.dataflow.inputs.len() > 1 && c.tuples_joined == 0 {

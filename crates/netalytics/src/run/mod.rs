@@ -3,6 +3,7 @@
 pub mod assertions;
 pub mod comparison;
 pub mod display;
+pub mod frequent_values;
 pub mod live_table;
 pub mod loss_notice;
 pub mod multi_query;

@@ -62,6 +62,16 @@ pub fn look_into(
             "this command reads packets, not export messages: use netalytics query with PARSE packet or PARSE flow",
         ));
     }
+    let plans = plan_all(flags, texts)?;
+    let monitor = MonitorSpec {
+        limit: plans[0].monitor.limit,
+        ..together(&plans)
+    };
+    run_plans(sink, flags, &plans, &monitor, telling)
+}
+
+/// The plans of all queries.
+pub fn plan_all(flags: &TrafficInputFlags, texts: &[String]) -> anyhow::Result<Vec<Plan>> {
     let limit = QueryLimit {
         nanos: flags.span,
         packets: None,
@@ -75,17 +85,20 @@ pub fn look_into(
         let query = CommandQuery::new(text).check(&mut HostNames::default(), &[])?;
         anyhow::Ok(planner::lower_with(&query, &options))
     };
-    let plans = texts
-        .iter()
-        .map(plan)
-        .collect::<anyhow::Result<Vec<Plan>>>()?;
-    let monitor = MonitorSpec {
-        limit,
-        ..together(&plans)
-    };
+    texts.iter().map(plan).collect()
+}
+
+/// Runs plans, at least one, in one pass over the packets that `monitor` selects.
+pub fn run_plans(
+    sink: &mut dyn Sink,
+    flags: &TrafficInputFlags,
+    plans: &[Plan],
+    monitor: &MonitorSpec,
+    telling: Verbosity,
+) -> anyhow::Result<RunSummary> {
     let capturing = flags.live.is_live();
     let stop = StopSignal::default();
-    let input = packet_input::open(&flags.read, &flags.live, flags.workers, &monitor, &stop)?;
+    let input = packet_input::open(&flags.read, &flags.live, flags.workers, monitor, &stop)?;
     let signals = privileges::drop_all(
         &flags.live,
         &stop,
@@ -108,7 +121,7 @@ pub fn look_into(
     };
     let limits = flags.limits.of_run();
     let memory = MemoryDivision::divide(&limits, &whole, RowWriting::AtOnce);
-    let mut run = QueryRun::start_several(&monitor, &plans, &memory.config(&limits), input)
+    let mut run = QueryRun::start_several(monitor, plans, &memory.config(&limits), input)
         .context("cannot start the workers")?;
     run.stop = (!capturing).then_some(stop);
     let mut display = TerminalDisplay {

@@ -15,6 +15,7 @@ use crate::process::output;
 use crate::process::signals::SignalHandlers;
 use crate::render::summary_file::SummaryFile;
 use crate::run::display::TerminalDisplay;
+use crate::run::frequent_values;
 use crate::run::open_outlets;
 use crate::run::packet_writer::PacketWriter;
 use crate::run::result_target::{ResultTarget, RunRequest};
@@ -90,7 +91,10 @@ impl<T: ResultTarget> RunningQuery<'_, T> {
         }
         let telling = if closed { Verbosity::Errors } else { telling };
         if telling != Verbosity::Errors && no_rows::is_nothing(&plan, &summary) {
-            let reasons = no_rows::nothing(&plan, &summary);
+            let mut reasons = no_rows::nothing(&plan, &summary);
+            if no_rows::is_filtered(&plan, &summary) {
+                reasons.extend(frequent_values::describe(flags, &plan));
+            }
             reasons
                 .iter()
                 .for_each(|reason| output::complain(&format!("nothing found: {reason}")));

@@ -3,8 +3,15 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The reasons why a query over a capture is empty, without the prefix.
+/// The reasons why a query over a capture is empty, without the prefix and the values of fields.
 fn why(query: &str, capture: &Path) -> Vec<String> {
+    let mut reasons = all_reasons(query, capture);
+    reasons.retain(|reason| !reason.contains(" is most often "));
+    reasons
+}
+
+/// All lines about an empty result.
+fn all_reasons(query: &str, capture: &Path) -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
         .args(["query", query, "-r"])
         .arg(capture)
@@ -25,6 +32,24 @@ fn check(query: &str, capture: &Path, expected: &[&str]) {
         expected,
         "{query} of {}",
         capture.display()
+    );
+}
+
+/// The values of the fields in WHERE, if it matches nothing.
+#[test]
+fn the_values_that_there_are() {
+    let shop = super::captures().join("shop/in.pcap");
+    assert_eq!(
+        all_reasons(
+            "PARSE http TO *:80 WHERE status = 599 or response_time > 1h and method = 'get' PROCESS (count)",
+            &shop
+        ),
+        [
+            "WHERE matches none of 221 tuples",
+            "status is most often 200 (174), 204 (25), 302 (17), 500 (5)",
+            "response_time_ns is 2.00 µs to 182 ms",
+            "method is most often 'GET' (196), 'POST' (25)",
+        ]
     );
 }
 

@@ -239,7 +239,10 @@ fn an_overview_has_its_lists_a_map_and_its_questions() {
     let folder = tempfile::tempdir().expect("a folder");
     let found = report(folder.path(), &["-r", SHOP]);
     let slowest = table(&found, "Slowest requests");
-    assert_eq!(slowest["rows"][0][0], "http /checkout", "{slowest}");
+    assert_eq!(
+        slowest["rows"][0][0], "10.20.0.10:80 /checkout",
+        "{slowest}"
+    );
     assert!(
         found["pre"].to_string().contains("PARSE flow PROCESS")
             && found["captions"]

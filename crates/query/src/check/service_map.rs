@@ -20,6 +20,9 @@ const BYTES: &[&str] = &[
 ];
 /// Field with the application protocol.
 const APPLICATION: &str = "application";
+/// Field with the time up to the last byte of the response, and the names of its sum and its high quantile.
+const TOTAL_TIME: &str = "total_time_ns";
+const P99_OF_TOTAL: &str = "p99_total_time_ns";
 /// The median, and a high quantile.
 const QUANTILES: [(f64, &str); 2] = [(0.5, "p50_ns"), (0.99, "p99_ns")];
 
@@ -73,14 +76,22 @@ impl ProcessorReader<'_> {
                 column: column(field),
                 unit: Unit::Nanoseconds,
             });
-            let named = |aggregate, name: &str| AggregateColumn {
+            let named = |aggregate, value, name: &str| AggregateColumn {
                 aggregate,
-                value: 0,
+                value,
                 name: Some(name.into()),
             };
-            aggregates.push(named(AggregateFunction::Sum, "time_ns"));
+            aggregates.push(named(AggregateFunction::Sum, 0, "time_ns"));
             aggregates
-                .extend(QUANTILES.map(|(q, name)| named(AggregateFunction::Quantile(q), name)));
+                .extend(QUANTILES.map(|(q, name)| named(AggregateFunction::Quantile(q), 0, name)));
+            if let Some(column) = self.scope.exact(TOTAL_TIME) {
+                values.push(AggregatedValue {
+                    column,
+                    unit: Unit::Nanoseconds,
+                });
+                aggregates.push(named(AggregateFunction::Sum, 1, TOTAL_TIME));
+                aggregates.push(named(AggregateFunction::Quantile(0.99), 1, P99_OF_TOTAL));
+            }
         }
         for (name, column) in BYTES
             .iter()

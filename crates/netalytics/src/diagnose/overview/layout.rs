@@ -167,6 +167,26 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_chosen_by_class() {
+        let all = ["a1", "a1", "a2", "b1", "a3", "c1"];
+        let first = |one: &&str| one[..1].to_owned();
+        let whole = |one: &&str| (*one).to_owned();
+        for (n, expected) in [
+            (1, &["a1", "b1", "c1"][..]),
+            (4, &["a1", "a2", "b1", "c1"]),
+            (5, &["a1", "a2", "b1", "a3", "c1"]),
+            (9, &all),
+        ] {
+            let chosen: Vec<&str> = choose(&all, n, &[&first, &whole])
+                .into_iter()
+                .copied()
+                .collect();
+            assert_eq!(chosen, expected, "{n}");
+        }
+        assert_eq!(choose(&all, 2, &[]), [&"a1", &"a1"]);
+    }
+
+    #[test]
     fn a_list_fits_its_width() {
         let rows = vec![
             vec!["a long text of a request".into(), "12".into()],
@@ -180,14 +200,14 @@ mod tests {
         assert_eq!(
             list.lines(80),
             [
-                "SLOW (3 more)                n",
+                "SLOW, 3 more                 n",
                 "a long text of a request    12",
                 "b                         1234"
             ]
         );
         assert_eq!(
             list.lines(16),
-            ["SLOW (3 mo…  n", "a lon…uest    12", "b           1234"]
+            ["SLOW, …ore     n", "a long te…    12", "b           1234"]
         );
         assert!(
             OverviewList {

@@ -166,7 +166,7 @@ fn lists(found: &OverviewFindings, rows: &ListLengths) -> Vec<OverviewList> {
         services(found, rows.services),
         talkers(found, rows.talkers),
         slowest(found, rows.slowest),
-        failing(found, rows.others),
+        failing(found, rows.slowest),
         not_found(found, rows.others),
         retransmitting(found, rows.others),
         refused(found, rows.others),

@@ -32,7 +32,7 @@ pub struct ServiceEdge {
     pub answers: Option<EdgeResponses>,
     /// Distance from clients that no other host calls: 0 for their edges.
     pub depth: usize,
-    /// Response times of this edge as a share of the client's own response times. The sum over its edges exceeds 1 with
+    /// Total times of this edge as a share of the client's own total times. The sum over its edges exceeds 1 with
     /// concurrent calls. `None`: no requests to the client were captured.
     pub share: Option<f64>,
 }
@@ -52,6 +52,17 @@ pub struct EdgeResponses {
     pub p50_ns: Option<f64>,
     /// 99th percentile of response times.
     pub p99_ns: Option<f64>,
+    /// Sum of total times, if the protocol has them.
+    pub total_time_ns: Option<f64>,
+    /// 99th percentile of total times.
+    pub p99_total_ns: Option<f64>,
+}
+
+impl EdgeResponses {
+    /// Time that the client spent, in ns.
+    fn spent_ns(&self) -> f64 {
+        self.total_time_ns.unwrap_or(self.time_ns)
+    }
 }
 
 /// Client, server, port, protocol.
@@ -99,7 +110,7 @@ impl MapQueries {
                 .map(|(key, of)| edge(key, 0, [0; 2], Some(of))),
         );
         place(&mut edges);
-        let time = |edge: &ServiceEdge| edge.answers.map_or(0.0, |answers| answers.time_ns);
+        let time = |edge: &ServiceEdge| edge.answers.map_or(0.0, |answers| answers.spent_ns());
         edges.sort_by(|a, b| {
             let more = time(b)
                 .total_cmp(&time(a))
@@ -127,6 +138,8 @@ fn of_row(row: &ResultRow<'_>) -> EdgeResponses {
         time_ns: row.real("time").unwrap_or_default(),
         p50_ns: row.real("p50"),
         p99_ns: row.real("p99"),
+        total_time_ns: row.real("total_time"),
+        p99_total_ns: row.real("p99_total_time"),
     }
 }
 
@@ -154,7 +167,7 @@ fn place(edges: &mut [ServiceEdge]) {
             .or_default()
             .push(&edge.server_ip);
         if let Some(answers) = edge.answers {
-            *answering_ns.entry(&edge.server_ip).or_default() += answers.time_ns;
+            *answering_ns.entry(&edge.server_ip).or_default() += answers.spent_ns();
         }
     }
     let asked: HashSet<&str> = edges.iter().map(|edge| edge.server_ip.as_str()).collect();
@@ -183,7 +196,7 @@ fn place(edges: &mut [ServiceEdge]) {
                 .filter(|ns| **ns > 0.0);
             let share = of_client
                 .zip(edge.answers)
-                .map(|(ns, answers)| answers.time_ns / ns);
+                .map(|(ns, answers)| answers.spent_ns() / ns);
             (
                 depth.get(edge.client_ip.as_str()).copied().unwrap_or(0),
                 share,
@@ -216,6 +229,8 @@ mod tests {
             time_ns,
             p50_ns: None,
             p99_ns: None,
+            total_time_ns: None,
+            p99_total_ns: None,
         };
         edge(
             (client.into(), server.into(), 80, None),

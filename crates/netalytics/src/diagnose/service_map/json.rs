@@ -46,6 +46,8 @@ fn of_edge(edge: &ServiceEdge, names: &HashMap<IpAddr, String>) -> Value {
         "time_ns": answers.map(|a| a.time_ns),
         "p50_ns": answers.and_then(|a| a.p50_ns),
         "p99_ns": answers.and_then(|a| a.p99_ns),
+        "total_time_ns": answers.and_then(|a| a.total_time_ns),
+        "p99_total_ns": answers.and_then(|a| a.p99_total_ns),
         "depth": edge.depth,
         "share_of_client_time": edge.share,
     })

@@ -15,8 +15,8 @@ const EDGES_MAX: usize = 50;
 const NARROW: usize = 60;
 /// Minimum width for all columns.
 const WIDE: usize = 110;
-/// Indexes of columns omitted on narrow screens: requests, bytes.
-const ONLY_WIDE: [usize; 2] = [1, 6];
+/// Indexes of columns omitted on narrow screens: requests, p50, bytes.
+const ONLY_WIDE: [usize; 3] = [1, 4, 7];
 
 /// The text of the map.
 #[must_use]
@@ -46,6 +46,7 @@ pub fn text(
         "errors",
         "p50",
         "p99",
+        "p99 total",
         "bytes",
         "its time",
     ];
@@ -83,6 +84,7 @@ fn row(edge: &ServiceEdge, names: &HashMap<IpAddr, String>) -> Vec<String> {
                 .map(|share| units::percentage(((1.0 - share) * 1e4).round() / 1e4)),
             a.p50_ns.map(units::duration),
             a.p99_ns.map(units::duration),
+            a.p99_total_ns.map(units::duration),
         ]
     });
     let service = end(host(&edge.server_ip, names), edge.server_port);
