@@ -156,10 +156,13 @@ fn input_arguments(
             vec![why.to_owned()]
         })?;
         let templates = inputs.folder.join(TEMPLATES);
-        return Ok(vec![
+        let elements = policy.exports.as_ref().and_then(|of| of.elements.as_ref());
+        let mut arguments = vec![
             format!("--exports-from={}", socket.display()),
             format!("--templates={}", templates.display()),
-        ]);
+        ];
+        arguments.extend(elements.map(|file| format!("--elements={}", file.display())));
+        return Ok(arguments);
     }
     let interfaces = interfaces(&order.capture.interfaces, policy, host)?;
     let Some(demo) = inputs.demo else {

@@ -51,6 +51,8 @@ pub struct PolicyExports {
     /// Socket buffer of each address, in bytes.
     #[serde(default = "export_buffer")]
     pub buffer_size: usize,
+    /// File with the names of information elements, as of `query --elements`.
+    pub elements: Option<PathBuf>,
 }
 
 fn export_buffer() -> usize {

@@ -12,6 +12,7 @@ mod directions;
 mod exporters;
 mod private_elements;
 mod rows;
+mod sample_columns;
 mod streams;
 mod template_file;
 
@@ -20,11 +21,13 @@ use std::sync::Arc;
 
 use flow::CaptureLoss;
 use plan::MonitorSpec;
+pub use telemetry::ElementDefinitions;
 use telemetry::{ExportDecoder, ExportEvent, ExportLimits};
 use wire::{FiveTuple, Packet, Timestamp, TransportHeader};
 
 pub use accounting::{ExportAccounting, ExporterState};
 pub use configured::{ConfiguredExporter, ConfiguredExporters, ExporterIdentity};
+pub use private_elements::undefined_column;
 pub use template_file::TemplateFile;
 
 use crate::tuple_outputs::TupleOutputs;
@@ -39,6 +42,17 @@ const REPORT_EVERY_NS: i64 = 1_000_000_000;
 /// Interval in event time at which templates are stored.
 const STORE_EVERY_NS: i64 = 60_000_000_000;
 
+/// Inputs of a reader besides messages; the default has none.
+#[derive(Clone, Debug, Default)]
+pub struct ExportConfig {
+    /// Storage of the templates of exporters.
+    pub templates: Option<TemplateFile>,
+    /// The exporters of the query, if it has configured them; messages of others are excluded.
+    pub exporters: Option<ConfiguredExporters>,
+    /// Names of information elements.
+    pub elements: Arc<ElementDefinitions>,
+}
+
 /// Decodes export messages to tuples.
 pub struct ExportReader {
     decoder: ExportDecoder,
@@ -52,31 +66,30 @@ pub struct ExportReader {
 
 impl ExportReader {
     /// A reader for the parsers of a plan. `server_ports` is ascending: ports at which a side is the server.
-    /// `configured`: the exporters of the query, if it has configured them.
     #[must_use]
     pub fn new(
         spec: &MonitorSpec,
         outputs: &TupleOutputs,
         server_ports: Arc<[u16]>,
-        templates: Option<TemplateFile>,
-        configured: Option<ConfiguredExporters>,
+        config: ExportConfig,
     ) -> ExportReader {
         let mut decoder = ExportDecoder::new(ExportLimits::default());
-        let is_restored = templates
+        let is_restored = config
+            .templates
             .as_ref()
             .is_none_or(|file| file.restore(&mut decoder));
         ExportReader {
             decoder,
-            templates: templates.map(|file| (file, Timestamp::MIN)),
+            templates: config.templates.map(|file| (file, Timestamp::MIN)),
             streams: MessageStreams::default(),
             rows: ExportRows {
-                filter: ExportFilter::new(spec, configured),
+                filter: ExportFilter::new(spec, config.exporters),
                 server_ports,
                 reads_packets: outputs.reads_packets(),
                 reads_flows: outputs.reads_flows(),
                 elements: outputs
                     .flow_writers()
-                    .map(private_elements::columns)
+                    .map(|writer| private_elements::columns(writer, &config.elements))
                     .collect(),
                 directions: ObservedDirections::default(),
                 clocks: ExporterClocks::default(),

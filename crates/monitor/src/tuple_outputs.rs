@@ -2,7 +2,7 @@
 
 use flow::TrackingDetail;
 use parsers::application::{self, Signature};
-use parsers::exported::{self, ExportedRecord, SampledPacket};
+use parsers::exported::{self, ExportedRecord};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::packet_level::{HeaderBatch, HeaderColumns, PacketParser};
 use parsers::probing::ProtocolCandidates;
@@ -385,11 +385,11 @@ impl TupleOutputs {
         &mut self,
         packet: &Packet<'_>,
         flow: &FlowContext,
-        sampled: &SampledPacket,
+        write_sample: impl Fn(&mut TupleWriter),
     ) {
         for tap in &mut self.packets {
             if tap.writer.schema().name == "packet" {
-                exported::write_sample(&mut tap.writer, sampled);
+                write_sample(&mut tap.writer);
             }
             (tap.parse)(packet, flow, &mut tap.writer);
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use telemetry::{
     ExportDomain, ExportProtocol, ExportedFlow, FlowDirection, FlowEncoder, FlowEncoderConfig,
-    HeaderProtocol, SflowEncoder, SflowEncoderConfig,
+    HeaderProtocol, OutgoingRecord, SflowEncoder, SflowEncoderConfig,
 };
 use testkit::{ByteOrder, SeededRng, SentPacket, TimestampPrecision, pcap_bytes};
 use wire::Timestamp;
@@ -569,4 +569,165 @@ fn templates_survive_a_restart() {
     let (rows, summary) = ask(&["-r", after, "--templates", store, query]);
     assert!(rows.is_empty());
     assert_eq!(summary["exports"]["template_file_errors"], 1);
+}
+
+/// Elements of an enterprise by the names of a file: texts and addresses, not numbers and hexadecimal.
+#[test]
+fn elements_have_the_names_of_a_file() {
+    const PEN: u32 = 9999;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("elements.pcap");
+    let mut encoder = flow_encoder(ExportProtocol::Ipfix);
+    let mut sent = Vec::new();
+    let mut send = |message: &[u8]| sent.push((NOW, message.to_vec()));
+    // More than every internal batch.
+    for n in 0..9000u32 {
+        let mut record = OutgoingRecord::default();
+        record.put_address(8, 27, Some(IpAddr::from([10, 1, 0, 1])));
+        record.put(2, 8, Some(1u64));
+        record.put_of(PEN, 1, 4, Some(n));
+        record.put_text(PEN, 2, if n % 2 == 0 { b"acme" } else { b"initech" });
+        record.put_of(PEN, 3, 4, Some(0xc000_0201u32));
+        encoder
+            .push_record(&record, NOW, &mut send)
+            .expect("a record");
+    }
+    encoder.flush(NOW, &mut send);
+    capture(&path, "10.0.0.254:50000", &sent);
+    let names = folder.path().join("names");
+    let text = "# QoE probe\nflow-Score(9999/1)<unsigned32>[4]\ncustomer(9999/2)<string>[v]\n\
+                resolver(9999/3)<ipv4Address>\npackets(2)<unsigned64>\n";
+    std::fs::write(&names, text).expect("a file");
+    let [file, names] = [&path, &names].map(|path| path.to_str().expect("text"));
+    let query = "PARSE flow WHERE field.customer = 'acme' and field.resolver = '192.0.2.1' \
+                 and field.flow_score is not null and field.packets = '1'";
+    let (rows, _) = ask(&["-r", file, "--elements", names, query]);
+    assert_eq!(rows.len(), 4500);
+    for (n, row) in rows.iter().enumerate() {
+        assert_eq!(row["field.flow_score"], (2 * n).to_string(), "{row}");
+    }
+    let query =
+        "PARSE flow WHERE field.9999_2 = '1633906021' and field.9999_3 = '3221225985' LIMIT 1 ROWS";
+    assert_eq!(ask(&["-r", file, query]).0.len(), 1, "by number: acme");
+
+    let customer = "PARSE flow WHERE field.customer = 'acme'";
+    let with = |more: &[&'static str]| [&["-r", file, customer], more].concat();
+    refused(&with(&["--exports"]), "field.customer: neither the number");
+    refused(
+        &[&with(&[])[..], &["--elements", names]].concat(),
+        "add --exports",
+    );
+    std::fs::write(names, "customer(9999/2)<string>\nscore(9999)<number>").expect("a file");
+    let wrong = [&with(&["--exports"])[..], &["--elements", names]].concat();
+    refused(&wrong, "names, line 2: \"number\" is not a data type");
+}
+
+/// VLANs, route, and AS path of a real switch, as tshark 4.0 decodes them.
+#[test]
+fn samples_have_the_data_of_the_switch() {
+    let file = format!("{CAPTURES}/akvorado-data-1140.pcap");
+    let (rows, _) = ask(&["-r", &file, "PARSE packet"]);
+    // The fifth sample was taken where the packet leaves, in addition to one where it enters.
+    let vlans: Vec<_> = rows.iter().map(|row| &row["input_vlan"]).collect();
+    assert_eq!(vlans, [&Value::Null, &100.into(), &100.into(), &100.into()]);
+    let found: Vec<_> = rows
+        .iter()
+        .filter(|row| !row["next_hop"].is_null())
+        .map(|row| {
+            let of = |names: &[&str]| {
+                names
+                    .iter()
+                    .map(|name| row[name].to_string())
+                    .collect::<Vec<_>>()
+            };
+            let route = of(&["next_hop", "src_prefix_length", "dst_prefix_length"]);
+            let systems = of(&[
+                "bgp_next_hop",
+                "src_as",
+                "src_peer_as",
+                "dst_as",
+                "dst_peer_as",
+                "as_path",
+            ]);
+            (route.join(" "), systems.join(" "))
+        })
+        .collect();
+    let expected = [
+        (
+            "\"45.90.161.46\" 20 27",
+            "\"0.0.0.0\" 13335 203698 null null \"\"",
+        ),
+        (
+            "\"31.14.69.110\" 27 17",
+            "\"31.14.69.110\" 0 0 26615 203698 \"203698 6762 26615\"",
+        ),
+    ];
+    let expected = expected.map(|(route, systems)| (route.to_owned(), systems.to_owned()));
+    assert_eq!(found, expected);
+}
+
+/// MPLS labels before IPv6 in the header of a sample, at every length: a packet is a row as soon as its ports are known.
+#[test]
+fn labels_before_ipv6_in_headers_of_every_length() {
+    const ETHERNET: usize = 12;
+    const IPV6: usize = 40;
+    const UDP: usize = 8;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("mpls.pcap");
+    let ends = (end("[2001:db8::1]:4000"), end("[2001:db8::2]:53"));
+    let frame = SentPacket::udp(NOW, ends, &[0; 200]).to_bytes();
+    for labels in 1..=3u32 {
+        let mut packet = [&frame[..ETHERNET], &[0x88, 0x47]].concat();
+        for n in 1..=labels {
+            // Label, the bottom of the stack, and a time to live.
+            let entry = (1000 + n) << 12 | u32::from(n == labels) << 8 | 64;
+            packet.extend(entry.to_be_bytes());
+        }
+        packet.extend(&frame[ETHERNET + 2..]);
+        let mut agent = agent(1);
+        let mut datagrams = Vec::new();
+        let mut send = |message: &[u8]| datagrams.push((NOW, message.to_vec()));
+        let len = packet.len() as u32;
+        for cut in 0..=128 {
+            let header = &packet[..cut];
+            agent.push(
+                HeaderProtocol::Ethernet,
+                len,
+                header,
+                cut as u32,
+                NOW,
+                &mut send,
+            );
+        }
+        agent.flush(NOW, &mut send);
+        capture(&path, "10.0.0.254:50000", &datagrams);
+        let (rows, summary) = ask(&["-r", path.to_str().expect("text"), "PARSE packet"]);
+        let needed = ETHERNET + 2 + 4 * labels as usize + IPV6 + UDP;
+        assert_eq!(
+            rows.len(),
+            129 - needed,
+            "{labels} labels: {}",
+            summary["exports"]
+        );
+        assert_eq!(number(&summary["exports"]["undecodable"]), needed as f64);
+        for row in &rows {
+            let found = [
+                "src_ip",
+                "src_port",
+                "dst_ip",
+                "dst_port",
+                "packet_bytes",
+                "transport",
+                "tunnel",
+                "tunnel_id",
+            ]
+            .map(|name| row[name].to_string())
+            .join(" ");
+            // The label at the bottom of the stack.
+            let label = 1000 + labels;
+            let expected =
+                format!("\"2001:db8::1\" 4000 \"2001:db8::2\" 53 {len} \"udp\" \"mpls\" {label}");
+            assert_eq!(found, expected, "{row}");
+        }
+    }
 }

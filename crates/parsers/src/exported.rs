@@ -1,5 +1,4 @@
-//! Tuples of export messages (sFlow, NetFlow, IPFIX): columns of `packet` and `flow` that name the exporter, and whole
-//! `flow` tuples of flow records, which are null where the record says nothing.
+//! `flow` tuples of flow records of exporters (NetFlow, IPFIX), which are null where the record says nothing.
 
 use tuple::{TupleWriter, common};
 use wire::{Addr, Endpoint, IpProtocol, Timestamp, Tunnel};
@@ -8,7 +7,6 @@ use crate::FlowContext;
 use crate::community_id::community_id;
 use crate::flow_level::flow_record;
 use crate::output::write_transport;
-use crate::packet_level::packet;
 
 /// Exporter of a record or sample.
 #[derive(Clone, Copy, Debug)]
@@ -23,19 +21,6 @@ pub struct ExportOrigin {
     pub input: Option<u32>,
     /// Interface that sends the packets.
     pub output: Option<u32>,
-}
-
-/// What a switch adds to a sampled packet.
-#[derive(Clone, Copy, Debug)]
-pub struct SampledPacket {
-    /// The switch.
-    pub origin: ExportOrigin,
-    /// Time in the switch.
-    pub transit_delay_ns: Option<u32>,
-    /// Bytes in the egress queue on arrival.
-    pub queue_bytes: Option<u32>,
-    /// Reason of a discard.
-    pub discard_reason: Option<u32>,
 }
 
 /// One side of an exported flow.
@@ -86,27 +71,6 @@ pub struct ExportedRecord {
     pub reason: Option<&'static str>,
     /// Mean, smallest, and largest one-way delay (RFC 9951).
     pub path_delay_ns: [Option<u64>; 3],
-}
-
-/// Writes the columns that a switch adds to a `packet` tuple, before [`packet::on_packet`] ends the row.
-pub fn write_sample(w: &mut TupleWriter, sampled: &SampledPacket) {
-    let origin = &sampled.origin;
-    w.ip(packet::EXPORTER, &origin.exporter.0);
-    w.u64(packet::OBSERVATION_DOMAIN, origin.domain.into());
-    w.text(packet::RATE_FROM, origin.rate_from.as_bytes());
-    for (id, value) in [
-        (packet::INPUT_INTERFACE, origin.input),
-        (packet::OUTPUT_INTERFACE, origin.output),
-        (packet::QUEUE_BYTES, sampled.queue_bytes),
-        (packet::DISCARD_REASON, sampled.discard_reason),
-    ] {
-        if let Some(value) = value {
-            w.u64(id, value.into());
-        }
-    }
-    if let Some(delay_ns) = sampled.transit_delay_ns {
-        w.i64(packet::TRANSIT_DELAY_NS, delay_ns.into());
-    }
 }
 
 /// Writes the `flow` tuple of a record. The caller has written columns of private elements before.

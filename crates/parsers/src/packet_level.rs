@@ -107,6 +107,24 @@ pub mod packet {
         TRANSIT_DELAY_NS: I64, Nanoseconds, "transit_delay_ns", "time of the packet in the switch";
         QUEUE_BYTES: U64, Bytes, "queue_bytes", "bytes in the egress queue when the packet arrived";
         DISCARD_REASON: U64, None, "discard_reason", "reason for which the switch discarded the packet, a number of sFlow's drop_reason";
+        INPUT_VLAN: U64, None, "input_vlan", "VLAN in which the switch received the packet";
+        OUTPUT_VLAN: U64, None, "output_vlan", "VLAN in which it sends the packet";
+        VLAN_STACK: Text, None, "vlan_stack", "VLANs of the tags that the switch removed, the outermost first: 100,5";
+        NEXT_HOP: Ip, None, "next_hop", "next router on the way to the receiver";
+        SRC_PREFIX_LENGTH: U64, None, "src_prefix_length", "bits of the route's prefix that matches the sender";
+        DST_PREFIX_LENGTH: U64, None, "dst_prefix_length", "bits of the route's prefix that matches the receiver";
+        BGP_NEXT_HOP: Ip, None, "bgp_next_hop", "border router on the way to the receiver";
+        SRC_AS: U64, None, "src_as", "autonomous system of the sender; 0 for the exporter's own";
+        SRC_PEER_AS: U64, None, "src_peer_as", "neighboring autonomous system toward the sender";
+        DST_AS: U64, None, "dst_as", "autonomous system of the receiver, the last of as_path; null for the exporter's own";
+        DST_PEER_AS: U64, None, "dst_peer_as", "neighboring autonomous system toward the receiver, the first of as_path";
+        AS_PATH: Text, None, "as_path", "autonomous systems on the way to the receiver, sets in braces: 64500 64501 {64502,64503}";
+        INPUT_TUNNEL_SRC_IP: Ip, None, "input_tunnel_src_ip", "sender of the tunnel from which the packet came; the columns of the packet are those of the inner one";
+        INPUT_TUNNEL_DST_IP: Ip, None, "input_tunnel_dst_ip", "receiver of that tunnel";
+        INPUT_VNI: U64, None, "input_vni", "its virtual network identifier";
+        OUTPUT_TUNNEL_SRC_IP: Ip, None, "output_tunnel_src_ip", "sender of the tunnel into which the packet goes";
+        OUTPUT_TUNNEL_DST_IP: Ip, None, "output_tunnel_dst_ip", "receiver of that tunnel";
+        OUTPUT_VNI: U64, None, "output_vni", "its virtual network identifier";
     }
 
     /// The schema.
@@ -130,6 +148,24 @@ pub mod packet {
                 "transit_delay_ns",
                 "queue_bytes",
                 "discard_reason",
+                "input_vlan",
+                "output_vlan",
+                "vlan_stack",
+                "next_hop",
+                "src_prefix_length",
+                "dst_prefix_length",
+                "bgp_next_hop",
+                "src_as",
+                "src_peer_as",
+                "dst_as",
+                "dst_peer_as",
+                "as_path",
+                "input_tunnel_src_ip",
+                "input_tunnel_dst_ip",
+                "input_vni",
+                "output_tunnel_src_ip",
+                "output_tunnel_dst_ip",
+                "output_vni",
             ],
             ..tuple::SchemaFacts::NONE
         };

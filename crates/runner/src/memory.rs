@@ -120,8 +120,7 @@ impl MemoryDivision {
                 outstanding: parsers::pairing::OutstandingBudget::of_bytes(self.outstanding_bytes),
                 taps: monitor.taps.clone(),
                 slice: monitor.slice.clone(),
-                templates: monitor.templates.clone(),
-                exporters: monitor.exporters.clone(),
+                exports: monitor.exports.clone(),
                 origin: monitor.origin.clone(),
                 flow: flow::FlowTableConfig {
                     room: self.flow_bytes.map_or_else(

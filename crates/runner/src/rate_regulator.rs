@@ -94,9 +94,12 @@ impl RateRegulator {
     /// Evaluates the windows emitted since the last call, and sets the rate.
     pub fn follow(&mut self) {
         let windows = self.log.take();
-        if windows.is_empty() {
-            return;
+        if !windows.is_empty() {
+            self.regulate(windows);
         }
+    }
+
+    fn regulate(&mut self, windows: Vec<SampledWindow>) {
         let process = self.clock.share();
         let is_exported = matches!(self.cost, SamplingCost::Samples(_));
         let mut in_force = self.controller.rate();
@@ -173,4 +176,76 @@ fn process_time() -> Duration {
     let at = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(at.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(at.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Exporters that apply a rate from the next window on; the rates that were set.
+    #[derive(Clone, Default)]
+    struct Exporters(Arc<Mutex<Vec<f64>>>);
+
+    impl Exporters {
+        fn set(&self) -> Vec<f64> {
+            self.0.lock().expect("rates").clone()
+        }
+    }
+
+    impl RateActuator for Exporters {
+        fn permitted(&self) -> PermittedRates {
+            PermittedRates::OneIn { max: 65_536 }
+        }
+
+        fn set_rate(&mut self, rate: f64) -> Result<(), String> {
+            self.0.lock().expect("rates").push(rate);
+            Ok(())
+        }
+    }
+
+    /// A window of one second of a hundred independent packets.
+    fn window(n: i64, rate: f64) -> SampledWindow {
+        const PACKETS: f64 = 100.0;
+        let samples = (PACKETS * rate).round() as u64;
+        let width = 1.96 / (samples as f64).sqrt() * (1.0 - rate).sqrt();
+        SampledWindow {
+            end_ns: n * 1_000_000_000,
+            seconds: 1.0,
+            tuples: samples,
+            precision: WindowPrecision {
+                samples,
+                // Two samples have no interval.
+                half_width: (samples > 2).then(|| width.exp_m1()),
+                rate,
+                ..WindowPrecision::default()
+            },
+        }
+    }
+
+    /// The controller starts with rate 1, which the goal needs and the exporters do not have.
+    #[test]
+    fn exporters_that_sample_get_rate_one_if_the_goal_needs_it() {
+        let exporters = Exporters::default();
+        let goal = RateGoal {
+            error: Some(0.05),
+            cpu: None,
+        };
+        let mut regulator = RateRegulator::new(
+            goal,
+            PrecisionLog::new(goal.error),
+            Some(Box::new(exporters.clone())),
+            SamplingCost::Samples(1500.0),
+        );
+        let mut in_force = 1.0 / 64.0;
+        for n in 1..=40 {
+            regulator.regulate(vec![window(n, in_force)]);
+            in_force = exporters.set().last().copied().unwrap_or(in_force);
+        }
+        let set = exporters.set();
+        assert_eq!(set.last(), Some(&1.0), "{set:?}");
+        assert!(set.len() <= 8 && set.is_sorted(), "{set:?}");
+        assert!(regulator.outcome().is_set);
+    }
 }

@@ -406,33 +406,63 @@ impl ExportDecoder {
         set: &[u8],
         on_event: &mut impl FnMut(ExportEvent<'_>),
     ) -> Result<u32, TemplateError> {
+        if template.is_options() {
+            self.take_options(domain, header, template, set)
+        } else {
+            self.take_flows(domain, header, template, set, on_event)
+        }
+    }
+
+    fn take_options(
+        &mut self,
+        domain: ExportDomain,
+        header: &MessageHeader,
+        template: &Template,
+        set: &[u8],
+    ) -> Result<u32, TemplateError> {
+        let mut cursor = Cursor::new(set);
+        let mut records = 0;
+        while let Some(found) = template.next_record(&mut cursor) {
+            let fields = RecordFields::of(domain, header, &found?);
+            records += 1;
+            self.counters.options += 1;
+            let state = self.domain(domain);
+            state.exporter_start_ms = fields.exporter_start_ms().or(state.exporter_start_ms);
+            if state.samplers.learn(&fields.sampling) {
+                learn_of_exporter(&mut self.exporters, domain, &fields.sampling);
+            }
+        }
+        Ok(records)
+    }
+
+    fn take_flows(
+        &mut self,
+        domain: ExportDomain,
+        header: &MessageHeader,
+        template: &Template,
+        set: &[u8],
+        on_event: &mut impl FnMut(ExportEvent<'_>),
+    ) -> Result<u32, TemplateError> {
+        // Looked up once for all records.
         self.domain(domain);
-        let Some(state) = self.domains.get_mut(&domain) else {
+        let Some(state) = self.domains.get(&domain) else {
             return Ok(0);
         };
+        let exporter = (domain.exporter, domain.protocol);
+        let exporter_rates = self.exporters.get_mut(&exporter);
         let mut cursor = Cursor::new(set);
         let mut records = 0;
         while let Some(found) = template.next_record(&mut cursor) {
             let found = found?;
             records += 1;
-            let mut fields = RecordFields::new(ExportedFlow::new(domain, header.exported));
-            found.fields().for_each(|field| fields.take(field));
-            if template.is_options() {
-                self.counters.options += 1;
-                state.exporter_start_ms = fields.exporter_start_ms().or(state.exporter_start_ms);
-                if state.samplers.learn(&fields.sampling) {
-                    learn_of_exporter(&mut self.exporters, domain, &fields.sampling);
-                }
-                continue;
-            }
+            let fields = RecordFields::of(domain, header, &found);
             let sampling = fields.sampling;
             let (mut record, times_rejected) = fields.finish(header, state.exporter_start_ms);
             self.counters.times_rejected += times_rejected;
-            record.rate = state.samplers.rate_of(&sampling).or_else(|| {
-                self.exporters
-                    .get_mut(&(domain.exporter, domain.protocol))?
-                    .rate_of(&sampling)
-            });
+            record.rate = state
+                .samplers
+                .rate_of(&sampling)
+                .or_else(|| exporter_rates.as_ref()?.rate_of(&sampling));
             if let Some(totals) = record.totals.take() {
                 let is_known = subtract_totals(&mut self.totals, &mut record, totals);
                 self.counters.totals_without_base += u64::from(!is_known);

@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::Timestamp;
 
+use crate::ExportDomain;
 use crate::cursor::unsigned;
 use crate::exported_flow::{ExportedFlow, FlowDirection, PacketSection, SectionStart};
 use crate::sampling::SamplingFields;
-use crate::template::TemplateField;
+use crate::template::{TemplateField, TemplateRecord};
 use crate::templated::MessageHeader;
 
 /// Enterprise number of reversed elements (RFC 5103 section 6.1).
@@ -50,6 +51,17 @@ impl<'a> RecordFields<'a> {
             sampling: SamplingFields::default(),
             times: TimeFields::default(),
         }
+    }
+
+    /// The fields of a record.
+    pub fn of(
+        domain: ExportDomain,
+        header: &MessageHeader,
+        record: &TemplateRecord<'a>,
+    ) -> RecordFields<'a> {
+        let mut fields = RecordFields::new(ExportedFlow::new(domain, header.exported));
+        record.fields().for_each(|field| fields.take(field));
+        fields
     }
 
     /// Start of the exporter, if the record has it (element 160).
@@ -268,7 +280,7 @@ fn absolute(value: &[u8], unit_ns: i64) -> Option<TimeForm> {
 const NTP_TO_UNIX: i64 = 2_208_988_800;
 
 /// NTP's format of 64 bits (RFC 7011 sections 6.1.9 and 6.1.10), in the era that began in 1900, or 2036 for small values.
-fn ntp(value: &[u8]) -> Option<i64> {
+pub(crate) fn ntp(value: &[u8]) -> Option<i64> {
     let value = unsigned(<&[u8; 8]>::try_from(value).ok()?)?;
     let seconds = (value >> 32) as i64 - NTP_TO_UNIX;
     let seconds = if seconds < 0 {
@@ -328,8 +340,8 @@ fn take_address(slot: &mut Option<IpAddr>, address: Option<IpAddr>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ExportProtocol;
     use crate::element_id::ElementId;
-    use crate::{ExportDomain, ExportProtocol};
 
     const EXPORTED: i64 = 1_700_000_000 * 1_000_000_000;
 

@@ -14,14 +14,17 @@ mod clock_map;
 mod counters;
 mod cursor;
 mod decoder;
+mod definitions;
 mod domain;
 mod element_id;
+mod element_type;
 mod elements;
 mod encoder;
 mod exported_flow;
 mod netflow5;
 mod outgoing;
 mod pending;
+mod sample_context;
 mod sampling;
 mod saved_state;
 mod sequence;
@@ -33,17 +36,19 @@ mod templated;
 pub use clock_map::ClockMap;
 pub use counters::ExportCounters;
 pub use decoder::{ExportDecoder, ExportLimits};
+pub use definitions::{DefinitionError, ElementDefinition, ElementDefinitions};
 pub use domain::{ExportDomain, ExportProtocol};
 pub use element_id::ElementId;
+pub use element_type::ElementType;
 pub use encoder::{FlowEncoder, FlowEncoderConfig, RecordRefusal};
 pub use exported_flow::{ExportedFlow, FlowDirection, PacketSection, SectionStart};
 pub use outgoing::{OutgoingField, OutgoingRecord, OutgoingValue};
+pub use sample_context::{
+    AsPath, SampleContext, SampleGateway, SampleInterface, SampleRoute, SampleTunnel, VlanStack,
+};
 pub use sampling::{RateSource, SamplingRate};
 pub use sequence::SequenceLosses;
-pub use sflow::{
-    DiscardedPacket, HeaderProtocol, InterfaceCounters, PacketSample, SampleContext,
-    SampleInterface,
-};
+pub use sflow::{DiscardedPacket, HeaderProtocol, InterfaceCounters, PacketSample};
 pub use sflow_encoder::{SflowEncoder, SflowEncoderConfig};
 pub use template::{TemplateField, TemplateRecord};
 

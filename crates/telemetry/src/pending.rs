@@ -28,8 +28,10 @@ pub(crate) struct PendingSets {
     next_number: u64,
 }
 
-/// Memory that a set needs in addition to its bytes.
-const OVERHEAD: usize = size_of::<PendingSet>() + size_of::<(u64, TemplateKey)>();
+/// Memory that a set needs in addition to its bytes, if it is the only one of its template.
+const OVERHEAD: usize = size_of::<PendingSet>()
+    + size_of::<(u64, TemplateKey)>()
+    + size_of::<(TemplateKey, VecDeque<PendingSet>)>();
 
 impl PendingSets {
     /// Holds a set; returns the number of older ones that it displaces within `max_bytes`, or 1 if it is too large
@@ -58,7 +60,9 @@ impl PendingSets {
             bytes: bytes.into(),
             number,
         };
-        self.sets.entry(key).or_default().push_back(set);
+        let sets = self.sets.entry(key);
+        sets.or_insert_with(|| VecDeque::with_capacity(1))
+            .push_back(set);
         self.arrivals.push_back((number, key));
         self.held += 1;
         self.bytes += needed;

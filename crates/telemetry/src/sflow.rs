@@ -1,10 +1,11 @@
 //! sFlow version 5 (sflow.org, "sFlow Version 5", July 2004, and its extensions): datagrams of samples.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use wire::Timestamp;
 
 use crate::cursor::Cursor;
+use crate::sample_context::{SampleContext, SampleInterface, address};
 use crate::{ExportCounters, ExportDomain, ExportEvent, ExportProtocol};
 
 /// First header of a sampled packet.
@@ -20,66 +21,12 @@ pub enum HeaderProtocol {
     Other(u32),
 }
 
-/// An interface in a sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SampleInterface {
-    /// Not reported.
-    #[default]
-    Unknown,
-    /// Sent or received by the agent itself.
-    Internal,
-    /// SNMP `ifIndex`.
-    Index(u32),
-    /// The packet was discarded, for this reason.
-    Discarded(u32),
-    /// The packet was sent to several interfaces; 0 if their number is unknown.
-    Multiple(u32),
-}
-
-/// What the agent adds to a packet; `None` where it did not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SampleContext {
-    /// Exporting domain.
-    pub domain: ExportDomain,
-    /// Time of the datagram by the receiver's clock; sFlow datagrams have no time.
-    pub received: Timestamp,
-    /// Type of the data source: 0 interface, 1 VLAN, 2 physical entity.
-    pub source_type: u32,
-    /// Index of the data source.
-    pub source_index: u32,
-    /// Interface that received the packet.
-    pub input: SampleInterface,
-    /// Interface that sends the packet.
-    pub output: SampleInterface,
-    /// VLAN on reception.
-    pub input_vlan: Option<u32>,
-    /// VLAN on transmission.
-    pub output_vlan: Option<u32>,
-    /// Address of the next router.
-    pub next_hop: Option<IpAddr>,
-    /// Autonomous system of the sender.
-    pub source_as: Option<u32>,
-    /// Autonomous system of the receiver: the last one of the path.
-    pub destination_as: Option<u32>,
-    /// Virtual network identifier of the tunnel that the packet came from.
-    pub input_vni: Option<u32>,
-    /// Virtual network identifier of the tunnel that the packet goes to.
-    pub output_vni: Option<u32>,
-    /// Selected egress queue.
-    pub queue: Option<u32>,
-    /// Time in the switch (record 0:1039).
-    pub transit_delay_ns: Option<u32>,
-    /// Bytes in the egress queue on arrival (record 0:1040).
-    pub queue_bytes: Option<u32>,
-}
-
 /// A sampled packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacketSample<'a> {
     /// What the agent adds.
-    pub context: SampleContext,
+    pub context: SampleContext<'a>,
     /// Number of the sample at its source.
     pub sequence: u32,
     /// One of this many packets is sampled; 0 is unknown.
@@ -103,7 +50,7 @@ pub struct PacketSample<'a> {
 #[non_exhaustive]
 pub struct DiscardedPacket<'a> {
     /// What the agent adds.
-    pub context: SampleContext,
+    pub context: SampleContext<'a>,
     /// Number of the notification at its source.
     pub sequence: u32,
     /// Notifications that the agent did not send so far, modulo 2^32.
@@ -188,20 +135,6 @@ impl SflowDatagram {
     }
 }
 
-/// An address with its type; the inner `None` is the type "unknown".
-fn address(cursor: &mut Cursor<'_>) -> Option<Option<IpAddr>> {
-    match cursor.u32()? {
-        0 => Some(None),
-        1 => cursor
-            .array::<4>()
-            .map(|bytes| Some(IpAddr::V4(Ipv4Addr::from(bytes)))),
-        2 => cursor
-            .array::<16>()
-            .map(|bytes| Some(IpAddr::V6(Ipv6Addr::from(bytes)))),
-        _ => None,
-    }
-}
-
 /// Reads the samples of a datagram. Samples and records are skipped by their length, so that a fault ends no more than
 /// the innermost one.
 pub(crate) fn read_samples(
@@ -240,13 +173,13 @@ fn read_flow_sample(
     on_event: &mut impl FnMut(ExportEvent<'_>),
 ) -> Option<()> {
     let sequence = cursor.u32()?;
-    let mut context = SampleContext::new(datagram);
+    let mut context = SampleContext::new(datagram.domain, datagram.received);
     context.read_source(cursor, is_expanded)?;
     let rate = cursor.u32()?;
     let pool = cursor.u32()?;
     let drops = cursor.u32()?;
-    context.input = read_interface(cursor, is_expanded)?;
-    context.output = read_interface(cursor, is_expanded)?;
+    context.input = SampleInterface::read(cursor, is_expanded)?;
+    context.output = SampleInterface::read(cursor, is_expanded)?;
     let header = read_records(cursor, &mut context, counters);
     if let Some(header) = header.packet {
         counters.samples += 1;
@@ -275,11 +208,11 @@ fn read_discarded(
     on_event: &mut impl FnMut(ExportEvent<'_>),
 ) -> Option<()> {
     let sequence = cursor.u32()?;
-    let mut context = SampleContext::new(datagram);
+    let mut context = SampleContext::new(datagram.domain, datagram.received);
     context.read_source(cursor, true)?;
     let drops = cursor.u32()?;
-    context.input = interface_index(cursor.u32()?);
-    context.output = interface_index(cursor.u32()?);
+    context.input = SampleInterface::from_index(cursor.u32()?);
+    context.output = SampleInterface::from_index(cursor.u32()?);
     let reason = cursor.u32()?;
     let header = read_records(cursor, &mut context, counters);
     let packet = header.packet.unwrap_or_default();
@@ -294,107 +227,6 @@ fn read_discarded(
         header: packet.bytes,
     }));
     (!header.is_malformed).then_some(())
-}
-
-impl SampleContext {
-    fn new(datagram: &SflowDatagram) -> SampleContext {
-        SampleContext {
-            domain: datagram.domain,
-            received: datagram.received,
-            source_type: 0,
-            source_index: 0,
-            input: SampleInterface::Unknown,
-            output: SampleInterface::Unknown,
-            input_vlan: None,
-            output_vlan: None,
-            next_hop: None,
-            source_as: None,
-            destination_as: None,
-            input_vni: None,
-            output_vni: None,
-            queue: None,
-            transit_delay_ns: None,
-            queue_bytes: None,
-        }
-    }
-
-    fn read_source(&mut self, cursor: &mut Cursor<'_>, is_expanded: bool) -> Option<()> {
-        let first = cursor.u32()?;
-        if is_expanded {
-            self.source_type = first;
-            self.source_index = cursor.u32()?;
-        } else {
-            self.source_type = first >> 24;
-            self.source_index = first & 0x00ff_ffff;
-        }
-        Some(())
-    }
-
-    /// Takes a record of enterprise 0; `None` if it is too short.
-    fn take(&mut self, format: u32, bytes: &[u8]) -> Option<()> {
-        let mut cursor = Cursor::new(bytes);
-        match format {
-            1001 => {
-                self.input_vlan = Some(cursor.u32()?);
-                cursor.u32()?;
-                self.output_vlan = Some(cursor.u32()?);
-            }
-            1002 => self.next_hop = address(&mut cursor)?,
-            1003 => {
-                let next_hop = address(&mut cursor)?;
-                self.next_hop = self.next_hop.or(next_hop);
-                // The agent's own autonomous system.
-                cursor.u32()?;
-                self.source_as = Some(cursor.u32()?);
-                cursor.u32()?;
-                self.destination_as = last_of_as_path(&mut cursor)?;
-            }
-            1029 => self.output_vni = Some(cursor.u32()?),
-            1030 => self.input_vni = Some(cursor.u32()?),
-            1036 => self.queue = Some(cursor.u32()?),
-            1039 => self.transit_delay_ns = Some(cursor.u32()?),
-            1040 => self.queue_bytes = Some(cursor.u32()?),
-            _ => {}
-        }
-        Some(())
-    }
-}
-
-/// The last autonomous system of a path of segments; the inner `None` is an empty path.
-fn last_of_as_path(cursor: &mut Cursor<'_>) -> Option<Option<u32>> {
-    let mut last = None;
-    for _ in 0..cursor.u32()? {
-        cursor.u32()?;
-        for _ in 0..cursor.u32()? {
-            last = Some(cursor.u32()?);
-        }
-    }
-    Some(last)
-}
-
-fn read_interface(cursor: &mut Cursor<'_>, is_expanded: bool) -> Option<SampleInterface> {
-    let first = cursor.u32()?;
-    let (format, value) = if is_expanded {
-        (first, cursor.u32()?)
-    } else {
-        (first >> 30, first & 0x3fff_ffff)
-    };
-    Some(match format {
-        // The sFlow specification has 0x3fffffff, its expanded form 0xffffffff.
-        0 if value == 0x3fff_ffff || value == u32::MAX => SampleInterface::Internal,
-        0 => interface_index(value),
-        1 => SampleInterface::Discarded(value),
-        2 => SampleInterface::Multiple(value),
-        _ => SampleInterface::Unknown,
-    })
-}
-
-fn interface_index(index: u32) -> SampleInterface {
-    if index == 0 {
-        SampleInterface::Unknown
-    } else {
-        SampleInterface::Index(index)
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -424,7 +256,7 @@ struct SampleRecords<'a> {
 
 fn read_records<'a>(
     cursor: &mut Cursor<'a>,
-    context: &mut SampleContext,
+    context: &mut SampleContext<'a>,
     counters: &mut ExportCounters,
 ) -> SampleRecords<'a> {
     let mut found = SampleRecords::default();
@@ -443,10 +275,11 @@ fn read_records<'a>(
                 Some(header) => found.packet = Some(header),
                 None => found.is_malformed = true,
             },
-            1001..=1003 | 1029 | 1030 | 1036 | 1039 | 1040 => {
-                found.is_malformed |= context.take(format, bytes).is_none();
-            }
-            _ => counters.skipped_formats += 1,
+            _ => match context.take(format, bytes) {
+                Some(true) => {}
+                Some(false) => counters.skipped_formats += 1,
+                None => found.is_malformed = true,
+            },
         }
     }
     found
@@ -478,7 +311,7 @@ fn read_counter_sample(
     on_event: &mut impl FnMut(ExportEvent<'_>),
 ) -> Option<()> {
     cursor.u32()?;
-    SampleContext::new(datagram).read_source(cursor, is_expanded)?;
+    SampleContext::new(datagram.domain, datagram.received).read_source(cursor, is_expanded)?;
     for _ in 0..cursor.u32()? {
         let format = cursor.u32()?;
         let bytes = cursor.opaque()?;

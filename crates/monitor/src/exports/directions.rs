@@ -69,7 +69,7 @@ impl ObservedDirections {
     }
 
     /// Whether the agent samples the packet at its input interface, too.
-    pub fn repeats_sample(&mut self, context: &SampleContext) -> bool {
+    pub fn repeats_sample(&mut self, context: &SampleContext<'_>) -> bool {
         let exporter = context.domain.exporter;
         let SampleInterface::Index(input) = context.input else {
             return false;

@@ -11,11 +11,18 @@ const DOMAINS_MAX: usize = 16_384;
 
 /// The latest offset of each domain.
 #[derive(Debug)]
-pub(super) struct ExporterClocks(ClockMap<ExportDomain, i64>);
+pub(super) struct ExporterClocks {
+    offsets: ClockMap<ExportDomain, i64>,
+    /// Domain and offset of the latest record: messages have several.
+    latest: Option<(ExportDomain, i64)>,
+}
 
 impl Default for ExporterClocks {
     fn default() -> ExporterClocks {
-        ExporterClocks(ClockMap::new(DOMAINS_MAX))
+        ExporterClocks {
+            offsets: ClockMap::new(DOMAINS_MAX),
+            latest: None,
+        }
     }
 }
 
@@ -28,11 +35,9 @@ impl ExporterClocks {
         received: Timestamp,
     ) -> i64 {
         let offset_ns = exported.0.saturating_sub(received.0);
-        match self.0.get_mut(&domain) {
-            Some(known) => *known = offset_ns,
-            None => {
-                self.0.insert(domain, offset_ns);
-            }
+        if self.latest != Some((domain, offset_ns)) {
+            self.offsets.insert(domain, offset_ns);
+            self.latest = Some((domain, offset_ns));
         }
         if offset_ns.saturating_abs() > CLOCK_OFFSET_MAX_NS {
             offset_ns.saturating_neg()
@@ -43,6 +48,6 @@ impl ExporterClocks {
 
     /// The exporter's clock minus the receiver's.
     pub fn offset_ns(&self, domain: &ExportDomain) -> Option<i64> {
-        self.0.get(domain).copied()
+        self.offsets.get(domain).copied()
     }
 }

@@ -1,6 +1,7 @@
-//! Columns `field.ELEMENT` and `field.ENTERPRISE_ELEMENT` of `flow`: any information element of a record.
+//! Columns `field.ELEMENT`, `field.ENTERPRISE_ELEMENT`, and `field.NAME` of `flow`: any information element of a record.
 
-use telemetry::{ElementId, TemplateRecord};
+use plan::MonitorSpec;
+use telemetry::{ElementDefinitions, ElementId, ElementType, TemplateRecord};
 use tuple::{FieldId, TupleWriter};
 
 /// Prefix of the columns.
@@ -9,39 +10,77 @@ const PREFIX: &str = "field.";
 const VALUE_MAX: usize = 256;
 
 /// A column with its element.
-pub(super) type ElementColumn = (FieldId, ElementId);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ElementColumn {
+    field: FieldId,
+    element: ElementId,
+    /// `None` for elements without a definition.
+    data_type: Option<ElementType>,
+}
 
 /// Writes the elements of a record that the tuples have columns for.
 pub(super) fn write(w: &mut TupleWriter, columns: &[ElementColumn], record: &TemplateRecord<'_>) {
-    for (id, element) in columns {
-        if let Some(value) = record.field(*element) {
-            w.text(*id, text(value).as_bytes());
+    for column in columns {
+        if let Some(value) = record.field(column.element) {
+            let value = &value[..value.len().min(VALUE_MAX)];
+            let text = column
+                .data_type
+                .map_or_else(|| text(value), |data_type| data_type.text(value));
+            w.text(column.field, text.as_bytes());
         }
     }
 }
 
 /// Columns of a writer with their elements.
-pub(super) fn columns(w: &TupleWriter) -> Vec<ElementColumn> {
+pub(super) fn columns(w: &TupleWriter, definitions: &ElementDefinitions) -> Vec<ElementColumn> {
     let schema = w.schema();
-    let known = schema.ids().filter(|id| w.wants(*id));
-    known
-        .filter_map(|id| Some((id, element(schema.field(id).name.strip_prefix(PREFIX)?)?)))
-        .collect()
+    let wanted = schema.ids().filter(|id| w.wants(*id));
+    let column = |field| {
+        let (element, data_type) =
+            element(schema.field(field).name.strip_prefix(PREFIX)?, definitions)?;
+        Some(ElementColumn {
+            field,
+            element,
+            data_type,
+        })
+    };
+    wanted.filter_map(column).collect()
 }
 
-/// The element of a column: `ELEMENT` of IANA's registry, or `ENTERPRISE_ELEMENT`.
-fn element(key: &str) -> Option<ElementId> {
+/// The first column of a plan whose name is neither an element's number nor defined.
+#[must_use]
+pub fn undefined_column<'p>(
+    spec: &'p MonitorSpec,
+    definitions: &ElementDefinitions,
+) -> Option<&'p str> {
+    let fields = spec.parsers.iter().flat_map(|parser| &parser.schema.fields);
+    let mut names = fields.map(|field| field.name.as_ref());
+    names.find(|name: &&str| {
+        name.strip_prefix(PREFIX)
+            .is_some_and(|key| element(key, definitions).is_none())
+    })
+}
+
+/// The element of a column, with its type if it is defined: `ELEMENT` of IANA's registry, `ENTERPRISE_ELEMENT`, or a
+/// name.
+fn element(
+    key: &str,
+    definitions: &ElementDefinitions,
+) -> Option<(ElementId, Option<ElementType>)> {
+    if let Some(defined) = definitions.find(key) {
+        return Some((defined.element, Some(defined.data_type)));
+    }
     let (enterprise, id) = key.split_once('_').unwrap_or(("0", key));
-    Some(ElementId {
+    let element = ElementId {
         enterprise: enterprise.parse().ok()?,
         id: id.parse().ok()?,
-    })
+    };
+    Some((element, None))
 }
 
 /// A value as text: printable text of more than eight bytes as it is, up to eight bytes as an unsigned number, anything
 /// else in hexadecimal.
 fn text(value: &[u8]) -> String {
-    let value = &value[..value.len().min(VALUE_MAX)];
     let padded = value.iter().rposition(|b| *b != 0).map_or(0, |n| n + 1);
     let trimmed = &value[..padded];
     let is_text = |b: &u8| (0x20..0x7f).contains(b);
@@ -63,11 +102,14 @@ mod tests {
 
     #[test]
     fn elements_have_an_enterprise_or_none() {
-        let of = |enterprise, id| Some(ElementId { enterprise, id });
-        assert_eq!(element("9999_1"), of(9999, 1));
-        assert_eq!(element("61"), of(0, 61));
-        assert_eq!(element("x_1"), None);
-        assert_eq!(element("1_70000"), None);
+        let definitions = ElementDefinitions::parse("x_2(7/2)<string>").expect("a definition");
+        let of = |enterprise, id, data_type| Some((ElementId { enterprise, id }, data_type));
+        assert_eq!(element("9999_1", &definitions), of(9999, 1, None));
+        assert_eq!(element("61", &definitions), of(0, 61, None));
+        let text = Some(ElementType::String);
+        assert_eq!(element("x_2", &definitions), of(7, 2, text));
+        assert_eq!(element("x_1", &definitions), None);
+        assert_eq!(element("1_70000", &definitions), None);
     }
 
     #[test]

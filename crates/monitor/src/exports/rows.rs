@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use flow::flow_id;
 use parsers::FlowContext;
-use parsers::exported::{ExportOrigin, ExportedEnd, ExportedRecord, SampledPacket};
+use parsers::exported::{ExportOrigin, ExportedEnd, ExportedRecord};
 use telemetry::{
     DiscardedPacket, ExportDomain, ExportedFlow, HeaderProtocol, PacketSample, SampleContext,
-    SampleInterface, SamplingRate, SectionStart, TemplateRecord,
+    SamplingRate, SectionStart, TemplateRecord,
 };
 use wire::{Addr, CapturedPacket, Endpoint, FiveTuple, IpProtocol, LinkType, Packet, Timestamp};
 
@@ -17,6 +17,7 @@ use super::configured::ExportFilter;
 use super::directions::ObservedDirections;
 use super::exporters::ExporterClocks;
 use super::private_elements::{self, ElementColumn};
+use super::sample_columns::SampleColumns;
 use crate::tuple_outputs::TupleOutputs;
 
 /// Bits of TCP flags.
@@ -65,7 +66,7 @@ impl ExportRows {
         }
         let rate = (sample.rate > 0).then_some(f64::from(sample.rate));
         let rate_from = if rate.is_some() { "record" } else { "assumed" };
-        let sampled = sampled_packet(&sample.context, rate_from, None);
+        let sampled = SampleColumns::of_sflow(&sample.context, rate_from, None);
         let header = SampledHeader {
             link_type: link_type(sample.protocol),
             bytes: sample.header,
@@ -93,7 +94,7 @@ impl ExportRows {
             self.counts.unread += 1;
             return;
         }
-        let sampled = sampled_packet(&discarded.context, "record", Some(discarded.reason));
+        let sampled = SampleColumns::of_sflow(&discarded.context, "record", Some(discarded.reason));
         let header = SampledHeader {
             link_type: link_type(discarded.protocol),
             bytes: discarded.header,
@@ -123,11 +124,10 @@ impl ExportRows {
             && self.reads_packets
         {
             let rate = flow.rate.map(|rate| rate.packets);
-            let sampled = SampledPacket {
+            let sampled = SampleColumns {
                 origin: origin(flow),
-                transit_delay_ns: None,
-                queue_bytes: None,
                 discard_reason: None,
+                context: None,
             };
             let header = SampledHeader {
                 link_type: match section.start {
@@ -184,7 +184,7 @@ impl ExportRows {
         &mut self,
         domain: &ExportDomain,
         header: &SampledHeader<'_>,
-        sampled: &SampledPacket,
+        sampled: &SampleColumns<'_>,
         rate: Option<f64>,
         now: Timestamp,
         outputs: &mut TupleOutputs,
@@ -228,7 +228,7 @@ impl ExportRows {
             vlan: packet.vlan,
             proxied: None,
         };
-        outputs.on_sampled_packet(&packet, &context, sampled);
+        outputs.on_sampled_packet(&packet, &context, |w| sampled.write(w));
     }
 
     /// The record with client and server, and its counters scaled.
@@ -335,37 +335,6 @@ impl ExportRows {
     }
 }
 
-/// The interface numbers of a sample.
-fn interface(of: SampleInterface) -> Option<u32> {
-    match of {
-        SampleInterface::Index(index) => Some(index),
-        _ => None,
-    }
-}
-
-fn sampled_packet(
-    context: &SampleContext,
-    rate_from: &'static str,
-    discard_reason: Option<u32>,
-) -> SampledPacket {
-    let discarded = match context.output {
-        SampleInterface::Discarded(reason) => Some(reason),
-        _ => None,
-    };
-    SampledPacket {
-        origin: ExportOrigin {
-            exporter: context.domain.exporter.into(),
-            domain: context.domain.id,
-            rate_from,
-            input: interface(context.input),
-            output: interface(context.output),
-        },
-        transit_delay_ns: context.transit_delay_ns,
-        queue_bytes: context.queue_bytes,
-        discard_reason: discard_reason.or(discarded),
-    }
-}
-
 fn origin(flow: &ExportedFlow<'_>) -> ExportOrigin {
     ExportOrigin {
         exporter: flow.domain.exporter.into(),
@@ -379,7 +348,7 @@ fn origin(flow: &ExportedFlow<'_>) -> ExportOrigin {
 }
 
 /// Distinguishes the samples of an agent.
-fn number(context: &SampleContext, sequence: u32) -> u64 {
+fn number(context: &SampleContext<'_>, sequence: u32) -> u64 {
     u64::from(context.source_index) << 32 | u64::from(sequence)
 }
 

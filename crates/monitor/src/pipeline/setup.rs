@@ -11,7 +11,7 @@ use wire::Timestamp;
 use super::{Monitor, MonitorNeeds};
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
-use crate::exports::{ConfiguredExporters, ExportReader, TemplateFile};
+use crate::exports::{ExportConfig, ExportReader};
 use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::sample::AdaptiveSampler;
@@ -35,10 +35,8 @@ pub struct MonitorConfig {
     pub taps: Option<SharedTaps>,
     /// Slice of the flows that switches copy under SAMPLE auto; `None` if they always copy all.
     pub slice: Option<SharedSlice>,
-    /// Storage of the templates of exporters.
-    pub templates: Option<TemplateFile>,
-    /// The exporters of the query, if it has configured them; messages of others are excluded.
-    pub exporters: Option<ConfiguredExporters>,
+    /// Reading of export messages.
+    pub exports: ExportConfig,
     /// Origin columns of the tuples.
     pub origin: Arc<AgentOrigin>,
 }
@@ -57,8 +55,7 @@ impl Default for MonitorConfig {
             outstanding: parsers::pairing::OutstandingBudget::of_bytes(128 << 20),
             taps: None,
             slice: None,
-            templates: None,
-            exporters: None,
+            exports: ExportConfig::default(),
             origin: Arc::default(),
         }
     }
@@ -79,8 +76,7 @@ impl MonitorConfig {
             outstanding: self.outstanding.clone(),
             taps: self.taps.clone(),
             slice: self.slice.clone(),
-            templates: self.templates.clone(),
-            exporters: self.exporters.clone(),
+            exports: self.exports.clone(),
             origin: self.origin.clone(),
         }
     }
@@ -107,7 +103,7 @@ impl Monitor {
         let exports = (spec.sample == SampleMode::Exported)
             .then(|| {
                 let ports = flow.server_ports.clone();
-                ExportReader::new(spec, &outputs, ports, config.templates, config.exporters)
+                ExportReader::new(spec, &outputs, ports, config.exports)
             })
             .map(Box::new);
         let taps = config.taps.map(|shared| TapFilter::new(spec.taps, &shared));

@@ -78,7 +78,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
             &stop,
         )?,
     };
-    let templates = packet_input::template_file(&flags.live)?;
+    let exports = packet_input::export_config(&flags.live, &plan.monitor)?;
     let taps = SharedTaps::new(order.taps.clone());
     let slice = SharedSlice::default();
     let lasts = flags
@@ -125,7 +125,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     config.marks_begin = (capturing || flags.demo.is_some()) && publisher.is_none();
     config.monitor.taps = Some(taps);
     config.monitor.slice = Some(slice);
-    config.monitor.templates = templates;
+    config.monitor.exports = exports;
     config.monitor.origin = Arc::new(order.origin);
     // Output leaves the machine, so it is redacted.
     config.stream.redactor = order

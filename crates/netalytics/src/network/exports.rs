@@ -12,7 +12,7 @@ use capture::live::StopSignal;
 use capture::{PacketBlock, PacketSource, SourceCounters, SourceError, mirror_source};
 use mirror::exporter::ExporterSlot;
 use monitor::JobInput;
-use monitor::exports::ConfiguredExporters;
+use monitor::exports::ExportConfig;
 use monitor::job::JobConfig;
 use plan::Plan;
 use planner::physical::ExportPart;
@@ -57,7 +57,7 @@ impl RateActuator for ExporterRate {
 pub struct ExportReceiver {
     part: ExportPart,
     sites: Vec<ExporterSite>,
-    identities: ConfiguredExporters,
+    exports: ExportConfig,
     source: Box<dyn PacketSource>,
     address: SocketAddr,
     /// Ends the source.
@@ -66,11 +66,12 @@ pub struct ExportReceiver {
 }
 
 impl ExportReceiver {
-    /// Opens the receiver for the export of a plan.
+    /// Opens the receiver for the export of a plan. `exports`: reading of the messages.
     pub fn open(
         planned: &NetworkPlan,
         part: &ExportPart,
         flags: &WorkFlags,
+        exports: ExportConfig,
     ) -> anyhow::Result<ExportReceiver> {
         let switches = exporters::switches(planned, part)?;
         let at = exporters::receiver(part, &switches, flags.network.receive)?;
@@ -81,7 +82,10 @@ impl ExportReceiver {
         Ok(ExportReceiver {
             part: part.clone(),
             sites: exporters::sites(planned, part, switches, address),
-            identities: exporters::identities(planned, part),
+            exports: ExportConfig {
+                exporters: Some(exporters::identities(planned, part)),
+                ..exports
+            },
             source,
             address,
             close,
@@ -114,7 +118,7 @@ impl ExportReceiver {
             ));
         }
         let mut config = config.clone();
-        config.monitor.exporters = Some(self.identities);
+        config.monitor.exports = self.exports;
         let mut plan = plan.clone();
         // The time of LIMIT is that of the exporters; their last datagrams arrive later.
         let limit = std::mem::take(&mut plan.monitor.limit);

@@ -5,9 +5,9 @@
 use anyhow::Context;
 use capture::live::StopSignal;
 use monitor::JobInput;
-use monitor::exports::TemplateFile;
+use monitor::exports::ExportConfig;
 use monitor::job::JobConfig;
-use plan::{Plan, SampleMode};
+use plan::{MonitorSpec, Plan, SampleMode};
 use planner::{PlanOptions, exported_query};
 use query::CheckedQuery;
 use runner::bus::TopicReach;
@@ -28,8 +28,8 @@ use crate::source::{packet_input, recording_replay};
 
 /// An open source.
 pub enum QuerySource {
-    /// Packets, and the file for templates of exporters.
-    Packets(JobInput, Option<TemplateFile>),
+    /// Packets, and the files for reading them as export messages.
+    Packets(JobInput, ExportConfig),
     /// A recording.
     Recording(Box<ReplayRun>),
     /// Published results on Kafka.
@@ -74,7 +74,8 @@ impl QuerySource {
                     Some(part) => {
                         query = exported_query::of(query, options).map_err(wrong_flags)?;
                         plan = planner::lower_with(&query, options);
-                        let receiver = ExportReceiver::open(&planned, part, flags)?;
+                        let exports = packet_input::export_config(&flags.live, &plan.monitor)?;
+                        let receiver = ExportReceiver::open(&planned, part, flags, exports)?;
                         QuerySource::Exports(Box::new(receiver), stop.clone())
                     }
                     None => {
@@ -89,7 +90,7 @@ impl QuerySource {
                 let workers = workers(flags, is_filtered);
                 let input =
                     packet_input::open(&flags.read, &flags.live, workers, &plan.monitor, stop)?;
-                QuerySource::Packets(input, template_file(flags)?)
+                QuerySource::Packets(input, export_config(flags, &plan.monitor)?)
             }
         };
         Ok((plan, source))
@@ -124,9 +125,9 @@ impl QuerySource {
     ) -> anyhow::Result<QueryRun> {
         let bytes_max = config.stream.window_bytes_max;
         Ok(match self {
-            QuerySource::Packets(input, templates) => {
+            QuerySource::Packets(input, exports) => {
                 let mut config = config.clone();
-                config.monitor.templates = templates;
+                config.monitor.exports = exports;
                 QueryRun::start(plan, &config, input).context("cannot start the workers")?
             }
             QuerySource::Recording(replay) => {
@@ -152,14 +153,16 @@ impl QuerySource {
     }
 }
 
-/// Opens the file for the templates of exporters.
-fn template_file(flags: &WorkFlags) -> anyhow::Result<Option<TemplateFile>> {
-    if flags.live.templates.is_some() && !flags.live.reads_exports()? {
+/// Opens the files for reading export messages.
+fn export_config(flags: &WorkFlags, wanted: &MonitorSpec) -> anyhow::Result<ExportConfig> {
+    let live = &flags.live;
+    let has_files = live.templates.is_some() || live.elements.is_some();
+    if has_files && !live.reads_exports()? {
         return Err(wrong_flags(
-            "--templates keeps the templates of exporters, which packets do not have: add --exports, or --listen netflow://ADDR",
+            "--templates and --elements are for exporters, which packets do not have: add --exports, or --listen netflow://ADDR",
         ));
     }
-    packet_input::template_file(&flags.live)
+    packet_input::export_config(live, wanted)
 }
 
 /// Prints reasons why there can be no rows, and with `-v` the parsed query.

@@ -1,17 +1,18 @@
 //! Packets of a run: from files, interfaces, or received mirrors.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use capture::live::StopSignal;
 use monitor::JobInput;
-use monitor::exports::TemplateFile;
+use monitor::exports::{self, ElementDefinitions, ExportConfig, TemplateFile};
 use plan::{MonitorSpec, SampleMode};
 
 use crate::cli::flags::WorkerCount;
 use crate::cli::flags::live::LiveFlags;
-use crate::process::failure::UnreadableInputs;
+use crate::process::failure::{UnreadableInputs, wrong_flags};
 use crate::source::live_capture;
 
 /// Opens the input. Files are read by one worker per core; live capture defaults to one worker, because the machine may
@@ -60,8 +61,38 @@ pub fn open(
     Ok(JobInput::Shared(source, workers.0.unwrap_or_else(cores)))
 }
 
+/// Opens the files for reading export messages.
+///
+/// # Errors
+/// A file that cannot be opened or read, or a column of an element that is not defined.
+pub fn export_config(live: &LiveFlags, wanted: &MonitorSpec) -> anyhow::Result<ExportConfig> {
+    let config = ExportConfig {
+        templates: template_file(live)?,
+        elements: Arc::new(element_definitions(live)?),
+        exporters: None,
+    };
+    let is_export = wanted.sample == SampleMode::Exported;
+    if let Some(name) = exports::undefined_column(wanted, &config.elements).filter(|_| is_export) {
+        return Err(wrong_flags(format!(
+            "{name}: neither the number of an information element, as in field.9999_1 or field.61, nor a name that \
+             --elements FILE defines"
+        )));
+    }
+    Ok(config)
+}
+
+fn element_definitions(live: &LiveFlags) -> anyhow::Result<ElementDefinitions> {
+    let Some(path) = &live.elements else {
+        return Ok(ElementDefinitions::default());
+    };
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    ElementDefinitions::parse(&text)
+        .map_err(|error| wrong_flags(format!("{}, {error}", path.display())))
+}
+
 /// Opens the file for the templates of exporters, if there is one.
-pub fn template_file(live: &LiveFlags) -> anyhow::Result<Option<TemplateFile>> {
+fn template_file(live: &LiveFlags) -> anyhow::Result<Option<TemplateFile>> {
     let Some(path) = &live.templates else {
         return Ok(None);
     };

@@ -119,8 +119,7 @@ impl LimitFlags {
             outstanding,
             taps,
             slice,
-            templates,
-            exporters,
+            exports,
             origin,
         } = monitor::MonitorConfig::default();
         monitor::MonitorConfig {
@@ -135,8 +134,7 @@ impl LimitFlags {
             outstanding,
             taps,
             slice,
-            templates,
-            exporters,
+            exports,
             origin,
             flow: flow::FlowTableConfig {
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),

@@ -42,6 +42,11 @@ pub struct LiveFlags {
     #[arg(long, value_name = "FILE")]
     pub templates: Option<PathBuf>,
 
+    /// Names of information elements for columns as field.flowScore: a file with a line NAME(ENTERPRISE/NUMBER)<TYPE>
+    /// for each
+    #[arg(long, value_name = "FILE")]
+    pub elements: Option<PathBuf>,
+
     /// Fail if an interface is down, instead of waiting for it
     #[arg(long)]
     pub no_wait: bool,
