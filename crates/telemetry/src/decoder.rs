@@ -455,20 +455,19 @@ impl ExportDecoder {
         while let Some(found) = template.next_record(&mut cursor) {
             let found = found?;
             records += 1;
-            let fields = RecordFields::of(domain, header, &found);
-            let sampling = fields.sampling;
-            let (mut record, times_rejected) = fields.finish(header, state.exporter_start_ms);
-            self.counters.times_rejected += times_rejected;
+            let mut fields = RecordFields::of(domain, header, &found);
+            self.counters.times_rejected += fields.finish(header, state.exporter_start_ms);
+            let (record, sampling) = (&mut fields.record, &fields.sampling);
             record.rate = state
                 .samplers
-                .rate_of(&sampling)
-                .or_else(|| exporter_rates.as_ref()?.rate_of(&sampling));
+                .rate_of(sampling)
+                .or_else(|| exporter_rates.as_ref()?.rate_of(sampling));
             if let Some(totals) = record.totals.take() {
-                let is_known = subtract_totals(&mut self.totals, &mut record, totals);
+                let is_known = subtract_totals(&mut self.totals, record, totals);
                 self.counters.totals_without_base += u64::from(!is_known);
             }
             self.counters.flows += 1;
-            on_event(ExportEvent::Flow(&record, Some(found)));
+            on_event(ExportEvent::Flow(record, Some(found)));
         }
         Ok(records)
     }

@@ -146,20 +146,16 @@ impl<'a> RecordFields<'a> {
         }
     }
 
-    /// Resolves the times. `exporter_start_ms`: from the exporter's options. Returns the record, and how many times
-    /// were rejected.
-    pub fn finish(
-        mut self,
-        header: &MessageHeader,
-        exporter_start_ms: Option<u64>,
-    ) -> (ExportedFlow<'a>, u64) {
+    /// Completes the record: resolves its times. `exporter_start_ms`: from the exporter's options. Returns how many
+    /// times were rejected.
+    pub fn finish(&mut self, header: &MessageHeader, exporter_start_ms: Option<u64>) -> u64 {
         let rejected = self
             .times
             .resolve(&mut self.record, header, exporter_start_ms);
         if self.record.section.is_some() && self.record.totals.is_none() {
             self.record.packets = self.record.packets.or(Some(1));
         }
-        (self.record, rejected)
+        rejected
     }
 }
 
@@ -369,13 +365,12 @@ mod tests {
                 is_scope: false,
             });
         }
-        taken.finish(
-            &MessageHeader {
-                exported,
-                uptime_ms,
-            },
-            start_ms,
-        )
+        let header = MessageHeader {
+            exported,
+            uptime_ms,
+        };
+        let rejected = taken.finish(&header, start_ms);
+        (taken.record, rejected)
     }
 
     /// Start and end relative to the export, and the times rejected.

@@ -154,8 +154,9 @@ impl ExportRows {
             return;
         }
         let configured = self.filter.exporters.as_ref();
-        let flow = configured.map_or(*flow, |exporters| exporters.unscaled(flow));
-        let record = self.record(&flow, correction_ns, now);
+        let unscaled = configured.map(|exporters| exporters.unscaled(flow));
+        let flow = unscaled.as_ref().unwrap_or(flow);
+        let record = self.record(flow, correction_ns, now);
         let end = |end: &ExportedEnd| Endpoint {
             addr: end.addr.unwrap_or_default(),
             port: end.port.unwrap_or(0),
