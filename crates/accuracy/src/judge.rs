@@ -341,9 +341,7 @@ impl TupleJudge<'_> {
             return TimeVerdict::Off;
         }
         if true_time.is_none() {
-            // The response began before the request was complete: with modified times, this may seem a short time.
-            let short = claimed <= truth.told.ts_end - truth.told.ts + self.tolerance;
-            return if truth.response.is_some() && short {
+            return if self.is_short(claimed, truth) {
                 TimeVerdict::Right
             } else {
                 TimeVerdict::Off
@@ -378,6 +376,12 @@ impl TupleJudge<'_> {
         }
     }
 
+    /// Whether a time may result from modified times if the response began before the request was complete.
+    fn is_short(&self, claimed: i64, truth: &TrueTransaction) -> bool {
+        let short = claimed <= truth.told.ts_end - truth.told.ts + self.tolerance;
+        truth.response.is_some() && short
+    }
+
     fn transfer_time(&self, claimed: i64, truth: &TrueTransaction) -> bool {
         let true_time = truth.told.transfer_time;
         if claimed < 0 && true_time.is_some_and(|t| t >= 0) {
@@ -406,8 +410,11 @@ impl TupleJudge<'_> {
                 .iter()
                 .any(|from| ends.iter().any(|to| to - from == claimed))
         };
-        let near = |t: i64| (t - claimed).abs() <= self.tolerance;
-        claimed >= 0 && (response.whole && between() || truth.told.total_time.is_some_and(near))
+        let is_right = match truth.told.total_time {
+            Some(t) => (t - claimed).abs() <= self.tolerance || response.whole && between(),
+            None => truth.told.response_time.is_none() && self.is_short(claimed, truth),
+        };
+        claimed >= 0 && is_right
     }
 }
 

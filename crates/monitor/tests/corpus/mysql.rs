@@ -31,16 +31,22 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     // The response is truncated: the truth counts up to the last captured byte; our end time is null.
     (
         "packetbeat-mysql_with_gap.pcap",
-        &["192.168.33.1:60137 0: transfer 3980000 is - here; response bytes 144835 is - here"],
+        &[
+            "192.168.33.1:60137 0: transfer 3980000 is - here; total 4333000 is - here; response bytes 144835 is - here",
+        ],
     ),
     (
         "percona-tcpdump011.pcap",
-        &["192.168.28.224:54673 3: transfer 0 is - here; response bytes 1448 is - here"],
+        &[
+            "192.168.28.224:54673 3: transfer 0 is - here; total 265575000 is - here; response bytes 1448 is - here",
+        ],
     ),
     // "hello, world!" instead of a login: the truth takes it for a compressed one and does not read the error.
     (
         "percona-tcpdump043.pcap",
-        &["127.0.0.1:62160 0: error - is 1156 here; response 185000 is - here"],
+        &[
+            "127.0.0.1:62160 0: error - is 1156 here; response 185000 is - here; total 185000 is - here",
+        ],
     ),
     // The server refuses the connection with error 1130 instead of a greeting.
     (
@@ -58,11 +64,11 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         &[
             "10.77.0.2:55828 0: user app is - here",
             "10.77.0.2:55828 3: query SELECT LENGTH('yyyyyyyyyyyyyyyyyyyyyyyyy is  here; \
-         response 217049000 is - here; transfer 0 is - here; rows 1 is - here; response bytes 319 is - here; request bytes 17825818 is - here",
+         response 217049000 is - here; transfer 0 is - here; total 217049000 is - here; rows 1 is - here; response bytes 319 is - here; request bytes 17825818 is - here",
             "10.77.0.2:55828 4: query SELECT REPEAT('z', 17*1024*1024) is  here; \
-         transfer 54867000 is - here; rows 1 is - here; \
+         transfer 54867000 is - here; total 132913000 is - here; rows 1 is - here; \
          response bytes 17825883 is - here",
-            "10.77.0.2:55828 5: transfer 0 is - here; rows 1 is - here; response bytes 64 is - here",
+            "10.77.0.2:55828 5: transfer 0 is - here; total 4104000 is - here; rows 1 is - here; response bytes 64 is - here",
         ],
     ),
 ];
