@@ -9,6 +9,10 @@ use super::traffic::HostTraffic;
 use super::{TestBed, without_sniffers};
 use crate::capture::BINARY;
 
+/// Counts the datagrams of [`HostTraffic`].
+pub const LIMITED: &str =
+    "PARSE packet FROM 10.60.1.1 TO 10.60.2.1:7 LIMIT 4s PROCESS (count: w=1s)";
+
 /// LIMIT counts from the start of copying, and the window in which it started is approximate. The datagrams of a full
 /// window are the measure.
 #[test]
@@ -22,7 +26,7 @@ fn a_limit_of_time_counts_from_the_start_of_copying() {
     let output = Command::new(BINARY)
         .args(["query", "--exact", "--network"])
         .arg(&file)
-        .arg("PARSE packet FROM 10.60.1.1 TO 10.60.2.1:7 LIMIT 4s PROCESS (count: w=1s)")
+        .arg(LIMITED)
         .output()
         .expect("it starts");
     traffic.end(&bed);
@@ -34,8 +38,13 @@ fn a_limit_of_time_counts_from_the_start_of_copying() {
     let rows: Vec<Value> = String::from_utf8_lossy(&output.stdout)
         .lines()
         .map(|line| serde_json::from_str(line).expect("a row"))
-        .filter(|row: &Value| row["count"] != 0)
         .collect();
+    covers_limit(rows);
+}
+
+/// Checks that the rows of [`LIMITED`] cover its period, and that the windows in which copying started are approximate.
+pub fn covers_limit(mut rows: Vec<Value>) {
+    rows.retain(|row| row["count"] != 0);
     let counts = || {
         rows.iter()
             .map(|row| row["count"].as_u64().expect("a count"))

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::copied::{LIMITED, covers_limit};
 use super::discovered::EVERYBODY;
+use super::traffic::HostTraffic;
 use super::*;
 
 const QUERY: &str = "PARSE tcp_conn_time TO 10.60.2.1:8000, 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
@@ -400,4 +402,27 @@ fn a_server_has_its_agents_and_switches_answer() {
         "{why}"
     );
     assert_eq!(served.network()["jobs"], json!([]));
+}
+
+#[test]
+fn a_limit_of_time_of_a_job_counts_from_the_start_of_copying() {
+    testkit::require!("socat");
+    let Some(bed) = TestBed::new() else { return };
+    bed.run(&["up"], &[("SERVERS", "none")]);
+    let network = by_agents(&fs::read_to_string(bed.path("network.toml")).expect("a network"));
+    let mut served = Served {
+        bed: &bed,
+        port: free_port(),
+        server: None,
+        others: Vec::new(),
+    };
+    served.serve(&network);
+    SPARE.iter().for_each(|host| served.add_agent(host));
+    served.wait_for_agents();
+    let traffic = HostTraffic::start(&bed);
+    let job = served.start(LIMITED);
+    let why = served.wait(&job, "ended");
+    assert_eq!(why, "it reached its time limit");
+    traffic.end(&bed);
+    covers_limit(served.ask(&["jobs", "results", &job]).0);
 }

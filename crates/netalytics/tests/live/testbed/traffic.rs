@@ -11,9 +11,10 @@ use testkit::programs::wait_for;
 use super::{LEAVES, TestBed};
 use crate::net::within;
 
-/// Numbered datagrams from `client1` to `app1`, which records them; and connections to it with a response each.
+/// Numbered datagrams from `client1` to `app1`, which records them; and connections to it with a response each. The
+/// receiver does not wait for the disk, because its socket would become full.
 const HEAR: &str = r"
-import os, socket, sys, threading
+import os, queue, socket, sys, threading
 def answer():
     at = socket.create_server((sys.argv[1], 8000))
     while True:
@@ -24,9 +25,13 @@ threading.Thread(target=answer, daemon=True).start()
 at = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 at.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
 at.bind((sys.argv[1], 7))
-out = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+out, heard = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT), queue.SimpleQueue()
+def write():
+    while True:
+        os.write(out, heard.get())
+threading.Thread(target=write, daemon=True).start()
 while True:
-    os.write(out, at.recv(100))
+    heard.put(at.recv(100))
 ";
 const SPEAK: &str = r"
 import select, socket, sys
@@ -75,6 +80,12 @@ impl HostTraffic {
         }
     }
 
+    /// Number of datagrams that have arrived.
+    pub fn arrived(bed: &TestBed) -> usize {
+        let heard = fs::read_to_string(bed.path("heard")).unwrap_or_default();
+        heard.lines().count()
+    }
+
     /// Checks that all datagrams arrived once, except those that the kernel dropped at the full socket of a switch or
     /// of the receiver, as on a machine without free CPU time; returns the number that was sent.
     pub fn end(mut self, bed: &TestBed) -> usize {
@@ -91,17 +102,20 @@ impl HostTraffic {
             "a connection was not answered"
         );
         let sent: usize = said.trim().parse().expect("a number");
-        let heard = wait_for("the last datagrams", || {
+        wait_for("the last datagrams", || {
             let heard = fs::read_to_string(bed.path("heard")).unwrap_or_default();
             let dropped = dropped(bed);
             (heard.lines().count() + dropped >= sent)
-                .then_some(heard)
-                .ok_or_else(|| format!("{sent} were sent, and {dropped} dropped"))
+                .then_some(())
+                .ok_or_else(|| {
+                    let lost = lost_ranges(&numbers(&heard), sent);
+                    format!(
+                        "{sent} were sent, {dropped} dropped at full sockets, and lost: {lost:?}"
+                    )
+                })
         });
-        let heard: Vec<usize> = heard
-            .lines()
-            .map(|line| line.parse().expect("a number"))
-            .collect();
+        let heard = fs::read_to_string(bed.path("heard")).unwrap_or_default();
+        let heard = numbers(&heard);
         let different: BTreeSet<usize> = heard.iter().copied().collect();
         assert!(
             different.len() == heard.len() && different.last().is_none_or(|last| *last < sent),
@@ -124,6 +138,28 @@ impl Drop for HostTraffic {
             let _ = child.wait();
         }
     }
+}
+
+/// Numbers of the recorded datagrams; the last line may be incomplete.
+fn numbers(heard: &str) -> Vec<usize> {
+    let whole = heard.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole
+        .lines()
+        .map(|line| line.parse().expect("a number"))
+        .collect()
+}
+
+/// First and last number of each gap in the datagrams that arrived, of `sent`.
+fn lost_ranges(heard: &[usize], sent: usize) -> Vec<(usize, usize)> {
+    let arrived: BTreeSet<usize> = heard.iter().copied().collect();
+    let mut lost: Vec<(usize, usize)> = Vec::new();
+    for number in (0..sent).filter(|number| !arrived.contains(number)) {
+        match lost.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => lost.push((number, number)),
+        }
+    }
+    lost
 }
 
 /// Packets that the kernel dropped because the socket of a switch's port, or that of the receiver, was full.

@@ -625,7 +625,9 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     upheaval.beside_each_other();
     for step in 1..=steps {
         let words = upheaval.step();
-        eprintln!("step {step}: {words}");
+        // Places the numbers of lost datagrams in a step.
+        let arrived = HostTraffic::arrived(&bed);
+        eprintln!("step {step}: {words}; {arrived} datagrams");
     }
     let dying = upheaval.dying.keys().cloned().collect::<Vec<_>>();
     wait_for("the end of leases", || {
