@@ -27,6 +27,11 @@ impl TakeRows for ReleasedRows {
     }
 }
 
+fn has_windows(plan: &Plan) -> bool {
+    let mut pipelines = plan.dataflow.pipelines.iter();
+    pipelines.all(|pipeline| pipeline.window.is_some())
+}
+
 /// See the module documentation.
 pub struct WindowResults {
     /// Merge of the lanes.
@@ -35,6 +40,8 @@ pub struct WindowResults {
     stretches: Vec<LossStretch>,
     /// Periods in which limits took effect, likewise.
     limited: LimitedStretches,
+    /// Whether all results have windows; others cover the run only, from its begin.
+    has_windows: bool,
     window_bytes_max: usize,
 }
 
@@ -49,6 +56,7 @@ impl WindowResults {
             collector: Collector::of_lanes(engines, window_bytes_max),
             stretches: Vec::new(),
             limited: LimitedStretches::default(),
+            has_windows: has_windows(plan),
             window_bytes_max,
         }
     }
@@ -104,6 +112,9 @@ impl WindowResults {
 
     /// Marks the windows between the watermark and this time as approximate.
     pub fn mark_until(&mut self, until_ns: i64) {
+        if !self.has_windows {
+            return;
+        }
         let from_ns = self.collector.watermark().0;
         let limited = LimitedStretch {
             from_ns,

@@ -11,7 +11,7 @@ use server::{
     AgentShare, GatewayBackends, JobId, MirrorSession, NetworkBackend, NetworkView, PlannedJob,
 };
 
-use super::{Center, Crew, TOTALS, WINDOWS, patient, shop};
+use super::{Center, Crew, TOTALS, WHOLE, WINDOWS, patient, shop};
 
 /// See the module documentation.
 #[derive(Clone, Default)]
@@ -367,6 +367,32 @@ fn windows_before_the_start_of_mirroring_are_approximate() {
     assert_eq!(after[..rows.len()], rows[..], "{after:?}");
     assert!(after[rows.len()..].contains(&true), "{after:?}");
     assert_eq!(after.last(), Some(&false), "{after:?}");
+}
+
+#[test]
+fn totals_cover_the_time_of_mirroring_only_and_have_no_mark() {
+    let paper = Paper::default();
+    let center = center(&paper);
+    let crew = Crew::start(&center, WHOLE, 1, 1);
+    paper.with(|sheet| {
+        sheet.agents = vec![("agent-0", "eth0")];
+        sheet.waits = true;
+    });
+    let (_, made) = submit(&center, WHOLE);
+    let job = made["id"].as_str().expect("a number").to_owned();
+    until_asked(&center, &paper, &["begin"]);
+    paper.with(|sheet| sheet.waits = false);
+    until_state(&center, &job, "running");
+    crew.say(usize::MAX);
+    center.until("everything is said", |center| {
+        let (_, told) = center.ask("GET", &format!("/api/v1/jobs/{job}/agents"), None);
+        (told["agents"][0]["counters"]["packets"].as_u64()? as usize >= crew.feeds[0].len())
+            .then_some(())
+    });
+    center.ask("DELETE", &format!("/api/v1/jobs/{job}"), None);
+    center.ended(&job);
+    let rows = approximate(&center, &job);
+    assert!(!rows.is_empty() && rows.iter().all(|is| !is), "{rows:?}");
 }
 
 #[test]
