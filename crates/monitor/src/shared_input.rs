@@ -2,6 +2,7 @@
 //! and sorts its packets by worker, while the others process theirs. Every worker processes its packets of all chunks in
 //! their order, so the results do not depend on who has read them. There is no thread that only reads.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::chunk_reader::ChunkReader;
@@ -10,10 +11,16 @@ use crate::packet_chunk::PacketChunk;
 /// Chunks in flight: bounds memory, and how far a worker may fall behind the others. Few enough to stay in the cache.
 const CHUNKS: usize = 16;
 
+/// Polls before a worker sleeps, about 100 µs: the time in which another worker reads a chunk. The sleep and wake-up of a
+/// thread takes as long, and most waits are shorter.
+const POLLS: u32 = 3000;
+
 /// See the module documentation.
 pub(crate) struct SharedInput {
     state: Mutex<InputState>,
     changed: Condvar,
+    /// Number of changes of the state.
+    changes: AtomicU64,
     chunks: [RwLock<PacketChunk>; CHUNKS],
     workers: usize,
 }
@@ -29,6 +36,8 @@ struct InputState {
     is_ended: bool,
     /// Whether a worker has panicked: chunks that it would have processed are not reused.
     is_broken: bool,
+    /// Workers that sleep until the next change.
+    sleeping: usize,
 }
 
 /// State of a chunk's storage.
@@ -61,8 +70,10 @@ impl SharedInput {
                 slots: [ChunkSlot::Free; CHUNKS],
                 is_ended: false,
                 is_broken: false,
+                sleeping: 0,
             }),
             changed: Condvar::new(),
+            changes: AtomicU64::new(0),
             chunks: Default::default(),
             workers,
         }
@@ -87,10 +98,7 @@ impl SharedInput {
             if state.is_broken || state.is_ended && number == next {
                 return WorkerTask::End;
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.wait(state);
         }
     }
 
@@ -99,23 +107,55 @@ impl SharedInput {
         let mut state = self.state();
         state.is_ended = reader.is_none();
         state.reader = reader;
-        self.changed.notify_all();
+        self.tell(state);
     }
 
     /// Releases a sorted chunk to all workers.
     pub fn sorted(&self, number: u64) {
-        self.state().slots[place(number)] = ChunkSlot::Ready(self.workers);
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.slots[place(number)] = ChunkSlot::Ready(self.workers);
+        self.tell(state);
     }
 
     /// Releases a chunk that a worker has processed.
     pub fn processed(&self, number: u64) {
-        let slot = &mut self.state().slots[place(number)];
-        *slot = match *slot {
-            ChunkSlot::Ready(left) if left > 1 => ChunkSlot::Ready(left - 1),
-            _ => ChunkSlot::Free,
-        };
-        if *slot == ChunkSlot::Free {
+        let mut state = self.state();
+        let slot = &mut state.slots[place(number)];
+        match slot {
+            ChunkSlot::Ready(left) if *left > 1 => *left -= 1,
+            _ => {
+                *slot = ChunkSlot::Free;
+                self.tell(state);
+            }
+        }
+    }
+
+    /// Waits for a change: first by polling, because most waits are shorter than the sleep of a thread.
+    fn wait<'i>(&'i self, state: MutexGuard<'i, InputState>) -> MutexGuard<'i, InputState> {
+        let seen = self.changes.load(Ordering::Relaxed);
+        drop(state);
+        for _ in 0..POLLS {
+            if self.changes.load(Ordering::Acquire) != seen {
+                return self.state();
+            }
+            std::hint::spin_loop();
+        }
+        let mut state = self.state();
+        if self.changes.load(Ordering::Relaxed) == seen {
+            state.sleeping += 1;
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.sleeping -= 1;
+        }
+        state
+    }
+
+    /// Releases the state after a change, and wakes the workers that wait for one.
+    fn tell(&self, state: MutexGuard<'_, InputState>) {
+        self.changes.fetch_add(1, Ordering::Release);
+        if state.sleeping > 0 {
             self.changed.notify_all();
         }
     }
@@ -135,8 +175,9 @@ pub(crate) struct WorkerPresence<'i>(pub &'i SharedInput);
 impl Drop for WorkerPresence<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.state().is_broken = true;
-            self.0.changed.notify_all();
+            let mut state = self.0.state();
+            state.is_broken = true;
+            self.0.tell(state);
         }
     }
 }
