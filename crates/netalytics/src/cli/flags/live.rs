@@ -42,8 +42,8 @@ pub struct LiveFlags {
     #[arg(long, value_name = "FILE")]
     pub templates: Option<PathBuf>,
 
-    /// Names of information elements for columns as field.flowScore: a file with a line NAME(ENTERPRISE/NUMBER)<TYPE>
-    /// for each
+    /// Names of information elements for columns such as field.flowScore: a file with an element per line, in the textual form of
+    /// RFC 7013
     #[arg(long, value_name = "FILE")]
     pub elements: Option<PathBuf>,
 
