@@ -12,8 +12,9 @@ use wire::{FlowKey, FlowSide, Packet, TcpInfo, TcpSeq, Timestamp, TransportHeade
 
 use crate::delivery_order::DeliveryOrder;
 use crate::metrics::{HistoryLetter, SideCounters};
-use crate::reassembly::{BUSY, WaitingSegments};
+use crate::reassembly::BUSY;
 use crate::reassembly_budget::ReassemblyBudget;
+use crate::waiting_segments::WaitingSegments;
 
 /// State that every packet needs.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod delivery_order;
 mod dormant_connections;
 mod duplicates;
 pub mod event;
+mod event_outlet;
 mod evicted_flows;
 mod expiry;
 mod fast_path;
@@ -29,6 +30,7 @@ mod store;
 pub mod table;
 mod tcp_state;
 mod timeouts;
+mod waiting_segments;
 
 pub use config::{FlowTableConfig, TrackingDetail};
 pub use event::{

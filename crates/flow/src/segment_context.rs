@@ -4,11 +4,12 @@
 use wire::{FlowSide, TcpSeq, Timestamp};
 
 use crate::delivery_order::DeliveryContext;
+use crate::event_outlet::{EventOutlet, ReassemblyTimeouts};
 use crate::flow::FlowCore;
 use crate::flow_layout::{flag, half_bit};
 use crate::flow_mut::FlowMut;
 use crate::metrics::{FlowTableCounters, HistoryLetter};
-use crate::reassembly::{ByteStream, EventOutlet, ReassemblyTimeouts};
+use crate::reassembly::ByteStream;
 use crate::reassembly_budget::{HELD_OVERHEAD_BYTES, ReassemblyBudget};
 use crate::{FlowEvents, FlowIdx};
 

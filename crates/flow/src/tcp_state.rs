@@ -5,13 +5,14 @@
 use wire::packet::TcpFlags;
 use wire::{FlowSide, Packet, TcpInfo, TcpSeq, Timestamp};
 
+use crate::event_outlet::ReassemblyTimeouts;
 use crate::flow::FlowCore;
 use crate::flow_layout::{HandshakeStep, SMALL, UNSET, flag, half_bit};
 use crate::flow_mut::FlowMut;
 use crate::handshake;
 use crate::metrics::HistoryLetter;
 use crate::pending_openings::{flush_syn_data, hold_syn_data, settle_syn_data};
-use crate::reassembly::{PROBED, ReassemblyTimeouts, Segment};
+use crate::reassembly::{PROBED, Segment};
 use crate::reassembly_budget::ReassemblyBudget;
 use crate::segment_check::{LATE_ACK, NEAR, is_before_start, is_in_reach};
 use crate::segment_context::{SegmentContext, note_repeats, repeats_of, take_back};
