@@ -157,9 +157,10 @@ impl ServerEndpoint {
             .body(Full::from(body));
         let asked = async {
             let response = self.ask(self.connect().await?, request).await?;
-            match response.status() == expected {
-                true => self.body(response).await,
-                false => Err(self.refused(response).await),
+            if response.status() == expected {
+                self.body(response).await
+            } else {
+                Err(self.refused(response).await)
             }
         };
         self.in_time(asked).await

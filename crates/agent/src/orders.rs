@@ -111,9 +111,10 @@ pub fn asked(
     let arguments = arguments(&order, input, policy);
     let identity = MonitorIdentity::of(&order, &arguments);
     let borne = borne(identity.as_ref());
-    let takes = match borne.can_share {
-        true => ResourceUsage::default(),
-        false => cost.at(borne.packets_per_second),
+    let takes = if borne.can_share {
+        ResourceUsage::default()
+    } else {
+        cost.at(borne.packets_per_second)
     };
     let ask = PolicyRequest {
         plan: &order.plan,
@@ -214,11 +215,12 @@ fn interfaces(
         .collect();
     if wanted.is_empty() {
         let all: Vec<String> = allowed.into_iter().cloned().collect();
-        return match all.is_empty() {
-            true => Err(vec![
+        return if all.is_empty() {
+            Err(vec![
                 "this host has no interface that allows capture".into(),
-            ]),
-            false => Ok(all),
+            ])
+        } else {
+            Ok(all)
         };
     }
     let mut chosen = BTreeSet::new();

@@ -69,11 +69,12 @@ impl TryFrom<String> for ExportAddress {
 
     fn try_from(text: String) -> Result<ExportAddress, String> {
         let address: MirrorListenAddress = text.parse()?;
-        match address.is_export() {
-            true => Ok(ExportAddress(address)),
-            false => Err(format!(
+        if address.is_export() {
+            Ok(ExportAddress(address))
+        } else {
+            Err(format!(
                 "{text:?} receives mirrored packets; export messages arrive at sflow://, ipfix://, or netflow://ADDRESS"
-            )),
+            ))
         }
     }
 }

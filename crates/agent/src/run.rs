@@ -293,9 +293,10 @@ impl AgentLoop {
 
     /// Grows with every failure, with jitter, so that agents do not reconnect simultaneously.
     fn pause(&mut self) -> Duration {
-        let policy = match self.monitors.is_empty() {
-            true => RetryPolicy::AGENT,
-            false => RetryPolicy::AGENT_WITH_LEASES,
+        let policy = if self.monitors.is_empty() {
+            RetryPolicy::AGENT
+        } else {
+            RetryPolicy::AGENT_WITH_LEASES
         };
         let delay = policy.delay(self.failures, self.boot);
         self.failures = self.failures.saturating_add(1);

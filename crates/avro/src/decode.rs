@@ -48,13 +48,16 @@ impl AvroDecoder {
     ) -> Result<AvroDecoder, UnsupportedType> {
         let kinds = kinds(schema)?;
         let places: Vec<usize> = (0..kinds.len()).filter(|place| wanted(*place)).collect();
-        let column = |(place, kind): (usize, &AvroType)| match wanted(place) {
-            true => DecodedColumn::new(*kind),
-            false => DecodedColumn {
-                kind: *kind,
-                valid: BooleanBufferBuilder::new(0),
-                values: DecodedValues::Passed,
-            },
+        let column = |(place, kind): (usize, &AvroType)| {
+            if wanted(place) {
+                DecodedColumn::new(*kind)
+            } else {
+                DecodedColumn {
+                    kind: *kind,
+                    valid: BooleanBufferBuilder::new(0),
+                    values: DecodedValues::Passed,
+                }
+            }
         };
         Ok(AvroDecoder {
             columns: kinds.iter().enumerate().map(column).collect(),

@@ -165,9 +165,10 @@ impl JobPace {
             let delay_ns = runner.delay_ns - if is_behind_ended { 0 } else { least_delay };
             let is_apart = near > usize::from(is_near(watermark_ns, &self.settings, now))
                 && is_behind(watermark_ns, &self.settings, now);
-            match is_apart {
-                true => drop(runner.apart_since_ns.get_or_insert(now_ns)),
-                false => runner.apart_since_ns = None,
+            if is_apart {
+                drop(runner.apart_since_ns.get_or_insert(now_ns))
+            } else {
+                runner.apart_since_ns = None
             }
             let apart_ns = runner
                 .apart_since_ns

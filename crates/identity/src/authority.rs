@@ -185,9 +185,10 @@ impl SigningRequest {
 /// `IdentityError::BadName`.
 pub fn check_name(name: &str) -> Result<(), IdentityError> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-    match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_fit) {
-        true => Ok(()),
-        false => Err(IdentityError::BadName(name.to_owned())),
+    if !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_fit) {
+        Ok(())
+    } else {
+        Err(IdentityError::BadName(name.to_owned()))
     }
 }
 

@@ -112,9 +112,10 @@ fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
     let all: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|e| unreadable(WHAT, e))?;
-    match all.is_empty() {
-        true => Err(unreadable(WHAT, "the text has none")),
-        false => Ok(all),
+    if all.is_empty() {
+        Err(unreadable(WHAT, "the text has none"))
+    } else {
+        Ok(all)
     }
 }
 

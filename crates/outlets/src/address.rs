@@ -317,12 +317,13 @@ impl OutletAddress {
             });
             let names: Vec<&str> = names.collect();
             let scheme = self.scheme.name();
-            return Err(match names.is_empty() {
-                true => format!("{scheme}:// does not support options after #"),
-                false => format!(
+            return Err(if names.is_empty() {
+                format!("{scheme}:// does not support options after #")
+            } else {
+                format!(
                     "{scheme}:// has no option {name:?}; there are: {}",
                     names.join(", ")
-                ),
+                )
             });
         }
         match name {
@@ -370,9 +371,12 @@ impl OutletAddress {
         let OutletAddress {
             host, port, others, ..
         } = self;
-        let shown = |(host, port): (&String, u16)| match host.contains(':') {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
+        let shown = |(host, port): (&String, u16)| {
+            if host.contains(':') {
+                format!("[{host}]:{port}")
+            } else {
+                format!("{host}:{port}")
+            }
         };
         let others = others.iter().map(|(host, port)| (host, *port));
         let all: Vec<String> = std::iter::once((host, *port))

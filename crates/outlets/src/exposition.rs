@@ -155,9 +155,10 @@ impl MetricsPage {
             self.families.len() - 1
         });
         let family = &mut self.families[place];
-        match family.r#type() == kind {
-            true => family.metric.push(metric),
-            false => self.left_out += 1,
+        if family.r#type() == kind {
+            family.metric.push(metric)
+        } else {
+            self.left_out += 1
         }
     }
 

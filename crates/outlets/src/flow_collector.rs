@@ -61,9 +61,10 @@ impl FlowCollector {
                 .map_err(|_| format!("domain={domain} has more than 32 bits"))?,
             max_len: max_len as usize,
             // A connection delivers templates reliably.
-            template_interval_ns: match is_stream {
-                true => i64::MAX,
-                false => i64::try_from(seconds.saturating_mul(1_000_000_000)).unwrap_or(i64::MAX),
+            template_interval_ns: if is_stream {
+                i64::MAX
+            } else {
+                i64::try_from(seconds.saturating_mul(1_000_000_000)).unwrap_or(i64::MAX)
             },
             template_messages: if is_stream {
                 u64::MAX

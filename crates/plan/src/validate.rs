@@ -98,9 +98,12 @@ fn dataflow(dataflow: &Dataflow, note: &mut dyn FnMut(Result<(), String>)) {
         rows,
     } = dataflow;
     for (i, input) in inputs.iter().enumerate() {
-        let own = |column: Column| match usize::from(column.input) == i {
-            true => field(inputs, &[], column),
-            false => Err("the filter of an input reads another input".into()),
+        let own = |column: Column| {
+            if usize::from(column.input) == i {
+                field(inputs, &[], column)
+            } else {
+                Err("the filter of an input reads another input".into())
+            }
         };
         note(
             input

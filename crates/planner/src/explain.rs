@@ -246,9 +246,10 @@ fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
         None => row(out, "  window", "none: the whole run"),
         Some(w) => {
             let size = query_text::duration(w.size_ns);
-            let kind = match w.slide_ns == w.size_ns {
-                true => format!("tumbling, {size}"),
-                false => format!("sliding, {size} every {}", query_text::duration(w.slide_ns)),
+            let kind = if w.slide_ns == w.size_ns {
+                format!("tumbling, {size}")
+            } else {
+                format!("sliding, {size} every {}", query_text::duration(w.slide_ns))
             };
             row(
                 out,

@@ -70,9 +70,10 @@ pub fn published_tuples(plan: &Plan) -> (Plan, Vec<Dataflow>) {
 /// An input with all columns, or with those of SELECT and the ones by which readers sort and scale.
 fn whole(input: DataflowInput, has_selection: bool) -> DataflowInput {
     let mut columns: Vec<FieldId> = input.columns;
-    match has_selection {
-        true => columns.extend([common::ID, common::TS, common::TS_END, common::SAMPLE_RATE]),
-        false => columns.extend(input.schema.ids()),
+    if has_selection {
+        columns.extend([common::ID, common::TS, common::TS_END, common::SAMPLE_RATE])
+    } else {
+        columns.extend(input.schema.ids())
     }
     columns.sort_unstable();
     columns.dedup();

@@ -92,18 +92,17 @@ impl ParsedText {
     #[must_use]
     pub fn new(text: impl Into<String>) -> ParsedText {
         let text = text.into();
-        let (ast, errors) = match text.len() > QUERY_BYTES_MAX {
-            false => parse(&text),
-            true => {
-                let message = format!(
-                    "the query has {} bytes, more than the limit of {QUERY_BYTES_MAX}",
-                    text.len()
-                );
-                (
-                    ast::ParsedQuery::default(),
-                    vec![Diagnostic::new(TextSpan::new(0, 0), message)],
-                )
-            }
+        let (ast, errors) = if text.len() > QUERY_BYTES_MAX {
+            let message = format!(
+                "the query has {} bytes, more than the limit of {QUERY_BYTES_MAX}",
+                text.len()
+            );
+            (
+                ast::ParsedQuery::default(),
+                vec![Diagnostic::new(TextSpan::new(0, 0), message)],
+            )
+        } else {
+            parse(&text)
         };
         ParsedText { text, ast, errors }
     }

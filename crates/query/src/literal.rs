@@ -75,12 +75,13 @@ pub(crate) fn real(text: &str) -> Result<f64, LiteralError> {
     let numeric = digits
         .chars()
         .all(|c| c.is_ascii_digit() || "+-._eE".contains(c));
-    let value: f64 = match plausible && numeric {
-        true => digits
+    let value: f64 = if plausible && numeric {
+        digits
             .replace('_', "")
             .parse()
-            .map_err(|_| LiteralError::Form)?,
-        false => return Err(LiteralError::Form),
+            .map_err(|_| LiteralError::Form)?
+    } else {
+        return Err(LiteralError::Form);
     };
     if value.is_finite() {
         Ok(value / divisor)

@@ -39,9 +39,10 @@ fn render_place(out: &mut String, error: &Diagnostic, text: &str) {
     let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
     let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
     let end = char_border(text, error.span.end).clamp(start, line_end);
-    let gutter = match text.trim_end().contains('\n') {
-        true => format!("  {} | ", text[..start].matches('\n').count() + 1),
-        false => "  ".to_owned(),
+    let gutter = if text.trim_end().contains('\n') {
+        format!("  {} | ", text[..start].matches('\n').count() + 1)
+    } else {
+        "  ".to_owned()
     };
     let place = ErrorExcerpt::new(
         &text[line_start..start],

@@ -58,9 +58,10 @@ pub fn sql_spelling(parsed: &ParsedText, checked: &CheckedQuery) -> Vec<Option<S
     let source = Source(parsed.text());
     let query = parsed.ast();
     if query.processors.is_empty() {
-        let items = match query.select.is_empty() {
-            true => "*".to_owned(),
-            false => source.items(&query.select),
+        let items = if query.select.is_empty() {
+            "*".to_owned()
+        } else {
+            source.items(&query.select)
         };
         let rows = query.rows.first().map(|rows| rows.text.clone());
         let order = source.keys(&query.order);
@@ -116,20 +117,21 @@ impl<'a> Source<'a> {
 
     fn processor(&self, processor: &ProcessorClause) -> String {
         let argument = |arg: &ProcessorArg| {
-            let values: Vec<String> = match arg.columns.is_empty() {
-                true => arg.values.iter().map(atom).collect(),
-                false => arg
-                    .columns
+            let values: Vec<String> = if arg.columns.is_empty() {
+                arg.values.iter().map(atom).collect()
+            } else {
+                arg.columns
                     .iter()
                     .map(|column| self.named(column))
-                    .collect(),
+                    .collect()
             };
             format!("{}={}", arg.name.text, values.join(", "))
         };
         let args: Vec<String> = processor.args.iter().map(argument).collect();
-        let mut text = match args.is_empty() {
-            true => format!("({})", processor.name.text),
-            false => format!("({}: {})", processor.name.text, args.join(", ")),
+        let mut text = if args.is_empty() {
+            format!("({})", processor.name.text)
+        } else {
+            format!("({}: {})", processor.name.text, args.join(", "))
         };
         if let Some(having) = &processor.having {
             text += &format!(" HAVING {}", self.expr(having));
@@ -269,9 +271,10 @@ impl<'a> Source<'a> {
         for by in &pipeline.group {
             let text = column(by.column);
             let is_renamed = by.column.computed_place().is_some() && by.name != text;
-            items.push(match is_renamed {
-                true => format!("{text} AS {}", name_text(&by.name)),
-                false => text.clone(),
+            items.push(if is_renamed {
+                format!("{text} AS {}", name_text(&by.name))
+            } else {
+                text.clone()
             });
             group.push(text);
         }
@@ -367,9 +370,10 @@ fn quantile_text(q: f64, value: &str) -> String {
 }
 
 fn atom(atom: &Atom) -> String {
-    match atom.quoted {
-        true => quoted(&atom.text),
-        false => atom.text.clone(),
+    if atom.quoted {
+        quoted(&atom.text)
+    } else {
+        atom.text.clone()
     }
 }
 
@@ -382,9 +386,10 @@ fn name_text(name: &str) -> String {
     let is_word = name.chars().all(|c| c.is_alphanumeric() || c == '_')
         && literal::real(name).is_err()
         && !name.is_empty();
-    match is_word {
-        true => name.to_owned(),
-        false => quoted(name),
+    if is_word {
+        name.to_owned()
+    } else {
+        quoted(name)
     }
 }
 

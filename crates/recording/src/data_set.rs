@@ -170,9 +170,10 @@ impl DataSet {
             all.sort_unstable();
             for (number, growing) in all {
                 let names = names(path, table, number);
-                match growing {
-                    false => self.add_file(table, names.finished, None),
-                    true => self.add_growing(table, names),
+                if growing {
+                    self.add_growing(table, names)
+                } else {
+                    self.add_file(table, names.finished, None)
                 }
             }
         }

@@ -47,9 +47,10 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
 /// Creates a table's folder if missing.
 pub fn create_table_folder(path: &Path) -> io::Result<()> {
     create_folder(path)?;
-    match fs::symlink_metadata(path)?.is_dir() {
-        true => Ok(()),
-        false => Err(not_ours(path)),
+    if fs::symlink_metadata(path)?.is_dir() {
+        Ok(())
+    } else {
+        Err(not_ours(path))
     }
 }
 
@@ -62,9 +63,10 @@ fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(not_ours(path)),
         opened => opened?,
     };
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(not_ours(path)),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(not_ours(path))
     }
 }
 

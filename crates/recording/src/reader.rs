@@ -200,20 +200,19 @@ impl FileReader {
         let mut rows_skipped = 0;
         for (number, group) in parquet.row_groups().iter().enumerate() {
             let rows = u64::try_from(group.num_rows()).unwrap_or(0);
-            match ask
+            if ask
                 .bounds
                 .iter()
                 .all(|bound| may_hold(group, &ask.schema, bound))
             {
-                true => {
-                    let last_id = range(group, TUPLE_ID).map(|(_, last)| last as i64 as u64);
-                    groups.push_back(RowGroup {
-                        number,
-                        rows,
-                        last_id,
-                    });
-                }
-                false => rows_skipped += rows,
+                let last_id = range(group, TUPLE_ID).map(|(_, last)| last as i64 as u64);
+                groups.push_back(RowGroup {
+                    number,
+                    rows,
+                    last_id,
+                });
+            } else {
+                rows_skipped += rows
             }
         }
         let mask = ProjectionMask::leaves(&descriptor, places);

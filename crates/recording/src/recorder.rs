@@ -412,9 +412,10 @@ impl OpenTableSet {
                 rows = rows.min(size.rows);
             }
         }
-        match all_finished {
-            true => kept.rows += rows,
-            false => kept.rows_unfinished += rows,
+        if all_finished {
+            kept.rows += rows
+        } else {
+            kept.rows_unfinished += rows
         }
         kept.rows_lost += given - rows;
     }

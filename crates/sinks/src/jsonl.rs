@@ -160,12 +160,12 @@ fn push_json(out: &mut Vec<u8>, json: &str) {
         return out.extend_from_slice(json.as_bytes());
     }
     for c in json.chars() {
-        match acts(c) {
-            true => c
-                .encode_utf16(&mut [0; 2])
+        if acts(c) {
+            c.encode_utf16(&mut [0; 2])
                 .iter()
-                .for_each(|unit| push_escape(out, *unit)),
-            false => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                .for_each(|unit| push_escape(out, *unit))
+        } else {
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes())
         }
     }
 }

@@ -119,13 +119,14 @@ impl<W: Write> TableSink<W> {
             Some(waiting) => waiting.append(rendered),
             None => self.waiting = Some(rendered),
         }
-        match self
+        if self
             .waiting
             .as_ref()
             .is_some_and(|w| w.rows >= TUPLES_FIRST)
         {
-            true => self.emit_waiting(),
-            false => Ok(()),
+            self.emit_waiting()
+        } else {
+            Ok(())
         }
     }
 
@@ -393,12 +394,13 @@ impl<W: Write> Sink for TableSink<W> {
         } else {
             ""
         };
-        match names.is_empty() {
-            true => Vec::new(),
-            false => vec![format!(
+        if names.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!(
                 "columns that did not fit: {} (all on a wider terminal, with --format jsonl or csv{choice})",
                 names.join(", ")
-            )],
+            )]
         }
     }
 }

@@ -291,9 +291,12 @@ impl FlowEncoder {
         } else {
             (MILLISECONDS, 8)
         };
-        let value = |time: Timestamp| match is_relative {
-            true => Some(u64::from(self.uptime(time))),
-            false => u64::try_from(time.0.div_euclid(1_000_000)).ok(),
+        let value = |time: Timestamp| {
+            if is_relative {
+                Some(u64::from(self.uptime(time)))
+            } else {
+                u64::try_from(time.0.div_euclid(1_000_000)).ok()
+            }
         };
         let field = |id: u16, time: Option<Timestamp>| Some((id, value(time?)?));
         TimeFields {
@@ -337,9 +340,10 @@ impl FlowEncoder {
                 len,
             });
         }
-        match self.entries.is_empty() {
-            true => Err(RecordRefusal::Empty),
-            false => Ok(record_len),
+        if self.entries.is_empty() {
+            Err(RecordRefusal::Empty)
+        } else {
+            Ok(record_len)
         }
     }
 

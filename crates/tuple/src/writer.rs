@@ -51,9 +51,12 @@ impl TupleWriter {
     /// Creates a writer for the columns in `wanted`; other columns are ignored.
     #[must_use]
     pub fn new(schema: Arc<Schema>, wanted: &[FieldId]) -> TupleWriter {
-        let column = |id| match wanted.contains(&id) {
-            true => ColumnBuilder::new(schema.field(id).data_type),
-            false => ColumnBuilder::Unwanted,
+        let column = |id| {
+            if wanted.contains(&id) {
+                ColumnBuilder::new(schema.field(id).data_type)
+            } else {
+                ColumnBuilder::Unwanted
+            }
         };
         let columns = schema.ids().map(column).collect();
         TupleWriter {

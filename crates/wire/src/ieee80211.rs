@@ -100,9 +100,10 @@ pub fn open(frame: Extent<'_>, padded: bool) -> Result<WifiFrame<'_>, DecodeErro
         0
     };
     let (_, content) = content.split_at(padding)?;
-    match is_qos && header[addresses] & IS_A_MSDU != 0 {
-        true => aggregate(content),
-        false => Ok(WifiFrame::Data(content)),
+    if is_qos && header[addresses] & IS_A_MSDU != 0 {
+        aggregate(content)
+    } else {
+        Ok(WifiFrame::Data(content))
     }
 }
 
@@ -111,9 +112,10 @@ fn aggregate(content: Extent<'_>) -> Result<WifiFrame<'_>, DecodeError> {
     let (header, inside) = content.split_header::<{ SUBFRAME_LEN as usize }>()?;
     let len = u32::from(be16(header, 12..14));
     // Padding and a frame check sequence may follow; another frame does not fit in that.
-    match len == 0 || inside.original_len < len.next_multiple_of(4) + SUBFRAME_LEN {
-        true => Ok(WifiFrame::Aggregate(content, inside)),
-        false => Ok(WifiFrame::Unread(UnreadFrame::Aggregate)),
+    if len == 0 || inside.original_len < len.next_multiple_of(4) + SUBFRAME_LEN {
+        Ok(WifiFrame::Aggregate(content, inside))
+    } else {
+        Ok(WifiFrame::Unread(UnreadFrame::Aggregate))
     }
 }
 

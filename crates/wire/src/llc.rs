@@ -30,12 +30,13 @@ impl<'a> LlcContent<'a> {
             IP => Ok(Self::Typed(EtherType::IPV4, rest)),
             SNAP => {
                 let (snap, rest) = rest.split_header::<5>()?;
-                match WITH_ETHER_TYPE
+                if WITH_ETHER_TYPE
                     .iter()
                     .any(|organization| snap.starts_with(organization))
                 {
-                    true => Ok(Self::Typed(EtherType(be16(snap, 3..5)), rest)),
-                    false => Ok(Self::Other(SNAP[0])),
+                    Ok(Self::Typed(EtherType(be16(snap, 3..5)), rest))
+                } else {
+                    Ok(Self::Other(SNAP[0]))
                 }
             }
             [destination, ..] => Ok(Self::Other(destination)),

@@ -23,11 +23,12 @@ impl<'a> PppFrame<'a> {
     /// # Errors
     /// When the protocol field is cut.
     pub fn new_checked(frame: Extent<'a>) -> Result<Self, DecodeError> {
-        let frame = match frame.bytes.first() == Some(&HDLC[0]) {
-            true => frame
+        let frame = if frame.bytes.first() == Some(&HDLC[0]) {
+            frame
                 .split_header::<2>()
-                .map(|(start, rest)| if *start == HDLC { rest } else { frame })?,
-            false => frame,
+                .map(|(start, rest)| if *start == HDLC { rest } else { frame })?
+        } else {
+            frame
         };
         let ([first], rest) = frame.split_header::<1>()?;
         // Protocol numbers are odd, and the first of two bytes is even.

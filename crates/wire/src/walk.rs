@@ -514,9 +514,10 @@ fn session(message: L2tpMessage<'_>) -> OpenedLayer<'_> {
 }
 
 fn mirrored(erspan: ErspanHeader<'_>) -> Result<OpenedLayer<'_>, DecodeError> {
-    let inside = match erspan.is_ip {
-        true => WalkStep::Typed(ip_version(erspan.payload)?, erspan.payload),
-        false => WalkStep::Frame(erspan.payload),
+    let inside = if erspan.is_ip {
+        WalkStep::Typed(ip_version(erspan.payload)?, erspan.payload)
+    } else {
+        WalkStep::Frame(erspan.payload)
     };
     Ok((TunnelLayer::Erspan, Some(erspan.session.into()), inside))
 }

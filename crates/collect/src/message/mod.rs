@@ -251,14 +251,15 @@ fn read(plain: &[u8], version: u8, engines: &EngineSet) -> Result<WorkerReport, 
     let mut from = ReportReader(plain);
     let watermark = Timestamp(from.signed()?);
     let loss = from.loss()?;
-    let lost = match from.flag()? {
-        false => None,
-        true => Some(LossStretch {
+    let lost = if from.flag()? {
+        Some(LossStretch {
             from_ns: from.signed()?,
             to_ns: from.signed()?,
             packets: from.loss()?,
             bytes: from.loss()?,
-        }),
+        })
+    } else {
+        None
     };
     let limited = match version {
         LIMITED => Some(LimitedStretch {
@@ -272,9 +273,10 @@ fn read(plain: &[u8], version: u8, engines: &EngineSet) -> Result<WorkerReport, 
     for _ in 0..from.len()? {
         part.add_windows(engines.decode_partials(from.bytes()?)?);
     }
-    let open: Option<PartialResultSet> = match from.flag()? {
-        false => None,
-        true => Some(engines.decode_partials(from.bytes()?)?),
+    let open: Option<PartialResultSet> = if from.flag()? {
+        Some(engines.decode_partials(from.bytes()?)?)
+    } else {
+        None
     };
     let rows = rows::decode(from.bytes()?, engines.first()).map_err(ReportError::Rows)?;
     rows.into_iter().for_each(|rows| part.add_rows(rows));

@@ -382,9 +382,10 @@ impl World {
             .get("role")
             .is_none_or(|wanted| wanted == role);
         let is_poison = job.request.body[1] == 1;
-        let fits = match job.request.parts.is_empty() {
-            true => fits,
-            false => job.request.parts.contains_key(&self.agent_name(agent)),
+        let fits = if job.request.parts.is_empty() {
+            fits
+        } else {
+            job.request.parts.contains_key(&self.agent_name(agent))
         };
         job.state.is_active() && job.request.kind == JobLifetime::Standing && fits && !is_poison
     }

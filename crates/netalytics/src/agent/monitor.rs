@@ -43,9 +43,10 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
         dataflow,
         ..order.plan
     };
-    let (plan, dataflows) = match order.topics.is_empty() || !plan.dataflow.pipelines.is_empty() {
-        true => (plan.clone(), vec![plan.dataflow]),
-        false => planner::published_tuples(&plan),
+    let (plan, dataflows) = if order.topics.is_empty() || !plan.dataflow.pipelines.is_empty() {
+        (plan.clone(), vec![plan.dataflow])
+    } else {
+        planner::published_tuples(&plan)
     };
     let capturing = flags.live.is_live();
     let stop = StopSignal::default();

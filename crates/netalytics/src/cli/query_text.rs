@@ -98,9 +98,10 @@ impl CommandQuery {
     /// The query as this program understands it, without host names; a server's check is authoritative.
     pub fn check_for_server(&self, in_network: bool) -> Option<CheckedQuery> {
         let schemas = parsers::registry::schemas();
-        match in_network {
-            true => self.0.check_for_network(&schemas, &()).ok(),
-            false => self.0.check(&schemas, &()).ok(),
+        if in_network {
+            self.0.check_for_network(&schemas, &()).ok()
+        } else {
+            self.0.check(&schemas, &()).ok()
         }
     }
 

@@ -250,9 +250,10 @@ impl ServerClient {
             .unwrap_or_else(|| anyhow!("{} answers {status}{}", self.base, in_passing(&body)));
         // 500 means a bug or a damaged history; a retry has the same result.
         Err(
-            match status.is_server_error() && status.as_u16() != 500 || status.as_u16() == 429 {
-                true => ServerRequestError::Later(error),
-                false => ServerRequestError::Refused(error),
+            if status.is_server_error() && status.as_u16() != 500 || status.as_u16() == 429 {
+                ServerRequestError::Later(error)
+            } else {
+                ServerRequestError::Refused(error)
             },
         )
     }
@@ -267,11 +268,10 @@ impl ServerClient {
             _ => false,
         };
         let refused = matches!(&error, ureq::Error::Io(io) if io.kind() == ConnectionRefused);
-        let error = match refused {
-            true => {
-                anyhow!("connection refused: is netalytics serve running, and is the port right?")
-            }
-            false => in_words(error),
+        let error = if refused {
+            anyhow!("connection refused: is netalytics serve running, and is the port right?")
+        } else {
+            in_words(error)
         };
         let error = error.context(format!("cannot query {}", self.base));
         if is_nobody {

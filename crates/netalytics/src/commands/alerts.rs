@@ -165,11 +165,10 @@ fn test(
         std::slice::from_ref(&outcome),
         format,
     )?;
-    match outcome["taken"] == true {
-        true => Ok(CommandOutcome::Done),
-        false => {
-            output::complain(&format!("{receiver} did not accept it"));
-            Ok(CommandOutcome::Incomplete)
-        }
+    if outcome["taken"] == true {
+        Ok(CommandOutcome::Done)
+    } else {
+        output::complain(&format!("{receiver} did not accept it"));
+        Ok(CommandOutcome::Incomplete)
     }
 }

@@ -287,9 +287,10 @@ fn written(
         is_bound,
     } in parse_ns
     {
-        let note = match is_bound {
-            true => " # upper bound: below the resolution",
-            false => "",
+        let note = if is_bound {
+            " # upper bound: below the resolution"
+        } else {
+            ""
         };
         text += &format!("{parser} = {ns:.1}{note}\n");
     }

@@ -71,9 +71,10 @@ pub fn check(flags: &CheckFlags, quiet: bool, verbose: bool) -> anyhow::Result<C
         .collect();
     output::print(output::visible_lines(&shown).as_bytes())?;
     Ok(
-        match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
-            true => CommandOutcome::Done,
-            false => CommandOutcome::Incomplete,
+        if outcomes.iter().all(|outcome| outcome.failure.is_none()) {
+            CommandOutcome::Done
+        } else {
+            CommandOutcome::Incomplete
         },
     )
 }
@@ -201,17 +202,16 @@ fn report(
     passed: bool,
     outcomes: &[AssertionOutcome],
 ) -> anyhow::Result<()> {
-    let text = match path
+    let text = if path
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("xml"))
     {
-        true => junit(query, outcomes),
-        false => {
-            let assertions: Vec<_> = outcomes.iter().map(AssertionOutcome::json).collect();
-            let report =
-                json!({ "query": query, "passed": passed, "rows": rows, "assertions": assertions });
-            format!("{report:#}\n")
-        }
+        junit(query, outcomes)
+    } else {
+        let assertions: Vec<_> = outcomes.iter().map(AssertionOutcome::json).collect();
+        let report =
+            json!({ "query": query, "passed": passed, "rows": rows, "assertions": assertions });
+        format!("{report:#}\n")
     };
     let mut file = output::create(path, FileOwner::Us)?;
     file.write_all(text.as_bytes())

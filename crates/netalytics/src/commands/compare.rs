@@ -87,17 +87,16 @@ fn show(
             .map(|compared| compared.processor.as_str()),
     );
     for ((compared, rows), name) in done.results.iter().zip(&done.rows).zip(names) {
-        let (schema, rows, keys) = match for_eyes {
-            true => {
-                let first = compared.first_aggregate();
-                let schema = comparison_table::long_schema(compared.schema(), first);
-                let rows = rows
-                    .iter()
-                    .map(|batch| comparison_table::long_rows(first, &schema, batch))
-                    .collect();
-                (schema, rows, first)
-            }
-            false => (compared.schema().clone(), rows.clone(), compared.keys),
+        let (schema, rows, keys) = if for_eyes {
+            let first = compared.first_aggregate();
+            let schema = comparison_table::long_schema(compared.schema(), first);
+            let rows = rows
+                .iter()
+                .map(|batch| comparison_table::long_rows(first, &schema, batch))
+                .collect();
+            (schema, rows, first)
+        } else {
+            (compared.schema().clone(), rows.clone(), compared.keys)
         };
         let head = ResultHead {
             processor: Some(name.clone()),

@@ -72,9 +72,10 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<CommandOutcome> {
 
 /// The query in the other of its two spellings.
 fn other_spelling(parsed: &ParsedText, checked: &CheckedQuery) -> String {
-    let (title, spelled) = match parsed.is_sql() {
-        true => ("with PARSE", vec![Some(query::parse_spelling(parsed))]),
-        false => ("in SQL", query::sql_spelling(parsed, checked)),
+    let (title, spelled) = if parsed.is_sql() {
+        ("with PARSE", vec![Some(query::parse_spelling(parsed))])
+    } else {
+        ("in SQL", query::sql_spelling(parsed, checked))
     };
     let none = "SQL cannot express this processor";
     let lines = spelled
@@ -105,8 +106,9 @@ fn estimates(answer: &Value) -> String {
             )
         })
         .collect();
-    match lines.is_empty() {
-        true => line(&answer["estimate"], "no agent is connected; on a host"),
-        false => lines,
+    if lines.is_empty() {
+        line(&answer["estimate"], "no agent is connected; on a host")
+    } else {
+        lines
     }
 }

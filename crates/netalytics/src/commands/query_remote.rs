@@ -425,12 +425,12 @@ impl ServedRun {
     /// Prints the final notes and returns the summary.
     fn sum_up(&mut self, query: String, done: ServedOutcome, started: Instant) -> JobSummary {
         // The last known state is used if the server no longer responds.
-        let agents = match done.is_closed {
-            true => Value::Null,
-            false => self
-                .line
+        let agents = if done.is_closed {
+            Value::Null
+        } else {
+            self.line
                 .get(&format!("/api/v1/jobs/{}/agents", self.id))
-                .unwrap_or_default(),
+                .unwrap_or_default()
         };
         let summary = JobSummary {
             query,

@@ -269,9 +269,10 @@ fn prepare(flags: &ReportFlags) -> anyhow::Result<(OutputDestination, Option<Red
             "a report cannot be written to a terminal: use -o FILE",
         ));
     }
-    let secret = match flags.no_redact {
-        true => None,
-        false => Some(secret(flags.redact_key.as_deref())?),
+    let secret = if flags.no_redact {
+        None
+    } else {
+        Some(secret(flags.redact_key.as_deref())?)
     };
     Ok((destination, secret))
 }

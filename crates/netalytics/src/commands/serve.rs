@@ -199,9 +199,10 @@ fn receivers(said: &[String]) -> anyhow::Result<Vec<AlertReceiver>> {
     let twice = |(at, one): (usize, &AlertReceiver)| {
         receivers[..at].iter().any(|other| other.name == one.name)
     };
-    match receivers.iter().enumerate().any(twice) {
-        true => Err(wrong_flags("--receiver: two receivers have the same name")),
-        false => Ok(receivers),
+    if receivers.iter().enumerate().any(twice) {
+        Err(wrong_flags("--receiver: two receivers have the same name"))
+    } else {
+        Ok(receivers)
     }
 }
 
@@ -280,12 +281,13 @@ fn backup(data: &Path, to: &Path) -> anyhow::Result<CommandOutcome> {
         taken.bytes,
         to.display()
     ));
-    match taken.missing.is_empty() {
-        true => Ok(CommandOutcome::Done),
-        false => Err(anyhow!(
+    if taken.missing.is_empty() {
+        Ok(CommandOutcome::Done)
+    } else {
+        Err(anyhow!(
             "files that the store names are missing from the data directory and the backup: {}",
             taken.missing.join(", ")
-        )),
+        ))
     }
 }
 

@@ -286,9 +286,12 @@ fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
             .collect();
         named.sort_by_key(|(_, flows)| std::cmp::Reverse(*flows));
         let rest: u64 = named.iter().skip(NAMES_MAX).map(|(_, flows)| flows).sum();
-        let what = |name: &str| match protocols.contains(&name) {
-            true => " (captured from the middle, or too short)".to_owned(),
-            false => how_to_read(name),
+        let what = |name: &str| {
+            if protocols.contains(&name) {
+                " (captured from the middle, or too short)".to_owned()
+            } else {
+                how_to_read(name)
+            }
         };
         let known = named
             .iter()

@@ -326,9 +326,10 @@ impl KafkaSource {
         Ok(match engine {
             MergeEngineFlag::Embedded => Box::new(self.embedded(plan, config)?),
             MergeEngineFlag::Flink => {
-                let waiting_max = match plan.dataflow.pipelines.is_empty() {
-                    true => config.results_bytes_max,
-                    false => config.stream.window_bytes_max,
+                let waiting_max = if plan.dataflow.pipelines.is_empty() {
+                    config.results_bytes_max
+                } else {
+                    config.stream.window_bytes_max
                 };
                 let config = &crossing::configured(&config.stream, &plan.monitor);
                 let from = self.from(plan);

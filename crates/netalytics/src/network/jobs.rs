@@ -190,9 +190,10 @@ impl JobNetworkState {
                 .iter()
                 .filter(|host| !host.spare && !host.addresses.is_empty())
         };
-        let map = match all_ways_are_known(site) && hosts().count() <= HOSTS_MAX {
-            true => switches.ports().map_of(site, hosts())?,
-            false => NetworkMap::default(),
+        let map = if all_ways_are_known(site) && hosts().count() <= HOSTS_MAX {
+            switches.ports().map_of(site, hosts())?
+        } else {
+            NetworkMap::default()
         };
         let (ports, fabric) = switches.into_fabric(number, map);
         Ok(SwitchConnections { ports, fabric })

@@ -35,11 +35,10 @@ pub fn describe(flags: &WorkFlags, plan: &Plan) -> Vec<String> {
     let fields = fields_of_where(plan);
     let question = |field: &&Field| {
         let (parser, name) = (&input.schema.name, &field.name);
-        match is_measured(field) {
-            true => format!("PARSE {parser} PROCESS (min-max: value={name})"),
-            false => {
-                format!("PARSE {parser} PROCESS (group-count-top-k: group={name}, k={VALUES})")
-            }
+        if is_measured(field) {
+            format!("PARSE {parser} PROCESS (min-max: value={name})")
+        } else {
+            format!("PARSE {parser} PROCESS (group-count-top-k: group={name}, k={VALUES})")
         }
     };
     let texts: Vec<String> = fields.iter().map(question).collect();

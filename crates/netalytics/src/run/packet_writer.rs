@@ -132,9 +132,12 @@ impl PacketWriter {
 /// Set of flows whose packets are written, if not all are; `filtered`: the query has a WHERE. The plan needs its columns.
 pub fn selection(flags: &WorkFlags, filtered: bool) -> Option<SelectedFlows> {
     let is_selective = flags.write.is_some() && filtered;
-    is_selective.then(|| match looks_back(flags, filtered) {
-        true => SelectedFlows::with_news(flows_max(flags)),
-        false => SelectedFlows::ids(flows_max(flags)),
+    is_selective.then(|| {
+        if looks_back(flags, filtered) {
+            SelectedFlows::with_news(flows_max(flags))
+        } else {
+            SelectedFlows::ids(flows_max(flags))
+        }
     })
 }
 
@@ -244,9 +247,10 @@ fn second_pass(
     let mut source: Box<dyn PacketSource> = source;
     CaptureWalk::new(plan, config.monitor.clone())
         .walk(source.as_mut(), &mut of, &|| !stop.is_asked());
-    match stop.is_asked() {
-        true => vec!["ended before all selected packets were found".to_owned()],
-        false => Vec::new(),
+    if stop.is_asked() {
+        vec!["ended before all selected packets were found".to_owned()]
+    } else {
+        Vec::new()
     }
 }
 

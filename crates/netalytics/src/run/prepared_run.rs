@@ -160,9 +160,10 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
                 .any(|path| !path.is_file() && !path.is_dir());
         // Lines of statistics would be mixed with it.
         let is_watched = prompt && target.is_watched(&ready) && !plan.dataflow.pipelines.is_empty();
-        let watch = match is_watched && flags.stats.is_none() && telling != Verbosity::Everything {
-            true => LiveTable::begin(),
-            false => LiveTable::Nobody,
+        let watch = if is_watched && flags.stats.is_none() && telling != Verbosity::Everything {
+            LiveTable::begin()
+        } else {
+            LiveTable::Nobody
         };
         let peek_bytes_max = watch.bytes_max();
         let mut config = JobConfig {

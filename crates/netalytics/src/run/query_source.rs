@@ -237,8 +237,9 @@ pub fn regulator(
 /// Number of workers. With look-back for matching flows, no separate reader thread is used: it would be far ahead of
 /// the decisions on its packets.
 fn workers(flags: &WorkFlags, is_filtered: bool) -> WorkerCount {
-    match !flags.live.is_live() && packet_writer::looks_back(flags, is_filtered) {
-        true => WorkerCount(Some(1)),
-        false => flags.workers,
+    if !flags.live.is_live() && packet_writer::looks_back(flags, is_filtered) {
+        WorkerCount(Some(1))
+    } else {
+        flags.workers
     }
 }

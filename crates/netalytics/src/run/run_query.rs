@@ -105,10 +105,11 @@ pub fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<(
         .iter()
         .try_for_each(|path| output::refuse_inputs(path, &read))?;
     let is_twice = |(i, path): (usize, &&Path)| written[..i].contains(path);
-    match written.iter().enumerate().any(is_twice) {
-        true => Err(wrong_flags(
+    if written.iter().enumerate().any(is_twice) {
+        Err(wrong_flags(
             "two of --output, --write and --summary-json name the same file",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }

@@ -54,9 +54,10 @@ impl DemoAgent {
         capture: Option<&Path>,
     ) -> anyhow::Result<DemoAgent> {
         // A server that listens on all addresses also listens on the loopback address.
-        let address = match bound.address.ip().is_unspecified() {
-            true => SocketAddr::from((Ipv4Addr::LOCALHOST, bound.address.port())),
-            false => bound.address,
+        let address = if bound.address.ip().is_unspecified() {
+            SocketAddr::from((Ipv4Addr::LOCALHOST, bound.address.port()))
+        } else {
+            bound.address
         };
         let url = format!("{scheme}://{address}");
         let agents_url = bound

@@ -191,12 +191,17 @@ impl StoredQuery<'_> {
             None => own,
         };
         let baseline = query.baseline.map(|baseline| baseline.settle(own, end_ns));
-        match [Some(own), baseline].iter().flatten().any(TimeBounds::is_empty) {
-            true => Err(RecordingQueryError::Wrong(
+        if [Some(own), baseline]
+            .iter()
+            .flatten()
+            .any(TimeBounds::is_empty)
+        {
+            Err(RecordingQueryError::Wrong(
                 "a period is empty: it ends before it starts; relative times count back from the last packet"
                     .into(),
-            )),
-            false => Ok((own, baseline)),
+            ))
+        } else {
+            Ok((own, baseline))
         }
     }
 

@@ -66,9 +66,10 @@ pub fn settle(query: &CheckedQuery, flags: &WorkFlags) -> anyhow::Result<QueryPe
 
 /// The query's period, as far as known without reading input.
 pub fn as_far_as_known(query: &CheckedQuery) -> TimeBounds {
-    match query.period.counts_back() {
-        true => TimeBounds::default(),
-        false => query.period.settle(0),
+    if query.period.counts_back() {
+        TimeBounds::default()
+    } else {
+        query.period.settle(0)
     }
 }
 

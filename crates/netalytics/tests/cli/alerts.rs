@@ -229,15 +229,16 @@ fn alerts_have_commands() {
     );
     wait("it fires", || {
         let alerts = server.rows(&["alerts", "--state", "firing"]);
-        match alerts
+        if alerts
             .first()
             .is_some_and(|alert| alert["labels"]["url_template"] == "/checkout")
         {
-            true => Ok(()),
-            false => Err(format!(
+            Ok(())
+        } else {
+            Err(format!(
                 "{alerts:?} {:?}",
                 server.rows(&["alerts", "rules"])
-            )),
+            ))
         }
     });
     // A window that started before the agent lacks requests: its quantile made the rule fire, which may differ from

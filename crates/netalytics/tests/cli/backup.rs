@@ -141,9 +141,10 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
     command(back_up);
     // It continues: these rows are lost.
     wait("more windows come", || {
-        match results(&server, &windows).len() > before.len() + 10 {
-            true => Ok(()),
-            false => Err("not yet".into()),
+        if results(&server, &windows).len() > before.len() + 10 {
+            Ok(())
+        } else {
+            Err("not yet".into())
         }
     });
     server.process.signal("KILL");
@@ -164,13 +165,14 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
     agents[0].says("is a different server");
     for agent in &agents {
         wait("they are taken", || {
-            match agent
+            if agent
                 .all()
                 .iter()
                 .any(|line| line.contains("has accepted this agent"))
             {
-                true => Ok(()),
-                false => Err(agent.all().join("\n")),
+                Ok(())
+            } else {
+                Err(agent.all().join("\n"))
             }
         });
     }

@@ -30,9 +30,10 @@ fn shop(folder: &Folder) -> (Server, Process) {
     let agent = Process::start(&[&agent[..], &["--folder", &own, "--demo", &capture]].concat());
     wait("the agent comes", || {
         let agents = server.rows(&["agents"]);
-        match agents.iter().any(|agent| agent["connected"] == true) {
-            true => Ok(()),
-            false => Err(format!("{agents:?}")),
+        if agents.iter().any(|agent| agent["connected"] == true) {
+            Ok(())
+        } else {
+            Err(format!("{agents:?}"))
         }
     });
     (server, agent)
@@ -45,9 +46,10 @@ fn jobs_are_named_shown_and_printed_for_people() {
     server.ask(&["jobs", "start", QUERY, "--standing", "--name", "pages"]);
     wait("rows come", || {
         let rows = server.rows(&["jobs", "results", "pages"]);
-        match rows.iter().any(|row| row["url_template"] == "/checkout") {
-            true => Ok(()),
-            false => Err(server.ask(&["jobs"])),
+        if rows.iter().any(|row| row["url_template"] == "/checkout") {
+            Ok(())
+        } else {
+            Err(server.ask(&["jobs"]))
         }
     });
     // The table is that of `query`: units, and windows by start.

@@ -390,12 +390,13 @@ fn an_agents_key_stays_on_its_host() {
 fn holds(folder: &Path, bytes: &[u8]) -> bool {
     fs::read_dir(folder).expect("a folder").any(|entry| {
         let path = entry.expect("an entry").path();
-        match path.is_dir() {
-            true => holds(&path, bytes),
-            false => fs::read(&path)
+        if path.is_dir() {
+            holds(&path, bytes)
+        } else {
+            fs::read(&path)
                 .expect("bytes")
                 .windows(bytes.len())
-                .any(|window| window == bytes),
+                .any(|window| window == bytes)
         }
     })
 }

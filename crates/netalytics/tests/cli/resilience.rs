@@ -165,9 +165,10 @@ fn an_agent_gives_another_server_nothing_of_the_one_before() {
     wait("it comes", || is_connected(&server, "one"));
     let id = server.start_job(QUERY);
     wait("it counts", || {
-        match server.rows(&["jobs", "results", &id]).is_empty() {
-            true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
-            false => Ok(()),
+        if server.rows(&["jobs", "results", &id]).is_empty() {
+            Err(server.rows(&["jobs", "show", &id])[0].to_string())
+        } else {
+            Ok(())
         }
     });
     drop((process, server));
@@ -222,9 +223,10 @@ fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
     wait("it comes", || is_connected(&server, "one"));
     let id = server.start_job(QUERY);
     wait("it counts", || {
-        match server.rows(&["jobs", "results", &id]).is_empty() {
-            true => Err(server.rows(&["jobs", "show", &id])[0].to_string()),
-            false => Ok(()),
+        if server.rows(&["jobs", "results", &id]).is_empty() {
+            Err(server.rows(&["jobs", "show", &id])[0].to_string())
+        } else {
+            Ok(())
         }
     });
     drop(process);

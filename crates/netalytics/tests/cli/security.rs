@@ -130,9 +130,12 @@ fn an_agent_enrols_renews_and_is_revoked() {
     assert_eq!(server.is_connected("web-1"), Ok(true));
 
     assert_eq!(server.ask(&["agents", "revoke", "web-1"]).code, 0);
-    wait("it is cut", || match server.is_connected("web-1")? {
-        true => Err("it is connected".into()),
-        false => Ok(()),
+    wait("it is cut", || {
+        if server.is_connected("web-1")? {
+            Err("it is connected".into())
+        } else {
+            Ok(())
+        }
     });
     agent.says("answers 403 Forbidden: agent web-1 was revoked");
     server

@@ -360,9 +360,10 @@ fn a_demonstration_is_one_command_and_leaves_nothing() {
     wait("there are rows", || {
         let ran = run(&words);
         // Its jobs start when its agent has connected.
-        match ran.out.contains("/checkout") {
-            true => Ok(()),
-            false => Err(ran.out + &ran.err),
+        if ran.out.contains("/checkout") {
+            Ok(())
+        } else {
+            Err(ran.out + &ran.err)
         }
     });
     let server: Vec<&str> = words

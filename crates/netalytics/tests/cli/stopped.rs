@@ -42,20 +42,22 @@ fn last_rows(server: &Server, id: &str) -> Vec<Value> {
 
 fn lacks(server: &Server, id: &str, agent: &str) -> Result<(), String> {
     let rows = last_rows(server, id);
-    match rows
+    if rows
         .iter()
         .any(|row| row["agents_missing"].to_string().contains(agent))
     {
-        true => Ok(()),
-        false => Err(format!("{rows:?}; {}", reason(server, id))),
+        Ok(())
+    } else {
+        Err(format!("{rows:?}; {}", reason(server, id)))
     }
 }
 
 pub fn lacks_nobody(server: &Server, id: &str) -> Result<(), String> {
     let rows = last_rows(server, id);
-    match !rows.is_empty() && rows.iter().all(|row| row["agents_missing"].is_null()) {
-        true => Ok(()),
-        false => Err(format!("{rows:?}; {}", reason(server, id))),
+    if !rows.is_empty() && rows.iter().all(|row| row["agents_missing"].is_null()) {
+        Ok(())
+    } else {
+        Err(format!("{rows:?}; {}", reason(server, id)))
     }
 }
 
@@ -116,9 +118,10 @@ fn an_agent_that_was_suspended_delivers_what_its_monitor_had_sent() {
     signal(agents[0].0.id(), "STOP");
     wait("rows come without it", || lacks(&server, &id, "one"));
     wait("its monitor ends with its lease", || {
-        match is_alive(before) {
-            false => Ok(()),
-            true => Err(reason(&server, &id)),
+        if is_alive(before) {
+            Err(reason(&server, &id))
+        } else {
+            Ok(())
         }
     });
     signal(agents[0].0.id(), "CONT");

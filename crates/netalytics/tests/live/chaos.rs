@@ -394,11 +394,12 @@ impl<'b> Witness<'b> {
             let counted = of_host(&self.load.counted(&phase, &self.team.rows(&job)), "web2");
             let reason = self.team.reason(&job);
             let lost = number(&reason, "agent web2 lost ", " tuples");
-            match lost > 0 && counted + lost == logged {
-                true => Ok(()),
-                false => Err(format!(
+            if lost > 0 && counted + lost == logged {
+                Ok(())
+            } else {
+                Err(format!(
                     "{logged} logged, {counted} counted, {lost} lost; {reason}"
-                )),
+                ))
             }
         });
         self.team.ask(&["jobs", "stop", &job]);
@@ -458,11 +459,12 @@ impl<'b> Witness<'b> {
                 .map(|(_, n)| n)
                 .sum();
             let (all, late) = (missing.values().sum::<u64>(), self.late("cache") - late);
-            match late <= all && all - late <= at_first {
-                true => Ok(()),
-                false => Err(format!(
+            if late <= all && all - late <= at_first {
+                Ok(())
+            } else {
+                Err(format!(
                     "{all} missing, {late} late, {at_first} maybe unseen"
-                )),
+                ))
             }
         });
     }
@@ -509,9 +511,10 @@ impl<'b> Witness<'b> {
 
     /// Whether a monitor of an agent runs.
     fn has_monitor(&mut self, host: &str) -> Result<(), String> {
-        match children(self.team.agent(host).pid()).is_empty() {
-            true => Err("no monitor".into()),
-            false => Ok(()),
+        if children(self.team.agent(host).pid()).is_empty() {
+            Err("no monitor".into())
+        } else {
+            Ok(())
         }
     }
 }

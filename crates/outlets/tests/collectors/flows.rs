@@ -112,11 +112,14 @@ pub fn lines(count: u64) -> Vec<FlowLine> {
     ];
     let line = |n: u64| {
         let is_v6 = rng.chance(0.3);
-        let mut address = || match is_v6 {
-            true => IpAddr::V6(Ipv6Addr::from_bits(
-                0x2001_0db8 << 96 | u128::from(rng.next_u64()),
-            )),
-            false => IpAddr::V4(Ipv4Addr::from_bits(rng.next_u64() as u32 | 0x0100_0001)),
+        let mut address = || {
+            if is_v6 {
+                IpAddr::V6(Ipv6Addr::from_bits(
+                    0x2001_0db8 << 96 | u128::from(rng.next_u64()),
+                ))
+            } else {
+                IpAddr::V4(Ipv4Addr::from_bits(rng.next_u64() as u32 | 0x0100_0001))
+            }
         };
         let (source, destination) = (address(), address());
         let start = match n % 20 {

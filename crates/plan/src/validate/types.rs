@@ -161,9 +161,10 @@ fn arithmetic(
 }
 
 fn wanted(found: Option<DataType>, wanted: DataType) -> Result<(), String> {
-    match found.is_none_or(|found| found == wanted) {
-        true => Ok(()),
-        false => Err("a function of a wrong argument type".into()),
+    if found.is_none_or(|found| found == wanted) {
+        Ok(())
+    } else {
+        Err("a function of a wrong argument type".into())
     }
 }
 

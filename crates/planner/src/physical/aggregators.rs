@@ -92,9 +92,10 @@ impl PlanningProblem<'_> {
                 memory_gb: process.memory_gb,
             });
         }
-        match parts.is_empty() {
-            true => none("no spare host of the pod that can start programs has capacity for one"),
-            false => (parts, None),
+        if parts.is_empty() {
+            none("no spare host of the pod that can start programs has capacity for one")
+        } else {
+            (parts, None)
         }
     }
 

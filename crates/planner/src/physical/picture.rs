@@ -478,9 +478,10 @@ fn middle(all: &[f64]) -> Option<f64> {
 }
 
 fn short(text: &str, letters: usize) -> String {
-    match text.chars().count() > letters {
-        true => text.chars().take(letters - 1).chain(['…']).collect(),
-        false => text.to_owned(),
+    if text.chars().count() > letters {
+        text.chars().take(letters - 1).chain(['…']).collect()
+    } else {
+        text.to_owned()
     }
 }
 

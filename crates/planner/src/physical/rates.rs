@@ -69,9 +69,10 @@ fn of_host(
     (site, host): (&NetworkSite, HostId),
     of_servers: bool,
 ) -> Option<(f64, Option<f64>)> {
-    let (own, own_asked, other, other_asked) = match of_servers {
-        true => (&known.servers, &part.servers, &known.clients, &part.clients),
-        false => (&known.clients, &part.clients, &known.servers, &part.servers),
+    let (own, own_asked, other, other_asked) = if of_servers {
+        (&known.servers, &part.servers, &known.clients, &part.clients)
+    } else {
+        (&known.clients, &part.clients, &known.servers, &part.servers)
     };
     let asked = own_asked.is_empty() || own_asked.iter().any(|end| meet(end, own));
     let answered = other_asked.is_empty() || other_asked.iter().any(|end| meet(end, other));

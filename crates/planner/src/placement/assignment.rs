@@ -80,9 +80,10 @@ impl MonitorAssignment {
             .zip(&self.monitor_of)
             .filter(|(_, monitor)| **monitor == NOBODY)
         {
-            match is_too_big(flow, demand) {
-                true => self.uncovered.too_big += 1,
-                false => self.uncovered.no_room += 1,
+            if is_too_big(flow, demand) {
+                self.uncovered.too_big += 1
+            } else {
+                self.uncovered.no_room += 1
             }
         }
         self

@@ -84,14 +84,15 @@ pub fn check_assertion(text: &str, results: &Arc<Schema>) -> Result<Assertion, V
     if let (AssertionScope::Number, Some(place)) = (of, place) {
         errors.push(Diagnostic::new(place, "`rows` counts all rows: omit WHERE"));
     }
-    match errors.is_empty() {
-        true => Ok(Assertion {
+    if errors.is_empty() {
+        Ok(Assertion {
             of,
             conditions,
             among,
             computed: computing.list(),
-        }),
-        false => Err(crate::error::in_order(errors)),
+        })
+    } else {
+        Err(crate::error::in_order(errors))
     }
 }
 

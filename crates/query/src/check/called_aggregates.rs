@@ -180,9 +180,12 @@ impl ProcessorReader<'_> {
             _ => None,
         });
         // Both ways of counting percentiles are in use.
-        let quantile = number.map(|number| match of_hundred && number > 1.0 {
-            true => number / 100.0,
-            false => number,
+        let quantile = number.map(|number| {
+            if of_hundred && number > 1.0 {
+                number / 100.0
+            } else {
+                number
+            }
         });
         let valid = quantile.filter(|quantile| (0.0..=1.0).contains(quantile));
         if valid.is_none() {

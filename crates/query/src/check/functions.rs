@@ -398,9 +398,10 @@ impl ConditionChecker<'_, '_> {
         };
         let start = pattern.span.start + 1 + self.written(pattern, place.start);
         let end = pattern.span.start + 1 + self.written(pattern, place.end.max(place.start));
-        let hint = match pattern.text[place.start..].starts_with("(?") {
-            true => Some("look-around and back-references are not supported".to_owned()),
-            false => None,
+        let hint = if pattern.text[place.start..].starts_with("(?") {
+            Some("look-around and back-references are not supported".to_owned())
+        } else {
+            None
         };
         Diagnostic::new(TextSpan::new(start, end), format!("in the pattern: {what}"))
             .maybe_hint(hint)

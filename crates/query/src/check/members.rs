@@ -51,9 +51,10 @@ pub(super) fn missing(at: &Atom, name: &str) -> Diagnostic {
         let message = format!("the query uses more than {MEMBERS_MAX} fields of heads and labels");
         return Diagnostic::new(at.span, message);
     }
-    let (what, such_as) = match family.eq_ignore_ascii_case(LABELS.name) {
-        true => ("label", "role"),
-        false => ("field of a head", "x_request_id"),
+    let (what, such_as) = if family.eq_ignore_ascii_case(LABELS.name) {
+        ("label", "role")
+    } else {
+        ("field of a head", "x_request_id")
     };
     let error = Diagnostic::new(
         at.span,

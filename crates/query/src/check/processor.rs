@@ -171,9 +171,10 @@ impl<'a> ProcessorReader<'a> {
             aggregates,
             ranked,
             success,
-        } = match self.has(ProcessorBlock::Aggregate) {
-            true => self.called_aggregates(&group),
-            false => self.block_aggregates(&group, key_is_group),
+        } = if self.has(ProcessorBlock::Aggregate) {
+            self.called_aggregates(&group)
+        } else {
+            self.block_aggregates(&group, key_is_group)
         };
         let window = self.window();
         let groups_max = self

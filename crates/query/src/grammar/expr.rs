@@ -402,13 +402,12 @@ impl QueryReader<'_> {
 
     /// The first character of an operator. `--` is an operator only directly after an operand, otherwise a comment.
     fn operator_char(&self) -> Option<(char, usize)> {
-        let start = match self.text[self.at..].starts_with("--") && self.at > 0 {
-            true => self.at,
-            false => {
-                lexer::token(self.text, self.at, WordShape::Value)
-                    .span
-                    .start
-            }
+        let start = if self.text[self.at..].starts_with("--") && self.at > 0 {
+            self.at
+        } else {
+            lexer::token(self.text, self.at, WordShape::Value)
+                .span
+                .start
         };
         Some((self.text[start..].chars().next()?, start))
     }

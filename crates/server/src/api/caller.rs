@@ -73,13 +73,14 @@ pub struct RequestCaller(pub ClientAccess);
 impl RequestCaller {
     /// Rejects a client whose role is lower than `role`.
     pub fn at_least(self, role: AccessRole) -> Result<ClientAccess, ApiFailure> {
-        match self.0.role >= role {
-            true => Ok(self.0),
-            false => Err(ApiFailure::forbidden(format!(
+        if self.0.role >= role {
+            Ok(self.0)
+        } else {
+            Err(ApiFailure::forbidden(format!(
                 "this request needs the role {}, and the token has {}",
                 role.word(),
                 self.0.role.word()
-            ))),
+            )))
         }
     }
 }
@@ -132,11 +133,12 @@ pub async fn by_hash(
         ));
     };
     record_token(&parts.extensions);
-    match app.rates.may_ask(access.id) {
-        true => Ok(access),
-        false => Err(ApiFailure::too_fast(
+    if app.rates.may_ask(access.id) {
+        Ok(access)
+    } else {
+        Err(ApiFailure::too_fast(
             "too many requests with this token (--requests-per-second)",
-        )),
+        ))
     }
 }
 

@@ -69,11 +69,12 @@ fn tls(app: &AppState) -> Result<Arc<ServerTls>, ApiFailure> {
 /// Requires an admin without restriction to networks: agents see all networks.
 fn admin(caller: RequestCaller) -> Result<ClientAccess, ApiFailure> {
     let who = caller.at_least(AccessRole::Admin)?;
-    match who.is_admin_of_all() {
-        true => Ok(who),
-        false => Err(ApiFailure::forbidden(
+    if who.is_admin_of_all() {
+        Ok(who)
+    } else {
+        Err(ApiFailure::forbidden(
             "a token restricted to networks cannot manage agents",
-        )),
+        ))
     }
 }
 

@@ -198,9 +198,10 @@ pub async fn catalog(
     let is_known = known
         .split(',')
         .any(|tag| tag.trim().trim_start_matches("W/") == etag);
-    let mut response = match is_known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response(),
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response()
     };
     let tag = HeaderValue::from_str(etag).map_err(|_| ApiFailure::internal())?;
     response.headers_mut().insert(header::ETAG, tag);

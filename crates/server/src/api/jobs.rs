@@ -361,9 +361,8 @@ pub async fn create(
     JsonBody(asked, bytes): JsonBody<JobRequest>,
 ) -> Result<(StatusCode, JsonResponse<JobView>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
-    let key = match headers.contains_key("idempotency-key") {
-        false => None,
-        true => Some(
+    let key = if headers.contains_key("idempotency-key") {
+        Some(
             header_text(&headers, "idempotency-key")
                 .filter(|key| (1..=NAME_BYTES_MAX).contains(&key.len()))
                 .ok_or_else(|| {
@@ -372,7 +371,9 @@ pub async fn create(
                     )
                 })?
                 .to_owned(),
-        ),
+        )
+    } else {
+        None
     };
     let (spec, to) = checked(asked)?;
     let text = spec.query.clone();

@@ -513,9 +513,10 @@ fn of_agents(page: &mut MetricsPage, agents: &[AgentHealth]) {
             let Some(value) = agent.counts.get(word).map(|value| *value as f64 * unit) else {
                 continue;
             };
-            match name.ends_with("_total") {
-                true => page.counter(name, help, &labels, value),
-                false => page.gauge(name, help, &labels, value),
+            if name.ends_with("_total") {
+                page.counter(name, help, &labels, value)
+            } else {
+                page.gauge(name, help, &labels, value)
             }
         }
     }

@@ -163,11 +163,12 @@ fn wanted(text: Option<&str>) -> Result<Option<BTreeSet<JobId>>, ApiFailure> {
         .split(',')
         .map(|name| id(name.trim()))
         .collect::<Result<_, _>>()?;
-    match jobs.len() <= JOBS_MAX {
-        true => Ok(Some(jobs)),
-        false => Err(ApiFailure::bad(format!(
+    if jobs.len() <= JOBS_MAX {
+        Ok(Some(jobs))
+    } else {
+        Err(ApiFailure::bad(format!(
             "a stream has at most {JOBS_MAX} jobs"
-        ))),
+        )))
     }
 }
 

@@ -398,12 +398,12 @@ impl EventLoop {
             .monotonic_ns
             .saturating_add(self.settings.first_report_ns);
         if let (Some(job), Some(runtime)) = (self.driver.job(id), self.jobs.get_mut(&id)) {
-            match job.state.is_active() {
-                true => job
-                    .agents
+            if job.state.is_active() {
+                job.agents
                     .keys()
-                    .for_each(|agent| runtime.expect(agent, until_ns)),
-                false => runtime.mirror.iter_mut().for_each(MirrorWorker::end),
+                    .for_each(|agent| runtime.expect(agent, until_ns))
+            } else {
+                runtime.mirror.iter_mut().for_each(MirrorWorker::end)
             }
         }
         self.show_state(id);

@@ -201,9 +201,10 @@ fn write_degraded(degraded: Degradation) -> SavedDegraded {
 /// Decodes the output of [`write()`], with the job's number and order; `None` if it is invalid.
 pub fn read(id: u64, text: &str, body: Bytes) -> Option<ControlledJob> {
     let saved: SavedJob = serde_json::from_str(text).ok()?;
-    let parts: BTreeMap<String, Vec<u8>> = match saved.in_parts {
-        true => serde_json::from_slice(&body).ok()?,
-        false => BTreeMap::new(),
+    let parts: BTreeMap<String, Vec<u8>> = if saved.in_parts {
+        serde_json::from_slice(&body).ok()?
+    } else {
+        BTreeMap::new()
     };
     let request = JobSpec {
         key: String::new(),

@@ -446,9 +446,10 @@ impl JobRuntime {
         missing: &[LaneId],
     ) -> UnpublishedRows {
         let missing = self.lanes.names(missing);
-        let batch = match missing.is_empty() {
-            true => output.batch,
-            false => coverage::without(&output.batch, &self.upper_ends[result]),
+        let batch = if missing.is_empty() {
+            output.batch
+        } else {
+            coverage::without(&output.batch, &self.upper_ends[result])
         };
         UnpublishedRows {
             result,

@@ -92,12 +92,13 @@ impl EnrolmentRequests {
         // Random, so that enrollments differ even after an older store was restored.
         let enrolment = random();
         let certified = certify(tls, &agent, enrolment, request)?;
-        match self
+        if self
             .store
             .enrol(&secret_hash(token), enrolment, certified.good_until_ns)?
         {
-            true => Ok(certified),
-            false => Err(gone()),
+            Ok(certified)
+        } else {
+            Err(gone())
         }
     }
 
@@ -146,11 +147,12 @@ impl EnrolmentRequests {
 
     /// Invalidates all certificates and invitations of an agent.
     pub fn revoke_agent(&self, agent: &str) -> Result<(), ServiceError> {
-        match self.store.revoke(agent)? {
-            true => Ok(()),
-            false => Err(ServiceError::Unknown(format!(
+        if self.store.revoke(agent)? {
+            Ok(())
+        } else {
+            Err(ServiceError::Unknown(format!(
                 "there is nothing by which an agent {agent} may connect"
-            ))),
+            )))
         }
     }
 }

@@ -190,26 +190,28 @@ impl JobRequests {
     /// Checks whether `who` may see a job's rows: tuples, and unredacted texts, require the role *raw*.
     pub fn may_see_rows(&self, who: &ClientAccess, job: &Job) -> Result<(), ServiceError> {
         self.may_see_texts(who, job)?;
-        match who.role >= AccessRole::Raw
+        if who.role >= AccessRole::Raw
             || self
                 .queries
                 .plan_of(job)
                 .is_ok_and(|plan| !plan.dataflow.pipelines.is_empty())
         {
-            true => Ok(()),
-            false => Err(ServiceError::Forbidden(
+            Ok(())
+        } else {
+            Err(ServiceError::Forbidden(
                 "this job's rows are tuples, which need the role raw".into(),
-            )),
+            ))
         }
     }
 
     /// Checks whether `who` may see data derived from a job's texts: unredacted ones require the role *raw*.
     pub fn may_see_texts(&self, who: &ClientAccess, job: &Job) -> Result<(), ServiceError> {
-        match job.spec.is_redacted() || who.role >= AccessRole::Raw {
-            true => Ok(()),
-            false => Err(ServiceError::Forbidden(
+        if job.spec.is_redacted() || who.role >= AccessRole::Raw {
+            Ok(())
+        } else {
+            Err(ServiceError::Forbidden(
                 "this job's texts are not redacted: its rows need the role raw".into(),
-            )),
+            ))
         }
     }
 

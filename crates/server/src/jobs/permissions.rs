@@ -12,11 +12,12 @@ pub(crate) fn must_own(
     thing: &str,
     what: &str,
 ) -> Result<(), ServiceError> {
-    match owner == who.name || who.role >= AccessRole::Admin {
-        true => Ok(()),
-        false => Err(ServiceError::Forbidden(format!(
+    if owner == who.name || who.role >= AccessRole::Admin {
+        Ok(())
+    } else {
+        Err(ServiceError::Forbidden(format!(
             "{thing} belongs to {owner}: only that token or an admin's {what} it"
-        ))),
+        )))
     }
 }
 
@@ -27,11 +28,12 @@ pub(crate) fn may_ask(who: &ClientAccess, plan: &Plan) -> Result<(), ServiceErro
             "a query without PROCESS returns tuples, which needs the role raw".into(),
         ));
     }
-    match who.scope.allows(&plan.monitor) {
-        true => Ok(()),
-        false => Err(ServiceError::Forbidden(
+    if who.scope.allows(&plan.monitor) {
+        Ok(())
+    } else {
+        Err(ServiceError::Forbidden(
             "this token is restricted to networks: add FROM or TO with addresses inside them only"
                 .into(),
-        )),
+        ))
     }
 }

@@ -36,9 +36,10 @@ impl QueryChecker {
         text: &str,
         capture: &CaptureRequest,
     ) -> Result<CheckedQuery, Vec<Diagnostic>> {
-        let query = match capture.network {
-            true => controlled(query::check_for_network(text, &self.schemas, &())?)?,
-            false => self.check(text)?,
+        let query = if capture.network {
+            controlled(query::check_for_network(text, &self.schemas, &())?)?
+        } else {
+            self.check(text)?
         };
         match capture.source {
             JobSource::Interfaces => Ok(query),

@@ -47,9 +47,10 @@ pub fn without(batch: &Batch, columns: &[FieldId]) -> Batch {
     }
     let column = |id: FieldId| {
         let array = batch.column(id)?;
-        Some(match columns.contains(&id) {
-            true => new_null_array(array.data_type(), batch.rows()),
-            false => array.clone(),
+        Some(if columns.contains(&id) {
+            new_null_array(array.data_type(), batch.rows())
+        } else {
+            array.clone()
         })
     };
     Batch::new(

@@ -179,14 +179,13 @@ impl ClientQueue {
             state.drop_provisional();
         }
         if state.bytes + bytes > self.bytes_max {
-            match event.kind.is_provisional() {
-                true => state.provisional_dropped += 1,
-                false => {
-                    *state = ClientQueueState {
-                        over: true,
-                        ..ClientQueueState::default()
-                    };
-                }
+            if event.kind.is_provisional() {
+                state.provisional_dropped += 1
+            } else {
+                *state = ClientQueueState {
+                    over: true,
+                    ..ClientQueueState::default()
+                };
             }
         } else {
             state.bytes += bytes;

@@ -317,11 +317,10 @@ impl ResultHub {
         if live.sample_rate != account.sample_rate {
             live.sample_rate = account.sample_rate;
             let is_whole = account.sample_rate.is_none_or(|rate| rate >= 1.0);
-            let reason = match is_whole {
-                true => "every flow is processed",
-                false => {
-                    "the query has a SAMPLE, or an agent receives more packets than it can process"
-                }
+            let reason = if is_whole {
+                "every flow is processed"
+            } else {
+                "the query has a SAMPLE, or an agent receives more packets than it can process"
             };
             let data = json!({ "job": job, "rate": account.sample_rate, "reason": reason });
             self.notify(&mut live, job, EventKind::Sampling, &data);

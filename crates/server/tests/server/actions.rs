@@ -42,9 +42,10 @@ fn closed(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
 fn carried_out(server: &Server, version: u64) -> Value {
     wait_for("it is carried out", || {
         let action = server.get("/api/v1/actions/1").of(200).json();
-        match action["state"] == "ok" && action["version"] == version {
-            true => Ok(action),
-            false => Err(action.to_string()),
+        if action["state"] == "ok" && action["version"] == version {
+            Ok(action)
+        } else {
+            Err(action.to_string())
         }
     })
 }

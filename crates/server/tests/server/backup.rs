@@ -20,11 +20,10 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             .flatten()
         {
             let path = within.join(entry.file_name());
-            match folder.join(&path).is_dir() {
-                true => add(folder, &path, all),
-                false => {
-                    drop(all.insert(path.clone(), fs::read(folder.join(&path)).expect("a file")))
-                }
+            if folder.join(&path).is_dir() {
+                add(folder, &path, all)
+            } else {
+                drop(all.insert(path.clone(), fs::read(folder.join(&path)).expect("a file")))
             }
         }
     }

@@ -211,9 +211,10 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
     for entry in std::fs::read_dir(from).expect("a folder") {
         let path = entry.expect("an entry").path();
         let target = to.join(path.file_name().expect("a name"));
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(std::fs::copy(&path, target).expect("copied")),
+        if path.is_dir() {
+            copy(&path, &target)
+        } else {
+            drop(std::fs::copy(&path, target).expect("copied"))
         }
     }
 }

@@ -91,9 +91,10 @@ impl Receiver {
     /// Waits until the connection of an ended server is closed: an attempt that was in transit at its end is complete.
     fn disconnected(&self) {
         wait_for("the end of the connection", || {
-            match self.is_connected.load(Relaxed) {
-                true => Err("it is open".into()),
-                false => Ok(()),
+            if self.is_connected.load(Relaxed) {
+                Err("it is open".into())
+            } else {
+                Ok(())
             }
         });
     }

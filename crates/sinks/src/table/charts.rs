@@ -73,9 +73,10 @@ impl<W: Write> TableSink<W> {
                 .filter(|id| is_chart(&rendered.schema, **id))
             {
                 let field = rendered.schema.field(*id);
-                let kind = match field.name.starts_with("cdf") {
-                    true => histogram::HistogramKind::SharesUpTo,
-                    false => histogram::HistogramKind::Counts,
+                let kind = if field.name.starts_with("cdf") {
+                    histogram::HistogramKind::SharesUpTo
+                } else {
+                    histogram::HistogramKind::Counts
                 };
                 let json = rendered.cell(*id, row).unwrap_or("no values");
                 let lines = histogram::chart(json, field.unit, kind, self.style.width);

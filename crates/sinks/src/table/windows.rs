@@ -43,9 +43,10 @@ impl WindowCalendar {
     #[must_use]
     pub fn title(&mut self, name: &str, (start, end): (i64, i64)) -> String {
         let size = units::chosen_duration(end.saturating_sub(start));
-        let every = match end.saturating_sub(start) > self.slide_ns {
-            true => format!(" every {}", units::chosen_duration(self.slide_ns)),
-            false => String::new(),
+        let every = if end.saturating_sub(start) > self.slide_ns {
+            format!(" every {}", units::chosen_duration(self.slide_ns))
+        } else {
+            String::new()
         };
         self.date = self.zone.date(start);
         format!(
@@ -88,9 +89,12 @@ impl WindowCalendar {
     /// Period from the start of a window to the end of another.
     #[must_use]
     pub fn span(&self, first_ns: i64, last_ns: i64) -> String {
-        let end = |ns| match self.zone.date(ns) == self.zone.date(first_ns) {
-            true => self.cell(ns),
-            false => format!("{} {}", self.zone.date(ns), self.cell(ns)),
+        let end = |ns| {
+            if self.zone.date(ns) == self.zone.date(first_ns) {
+                self.cell(ns)
+            } else {
+                format!("{} {}", self.zone.date(ns), self.cell(ns))
+            }
         };
         format!(
             "{} – {}",

@@ -67,14 +67,15 @@ pub fn of_tuples(plan: &Plan, there: &TopicAdmin) -> anyhow::Result<Vec<Publishe
                 .keys()
                 .filter(|topic| topic.starts_with(&format!("netalytics.{parser}.v")));
             let others: Vec<&str> = others.map(String::as_str).collect();
-            return Err(wrong_flags(match others.is_empty() {
-                true => format!(
+            return Err(wrong_flags(if others.is_empty() {
+                format!(
                     "no {parser} tuples are published: topic {name} does not exist; run netalytics publish 'PARSE {parser}'"
-                ),
-                false => format!(
+                )
+            } else {
+                format!(
                     "there is no topic {name}; {} comes from another version of netalytics, which can read it",
                     others.join(", ")
-                ),
+                )
             }));
         }
         if let Some((_, family, key)) = of.schema.members().find(|(id, ..)| of.columns.contains(id))

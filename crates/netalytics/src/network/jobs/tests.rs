@@ -102,9 +102,10 @@ fn controller() -> u16 {
             let mut question = [0; 4096];
             let read = asked.read(&mut question).expect("a question");
             let port = |number| format!(r#"{{"number": {number}, "name": "v{number}"}}"#);
-            let said = match String::from_utf8_lossy(&question[..read]).contains("/rules ") {
-                true => "[]".to_owned(),
-                false => format!(r#"{{"ports": [{}]}}"#, [1, 2, 3].map(port).join(",")),
+            let said = if String::from_utf8_lossy(&question[..read]).contains("/rules ") {
+                "[]".to_owned()
+            } else {
+                format!(r#"{{"ports": [{}]}}"#, [1, 2, 3].map(port).join(","))
             };
             let head = format!(
                 "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",

@@ -59,14 +59,13 @@ impl ReportAccount<'_> {
                 Some(n) => format!("{n} packets lost before the capture"),
             });
             let loss = accounting.flows.capture_loss().share();
-            worth.push(match loss > 0.0 {
-                true => {
-                    format!(
-                        "{} of TCP's bytes were acknowledged and not captured",
-                        units::percentage(loss)
-                    )
-                }
-                false => "no gaps in the data that TCP acknowledged".into(),
+            worth.push(if loss > 0.0 {
+                format!(
+                    "{} of TCP's bytes were acknowledged and not captured",
+                    units::percentage(loss)
+                )
+            } else {
+                "no gaps in the data that TCP acknowledged".into()
             });
         }
         if accounting.sampled_out > 0 {
@@ -162,11 +161,10 @@ impl ReportAccount<'_> {
         for (name, n) in self.qualities {
             row(&format!("tuples of quality {name}"), n.to_string());
         }
-        let wrong = match fed.is_none() && !a.adds_up() {
-            true => {
-                "<p class=\"bad\">These numbers do not add up: please report that as a bug.</p>\n"
-            }
-            false => "",
+        let wrong = if fed.is_none() && !a.adds_up() {
+            "<p class=\"bad\">These numbers do not add up: please report that as a bug.</p>\n"
+        } else {
+            ""
         };
         html::list(&["what", "how much"], &rows) + wrong
     }

@@ -88,9 +88,10 @@ impl ChartSource<'_> {
     }
 
     fn key(&self, line: &ReportRow<'_>) -> String {
-        match self.keys.is_empty() {
-            true => self.result.head.processor.clone().unwrap_or_default(),
-            false => line.key(&self.keys, self.names),
+        if self.keys.is_empty() {
+            self.result.head.processor.clone().unwrap_or_default()
+        } else {
+            line.key(&self.keys, self.names)
         }
     }
 

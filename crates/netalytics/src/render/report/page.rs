@@ -112,15 +112,15 @@ impl ReportFrame<'_> {
             .map(|when| format!("<p>{}</p>\n", text(&when)))
             .unwrap_or_default();
         let worth = text(&account.worth().join(" · "));
-        let again = match can_be_repeated {
-            true => "The same files produce the same numbers:",
-            false => "Live traffic is not stored; the same query over new traffic:",
+        let again = if can_be_repeated {
+            "The same files produce the same numbers:"
+        } else {
+            "Live traffic is not stored; the same query over new traffic:"
         };
-        let redacted = match is_plain {
-            true => "Texts are unchanged.",
-            false => {
-                "Redacted: literals of SQL are ?, and cache keys, the values in URLs' queries and names of files are keyed hashes."
-            }
+        let redacted = if is_plain {
+            "Texts are unchanged."
+        } else {
+            "Redacted: literals of SQL are ?, and cache keys, the values in URLs' queries and names of files are keyed hashes."
         };
         let body = format!(
             "<h1>{}</h1>\n{question}{when}<p>{worth}</p>\n{}{results}\

@@ -190,20 +190,19 @@ impl Engines {
     /// Whether it is valid; a query of tuples must have a result.
     pub fn is_valid(&self, question: &Question) -> bool {
         let text = question.text("");
-        match question.processors.is_empty() {
-            true => {
-                let ran = run(&[
-                    "query",
-                    &text,
-                    "-r",
-                    &self.table(question).capture,
-                    "--format",
-                    "jsonl",
-                    "-q",
-                ]);
-                ran.code == 0 && ran.out.lines().count() > 3
-            }
-            false => run(&["explain", &text]).code == 0,
+        if question.processors.is_empty() {
+            let ran = run(&[
+                "query",
+                &text,
+                "-r",
+                &self.table(question).capture,
+                "--format",
+                "jsonl",
+                "-q",
+            ]);
+            ran.code == 0 && ran.out.lines().count() > 3
+        } else {
+            run(&["explain", &text]).code == 0
         }
     }
 
@@ -293,9 +292,10 @@ impl Engines {
 
     /// Compares the rows from published data.
     pub fn compare(&self, question: &Question, way: Way, expected: &[Row]) -> Found {
-        let (query, published) = match way.reads_cells() {
-            true => (question.text(EVER), "cells"),
-            false => (question.text_of_tuples(EVER), "tuples"),
+        let (query, published) = if way.reads_cells() {
+            (question.text(EVER), "cells")
+        } else {
+            (question.text_of_tuples(EVER), "tuples")
         };
         let flags = [
             "--kafka",

@@ -127,13 +127,11 @@ impl Opinion<'_> {
         let mut latest = "t0.ts_end".to_owned();
         for (place, parser) in parsers.iter().enumerate().skip(1) {
             for column in &self.columns[*parser] {
-                match names.contains(&column.as_str()) {
-                    true => columns
-                        .push_str(&format!(", t{place}.\"{column}\" AS \"{parser}.{column}\"")),
-                    false => {
-                        names.push(column);
-                        columns.push_str(&format!(", t{place}.\"{column}\""));
-                    }
+                if names.contains(&column.as_str()) {
+                    columns.push_str(&format!(", t{place}.\"{column}\" AS \"{parser}.{column}\""))
+                } else {
+                    names.push(column);
+                    columns.push_str(&format!(", t{place}.\"{column}\""));
                 }
             }
             from.push_str(&format!(

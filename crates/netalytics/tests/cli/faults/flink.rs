@@ -206,9 +206,10 @@ pub fn a_killed_gateway(cluster: &TestCluster) {
     );
     scene.publisher.feed(&rest, Duration::from_secs(4));
     wait_for("rows without a gateway", || {
-        match scene.asker.rows() > rows {
-            true => Ok(()),
-            false => Err(scene.asker.said()),
+        if scene.asker.rows() > rows {
+            Ok(())
+        } else {
+            Err(scene.asker.said())
         }
     });
     cluster.start_again("gateway");

@@ -170,16 +170,15 @@ impl Served<'_> {
     fn wait(&self, job: &str, state: &str) -> String {
         wait_for(state, || {
             let shown = self.api("GET", &format!("/jobs/{job}"), &Value::Null).1;
-            match shown["state"] == state {
-                true => Ok(shown["reason"].as_str().unwrap_or_default().to_owned()),
-                false => {
-                    let said = |name: &str| fs::read_to_string(self.path(name)).unwrap_or_default();
-                    Err(format!(
-                        "{shown} {} {}",
-                        said("server.said"),
-                        said("spare2.agent.said")
-                    ))
-                }
+            if shown["state"] == state {
+                Ok(shown["reason"].as_str().unwrap_or_default().to_owned())
+            } else {
+                let said = |name: &str| fs::read_to_string(self.path(name)).unwrap_or_default();
+                Err(format!(
+                    "{shown} {} {}",
+                    said("server.said"),
+                    said("spare2.agent.said")
+                ))
             }
         })
     }

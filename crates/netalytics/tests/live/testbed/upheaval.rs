@@ -276,9 +276,10 @@ impl Upheaval<'_> {
         let port = if is_here { ":8000" } else { "" };
         let query = format!("PARSE {} TO 10.60.{leaf}.0/24{port}", way.parse);
         let path = |name: &str| self.bed.path(name).to_str().expect("text").to_owned();
-        let mut command = match is_here {
-            true => within(&format!("{}leaf2", self.bed.prefix()), "env"),
-            false => Command::new("env"),
+        let mut command = if is_here {
+            within(&format!("{}leaf2", self.bed.prefix()), "env")
+        } else {
+            Command::new("env")
         };
         // A background process of a shell ignores SIGINT by default.
         command.args(["--default-signal=INT", BINARY]);

@@ -91,9 +91,10 @@ fn bound(racks: usize, flows: &[PlacementFlow], whole: IntegralVariables) -> f64
     let mut between: BTreeMap<(RackId, RackId), f64> = BTreeMap::new();
     for flow in flows {
         let [a, b] = flow.racks;
-        match a == b {
-            true => within[usize::from(a)] += f64::from(flow.mbps),
-            false => *between.entry((a.min(b), a.max(b))).or_default() += f64::from(flow.mbps),
+        if a == b {
+            within[usize::from(a)] += f64::from(flow.mbps)
+        } else {
+            *between.entry((a.min(b), a.max(b))).or_default() += f64::from(flow.mbps)
         }
     }
     let mut problem = ProblemVariables::new();

@@ -170,8 +170,9 @@ fn can_keep(
 /// The text of a valid query with PARSE.
 fn stored_text(query: &str) -> String {
     let parsed = query::ParsedText::new(query);
-    match parsed.is_sql() {
-        true => query::parse_spelling(&parsed),
-        false => query.to_owned(),
+    if parsed.is_sql() {
+        query::parse_spelling(&parsed)
+    } else {
+        query.to_owned()
     }
 }

@@ -86,14 +86,15 @@ pub fn compare(
     for (i, ((one, rows), name)) in compared.iter().zip(&rows).zip(names).enumerate() {
         let columns: Vec<FieldId> = one.schema().ids().collect();
         // With missing agents, differences may result from their absence.
-        let verdicts: Vec<FieldId> = match lacking.is_empty() && covers_both {
-            true => Vec::new(),
-            false => columns
+        let verdicts: Vec<FieldId> = if lacking.is_empty() && covers_both {
+            Vec::new()
+        } else {
+            columns
                 .iter()
                 .copied()
                 .skip(one.first_aggregate() + COLUMNS_EACH - 1)
                 .step_by(COLUMNS_EACH)
-                .collect(),
+                .collect()
         };
         let rows: Vec<(Batch, Vec<String>)> = rows
             .iter()

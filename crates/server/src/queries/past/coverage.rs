@@ -173,9 +173,10 @@ fn columns(dataflow: &Dataflow, kept: &[ColumnHead]) -> Result<Vec<(FieldId, Fie
             None => missing.push(&input.schema.field(*id).name),
         }
     }
-    match missing.is_empty() {
-        true => Ok(found),
-        false => Err(format!("it does not keep {}", missing.join(", "))),
+    if missing.is_empty() {
+        Ok(found)
+    } else {
+        Err(format!("it does not keep {}", missing.join(", ")))
     }
 }
 

@@ -279,14 +279,15 @@ impl TakeTuples for PastEngine {
 
     fn take(&mut self, batch: &Batch) -> ControlFlow<()> {
         self.engine.push(0, batch, &mut self.rows);
-        match self
+        if self
             .rows
             .shown
             .as_ref()
             .is_some_and(TupleProjection::is_full)
         {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     }
 }

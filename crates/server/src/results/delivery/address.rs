@@ -53,19 +53,21 @@ fn is_name(asked: &str) -> bool {
 
 /// The address without secrets, for display.
 pub fn shown(asked: &str) -> String {
-    match is_name(asked) {
-        true => asked.to_owned(),
-        false => OutletAddress::read(asked, &NoSecrets)
-            .map_or_else(|_| scheme(asked), |address| address.to_string()),
+    if is_name(asked) {
+        asked.to_owned()
+    } else {
+        OutletAddress::read(asked, &NoSecrets)
+            .map_or_else(|_| scheme(asked), |address| address.to_string())
     }
 }
 
 /// Scheme of an unreadable address; the rest may be secret.
 fn scheme(asked: &str) -> String {
     let word = asked.split("://").next().unwrap_or_default();
-    match word.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') && word.len() < 20 {
-        true => format!("{word}://…"),
-        false => "…".into(),
+    if word.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') && word.len() < 20 {
+        format!("{word}://…")
+    } else {
+        "…".into()
     }
 }
 
@@ -112,23 +114,23 @@ impl NamedOutlets {
     /// # Errors
     /// A message for the user.
     pub fn read(&self, asked: &str) -> Result<OutletAddress, String> {
-        let text = match is_name(asked) {
-            true => self.0.get(asked).ok_or_else(|| self.no_such(asked))?,
-            false => asked,
+        let text = if is_name(asked) {
+            self.0.get(asked).ok_or_else(|| self.no_such(asked))?
+        } else {
+            asked
         };
         OutletAddress::read(text, &SystemSecrets)
     }
 
     fn no_such(&self, name: &str) -> String {
         let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-        match known.is_empty() {
-            true => format!(
-                "there is no outlet {name:?}: serve --outlet NAME=URL gives an address a name"
-            ),
-            false => format!(
+        if known.is_empty() {
+            format!("there is no outlet {name:?}: serve --outlet NAME=URL gives an address a name")
+        } else {
+            format!(
                 "there is no outlet {name:?}; there are: {}",
                 known.join(", ")
-            ),
+            )
         }
     }
 
@@ -137,13 +139,14 @@ impl NamedOutlets {
     /// # Errors
     /// If another role is required.
     pub fn allow(asked: &str, may: OutletPermission) -> Result<(), OutletRefusal> {
-        match is_name(asked) || may == OutletPermission::GiveAddresses {
-            true => Ok(()),
-            false => Err(OutletRefusal::Forbidden(
+        if is_name(asked) || may == OutletPermission::GiveAddresses {
+            Ok(())
+        } else {
+            Err(OutletRefusal::Forbidden(
                 "only an admin may use an address; other roles use a name configured at the server (serve \
                  --outlet NAME=URL)"
                     .into(),
-            )),
+            ))
         }
     }
 

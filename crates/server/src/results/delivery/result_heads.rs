@@ -26,9 +26,10 @@ pub fn heads(plan: &Plan, results: &[KeptResult]) -> Vec<ResultHead> {
             slide_ns: pipeline
                 .and_then(|pipeline| pipeline.window)
                 .map(|window| window.slide_ns),
-            empty: match pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
-                true => EmptyReason::NoneChosen,
-                false => EmptyReason::NoTuples,
+            empty: if pipeline.is_some_and(|pipeline| pipeline.selection.having.is_some()) {
+                EmptyReason::NoneChosen
+            } else {
+                EmptyReason::NoTuples
             },
             parsers: parsers.clone(),
         }

@@ -142,18 +142,17 @@ impl AlertReceiver {
             "labels": labels, "annotations": { "summary": "a test of netalytics: nothing is wrong" },
             "startsAt": at, "endsAt": at,
         });
-        let body = match self.takes_documents() {
-            false => json!([alert]),
-            true => {
-                let mut alert = alert;
-                alert["status"] = "resolved".into();
-                alert["fingerprint"] = "".into();
-                alert["values"] = json!({});
-                json!({
-                    "version": "4", "groupKey": "test", "truncatedAlerts": 0, "status": "resolved", "receiver": self.name,
-                    "groupLabels": {}, "commonLabels": labels, "commonAnnotations": {}, "externalURL": "", "alerts": [alert],
-                })
-            }
+        let body = if self.takes_documents() {
+            let mut alert = alert;
+            alert["status"] = "resolved".into();
+            alert["fingerprint"] = "".into();
+            alert["values"] = json!({});
+            json!({
+                "version": "4", "groupKey": "test", "truncatedAlerts": 0, "status": "resolved", "receiver": self.name,
+                "groupLabels": {}, "commonLabels": labels, "commonAnnotations": {}, "externalURL": "", "alerts": [alert],
+            })
+        } else {
+            json!([alert])
         };
         let result = self.try_once(
             &format!("alert_test_{now_ns:x}"),
@@ -286,9 +285,12 @@ impl AlertSenderThreads {
         })?;
         for receiver in alerts.receivers() {
             let (alerts, receiver) = (alerts.clone(), receiver.clone());
-            sending.spawn(move || match receiver.takes_documents() {
-                true => alerts.deliver(&receiver),
-                false => alerts.repeat(&receiver),
+            sending.spawn(move || {
+                if receiver.takes_documents() {
+                    alerts.deliver(&receiver)
+                } else {
+                    alerts.repeat(&receiver)
+                }
             })?;
         }
         Ok(sending)
@@ -349,12 +351,13 @@ impl AlertRegistry {
                 .unwrap_or_default()
                 .pop();
             let Some(next) = next else {
-                match receiver
+                if receiver
                     .bell
                     .wait(Duration::from_secs(60), ReceiverWakeup::ByNews)
                 {
-                    true => continue,
-                    false => return,
+                    continue;
+                } else {
+                    return;
                 }
             };
             if !done.contains(&next.id) {

@@ -150,18 +150,16 @@ impl LabelMatcher {
         });
         let (value, is_regex, wanted) = found.filter(|_| !label.is_empty()).ok_or_else(wrong)?;
         let value = value.trim().trim_matches('"');
-        let test =
-            match is_regex {
-                false => LabelTest::Equal(value.to_owned()),
-                true => {
-                    let whole = regex::RegexBuilder::new(&format!("^(?:{value})$"))
-                        .size_limit(REGEX_BYTES_MAX)
-                        .build();
-                    LabelTest::Regex(whole.map_err(|error| {
-                        format!("`{value}` is not a regular expression: {error}")
-                    })?)
-                }
-            };
+        let test = if is_regex {
+            let whole = regex::RegexBuilder::new(&format!("^(?:{value})$"))
+                .size_limit(REGEX_BYTES_MAX)
+                .build();
+            LabelTest::Regex(
+                whole.map_err(|error| format!("`{value}` is not a regular expression: {error}"))?,
+            )
+        } else {
+            LabelTest::Equal(value.to_owned())
+        };
         Ok(LabelMatcher {
             label: label.to_owned(),
             test,

@@ -81,12 +81,13 @@ fn manifest(from: &Path) -> Result<BackupManifest, String> {
         return Err(damaged(&format!("{name:?} is not a file of a backup")));
     }
     let store = DataDirectory::store_file(Path::new(""));
-    match store
+    if store
         .to_str()
         .is_some_and(|store| manifest.files.contains_key(store))
     {
-        true => Ok(manifest),
-        false => Err(damaged(&"it names no store")),
+        Ok(manifest)
+    } else {
+        Err(damaged(&"it names no store"))
     }
 }
 

@@ -57,9 +57,10 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        match path.is_dir() {
-            true => all.extend(files(&path)?),
-            false => all.push(path),
+        if path.is_dir() {
+            all.extend(files(&path)?)
+        } else {
+            all.push(path)
         }
     }
     all.sort();

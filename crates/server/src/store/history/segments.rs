@@ -120,13 +120,14 @@ impl RowHistory {
             first += rows.batch.rows() as i64;
         }
         let read = first - segment.first_row;
-        match read == segment.rows {
-            true => Ok(true),
-            false => self.unreadable(
+        if read == segment.rows {
+            Ok(true)
+        } else {
+            self.unreadable(
                 segment,
                 &folder,
                 format!("it has {read} rows, and had {}", segment.rows),
-            ),
+            )
         }
     }
 

@@ -193,11 +193,12 @@ fn fits(limits: &RecordingLimits, bytes: u64, has_room: bool) -> Result<(), Serv
             "a file may have {mib} MiB (--upload-mib)"
         )));
     }
-    match has_room {
-        true => Ok(()),
-        false => Err(ServiceError::Quota(
+    if has_room {
+        Ok(())
+    } else {
+        Err(ServiceError::Quota(
             "it does not fit with the other uploaded files (--uploads-mib): delete some".into(),
-        )),
+        ))
     }
 }
 

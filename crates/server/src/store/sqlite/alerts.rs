@@ -314,14 +314,15 @@ impl AlertStore {
                 .lock()
                 .query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?;
         let over = waiting.saturating_sub(most as i64);
-        match over > 0 {
-            false => Ok(0),
-            true => self.database.write(|t| {
+        if over > 0 {
+            self.database.write(|t| {
                 t.execute(
                     "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT ?)",
                     [over],
                 )
-            }),
+            })
+        } else {
+            Ok(0)
         }
     }
 

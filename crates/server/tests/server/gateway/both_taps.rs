@@ -108,11 +108,10 @@ fn counts(center: &Center, job: &str) -> [u64; 4] {
 
 /// Number of server requests whose counterparts the clients' tap filters out.
 fn left_out(query: &str) -> u64 {
-    match query == WINDOWED {
-        true => {
-            truth("PARSE http WHERE status >= 400 OR status IS NULL SELECT status").len() as u64
-        }
-        false => 0,
+    if query == WINDOWED {
+        truth("PARSE http WHERE status >= 400 OR status IS NULL SELECT status").len() as u64
+    } else {
+        0
     }
 }
 
