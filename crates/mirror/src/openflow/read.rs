@@ -39,7 +39,7 @@ pub fn read_rule(line: &str) -> Result<FlowRule, RuleReadError> {
     let at = line.find("actions=").ok_or_else(wrong)?;
     let head = &line[..at];
     let actions = &line[at + "actions=".len()..];
-    if !is_balanced(head) {
+    if !is_balanced(head) || !is_balanced(actions) {
         return Err(wrong());
     }
     let mut rule = FlowRule {

@@ -182,6 +182,16 @@ fn word() -> impl Strategy<Value = &'static str> {
     ])
 }
 
+#[test]
+fn actions_with_unbalanced_parentheses_are_refused() {
+    for actions in ["),IN_PORT,actions=( actions=", "ct(commit", "NORMAL)"] {
+        assert!(
+            read_rule(&format!("actions={actions}")).is_err(),
+            "{actions}"
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_printed_reads_the_same(matched in matched(), cookie: u64, priority: u16, table in 0u8..254) {
