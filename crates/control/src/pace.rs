@@ -166,7 +166,7 @@ impl JobPace {
             let is_apart = near > usize::from(is_near(watermark_ns, &self.settings, now))
                 && is_behind(watermark_ns, &self.settings, now);
             if is_apart {
-                drop(runner.apart_since_ns.get_or_insert(now_ns))
+                runner.apart_since_ns.get_or_insert(now_ns);
             } else {
                 runner.apart_since_ns = None
             }

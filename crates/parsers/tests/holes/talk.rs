@@ -174,7 +174,7 @@ pub fn check_skewed(
     for truth in &whole {
         let is_it =
             |row: &&Row| row.ts == truth.ts + shift && matches!(&*row.quality, "exact" | "untimed");
-        let unchecked = [script.unchecked, &["response_time_ns"]].concat();
+        let unchecked = [script.unchecked, &["response_time_ns", "total_time_ns"]].concat();
         if !skewed
             .iter()
             .any(|row| is_it(&row) && row.agrees(truth, &unchecked))
