@@ -73,14 +73,21 @@ impl Path {
         self.now = self.now.max(packet.ts);
         let mut at = self.table.hash(packet);
         self.table.prefetch_flow(&mut at, |_| {});
-        if self
-            .table
-            .process_fast(&at, &Fast::of(packet), events)
-            .is_none()
-        {
+        let fast = Fast::of(packet);
+        if let Some(taken) = self.table.process_fast(&at, &fast) {
+            if let Some(place) = taken.bytes {
+                let segment = StreamSegment {
+                    bytes: &packet.payload[..fast.payload_len()],
+                    ts: packet.ts,
+                    place,
+                };
+                self.compare(taken.flow, at.side, segment, truth);
+                self.on_bytes(taken.flow, at.side, segment);
+            }
+        } else {
             self.table.process_hashed(packet, &at, events);
+            self.on_events(events, packet.payload, truth);
         }
-        self.on_events(events, packet.payload, truth);
         assert!(self.table.held_bytes() <= self.held_max);
     }
 

@@ -287,7 +287,7 @@ fn written(
         is_bound,
     } in parse_ns
     {
-        let note = if is_bound {
+        let note = if *is_bound {
             " # upper bound: below the resolution"
         } else {
             ""

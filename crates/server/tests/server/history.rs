@@ -214,7 +214,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
         if path.is_dir() {
             copy(&path, &target)
         } else {
-            drop(std::fs::copy(&path, target).expect("copied"))
+            std::fs::copy(&path, target).expect("copied");
         }
     }
 }

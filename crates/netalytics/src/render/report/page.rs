@@ -112,12 +112,12 @@ impl ReportFrame<'_> {
             .map(|when| format!("<p>{}</p>\n", text(&when)))
             .unwrap_or_default();
         let worth = text(&account.worth().join(" · "));
-        let again = if can_be_repeated {
+        let again = if *can_be_repeated {
             "The same files produce the same numbers:"
         } else {
             "Live traffic is not stored; the same query over new traffic:"
         };
-        let redacted = if is_plain {
+        let redacted = if *is_plain {
             "Texts are unchanged."
         } else {
             "Redacted: literals of SQL are ?, and cache keys, the values in URLs' queries and names of files are keyed hashes."

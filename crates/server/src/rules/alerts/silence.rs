@@ -150,7 +150,7 @@ impl LabelMatcher {
         });
         let (value, is_regex, wanted) = found.filter(|_| !label.is_empty()).ok_or_else(wrong)?;
         let value = value.trim().trim_matches('"');
-        let test = if is_regex {
+        let test = if *is_regex {
             let whole = regex::RegexBuilder::new(&format!("^(?:{value})$"))
                 .size_limit(REGEX_BYTES_MAX)
                 .build();
