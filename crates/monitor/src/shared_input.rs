@@ -1,6 +1,6 @@
-//! A source that several workers share. They take turns at reading: whoever has nothing to process reads the next chunk
-//! and sorts its packets by worker, while the others process theirs. Every worker processes its packets of all chunks in
-//! their order, so the results do not depend on who has read them. There is no thread that only reads.
+//! A source that several workers share. Workers take turns at reading: a worker with nothing to process reads the next
+//! chunk and sorts its packets by worker, while the others process theirs. Every worker processes its packets of all chunks
+//! in order, so the results do not depend on the reader of a chunk. No thread only reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
