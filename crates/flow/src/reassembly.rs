@@ -71,7 +71,7 @@ impl ByteStream {
         self.place(segment, out);
         if segment.fin && !self.ended {
             let fin = self.pos_of(segment.seq) + i64::from(segment.len);
-            if fin >= self.pos {
+            if fin >= self.reached() {
                 let fin = FinMark {
                     pos: fin,
                     ts: segment.ts,
@@ -238,7 +238,7 @@ impl ByteStream {
         if self.waiting.is_some() && out.mirrored {
             self.fill(segment, out);
         }
-        let mut at = begin.max(self.cut().map_or(self.pos, |cut| cut.end));
+        let mut at = begin.max(self.reached());
         while at < end.min(fin) {
             let (start, stop) = if at == self.pos {
                 self.deliver(segment, begin, end.min(fin), out)
@@ -403,6 +403,11 @@ impl ByteStream {
     /// The cut bytes that are waited for.
     fn cut(&self) -> Option<StreamCut> {
         self.waiting.as_ref()?.cut.filter(|cut| cut.end > self.pos)
+    }
+
+    /// End of the bytes in order, with cut ones.
+    fn reached(&self) -> i64 {
+        self.cut().map_or(self.pos, |cut| cut.end)
     }
 
     /// Gives up waiting for cut bytes; if `since` is given, only those of segments captured up to then.

@@ -352,3 +352,18 @@ fn what_no_copy_has_is_cut() {
         .collect();
     assert_eq!(run(&alone[..4]).take_log(), "open <100 <gap900");
 }
+
+/// A FIN before bytes that were seen, though cut, is wrong, as one before delivered bytes is.
+#[test]
+fn a_fin_amid_cut_bytes_ends_nothing() {
+    let mut talk = TcpDialogue::new(FOUR.0, FOUR.1);
+    talk.handshake();
+    talk.advance(MS);
+    talk.client().send(&[1; 1_000]);
+    talk.client()
+        .segment(-500, TcpFlags::FIN | TcpFlags::ACK, b"");
+    let sent = talk.take();
+    let mut seen = run(&with_snaplens(&sent, [100, 300], ONE_HOP_ON, 50));
+    seen.expire(sent[0].ts.plus(3 * SECOND));
+    assert_eq!(seen.take_log(), "open <100 <200 <gap700");
+}
