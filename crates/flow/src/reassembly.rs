@@ -9,7 +9,7 @@ use wire::{TcpSeq, Timestamp};
 
 use crate::EventBytes;
 use crate::delivery_order::{PLAUSIBLE, PieceContent, StreamPiece};
-use crate::event_outlet::{EventOutlet, SegmentStamp};
+use crate::event_outlet::EventOutlet;
 use crate::reassembly_budget::{HELD_OVERHEAD_BYTES, ReassemblyBudget};
 use crate::waiting_segments::{FinMark, HeldSegment, StreamCut, WaitingSegments};
 
@@ -289,7 +289,15 @@ impl ByteStream {
             out.bytes(self.next, chunk, (segment.ts, segment.ack));
         }
         self.advance(stop.min(present.max(from)) - from);
-        self.cut_up_to(stop, (segment.ts, segment.ack), out);
+        let said = (segment.ts, segment.ack);
+        self.cut_up_to(
+            StreamCut {
+                start: from,
+                end: stop,
+                said,
+            },
+            out,
+        );
         if let Some(waiting) = &mut self.waiting {
             waiting.progress = waiting.progress.max(segment.ts);
         }
@@ -366,7 +374,8 @@ impl ByteStream {
             let room = waiting.fin.map_or(i64::MAX, |fin| fin.pos - self.pos);
             let len = i64::from(held.len).min(room);
             let seq = self.next;
-            let stop = self.pos + len;
+            let start = self.pos;
+            let end = start + len;
             let captured = i64::from(held.captured).min(len);
             let said = (held.ts, held.ack);
             if captured > 0 && held.is_forgotten() {
@@ -376,27 +385,27 @@ impl ByteStream {
                 out.bytes(seq, chunk, said);
             }
             self.advance(captured);
-            self.cut_up_to(stop, said, out);
+            self.cut_up_to(StreamCut { start, end, said }, out);
         }
     }
 
-    /// Handles bytes up to `end` that the snaplen cut off: a gap, but not a loss of the network. If a longer copy of
-    /// the segment may follow, waits for it.
-    fn cut_up_to(&mut self, end: i64, said: SegmentStamp, out: &mut EventOutlet<'_>) {
-        if end > self.pos && out.mirrored && out.deliver {
-            self.waiting.get_or_insert_default().cut = Some(StreamCut { end, said });
+    /// Handles bytes that the snaplen cut off: a gap, but not a loss of the network. If a longer copy of the segment
+    /// may follow, waits for it.
+    fn cut_up_to(&mut self, cut: StreamCut, out: &mut EventOutlet<'_>) {
+        if cut.end > self.pos && out.mirrored && out.deliver {
+            self.waiting.get_or_insert_default().cut = Some(cut);
         } else {
-            self.skip_cut(StreamCut { end, said }, out);
+            self.skip_cut(cut, out);
         }
     }
 
-    fn skip_cut(&mut self, StreamCut { end, said }: StreamCut, out: &mut EventOutlet<'_>) {
-        let len = end - self.pos;
+    fn skip_cut(&mut self, cut: StreamCut, out: &mut EventOutlet<'_>) {
+        let len = cut.end - self.pos;
         let seq = self.next;
         if len > 0 {
             self.advance(len);
             out.counters.cut_bytes += len as u64;
-            out.gap(seq, len as u64, said);
+            out.gap(seq, len as u64, cut.said);
         }
     }
 
@@ -421,12 +430,13 @@ impl ByteStream {
         }
     }
 
-    /// Fills cut bytes from a longer copy of the segment, or from a retransmission.
+    /// Fills cut bytes from a longer copy of the segment. A segment that begins amid the bytes is none: if the length
+    /// in a damaged header is too large, it is the next one, and its time is another.
     pub fn fill(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) {
         let begin = self.pos_of(segment.seq);
         let present = begin + segment.payload.len() as i64;
-        if let Some(StreamCut { end, said }) = self.cut()
-            && begin <= self.pos
+        if let Some(StreamCut { start, end, said }) = self.cut()
+            && begin <= start
             && present > self.pos
         {
             let stop = present.min(end);

@@ -64,6 +64,8 @@ impl HeldSegment {
 /// Bytes that the snaplen cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamCut {
+    /// Start of the segment's bytes, of which the first were captured.
+    pub start: i64,
     pub end: i64,
     pub said: SegmentStamp,
 }
@@ -114,28 +116,24 @@ impl WaitingSegments {
             fin.pos += bytes;
         }
         if let Some(cut) = &mut self.cut {
+            cut.start += bytes;
             cut.end += bytes;
         }
         self.overtaken = None;
     }
 
-    /// Adds cut bytes of held segments that are in `payload`, which spans `begin` to `present`; as far as memory
-    /// allows.
+    /// Adds cut bytes of held segments that are in `payload`, which spans `begin` to `present`, as far as memory
+    /// allows. Only a segment that begins no later can be a copy.
     pub fn lengthen(
         &mut self,
         (begin, present): (i64, i64),
         payload: &[u8],
         out: &mut EventOutlet<'_>,
     ) {
-        let first = self
-            .segments
-            .range(..=begin)
-            .next_back()
-            .map_or(begin, |(at, _)| *at);
-        for (at, held) in self.segments.range_mut(first..present.max(first)) {
+        for (at, held) in self.segments.range_mut(begin..present.max(begin)) {
             let from = at + i64::from(held.captured);
             let stop = present.min(at + i64::from(held.len));
-            if !out.deliver || held.is_forgotten() || from < begin || from >= stop {
+            if !out.deliver || held.is_forgotten() || from >= stop {
                 continue;
             }
             let more = &payload[(from - begin) as usize..(stop - begin) as usize];

@@ -144,6 +144,11 @@ impl MysqlRequestKind {
     }
 }
 
+/// Whether clients may send the command `code`. The others are states of a server's threads.
+pub fn is_of_clients(code: u8) -> bool {
+    !matches!(code, 0x00 | 0x0b | 0x0f | 0x10 | 0x14)
+}
+
 /// Whether a payload of `len` bytes can be the command `code`; distinguishes a header from other bytes.
 pub fn is_plausible(code: u8, len: u32) -> bool {
     match code {
@@ -333,7 +338,6 @@ fn behind_comments(sql: &[u8]) -> &[u8] {
 
 fn name_of(code: u8) -> &'static str {
     match code {
-        0x00 => "sleep",
         QUIT => "quit",
         INIT_DB => "init_db",
         QUERY => "query",
@@ -344,16 +348,12 @@ fn name_of(code: u8) -> &'static str {
         0x08 => "shutdown",
         0x09 => "statistics",
         0x0a => "process_info",
-        0x0b => "connect",
         0x0c => "process_kill",
         0x0d => "debug",
         0x0e => "ping",
-        0x0f => "time",
-        0x10 => "delayed_insert",
         CHANGE_USER => "change_user",
         0x12 => "binlog_dump",
         0x13 => "table_dump",
-        0x14 => "connect_out",
         0x15 => "register_slave",
         STMT_PREPARE => "stmt_prepare",
         STMT_EXECUTE => "stmt_execute",

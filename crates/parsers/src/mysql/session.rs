@@ -434,8 +434,9 @@ impl MysqlSession {
 
     fn command(&mut self, p: &MysqlPacket<'_>, out: &mut ParserOutput<'_>) -> bool {
         self.settle(out);
-        let is_plausible = |code: &u8| {
-            self.history == MysqlClientHistory::Unbroken || command::is_plausible(*code, p.len)
+        let is_plausible = |code: &u8| match self.history {
+            MysqlClientHistory::Unbroken => command::is_of_clients(*code),
+            _ => command::is_plausible(*code, p.len),
         };
         let Some(code) = p.first().filter(is_plausible) else {
             // The command byte may be missing.

@@ -148,6 +148,23 @@ fn a_session() {
     );
 }
 
+/// No client sends `COM_SLEEP`: its code is the first byte of damaged or misread packets.
+#[test]
+fn internal_commands_are_no_requests() {
+    check_commands(
+        &[
+            ask(0, [0; 7]),
+            packets(&[OK]),
+            query("COMMIT"),
+            packets(&[OK]),
+        ],
+        &[
+            "half - - - - - 1 - - 0",
+            "resync query app shop COMMIT - 1 - 1000 0",
+        ],
+    );
+}
+
 #[test]
 fn logins_of_many_rounds() {
     let switch = b"\xfecaching_sha2_password\0salt";

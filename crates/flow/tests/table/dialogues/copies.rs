@@ -367,3 +367,21 @@ fn a_fin_amid_cut_bytes_ends_nothing() {
     seen.expire(sent[0].ts.plus(3 * SECOND));
     assert_eq!(seen.take_log(), "open <100 <200 <gap700");
 }
+
+/// If the length in a damaged header is too large, the next segment is no copy that completes it.
+#[test]
+fn the_next_segment_does_not_fill_cut_bytes() {
+    let mut talk = TcpDialogue::new(FOUR.0, FOUR.1);
+    talk.handshake();
+    talk.advance(MS);
+    let mut sent = with_snaplens(&talk.take(), [usize::MAX; 2], ONE_HOP_ON, 50);
+    talk.client().send(&[1; 41]);
+    talk.advance(MS);
+    talk.client().segment(-8, TcpFlags::ACK, &[2; 33]);
+    let mut later = talk.take();
+    later[0].cut = 8;
+    sent.append(&mut later);
+    let mut seen = run(&sent);
+    seen.expire(sent[0].ts.plus(3 * SECOND));
+    assert_eq!(seen.take_log(), "open <33 <gap8 <25h");
+}
