@@ -124,9 +124,7 @@ impl<S: Default> DormantConnection<S> {
             .iter_mut()
             .for_each(|half| *half |= half_bit::ACK_SEEN);
         flow.cold.anchor = self.next;
-        if flow.hot.has(flag::MIDSTREAM) {
-            flow.spill_mut().is_resumed = true;
-        }
+        flow.spill_mut().is_resumed = true;
     }
 }
 

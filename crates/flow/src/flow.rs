@@ -292,11 +292,17 @@ impl FlowCore<'_> {
         let opened = half_bit::SYN | half_bit::SYN_IMPLIED;
         self.hot.has(flag::MIDSTREAM)
             && (self.hot.half[0] | self.hot.half[1]) & opened == 0
-            && !self
-                .cold
-                .spill
-                .as_ref()
-                .is_some_and(|spill| spill.is_resumed)
+            && !self.is_resumed()
+    }
+
+    /// Whether packets of `side` were captured, in this flow or before the connection was idle.
+    pub(crate) fn is_captured(&self, side: FlowSide) -> bool {
+        self.packets(side) > 0 || self.is_resumed()
+    }
+
+    fn is_resumed(&self) -> bool {
+        let spill = self.cold.spill.as_ref();
+        spill.is_some_and(|spill| spill.is_resumed)
     }
 
     /// Bytes of `side`'s SYN that wait.

@@ -93,7 +93,7 @@ pub(crate) struct SpillRecord {
     pub wrong_checksums: [u8; 2],
     /// Whether the table has counted its memory.
     pub is_counted: bool,
-    /// Joined midstream and continued after idleness: the positions of its streams are known.
+    /// Continued after idleness: the positions of its streams are known.
     pub is_resumed: bool,
 }
 

@@ -71,7 +71,7 @@ impl SegmentContext<'_> {
         let hot = flow.hot;
         let wait_ns = self.patience.reorder_wait_ns;
         let young = self.now.since(flow.first_ts()).saturating_abs() < wait_ns;
-        let is_here = |side| hot.is_started(side) && (young || flow.packets(side) > 0);
+        let is_here = |side| hot.is_started(side) && (young || flow.is_captured(side));
         let sides = [FlowSide::A, FlowSide::B];
         DeliveryContext {
             next: sides.map(|side| is_here(side).then_some(hot.next[side.index()])),

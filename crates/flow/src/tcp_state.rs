@@ -265,7 +265,7 @@ fn on_ack(
         order.had_heard(side, tcp.seq, tcp.ack);
     }
     // A SYN-ACK determines the start of a direction that may not be captured at all.
-    if flow.hot.is_started(other) && flow.core().packets(other) > 0 {
+    if flow.hot.is_started(other) && flow.core().is_captured(other) {
         let acked = flow.hot.ack[at];
         let now = cx.now;
         let ahead = acked.distance(flow.hot.next[other.index()]);

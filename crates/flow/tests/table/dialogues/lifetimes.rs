@@ -110,6 +110,23 @@ fn what_does_not_go_on_is_another_connection() {
     assert!(seen.take_log().starts_with("open <1 closed:Idle open"));
 }
 
+/// Bytes that the other side acknowledges after the idleness are a gap before its bytes, even if no packet of their sender
+/// follows.
+#[test]
+fn bytes_lost_after_idleness_are_a_gap() {
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    talk.handshake();
+    talk.client().send(b"hello");
+    talk.server().send(b"hi");
+    talk.advance(310 * SECOND);
+    talk.server().send_unseen(5);
+    talk.client()
+        .segment(0, TcpFlags::PSH | TcpFlags::ACK, b"go");
+    let mut seen = check(&talk, "open <5 >2 closed:Idle open resume");
+    seen.expire(talk.now.plus(2 * SECOND));
+    assert_eq!(seen.take_log(), ">gap5 <2h");
+}
+
 /// Idle connections are kept while there is space for flows, and evicted in the order in which they became idle.
 #[test]
 fn idle_connections_make_way_for_flows() {
