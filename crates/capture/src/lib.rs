@@ -13,6 +13,7 @@ mod format;
 mod input;
 pub mod interfaces;
 mod interruptible_reader;
+mod interruptible_writer;
 mod ipfix_streams;
 pub mod live;
 mod looped_replay;
@@ -34,6 +35,7 @@ pub mod xdp_filter;
 
 pub use block::{BlockView, PacketBlock, PacketRecord};
 pub use filter::filtered;
+pub use interruptible_writer::InterruptibleWriter;
 pub use looped_replay::LoopedReplay;
 pub use open::{from_reader, open, open_until};
 pub use packet_file::{PacketFile, PacketRotation};

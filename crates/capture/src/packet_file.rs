@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use wire::{CapturedPacket, LinkType, Timestamp};
 
+use crate::interruptible_writer::InterruptibleWriter;
 use crate::packet_sink::{PacketFileCounts, PacketSink};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -40,7 +41,7 @@ pub struct PacketFile {
     /// Flushes each packet, for a reader of the stream.
     is_prompt: bool,
     rotation: PacketRotation,
-    out: File,
+    out: InterruptibleWriter,
     /// Blocks in the write buffer, and the number of packets among them.
     waiting: Vec<u8>,
     packets_waiting: u64,
@@ -88,7 +89,7 @@ impl PacketFile {
             path: path.to_owned(),
             is_prompt: false,
             rotation,
-            out,
+            out: InterruptibleWriter::new(out, || false),
             waiting: Vec::with_capacity(BUFFER_BYTES),
             packets_waiting: 0,
             links: Vec::new(),
@@ -105,9 +106,18 @@ impl PacketFile {
         Ok(file)
     }
 
+    /// Abandons a pipe whose reader has stopped, once the end is requested.
+    #[must_use]
+    pub fn ending(self, is_end_requested: fn() -> bool) -> PacketFile {
+        PacketFile {
+            out: self.out.ending(is_end_requested),
+            ..self
+        }
+    }
+
     /// Changes the owner of the file; without root it already belongs to the user.
     pub fn give_to(&self, user: u32, group: u32) {
-        let _ = std::os::unix::fs::fchown(&self.out, Some(user), Some(group));
+        let _ = std::os::unix::fs::fchown(&self.out.file, Some(user), Some(group));
     }
 
     /// Flushes the write buffer.
@@ -124,6 +134,7 @@ impl PacketFile {
                 // If it cannot be truncated (a device, a pipe), the original error suffices.
                 let _ = self
                     .out
+                    .file
                     .set_len(self.file_bytes - self.waiting.len() as u64);
             }
         }
@@ -166,7 +177,8 @@ impl PacketFile {
 
     fn next_file(&mut self) -> io::Result<()> {
         self.hand_over()?;
-        self.out = create(&numbered(&self.path, self.kept.files + 1))?;
+        let out = create(&numbered(&self.path, self.kept.files + 1))?;
+        self.out = InterruptibleWriter::new(out, || false);
         self.kept.files += 1;
         self.links.clear();
         self.file_bytes = 0;

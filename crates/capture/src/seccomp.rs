@@ -94,18 +94,18 @@ fn rules(files: FileAccess, network: NetworkAccess) -> Result<SeccompRules, secc
     )?;
     // Reads limits only.
     only(&mut rules, libc::SYS_prlimit64, 2, &[(Eq, 0)])?;
-    // Sizes of terminals and states of interfaces.
+    // Sizes of terminals, unread bytes of pipes, and states of interfaces.
     let questions = [
         libc::TCGETS,
         libc::TIOCGWINSZ,
+        libc::FIONREAD,
         libc::SIOCGIFINDEX,
         libc::SIOCGIFFLAGS,
     ];
-    let of_connections = [libc::FIONBIO, libc::FIONREAD];
     let is_closed = network == NetworkAccess::Closed;
     let requests = questions
         .iter()
-        .chain(of_connections.iter().filter(|_| !is_closed));
+        .chain(Some(&libc::FIONBIO).filter(|_| !is_closed));
     let requests: Vec<_> = requests.map(|request| (Eq, *request)).collect();
     only(&mut rules, libc::SYS_ioctl, 1, &requests)?;
     // Counters of adapters are read by netlink.

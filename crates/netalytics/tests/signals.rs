@@ -1,5 +1,5 @@
-//! Signals: several end signals within milliseconds lose nothing, a late SIGINT abandons the output, SIGUSR1 prints
-//! statistics, and a signal ends every busy command within a second.
+//! Signals: several end signals within milliseconds lose nothing, an output whose reader has stopped is abandoned with
+//! an error, SIGUSR1 prints statistics, and a signal ends every busy command within a second.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,6 +17,8 @@ const BINARY: &str = env!("CARGO_BIN_EXE_netalytics");
 /// Time limit after a signal: wall time if idle, CPU time if busy. Builds without optimization, on busy machines, have
 /// more than the guaranteed second.
 const WITHIN: Duration = Duration::from_secs(if cfg!(debug_assertions) { 4 } else { 1 });
+/// Time limit after a signal if the reader of the output has stopped: two seconds, and as much for a busy machine.
+const ABANDONED_WITHIN: Duration = Duration::from_secs(4);
 /// Timeout of everything else.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -218,7 +220,7 @@ fn several_signals_within_milliseconds_lose_nothing() {
     }
 }
 
-/// The output is not read: it waits, and only a late SIGINT abandons it.
+/// The output is not read: a late SIGINT ends the program at once.
 #[test]
 fn a_late_interrupt_abandons_the_output() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -227,7 +229,7 @@ fn a_late_interrupt_abandons_the_output() {
     let mut run = Running::start(&args);
     thread::sleep(Duration::from_millis(500));
     ["TERM", "INT"].iter().for_each(|name| run.signal(name));
-    thread::sleep(Duration::from_millis(1300));
+    thread::sleep(Duration::from_millis(1100));
     ["TERM", "HUP", "TERM"]
         .iter()
         .for_each(|name| run.signal(name));
@@ -248,6 +250,59 @@ fn a_late_interrupt_abandons_the_output() {
         rows.ends_with('\n') && rows.lines().count() < 400_000,
         "it is cut behind a row"
     );
+}
+
+/// A reader that has stopped, before a signal: rows and packets are abandoned with an error, and other output is complete.
+#[test]
+fn a_reader_that_has_stopped_is_abandoned_after_a_signal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = many(&folder);
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (kept, text) = (path("kept.pcapng"), path("rows.csv"));
+    let rows = "cannot write the result to standard output; it is incomplete: after the end signal";
+    let packets = "cannot write all packets to -: after the end signal";
+    let commands: [(&[&str], &str); 4] = [
+        (&["query", "PARSE packet", "--format", "csv"], rows),
+        (&["query", "PARSE packet", "-w", &kept], rows),
+        (&["query", "PARSE packet", "-o", &text, "-w", "-"], packets),
+        (
+            &["query", "PARSE packet ORDER BY src_ip LIMIT 100000 ROWS"],
+            rows,
+        ),
+    ];
+    let outcomes = commands.map(|(args, message)| {
+        let (capture, name) = (
+            capture.clone(),
+            if message == rows { "TERM" } else { "INT" },
+        );
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        thread::spawn(move || {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let mut run = Running::start(&[&args[..], &["-r", &capture]].concat());
+            // It writes until the pipe is full: then the CPU time does not grow.
+            let mut before = None;
+            while before.is_none() || run.cpu() != before {
+                before = run.cpu();
+                thread::sleep(Duration::from_secs(1));
+            }
+            run.signal(name);
+            let began = Instant::now();
+            let status = run.ended_within(PATIENCE);
+            let took = began.elapsed();
+            let errors = run.rest_of_errors();
+            let what = format!("{args:?}: {took:?}, {status:?}: {errors}");
+            assert!(took < ABANDONED_WITHIN, "{what}");
+            assert_eq!(status.and_then(|status| status.code()), Some(1), "{what}");
+            assert!(errors.contains(message), "{what}");
+        })
+    });
+    for outcome in outcomes {
+        outcome.join().expect("as expected");
+    }
+    let kept = capture::open(&[folder.path().join("kept.pcapng")]);
+    assert!(kept.errors().is_empty());
+    let rows = std::fs::read_to_string(text).expect("readable");
+    assert!(rows.ends_with('\n') && rows.lines().count() > 100);
 }
 
 #[test]

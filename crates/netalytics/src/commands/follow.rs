@@ -16,7 +16,7 @@ use crate::cli::flags::{FlowName, FollowFlags};
 use crate::process::failure::{CommandOutcome, UnreadableInputs, wrong_flags};
 use crate::process::file_owner::FileOwner;
 use crate::process::output::{self, OutputDestination};
-use crate::process::signals::SignalHandlers;
+use crate::process::signals::{self, SignalHandlers};
 use crate::render::conversation::{ByteFormat, ConversationPrinter, flow_community_id};
 use crate::source::recording_replay;
 
@@ -32,6 +32,7 @@ pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<CommandOutcome
         );
     }
     let file = flags.write.as_deref().map(keep).transpose()?;
+    let file = file.map(|file| file.ending(signals::is_end_requested));
     let destination = OutputDestination::open(flags.output.as_deref(), FileOwner::Us)?;
     let show = if flags.hex {
         ByteFormat::Hex

@@ -1,18 +1,21 @@
-//! Output of results and messages. A closed pipe ends the output silently; any other write failure is an error. Files
-//! are created with access for their owner only. Terminal output contains no control characters except line breaks;
-//! names of files, queries and packets may contain any.
+//! Output of results and messages. A closed pipe ends the output silently; any other write failure is an error, as is,
+//! after an end signal, a pipe whose reader has stopped. Files are created with access for their owner only. Terminal
+//! output contains no control characters except line breaks; names of files, queries and packets may contain any.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, fchown};
 use std::path::Path;
 
 use anyhow::Context;
+use capture::InterruptibleWriter;
 use sinks::table::escape;
 
 use crate::process::color;
 use crate::process::failure::{CommandOutcome, wrong_flags};
 use crate::process::file_owner::FileOwner;
+use crate::process::signals;
 
 /// Buffer size in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -34,7 +37,7 @@ impl OutputDestination {
     pub fn open(path: Option<&Path>, owner: FileOwner) -> anyhow::Result<OutputDestination> {
         match path.filter(|p| *p != Path::new("-")) {
             None => Ok(OutputDestination {
-                writer: Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())),
+                writer: Box::new(buffered(standard_output()?)),
                 file: None,
                 name: "standard output".into(),
                 terminal: io::stdout().is_terminal(),
@@ -48,7 +51,7 @@ impl OutputDestination {
                 } else {
                     None
                 };
-                let writer = Box::new(BufWriter::with_capacity(BUFFER_BYTES, file));
+                let writer = Box::new(buffered(file));
                 Ok(OutputDestination {
                     writer,
                     file: again,
@@ -58,6 +61,19 @@ impl OutputDestination {
             }
         }
     }
+}
+
+fn standard_output() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// After an end signal, a pipe or socket whose reader has stopped is abandoned.
+fn interruptible(file: File) -> InterruptibleWriter {
+    InterruptibleWriter::new(file, signals::is_end_requested)
+}
+
+fn buffered(file: File) -> BufWriter<InterruptibleWriter> {
+    BufWriter::with_capacity(BUFFER_BYTES, interruptible(file))
 }
 
 /// Creates a file readable by its owner only, or truncates an existing one, whose mode stays.
@@ -115,8 +131,8 @@ pub fn terminal_size() -> Option<(usize, usize)> {
 
 /// Prints text on standard output; ignores a closed pipe.
 pub fn print(text: &[u8]) -> anyhow::Result<CommandOutcome> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
+    let written = standard_output().and_then(|out| interruptible(out).write_all(text));
+    match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }
@@ -141,6 +157,7 @@ pub fn visible_lines(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;

@@ -121,6 +121,11 @@ fn arm(mut came: PipeReader, may_abandon: &AtomicBool) {
     }
 }
 
+/// Whether an end signal has been received.
+pub fn is_end_requested() -> bool {
+    CAME.load(Ordering::Relaxed) != 0
+}
+
 /// Installs handlers, so that SIGUSR1 and SIGUSR2 do not end the process.
 pub fn survive_user_signals() -> io::Result<()> {
     [SIGUSR1, SIGUSR2]

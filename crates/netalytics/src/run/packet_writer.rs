@@ -24,6 +24,7 @@ use crate::cli::flags::WorkFlags;
 use crate::cli::flags::limits::KEPT_FLOWS_MAX;
 use crate::process::failure::wrong_flags;
 use crate::process::file_owner::FileOwner;
+use crate::process::signals;
 use crate::run::output_folder::OutputFolder;
 use crate::run::privileges::RunUser;
 use crate::source::live_capture;
@@ -184,7 +185,9 @@ impl PacketFileState {
             }
             let file =
                 PacketFile::to_stdout().context("cannot write packets to standard output")?;
-            return Ok(PacketFileState::Begun(Box::new(file)));
+            return Ok(PacketFileState::Begun(Box::new(
+                file.ending(signals::is_end_requested),
+            )));
         }
         if flags.rotate.is_none() {
             let file = PacketFile::create(path, PacketRotation::default())
@@ -192,7 +195,9 @@ impl PacketFileState {
             if let FileOwner::Caller { user, group } = flags.live.file_owner() {
                 file.give_to(user, group);
             }
-            return Ok(PacketFileState::Begun(Box::new(file)));
+            return Ok(PacketFileState::Begun(Box::new(
+                file.ending(signals::is_end_requested),
+            )));
         }
         let name = path
             .file_name()

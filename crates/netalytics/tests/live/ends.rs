@@ -1,8 +1,9 @@
 //! Start and end of captures: signals, LIMIT, closed pipes, privileges, and errors at the start.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::capture::{BINARY, Capture, signal, wait};
 use crate::net::{Net, ip, within};
@@ -595,11 +596,59 @@ fn a_late_ctrl_c_abandons_the_output() {
         .expect("text");
     net.send(400, 4000);
     signal(child.id(), "INT");
-    std::thread::sleep(std::time::Duration::from_millis(1200));
+    std::thread::sleep(Duration::from_millis(1200));
     if child.try_wait().expect("it can be waited for").is_none() {
         signal(child.id(), "INT");
     }
     wait(&mut child);
+}
+
+/// One signal, under restricted system calls: a reader that has stopped is abandoned, a slow one gets every row.
+#[test]
+fn one_signal_ends_a_capture_whose_reader_has_stopped() {
+    let Some(net) = Net::new() else { return };
+    for is_slow in [false, true] {
+        let mut child = within(&net.server, BINARY)
+            .args(["query", "PARSE packet", "-i", "eth0", "udp port 4000"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut err = BufReader::new(child.stderr.take().expect("piped"));
+        let mut said = String::new();
+        err.read_line(&mut said).expect("text");
+        assert_eq!(status(child.id(), "Seccomp:"), ["2"]);
+        // More than a pipe holds.
+        net.send(400, 4000);
+        std::thread::sleep(Duration::from_secs(1));
+        signal(child.id(), "INT");
+        let began = Instant::now();
+        let mut rows = Vec::new();
+        if is_slow {
+            let mut out = child.stdout.take().expect("piped");
+            for n in 0..30 {
+                std::thread::sleep(Duration::from_millis(100));
+                rows.resize(n + 1, 0);
+                out.read_exact(&mut rows[n..]).expect("a byte");
+            }
+            out.read_to_end(&mut rows).expect("rows");
+        }
+        let status = wait(&mut child);
+        let took = began.elapsed();
+        err.read_to_string(&mut said).expect("text");
+        if is_slow {
+            assert_eq!(status.code(), Some(0), "{said}");
+            let lines = rows.iter().filter(|byte| **byte == b'\n');
+            assert_eq!(lines.count(), 400, "{said}");
+        } else {
+            assert_eq!(status.code(), Some(1), "{said}");
+            assert!(took < Duration::from_secs(4), "{took:?}: {said}");
+            assert!(
+                said.contains("it is incomplete: after the end signal"),
+                "{said}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -10,20 +10,26 @@ pub(super) struct Sdn {
     pub(super) token: PathBuf,
 }
 
+/// The Python with os-ken. `None` if it cannot be installed and `ALLOW_MISSING` names `os-ken`.
+fn os_ken() -> Option<PathBuf> {
+    let venv = root().join("target/sdn");
+    let installed = Command::new(root().join("sdn/install.sh"))
+        .arg(&venv)
+        .output()
+        .expect("bash");
+    testkit::require!("os-ken" => installed.status.success());
+    Some(venv.join("bin/python"))
+}
+
 impl Sdn {
     /// `None` if it cannot be installed and `ALLOW_MISSING` names `os-ken`; `listen`: address of its HTTP interface.
     pub(super) fn start(folder: &TempDir, listen: Option<String>) -> Option<Sdn> {
-        let venv = root().join("target/sdn");
-        let installed = Command::new(root().join("sdn/install.sh"))
-            .arg(&venv)
-            .output()
-            .expect("bash");
-        testkit::require!("os-ken" => installed.status.success());
+        let python = os_ken()?;
         let listen = listen.unwrap_or_else(|| format!("127.0.0.1:{}", free_port()));
         let socket = folder.path().join("openflow");
         // The socket of a killed controller does not count.
         let _ = fs::remove_file(&socket);
-        let mut python = Command::new(venv.join("bin/python"));
+        let mut python = Command::new(python);
         python
             .arg(root().join("sdn"))
             .arg("--openflow")
@@ -73,6 +79,46 @@ impl Sdn {
         };
         network.lines().map(line).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// A bed that leaves forwarding to a controller, with an `ovs-ofctl` that changes rules only after the controller has
+/// installed its own: they stay.
+#[test]
+fn a_bed_without_rules_keeps_those_of_a_running_controller() {
+    let Some(bed) = TestBed::new() else { return };
+    let Some(python) = os_ken() else { return };
+    let socket = bed.sdn.path().join("openflow");
+    let listen = format!("unix:{}", socket.display());
+    let mut learning = Command::new(python);
+    learning
+        .arg(root().join("sdn/learning.py"))
+        .args(["--openflow", &listen]);
+    let _learning = TestProgram::start(&mut learning);
+    wait_for("the controller", || {
+        socket.exists().then_some(()).ok_or_else(String::new)
+    });
+    let path = std::env::var("PATH").expect("a path");
+    let late = format!(
+        "#!/bin/sh\ncase \"$*\" in *-flows*) sleep 3;; esac\nPATH={path} exec ovs-ofctl \"$@\"\n"
+    );
+    let tool = bed.sdn.path().join("ovs-ofctl");
+    fs::write(&tool, late).expect("a file");
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a file");
+    let first = format!("{}:{path}", bed.sdn.path().display());
+    let env = [
+        ("FORWARDING", "none"),
+        ("SERVERS", "none"),
+        ("CONTROLLER", &*listen),
+        ("PATH", &*first),
+    ];
+    bed.run(&["up"], &env);
+    for switch in LEAVES.into_iter().chain(["spine1"]) {
+        let rules = bed.rules(switch);
+        let is_learning = |rule: &String| rule.contains("cookie=0x6c6561726e696e67");
+        assert!(rules.iter().any(is_learning), "{switch}: {rules:?}");
+    }
+    let ping = "ping -q -c 3 -W 20 10.60.2.1 >&2";
+    shell(&format!("{}client1", bed.prefix()), ping);
 }
 
 /// Runs the controller's own tests in Python, before the bed's switches.
