@@ -306,16 +306,35 @@ fn a_server_that_is_killed_while_its_disk_is_full_starts_again() {
     };
     let (mut server, _agents, id) = at_work(&folder, &["one"]);
     let filler = folder.path("server/filler");
-    let mut file = fs::File::create(&filler).expect("a file");
-    assert!(
-        std::io::copy(&mut std::io::repeat(0), &mut file).is_err(),
-        "it gets full"
-    );
-    drop(file);
+    let fill = || {
+        let mut file = fs::OpenOptions::new();
+        let mut file = file
+            .create(true)
+            .append(true)
+            .open(&filler)
+            .expect("a file");
+        assert!(
+            std::io::copy(&mut std::io::repeat(0), &mut file).is_err(),
+            "it gets full"
+        );
+    };
+    fill();
     wait("the job says so", || match reason(&server, &id) {
         said if said.contains("disk is full") => Ok(()),
         said => Err(said),
     });
+    let pid = server.pid();
+    signal(pid, "KILL");
+    wait("its end", || {
+        if is_alive(pid) {
+            Err(String::new())
+        } else {
+            Ok(())
+        }
+    });
+    // The index of the write-ahead log is written anew at the start; its space is taken by others meanwhile.
+    fs::remove_file(folder.path("server/store.sqlite-shm")).expect("it is there");
+    fill();
     server.start_again(&folder);
     let said = reason(&server, &id);
     fs::remove_file(&filler).expect("removed");
