@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use testkit::print_uncaptured;
 use testkit::programs::wait_for;
@@ -110,7 +110,8 @@ impl HostTraffic {
                 .ok_or_else(|| {
                     let lost = lost_ranges(&numbers(&heard), sent);
                     format!(
-                        "{sent} were sent, {dropped} dropped at full sockets, and lost: {lost:?}"
+                        "{sent} were sent, {dropped} dropped at full sockets, and lost: {lost:?}; drops counted by Open vSwitch: {:?}",
+                        counted_drops(bed)
                     )
                 })
         });
@@ -160,6 +161,30 @@ fn lost_ranges(heard: &[usize], sent: usize) -> Vec<(usize, usize)> {
         }
     }
     lost
+}
+
+/// Drops that the switches' datapaths have counted, by cause. Some are intended, such as those by rules.
+fn counted_drops(bed: &TestBed) -> Vec<String> {
+    let of_switch = |switch: &str| {
+        let control = bed.path(&format!("run/{switch}/vswitchd.ctl"));
+        let output = Command::new("ovs-appctl")
+            .arg("-t")
+            .arg(control)
+            .arg("coverage/show")
+            .output()
+            .expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let drops = text.lines().filter(|line| line.contains("drop"));
+        drops
+            .map(|line| format!("{switch}: {line}"))
+            .collect::<Vec<_>>()
+    };
+    LEAVES
+        .iter()
+        .copied()
+        .chain(["spine1"])
+        .flat_map(of_switch)
+        .collect()
 }
 
 /// Packets that the kernel dropped because the socket of a switch's port, or that of the receiver, was full.
