@@ -289,6 +289,8 @@ fn a_reader_that_has_stopped_is_abandoned_after_a_signal() {
             let began = Instant::now();
             let status = run.ended_within(PATIENCE);
             let took = began.elapsed();
+            // A program that goes on keeps its standard error open.
+            let _ = run.child.kill();
             let errors = run.rest_of_errors();
             let what = format!("{args:?}: {took:?}, {status:?}: {errors}");
             assert!(took < ABANDONED_WITHIN, "{what}");

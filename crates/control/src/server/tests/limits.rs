@@ -4,6 +4,19 @@ use link::BudgetRequest;
 
 use super::*;
 
+/// Submits a standing job with a limit in packets.
+fn submit_limited(server: &mut ServerControl, packets: u64) {
+    let limit = JobLimit {
+        packets: Some(packets),
+        ends_at_ns: None,
+    };
+    let spec = JobSpec {
+        limit,
+        ..request("", JobLifetime::Standing)
+    };
+    assert!(submit(server, spec).is_ok());
+}
+
 #[test]
 fn a_time_limit_that_begins_later_is_saved_once_and_ends_the_job() {
     let mut server = server();
@@ -96,20 +109,7 @@ fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
     for (i, _) in wants.iter().enumerate() {
         server.handle(connected(i as u64, &format!("agent {i}"), 1), at(0));
     }
-    let limit = JobLimit {
-        packets: Some(packets),
-        ends_at_ns: None,
-    };
-    assert!(
-        submit(
-            &mut server,
-            JobSpec {
-                limit,
-                ..request("", JobLifetime::Standing)
-            }
-        )
-        .is_ok()
-    );
+    submit_limited(&mut server, packets);
     let mut asks = vec![
         BudgetRequest {
             job: 1,
@@ -191,20 +191,7 @@ fn no_claim_after_a_restart_of_the_server_makes_a_limit_larger() {
     for (session, agent) in [(1, "a"), (2, "b")] {
         server.handle(connected(session, agent, 1), at(0));
     }
-    let limit = JobLimit {
-        packets: Some(1000),
-        ends_at_ns: None,
-    };
-    assert!(
-        submit(
-            &mut server,
-            JobSpec {
-                limit,
-                ..request("", JobLifetime::Standing)
-            }
-        )
-        .is_ok()
-    );
+    submit_limited(&mut server, 1000);
     let mut saved = None;
     let mut ask = |server: &mut ServerControl, session, ask: BudgetRequest, seconds| {
         let renew = Renew {
