@@ -155,7 +155,23 @@ fn who_has_a_token_takes_the_places_of_those_without() {
         for stream in &mut idle {
             assert!(is_closed(stream).await);
         }
+        // Another one waits until one of them ends.
+        let mut late = connect(Ipv4Addr::LOCALHOST, to).await;
+        let asking = ask(&mut late, "/api/v1/agents", to, &token);
+        tokio::pin!(asking);
+        let early = tokio::time::timeout(Duration::from_millis(500), &mut asking).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(with_token.pop());
+        assert_eq!(asking.await.as_deref(), Some("200"));
+        for stream in &mut with_token {
+            assert!(!is_closed(stream).await);
+        }
     });
+    let counters = server.get("/api/v1/counters").of(200).json();
+    assert!(
+        counters["connections_waited"].as_u64() >= Some(1),
+        "{counters}"
+    );
 }
 
 #[test]
