@@ -157,7 +157,6 @@ pub fn visible_lines(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
