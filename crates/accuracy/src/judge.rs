@@ -13,14 +13,27 @@ use crate::partial_values;
 use crate::view::CaptureView;
 use crate::{FaultKind, ObservedPacket, ObservedTuple, OutcomeCounts, TupleFault};
 
-/// Fields of the connection, which may be missing from an `exact` tuple.
-const OF_THE_CONNECTION: &[&str] = &["user", "database", "query", "fingerprint", "encoding"];
+/// Fields that depend on earlier messages of the connection: they may be missing from an `exact` tuple.
+const OF_THE_CONNECTION: &[&str] = &[
+    "user",
+    "database",
+    "query",
+    "fingerprint",
+    "encoding",
+    "summary",
+    "application_name",
+    "backend_pid",
+    QUEUED,
+    SERVICE_TIME,
+];
 /// A field that for a response without request is the response's own.
 const OF_EITHER: &str = "http_version";
 const RESPONSE_TIME: &str = "response_time_ns";
 const TRANSFER_TIME: &str = "transfer_time_ns";
 const TOTAL_TIME: &str = "total_time_ns";
 const CALL_TIME: &str = "call_time_ns";
+const QUEUED: &str = "queued_ns";
+const SERVICE_TIME: &str = "service_time_ns";
 
 impl GroundTruth<'_> {
     /// Judges the tuples `told` from the packets `seen`. Times may differ by `tolerance` nanoseconds.
@@ -280,7 +293,7 @@ impl TupleJudge<'_> {
                     self.transfer_time(*n as i64, truth)
                 }
                 (TOTAL_TIME, Some(ObservedValue::Number(n))) => self.total_time(*n as i64, truth),
-                (CALL_TIME, Some(ObservedValue::Number(n))) => {
+                (CALL_TIME | QUEUED | SERVICE_TIME, Some(ObservedValue::Number(n))) => {
                     matches!(true_value, Some(ObservedValue::Number(t)) if (n - t).abs() <= i128::from(self.tolerance))
                 }
                 (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, ObservedValue::Text(_)),

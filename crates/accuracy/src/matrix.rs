@@ -36,6 +36,8 @@ pub const SMALL: &[(&str, &str, &str)] = &[
         "mysql_sysbench_text.pcap",
         "mysql_query",
     ),
+    ("pgsql_mix", "pgsql_mix.pcap", "postgresql"),
+    ("pgsql_bench", "pgsql_bench.pcap", "postgresql"),
     ("mc_text", "mc_text.pcap", "memcached"),
     ("mc_binary", "mc_binary.pcap", "memcached"),
     ("mc_load", "mc_load.pcap", "memcached"),

@@ -1,4 +1,5 @@
-//! Values of NFS that may be partly known: the name of a file, learned from other calls, and checksums of blocks.
+//! Values that may be partly known: of NFS the name of a file, learned from other calls, and checksums of blocks; of PostgreSQL
+//! the command of a cycle.
 
 use crate::ObservedTuple;
 use crate::observed::ObservedValue;
@@ -15,6 +16,8 @@ pub fn is_part(
         _ => None,
     };
     match (field, text(claimed), text(truth)) {
+        // Later messages of the cycle are missing.
+        ("command", Some(claimed), Some(_)) if claimed == "extended" => !told.is_exact(),
         ("path", None, Some(_)) => told.value("procedure").is_some(),
         ("path", Some(claimed), Some(truth)) => {
             told.value("procedure").is_some() && truth.ends_with(&format!("/{claimed}"))

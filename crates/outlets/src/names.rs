@@ -1,7 +1,8 @@
 //! Names of columns in other systems. The column `url_template` is `url.template` in OpenTelemetry and so in OTLP, and
 //! in Prometheus with `_` for each dot. Columns not listed keep their names.
 
-/// Attributes of OpenTelemetry's semantic conventions: parser (`*`: any), column, name.
+/// Attributes of OpenTelemetry's semantic conventions: parser (`*`: any), column, name. `db.query.text` is the statement
+/// without literals, as the conventions require unless a user asks for them.
 const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
     ("*", "client_ip", "client.address"),
     ("*", "client_port", "client.port"),
@@ -22,11 +23,18 @@ const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
     ("http", "status", "http.response.status_code"),
     ("http", "user_agent", "user_agent.original"),
     ("http", "content_type", "http.response.header.content_type"),
-    ("mysql_query", "query", "db.query.text"),
-    ("mysql_query", "fingerprint", "db.query.summary"),
+    ("mysql_query", "fingerprint", "db.query.text"),
+    ("mysql_query", "summary", "db.query.summary"),
     ("mysql_query", "command", "db.operation.name"),
     ("mysql_query", "database", "db.namespace"),
     ("mysql_query", "error_code", "db.response.status_code"),
+    ("postgresql", "fingerprint", "db.query.text"),
+    ("postgresql", "summary", "db.query.summary"),
+    ("postgresql", "command", "db.operation.name"),
+    ("postgresql", "database", "db.namespace"),
+    ("postgresql", "error_code", "db.response.status_code"),
+    ("postgresql", "batch_size", "db.operation.batch.size"),
+    ("postgresql", "returned_rows", "db.response.returned_rows"),
     ("redis", "command", "db.operation.name"),
     ("memcached", "command", "db.operation.name"),
     ("dns", "query_name", "dns.question.name"),
@@ -35,7 +43,7 @@ const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
     ("rpc", "procedure", "onc_rpc.procedure.name"),
     ("tls", "sni", "tls.client.server_name"),
     ("tls", "version", "tls.protocol.version"),
-    ("tls", "cipher_suite", "tls.cipher"),
+    ("tls", "cipher", "tls.cipher"),
 ];
 
 /// Attribute name of a column in results of these parsers' tuples.

@@ -25,6 +25,7 @@ pub mod registry;
 pub mod request_response;
 mod result_cache;
 pub mod resync;
+mod sql;
 pub mod template;
 mod write_boundaries;
 
@@ -33,6 +34,7 @@ pub mod http;
 pub mod memcached;
 pub mod mysql;
 pub mod nfs;
+pub mod postgresql;
 pub mod redis;
 pub mod tls;
 

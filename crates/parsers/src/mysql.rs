@@ -16,7 +16,6 @@ mod command;
 mod compression;
 mod connection;
 mod fields;
-pub mod fingerprint;
 mod framing;
 mod login;
 mod probe;
@@ -24,13 +23,10 @@ mod response;
 mod search;
 mod session;
 mod session_state;
-mod shorten;
-mod statements;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 pub(crate) use search::MysqlCommandLocator;
-mod tokens;
 mod transaction;
 mod tuples;
 
@@ -76,7 +72,7 @@ const FACTS: SchemaFacts = SchemaFacts {
         "response_time_ns",
         "total_time_ns",
     ],
-    added: &["total_time_ns"],
+    added: &["total_time_ns", "summary"],
     families: &[TAPS],
     ..SchemaFacts::NONE
 };

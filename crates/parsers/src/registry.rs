@@ -6,7 +6,7 @@ use tuple::Schema;
 
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
-use crate::{ProtocolDefinition, dns, http, memcached, mysql, nfs, redis, tls};
+use crate::{ProtocolDefinition, dns, http, memcached, mysql, nfs, postgresql, redis, tls};
 
 /// Input of a parser.
 #[derive(Clone, Copy)]
@@ -64,6 +64,10 @@ pub const PARSERS: &[ParserRegistration] = &[
     ParserRegistration {
         schema: mysql::schema,
         reads: ParserInput::Messages(&mysql::PROTOCOL, mysql::ALL),
+    },
+    ParserRegistration {
+        schema: postgresql::schema,
+        reads: ParserInput::Messages(&postgresql::PROTOCOL, postgresql::ALL),
     },
     ParserRegistration {
         schema: memcached::schema,

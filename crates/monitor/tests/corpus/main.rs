@@ -19,6 +19,7 @@ mod mysql;
 mod nfs;
 mod outstanding;
 mod ports;
+mod postgresql;
 mod proxied;
 mod recognised;
 mod redis;

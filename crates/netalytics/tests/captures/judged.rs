@@ -61,6 +61,12 @@ const JUDGED: &[Judged] = &[
         super::shop_statements_are_those_of_mariadb,
     ),
     (
+        "postgresql",
+        "postgresql",
+        "postgresql.log",
+        statements_are_those_of_postgresql,
+    ),
+    (
         "memcached",
         "shop",
         "memcached-commands.log",
@@ -159,6 +165,73 @@ fn table(folder: &str, file: &str) -> Vec<Vec<String>> {
 /// Rows of the shop's capture.
 fn of_shop(query: &str) -> Vec<Value> {
     rows(query, &captures().join("shop/in.pcap"))
+}
+
+/// A statement: port of the client, name of the prepared statement, text, and whether it failed.
+type Statement = (u64, Option<String>, String, bool);
+
+/// Statements of each connection in their order.
+fn by_port(all: Vec<Statement>) -> BTreeMap<u64, Vec<Statement>> {
+    let mut ports = BTreeMap::<u64, Vec<Statement>>::new();
+    for statement in all {
+        ports.entry(statement.0).or_default().push(statement);
+    }
+    ports
+}
+
+/// `PORT LOG:  duration: N ms  statement: TEXT`, `… execute NAME: TEXT`, `PORT STATEMENT:  TEXT` of a failed one.
+fn statement_of_log(line: &str) -> Option<Statement> {
+    let (port, line) = line.split_once(' ')?;
+    let port = port.parse().expect("a port");
+    if let Some(text) = line.strip_prefix("STATEMENT:  ") {
+        return Some((port, None, text.to_owned(), true));
+    }
+    let (_, done) = line.split_once(" ms  ")?;
+    let (what, text) = done.split_once(": ")?;
+    let name = what
+        .strip_prefix("execute ")
+        .filter(|name| *name != "<unnamed>");
+    Some((port, name.map(str::to_owned), text.to_owned(), false))
+}
+
+#[test]
+fn statements_are_those_of_postgresql() {
+    let folder = captures().join("postgresql");
+    let log = std::fs::read_to_string(folder.join("postgresql.log")).expect("the server's log");
+    let want = by_port(log.lines().filter_map(statement_of_log).collect());
+    let rows = rows("PARSE postgresql", &folder.join("in.pcap"));
+    let mut got = Vec::<Statement>::new();
+    let mut last = None;
+    for row in rows.iter().filter(|row| row["query"].is_string()) {
+        assert_eq!(row["quality"], "exact", "{row}");
+        let text = |field: &str| row[field].as_str().map(str::to_owned);
+        // Of several lines, the log's line has the first.
+        let query = text("query").and_then(|query| query.lines().next().map(str::to_owned));
+        let query = query.expect("a statement");
+        if text("command").as_deref() == Some("parse") {
+            continue;
+        }
+        let port = row["client_port"].as_u64().expect("a port");
+        // The log has a Query with several statements once.
+        let request = (port, row["ts"].clone(), row["command"] == "query");
+        if last.as_ref() == Some(&request) && request.2 {
+            let statement = &mut got.last_mut().expect("the statement before").2;
+            *statement = format!("{statement}; {query}");
+            continue;
+        }
+        last = Some(request);
+        let failed = row["error_code"].is_string();
+        got.push((port, text("statement_name"), query, failed));
+    }
+    assert!(got.len() > 500, "{} statements", got.len());
+    assert_eq!(by_port(got), want);
+    let failed_logins = |row: &&Value| row["command"] == "login" && row["error_code"] == "28P01";
+    assert_eq!(rows.iter().filter(failed_logins).count(), 1);
+    let cancelled = rows.iter().find(|row| row["error_code"] == "57014");
+    let by = rows.iter().find(|row| row["command"] == "cancel");
+    let pid = |row: Option<&Value>| row.map(|row| row["backend_pid"].as_u64());
+    assert_eq!(pid(cancelled), pid(by));
+    assert!(by.is_some(), "a CancelRequest");
 }
 
 /// A decimal number of seconds in nanoseconds.

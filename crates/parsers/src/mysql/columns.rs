@@ -2,7 +2,7 @@
 
 use tuple::TextFold;
 
-use super::fingerprint;
+use crate::sql::fingerprint;
 
 /// Redaction: a statement is replaced by its fingerprint.
 const LITERALS: TextFold = TextFold {
@@ -13,6 +13,7 @@ const LITERALS: TextFold = TextFold {
 tuple::fields! {
     QUERY: Text, None, "query", "text of the statement (up to 64 KiB), also if it was prepared earlier; database name for init_db" => LITERALS;
     FINGERPRINT: Text, None, "fingerprint", "statement with literals replaced by ?, and lists and rows of literals reduced to one";
+    SUMMARY: Text, None, "summary", "operations of the statement and their tables, up to 255 bytes: SELECT orders users";
     COMMAND: Text, None, "command", "login, ssl_request, connect, or the protocol's command: query, stmt_execute, ping …";
     DATABASE: Text, None, "database", "default database after the command, if known";
     USER: Text, None, "user", "user of the login, if captured";

@@ -4,17 +4,17 @@
 use tuple::TupleWriter;
 use wire::Timestamp;
 
-use super::columns::{DATABASE, FINGERPRINT, QUERY};
+use super::columns::{DATABASE, FINGERPRINT, QUERY, SUMMARY};
 use super::command::{self, DefaultDatabase, MysqlRequestKind};
-use super::fingerprint;
 use super::login;
 use super::response::{MysqlOutcome, MysqlResponse};
-use super::shorten::shorten;
-use super::statements::PreparedStatements;
 use super::transaction::MysqlRequest;
 use super::tuples::{self, MysqlTupleContext, MysqlTupleSource};
 use crate::pairing::MessageCompleteness;
 use crate::pairing::{self, PairedTransaction};
+use crate::sql::prepared::PreparedStatements;
+use crate::sql::shorten::shorten;
+use crate::sql::{SqlDialect, fingerprint};
 use crate::{ParserOutput, TupleQuality};
 
 /// Maximum length of a statement, without its literals, whose fingerprint is cached.
@@ -72,7 +72,9 @@ pub struct MysqlSessionState {
 impl MysqlSessionState {
     /// Determines the wanted columns before the first bytes.
     pub fn start(&mut self, out: &ParserOutput<'_>) {
-        self.keeps_text = [QUERY, FINGERPRINT, DATABASE].iter().any(|f| out.wants(*f));
+        self.keeps_text = [QUERY, FINGERPRINT, SUMMARY, DATABASE]
+            .iter()
+            .any(|f| out.wants(*f));
     }
 
     /// Records that requests may be missing.
@@ -328,7 +330,7 @@ impl MysqlSessionState {
         let (query, fingerprint): (Option<&[u8]>, Option<&[u8]>) = match (statement, request.kind) {
             (Some(statement), _) => {
                 if wants_fingerprint {
-                    statement.fingerprint();
+                    statement.fingerprint(SqlDialect::MySql);
                 }
                 (Some(&statement.text), statement.known_fingerprint())
             }

@@ -8,8 +8,6 @@ use super::response::MysqlResponse;
 use crate::MessageSpan;
 use crate::pairing::{MessageCompleteness, RequestMatcher, ResponseExpectation, ResponseMatch};
 
-/// MariaDB: the last prepared statement, for a client that does not wait for its id.
-pub const LAST_STATEMENT: u32 = u32::MAX;
 /// Maximum memory for text that a queue slot keeps for the next request.
 pub const KEPT_BYTES: usize = 1 << 14;
 

@@ -4,12 +4,14 @@ use tuple::{FieldId, TupleWriter};
 
 use super::columns::{
     AFFECTED_ROWS, COMMAND, DATABASE, ENCODING, ERROR_CODE, FINGERPRINT, QUERY, REQUEST_BYTES,
-    RESPONSE_BYTES, RESPONSE_TIME, ROWS, TOTAL_TIME, TRANSFER_TIME, USER,
+    RESPONSE_BYTES, RESPONSE_TIME, ROWS, SUMMARY, TOTAL_TIME, TRANSFER_TIME, USER,
 };
-use super::command::MysqlRequestKind;
+use super::command::{self, MysqlRequestKind};
 use super::response::{MysqlResponse, UNREAD_ERROR};
 use super::transaction::MysqlRequest;
 use crate::pairing::MessageCompleteness;
+use crate::sql::SqlDialect;
+use crate::sql::summary::summary;
 
 /// Other columns of the tuple.
 pub struct MysqlTupleContext<'a> {
@@ -39,6 +41,13 @@ pub struct MysqlTupleSource<'a> {
 pub fn write(w: &mut TupleWriter, tuple: &MysqlTupleSource<'_>, context: &MysqlTupleContext<'_>) {
     set_text(w, QUERY, context.query);
     set_text(w, FINGERPRINT, context.fingerprint);
+    let is_name = tuple.kind == MysqlRequestKind::Command(command::INIT_DB);
+    let statement = context.query.filter(|_| !is_name);
+    if let Some(query) = statement.filter(|_| w.wants(SUMMARY)) {
+        let mut text = Vec::new();
+        summary(SqlDialect::MySql, query, &mut text);
+        w.text(SUMMARY, &text);
+    }
     set_text(w, COMMAND, tuple.kind.name().map(str::as_bytes));
     set_text(w, DATABASE, context.database);
     set_text(w, USER, context.user);

@@ -18,6 +18,18 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         self.get(number)?.request()
     }
 
+    /// Passes the request and the response at `spot` to `change`, with the sequence number of the request, if both are held.
+    pub fn with_pair(&mut self, spot: ResponseSlot, change: impl FnOnce(TcpSeq, &mut Q, &mut R)) {
+        let ResponseSlot::With(number) = spot else {
+            return;
+        };
+        if let Some(transaction) = self.at(number)
+            && let Some(seq) = transaction.request_seq()
+        {
+            change(seq, &mut transaction.request, &mut transaction.response);
+        }
+    }
+
     /// The request that a response beginning at `place` would be attributed to in the current state.
     #[must_use]
     pub fn next_to_answer(&self, place: StreamPlace) -> Option<&Q> {

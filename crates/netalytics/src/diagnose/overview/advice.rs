@@ -104,6 +104,7 @@ fn simple_failure(parser: &str) -> Option<&'static str> {
     match parser {
         "http" => Some("status >= 400"),
         "mysql_query" => Some("error_code != 0"),
+        "postgresql" => Some("error_code is not null"),
         _ => None,
     }
 }

@@ -5,8 +5,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::fingerprint::fingerprint;
-use super::transaction::LAST_STATEMENT as LAST;
+use super::SqlDialect;
+use super::fingerprint::fingerprint_in;
+
+/// MariaDB: the last prepared statement, for a client that does not wait for its id.
+const LAST: u32 = u32::MAX;
 
 /// Approximate memory of a statement besides its text and fingerprint, in bytes.
 const OVERHEAD_BYTES: usize = 128;
@@ -24,16 +27,25 @@ pub struct PreparedStatement {
 }
 
 impl PreparedStatement {
+    /// A statement outside of [`PreparedStatements`].
+    pub fn new(text: Vec<u8>, shortened: bool) -> PreparedStatement {
+        PreparedStatement {
+            text,
+            shortened,
+            ..PreparedStatement::default()
+        }
+    }
+
     /// Memory in bytes; a fingerprint is about as long as the text.
     fn bytes(&self) -> usize {
         OVERHEAD_BYTES + 2 * self.text.len()
     }
 
     /// Its fingerprint, computed once.
-    pub fn fingerprint(&mut self) -> &[u8] {
+    pub fn fingerprint(&mut self, dialect: SqlDialect) -> &[u8] {
         self.fingerprint.get_or_insert_with(|| {
             let mut out = Vec::new();
-            fingerprint(&self.text, &mut out);
+            fingerprint_in(dialect, &self.text, &mut out);
             out.into()
         })
     }
@@ -133,6 +145,16 @@ impl PreparedStatements {
         Some(statement)
     }
 
+    /// Number of statements.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// A statement by the server's number.
+    pub fn get(&self, id: u32) -> Option<&PreparedStatement> {
+        self.by_id.get(&id)
+    }
+
     /// Whether a statement's complete text is known.
     pub fn is_whole(&self, id: u32) -> bool {
         let id = if id == LAST { self.last } else { Some(id) };
@@ -156,7 +178,7 @@ impl PreparedStatements {
     }
 }
 
-/// Servers number their statements; chosen collisions slow down only the sender's own connection, up to the
+/// Servers of MySQL, and the parser of PostgreSQL, number statements; chosen collisions slow down only the sender's own connection, up to the
 /// limit.
 #[derive(Default)]
 struct StatementIdHasher(u64);
@@ -217,7 +239,7 @@ mod tests {
         s.insert(4, b"b = 1".to_vec(), false, 1 << 20);
         let last = s.find(LAST).expect("a statement was prepared");
         assert_eq!(
-            (last.fingerprint().to_vec(), &last.text[..]),
+            (last.fingerprint(SqlDialect::MySql).to_vec(), &last.text[..]),
             (b"b = ?".to_vec(), &b"b = 1"[..])
         );
         s.remove(4);

@@ -2,11 +2,13 @@
 //!
 //! Value lists after IN and VALUES become one `?`, and equal rows one row; names and keywords are unchanged.
 //! `SELECT a FROM t WHERE id IN (1,2) -- x` and `… IN (7)` give `SELECT a FROM t WHERE id IN (?)`. One linear
-//! pass over any bytes; the result is bounded. It does not check grammar, and treats double quotes as strings
-//! (the server's default). `/*! … */` is read as code, as the server does.
+//! pass over any bytes; the result is bounded. It does not check grammar. In MySQL's dialect, double quotes are strings
+//! (the server's default), and `/*! … */` is read as code, as the server does.
 
 use std::ops::Range;
 
+use super::SqlDialect;
+use super::literal::{dollar_end, quoted_end};
 use super::shorten::string_end;
 use super::tokens::{
     CLASS, FALSE, KEYWORD_MAX, NULL, SPACES, SqlByteClass, SqlToken, TRUE, TokenSpacing, word_of,
@@ -19,10 +21,15 @@ const DEPTH_MAX: usize = 64;
 /// Flag of a bracket with a value list.
 const LISTED: u32 = 1 << 31;
 
-/// Appends the fingerprint of `sql` to `out`.
+/// Appends the fingerprint of `sql`, in MySQL's dialect, to `out`.
 pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
+    fingerprint_in(SqlDialect::MySql, sql, out);
+}
+
+/// Appends the fingerprint of `sql` to `out`.
+pub fn fingerprint_in(dialect: SqlDialect, sql: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    let mut folder = SqlFingerprinter::new(sql, out);
+    let mut folder = SqlFingerprinter::new(dialect, sql, out);
     while folder.len() - start <= FINGERPRINT_MAX && folder.token() {}
     folder.flush();
     folder.drop_open_row();
@@ -40,6 +47,7 @@ pub fn fingerprint(sql: &[u8], out: &mut Vec<u8>) {
 }
 
 struct SqlFingerprinter<'a> {
+    dialect: SqlDialect,
     sql: &'a [u8],
     at: usize,
     out: &'a mut Vec<u8>,
@@ -63,7 +71,7 @@ struct SqlFingerprinter<'a> {
 }
 
 impl<'a> SqlFingerprinter<'a> {
-    fn new(sql: &'a [u8], out: &'a mut Vec<u8>) -> Self {
+    fn new(dialect: SqlDialect, sql: &'a [u8], out: &'a mut Vec<u8>) -> Self {
         let last = SqlToken::Start;
         let before = SqlToken::Start;
         let earlier = SqlToken::Start;
@@ -76,6 +84,7 @@ impl<'a> SqlFingerprinter<'a> {
         let at = 0;
         let rows_from = out.len();
         SqlFingerprinter {
+            dialect,
             sql,
             at,
             out,
@@ -115,17 +124,15 @@ impl<'a> SqlFingerprinter<'a> {
     fn sign(&mut self, b: u8) {
         let next = self.sql.get(self.at + 1).copied().unwrap_or(0);
         match b {
-            b'#' => self.line_comment(),
-            b'-' if next == b'-' && self.sql.get(self.at + 2).is_none_or(|c| *c <= b' ') => {
-                self.line_comment()
-            }
+            b'#' if self.dialect == SqlDialect::MySql => self.line_comment(),
+            b'-' if next == b'-' && self.begins_comment(self.at + 2) => self.line_comment(),
             b'/' if next == b'*' => self.block_comment(),
             b'*' if next == b'/' && self.versioned => {
                 self.versioned = false;
                 self.space(2);
             }
             b'.' if next.is_ascii_digit() && !self.last.ends_operand() => self.number_or_word(),
-            b'`' => self.quoted_name(),
+            b'`' if self.dialect == SqlDialect::MySql => self.quoted_name(b'`'),
             b'?' => self.value(1),
             b'(' => self.bracket_opens(),
             b')' => self.bracket_closes(),
@@ -253,14 +260,31 @@ impl<'a> SqlFingerprinter<'a> {
     }
 
     fn string(&mut self, quote: u8) {
+        if self.dialect == SqlDialect::PostgreSql {
+            return self.quoted(quote);
+        }
         let end = string_end(self.sql, self.at + 1, quote).unwrap_or(self.sql.len());
         self.value(end - self.at);
     }
 
-    fn quoted_name(&mut self) {
+    /// A quoted name or a string without backslashes.
+    fn quoted(&mut self, quote: u8) {
+        if quote == b'"' {
+            return self.quoted_name(quote);
+        }
+        let end = quoted_end(self.sql, self.at + 1, quote);
+        self.value(end - self.at);
+    }
+
+    fn quoted_name(&mut self, quote: u8) {
         let rest = &self.sql[self.at + 1..];
-        let n = memchr::memchr(b'`', rest).map_or(rest.len(), |n| n + 1);
+        let n = memchr::memchr(quote, rest).map_or(rest.len(), |n| n + 1);
         self.put(SqlToken::Word, n + 1);
+    }
+
+    /// Whether two hyphens before `at` begin a comment.
+    fn begins_comment(&self, at: usize) -> bool {
+        self.dialect == SqlDialect::PostgreSql || self.sql.get(at).is_none_or(|b| *b <= b' ')
     }
 
     fn line_comment(&mut self) {
@@ -271,6 +295,7 @@ impl<'a> SqlFingerprinter<'a> {
     fn block_comment(&mut self) {
         let rest = &self.sql[self.at..];
         let marker = match rest {
+            _ if self.dialect == SqlDialect::PostgreSql => 0,
             [_, _, b'!', ..] => 3,
             [_, _, b'M', b'!', ..] => 4,
             _ => 0,
@@ -325,7 +350,25 @@ impl<'a> SqlFingerprinter<'a> {
         }
     }
 
+    /// A literal of PostgreSQL that begins like a word: `E'…'`, `U&'…'`, `$$…$$`. Returns its end.
+    #[cold]
+    fn prefixed_literal(&self) -> Option<usize> {
+        match &self.sql[self.at..] {
+            [b'$', ..] => dollar_end(self.sql, self.at),
+            [b'e' | b'E', b'\'', ..] => {
+                Some(string_end(self.sql, self.at + 2, b'\'').unwrap_or(self.sql.len()))
+            }
+            [b'u' | b'U', b'&', b'\'', ..] => Some(quoted_end(self.sql, self.at + 3, b'\'')),
+            _ => None,
+        }
+    }
+
     fn word(&mut self) {
+        if self.dialect == SqlDialect::PostgreSql
+            && let Some(end) = self.prefixed_literal()
+        {
+            return self.value(end - self.at);
+        }
         let rest = &self.sql[self.at..];
         let mut n = 0;
         let mut key = 0;
